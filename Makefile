@@ -1,0 +1,75 @@
+# Everything starts from Python 3.11, Java 17 and make. A stamp marks each finished step of the set-up, so a step that
+# was interrupted is done again and a finished one costs nothing.
+
+PYTHON ?=
+VENV := .venv
+BIN := $(VENV)/bin
+
+.DELETE_ON_ERROR:
+.PHONY: help setup demo test test-fast lint types fuzz bench lock clean
+
+help:
+	@echo 'setup      create .venv, install the lock, fetch the Delta jars into .venv/share/lowwater/jars'
+	@echo 'demo       generate, ingest and replay three hourly intervals into var/lake'
+	@echo 'test       every test, those with Spark and real captures included'
+	@echo 'test-fast  only the tests without a JVM and without real captures, in under a minute'
+	@echo 'lint       ruff: rules and format'
+	@echo 'types      mypy, strict'
+	@echo 'fuzz       the randomised tests with many examples and fresh seeds'
+	@echo 'bench      packets/s, rows/s and fixed costs of every stage'
+	@echo 'lock       requirements.txt from requirements.in'
+	@echo 'clean      remove var/ and all caches; .venv stays'
+	@echo 'PYTHON=... names the Python 3.11 to use'
+
+setup: $(VENV)/.package $(VENV)/.jars
+
+# No stamp means new or interrupted: a half-installed environment cannot be trusted, so it is made afresh.
+# The first uv comes from the lock too, with its hashes.
+$(VENV)/.packages: requirements.txt
+	@[ -e $@ ] || { python=$$(scripts/preflight.sh "$(PYTHON)") && "$$python" -m venv --clear $(VENV); }
+	@rm -f $@
+	@sed -n '/^uv==/,/[^\\]$$/p' requirements.txt > $(VENV)/uv.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r $(VENV)/uv.txt
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.txt
+	@touch $@
+
+$(VENV)/.package: $(VENV)/.packages pyproject.toml
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# Another lock may mean another Delta, and an interrupted fetch half a jar: begin with an empty folder.
+$(VENV)/.jars: $(VENV)/.packages | $(VENV)/.package
+	@rm -rf $(VENV)/share/lowwater/jars
+	$(BIN)/python -m lowwater.high.session --fetch
+	@touch $@
+
+demo: setup
+	@$(BIN)/lowwater doctor
+	$(BIN)/python scripts/demo.py
+
+test: setup
+	@$(BIN)/lowwater doctor
+	$(BIN)/python -m pytest
+
+test-fast: $(VENV)/.package
+	$(BIN)/python -m pytest -m "not spark and not captures"
+
+lint: $(VENV)/.packages
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.packages
+	$(BIN)/mypy
+
+fuzz: setup
+	$(BIN)/python -m pytest tests --hypothesis-profile=fuzz --timeout=0 -m hypothesis
+
+bench: setup
+	$(BIN)/python -m benchmarks
+
+lock: $(VENV)/.packages
+	$(BIN)/uv pip compile --quiet --generate-hashes --python-version 3.11 requirements.in -o requirements.txt
+
+clean:
+	rm -rf var build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache .numba_cache spark-warehouse
+	find . -path ./$(VENV) -prune -o -name __pycache__ -type d -exec rm -rf {} +

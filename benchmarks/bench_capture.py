@@ -1,0 +1,87 @@
+"""Packets per second of writing synthetic captures and of decoding captures.
+
+Run it from the repository: `python benchmarks/bench_capture.py [--packets N] [--json FILE]`. Compilation, the first
+run's cost, is outside what is measured; files are read from the page cache.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from lowwater.capture.generate import generate
+from lowwater.capture.reader import read
+
+START = 1_600_002_000_000_000_000 // 3_600_000_000_000 * 3_600_000_000_000
+MAX_JUMP = 61_000_000_000
+
+
+def _measure(work: Callable[[], int], repeat: int) -> tuple[int, float, float]:
+    """Packets, and the least wall-clock and processor seconds of some runs."""
+    best, least = float("inf"), float("inf")
+    packets = 0
+    for _ in range(repeat):
+        wall, cpu = time.perf_counter(), time.process_time()
+        packets = work()
+        best, least = min(best, time.perf_counter() - wall), min(least, time.process_time() - cpu)
+    return packets, best, least
+
+
+def _decode(path: Path, sha256: str | None) -> int:
+    return sum(batch.num_rows for batch in read(path, MAX_JUMP, sha256=sha256))
+
+
+def measure(folder: Path, packets: int, repeat: int) -> list[dict[str, Any]]:
+    """One result per step: name, packets, bytes, seconds, packets per second."""
+    rate = packets / 3600
+    warm = generate(folder / "warm", START, 1, ["main1"], rate=1)
+    _decode(warm[0].path, None)
+    made = generate(folder / "made", START, 1, ["main1"], rate=rate)[0]
+    steps: list[tuple[str, Callable[[], int]]] = [
+        ("generate", lambda: sum(one.packets for one in generate(folder / "made", START, 1, ["main1"], rate=rate))),
+        ("decode", lambda: _decode(made.path, "known")),
+        ("decode and sha256", lambda: _decode(made.path, None)),
+    ]
+    results = []
+    for name, work in steps:
+        count, seconds, cpu = _measure(work, repeat)
+        results.append(
+            {
+                "step": name, "packets": count, "bytes": made.bytes, "seconds": round(seconds, 3),
+                "cpu_seconds": round(cpu, 3), "packets_per_second": round(count / seconds),
+                "packets_per_cpu_second": round(count / cpu),
+            }
+        )  # fmt: skip
+    return results
+
+
+def main() -> None:
+    """Prints a table and the same as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--packets", type=int, default=5_000_000)
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--json", type=Path, help="also write the results to this file")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        results = measure(Path(folder), options.packets, options.repeat)
+    print(f"{'step':20} {'packets':>10} {'MB':>7} {'s':>7} {'cpu s':>7} {'M packets/s':>12} {'M per cpu s':>12}")
+    for row in results:
+        print(
+            f"{row['step']:20} {row['packets']:>10} {row['bytes'] / 1e6:>7.0f} {row['seconds']:>7.2f} "
+            f"{row['cpu_seconds']:>7.2f} {row['packets_per_second'] / 1e6:>12.2f} "
+            f"{row['packets_per_cpu_second'] / 1e6:>12.2f}"
+        )
+    text = json.dumps({"machine": platform.processor() or platform.machine(), "results": results})
+    print(text)
+    if options.json:
+        options.json.write_text(text + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,256 @@
+"""Writing synthetic captures: links, hours, disorder, lulls and a cut file.
+
+Last step of `generate`. Every minute of true time has its own random numbers (shared by the busy links, and own of
+each link), so an hour of a link depends on nothing but the seed, and flows go on over the edge of a file.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lowwater.capture.generate import flows, templates
+from lowwater.capture.generate.flows import LONGEST, MINUTE, PACKET
+from lowwater.capture.generate.frames import LARGEST, render
+from lowwater.capture.header import ETHERNET
+from lowwater.errors import ConfigError
+
+HOUR = 60 * MINUTE
+QUIET_LINK = "control"
+_QUIET_RATE = 0.2
+_SHARED = 0.5  # share of a busy link's flows that all busy links see
+_DISORDERED = 0.02
+_VIOLATIONS = 5  # an hour
+_LULL = (20 * MINUTE, 40 * MINUTE)
+_SPACING = 150  # us by which each busy link sees a shared flow after the one before
+_PIECE = 1 << 18  # packets rendered at a time
+
+
+@dataclass(frozen=True)
+class GeneratedCapture:
+    """One file written.
+
+    Attributes:
+        link: its link.
+        path: the file.
+        start: where its coverage begins, ns since the epoch, on the link's clock.
+        end: where it ends (exclusive).
+        packets: whole records in it.
+        violations: how many of them are later than the link's skew (SEMANTICS T2).
+        cut: whether its last record is cut in the middle.
+        bytes: its size.
+    """
+
+    link: str
+    path: Path
+    start: int
+    end: int
+    packets: int
+    violations: int
+    cut: bool
+    bytes: int
+
+
+@dataclass(frozen=True)
+class _Link:
+    name: str
+    place: int  # among the links
+    quiet: bool
+    rate: float
+    skew: int  # us, as the next one
+    offset: int
+    seed: int
+
+    def random(self, purpose: str, number: int, shared: bool = False) -> np.random.Generator:
+        who = "shared" if shared else self.name
+        return np.random.default_rng([self.seed, zlib.crc32(f"{who}/{purpose}".encode()), number])
+
+
+def _minute(link: _Link, minute: int) -> NDArray[np.void]:
+    """The packets of the flows that start in a minute of true time, stamped by the link's clock."""
+    if link.quiet:
+        random = link.random("flows", minute)
+        packets = flows.packets_of(random, flows.flows_of_minute(random, minute, link.rate, flows.QUIET))
+    else:
+        parts = []
+        for shared, share in ((True, _SHARED), (False, 1 - _SHARED)):
+            random = link.random("flows", minute, shared)
+            table = flows.flows_of_minute(random, minute, link.rate * share, flows.BUSY)
+            parts.append(flows.packets_of(random, table))
+        parts[0]["stamp"] += link.place * _SPACING
+        packets = np.concatenate(parts)
+    packets["stamp"] += link.offset
+    return packets
+
+
+def _place(link: _Link, packets: NDArray[np.void], minute: int, violations: NDArray[np.int64]) -> None:
+    """Sets where in the file packets come: at their stamp, or later by at most the skew, or, if chosen, by more."""
+    random = link.random("disorder", minute)
+    late = np.where(random.random(len(packets)) < _DISORDERED, random.random(len(packets)) * 0.95 * link.skew, 0)
+    packets["key"] = packets["stamp"] + late.astype(np.int64)
+    for moment in violations.tolist() if link.skew else ():
+        later = np.flatnonzero(packets["stamp"] >= moment)
+        if len(later) and moment < (minute + 1) * MINUTE + link.offset and moment >= minute * MINUTE + link.offset:
+            chosen = later[np.argmin(packets["stamp"][later])]
+            packets["key"][chosen] = packets["stamp"][chosen] + int(link.skew * (1.3 + 0.6 * random.random()))
+
+
+def _pieces(link: _Link, start: int, end: int, lull: bool) -> Iterator[NDArray[np.void]]:
+    """The packets stamped in [start, end), us, in the order of the file."""
+    violations = link.random("violations", start).integers(start, start + HOUR, _VIOLATIONS)
+    waiting = np.empty(0, PACKET)
+    first = (start - link.offset - LONGEST) // MINUTE
+    last = -(-(end - link.offset) // MINUTE)
+    for minute in range(first, last):
+        packets = _minute(link, minute)
+        stamps = packets["stamp"]
+        inside = (stamps >= start) & (stamps < end)
+        if lull:
+            inside &= (stamps < start + _LULL[0]) | (stamps >= start + _LULL[1])
+        packets = packets[inside]
+        _place(link, packets, minute, violations)
+        waiting = np.concatenate([waiting, packets])
+        ready = waiting["key"] < (minute + 1) * MINUTE + link.offset
+        due, waiting = waiting[ready], waiting[~ready]
+        yield due[np.argsort(due["key"], kind="stable")]
+    yield waiting[np.argsort(waiting["key"], kind="stable")]
+
+
+class _Output:
+    """A capture being written."""
+
+    def __init__(self, file: BinaryIO, skew: int) -> None:
+        self._file = file
+        self._skew = skew
+        self._clock = 0
+        self._shapes, self._sizes = templates.frames(), templates.payload_sizes()
+        self._out = np.empty(0, np.uint8)
+        self.packets = self.violations = 0
+        self.last = 0  # bytes of the last record
+        file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, templates.SNAPLEN, ETHERNET))
+
+    def write(self, packets: NDArray[np.void]) -> None:
+        """Appends packets."""
+        if not len(packets):
+            return
+        clock = np.maximum(np.maximum.accumulate(packets["stamp"]), self._clock)
+        self._clock = int(clock[-1])
+        late = clock - packets["stamp"] > self._skew
+        self.violations += int(late.sum())
+        self.packets += len(packets)
+        for begin in range(0, len(packets), _PIECE):
+            order = np.arange(begin, min(begin + _PIECE, len(packets)))
+            if len(self._out) < len(order) * LARGEST + 1:
+                self._out = np.empty(len(order) * LARGEST + 1, np.uint8)
+            size = render(self._out, packets, order, self._shapes, self._sizes)
+            self._file.write(self._out[:size].data)
+        self.last = render(self._out, packets, order[-1:], self._shapes, self._sizes)
+        self._last_late = bool(late[-1])
+
+    def cut(self) -> bool:
+        """Cuts the last record in the middle; False where there is none."""
+        if not self.packets:
+            return False
+        self._file.flush()
+        self._file.truncate(self._file.tell() - self.last // 2)
+        self.packets -= 1
+        self.violations -= self._last_late
+        return True
+
+
+def _write(link: _Link, out: Path, start: int, end: int, lull: bool, empty: bool, cut: bool) -> GeneratedCapture:
+    name = datetime.fromtimestamp(start / 1_000_000, UTC).strftime(f"{link.name}_%Y%m%dT%H%M%SZ.pcap")
+    path = out / link.name / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("wb") as file:
+        output = _Output(file, link.skew)
+        if not empty:
+            for packets in _pieces(link, start, end, lull):
+                output.write(packets)
+        was_cut = cut and output.cut()
+    return GeneratedCapture(
+        link.name, path, start * 1000, end * 1000, output.packets, output.violations, was_cut, path.stat().st_size
+    )
+
+
+def _links(
+    links: Sequence[str], rate: float, skew: Mapping[str, float], offset: Mapping[str, float], seed: int
+) -> list[_Link]:
+    for option, given in (("--skew", skew), ("--offset", offset)):
+        for name in given:
+            if name not in links:
+                raise ConfigError(f"{option} {name}: no such link", f"the links are {', '.join(links)}")
+    made = []
+    for place, name in enumerate(links):
+        if not name or "/" in name or name.startswith("."):
+            raise ConfigError(f"--links: {name!r} is no name of a link", "a link's name is a folder: letters, digits")
+        quiet = name == QUIET_LINK
+        lateness = skew.get(name, 1.0)
+        if lateness < 0:
+            raise ConfigError(f"--skew {name}={lateness}: below 0", "give the seconds by which records may be late")
+        shift = round(offset.get(name, 0.0) * 1_000_000)
+        pace = min(rate, _QUIET_RATE) if quiet else rate
+        made.append(_Link(name, place, quiet, pace, round(lateness * 1_000_000), shift, seed))
+    return made
+
+
+def generate(
+    out: Path,
+    start: int,
+    hours: int = 3,
+    links: Sequence[str] = ("main1", "main2", QUIET_LINK),
+    rate: float = 100.0,
+    skew: Mapping[str, float] | None = None,
+    offset: Mapping[str, float] | None = None,
+    seed: int = 0,
+    cut: Sequence[tuple[str, int]] = ((QUIET_LINK, 1),),
+) -> list[GeneratedCapture]:
+    """Writes synthetic captures: one a link and hour, `<link>/<link>_%Y%m%dT%H%M%SZ.pcap`, and one of a last minute.
+
+    A link named `control` is nearly silent, with a lull of twenty minutes in its second hour (the first where there is
+    no other), and its last capture is empty. On the others half of the flows are seen by all of them.
+
+    Args:
+        out: folder to write to, created if need be.
+        start: where the first hour begins, ns since the epoch, a whole number of seconds.
+        hours: number of hours, at least 1.
+        links: names of the links.
+        rate: packets per second of each busy link, on average.
+        skew: seconds by which records of a link may be late, default 1. Some records are late by less, some by more
+            (counted in `GeneratedCapture.violations`); a link with skew 0 is in order.
+        offset: seconds by which the clock of a link is ahead, default 0; its files follow its own clock.
+        seed: the same seed gives the same bytes.
+        cut: (link, hour from 0) of the captures whose last record is cut in the middle.
+
+    Returns:
+        The files written, link by link, hour by hour.
+
+    Raises:
+        ConfigError: if an argument is out of range or names no link.
+    """
+    if hours < 1:
+        raise ConfigError(f"--hours {hours}: below 1", "generate at least one hour")
+    if not 0 < rate <= 1e6:
+        raise ConfigError(f"--rate {rate:g}: not within (0, 1000000]", "give packets per second and link")
+    if seed < 0:
+        raise ConfigError(f"--seed {seed}: below 0", "give a whole number from 0")
+    begin, rest = divmod(start, 1000)
+    if rest or begin % 1_000_000 or not HOUR <= begin < 4_000_000_000 * 1_000_000:
+        raise ConfigError(f"--start {start} ns: not a whole second between 1970 and 2096", "give --start in UTC")
+    written = []
+    for link in _links(links, rate, skew or {}, offset or {}, seed):
+        lull_hour = min(1, hours - 1) if link.quiet else -1
+        for hour in range(hours):
+            at = begin + hour * HOUR
+            written.append(_write(link, out, at, at + HOUR, hour == lull_hour, False, (link.name, hour) in cut))
+        end = begin + hours * HOUR
+        written.append(_write(link, out, end, end + MINUTE, False, link.quiet, False))
+    return written

@@ -1,0 +1,171 @@
+"""Bound expressions: typed trees over the columns of one input row.
+
+Below the binder every stage reads these and nothing of the text: `low` compiles them with numba, `high` lowers
+them to Spark columns, `reference` interprets them. The rules of values are SEMANTICS V1 and V2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from lowwater.catalog.values import format_ip, format_mac
+
+
+class Type(StrEnum):
+    """Types of values. Integers are 64-bit and signed (V2); IP is an address of either family, v4 below v6."""
+
+    BOOL = "bool"
+    INT = "int"
+    FLOAT = "float"
+    IP = "ip"
+    MAC = "mac"
+    STRING = "string"
+
+
+ARITHMETIC = ("+", "-", "*", "/", "%")
+BITWISE = ("&", "|", "<<", ">>")
+COMPARISON = ("=", "<>", "<", "<=", ">", ">=")
+LOGICAL = ("AND", "OR")
+
+
+@dataclass(frozen=True)
+class Expr:
+    """Base of bound expressions; `type` is the type of the value."""
+
+    type: Type
+
+    def children(self) -> tuple[Expr, ...]:
+        return ()
+
+
+@dataclass(frozen=True)
+class Const(Expr):
+    """A literal. `value` is int, float, bool, str, bytes (an IP as `pack_ip` gives it) or None."""
+
+    value: int | float | bool | str | bytes | None
+
+
+@dataclass(frozen=True)
+class Column(Expr):
+    """A column of the input row, by name."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Unary(Expr):
+    """`-`, `~` (integers) or `NOT`."""
+
+    op: str
+    operand: Expr
+
+    def children(self) -> tuple[Expr, ...]:
+        return (self.operand,)
+
+
+@dataclass(frozen=True)
+class Binary(Expr):
+    """One operator of ARITHMETIC, BITWISE, COMPARISON or LOGICAL; both sides have types that it accepts."""
+
+    op: str
+    left: Expr
+    right: Expr
+
+    def children(self) -> tuple[Expr, ...]:
+        return (self.left, self.right)
+
+
+def walk(expr: Expr) -> Iterator[Expr]:
+    """Yields the expression and all below it, parents first."""
+    yield expr
+    for child in expr.children():
+        yield from walk(child)
+
+
+def columns_of(*exprs: Expr | None) -> list[str]:
+    """Names of the columns that the expressions read, each once, in order of first use."""
+    names: dict[str, None] = {}
+    for expr in exprs:
+        if expr is not None:
+            for node in walk(expr):
+                if isinstance(node, Column):
+                    names[node.name] = None
+    return list(names)
+
+
+def rewrite(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
+    """Rebuilds a tree bottom-up, `change` applied to every node.
+
+    Example:
+        >>> time = Column(Type.INT, "time")
+        >>> rewrite(Unary(Type.INT, "-", time), lambda e: Const(Type.INT, 7) if e == time else e)
+        Unary(type=<Type.INT: 'int'>, op='-', operand=Const(type=<Type.INT: 'int'>, value=7))
+    """
+    if isinstance(expr, Unary):
+        expr = replace(expr, operand=rewrite(expr.operand, change))
+    elif isinstance(expr, Binary):
+        expr = replace(expr, left=rewrite(expr.left, change), right=rewrite(expr.right, change))
+    return change(expr)
+
+
+def conjuncts(expr: Expr | None) -> list[Expr]:
+    """Splits a predicate at its top-level ANDs."""
+    if expr is None:
+        return []
+    if isinstance(expr, Binary) and expr.op == "AND":
+        return conjuncts(expr.left) + conjuncts(expr.right)
+    return [expr]
+
+
+def conjunction(parts: list[Expr]) -> Expr | None:
+    """Joins predicates by AND; None for an empty list."""
+    if not parts:
+        return None
+    whole = parts[0]
+    for part in parts[1:]:
+        whole = Binary(Type.BOOL, "AND", whole, part)
+    return whole
+
+
+_BINDING = {"OR": 1, "AND": 2, "=": 4, "<>": 4, "<": 4, "<=": 4, ">": 4, ">=": 4, "|": 5, "&": 6}
+_BINDING |= {"<<": 7, ">>": 7, "+": 8, "-": 8, "*": 9, "/": 9, "%": 9}
+
+
+def show(expr: Expr, outer: int = 0) -> str:
+    """The expression as GSQL text, with as few parentheses as keep its meaning.
+
+    Example:
+        >>> show(Binary(Type.INT, "/", Column(Type.INT, "time"), Const(Type.INT, 10)))
+        'time/10'
+    """
+    if isinstance(expr, Const):
+        return _show_const(expr)
+    if isinstance(expr, Column):
+        return expr.name
+    if isinstance(expr, Unary):
+        space = " " if expr.op == "NOT" else ""
+        return f"{expr.op}{space}{show(expr.operand, 3 if expr.op == 'NOT' else 10)}"
+    if isinstance(expr, Binary):
+        power = _BINDING[expr.op]
+        tight = expr.op in ("*", "/", "%")
+        op = expr.op if tight else f" {expr.op} "
+        text = f"{show(expr.left, power)}{op}{show(expr.right, power + 1)}"
+        return f"({text})" if power < outer else text
+    raise TypeError(type(expr).__name__)
+
+
+def _show_const(expr: Const) -> str:
+    if expr.value is None:
+        return "NULL"
+    if isinstance(expr.value, bool):
+        return "TRUE" if expr.value else "FALSE"
+    if isinstance(expr.value, bytes):
+        text = format_ip(expr.value)
+        return f"IPV6_VAL'{text}'" if ":" in text else f"IP_VAL'{text}'"
+    if expr.type is Type.MAC:
+        return f"'{format_mac(int(expr.value))}'"
+    if isinstance(expr.value, str):
+        return "'" + expr.value.replace("'", "''") + "'"
+    return str(expr.value)

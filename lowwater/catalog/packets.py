@@ -1,0 +1,81 @@
+"""The stored packet schema: what `packets/` holds of every record, and its types.
+
+Ingest writes exactly these columns; every other column of a protocol is computed from them (`protocols`). An address
+takes two signed 64-bit words (`<name>_hi`, `<name>_lo`) and shares `ipversion` for its family.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from lowwater.catalog.expr import Type
+
+IDENTITY = pa.schema(
+    [
+        pa.field("capture", pa.string(), nullable=False),  # sha256 of the file, hex
+        pa.field("position", pa.int64(), nullable=False),  # 0-based record number in the capture
+        pa.field("arrival", pa.int64(), nullable=False),  # largest sane timestamp of the capture so far, ns
+    ]
+)
+
+COLUMNS = pa.schema(
+    [
+        pa.field("timestamp", pa.int64(), nullable=False),  # ns since the epoch
+        pa.field("len", pa.int32(), nullable=False),  # bytes on the wire
+        pa.field("caplen", pa.int32(), nullable=False),  # bytes captured
+        pa.field("srcMAC", pa.int64()),
+        pa.field("destMAC", pa.int64()),
+        pa.field("ether_type", pa.int32()),
+        pa.field("vlan_id", pa.int32()),
+        pa.field("ipversion", pa.int32()),
+        pa.field("srcIP_hi", pa.int64()),
+        pa.field("srcIP_lo", pa.int64()),
+        pa.field("destIP_hi", pa.int64()),
+        pa.field("destIP_lo", pa.int64()),
+        pa.field("protocol", pa.int32()),
+        pa.field("srcPort", pa.int32()),
+        pa.field("destPort", pa.int32()),
+        pa.field("total_length", pa.int32()),
+        pa.field("ttl", pa.int32()),
+        pa.field("tos", pa.int32()),
+        pa.field("id", pa.int64()),
+        pa.field("offset", pa.int32()),  # of the fragment, bytes
+        pa.field("flags", pa.int32()),  # of TCP
+        pa.field("sequence_number", pa.int64()),
+        pa.field("ack_number", pa.int64()),
+        pa.field("window", pa.int32()),
+        pa.field("icmp_type", pa.int32()),
+        pa.field("icmp_code", pa.int32()),
+    ]
+)
+
+RECORD = pa.schema([*IDENTITY, *COLUMNS])
+"""One row of `packets/` without its partition columns `link` and `hour` (of the arrival, hours since the epoch)."""
+
+ADDRESSES = ("srcIP", "destIP")
+
+TYPES: dict[str, Type] = {
+    **{field.name: Type.INT for field in COLUMNS if not field.name.endswith(("_hi", "_lo"))},
+    "srcMAC": Type.MAC,
+    "destMAC": Type.MAC,
+    "srcIP": Type.IP,
+    "destIP": Type.IP,
+    "interface": Type.STRING,  # the link: constant in a stream of one link, never stored
+}
+"""Types of the columns that expressions may read of a packet, by name."""
+
+
+def stored(names: list[str]) -> list[str]:
+    """The stored columns behind expression columns.
+
+    Example:
+        >>> stored(["timestamp", "srcIP", "interface"])
+        ['timestamp', 'ipversion', 'srcIP_hi', 'srcIP_lo']
+    """
+    found: dict[str, None] = {}
+    for name in names:
+        if name in ADDRESSES:
+            found.update(dict.fromkeys(("ipversion", f"{name}_hi", f"{name}_lo")))
+        elif name != "interface":
+            found[name] = None
+    return list(found)

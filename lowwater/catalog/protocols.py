@@ -1,0 +1,100 @@
+"""The built-in packet protocols: which packets belong to each, and its columns.
+
+A column is an expression over the stored packet columns, so that everything below the binder sees stored columns
+only, and `time` is monotone because it is `timestamp/1000000000`. All columns of the outermost header are columns
+of every protocol; one that a packet lacks is NULL.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lowwater.catalog.expr import Binary, Column, Const, Expr, Type
+from lowwater.catalog.packets import TYPES
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """A packet schema.
+
+    Attributes:
+        name: as written after `FROM link.`.
+        member: which packets belong to it, over stored columns; None for every packet.
+        columns: what each column reads, over stored columns.
+    """
+
+    name: str
+    member: Expr | None
+    columns: dict[str, Expr]
+
+
+def _stored(name: str) -> Column:
+    return Column(TYPES[name], name)
+
+
+def _number(value: int) -> Const:
+    return Const(Type.INT, value)
+
+
+def _equals(name: str, value: int) -> Expr:
+    return Binary(Type.BOOL, "=", _stored(name), _number(value))
+
+
+def _known(name: str) -> Expr:
+    # `x >= 0` is NULL, so not true, exactly where a header field is absent: header fields are never negative.
+    return Binary(Type.BOOL, ">=", _stored(name), _number(0))
+
+
+def _both(left: Expr, right: Expr) -> Expr:
+    return Binary(Type.BOOL, "AND", left, right)
+
+
+def _columns() -> dict[str, Expr]:
+    columns: dict[str, Expr] = {name: _stored(name) for name in TYPES}
+    stamp = _stored("timestamp")
+    for name, unit in (("time", 1_000_000_000), ("timestamp_ms", 1_000_000), ("timestamp_us", 1_000)):
+        columns[name] = Binary(Type.INT, "/", stamp, _number(unit))
+    for bit, name in enumerate(("FIN", "SYN", "RST", "PSH", "ACK", "URG")):
+        masked = Binary(Type.INT, "&", _stored("flags"), _number(1 << bit))
+        columns[name] = Binary(Type.BOOL, "<>", masked, _number(0))
+    for alias, name in ALIASES.items():
+        columns[alias] = columns[name]
+    return columns
+
+
+ALIASES = {
+    "subinterface": "interface",
+    "sourceIP": "srcIP",
+    "source_ip": "srcIP",
+    "src_ip": "srcIP",
+    "dstIP": "destIP",
+    "dest_ip": "destIP",
+    "src_port": "srcPort",
+    "source_port": "srcPort",
+    "dest_port": "destPort",
+    "dstPort": "destPort",
+    "data_length": "total_length",
+    "ip_version": "ipversion",
+    "fragment_offset": "offset",
+    "tcp_flags": "flags",
+    "TTL": "ttl",
+}
+"""Names that the papers and manuals give to our columns."""
+
+UNSTORED = ("TCP_data", "UDP_data", "payload")
+"""Columns that the protocols have and that ingest does not keep yet."""
+
+_COLUMNS = _columns()
+
+PROTOCOLS: dict[str, Protocol] = {
+    protocol.name: protocol
+    for protocol in (
+        Protocol("ETH", None, _COLUMNS),
+        Protocol("IPV4", _equals("ipversion", 4), _COLUMNS),
+        Protocol("IPV6", _equals("ipversion", 6), _COLUMNS),
+        Protocol("DataProtocol", _known("ipversion"), _COLUMNS),
+        Protocol("TCP", _both(_equals("protocol", 6), _known("flags")), _COLUMNS),
+        Protocol("UDP", _both(_equals("protocol", 17), _known("srcPort")), _COLUMNS),
+        Protocol("ICMP", _known("icmp_type"), _COLUMNS),
+    )
+}

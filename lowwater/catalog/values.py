@@ -1,0 +1,69 @@
+"""Values that are more than numbers: addresses and their texts.
+
+An IP value is one byte of family (4 or 6) followed by its 4 or 16 bytes, so that the order of bytes is the order of
+addresses in every engine, v4 below v6, and a mapped v6 address never equals a v4 one.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+
+
+def pack_ip(text: str) -> bytes:
+    """Reads the text of an address.
+
+    Raises:
+        ValueError: if it is no IPv4 or IPv6 address.
+
+    Example:
+        >>> pack_ip("10.0.0.1").hex()
+        '040a000001'
+    """
+    address = ipaddress.ip_address(text)
+    return bytes([address.version]) + address.packed
+
+
+def ip_from_words(version: int, high: int, low: int) -> bytes:
+    """The value of an address kept as two signed 64-bit words (high is 0 for v4)."""
+    mask = (1 << 64) - 1
+    if version == 4:
+        return b"\x04" + (low & 0xFFFFFFFF).to_bytes(4, "big")
+    return b"\x06" + (high & mask).to_bytes(8, "big") + (low & mask).to_bytes(8, "big")
+
+
+def words_from_ip(value: bytes) -> tuple[int, int, int]:
+    """Version and the two signed words of an address value; the inverse of `ip_from_words`."""
+    if value[0] == 4:
+        return 4, 0, int.from_bytes(value[1:], "big")
+    high, low = (int.from_bytes(part, "big", signed=True) for part in (value[1:9], value[9:]))
+    return 6, high, low
+
+
+def format_ip(value: bytes) -> str:
+    """The text of an address value, as people write it.
+
+    Example:
+        >>> format_ip(pack_ip("2001:db8::1"))
+        '2001:db8::1'
+    """
+    if value[0] == 4:
+        return ".".join(str(byte) for byte in value[1:])
+    return str(ipaddress.IPv6Address(value[1:]))
+
+
+def format_mac(value: int) -> str:
+    """The text of an Ethernet address.
+
+    Example:
+        >>> format_mac(0x020000000001)
+        '02:00:00:00:00:01'
+    """
+    return ":".join(f"{byte:02x}" for byte in value.to_bytes(6, "big"))
+
+
+def parse_mac(text: str) -> int:
+    """Reads the text of an Ethernet address; ValueError if it is none."""
+    parts = text.split(":")
+    if len(parts) != 6:
+        raise ValueError(f"{text!r} is no Ethernet address")
+    return int.from_bytes(bytes(int(part, 16) for part in parts), "big")

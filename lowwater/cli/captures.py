@@ -1,0 +1,62 @@
+"""What `lowwater generate` and `lowwater ingest` do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from lowwater.capture.generate import generate
+from lowwater.config import format_instant, load_config
+from lowwater.errors import ConfigError
+
+
+def generate_captures(
+    out: Path,
+    start: int,
+    hours: int,
+    links: str,
+    rate: float,
+    skew: Mapping[str, float],
+    offset: Mapping[str, float],
+    seed: int,
+) -> None:
+    """Writes the captures and lists them."""
+    names = [name.strip() for name in links.split(",") if name.strip()]
+    if not names:
+        raise ConfigError("--links names no link", "write for example --links main1,main2,control")
+    console = Console()
+    with console.status(f"generating {hours} h of {len(names)} links"):
+        written = generate(out, start, hours, names, rate, skew, offset, seed)
+    table = Table("capture", "covers", "packets", "violations", "note", box=None)
+    for each in written:
+        covers = f"{format_instant(each.start)}/{format_instant(each.end)}"
+        note = "cut inside its last record" if each.cut else "" if each.packets else "empty"
+        table.add_row(str(each.path), covers, f"{each.packets:,}", str(each.violations), note)
+    console.print(table)
+
+
+def ingest_captures(lake: Path, link: str, covers: tuple[int, int] | None, files: Sequence[Path]) -> None:
+    """Ingests captures of one link and says what became of each."""
+    from lowwater.high.session import build_session
+    from lowwater.high.tasks import spark_runner
+    from lowwater.lake.ingest import ingest
+    from lowwater.lake.layout import open_lake
+    from lowwater.replay.progress import Progress
+
+    config = load_config(lake)
+    opened = open_lake(lake)
+    config.link(link)  # a link that is not configured is refused before a session is started
+    progress = Progress()
+    with progress.stage("session"):
+        spark = build_session("lowwater ingest")
+    with progress.stage("ingest", f"of {link}"):
+        results = ingest(opened, link, files, config, covers, spark_runner(spark))
+    table = Table("capture", "state", "packets", "malformed", "covers", "note", box=None)
+    for each in results:
+        row = each.capture
+        covered = f"{format_instant(row.covers_from)}/{format_instant(row.covers_to)}"
+        table.add_row(str(each.path), each.state, f"{row.packets:,}", f"{row.malformed:,}", covered, each.note)
+    Console().print(table)

@@ -1,0 +1,216 @@
+"""The command line: one group, one function per command, exit codes as documented in the README.
+
+Top of the package. Known errors become one message and exit code 1, bad usage 2; LOWWATER_DEBUG=1 shows tracebacks.
+Heavy imports happen inside the commands, so that `--help` is instant.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from lowwater import __version__
+from lowwater.cli import options
+from lowwater.errors import LowwaterError
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, prog_name="lowwater")
+def cli() -> None:
+    """Replays packet captures through GSQL stream queries, exactly.
+
+    \b
+    Try it without a lake:
+      lowwater generate --out captures --hours 1
+      lowwater run queries/flows.gsql --capture main1=captures/main1/... --out results
+    Keep a lake, an interval at a time:
+      lowwater ingest --lake var/lake --link main1 captures/main1/*.pcap
+      lowwater replay flows --lake var/lake --from 2026-01-01T00:00Z --to 2026-01-01T03:00Z
+      lowwater status --lake var/lake
+    """
+
+
+@cli.command()
+@click.option("--out", required=True, type=options.FOLDER, help="Folder for the captures; one folder a link inside.")
+@click.option("--start", default="2026-01-01T00:00:00Z", type=options.INSTANT, help="Begin, on the hour, ISO 8601.")
+@click.option("--hours", default=1, type=click.IntRange(1, 24 * 366), help="Hours of traffic.", show_default=True)
+@click.option("--links", default="main1,main2,control", help="Link names, comma separated.", show_default=True)
+@click.option("--rate", default=100.0, type=click.FloatRange(0.01, 1e7), help="Packets/s of a main link.")
+@click.option("--skew", multiple=True, type=options.PAIR, metavar="LINK=SECONDS", help="Disorder up to this much.")
+@click.option("--offset", multiple=True, type=options.PAIR, metavar="LINK=SECONDS", help="Shift of the link's clock.")
+@click.option("--seed", default=1, type=int, help="Equal seeds give equal files.", show_default=True)
+def generate(
+    out: Path,
+    start: int,
+    hours: int,
+    links: str,
+    rate: float,
+    skew: Sequence[tuple[str, str]],
+    offset: Sequence[tuple[str, str]],
+    seed: int,
+) -> None:
+    """Makes captures of several links: flows, handshakes, DNS, HTTP, lulls, disorder, a cut file.
+
+    \b
+    Example:
+      lowwater generate --out captures --hours 3 --rate 50 --skew main1=2 --seed 7
+    """
+    from lowwater.cli.captures import generate_captures
+
+    generate_captures(out, start, hours, links, rate, options.seconds(skew), options.seconds(offset, True), seed)
+
+
+@cli.command()
+@click.option("--lake", required=True, type=options.FOLDER, help="The lake's folder; made if it is not there.")
+@click.option("--link", required=True, help="The link that the captures were taken on.")
+@click.option(
+    "--covers", type=options.SPAN, metavar="FROM/TO", help="What the one capture covers, as ISO 8601 instants."
+)
+@click.argument("files", nargs=-1, required=True, type=options.FILE)
+def ingest(lake: Path, link: str, covers: tuple[int, int] | None, files: tuple[Path, ...]) -> None:
+    """Reads captures into the lake: one atomic commit a capture; the same file again adds nothing.
+
+    \b
+    What a capture covers is, in this order: --covers; the rotation of the link's file pattern in lowwater.toml; else
+    from its first record to its last. An interval is replayed only where its links' captures leave no gap.
+    Example:
+      lowwater ingest --lake var/lake --link main1 captures/main1/*.pcap
+    """
+    from lowwater.cli.captures import ingest_captures
+
+    if covers and len(files) > 1:
+        raise click.UsageError("--covers describes one capture; give one file")
+    ingest_captures(lake, link, covers, files)
+
+
+@cli.command()
+@options.QUERY_FILES
+@click.option("--links", type=options.FILE, metavar="FILE", help="TOML file of links and sets that FROM may name.")
+@click.option("--format", "form", default="text", help="text (json and mermaid are not there yet).", show_default=True)
+@options.LATER_FILES
+def explain(files: tuple[Path, ...], links: Path | None, form: str, schema: Any, functions: Any) -> None:
+    """Shows the plan of a query set: both levels, punctuation, read ranges, and why.
+
+    Without --links every name before a protocol is taken as a link.
+    """
+    from lowwater.cli.queries import explain_files
+
+    options.refuse(schema=schema, functions=functions)
+    if form != "text":
+        options.not_yet(f"--format {form}")
+    click.echo(explain_files(files, links), nl=False)
+
+
+@cli.command()
+@options.QUERY_FILES
+@click.option("--capture", multiple=True, type=options.PAIR, metavar="LINK=FILE", help="A capture of a link; repeats.")
+@click.option(
+    "--out", required=True, type=options.FOLDER, help="Folder for <query>.csv, skew_violations.csv, summary.json."
+)
+@click.option("--format", "form", default="csv", type=click.Choice(["csv", "json", "parquet"]), show_default=True)
+@click.option("--query", metavar="NAME", help="Only this output query.")
+@click.option("--links", type=options.FILE, metavar="FILE", help="TOML file of links and sets.")
+@click.option("--dialect", default="lowwater", type=click.Choice(["lowwater", "gigascope"]), show_default=True)
+@click.option("--param", multiple=True, metavar="NAME=VALUE", help="Not there yet.")
+@click.option("--skew", multiple=True, type=options.PAIR, metavar="LINK=DURATION", help="Disorder allowed; default 1s.")
+@click.option(
+    "--heartbeat", default="1s", metavar="DURATION|POLICY", help="Period, data-driven or none.", show_default=True
+)
+@click.option("--engine", default="spark", type=click.Choice(["spark", "reference"]), show_default=True)
+@click.option("--interval", type=options.DURATION, help="Evaluate interval by interval; default one interval.")
+@options.LATER_FILES
+def run(files: tuple[Path, ...], **chosen: Any) -> None:
+    """Runs queries over captures: files in, one file per output query out. No lake, no scheduler.
+
+    \b
+    Example:
+      lowwater run queries/flows.gsql --capture main1=a.pcap --capture main2=b.pcap --out results
+    """
+    from lowwater.cli.queries import run_files
+
+    options.refuse(schema=chosen.pop("schema"), functions=chosen.pop("functions"), param=chosen.pop("param"))
+    if chosen.pop("dialect") != "lowwater":
+        options.not_yet("--dialect gigascope")
+    run_files(files, **chosen)
+
+
+@cli.command()
+@click.argument("query_set")
+@click.option("--lake", required=True, type=options.FOLDER, help="The lake's folder.")
+@click.option("--from", "start", required=True, type=options.INSTANT, help="First instant, ISO 8601.")
+@click.option("--to", "end", required=True, type=options.INSTANT, help="End, ISO 8601, exclusive.")
+@click.option("--stage", type=click.Choice(["low", "high", "audit", "publish"]), help="Only this stage.")
+@click.option("--queries", default="queries", type=options.FOLDER, help="Folder of query sets.", show_default=True)
+def replay(query_set: str, lake: Path, start: int, end: int, stage: str | None, queries: Path) -> None:
+    """Replays the intervals of a time range: packets/ -> lfta/ -> streams/ -> tables/.
+
+    An interval that is published and whose inputs have not changed is left alone. The query set is a section
+    [query_sets.NAME] of lowwater.toml, or NAME.gsql in the folder --queries.
+    """
+    from lowwater.cli.queries import replay_range
+
+    replay_range(query_set, lake, start, end, stage, queries)
+
+
+@cli.command()
+@click.option("--lake", required=True, type=options.FOLDER, help="The lake's folder.")
+@click.option("--queries", default="queries", type=options.FOLDER, help="Folder of query sets.", show_default=True)
+def status(lake: Path, queries: Path) -> None:
+    """Shows every interval of every query set: missing, provisional, done, incomplete, stale, failed."""
+    from lowwater.cli.queries import show_status
+
+    show_status(lake, queries)
+
+
+@cli.command()
+@click.option("--lake", required=True, type=options.FOLDER, help="The lake's folder.")
+@click.option("--interval", type=options.INSTANT, help="Begin of an interval.")
+def report(lake: Path, interval: int | None) -> None:
+    """The data-quality report: not there yet; `status` shows what the audits of a run found."""
+    options.not_yet("lowwater report")
+
+
+@cli.command()
+def doctor() -> None:
+    """Checks this machine and says which command mends what is missing."""
+    from rich.console import Console
+
+    from lowwater.cli.doctor import doctor as examine
+
+    code = examine(Console())
+    if code:
+        sys.exit(code)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Entry point: runs a command and turns known errors into one message and an exit code."""
+    sys.exit(_guarded(lambda: cli.main(args=arguments, prog_name="lowwater", standalone_mode=False)))
+
+
+def _guarded(command: Callable[[], Any]) -> int:
+    try:
+        code = command()
+        return code if isinstance(code, int) else 0
+    except LowwaterError as error:
+        if os.environ.get("LOWWATER_DEBUG"):
+            raise
+        click.echo(f"error: {error}", err=True)
+        return 1
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except click.Abort:
+        return 130
+    except BrokenPipeError:
+        # The reader of our output went away: nothing is left to say, and Python must not flush into it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+"""Types and shared options of the command line, each defined once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+
+from lowwater.config import parse_duration, parse_instant
+from lowwater.errors import LowwaterError
+
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+FOLDER = click.Path(file_okay=False, path_type=Path)
+
+
+class _Parsed(click.ParamType[Any]):
+    """A parameter that a function reads; its ValueError is bad usage."""
+
+    def __init__(self, name: str, read: Callable[[str], Any]) -> None:
+        self.name = name
+        self._read = read
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
+            return value
+        try:
+            return self._read(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, mark, value = text.partition("=")
+    if not mark or not name or not value:
+        raise ValueError(f"{text!r} is not of the form LINK=VALUE")
+    return name, value
+
+
+def _span(text: str) -> tuple[int, int]:
+    begin, mark, end = text.partition("/")
+    if not mark:
+        raise ValueError(f"{text!r} is not of the form FROM/TO")
+    span = parse_instant(begin), parse_instant(end)
+    if span[0] >= span[1]:
+        raise ValueError(f"{text!r} ends before it begins")
+    return span
+
+
+DURATION = _Parsed("duration", parse_duration)
+INSTANT = _Parsed("instant", parse_instant)
+PAIR = _Parsed("pair", _pair)
+SPAN = _Parsed("span", _span)
+
+QUERY_FILES = click.argument("files", nargs=-1, required=True, type=FILE, metavar="FILE.gsql...")
+
+
+def LATER_FILES(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--schema and --functions: named in the contract, refused by name until they work."""
+    for name in ("--functions", "--schema"):
+        command = click.option(name, multiple=True, type=FILE, metavar="FILE", help="Not there yet.")(command)
+    return command
+
+
+def refuse(**values: Iterable[Any]) -> None:
+    """Refuses, by name, options that do not work yet and were given."""
+    for name, value in values.items():
+        if value:
+            not_yet(f"--{name}")
+
+
+def not_yet(what: str) -> NoReturn:
+    """Says that something of the contract is not there yet."""
+    raise LowwaterError(f"{what} is not supported yet")
+
+
+def seconds(pairs: Iterable[tuple[str, str]], signed: bool = False) -> dict[str, float]:
+    """LINK=SECONDS options as numbers.
+
+    Raises:
+        click.BadParameter: a value is no number, or negative where it must not be.
+    """
+    found = {}
+    for link, text in pairs:
+        try:
+            found[link] = float(text)
+        except ValueError:
+            raise click.BadParameter(f"{link}={text}: {text!r} is not a number of seconds") from None
+        if found[link] < 0 and not signed:
+            raise click.BadParameter(f"{link}={text}: must not be negative")
+    return found
+
+
+def durations(pairs: Iterable[tuple[str, str]]) -> dict[str, int]:
+    """LINK=DURATION options, in ns.
+
+    Raises:
+        click.BadParameter: a value is no duration.
+    """
+    found = {}
+    for link, text in pairs:
+        try:
+            found[link] = parse_duration(text)
+        except ValueError as error:
+            raise click.BadParameter(f"{link}={text}: {error}") from None
+    return found

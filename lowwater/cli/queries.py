@@ -1,0 +1,153 @@
+"""What `lowwater explain`, `run`, `replay` and `status` do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from pydantic import ValidationError
+from rich.console import Console
+from rich.table import Table
+
+from lowwater.cli import options
+from lowwater.config import Config, Link, format_duration, format_instant, load_config, parse_duration
+from lowwater.errors import ConfigError
+from lowwater.low import Policy
+from lowwater.plan.binder import Links
+from lowwater.plan.explain import explain
+from lowwater.plan.queryset import plan_files
+from lowwater.replay.progress import Progress
+from lowwater.replay.scratch import Request, run
+
+
+def explain_files(files: Sequence[Path], links: Path | None) -> str:
+    """The plan of some query files as text."""
+    config = load_config(path=links) if links else Config()
+    names = tuple(sorted(config.links)) if links else None
+    return explain(plan_files(files, Links(names, config.sets)))
+
+
+def run_files(
+    files: Sequence[Path],
+    capture: Sequence[tuple[str, str]],
+    out: Path,
+    form: str,
+    query: str | None,
+    links: Path | None,
+    skew: Sequence[tuple[str, str]],
+    heartbeat: str,
+    engine: str,
+    interval: int | None,
+) -> None:
+    """Runs queries over captures and prints what came out."""
+    if interval is not None and interval <= 0:
+        raise click.BadParameter("--interval must be above 0")
+    config, captures = _links(links, capture, options.durations(skew))
+    period, policy = _heartbeat(heartbeat)
+    plan = plan_files(files, Links(tuple(sorted(config.links)), config.sets))
+    if query:
+        plan = plan.only(query)
+    progress = Progress()
+    request = Request(plan, config, captures, out, form, period, policy, engine, interval)
+    _show(run(request, progress), out)
+
+
+def _links(
+    file: Path | None, captures: Sequence[tuple[str, str]], skews: dict[str, int]
+) -> tuple[Config, list[tuple[str, Path]]]:
+    """Links and captures from --links, over which --capture and --skew go."""
+    base = load_config(path=file) if file else Config()
+    given = [(link, Path(path)) for link, path in captures]
+    for link, path in given:
+        if not path.is_file():
+            raise click.BadParameter(f"--capture {link}={path}: there is no such file")
+    named = {link for link, _ in given}
+    for name, settings in base.links.items():
+        if name not in named and settings.captures:
+            given += [(name, path) for path in _matching(settings.captures, name)]
+    names = dict.fromkeys([*base.links, *(link for link, _ in given)])
+    if not given:
+        raise click.UsageError("no capture: give --capture LINK=FILE, or captures in the file of --links")
+    for name in skews:
+        if name not in names:
+            raise ConfigError(f"--skew {name}: there is no such link", f"there are: {', '.join(names)}")
+    # Outside of the files of a run a link contributes nothing, so it needs no life and no rotation (T5).
+    alone = {"captures": None, "rotation": None, "since": None, "until": None}
+    chosen = {}
+    for name in names:
+        skew = {"skew": skews[name]} if name in skews else {}
+        chosen[name] = base.links.get(name, Link()).model_copy(update={**alone, **skew})
+    try:
+        return Config(links=chosen, sets=base.sets), given
+    except ValidationError as error:
+        raise ConfigError(f"links: {error.errors()[0]['msg']}") from None
+
+
+def _matching(pattern: str, link: str) -> list[Path]:
+    """The files of a link's pattern; strftime fields match anything."""
+    import glob
+    import re
+
+    found = sorted(Path(path) for path in glob.glob(re.sub(r"%[A-Za-z]", "*", pattern)))
+    if not found:
+        raise ConfigError(f"links.{link}: no file matches {pattern}")
+    return found
+
+
+def _heartbeat(text: str) -> tuple[int, Policy]:
+    if text == "on-demand":
+        options.not_yet("--heartbeat on-demand")
+    if text in (Policy.DATA_DRIVEN, Policy.NONE):
+        return 1_000_000_000, Policy(text)
+    try:
+        period = parse_duration(text)
+    except ValueError as error:
+        raise click.BadParameter(f"--heartbeat {text}: {error}, data-driven or none") from None
+    if period <= 0:
+        raise click.BadParameter("--heartbeat: the period must be above 0")
+    return period, Policy.PERIODIC
+
+
+def _show(summary: dict[str, Any], out: Path) -> None:
+    console = Console()
+    queries = Table("query", "rows", "file", box=None)
+    for name, query in summary["queries"].items():
+        queries.add_row(name, f"{query['rows']:,}", str(out / query["file"]))
+    console.print(queries)
+    links = Table("link", "read", "malformed", "violating", "skew", "skew that admits all", box=None)
+    for name, link in summary["links"].items():
+        if "sane" not in link:
+            links.add_row(name, f"{link['read']:,}", f"{link['malformed']:,}", "not read by a query", "", "")
+            continue
+        enough = format_duration(link["skew_that_admits_all_ns"])
+        counts = (f"{link[key]:,}" for key in ("read", "malformed", "violating"))
+        links.add_row(name, *counts, format_duration(link["skew_ns"]), enough)
+    console.print(links)
+
+
+def replay_range(query_set: str, lake: Path, start: int, end: int, stage: str | None, queries: Path) -> None:
+    """Replays every interval of a query set in a time range."""
+    from lowwater.replay.interval import replay
+    from lowwater.replay.job import Job
+
+    progress = Progress()
+    job = Job.open(lake, query_set, queries)
+    outcomes = replay(job, start, end, stage, progress)
+    table = Table("interval", "state", "query", "rows", "note", box=None)
+    for each in outcomes:
+        for name, rows in each.rows.items():
+            note = each.reason or ("" if each.committed else "already published from the same inputs")
+            table.add_row(format_instant(each.start), each.state, name, f"{rows:,}", note)
+    Console().print(table)
+
+
+def show_status(lake: Path, queries: Path) -> None:
+    """Prints the state of every interval."""
+    from lowwater.replay.interval import statuses
+
+    table = Table("interval", "query set", "query", "state", "reason", box=None)
+    for row in statuses(lake, queries):
+        table.add_row(format_instant(row.start), row.query_set, row.query, row.state, row.reason)
+    Console().print(table if table.row_count else "no interval: the lake has no captures, or no query set reads them")

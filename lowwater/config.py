@@ -1,0 +1,342 @@
+"""The schema of `lowwater.toml`, and how durations and instants are written.
+
+Read by every stage above the kernels; the command line uses the same parsers for its options.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Mapping
+from datetime import UTC, date, datetime
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated, Any, Literal, NoReturn
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
+from pydantic import Field as Setting
+
+from lowwater.errors import ConfigError
+
+SECOND = 1_000_000_000
+HOUR = 3600 * SECOND
+FILE_NAME = "lowwater.toml"
+LINK_NAME = r"[A-Za-z_][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_.-]+)?"
+LONGEST_SKEW = 50 * 366 * 24 * HOUR
+"""Bound of every skew (ns): below the century of SLACK that the watermarks add (SEMANTICS T3)."""
+
+_UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": SECOND, "sec": SECOND, "second": SECOND, "m": 60 * SECOND}
+_UNITS |= {"min": 60 * SECOND, "minute": 60 * SECOND, "h": HOUR, "hour": HOUR, "d": 24 * HOUR, "day": 24 * HOUR}
+_UNITS |= {f"{name}s": _UNITS[name] for name in ("sec", "second", "min", "minute", "hour", "day")}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)")
+_INSTANT = re.compile(r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d)?)(?:\.(\d{1,9}))?(Z|[+-]\d\d:?\d\d)?)?")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def parse_duration(value: object) -> int:
+    """Reads a duration: a number of seconds, or a text such as "1s", "500ms", "10 min", "1.5h".
+
+    Returns:
+        Nanoseconds.
+
+    Raises:
+        ValueError: if it is no duration, is negative or is no whole number of nanoseconds.
+
+    Example:
+        >>> parse_duration("500ms"), parse_duration("10 min"), parse_duration(0.5)
+        (500000000, 600000000000, 500000000)
+    """
+    text = str(value).strip().lower()
+    found = _DURATION.fullmatch(text)
+    unit = found.group(2) or "s" if found else ""
+    if isinstance(value, bool) or found is None or unit not in _UNITS:
+        raise ValueError(f'{value!r} is no duration; write for example "1s", "500ms", "10 min" or "1h"')
+    nanoseconds = Fraction(found.group(1)) * _UNITS[unit]
+    if nanoseconds.denominator != 1:
+        raise ValueError(f"{value!r} is finer than a nanosecond")
+    return int(nanoseconds)
+
+
+def parse_instant(value: object) -> int:
+    """Reads an instant in ISO 8601; without an offset it is UTC.
+
+    Returns:
+        Nanoseconds since the epoch.
+
+    Raises:
+        ValueError: if it is no instant from 1970 on.
+
+    Example:
+        >>> parse_instant("1970-01-01T00:00:01.5Z"), parse_instant("1970-01-02")
+        (1500000000, 86400000000000)
+    """
+    text = value.isoformat() if isinstance(value, date) else str(value).strip()
+    found = _INSTANT.fullmatch(text)
+    try:
+        if found is None:
+            raise ValueError
+        day, clock, fraction, zone = found.groups()
+        moment = datetime.fromisoformat(f"{day}T{clock or '00:00'}{zone or 'Z'}")
+    except ValueError:
+        raise ValueError(f'{value!r} is no instant; write for example "2026-01-31T13:00:00Z"') from None
+    since = moment - _EPOCH
+    instant = (since.days * 86400 + since.seconds) * SECOND + int((fraction or "0").ljust(9, "0"))
+    if instant < 0:
+        raise ValueError(f"{value!r} is before 1970")
+    return instant
+
+
+def format_instant(instant: int) -> str:
+    """The text of an instant (ns since the epoch) in ISO 8601, UTC, with as many digits as it needs.
+
+    Example:
+        >>> format_instant(1_500_000_000)
+        '1970-01-01T00:00:01.5Z'
+    """
+    seconds, rest = divmod(instant, SECOND)
+    try:
+        text = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    except (OverflowError, ValueError):  # an instant beyond the calendar can only come from a broken clock: show it
+        return f"{instant} ns"
+    return f"{text}.{rest:09d}".rstrip("0") + "Z" if rest else f"{text}Z"
+
+
+def format_duration(duration: int) -> str:
+    """The text of a duration (ns) in the largest unit that keeps it whole.
+
+    Example:
+        >>> format_duration(90_000_000_000), format_duration(1_500_000_000)
+        ('90s', '1500ms')
+    """
+    for unit in ("h", "min", "s", "ms", "us"):
+        if duration and duration % _UNITS[unit] == 0:
+            return f"{duration // _UNITS[unit]}{unit}"
+    return f"{duration}ns" if duration else "0s"
+
+
+def _heartbeat(value: object) -> object:
+    return value if value in ("on-demand", "data-driven", "none") else parse_duration(value)
+
+
+def _name_list(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
+Duration = Annotated[int, BeforeValidator(parse_duration), Setting(ge=0)]
+Positive = Annotated[int, BeforeValidator(parse_duration), Setting(gt=0)]
+Instant = Annotated[int, BeforeValidator(parse_instant)]
+Heartbeat = Annotated[int | Literal["on-demand", "data-driven", "none"], BeforeValidator(_heartbeat)]
+Names = Annotated[tuple[str, ...], BeforeValidator(_name_list)]
+LinkName = Annotated[str, Setting(pattern=f"^{LINK_NAME}$")]
+SetName = Annotated[str, Setting(pattern=r"^[A-Za-z_][A-Za-z0-9_-]*$")]
+Share = Annotated[float, Setting(ge=0, le=1)]
+
+
+class Section(BaseModel):
+    """Base of the sections: immutable, and an unknown key is an error that names the nearest."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known_keys(cls, data: Any) -> Any:
+        for key in data if isinstance(data, Mapping) else ():
+            if key not in cls.model_fields:
+                raise ValueError(f"unknown key {key!r}{nearest(str(key), cls.model_fields)}")
+        return data
+
+
+def nearest(name: str, known: Any) -> str:
+    """`; did you mean 'x'?` for the nearest known name, else the list of the known ones."""
+    found = difflib.get_close_matches(name, list(known), 1)
+    return f"; did you mean {found[0]!r}?" if found else f"; known are {', '.join(sorted(known))}"
+
+
+class Interval(Section):
+    """`[interval]`: length of a run's data interval (ns), anchored at the epoch (SEMANTICS I3)."""
+
+    length: Positive = HOUR
+
+
+class Link(Section):
+    """`[links.NAME]`: a capture interface.
+
+    Attributes:
+        captures: pattern of its files, with strftime fields and wildcards, relative to the file of the settings.
+        rotation: how long each file covers from the instant in its name, ns.
+        kind: how its records are stored.
+        skew: bound of its disorder, ns (T2).
+        max_jump: how far ahead of its neighbours a timestamp may be, ns (T3); skew + 60 s unless set.
+        since: start of its life, ns; `until` the end (T5).
+        policy: what a gap in its coverage does to a run (T6).
+        delay: shifts arrivals and promises alike, ns; for experiments (T2).
+    """
+
+    captures: str | None = None
+    rotation: Positive | None = None
+    kind: Literal["pcap", "csv"] = "pcap"
+    separator: str | None = None
+    skew: Duration = SECOND
+    max_jump: Duration | None = None
+    since: Instant | None = None
+    until: Instant | None = None
+    policy: Literal["fail", "wait", "exclude"] = "fail"
+    delay: Duration = 0
+
+    @property
+    def jump(self) -> int:
+        """The max_jump in force, ns."""
+        return self.skew + 60 * SECOND if self.max_jump is None else self.max_jump
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Link:
+        if self.kind == "csv" or self.separator is not None:
+            raise ValueError('kind: links of kind "csv" are not read yet; convert the records to pcap')
+        if self.skew >= LONGEST_SKEW:
+            raise ValueError(f"skew: must be below {format_duration(LONGEST_SKEW)}")
+        if self.since is not None and self.until is not None and self.until <= self.since:
+            raise ValueError("until: must be after since")
+        if self.rotation is not None and (self.captures is None or "%" not in self.captures):
+            raise ValueError(
+                "rotation: needs a pattern with the start of the file in it, as captures = 'a-%Y%m%d%H.pcap'"
+            )
+        return self
+
+
+class QuerySet(Section):
+    """`[query_sets.NAME]`: the files of a query set and the settings that only it has."""
+
+    files: Names = ()
+    schemas: Names = ()
+    functions: Names = ()
+    params: dict[str, str | int | float | bool] = {}
+    chain_start: Instant | None = None
+    interval: Positive | None = None
+    heartbeat: Heartbeat | None = None
+
+
+class Thresholds(Section):
+    """`[thresholds]`: shares of the packets read above which an audit fails."""
+
+    violating: Share = 0.01
+    malformed: Share = 0.01
+    failed: Share = 0.01
+
+
+class Replay(Section):
+    """`[replay]`: how runs are made; changes latency and memory, never rows.
+
+    Attributes:
+        heartbeat: period of the ticks in ns, or a policy (T2).
+        tick: virtual time of one micro-batch, ns.
+        slots: size of a group table, a power of two.
+        chunk: packets that a kernel takes at once.
+        partitions: of the shuffles; 0 takes the number of cores.
+        memory: of the Spark process, as Java writes it.
+    """
+
+    heartbeat: Heartbeat = SECOND
+    tick: Positive = 600 * SECOND
+    slots: int = Setting(default=65536, ge=2)
+    chunk: int = Setting(default=131072, ge=1)
+    partitions: int = Setting(default=0, ge=0)
+    memory: str = Setting(default="2g", pattern=r"^\d+[kmgKMG]$")
+
+    @model_validator(mode="after")
+    def _powers(self) -> Replay:
+        if self.slots & (self.slots - 1):
+            raise ValueError("slots: must be a power of two")
+        return self
+
+
+class Config(Section):
+    """The whole of `lowwater.toml`; `lake` is relative to the file, which is in or beside the lake."""
+
+    lake: Path | None = None
+    interval: Interval = Interval()
+    links: dict[LinkName, Link] = {}
+    sets: dict[SetName, tuple[str, ...]] = {}
+    query_sets: dict[SetName, QuerySet] = {}
+    thresholds: Thresholds = Thresholds()
+    replay: Replay = Replay()
+
+    @model_validator(mode="after")
+    def _sets_of_links(self) -> Config:
+        for name, links in self.sets.items():
+            for link in links:
+                if link not in self.links:
+                    raise ValueError(f"sets.{name}: no link {link!r}{nearest(link, self.links)}")
+        return self
+
+    def link(self, name: str) -> Link:
+        """The settings of a link; where no link is configured at all, the defaults.
+
+        Raises:
+            ConfigError: if links are configured and this is none of them.
+        """
+        if name in self.links:
+            return self.links[name]
+        parent = name.partition("/")[0]
+        if parent in self.links:  # an interface of a pcapng is a link of its own with its file's settings (T1)
+            return self.links[parent]
+        if self.links:
+            raise ConfigError(
+                f"links: no link {name!r}{nearest(name, self.links)}", f"add [links.{name}] to {FILE_NAME}"
+            )
+        return Link()
+
+
+def load_config(lake: Path | None = None, path: Path | None = None) -> Config:
+    """Reads the settings of a lake.
+
+    Args:
+        lake: the lake's directory; overrides the `lake` of the file.
+        path: the file; `<lake>/lowwater.toml` unless given, and the defaults where that does not exist.
+
+    Returns:
+        The settings, paths (`lake`, `captures`, files of query sets) made absolute from the folder of the file.
+
+    Raises:
+        ConfigError: naming file, key and what to write.
+    """
+    chosen = path or (lake / FILE_NAME if lake else None)
+    if chosen is None or (path is None and not chosen.exists()):
+        return Config(lake=lake)
+    try:
+        data = tomllib.loads(chosen.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{chosen}: cannot be read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{chosen}: is no TOML: {error}") from error
+    try:
+        config = Config.model_validate(data)
+    except ValidationError as error:
+        _refuse(chosen, error)
+    return _absolute(config, chosen.resolve().parent, lake)
+
+
+def _refuse(path: Path, error: ValidationError) -> NoReturn:
+    lines = []
+    for each in error.errors():
+        key = ".".join(str(part) for part in each["loc"] if part != "[key]")
+        text = each["msg"].removeprefix("Value error, ")
+        lines.append(f"{path}: {key}: {text}" if key else f"{path}: {text}")
+    raise ConfigError("\n".join(dict.fromkeys(lines)))
+
+
+def _absolute(config: Config, folder: Path, lake: Path | None) -> Config:
+    links = {
+        name: link.model_copy(update={"captures": str(folder / link.captures)}) if link.captures else link
+        for name, link in config.links.items()
+    }
+    query_sets = {
+        name: each.model_copy(
+            update={
+                key: tuple(str(folder / f) for f in getattr(each, key)) for key in ("files", "schemas", "functions")
+            }
+        )
+        for name, each in config.query_sets.items()
+    }
+    chosen = lake or (folder / config.lake if config.lake else folder)
+    return config.model_copy(update={"lake": chosen, "links": links, "query_sets": query_sets})

@@ -1,0 +1,125 @@
+"""Errors: one root, one leaf per cause, data as attributes.
+
+Stands below every stage. Spark workers raise across processes, so every error pickles: the constructor
+arguments are the attributes.
+"""
+
+from __future__ import annotations
+
+SHOWN = 160
+"""Most characters of a source line that an error shows."""
+
+
+class LowwaterError(Exception):
+    """Root of every error that is the user's to mend; the command line prints it and exits with 1.
+
+    Args:
+        message: what is wrong, naming the file, link, interval or option.
+        hint: what to do about it, or an empty string.
+    """
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message, hint)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}\n  hint: {self.hint}" if self.hint else self.message
+
+
+class QueryError(LowwaterError):
+    """A query text is wrong.
+
+    Args:
+        message: the cause.
+        hint: what to write instead, or an empty string.
+        file: name of the query file.
+        line: 1-based line, 0 where unknown.
+        column: 1-based column, 0 where unknown.
+        source: the whole text of the file; the offending line is shown marked.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        hint: str = "",
+        file: str = "",
+        line: int = 0,
+        column: int = 0,
+        source: str = "",
+    ) -> None:
+        super().__init__(message, hint)
+        self.args = (message, hint, file, line, column, source)
+        self.file = file
+        self.line = line
+        self.column = column
+        self.source = source
+
+    def __str__(self) -> str:
+        where = ":".join(str(part) for part in (self.file, self.line, self.column) if part)
+        text = f"{where}: {self.message}" if where else self.message
+        lines = self.source.split("\n")
+        if 0 < self.line <= len(lines):
+            # Of a very long line only the surroundings of the column are shown.
+            first = max(self.column - 1 - SHOWN // 2, 0)
+            shown = lines[self.line - 1][first : first + SHOWN]
+            indent = "".join("\t" if char == "\t" else " " for char in shown[: max(self.column - 1 - first, 0)])
+            text += f"\n  {shown}\n  {indent}^" if shown.strip() else ""
+        if self.hint:
+            text += f"\n  hint: {self.hint}"
+        return text
+
+
+class UnsupportedError(QueryError):
+    """A construct that Lowwater knows by name and does not run yet."""
+
+
+class CaptureError(LowwaterError):
+    """A file that cannot be read as a capture at all."""
+
+
+class OverlapError(LowwaterError):
+    """Two captures of one link overlap by more than its skew (SEMANTICS T1)."""
+
+
+class ConfigError(LowwaterError):
+    """`lowwater.toml` or an option is wrong."""
+
+
+class LakeError(LowwaterError):
+    """The lake cannot be read or written."""
+
+
+class OwnerError(LakeError):
+    """A table belongs to another query set (SEMANTICS S3)."""
+
+
+class GapError(LakeError):
+    """A link has not reported over the whole read range of an interval (SEMANTICS T5, T6).
+
+    Args:
+        message: the cause.
+        hint: what to do.
+        link: the silent link.
+        since: ns since the epoch at which its coverage ends.
+        until: ns at which it begins again, or the end of the interval.
+    """
+
+    def __init__(self, message: str, hint: str = "", link: str = "", since: int = 0, until: int = 0) -> None:
+        super().__init__(message, hint)
+        self.args = (message, hint, link, since, until)
+        self.link = link
+        self.since = since
+        self.until = until
+
+
+class BusyError(LakeError):
+    """Another run of the same interval holds its lock."""
+
+
+class ValueOverflowError(LowwaterError):
+    """An exact integer sum does not fit 64 bits (SEMANTICS O3)."""
+
+
+class LawError(LowwaterError):
+    """An internal check of the law failed: results would not be right, so nothing is published."""

@@ -1,0 +1,62 @@
+"""Where one Spark query must become two, and how far the output of a query trails its watermark.
+
+Between the plan and `run`: parts of a cut plan run in order, the rows of one replayed into the next.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lowwater.high.clock import EventClock
+from lowwater.high.join import band_reach_ms
+from lowwater.plan.nodes import Cut, Group, Join, JoinKind, Map, Node, Union
+
+
+def cut(node: Node) -> tuple[list[tuple[str, Node]], Node]:
+    """Cuts a plan wherever an operator with state reads the rows of an outer band join.
+
+    Such rows leave the join after the watermark that Spark shows to the operator, which would drop them as late.
+
+    Returns:
+        The parts in the order in which they must run, each with the name by which a `Cut` leaf reads it, and the rest.
+    """
+    parts: list[tuple[str, Node]] = []
+    return parts, _cut(node, parts)
+
+
+def _cut(node: Node, parts: list[tuple[str, Node]]) -> Node:
+    inputs = [_cut(below, parts) for below in node.inputs()]
+    if isinstance(node, Group | Join):
+        inputs = [_materialised(below, parts) if _trails(below) else below for below in inputs]
+    return _over(node, inputs)
+
+
+def _materialised(node: Node, parts: list[tuple[str, Node]]) -> Cut:
+    name = f"{node.query}-part{len(parts) + 1}"
+    parts.append((name, node))
+    return Cut(node.query, node.fields, name)
+
+
+def _over(node: Node, inputs: list[Node]) -> Node:
+    if isinstance(node, Map | Group):
+        return replace(node, input=inputs[0])
+    if isinstance(node, Union):
+        return replace(node, branches=tuple(inputs))
+    return replace(node, left=inputs[0], right=inputs[1]) if isinstance(node, Join) else node
+
+
+def _trails(node: Node) -> bool:
+    if isinstance(node, Join):
+        return node.kind is not JoinKind.INNER and not node.window.equality
+    return isinstance(node, Map | Union) and any(_trails(below) for below in node.inputs())
+
+
+def lag_ms(node: Node, clock: EventClock) -> int:
+    """How far (ms of event time) the promise of a node's output may trail the watermark of its query.
+
+    A band join keeps rows for its reach beyond the watermark and shows its consumers a watermark lowered by it.
+    """
+    below = max((lag_ms(node_, clock) for node_ in node.inputs()), default=0)
+    if isinstance(node, Join) and not node.window.equality:
+        return below + max(band_reach_ms(node, clock))
+    return below

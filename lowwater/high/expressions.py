@@ -1,0 +1,125 @@
+"""Bound expressions as Spark columns, with the values of SEMANTICS V1 and V2 under ANSI mode.
+
+Read by every operator of the lowering. Nothing here raises at run time: what has no value is NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pyspark.sql import Column as Spark
+from pyspark.sql import functions as F
+
+from lowwater.catalog.expr import ARITHMETIC, BITWISE, COMPARISON, Binary, Column, Const, Expr, Type, Unary
+
+SPARK_TYPES: dict[Type, str] = {
+    Type.BOOL: "boolean",
+    Type.INT: "bigint",
+    Type.FLOAT: "double",
+    Type.IP: "binary",
+    Type.MAC: "bigint",
+    Type.STRING: "string",
+}
+
+Resolve = Callable[[str], Spark]
+
+
+def plain(name: str) -> Spark:
+    """The column of this name, dots and all."""
+    return F.col(f"`{name}`")
+
+
+def lower(expr: Expr, column: Resolve = plain) -> Spark:
+    """The Spark column of a bound expression.
+
+    Args:
+        expr: over the columns of one row.
+        column: gives the Spark column behind a name.
+    """
+    if isinstance(expr, Const):
+        value = bytearray(expr.value) if isinstance(expr.value, bytes) else expr.value
+        return F.lit(value).cast(SPARK_TYPES[expr.type])
+    if isinstance(expr, Column):
+        return column(expr.name)
+    if isinstance(expr, Unary):
+        return _unary(expr, lower(expr.operand, column))
+    if isinstance(expr, Binary):
+        return _binary(expr, lower(expr.left, column), lower(expr.right, column))
+    raise TypeError(type(expr).__name__)
+
+
+def _unary(expr: Unary, operand: Spark) -> Spark:
+    if expr.op == "NOT":
+        return ~operand
+    if expr.op == "~":
+        return F.bitwise_not(operand)
+    return -operand if expr.type is Type.FLOAT else F.try_subtract(_int(0), operand)
+
+
+def _binary(expr: Binary, left: Spark, right: Spark) -> Spark:
+    if expr.op in COMPARISON:
+        if {expr.left.type, expr.right.type} == {Type.INT, Type.FLOAT}:
+            left, right = left.cast("double"), right.cast("double")
+        return _compare(expr.op, left, right)
+    if expr.op in ARITHMETIC:
+        if expr.type is Type.FLOAT:
+            return _float(expr.op, left.cast("double"), right.cast("double"))
+        return _integer(expr, left, right)
+    if expr.op in BITWISE:
+        return _bitwise(expr, left, right)
+    return (left & right) if expr.op == "AND" else (left | right)
+
+
+def _compare(op: str, left: Spark, right: Spark) -> Spark:
+    if op == "=":
+        return left == right
+    if op == "<>":
+        return left != right
+    if op == "<":
+        return left < right
+    if op == "<=":
+        return left <= right
+    return left > right if op == ">" else left >= right
+
+
+def _float(op: str, left: Spark, right: Spark) -> Spark:
+    if op == "+":
+        return left + right
+    if op == "-":
+        return left - right
+    if op == "*":
+        return left * right
+    divisor = F.nullif(right, F.lit(0.0))
+    return left / divisor if op == "/" else left % divisor
+
+
+def _integer(expr: Binary, left: Spark, right: Spark) -> Spark:
+    if expr.op == "+":
+        return F.try_add(left, right)
+    if expr.op == "-":
+        return F.try_subtract(left, right)
+    if expr.op == "*":
+        return F.try_multiply(left, right)
+    known = expr.right.value if isinstance(expr.right, Const) else None
+    divisor = right if known else F.nullif(right, _int(0))
+    if expr.op == "%":
+        return left % divisor
+    quotient = F.call_function("div", left, divisor)
+    if known not in (None, -1):
+        return quotient
+    # Spark raises where MIN / -1 overflows; a negation that cannot raise has the value of every other x / -1.
+    return F.when(right == -1, F.try_subtract(_int(0), left)).otherwise(quotient)
+
+
+def _bitwise(expr: Binary, left: Spark, right: Spark) -> Spark:
+    if expr.op == "&":
+        return left.bitwiseAND(right)
+    if expr.op == "|":
+        return left.bitwiseOR(right)
+    count = right.try_cast("int")
+    shifted = F.call_function("shiftleft" if expr.op == "<<" else "shiftright", left, count)
+    return F.when(right.between(0, 63), shifted)
+
+
+def _int(value: int) -> Spark:
+    return F.lit(value).cast("bigint")

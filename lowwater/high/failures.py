@@ -1,0 +1,42 @@
+"""From the exception of a streaming query to one clear error.
+
+Between Spark and whoever called `run_high`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from pyspark.errors import PySparkException
+
+from lowwater.errors import LowwaterError, ValueOverflowError
+from lowwater.high.group import OVERFLOW
+
+_OVERFLOW = re.compile(OVERFLOW + r":([^:]*):([^:]*):")
+_NOISE = re.compile(r"^\s*(at |\.\.\. \d+ more|=== Streaming|Traceback|File \")")
+_CAUSE = re.compile(r"^(?:Caused by: )?(?:[\w.$]+(?:Exception|Error)): ?(.*)$")
+
+
+def translate(query: str, error: PySparkException) -> LowwaterError:
+    """The error of the interface that stands for a failed streaming query.
+
+    Args:
+        query: name of the output query.
+        error: what Spark raised; its text holds the texts of its causes.
+    """
+    text = str(error)
+    overflow = _OVERFLOW.search(text)
+    if overflow:
+        where, column = overflow.groups()
+        return ValueOverflowError(
+            f"query {where}: the sum {column} does not fit 64 bits",
+            "sum over shorter epochs or finer groups, or scale the argument down",
+        )
+    return LowwaterError(f"query {query}: Spark failed: {_root(text)}", "with --debug the whole trace is shown")
+
+
+def _root(text: str) -> str:
+    """The innermost cause that a text names, on one line."""
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not _NOISE.match(line)]
+    causes = [match.group(1) for match in map(_CAUSE.match, lines) if match and match.group(1)]
+    return (causes or lines or ["no message"])[-1][:500]

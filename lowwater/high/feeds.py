@@ -1,0 +1,132 @@
+"""What is stored behind each leaf of a plan, and the lockstep in which its sources replay it.
+
+Runs on the driver, before a Spark query: between the files of `lfta/` (or of a part) and the replay source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lowwater.catalog.streams import CONTROL, ROW
+from lowwater.errors import LowwaterError
+from lowwater.high.boundaries import choose_boundaries
+from lowwater.high.clock import EventClock
+from lowwater.high.source import Chunk, Reel, lay_out
+from lowwater.plan.nodes import Field
+from lowwater.plan.temporal import END_OF_TIME
+
+
+@dataclass(frozen=True)
+class Promise:
+    """A stored punctuation: `last` (ns) at tick `first`, rising with the ticks of its period up to `until` (T4)."""
+
+    first: int
+    until: int
+    period: int
+    last: int
+
+    def at(self, instant: int) -> int:
+        """What it promises at an instant (ns) that is not before `first`."""
+        if self.period == 0:
+            return self.last
+        passed = min(instant, self.until) - self.first
+        return self.last + passed // self.period * self.period
+
+
+@dataclass
+class Feed:
+    """The stored stream behind one source: one LFTA on one link, or one part of a cut plan.
+
+    Attributes:
+        chunks: row groups with data rows.
+        promises: punctuation rows.
+        rows: how many data rows.
+        first, last: least and greatest `_last` (ns) of the data rows; meaningless without any.
+        ticks: instants (ns) of emissions, each once.
+    """
+
+    chunks: list[Chunk] = field(default_factory=list)
+    promises: list[Promise] = field(default_factory=list)
+    rows: int = 0
+    first: int = END_OF_TIME
+    last: int = -END_OF_TIME
+    ticks: set[int] = field(default_factory=set)
+
+    @classmethod
+    def scan(cls, files: Iterable[str]) -> Feed:
+        """Reads the control columns of the files.
+
+        Raises:
+            LowwaterError: if a file cannot be read.
+        """
+        feed = cls()
+        for file in files:
+            try:
+                with pq.ParquetFile(file) as stored:
+                    for group in range(stored.num_row_groups):
+                        feed._take(file, group, stored)
+            except (OSError, ValueError, KeyError) as error:
+                raise LowwaterError(
+                    f"cannot read the stored stream {file}: {error}", "run the low stage again"
+                ) from error
+        return feed
+
+    def _take(self, file: str, group: int, stored: pq.ParquetFile) -> None:
+        table = stored.read_row_group(group, columns=CONTROL.names)
+        self.ticks.update(pc.unique(table["_tick"]).to_pylist())
+        is_row = pc.equal(table["_kind"], ROW)
+        marks = table.filter(pc.invert(is_row))
+        columns = [marks[name].to_pylist() for name in ("_tick", "_until", "_period", "_last")]
+        self.promises += [Promise(*values) for values in zip(*columns, strict=True)]
+        rows = table.filter(is_row)
+        if rows.num_rows:
+            tick, last = (rows[name].to_numpy() for name in ("_tick", "_last"))
+            self.chunks.append(Chunk(file, group, int(tick.min()), int(tick.max())))
+            self.rows += rows.num_rows
+            self.first, self.last = min(self.first, int(last.min())), max(self.last, int(last.max()))
+
+    def promised(self, boundaries: Sequence[int]) -> list[int]:
+        """The highest promise (ns) of any punctuation up to each boundary; below every instant where there is none."""
+        found = np.full(len(boundaries), -END_OF_TIME, np.int64)
+        for promise in self.promises:
+            for at in range(int(np.searchsorted(boundaries, promise.first)), len(boundaries)):
+                found[at] = max(int(found[at]), promise.at(boundaries[at]))
+                if promise.period == 0 or boundaries[at] >= promise.until:
+                    found[at:] = np.maximum(found[at:], found[at])
+                    break
+        return [int(value) for value in found]
+
+
+@dataclass(frozen=True)
+class Replay:
+    """How the sources of one Spark query advance: its clock and the boundaries (ns) that all of them share."""
+
+    clock: EventClock
+    boundaries: tuple[int, ...]
+
+    @classmethod
+    def over(cls, feeds: Sequence[Feed], end: int, step: int, most: int) -> Replay:
+        """The replay of a query that reads these feeds.
+
+        Args:
+            feeds: at least one has rows.
+            end: end of the interval, ns; the replay closes there or at the last emission, if that is later.
+            step: the replay tick, ns.
+            most: greatest number of boundaries.
+        """
+        held = [feed for feed in feeds if feed.rows]
+        clock = EventClock.over(min(feed.first for feed in held), max(feed.last for feed in held))
+        ticks = {tick for feed in feeds for tick in feed.ticks}
+        return cls(clock, tuple(choose_boundaries(ticks, max(end, *ticks), step, most)))
+
+    def lay_out(self, feed: Feed, fields: Sequence[Field], folder: Path) -> Reel:
+        """Lays a feed out for its source; at the closing boundary it promises the end of time."""
+        promises = [*feed.promised(self.boundaries)[:-1], END_OF_TIME]
+        marks = [self.clock.promise_ms(promise) for promise in promises]
+        return lay_out(folder, fields, feed.chunks, self.boundaries, marks, self.clock)

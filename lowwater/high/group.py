@@ -1,0 +1,73 @@
+"""Aggregation by epochs on Spark: a group is named by the instant after which it is final.
+
+One operator of the lowering (`lower`).
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from lowwater.catalog.expr import Expr, Type
+from lowwater.high.clock import ET, LAST, EventClock
+from lowwater.high.columns import event_time
+from lowwater.high.expressions import lower, plain
+from lowwater.high.frames import Counts, keep, project
+from lowwater.high.temporal import last, long
+from lowwater.plan.nodes import Aggregate, Field, Group
+from lowwater.plan.temporal import END_OF_TIME, INT64_MAX
+
+OVERFLOW = "LOWWATER_SUM_OVERFLOW"
+
+
+def lower_group(node: Group, frame: DataFrame, clock: EventClock, counts: Counts) -> DataFrame:
+    """WHERE, GROUP BY, HAVING and the select items; Spark closes a group when the watermark reaches its name.
+
+    Integer sums are taken in 128 bits; one that does not fit 64 ends the query by an error (SEMANTICS O3).
+    """
+    frame = counts.filtered(frame, node, node.predicate)
+    arguments = {a.name: a.argument for a in node.aggregates if a.argument is not None}
+    read = [*((item.name, item.expr) for item in node.keys), *arguments.items()]
+    frame = frame.select(*(lower(expr).alias(name) for name, expr in read))
+    frame = frame.withColumn(ET, event_time(clock, _end(node.key_fields)))
+    keys = [plain(item.name) for item in node.keys]
+    states = [state for aggregate in node.aggregates for state in _states(aggregate)]
+    found = frame.groupBy(*keys, ET).agg(F.count(F.lit(1)).alias("_rows"), *states)
+    results = [_result(node.query, aggregate).alias(aggregate.name) for aggregate in node.aggregates]
+    found = found.select(*keys, *results, _end(node.key_fields).alias(LAST), ET, "_rows")
+    kept = F.lit(True) if node.having is None else F.coalesce(lower(node.having), F.lit(False))
+    totals = {"rows_in": F.sum("_rows"), "groups": F.count(F.lit(1)), "rows_out": F.count_if(kept)}
+    return project(keep(counts.observe(found, "group", node, **totals), node.having), node.items)
+
+
+def _end(fields: tuple[Field, ...]) -> Column:
+    """`group_last` of the keys; a group none of whose temporal keys has a value ends with the replay."""
+    ends = [last(field.temporal, plain(field.name)) for field in fields if field.temporal is not None]
+    return F.least(*ends, long(END_OF_TIME))
+
+
+def _exact(aggregate: Aggregate) -> bool:
+    argument: Expr | None = aggregate.argument
+    return argument is not None and argument.type is not Type.FLOAT
+
+
+def _states(aggregate: Aggregate) -> list[Column]:
+    name, value = aggregate.name, plain(aggregate.name)
+    if aggregate.function == "count":
+        return [F.count(F.lit(1)).alias(name)]
+    if aggregate.function in ("min", "max"):
+        return [(F.min if aggregate.function == "min" else F.max)(value).alias(name)]
+    total = F.sum(value.cast("decimal(20,0)") if _exact(aggregate) else value).alias(name)
+    return [total, F.count(value).alias(f"{name}#n")] if aggregate.function == "avg" else [total]
+
+
+def _result(query: str, aggregate: Aggregate) -> Column:
+    value = plain(aggregate.name)
+    if aggregate.function == "avg":
+        # Over nothing but NULL the sum is NULL, and so is the quotient before the division by zero is looked at.
+        return value.cast("double") / F.nullif(plain(f"{aggregate.name}#n"), long(0)).cast("double")
+    if aggregate.function == "sum" and _exact(aggregate):
+        fits = value.isNull() | value.between(F.lit(-INT64_MAX - 1), F.lit(INT64_MAX))
+        message = F.lit(f"{OVERFLOW}:{query}:{aggregate.name}:")
+        return F.when(fits, value.cast("bigint")).otherwise(F.raise_error(message))
+    return value

@@ -1,0 +1,122 @@
+"""Windowed stream-stream joins on Spark: equality windows by a common name in event time, bands by a range of it.
+
+One operator of the lowering (`lower`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from pyspark.sql import Column as Spark
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lowwater.catalog.expr import Column, Expr
+from lowwater.high.clock import ET, LAST, LATEST_MS, EventClock
+from lowwater.high.columns import event_time, mark
+from lowwater.high.expressions import lower, plain
+from lowwater.high.frames import Counts, project
+from lowwater.high.reach import reach
+from lowwater.high.temporal import long, window_end
+from lowwater.plan.nodes import Join, JoinKind
+
+_KINDS = {JoinKind.INNER: "inner", JoinKind.LEFT: "left", JoinKind.RIGHT: "right", JoinKind.OUTER: "full"}
+
+
+@dataclass(frozen=True)
+class _Side:
+    """One input of the join, its columns named by alias; its other columns carry a suffix of their own."""
+
+    frame: DataFrame
+    suffix: str
+
+    def __getitem__(self, name: str) -> Spark:
+        return plain(name + self.suffix)
+
+    @property
+    def missing(self) -> Spark:
+        return self[LAST].isNull()
+
+
+def lower_join(node: Join, left: DataFrame, right: DataFrame, clock: EventClock, counts: Counts) -> DataFrame:
+    """Pairs, unmatched rows of the kept sides, and the select items (SEMANTICS P4, V1)."""
+    sides = _side(node, left, clock, is_left=True), _side(node, right, clock, is_left=False)
+    condition = _condition(node, *sides, clock)
+    if node.residual is not None:
+        condition = condition & lower(node.residual)
+    joined = sides[0].frame.join(sides[1].frame, condition, _KINDS[node.kind])
+    totals = {"rows_out": F.count(F.lit(1))}
+    totals |= {"left_unmatched": F.count_if(sides[1].missing), "right_unmatched": F.count_if(sides[0].missing)}
+    joined = counts.observe(joined, "join", node, **totals)
+    joined = _fill(node, joined, *sides).withColumn(LAST, _last(node, *sides))
+    return project(joined.withColumn(ET, event_time(clock, F.col(LAST))), node.items)
+
+
+def _side(node: Join, frame: DataFrame, clock: EventClock, is_left: bool) -> _Side:
+    alias, below = (node.left_alias, node.left) if is_left else (node.right_alias, node.right)
+    suffix = "#left" if is_left else "#right"
+    named = frame.select(*(plain(f.name).alias(f"{alias}.{f.name}") for f in below.fields), LAST, ET)
+    value = lower(node.window.left if is_left else node.window.right)
+    event = F.col(ET)
+    if node.window.equality:
+        # Equal values end at one instant, so that the name of that instant can be a key of the join.
+        event = F.coalesce(event_time(clock, window_end(node.window, value, is_left)), event)
+    keys = [lower(pair[0 if is_left else 1]).alias(f"{i}{suffix}") for i, pair in enumerate(node.equalities)]
+    hidden = [value.alias("_value" + suffix), F.col(LAST).alias(LAST + suffix)]
+    columns = [plain(f"{alias}.{f.name}") for f in below.fields]
+    return _Side(named.select(*columns, *keys, *hidden, mark(event)).withColumnRenamed(ET, ET + suffix), suffix)
+
+
+def _condition(node: Join, left: _Side, right: _Side, clock: EventClock) -> Spark:
+    if node.window.equality:
+        condition = (left[ET] == right[ET]) & left["_value"].eqNullSafe(right["_value"])
+    else:
+        condition = _band(node, left, right, clock)
+    for number in range(len(node.equalities)):
+        condition = condition & left[str(number)].eqNullSafe(right[str(number)])
+    return condition
+
+
+def _band(node: Join, left: _Side, right: _Side, clock: EventClock) -> Spark:
+    window, values = node.window, (left["_value"], right["_value"])
+    least, most = F.try_subtract(values[0], long(window.below)), F.try_add(values[0], long(window.above))
+    later, earlier = band_reach_ms(node, clock)
+    near = (right[ET] <= left[ET] + _interval(later)) & (left[ET] <= right[ET] + _interval(earlier))
+    return (values[1] >= least) & (values[1] <= most) & near
+
+
+def band_reach_ms(node: Join, clock: EventClock) -> tuple[int, int]:
+    """How much larger the event time (ms) of a right row may be than that of its left row, and the other way round."""
+    bounds = reach(node.window)
+    if bounds is None:
+        return LATEST_MS, LATEST_MS
+    return clock.reach_ms(bounds[0]), clock.reach_ms(bounds[1])
+
+
+def _interval(milliseconds: int) -> Spark:
+    return F.lit(timedelta(milliseconds=milliseconds))
+
+
+def _last(node: Join, left: _Side, right: _Side) -> Spark:
+    pair = F.greatest(left[LAST], right[LAST])  # the one of the two that is there, for an unmatched row
+    alone = F.when(right.missing, window_end(node.window, left["_value"], left=True))
+    alone = alone.when(left.missing, window_end(node.window, right["_value"], left=False))
+    return F.coalesce(alone, pair)
+
+
+def _fill(node: Join, joined: DataFrame, left: _Side, right: _Side) -> DataFrame:
+    """Gives each column that an equality ties to the other side that side's value where its own side is missing."""
+    ties = list(node.equalities)
+    if node.window.equality:
+        ties.append((node.window.left, node.window.right))
+    filled: dict[str, Spark] = {}
+    for ours, theirs in ties:
+        for own, other, side in ((ours, theirs, left), (theirs, ours, right)):
+            if isinstance(own, Column) and own.name not in filled:
+                filled[own.name] = _tied(own, other, side)
+    return joined.select(*(filled.get(name, plain(name)).alias(name) for name in joined.columns))
+
+
+def _tied(own: Column, other: Expr, side: _Side) -> Spark:
+    return F.when(side.missing, lower(other)).otherwise(lower(own))

@@ -1,0 +1,65 @@
+"""What a high stage is told and what it answers: settings, results, statistics.
+
+Read by `replay` and the command line; pure data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class HighSettings:
+    """How the high stage replays; none of it changes rows.
+
+    Attributes:
+        tick: ns of virtual time between micro-batch boundaries.
+        max_batches: greatest number of boundaries of one query.
+        concurrency: output queries that run at once.
+        partitions: of every shuffle and state store.
+    """
+
+    tick: int = 900_000_000_000
+    max_batches: int = 4
+    concurrency: int = 2
+    partitions: int = 2
+
+
+@dataclass(frozen=True)
+class OperatorCounts:
+    """Rows that one operator took and gave, over everything that was read (SEMANTICS A1).
+
+    Attributes:
+        query: the query that the operator belongs to.
+        kind: filter, group or join.
+        counts: by name: rows_in, rows_out, groups, left_unmatched, right_unmatched.
+    """
+
+    query: str
+    kind: str
+    counts: dict[str, int]
+
+
+@dataclass
+class HighResult:
+    """The outcome of one output query.
+
+    Attributes:
+        files: parquet files of rows and punctuation, in order of `_tick`.
+        rows: owned data rows in them.
+        punctuation: punctuation rows in them.
+        seconds: wall time.
+        batches: micro-batches that ran, all parts of the plan together.
+        operators: counts of the observed operators.
+        late: rows that Spark dropped as late; never anything but 0.
+        state_rows: greatest number of rows held as state at the end of a micro-batch.
+    """
+
+    files: list[str] = field(default_factory=list)
+    rows: int = 0
+    punctuation: int = 0
+    seconds: float = 0.0
+    batches: int = 0
+    operators: list[OperatorCounts] = field(default_factory=list)
+    late: int = 0
+    state_rows: int = 0

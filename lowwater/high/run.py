@@ -1,0 +1,186 @@
+"""Runs the high stage of one interval: every output query as a Spark streaming query over the replayed LFTAs.
+
+Between `low` and the lake. At the closing boundary the sources promise the end of time, so that every row comes out,
+and only rows owned by the interval (SEMANTICS I1) are kept.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from lowwater.errors import LawError, LowwaterError
+from lowwater.high.cuts import cut, lag_ms
+from lowwater.high.failures import translate
+from lowwater.high.feeds import Feed, Replay
+from lowwater.high.lower import Lowering, leaf_name
+from lowwater.high.results import HighResult, HighSettings, OperatorCounts
+from lowwater.high.sink import BatchSink, StreamFiles
+from lowwater.plan.nodes import Cut, LftaInput, Node
+from lowwater.plan.temporal import END_OF_TIME, INT64_MAX
+
+Inputs = Mapping[tuple[str, str], list[str]]
+
+CONF = {
+    "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.PushDownPredicates",
+    "spark.sql.streaming.minBatchesToRetain": "1",
+    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
+    "spark.sql.streaming.numRecentProgressUpdates": "10000",
+    "spark.sql.adaptive.enabled": "false",
+    "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+    "mapreduce.fileoutputcommitter.algorithm.version": "2",
+}
+"""Settings of the session of a run: filters stay above watermarks, and a micro-batch costs no more than it must."""
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What the output queries of one run share."""
+
+    session: SparkSession
+    feeds: Mapping[tuple[str, str], Feed]
+    start: int
+    end: int
+    work: Path
+    settings: HighSettings
+
+    def query(self, name: str, node: Node) -> HighResult:
+        """Runs one output query, the parts of its plan one after another."""
+        began = time.monotonic()
+        result = HighResult()
+        parts, top = cut(node)
+        made: dict[str, Feed] = {}
+        for part, below in parts:
+            # A part keeps every row: whether one is owned can only be said of the rows that its consumers make of it.
+            everything = StreamFiles(self.work / name / part, below.fields, (-END_OF_TIME, INT64_MAX), END_OF_TIME)
+            self._stream(name, below, made, everything, result)
+            made[part] = Feed.scan(everything.files)
+        stream = StreamFiles(self.work / name / "rows", top.fields, (self.start, self.end), self.end)
+        self._stream(name, top, made, stream, result)
+        result.files, result.rows, result.punctuation = stream.files, stream.rows, stream.punctuation
+        result.seconds = time.monotonic() - began
+        return result
+
+    def _stream(
+        self, query: str, node: Node, made: Mapping[str, Feed], stream: StreamFiles, result: HighResult
+    ) -> None:
+        folder = stream.folder
+        behind = {leaf_name(leaf): (leaf, self._behind(leaf, made)) for leaf in _leaves(node)}
+        feeds = [feed for _, group in behind.values() for feed in group]
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        if not any(feed.rows for feed in feeds):
+            stream.close(self.end)
+            return
+        replay = Replay.over(feeds, self.end, self.settings.tick, self.settings.max_batches)
+        with TemporaryDirectory(prefix="replay-", dir=folder.parent) as scratch:
+            reels = {
+                name: [replay.lay_out(feed, leaf.fields, Path(scratch) / name / str(i)) for i, feed in enumerate(group)]
+                for name, (leaf, group) in behind.items()
+            }
+            lowering = Lowering(self.session, replay.clock, reels)
+            lag = lag_ms(node, replay.clock)
+            sink = BatchSink(stream, Path(scratch) / "checkpoint", replay.clock, replay.boundaries, lag)
+            self._replay(query, lowering.frame(node), sink, result)
+        stream.close(replay.boundaries[-1])
+
+    def _behind(self, leaf: LftaInput | Cut, made: Mapping[str, Feed]) -> list[Feed]:
+        if isinstance(leaf, Cut):
+            return [made[leaf.name]]
+        return [self.feeds[leaf.lfta.name, link] for link in leaf.lfta.links]
+
+    def _replay(self, query: str, frame: DataFrame, sink: BatchSink, result: HighResult) -> None:
+        writer = frame.writeStream.foreachBatch(sink).trigger(availableNow=True)
+        writer = writer.option("checkpointLocation", str(sink.checkpoint)).queryName(
+            f"{query}:{sink.stream.folder.name}"
+        )
+        try:
+            running = writer.start()
+            running.awaitTermination()
+        except PySparkException as error:
+            raise translate(query, error) from error
+        _account(query, [json.loads(progress.json) for progress in running.recentProgress], result)
+
+
+def _leaves(node: Node) -> list[LftaInput | Cut]:
+    if isinstance(node, LftaInput | Cut):
+        return [node]
+    return [leaf for below in node.inputs() for leaf in _leaves(below)]
+
+
+def _files(inputs: Inputs, lfta: str, link: str) -> list[str]:
+    if (lfta, link) not in inputs:
+        raise LowwaterError(f"the low stage left no stream of {lfta} on link {link}", "run the low stage first")
+    return inputs[lfta, link]
+
+
+def _account(query: str, batches: list[dict[str, Any]], result: HighResult) -> None:
+    """Adds the progress of a finished Spark query to a result.
+
+    Raises:
+        LawError: if Spark dropped a row as late, which the replay excludes.
+    """
+    totals: dict[str, dict[str, int]] = {}
+    for batch in batches:
+        states = batch.get("stateOperators", [])
+        result.late += sum(state["numRowsDroppedByWatermark"] for state in states)
+        result.state_rows = max(result.state_rows, sum(state["numRowsTotal"] for state in states))
+        for name, counts in batch.get("observedMetrics", {}).items():
+            into = totals.setdefault(name, dict.fromkeys(counts, 0))
+            for key, value in counts.items():
+                into[key] += value or 0
+    result.batches += len(batches)
+    for name in sorted(totals, key=lambda observed: int(observed.split(":")[0])):
+        _, kind, owner = name.split(":", 2)
+        result.operators.append(OperatorCounts(owner, kind, totals[name]))
+    if result.late:
+        raise LawError(f"query {query}: Spark dropped {result.late} rows as late; the result would not be complete")
+
+
+def run_high(
+    spark: SparkSession,
+    queries: Mapping[str, Node],
+    inputs: Inputs,
+    start: int,
+    end: int,
+    work: Path,
+    settings: HighSettings | None = None,
+) -> dict[str, HighResult]:
+    """Runs every output query over the replayed LFTAs of one interval.
+
+    Args:
+        spark: as `build_session` makes it.
+        queries: high plan by name of the output.
+        inputs: parquet files of each LFTA instance, by LFTA name and link, in order of `_tick`.
+        start, end: the interval, ns; rows with `_last` in [start, end) are kept.
+        work: folder for rows, parts and checkpoints, one folder a query in it; the caller removes it.
+        settings: how to replay; rows do not depend on it.
+
+    Returns:
+        Files and statistics by query.
+
+    Raises:
+        ValueOverflowError: if an integer sum does not fit 64 bits.
+        LawError: if Spark dropped rows as late.
+        LowwaterError: if an input cannot be read or Spark fails.
+    """
+    settings = settings or HighSettings()
+    session = spark.newSession()
+    for key, value in {**CONF, "spark.sql.shuffle.partitions": str(settings.partitions)}.items():
+        session.conf.set(key, value)
+    wanted = {leaf.lfta for node in queries.values() for leaf in _leaves(node) if isinstance(leaf, LftaInput)}
+    feeds = {(lfta.name, link): Feed.scan(_files(inputs, lfta.name, link)) for lfta in wanted for link in lfta.links}
+    run = _Run(session, feeds, start, end, work, settings)
+    with ThreadPoolExecutor(settings.concurrency, thread_name_prefix="lowwater-high") as pool:
+        running = {name: pool.submit(run.query, name, node) for name, node in queries.items()}
+        return {name: future.result() for name, future in running.items()}

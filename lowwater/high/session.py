@@ -1,0 +1,179 @@
+"""The Spark session of a replay: local, quiet, offline once the Delta jars are there.
+
+Above everything that runs on Spark; `make setup` runs `python -m lowwater.high.session --fetch` once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import atexit
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyspark
+from pyspark.sql import SparkSession
+
+import lowwater
+from lowwater.errors import ConfigError, LowwaterError
+
+DELTA = "io.delta:delta-spark_4.2_2.13:4.4.0"
+NEEDED = ("delta-spark_4.2_2.13", "delta-storage", "delta-kernel-api", "delta-kernel-defaults")
+"""Jars that path tables need; what else Delta drags in are older copies of jars that Spark has."""
+
+_QUIET = """\
+rootLogger.level = {level}
+rootLogger.appenderRef.stderr.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{{HH:mm:ss}} %p %c{{1}}: %m%n
+"""
+
+
+@dataclass(frozen=True)
+class SessionSettings:
+    """How the session is sized.
+
+    Attributes:
+        master: Spark master URL; the environment variable LOWWATER_SPARK_MASTER overrides it.
+        shuffle_partitions: partitions of every shuffle and of every state store.
+        driver_memory: heap of the JVM, as Spark writes sizes.
+        log_level: of the JVM's log on the terminal.
+    """
+
+    master: str = "local[*]"
+    shuffle_partitions: int = 2
+    driver_memory: str = "2g"
+    log_level: str = "off"
+
+
+def jars_folder() -> Path:
+    """Where the Delta jars of this installation lie."""
+    return Path(sys.prefix) / "share" / "lowwater" / "jars"
+
+
+def delta_jars() -> list[Path]:
+    """The jars that a session needs on its class path.
+
+    Raises:
+        ConfigError: if they were never fetched.
+    """
+    found = [jar for name in NEEDED for jar in sorted(jars_folder().glob(f"{name}-[0-9]*.jar"))]
+    if len(found) < len(NEEDED):
+        raise ConfigError(f"the Delta jars are not in {jars_folder()}", "run `make setup` once, with network access")
+    return found
+
+
+def fetch_jars() -> list[Path]:
+    """Fetches the Delta jars through Spark's own package resolution; does nothing where they are already.
+
+    Raises:
+        LowwaterError: if the resolution fails, with its last lines.
+    """
+    try:
+        return delta_jars()
+    except ConfigError:
+        jars_folder().mkdir(parents=True, exist_ok=True)
+    home = Path(pyspark.__file__).parent
+    with tempfile.TemporaryDirectory(prefix="lowwater-ivy-") as ivy:
+        script = Path(ivy) / "nothing.py"
+        script.write_text("")
+        command = [
+            str(home / "bin" / "spark-submit"),
+            "--packages",
+            DELTA,
+            "--conf",
+            f"spark.jars.ivy={ivy}",
+            str(script),
+        ]
+        environment = {**os.environ, "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable}
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+        if done.returncode != 0:
+            tail = "\n".join((done.stdout + done.stderr).splitlines()[-12:])
+            raise LowwaterError(f"Spark could not resolve {DELTA}:\n{tail}", "is there a way to a Maven repository?")
+        for name in NEEDED:
+            for jar in (Path(ivy) / "jars").glob(f"*_{name}-[0-9]*.jar"):
+                shutil.copy(jar, jars_folder() / jar.name[jar.name.index(name) :])
+    return delta_jars()
+
+
+def _environment() -> None:
+    # Read by the JVM and by the Python workers it starts; workers import this package by its name.
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    root = str(Path(lowwater.__file__).resolve().parents[1])
+    known = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path and path != root]
+    os.environ["PYTHONPATH"] = os.pathsep.join([root, *known])
+
+
+def _options(settings: SessionSettings, home: Path) -> dict[str, str]:
+    log = home / "log4j2.properties"
+    log.write_text(_QUIET.format(level=settings.log_level))
+    java = f"-Dlog4j2.configurationFile=file:{log} -Dderby.system.home={home} -Djava.io.tmpdir={home} -XX:+UseSerialGC"
+    return {
+        "spark.jars": ",".join(str(jar) for jar in delta_jars()),
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.databricks.delta.snapshotPartitions": "1",
+        "spark.driver.memory": settings.driver_memory,
+        "spark.driver.extraJavaOptions": java,
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.local.dir": str(home),
+        "spark.sql.warehouse.dir": str(home / "warehouse"),
+        "spark.sql.ansi.enabled": "true",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": str(settings.shuffle_partitions),
+        "spark.default.parallelism": str(settings.shuffle_partitions),
+    }
+
+
+def build_session(app: str = "lowwater", settings: SessionSettings | None = None) -> SparkSession:
+    """Starts the session, or gives the one that runs.
+
+    Args:
+        app: name shown by Spark.
+        settings: sizes; the defaults suit one machine.
+
+    Raises:
+        ConfigError: if the Delta jars are missing.
+    """
+    settings = settings or SessionSettings()
+    _environment()
+    home = Path(tempfile.mkdtemp(prefix="lowwater-spark-"))
+    builder = SparkSession.builder.appName(app).master(os.environ.get("LOWWATER_SPARK_MASTER", settings.master))
+    for key, value in _options(settings, home).items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel(settings.log_level.upper())
+
+    def leave() -> None:
+        spark.stop()
+        shutil.rmtree(home, ignore_errors=True)
+
+    atexit.register(leave)
+    return spark
+
+
+def main() -> None:
+    """Entry of `python -m lowwater.high.session`."""
+    parser = argparse.ArgumentParser(prog="python -m lowwater.high.session", description="Spark set-up of Lowwater")
+    parser.add_argument("--fetch", action="store_true", required=True, help="fetch the Delta jars once")
+    parser.parse_args()
+    try:
+        for jar in fetch_jars():
+            print(jar)
+    except LowwaterError as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,120 @@
+"""The replay source: a stored stream laid out as one small file a boundary, which Spark's file source plays in order.
+
+Stands between the files of one LFTA instance, or of a part of a cut plan, and the lowering. Files and no Python data
+source, because each of those costs a Python process of its own at the start of a query and a worker's round trip for
+every row, and a query has a source for each alias and link.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+from lowwater.catalog.streams import ROW, STREAM_TYPES
+from lowwater.high.clock import ET, LAST, SLACK_MS, EventClock
+from lowwater.high.expressions import SPARK_TYPES
+from lowwater.plan.nodes import Field
+
+ET_TYPE = pa.timestamp("us", tz="UTC")
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A row group with data rows: its file, its number, and the first and last `_tick` of those rows."""
+
+    file: str
+    group: int
+    first: int
+    last: int
+
+    def rows(self, names: list[str], after: int, upto: int) -> pa.Table:
+        """The data rows with `_tick` in (after, upto]."""
+        with pq.ParquetFile(self.file) as stored:
+            table = stored.read_row_group(self.group, columns=[*names, "_kind", "_tick"])
+        keep = pc.equal(table["_kind"], ROW)
+        if self.first <= after or self.last > upto:
+            tick = table["_tick"]
+            keep = pc.and_(keep, pc.and_(pc.greater(tick, after), pc.less_equal(tick, upto)))
+        return table.select(names).filter(keep)
+
+
+@dataclass(frozen=True)
+class Reel:
+    """One source of a query, laid out: file k holds what lies between boundary k-1 and boundary k."""
+
+    folder: Path
+    fields: Sequence[Field]
+
+    def open(self, session: SparkSession) -> DataFrame:
+        """The streaming DataFrame of the fields, `_last` and the event time; one file a micro-batch.
+
+        `prepare` of the trigger AvailableNow, offsets and restart are those of Spark's file source.
+        """
+        kinds = [*((f.name, SPARK_TYPES[f.type]) for f in self.fields), (LAST, "bigint"), (ET, "timestamp")]
+        reader = session.readStream.schema(", ".join(f"`{name}` {kind}" for name, kind in kinds))
+        return (
+            reader.option("maxFilesPerTrigger", 1)
+            .parquet(str(self.folder))
+            .withWatermark(ET, f"{SLACK_MS} milliseconds")
+        )
+
+
+def lay_out(
+    folder: Path,
+    fields: Sequence[Field],
+    chunks: Sequence[Chunk],
+    boundaries: Sequence[int],
+    marks: Sequence[int],
+    clock: EventClock,
+) -> Reel:
+    """Writes the files of a source.
+
+    Args:
+        folder: of the files; made here.
+        fields: that are replayed, in order.
+        chunks: row groups that hold its data rows.
+        boundaries: instants (ns); file k has the rows with `_tick` in (boundary k-1, boundary k].
+        marks: the watermark (ms) that holds at each boundary, sent by a row that has nothing else.
+        clock: of the query.
+    """
+    columns = [pa.field(f.name, STREAM_TYPES[f.type]) for f in fields]
+    schema = pa.schema([*columns, pa.field(LAST, pa.int64()), pa.field(ET, ET_TYPE)])
+    folder.mkdir(parents=True)
+    for number, (after, upto) in enumerate(zip([-(1 << 63), *boundaries[:-1]], boundaries, strict=True)):
+        file = folder / f"{number:05d}.parquet"
+        with pq.ParquetWriter(file, schema, compression="lz4", use_dictionary=False, write_statistics=False) as writer:
+            for table in _between(chunks, schema, after, upto, clock):
+                writer.write_table(table)
+            writer.write_table(_mark(schema, marks[number]))
+        # Spark's file source plays files in the order of their modification times.
+        os.utime(file, (1_000_000_000 + number, 1_000_000_000 + number))
+    return Reel(folder, fields)
+
+
+def _between(
+    chunks: Sequence[Chunk], schema: pa.Schema, after: int, upto: int, clock: EventClock
+) -> Iterator[pa.Table]:
+    for chunk in chunks:
+        if chunk.first <= upto and chunk.last > after:
+            table = chunk.rows(schema.names[:-1], after, upto)
+            event = _instants(clock.row_ms(table[LAST].to_numpy()))
+            yield table.append_column(ET, event).cast(schema)
+
+
+def _mark(schema: pa.Schema, mark: int) -> pa.Table:
+    event = _instants(np.array([mark + SLACK_MS], np.int64))
+    nulls = [pa.nulls(1, field.type) for field in schema if field.name != ET]
+    return pa.Table.from_arrays([*nulls, event], schema=schema)
+
+
+def _instants(milliseconds: npt.NDArray[np.int64]) -> pa.Array:
+    return pa.array(milliseconds * 1000, pa.int64()).cast(ET_TYPE)

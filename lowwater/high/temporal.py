@@ -1,0 +1,62 @@
+"""`Temporal.last` as a Spark expression: from values of an attribute back to the instants that end them.
+
+The Spark side of `plan.temporal`, read by the lowering of groups and joins.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from lowwater.plan.nodes import Window
+from lowwater.plan.temporal import INT64_MAX, Component, Step, Temporal
+
+
+def last(temporal: Temporal, value: Column) -> Column:
+    """The largest instant (ns) at which a packet may still change a row of this value; NULL of NULL.
+
+    An instant beyond 64 bits lies after every sane one and becomes the largest integer.
+    """
+    ends = [_end(component, value, temporal.increasing) for component in temporal.components]
+    end = F.greatest(*ends) if len(ends) > 1 else ends[0]
+    return F.when(value.isNotNull(), F.coalesce(end, long(INT64_MAX)))
+
+
+def window_end(window: Window, value: Column, left: bool) -> Column:
+    """`Window.last_left` or `Window.last_right` of a value of its side's expression; NULL of NULL."""
+    own, other = (window.left_time, window.right_time) if left else (window.right_time, window.left_time)
+    rising = window.left_time.increasing
+    reach = (window.above if rising else -window.below) if left else (window.below if rising else -window.above)
+    return F.greatest(last(own, value), last(other, F.try_add(value, long(reach)) if reach else value))
+
+
+def long(value: int) -> Column:
+    """A 64-bit literal."""
+    return F.lit(value).cast("bigint")
+
+
+def _end(steps: Component, value: Column, at_most: bool) -> Column:
+    for step in reversed(steps):
+        if step.op == "neg":
+            value, at_most = F.try_subtract(long(0), value), not at_most
+        elif step.op == "add":
+            value = F.try_subtract(value, long(step.by))
+        elif step.op == "mul":
+            value = _quotient(value, step.by, up=not at_most)
+        else:
+            value = _undivided(value, step, at_most)
+    return value
+
+
+def _quotient(value: Column, by: int, up: bool) -> Column:
+    remainder = F.pmod(value, long(by))
+    floor = F.call_function("div", F.try_subtract(value, remainder), long(by))
+    return floor + F.when(remainder == 0, long(0)).otherwise(long(1)) if up else floor
+
+
+def _undivided(value: Column, step: Step, at_most: bool) -> Column:
+    # The division truncates toward zero, so the values around zero have the widest preimage.
+    whole = F.try_multiply(value, long(step.by))
+    if at_most:
+        return F.try_add(whole, F.when(value >= 0, long(step.by - 1)).otherwise(long(0)))
+    return F.try_subtract(whole, F.when(value <= 0, long(step.by - 1)).otherwise(long(0)))

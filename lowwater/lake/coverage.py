@@ -1,0 +1,91 @@
+"""How far links have reported, and the gaps between (SEMANTICS T5, T6).
+
+Between the ledger and the replay: a run asks before it starts, and again before it calls itself done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from lowwater.config import Config, Link, format_instant
+from lowwater.errors import GapError
+from lowwater.lake.ledger import Capture
+from lowwater.plan.temporal import END_OF_TIME
+
+
+@dataclass(frozen=True)
+class Gap:
+    """A stretch [since, until), ns, of a link's life that no capture covers."""
+
+    link: str
+    since: int
+    until: int
+
+
+def gaps(link: str, captures: Sequence[Capture], settings: Link, start: int, end: int) -> list[Gap]:
+    """The gaps of a link's coverage in [start, end), ns, cut to its life: outside of it, it owes nothing."""
+    at = max(start, settings.since or 0)
+    end = min(end, END_OF_TIME if settings.until is None else settings.until)
+    found = []
+    for begins, ends in sorted((each.covers_from, each.covers_to) for each in captures):
+        if at >= end:
+            break
+        if at < begins < end and ends > begins:
+            found.append(Gap(link, at, begins))
+        if ends > begins:
+            at = max(at, ends)
+    if at < end:
+        found.append(Gap(link, at, end))
+    return found
+
+
+def reported_to(link: str, captures: Sequence[Capture], settings: Link, start: int) -> int:
+    """The instant (ns) up to which a link has reported, read from `start`; END_OF_TIME once its life is over."""
+    missing = gaps(link, captures, settings, start, END_OF_TIME)
+    return missing[0].since if missing else END_OF_TIME
+
+
+def check(
+    captures: Mapping[str, Sequence[Capture]], config: Config, read_from: Mapping[str, int], end: int
+) -> list[Gap]:
+    """The gaps that concern a run which reads each link from `read_from[link]` to `end`, ns.
+
+    What they mean is the policy of each link: `fail` and `wait` do not start, `exclude` publishes as incomplete.
+    """
+    return [
+        gap
+        for link in sorted(read_from)
+        for gap in gaps(link, captures.get(link, ()), config.link(link), read_from[link], end)
+    ]
+
+
+def unsettled(
+    captures: Mapping[str, Sequence[Capture]], config: Config, read_from: Mapping[str, int], end: int
+) -> list[Gap]:
+    """Why a run that ends at `end` is provisional: the links that have not reported to end + skew (T6)."""
+    return [
+        gap
+        for link in sorted(read_from)
+        for gap in gaps(link, captures.get(link, ()), config.link(link), end, end + config.link(link).skew)
+    ]
+
+
+def gap_error(gap: Gap, start: int, end: int, captures: Sequence[Capture] = ()) -> GapError:
+    """The error of a gap for the interval [start, end), ns; `captures` are all of the link's."""
+    again = any(each.covers_from >= gap.until and each.covers_to > each.covers_from for each in captures)
+    then = (
+        f"until {format_instant(gap.until)}" if again else f"up to {format_instant(gap.until)}, where the run needs it"
+    )
+    cut = [each for each in captures if not each.ended_cleanly and each.covers_to == gap.since]
+    cause = f" ({cut[0].path} is cut there)" if cut else "" if captures else " (it has no capture at all)"
+    return GapError(
+        f"interval {format_instant(start)} to {format_instant(end)}: link {gap.link!r} has not reported since "
+        f"{format_instant(gap.since)} {then}{cause}",
+        "ingest the missing capture; or say what a file covers: "
+        f"lowwater ingest --link {gap.link} --covers FROM/TO FILE; "
+        f'or, in [links.{gap.link}], bound its life with since and until, or set policy = "exclude"',
+        gap.link,
+        gap.since,
+        gap.until,
+    )

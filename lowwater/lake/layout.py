@@ -1,0 +1,217 @@
+"""Where everything lies in a lake, and the schemas of its tables.
+
+Read by every module of the lake and by the replay.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from lowwater.catalog.expr import Type
+from lowwater.catalog.packets import RECORD
+from lowwater.catalog.streams import CONTROL, STREAM_TYPES, TABLE_TYPES
+from lowwater.errors import LakeError
+from lowwater.lake.tables import create, safe_name
+from lowwater.plan.nodes import Field
+
+
+def _required(name: str, kind: pa.DataType) -> pa.Field:
+    return pa.field(name, kind, nullable=False)
+
+
+_TEXT, _INT = pa.string(), pa.int64()
+
+PACKETS = pa.schema([*RECORD, _required("link", _TEXT), _required("hour", _INT)])
+
+CAPTURES = pa.schema(
+    [
+        _required("link", _TEXT),
+        _required("capture", _TEXT),  # sha256 of the file, hex
+        _required("path", _TEXT),  # as given at ingest
+        _required("bytes", _INT),
+        _required("format", _TEXT),
+        _required("link_type", _TEXT),
+        _required("packets", _INT),  # sane records
+        _required("undecoded", _INT),  # those without an IP header
+        _required("malformed", _INT),
+        pa.field("first", _INT),  # timestamps of sane records, ns; NULL where there is none
+        pa.field("last", _INT),
+        pa.field("smallest", _INT),
+        pa.field("largest", _INT),
+        pa.field("median", _INT),
+        _required("covers_from", _INT),  # coverage in force (T5); equal to covers_to where it covers nothing
+        _required("covers_to", _INT),
+        pa.field("declared_from", _INT),
+        pa.field("declared_to", _INT),
+        _required("ended_cleanly", pa.bool_()),
+        pa.field("largest_ahead", _INT),  # another max_jump in [largest_ahead, smallest_jump) changes nothing
+        pa.field("smallest_jump", _INT),
+        _required("decoder_version", _INT),
+        _required("ingested_at", _INT),
+        _required("attempt", _TEXT),  # names the files of packets/ and the rows of malformed that belong to it
+    ]
+)
+"""One row a capture (T5, T7); a capture whose row is missing is not ingested, whatever else is there."""
+
+MALFORMED = pa.schema(
+    [
+        _required("link", _TEXT),
+        _required("capture", _TEXT),
+        pa.field("position", _INT),  # NULL where it is not known
+        _required("offset", _INT),
+        _required("length", _INT),
+        _required("reason", _TEXT),
+        pa.field("arrival", _INT),  # clock of the capture at the record, ns; NULL before its first sane record
+        _required("attempt", _TEXT),
+    ]
+)
+
+VIOLATIONS = pa.schema(
+    [
+        _required("link", _TEXT),
+        _required("capture", _TEXT),
+        _required("position", _INT),
+        _required("skew", _INT),
+        _required("timestamp", _INT),
+        _required("arrival", _INT),
+        _required("lateness", _INT),
+    ]
+)
+
+HEARTBEATS = pa.schema(
+    [
+        _required("query_set", _TEXT),
+        _required("lfta", _TEXT),
+        _required("link", _TEXT),
+        _required("start", _INT),  # of the part of a minute that lies in the interval, ns
+        _required("end", _INT),
+        _required("sane", _INT),
+        _required("not_of_protocol", _INT),
+        _required("filtered", _INT),
+        _required("failed", _INT),
+        _required("accepted", _INT),
+        pa.field("rows_out", _INT),  # these three depend on how the run was cut; NULL where it did not count them
+        pa.field("ejections", _INT),
+        pa.field("punctuations", _INT),
+    ]
+)
+
+REPLAYS = pa.schema(
+    [
+        _required("query_set", _TEXT),
+        _required("query", _TEXT),  # empty: all of the set
+        _required("interval_start", _INT),
+        _required("interval_end", _INT),
+        _required("stage", _TEXT),
+        _required("state", _TEXT),
+        _required("reason", _TEXT),
+        _required("digest", _TEXT),
+        pa.field("rows", _INT),
+        _required("settings", _TEXT),  # JSON, as the next two
+        _required("timings", _TEXT),
+        _required("accounting", _TEXT),
+        _required("finished_at", _INT),
+    ]
+)
+
+
+def stream_schema(fields: tuple[Field, ...]) -> pa.Schema:
+    """Schema of `lfta/` and `streams/` tables: fields, CONTROL, and the partition `interval`."""
+    return pa.schema([*_columns(fields, STREAM_TYPES), *CONTROL, _required("interval", _TEXT)])
+
+
+def table_schema(fields: tuple[Field, ...]) -> pa.Schema:
+    """Schema of `tables/`: published fields, `_last`, and the partition `_hour`."""
+    return pa.schema([*_columns(fields, TABLE_TYPES), _required("_last", _INT), _required("_hour", _INT)])
+
+
+def _columns(fields: tuple[Field, ...], types: dict[Type, pa.DataType]) -> list[pa.Field]:
+    return [pa.field(field.name, types[field.type]) for field in fields]
+
+
+@dataclass(frozen=True)
+class Lake:
+    """The paths of a lake; picklable, for workers."""
+
+    root: Path
+
+    @property
+    def packets(self) -> Path:
+        return self.root / "packets"
+
+    @property
+    def captures(self) -> Path:
+        return self.root / "captures"
+
+    @property
+    def malformed(self) -> Path:
+        return self.root / "malformed"
+
+    @property
+    def violations(self) -> Path:
+        return self.root / "skew_violations"
+
+    @property
+    def heartbeats(self) -> Path:
+        return self.root / "heartbeats"
+
+    @property
+    def replays(self) -> Path:
+        return self.root / "replays"
+
+    @property
+    def work(self) -> Path:
+        return self.root / "_work"
+
+    @property
+    def locks(self) -> Path:
+        return self.root / "_locks"
+
+    def lfta(self, query_set: str, node: str) -> Path:
+        """The table of an LFTA."""
+        return self.root / "lfta" / safe_name(query_set) / safe_name(node)
+
+    def stream(self, query: str) -> Path:
+        """The table of a query's rows and punctuation."""
+        return self.root / "streams" / safe_name(query)
+
+    def table(self, query: str) -> Path:
+        """The published table of a query."""
+        return self.root / "tables" / safe_name(query)
+
+
+def open_lake(root: Path, make: bool = True) -> Lake:
+    """Opens a lake, with its ledgers created.
+
+    Args:
+        root: its directory.
+        make: whether a missing one is made; otherwise it is an error.
+
+    Raises:
+        LakeError: if it cannot be made, read or written.
+    """
+    root = root.absolute()
+    lake = Lake(root)
+    if not make and not root.is_dir():
+        raise LakeError(f"{root}: there is no lake", "make one with `lowwater ingest --lake DIR --link NAME FILE...`")
+    try:
+        for folder in (lake.work, lake.locks):
+            folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LakeError(
+            f"{root}: cannot be written: {error.strerror}", "choose a directory that you may write"
+        ) from error
+    for folder in (root, lake.work, lake.locks):
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise LakeError(f"{folder}: cannot be written: permission denied", "choose a directory that you may write")
+    create(lake.packets, PACKETS, ["link", "hour"])
+    create(lake.captures, CAPTURES, ["link"])
+    create(lake.malformed, MALFORMED, ["link"])
+    create(lake.violations, VIOLATIONS, ["link"])
+    create(lake.heartbeats, HEARTBEATS, ["query_set"])
+    create(lake.replays, REPLAYS, ["query_set"])
+    return lake

@@ -1,0 +1,120 @@
+"""The ledger `captures`: what each link has, in the order of SEMANTICS T1, with the clocks between.
+
+Written by ingest; read by coverage, the digest, the packet reader and status.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+
+import pyarrow as pa
+import pyarrow.dataset as pads
+
+from lowwater.config import Link
+from lowwater.lake.layout import CAPTURES, MALFORMED, Lake
+from lowwater.lake.tables import quote, read_rows, replace_rows
+
+
+@dataclass(frozen=True)
+class Capture:
+    """One row of the ledger; see `layout.CAPTURES` for the columns. Instants are ns since the epoch."""
+
+    link: str
+    capture: str
+    path: str
+    bytes: int
+    format: str
+    link_type: str
+    packets: int
+    undecoded: int
+    malformed: int
+    first: int | None
+    last: int | None
+    smallest: int | None
+    largest: int | None
+    median: int | None
+    covers_from: int
+    covers_to: int
+    declared_from: int | None
+    declared_to: int | None
+    ended_cleanly: bool
+    largest_ahead: int | None
+    smallest_jump: int | None
+    decoder_version: int
+    ingested_at: int
+    attempt: str
+
+    @property
+    def declared(self) -> tuple[int, int] | None:
+        """The declared coverage, or None."""
+        if self.declared_from is None or self.declared_to is None:
+            return None
+        return self.declared_from, self.declared_to
+
+    @property
+    def order(self) -> tuple[int, str, int]:
+        """Key of the order of a link's captures (T1): declared start, else median, then sha256."""
+        start = self.declared_from
+        if start is None:
+            start = self.covers_from if self.median is None else self.median
+        return start, self.capture, self.covers_from
+
+    def admits(self, link: Link) -> bool:
+        """Whether the link's max_jump would flag the same records as when it was ingested (T3)."""
+        ahead = self.largest_ahead or 0
+        return ahead <= link.jump and (self.smallest_jump is None or link.jump < self.smallest_jump)
+
+    def meets(self, start: int, end: int) -> bool:
+        """Whether its range of records meets [start, end)."""
+        return self.smallest is not None and self.largest is not None and self.smallest < end and self.largest >= start
+
+
+def read_captures(lake: Lake, links: Iterable[str]) -> dict[str, tuple[Capture, ...]]:
+    """The captures of some links, each in the order of T1; a link without any has an empty tuple."""
+    wanted = sorted(set(links))
+    rows = read_rows(lake.captures, CAPTURES, pads.field("link").isin(pa.array(wanted, pa.string())))
+    found: dict[str, list[Capture]] = {link: [] for link in wanted}
+    for row in rows.to_pylist():
+        found[row["link"]].append(Capture(**row))
+    return {link: tuple(sorted(captures, key=lambda each: each.order)) for link, captures in found.items()}
+
+
+def ingested_links(lake: Lake) -> list[str]:
+    """Names of the links that have captures."""
+    return sorted(set(read_rows(lake.captures, CAPTURES)["link"].to_pylist()))
+
+
+def clocks_before(captures: Sequence[Capture]) -> list[int]:
+    """The clock of the link before each capture (T7): the largest timestamp of those before it; 0 for none."""
+    clocks, clock = [], 0
+    for capture in captures:
+        clocks.append(clock)
+        clock = max(clock, capture.largest or 0)
+    return clocks
+
+
+def put_capture(lake: Lake, capture: Capture, replaced: Sequence[Capture] = ()) -> None:
+    """Writes a row in the place of others of its link, in one commit."""
+    attempts = ", ".join(quote(each.attempt) for each in (capture, *replaced))
+    row = {each.name: getattr(capture, each.name) for each in fields(capture)}
+    table = pa.Table.from_pylist([row], schema=CAPTURES)
+    # The row satisfies the predicate by its own attempt, as Delta demands.
+    replace_rows(lake.captures, lambda: table, f"link = {quote(capture.link)} AND attempt IN ({attempts})")
+
+
+def malformed_between(lake: Lake, link: str, captures: Sequence[Capture], start: int, end: int) -> int:
+    """How many malformed rows of a link arrive in [start, end) (A1).
+
+    One that no sane record of its capture precedes arrives at the clock before the capture, or, where there is none,
+    at the beginning of the capture.
+    """
+    rows = read_rows(lake.malformed, MALFORMED, pads.field("link") == link)
+    count = 0
+    before = dict(zip((each.attempt for each in captures), clocks_before(captures), strict=True))
+    begins = {each.attempt: each.covers_from if each.first is None else each.first for each in captures}
+    for attempt, arrival in zip(rows["attempt"].to_pylist(), rows["arrival"].to_pylist(), strict=True):
+        if attempt in before:
+            clock = max(before[attempt], arrival or 0) or begins[attempt]
+            count += start <= clock < end
+    return count

@@ -1,0 +1,208 @@
+"""Packets of one link in arrival order, for the kernels.
+
+Between `packets/` and the low level. The driver resolves files and clocks into a picklable `LinkRead`; a worker reads
+them without opening a Delta table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lowwater.catalog.packets import RECORD
+from lowwater.config import Link
+from lowwater.errors import LakeError
+from lowwater.lake.layout import Lake
+from lowwater.lake.ledger import Capture, clocks_before
+from lowwater.lake.tables import live_files, open_table
+from lowwater.plan.temporal import END_OF_TIME
+
+KEYS = ("capture", "position", "arrival", "timestamp")
+CAPTURE = pa.dictionary(pa.int32(), pa.string())
+
+
+@dataclass(frozen=True)
+class CaptureRead:
+    """The files of one capture.
+
+    Attributes:
+        capture: sha256, hex.
+        clock: of the link before it, ns (T7).
+        files: by hour of arrival, so in order of position.
+    """
+
+    capture: str
+    clock: int
+    files: tuple[Path, ...]
+
+
+@dataclass(frozen=True)
+class LinkRead:
+    """The packets of one link that a run reads; picklable.
+
+    Attributes:
+        link: its name.
+        captures: in the order of T1.
+        read_from: start of the read range (I2), ns.
+        start: of the interval; `end` its end.
+        since: start of the link's life; `until` its end: records outside of it are not the link's (T5).
+    """
+
+    link: str
+    captures: tuple[CaptureRead, ...]
+    read_from: int
+    start: int
+    end: int
+    since: int = 0
+    until: int = END_OF_TIME
+
+    def batches(self, columns: Sequence[str] = (), rows: int = 131072) -> Iterator[pa.RecordBatch]:
+        """Reads the packets in arrival order: captures in order, then position.
+
+        A packet is read if its timestamp is in [read_from, end) or its arrival in [start, end): violations are charged
+        to the interval of their arrival (A1).
+
+        Args:
+            columns: stored columns (`catalog.packets.COLUMNS`) besides the KEYS.
+            rows: most rows of a batch.
+
+        Yields:
+            Batches of capture (dictionary of strings, one value), position, arrival (absolute, ns), timestamp, columns.
+
+        Raises:
+            LakeError: if a file cannot be read, for instance because its capture was ingested anew meanwhile.
+        """
+        for capture in self.captures:
+            for path in capture.files:
+                try:
+                    yield from self._file(capture, path, columns, rows)
+                except OSError as error:
+                    raise LakeError(
+                        f"{path}: packets of link {self.link!r} cannot be read: {error.strerror or error}",
+                        "if the capture was ingested anew meanwhile, run the interval again",
+                    ) from error
+
+    def schema(self, columns: Sequence[str] = ()) -> pa.Schema:
+        """Schema of `batches`."""
+        keys = [RECORD.field(name) if name != "capture" else pa.field(name, CAPTURE, nullable=False) for name in KEYS]
+        return pa.schema([*keys, *(RECORD.field(name) for name in columns if name not in KEYS)])
+
+    def _file(self, capture: CaptureRead, path: Path, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        schema = self.schema(columns)
+        with pq.ParquetFile(path) as file:
+            groups = [
+                g for g in range(file.num_row_groups) if self._wanted(_bounds(file.metadata.row_group(g)), capture)
+            ]
+            stored = [name for name in schema.names if name != "capture"]
+            if groups:
+                for batch in file.iter_batches(rows, groups, stored, use_threads=False):
+                    yield from self._kept(batch, capture, schema)
+
+    def _wanted(self, bounds: dict[str, tuple[int, int]], capture: CaptureRead) -> bool:
+        if "timestamp" not in bounds or "arrival" not in bounds:
+            return True
+        least, most = bounds["timestamp"]
+        first, last = (max(value, capture.clock) for value in bounds["arrival"])
+        return (least < self.end and most >= self.read_from) or (first < self.end and last >= self.start)
+
+    def _kept(self, batch: pa.RecordBatch, capture: CaptureRead, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+        stamps, arrivals = columns["timestamp"], columns["arrival"]
+        if arrivals[0].as_py() < capture.clock:
+            arrivals = columns["arrival"] = pc.max_element_wise(arrivals, pa.scalar(capture.clock, pa.int64()))
+        low, high = max(self.read_from, self.since), min(self.end, self.until)
+        bounds = pc.min_max(stamps)
+        whole = bounds["min"].as_py() >= low and bounds["max"].as_py() < high
+        zeros = pa.repeat(pa.scalar(0, pa.int32()), batch.num_rows)
+        columns["capture"] = pa.DictionaryArray.from_arrays(zeros, pa.array([capture.capture]))
+        result = pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
+        if not whole:
+            read = pc.or_(_within(stamps, self.read_from, self.end), _within(arrivals, self.start, self.end))
+            result = result.filter(pc.and_(read, _within(stamps, self.since, self.until)))
+        if result.num_rows:
+            yield result
+
+
+def _within(values: pa.Array, start: int, end: int) -> pa.Array:
+    return pc.and_(pc.greater_equal(values, start), pc.less(values, end))
+
+
+def _bounds(group: Any) -> dict[str, tuple[int, int]]:
+    found = {}
+    for index in range(group.num_columns):
+        column = group.column(index)
+        if column.path_in_schema in ("timestamp", "arrival") and column.statistics is not None:
+            found[column.path_in_schema] = (column.statistics.min, column.statistics.max)
+    return found
+
+
+def packet_files(
+    lake: Lake, link: str, captures: Sequence[Capture], settings: Link, read_from: int, start: int, end: int
+) -> LinkRead:
+    """Resolves what a run of [start, end) reads of a link; on the driver.
+
+    Args:
+        lake: the lake.
+        link: name of the link.
+        captures: its captures in order, as `read_captures` gives them.
+        settings: of the link.
+        read_from: start of its read range, ns.
+        start: of the interval; `end` its end, ns.
+
+    Returns:
+        The files of the ledger's captures that can hold such packets, by the statistics of the commits.
+
+    Raises:
+        LakeError: if the lake cannot be read.
+    """
+    empty = LinkRead(
+        link,
+        (),
+        read_from,
+        start,
+        end,
+        settings.since or 0,
+        END_OF_TIME if settings.until is None else settings.until,
+    )
+    table = open_table(lake.packets)
+    by_attempt: dict[str, list[dict[str, Any]]] = {}
+    for row in live_files(table) if table is not None else ():
+        if row["partition.link"] == link:
+            by_attempt.setdefault(row["path"].rpartition("-")[2].removesuffix(".parquet"), []).append(row)
+    reads = []
+    for capture, clock in zip(captures, clocks_before(captures), strict=True):
+        read = CaptureRead(capture.capture, clock, ())
+        files = sorted(by_attempt.get(capture.attempt, ()), key=lambda row: int(row["partition.hour"]))
+        if sum(row["num_records"] for row in files) != capture.packets:
+            raise LakeError(
+                f"{lake.packets}: of the {capture.packets} packets of {capture.path} (link {link!r}) not all are there",
+                "ingest the capture again",
+            )
+        wanted = tuple(lake.packets / row["path"] for row in files if empty._wanted(_logged(row), read))
+        if wanted:
+            reads.append(CaptureRead(capture.capture, clock, wanted))
+    return LinkRead(link, tuple(reads), read_from, start, end, empty.since, empty.until)
+
+
+def _logged(row: dict[str, Any]) -> dict[str, tuple[int, int]]:
+    return {name: (row[f"min.{name}"], row[f"max.{name}"]) for name in ("timestamp", "arrival")}
+
+
+def read_packets(
+    lake: Lake,
+    link: str,
+    captures: Sequence[Capture],
+    settings: Link,
+    read_from: int,
+    start: int,
+    end: int,
+    columns: Sequence[str] = (),
+) -> Iterator[pa.RecordBatch]:
+    """`packet_files` and `LinkRead.batches` at once, in one process."""
+    return packet_files(lake, link, captures, settings, read_from, start, end).batches(columns)

@@ -1,0 +1,135 @@
+"""The ledgers that runs write: violations, heartbeats and replays.
+
+Written by the replay, read by audits, publish and status. Each write is one commit and may be repeated.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+
+import pyarrow as pa
+import pyarrow.dataset as pads
+
+from lowwater.lake.layout import HEARTBEATS, REPLAYS, VIOLATIONS, Lake
+from lowwater.lake.tables import append_rows, compact, quote, read_rows, replace_rows
+
+DONE, PROVISIONAL, INCOMPLETE, FAILED = "done", "provisional", "incomplete", "failed"
+LOW, HIGH, AUDIT, PUBLISH = "low", "high", "audit", "publish"
+
+
+def record_violations(lake: Lake, link: str, skew: int, start: int, end: int, rows: pa.Table) -> None:
+    """Replaces the violations of a link and skew that arrive in [start, end), ns.
+
+    Args:
+        lake: the lake.
+        link: name of the link.
+        skew: the bound that they exceed, ns.
+        start: of the interval; `end` its end.
+        rows: capture, position, timestamp, arrival, lateness; arrivals all in [start, end).
+    """
+    where = (pads.field("arrival") >= start) & (pads.field("arrival") < end)
+    mine = (pads.field("link") == link) & (pads.field("skew") == skew)
+    if not rows.num_rows and not read_rows(lake.violations, VIOLATIONS, mine & where).num_rows:
+        return
+    table = _with_constants(rows, VIOLATIONS, {"link": link, "skew": skew})
+    predicate = f"link = {quote(link)} AND skew = {skew} AND arrival >= {start} AND arrival < {end}"
+    replace_rows(lake.violations, lambda: table, predicate)
+    compact(lake.violations)
+
+
+def read_violations(lake: Lake, link: str, skew: int, start: int, end: int) -> pa.Table:
+    """The violations of a link and skew that arrive in [start, end), ns, in order."""
+    where = (pads.field("arrival") >= start) & (pads.field("arrival") < end)
+    rows = read_rows(lake.violations, VIOLATIONS, (pads.field("link") == link) & (pads.field("skew") == skew) & where)
+    return rows.sort_by([("arrival", "ascending"), ("capture", "ascending"), ("position", "ascending")])
+
+
+def record_heartbeats(lake: Lake, query_set: str, start: int, end: int, rows: pa.Table) -> None:
+    """Replaces the operator statistics of a query set over [start, end), ns.
+
+    Args:
+        lake: the lake.
+        query_set: its name.
+        start: of the interval; `end` its end.
+        rows: HEARTBEATS without `query_set`, one per LFTA, link and minute; a minute that the interval's bounds cut is
+            its part in the interval, so that runs of any length add up.
+    """
+    table = _with_constants(rows, HEARTBEATS, {"query_set": query_set})
+    predicate = f'query_set = {quote(query_set)} AND "start" >= {start} AND "start" < {end}'
+    replace_rows(lake.heartbeats, lambda: table, predicate)
+    compact(lake.heartbeats)
+
+
+def read_heartbeats(lake: Lake, query_set: str, start: int, end: int) -> pa.Table:
+    """The operator statistics of a query set over [start, end), ns."""
+    where = (pads.field("start") >= start) & (pads.field("start") < end)
+    return read_rows(lake.heartbeats, HEARTBEATS, (pads.field("query_set") == query_set) & where)
+
+
+def _with_constants(rows: pa.Table, schema: pa.Schema, constants: dict[str, str | int]) -> pa.Table:
+    columns = []
+    for each in schema:
+        if each.name in constants:
+            columns.append(pa.repeat(pa.scalar(constants[each.name], each.type), rows.num_rows))
+        else:
+            columns.append(rows[each.name].cast(each.type))
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+@dataclass(frozen=True)
+class Replay:
+    """One row of `replays`: what became of a stage of a run.
+
+    Attributes:
+        query_set: its name.
+        query: name of the output query; empty for the whole set.
+        interval_start: ns; `interval_end` as well.
+        stage: low, high, audit or publish.
+        state: done, provisional, incomplete or failed.
+        finished_at: wall clock, ns.
+        reason: why it is not done.
+        digest: of the inputs (S1).
+        rows: how many came out.
+        settings: JSON, as `timings` and `accounting`.
+    """
+
+    query_set: str
+    query: str
+    interval_start: int
+    interval_end: int
+    stage: str
+    state: str
+    finished_at: int
+    reason: str = ""
+    digest: str = ""
+    rows: int | None = None
+    settings: str = field(default="{}")
+    timings: str = field(default="{}")
+    accounting: str = field(default="{}")
+
+
+def record_replays(lake: Lake, rows: list[Replay]) -> None:
+    """Appends rows in one commit; the newest of (query set, query, interval, stage) counts."""
+    if rows:
+        append_rows(lake.replays, pa.Table.from_pylist([asdict(row) for row in rows], schema=REPLAYS))
+        compact(lake.replays)
+
+
+def read_replays(lake: Lake, query_set: str | None = None) -> list[Replay]:
+    """The rows of a query set, or all, oldest first."""
+    chosen = None if query_set is None else pads.field("query_set") == query_set
+    rows = read_rows(lake.replays, REPLAYS, chosen).to_pylist()
+    return sorted((Replay(**row) for row in rows), key=lambda row: row.finished_at)
+
+
+def last_published(lake: Lake, query_set: str, query: str, start: int, end: int) -> Replay | None:
+    """The publication that the rows of [start, end) come from; None if there is none or several made them."""
+    rows = [
+        row
+        for row in read_replays(lake, query_set)
+        if row.query == query and row.stage == PUBLISH and row.interval_start < end and row.interval_end > start
+    ]
+    published = [row for row in rows if row.state != FAILED]
+    if not published or (published[-1].interval_start, published[-1].interval_end) != (start, end):
+        return None
+    return published[-1]

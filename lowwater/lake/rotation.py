@@ -1,0 +1,88 @@
+"""The files of a link by the pattern of its settings: what each covers, and which an interval needs.
+
+Used by ingest, and by whoever schedules it.
+"""
+
+from __future__ import annotations
+
+import glob
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+from lowwater.config import SECOND, Link
+from lowwater.errors import ConfigError
+
+_FIELDS = {"Y": r"\d{4}", "m": r"\d\d", "d": r"\d\d", "H": r"\d\d", "M": r"\d\d", "S": r"\d\d", "s": r"\d+"}
+_LEAST = {"Y": 1970, "m": 1, "d": 1, "H": 0, "M": 0, "S": 0}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _pieces(pattern: str) -> list[str]:
+    pieces = re.findall(r"%.|[*?]|[^%*?]+|%$", pattern)
+    for piece in pieces:
+        if piece[0] == "%" and piece[1:] not in (*_FIELDS, "%"):
+            raise ConfigError(f"captures = {pattern!r}: unknown field {piece!r}", f"known are %{', %'.join(_FIELDS)}")
+    return pieces
+
+
+def _regex(pattern: str) -> re.Pattern[str]:
+    text, seen = "", set[str]()
+    for piece in _pieces(pattern):
+        if piece[0] == "%" and piece != "%%":
+            name = piece[1]
+            text += f"(?P=f{name})" if name in seen else f"(?P<f{name}>{_FIELDS[name]})"
+            seen.add(name)
+        else:
+            text += {"*": "[^/]*", "?": "[^/]", "%%": "%"}.get(piece) or re.escape(piece)
+    return re.compile(text)
+
+
+def declared_coverage(link: Link, path: Path) -> tuple[int, int] | None:
+    """What the link's pattern and rotation say that a file covers, [from, to) in ns; None where they say nothing.
+
+    The name alone is compared where the pattern's folder has no field: files may be ingested from elsewhere.
+    """
+    if link.captures is None or link.rotation is None:
+        return None
+    found = _regex(link.captures).fullmatch(str(path.absolute()))
+    folder, _, name = link.captures.rpartition("/")
+    if found is None and "%" not in folder:
+        found = _regex(name).fullmatch(path.name)
+    if found is None:
+        return None
+    start = _start({key[1]: int(value) for key, value in found.groupdict().items()})
+    return None if start is None else (start, start + link.rotation)
+
+
+def _start(parts: dict[str, int]) -> int | None:
+    if "s" in parts:
+        return parts["s"] * SECOND
+    try:
+        year, month, day, hour, minute, second = (parts.get(key, least) for key, least in _LEAST.items())
+        moment = datetime(year, month, day, hour, minute, second, tzinfo=UTC)
+    except ValueError:  # digits that are no date, such as month 13
+        return None
+    since = moment - _EPOCH
+    return (since.days * 86400 + since.seconds) * SECOND
+
+
+def files_of(link: Link, start: int, end: int) -> list[Path]:
+    """The files on disk that the pattern declares to meet [start, end), ns, in order of their start.
+
+    Without rotation nothing is declared, so every file of the pattern is given.
+
+    Raises:
+        ConfigError: if the link has no pattern, or an unknown field in it.
+    """
+    if link.captures is None:
+        raise ConfigError("the link has no pattern of its files", "set captures in its section of lowwater.toml")
+    wild = "".join("*" if p[0] == "%" and p != "%%" else p.replace("%%", "%") for p in _pieces(link.captures))
+    found = []
+    for name in glob.glob(wild):
+        coverage = declared_coverage(link, Path(name))
+        if coverage is None and link.rotation is None:
+            found.append((0, name))
+        elif coverage is not None and coverage[0] < end and coverage[1] > start:
+            found.append((coverage[0], name))
+    return [Path(name) for _, name in sorted(found)]

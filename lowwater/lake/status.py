@@ -1,0 +1,104 @@
+"""What every interval of every query is: missing, done, stale and so on (SEMANTICS T6, S1, S4).
+
+Reads the ledgers only; whoever asks brings the digest of the inputs as they are now, which needs the plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from lowwater.lake.layout import Lake
+from lowwater.lake.ledger import Capture, read_captures
+from lowwater.lake.records import DONE, FAILED, PUBLISH, Replay, read_replays
+
+MISSING, STALE, HALF = "missing", "stale", "half published"
+
+
+@dataclass(frozen=True)
+class Expected:
+    """A query set as status needs it.
+
+    Attributes:
+        name: of the set.
+        queries: its output queries.
+        links: that it reads.
+        length: of its intervals, ns.
+        digest: of the inputs of [start, end), ns, of one query, as they are now: (query, start, end) -> hex.
+        outdated: why captures that [start, end) reads must be ingested again first, or an empty text.
+    """
+
+    name: str
+    queries: tuple[str, ...]
+    links: tuple[str, ...]
+    length: int
+    digest: Callable[[str, int, int], str]
+    outdated: Callable[[int, int], str] = lambda start, end: ""
+
+
+@dataclass(frozen=True)
+class StatusRow:
+    """The state of one query over one interval [start, end), ns; `reason` says why it is not done."""
+
+    query_set: str
+    query: str
+    start: int
+    end: int
+    state: str
+    reason: str
+
+
+def status(lake: Lake, sets: Iterable[Expected]) -> list[StatusRow]:
+    """The state of each interval between the first and the last coverage of a set's links, or that was ever run.
+
+    Returns:
+        Rows by set, interval and query.
+    """
+    return [row for each in sets for row in _of_set(lake, each)]
+
+
+def _of_set(lake: Lake, expected: Expected) -> Iterator[StatusRow]:
+    replays = read_replays(lake, expected.name)
+    captures = [row for rows in read_captures(lake, expected.links).values() for row in rows]
+    intervals = set(_covered(captures, expected.length))
+    intervals |= {(row.interval_start, row.interval_end) for row in replays if row.query in ("", *expected.queries)}
+    newest = {(row.interval_start, row.interval_end, row.query, row.stage): row for row in replays}
+    for start, end in sorted(intervals):
+        yield from _of_interval(expected, start, end, [row for key, row in newest.items() if key[:2] == (start, end)])
+
+
+def _covered(captures: Sequence[Capture], length: int) -> Iterator[tuple[int, int]]:
+    spans = [(row.covers_from, row.covers_to) for row in captures if row.covers_to > row.covers_from]
+    if spans:
+        last = max(end for _, end in spans)
+        for start in range(min(begin for begin, _ in spans) // length * length, last, length):
+            if start + length <= last:  # nobody has reported to the end of a later one
+                yield start, start + length
+
+
+def _of_interval(expected: Expected, start: int, end: int, rows: Sequence[Replay]) -> Iterator[StatusRow]:
+    states = {query: _of_query(expected, query, start, end, rows) for query in expected.queries}
+    visible = [query for query, (state, _) in states.items() if state not in (MISSING, STALE, FAILED)]
+    for query, (state, reason) in states.items():
+        if visible and state == MISSING:
+            reason = f"published: {', '.join(visible)}; not: {query} ({reason}): run the interval again"
+            state = HALF
+        yield StatusRow(expected.name, query, start, end, state, reason)
+
+
+def _of_query(expected: Expected, query: str, start: int, end: int, rows: Sequence[Replay]) -> tuple[str, str]:
+    mine = sorted((row for row in rows if row.query in (query, "")), key=lambda row: row.finished_at)
+    if not mine:
+        return MISSING, "never run"
+    published = [row for row in mine if row.query == query and row.stage == PUBLISH and row.state != FAILED]
+    if mine[-1].state == FAILED:
+        kept = "; what was published before is still visible" if published else ""
+        return FAILED, f"{mine[-1].stage}: {mine[-1].reason}{kept}"
+    if not published:
+        return MISSING, f"{mine[-1].stage} was the last stage that ran"
+    if published[-1].digest != expected.digest(query, start, end):
+        return STALE, "its inputs have changed since: run the interval again"
+    outdated = expected.outdated(start, end)
+    if outdated:
+        return STALE, outdated
+    return published[-1].state, "" if published[-1].state == DONE else published[-1].reason

@@ -1,0 +1,108 @@
+"""The tables between the stages: `lfta/<set>/<node>/` and `streams/<query>/`.
+
+A run writes its files anywhere in its attempt's folder; here they take the place of the interval's earlier ones, in
+one commit.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lowwater.lake.layout import stream_schema
+from lowwater.lake.tables import DataFile, create, interval_label, lake_errors, live_files, open_table, swap_files
+from lowwater.plan.nodes import Field
+
+MEASURED = ("_last", "_tick")
+
+
+def write_stream(
+    path: Path,
+    fields: tuple[Field, ...],
+    start: int,
+    end: int,
+    files: Iterable[Path] | pa.Table,
+    owner: str,
+) -> int:
+    """Replaces the interval [start, end), ns, of a stream, in one commit.
+
+    Args:
+        path: of the table: `lake.lfta(...)` or `lake.stream(...)`.
+        fields: of the plan node.
+        start: of the interval; `end` its end.
+        files: parquet files of fields and CONTROL on the lake's disk, in order, which are moved; or a table.
+        owner: the query set.
+
+    Returns:
+        Number of rows, punctuation included.
+
+    Raises:
+        OwnerError: if another query set owns the table.
+        LakeError: if it cannot be written.
+    """
+    schema = stream_schema(fields)
+    create(path, schema, ["interval"], owner)
+    label = interval_label(start, end)
+    folder = path / f"interval={label}"
+    attempt = uuid.uuid4().hex[:12]
+    with lake_errors(f"{path}: rows of {label} cannot be written"):
+        folder.mkdir(parents=True, exist_ok=True)
+        if isinstance(files, pa.Table):
+            targets = [folder / f"{attempt}-00000.parquet"]
+            names = [name for name in schema.names if name != "interval"]
+            pq.write_table(files.select(names), targets[0], compression="lz4")
+        else:
+            sources = list(files)
+            targets = [folder / f"{attempt}-{index:05d}.parquet" for index in range(len(sources))]
+            for source, target in zip(sources, targets, strict=True):
+                os.replace(source, target)
+        described = [_describe(path, target, label) for target in targets]
+    swap_files(path, described, lambda table: [row for row in live_files(table) if row["partition.interval"] == label])
+    with lake_errors(f"{folder}: cannot be cleaned"):
+        # The run holds its interval's lock, so what is not of this attempt is of one that is over.
+        for old in folder.glob("*.parquet"):
+            if not old.name.startswith(attempt):
+                old.unlink()
+    return sum(file.rows for file in described)
+
+
+def stream_files(path: Path, start: int, end: int) -> list[Path]:
+    """The files of the interval [start, end), ns, of a stream, in their order; none if it was not written."""
+    table = open_table(path)
+    label = interval_label(start, end)
+    rows = [] if table is None else [row for row in live_files(table) if row["partition.interval"] == label]
+    return sorted(path / row["path"] for row in rows)
+
+
+def _describe(table: Path, file: Path, label: str) -> DataFile:
+    metadata = pq.read_metadata(file)
+    bounds: dict[str, tuple[int, int]] = {}
+    complete = set(MEASURED)
+    for group in range(metadata.num_row_groups):
+        for index in range(metadata.num_columns):
+            column = metadata.row_group(group).column(index)
+            name = column.path_in_schema
+            if name in MEASURED:
+                _widen(bounds, complete, name, column.statistics)
+    return DataFile(
+        file.relative_to(table).as_posix(),
+        file.stat().st_size,
+        metadata.num_rows,
+        {"interval": label},
+        {name: bounds[name][0] for name in complete & set(bounds)},
+        {name: bounds[name][1] for name in complete & set(bounds)},
+    )
+
+
+def _widen(bounds: dict[str, tuple[int, int]], complete: set[str], name: str, found: Any) -> None:
+    if found is None or not found.has_min_max:
+        complete.discard(name)
+    else:
+        low, high = bounds.get(name, (found.min, found.max))
+        bounds[name] = (min(low, found.min), max(high, found.max))

@@ -1,0 +1,268 @@
+"""The Delta tables of a lake: creation, owners, commits that are retried, reads.
+
+Lowest module of the lake. `deltalake` runs threads of its own, so it is imported inside functions: a process that
+forks must not have used it before.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from lowwater.config import HOUR, format_instant
+from lowwater.errors import LakeError, OwnerError
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+OWNER = "lowwater.owner"
+ATTEMPTS = 30
+FRAGMENTS = 64
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A parquet file that lies in the directory of its table and waits for a commit.
+
+    Attributes:
+        path: relative to the table.
+        size: bytes.
+        rows: number of rows.
+        partition: values of the partition columns.
+        smallest: least value of each integer column that has statistics; `largest` the greatest.
+    """
+
+    path: str
+    size: int
+    rows: int
+    partition: Mapping[str, str]
+    smallest: Mapping[str, int]
+    largest: Mapping[str, int]
+
+
+def safe_name(text: str) -> str:
+    """A name as a path component: Delta percent-encodes anything else, twice over in some readers.
+
+    Example:
+        >>> safe_name("main1/eth0")
+        'main1@eth0'
+    """
+    return re.sub(r"[^A-Za-z0-9_.@-]", "_", text.replace("/", "@"))
+
+
+def interval_label(start: int, end: int) -> str:
+    """The value of the partition `interval` (bounds in ns): one per pair of bounds, in order of time as text.
+
+    Example:
+        >>> interval_label(0, 3600 * 10**9)
+        '1970-01-01T000000Z_1970-01-01T010000Z'
+    """
+    return "_".join(format_instant(bound).replace(":", "") for bound in (start, end))
+
+
+def hours(start: int, end: int) -> tuple[int, int]:
+    """First and last hour partition that meet [start, end), ns."""
+    return start // HOUR, max(start, end - 1) // HOUR
+
+
+@contextmanager
+def lake_errors(what: str) -> Iterator[None]:
+    """Turns what the disk and Delta say into a LakeError that names what was being done."""
+    from deltalake.exceptions import DeltaError
+
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise LakeError(f"{what}: {reason}", "check that the lake is writable and its disk has room") from error
+    except DeltaError as error:
+        first = str(error).splitlines()[0]
+        raise LakeError(f"{what}: {first}", "check that the lake is writable and its disk has room") from error
+
+
+def create(
+    path: Path, schema: pa.Schema, partition: Sequence[str] = (), owner: str | None = None, config: str = ""
+) -> DeltaTable:
+    """Opens a table, and creates it first where it does not exist; several processes may do so at once.
+
+    Args:
+        path: directory of the table.
+        schema: with the partition columns.
+        partition: their names.
+        owner: query set that claims the table (S3); None for the tables of the lake itself.
+        config: name of the settings file, for the message.
+
+    Raises:
+        OwnerError: if another query set owns it.
+        LakeError: if it cannot be made.
+    """
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError
+
+    properties: dict[str, str | None] = {"delta.enableDeletionVectors": "false"}
+    if owner is not None:
+        properties[OWNER] = owner
+    with lake_errors(f"{path}: the table cannot be opened"):
+        if not DeltaTable.is_deltatable(str(path)):
+            path.mkdir(parents=True, exist_ok=True)
+            try:
+                DeltaTable.create(
+                    str(path),
+                    schema,
+                    mode="error",
+                    partition_by=list(partition),
+                    configuration=properties,
+                    raise_if_key_not_exists=False,
+                )
+            except DeltaError:
+                if not DeltaTable.is_deltatable(str(path)):  # else another process was first
+                    raise
+        table = DeltaTable(str(path))
+    holder = table.metadata().configuration.get(OWNER)
+    if owner is not None and holder != owner:
+        raise OwnerError(
+            f"table {path.name!r} belongs to query set {holder!r}, and {owner!r} claims it too",
+            f"rename the query {path.name!r} in {owner!r}, or remove {path} if {holder!r} no longer makes it",
+        )
+    return table
+
+
+def open_table(path: Path) -> DeltaTable | None:
+    """The table at its newest version; None where there is none."""
+    from deltalake import DeltaTable
+
+    with lake_errors(f"{path}: the table cannot be read"):
+        return DeltaTable(str(path)) if DeltaTable.is_deltatable(str(path)) else None
+
+
+def commit(path: Path, change: Callable[[DeltaTable], object]) -> None:
+    """Applies a change to the newest version, again and again while other writers are faster.
+
+    Raises:
+        LakeError: if the commit is refused for another reason, or always.
+    """
+    from deltalake import DeltaTable
+    from deltalake.exceptions import CommitFailedError
+
+    with lake_errors(f"{path}: cannot be written"):
+        for attempt in range(ATTEMPTS):
+            try:
+                change(DeltaTable(str(path)))
+                return
+            except CommitFailedError as error:
+                # The library has one class for conflicts and for a disk that refuses: only the text tells them apart.
+                if attempt + 1 == ATTEMPTS or "oncurrent" not in str(error):
+                    raise
+                time.sleep(random.uniform(0, min(0.01 * 2**attempt, 1.0)))
+
+
+def replace_rows(
+    path: Path, rows: Callable[[], pa.Table | pa.RecordBatchReader], predicate: str, merge: bool = False
+) -> None:
+    """Replaces exactly the rows that satisfy an SQL predicate, in one commit.
+
+    Args:
+        path: directory of the table.
+        rows: makes them, once per attempt; all of them satisfy the predicate.
+        predicate: over partition columns and others; partitions beside it keep parallel writers apart.
+        merge: adds new columns to the table.
+    """
+    from deltalake import write_deltalake
+
+    def change(table: DeltaTable) -> None:
+        mode: Any = "merge" if merge else None
+        write_deltalake(table, rows(), mode="overwrite", predicate=predicate, schema_mode=mode)
+
+    commit(path, change)
+
+
+def append_rows(path: Path, rows: pa.Table) -> None:
+    """Appends rows in one commit."""
+    from deltalake import write_deltalake
+
+    commit(path, lambda table: write_deltalake(table, rows, mode="append"))
+
+
+def swap_files(path: Path, files: Iterable[DataFile], old: Callable[[DeltaTable], list[dict[str, Any]]]) -> None:
+    """Puts files in the place of others, in one atomic commit; nothing is committed where both are empty.
+
+    Args:
+        path: directory of the table.
+        files: to add; they lie there already.
+        old: the rows of `live_files` to remove, given the version that is changed.
+    """
+    from deltalake.transaction import AddAction, RemoveAction
+
+    now = int(time.time() * 1000)
+    added = [AddAction(file.path, file.size, dict(file.partition), now, True, _statistics(file)) for file in files]
+
+    def change(table: DeltaTable) -> None:
+        removed = [RemoveAction(row["path"], True, now, row["size_bytes"], _partition(row)) for row in old(table)]
+        if added or removed:
+            names = table.metadata().partition_columns
+            table.create_write_transaction([*added, *removed], "append", table.schema(), partition_by=names)
+
+    commit(path, change)
+
+
+def live_files(table: DeltaTable) -> list[dict[str, Any]]:
+    """The files of a version: path, size_bytes, num_records, `partition.X`, `min.X` and `max.X` of each."""
+    rows: list[dict[str, Any]] = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    return rows
+
+
+def _partition(row: Mapping[str, Any]) -> dict[str, str | None]:
+    prefix = "partition."
+    return {
+        name.removeprefix(prefix): None if value is None else str(value)
+        for name, value in row.items()
+        if name.startswith(prefix)
+    }
+
+
+def _statistics(file: DataFile) -> str:
+    return json.dumps(
+        {"numRecords": file.rows, "minValues": dict(file.smallest), "maxValues": dict(file.largest), "nullCount": {}}
+    )
+
+
+def read_rows(path: Path, schema: pa.Schema, predicate: Any = None) -> pa.Table:
+    """The rows of a table (a `pyarrow.dataset` expression chooses); none where it does not exist."""
+    table = open_table(path)
+    if table is None:
+        return schema.empty_table()
+    with lake_errors(f"{path}: the table cannot be read"):
+        rows: pa.Table = table.to_pyarrow_dataset().to_table(filter=predicate)
+    return rows.select(schema.names).cast(schema)
+
+
+def compact(path: Path) -> None:
+    """Joins small files of a ledger once there are many; readers open each of them."""
+    from deltalake import DeltaTable
+    from deltalake.exceptions import CommitFailedError
+
+    table = DeltaTable(str(path))
+    if len(table.file_uris()) > FRAGMENTS * max(1, len(table.partitions())):
+        try:
+            table.optimize.compact()
+        except CommitFailedError:
+            return  # another writer changed the table meanwhile; the next caller finds it as fragmented as this one
+
+
+def quote(text: str) -> str:
+    """An SQL string literal.
+
+    Example:
+        >>> quote("o'clock")
+        "'o''clock'"
+    """
+    return "'" + text.replace("'", "''") + "'"

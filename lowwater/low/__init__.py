@@ -1,0 +1,18 @@
+"""The low level: LFTA kernels, heartbeats and accounting over the packets of one link.
+
+After `capture`, before `high`: packet batches in, rows and punctuation of every LFTA out.
+"""
+
+from lowwater.low.run import needed_columns, run_link
+from lowwater.low.settings import VIOLATIONS, Bounds, LftaStatistics, LinkResult, LowSettings, Policy
+
+__all__ = [
+    "VIOLATIONS",
+    "Bounds",
+    "LftaStatistics",
+    "LinkResult",
+    "LowSettings",
+    "Policy",
+    "needed_columns",
+    "run_link",
+]

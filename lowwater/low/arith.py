@@ -1,0 +1,131 @@
+"""Arithmetic of SEMANTICS V2 for kernels: total functions that say whether they failed.
+
+Below `low.codegen`, which copies this source into every kernel. The same text runs compiled (64-bit words) and as plain
+Python (unbounded integers), so overflow is asked before the operation, never read from a wrapped result.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+MIN = -9223372036854775808
+MAX = 9223372036854775807
+
+
+def truncate(a: int, b: int) -> int:
+    """`a / b` toward zero; b is not 0, and not -1 where a is MIN."""
+    q = a // b
+    if a % b != 0 and (a < 0) != (b < 0):
+        q += 1
+    return q
+
+
+def negate(a: int) -> tuple[int, bool]:
+    """`-a`, or failed for MIN."""
+    if a == MIN:
+        return 0, True
+    return -a, False
+
+
+def add(a: int, b: int) -> tuple[int, bool]:
+    """`a + b`, or failed where it leaves 64 bits."""
+    if (b > 0 and a > MAX - b) or (b < 0 and a < MIN - b):
+        return 0, True
+    return a + b, False
+
+
+def sub(a: int, b: int) -> tuple[int, bool]:
+    """`a - b`, or failed where it leaves 64 bits."""
+    if (b < 0 and a > MAX + b) or (b > 0 and a < MIN + b):
+        return 0, True
+    return a - b, False
+
+
+def mul(a: int, b: int) -> tuple[int, bool]:
+    """`a * b`, or failed where it leaves 64 bits."""
+    if -2147483648 <= a <= 2147483647 and -2147483648 <= b <= 2147483647:
+        return a * b, False
+    if b == 0:
+        return 0, False
+    if b == -1:
+        return negate(a)
+    low = truncate(MIN if b > 0 else MAX, b)
+    high = truncate(MAX if b > 0 else MIN, b)
+    if a < low or a > high:
+        return 0, True
+    return a * b, False
+
+
+def div(a: int, b: int) -> tuple[int, bool]:
+    """`a / b` toward zero, or failed for b = 0 and for MIN / -1."""
+    if b == 0 or (b == -1 and a == MIN):
+        return 0, True
+    return truncate(a, b), False
+
+
+def mod(a: int, b: int) -> tuple[int, bool]:
+    """The remainder of `div`, with the sign of a; failed where `div` fails."""
+    if b == 0 or (b == -1 and a == MIN):
+        return 0, True
+    if b == -1:
+        return 0, False
+    return a - truncate(a, b) * b, False
+
+
+def shl(a: int, n: int) -> tuple[int, bool]:
+    """The low 64 bits of `a << n`, or failed outside 0 <= n < 64."""
+    if n < 0 or n >= 64:
+        return 0, True
+    if n == 0:
+        return a, False
+    # The sign bit apart, so that no step leaves 64 bits in either world.
+    kept = (a & (MAX >> n)) << n
+    if (a >> (63 - n)) & 1 == 1:
+        kept += MIN
+    return kept, False
+
+
+def shr(a: int, n: int) -> tuple[int, bool]:
+    """Arithmetic `a >> n`, or failed outside 0 <= n < 64."""
+    if n < 0 or n >= 64:
+        return 0, True
+    return a >> n, False
+
+
+def fdiv(a: float, b: float) -> tuple[float, bool]:
+    """`a / b`, or failed for b = 0."""
+    if b == 0.0:
+        return 0.0, True
+    return a / b, False
+
+
+def fmod(a: float, b: float) -> tuple[float, bool]:
+    """The remainder of `a / b` with the sign of a, or failed for b = 0."""
+    if b == 0.0:
+        return 0.0, True
+    if math.isinf(a):
+        return math.nan, False
+    return math.fmod(a, b), False
+
+
+def bits(x: float) -> int:
+    """The 64 bits of a float as a table word; both zeros have the same."""
+    return int(np.float64(x + 0.0).view(np.int64))
+
+
+def real(word: int) -> float:
+    """The float of a table word."""
+    return float(np.int64(word).view(np.float64))
+
+
+def mix(word: int, a: int, b: int) -> int:
+    """A key word as 63 bits, by two odd factors below 2**31: no overflow, which numba takes for granted."""
+    return ((word & 4294967295) * a) ^ (((word >> 32) & 4294967295) * b)
+
+
+def fold(h: int) -> int:
+    """The hash of a group, from the exclusive or of its mixed words."""
+    h = ((h ^ (h >> 32)) & 4294967295) * 1540483477
+    return h ^ (h >> 31)

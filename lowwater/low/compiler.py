@@ -1,0 +1,94 @@
+"""Loads generated kernels: compiled by numba from a cache folder, or as plain Python.
+
+Between `low.kernel` and the loop of `low.run`. A source is kept in a file named by its sha256, with a fixed time of
+change, so that a second run or another process finds numba's machine code valid and compiles nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import stat
+import sys
+import tempfile
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from lowwater.errors import ConfigError
+from lowwater.low.kernel import Program, source
+
+Kernel = Callable[..., int]
+
+
+def cache_folder() -> Path:
+    """The folder of generated sources: LOWWATER_CACHE, or `lowwater/kernels` in the user's cache.
+
+    Raises:
+        ConfigError: if it cannot be made, or if others than the user could put code into it.
+    """
+    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    folder = Path(os.environ.get("LOWWATER_CACHE") or Path(home) / "lowwater" / "kernels")
+    hint = "set LOWWATER_CACHE to a folder that only you can write to"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        state = folder.stat()
+    except OSError as error:
+        raise ConfigError(f"the kernel cache {folder} cannot be made: {error.strerror}", hint) from error
+    if state.st_uid != os.getuid() or state.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise ConfigError(f"the kernel cache {folder} can be written to by others, so its code is not run", hint)
+    return folder
+
+
+def load(program: Program, compiled: bool = True) -> Kernel:
+    """The function `kernel` of a program.
+
+    Args:
+        program: as `low.kernel.generate` gives it.
+        compiled: by numba; otherwise plain Python, which LOWWATER_KERNEL=python asks for everywhere.
+
+    Raises:
+        ConfigError: if the cache folder cannot be used.
+    """
+    if compiled and os.environ.get("LOWWATER_KERNEL") != "python":
+        return _compiled(source(program, True))
+    return _interpreted(source(program, False))
+
+
+@cache
+def _interpreted(text: str) -> Kernel:
+    space: dict[str, Any] = {}
+    exec(compile(text, "<lowwater kernel>", "exec"), space)
+    kernel: Kernel = space["kernel"]
+    return kernel
+
+
+@cache
+def _compiled(text: str) -> Kernel:
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    path = cache_folder() / f"kernel_{digest}.py"
+    if not path.exists() or path.read_text() != text:
+        _place(path, text)
+    name = f"lowwater_kernel_{digest}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ConfigError(f"the kernel {path} cannot be loaded", "remove it")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # numba imports it by name when it loads machine code
+    spec.loader.exec_module(module)
+    kernel: Kernel = module.kernel
+    return kernel
+
+
+def _place(path: Path, text: str) -> None:
+    # Whole or not at all, and with one time for ever: numba's index holds the time of the source, and a parallel
+    # process that writes the same text must not make it look newer.
+    try:
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".tmp", delete=False) as file:
+            file.write(text)
+        os.utime(file.name, (0, 0))
+        os.replace(file.name, path)
+    except OSError as error:
+        raise ConfigError(f"the kernel cache {path.parent} cannot be written: {error.strerror}", "free it") from error

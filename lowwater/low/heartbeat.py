@@ -1,0 +1,171 @@
+"""When an LFTA makes promises, and which: ticks, lulls, policies (000 section 4; SEMANTICS T2, T4, P1, P2, P5).
+
+Between the operators of `low.operators`, which say what is still alive, and `low.output`. A tick h of an ordered clock
+promises h - skew: it precedes the records of its instant, and those are at most `skew` late. A punctuation is made only
+where it changes a promised field, and ticks with no row between them are one stored run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from lowwater.low.settings import LowSettings, Policy
+from lowwater.plan.nodes import Lfta, group_last
+from lowwater.plan.temporal import END_OF_TIME, INT64_MAX, Temporal
+
+Words = npt.NDArray[np.int64]
+
+_NO_RECORDS: Words = np.empty(0, np.int64)
+
+
+@dataclass
+class Punctuation:
+    """A promise, or a lull of promises that grow by the period (T4).
+
+    Attributes:
+        before: rows of the output that precede it.
+        promise: at `tick`.
+        tick: first tick; `until` the last one.
+    """
+
+    before: int
+    promise: int
+    tick: int
+    until: int
+
+
+class Operator(Protocol):
+    """What heartbeats need of the LFTA's operator."""
+
+    @property
+    def size(self) -> int:
+        """Rows of the output so far."""
+
+    def flush(self, tick: int, promise: int) -> int:
+        """Writes the groups that the promise closes as rows of the tick; the least `_last` of those left alive."""
+
+
+class Heartbeats:
+    """The promises of one LFTA.
+
+    Attributes:
+        made: punctuations not yet written, in order.
+        seen: largest arrival processed, None before the first.
+    """
+
+    def __init__(self, lfta: Lfta, settings: LowSettings, read_from: int, end: int) -> None:
+        self._lfta = lfta
+        self._skew = settings.skew
+        self._period = settings.period
+        self._policy = settings.policy
+        self._end = end
+        self._tick = -settings.period
+        self._change = self._next_change(read_from)
+        self.made: list[Punctuation] = []
+        self.seen: int | None = None
+
+    def after(self, instant: int) -> int:
+        """The first tick strictly after an instant: the `_tick` of rows emitted then."""
+        return (instant // self._period + 1) * self._period
+
+    def next(self, arrivals: Words, begin: int) -> int:
+        """The first record from `begin` on that a due tick precedes; their number if there is none."""
+        due = self._due(arrivals, begin)
+        return len(arrivals) if due is None else begin + int(np.searchsorted(arrivals[begin:], due, side="left"))
+
+    def advance(self, clock: int, operator: Operator) -> None:
+        """Makes the promises of the due ticks up to and including the clock."""
+        if self._policy is Policy.DATA_DRIVEN and self.seen is not None:
+            self._make(self.after(self.seen), self.seen - self._skew, operator)
+        elif self._policy is Policy.PERIODIC:
+            self._lull(min(clock, self._end + self._skew - 1), operator)
+
+    def close(self, operator: Operator) -> None:
+        """Makes the promises that are due after the last record, then flushes everything and promises the end (T6)."""
+        bounded = self._end < END_OF_TIME
+        due = self._due(_NO_RECORDS, 0)
+        if bounded and due is not None and due < self._end:
+            self.advance(self._end - 1, operator)
+        tick = 0 if self.seen is None else self.after(self.seen)
+        tick = max(tick, self._end) if bounded else tick
+        operator.flush(tick, INT64_MAX)
+        self.made.append(Punctuation(operator.size, self._end, tick, tick))
+
+    def take(self, size: int, last: bool) -> list[Punctuation]:
+        """Removes and returns what is made before `size` rows; unless `last`, a run that may still grow stays."""
+        keep = 1 if self.made and not last and self.made[-1].before == size else 0
+        taken, self.made = self.made[: len(self.made) - keep], self.made[len(self.made) - keep :]
+        for punctuation in self.made:
+            punctuation.before = 0
+        return taken
+
+    def _due(self, arrivals: Words, begin: int) -> int | None:
+        """The next tick that has something to promise."""
+        if self._change >= self._end or self._policy is Policy.NONE:
+            return None
+        if self._policy is Policy.PERIODIC:
+            tick = self._tick_of(self._change)
+            return tick if tick - self._skew < self._end else None
+        clock = self.seen
+        if clock is None or clock - self._skew < self._change:
+            at = begin + int(np.searchsorted(arrivals[begin:], self._change + self._skew, side="left"))
+            if at == len(arrivals):
+                return None
+            clock = int(arrivals[at])
+        return self.after(clock) if clock - self._skew < self._end else None
+
+    def _tick_of(self, promise: int) -> int:
+        """The first tick, after the last one done, that promises at least this."""
+        return max(-(-(promise + self._skew) // self._period) * self._period, self._tick + self._period)
+
+    def _next_change(self, promise: int) -> int:
+        """The least promise that says more of some field."""
+        if not any(field.temporal for field in self._lfta.fields):
+            return promise + 1
+        return group_last(self._lfta.fields, self._lfta.promises(promise)) + 1
+
+    def _make(self, tick: int, promise: int, operator: Operator) -> int:
+        """One tick: flush, then the promise, as high as the groups still alive allow (P2)."""
+        alive = operator.flush(tick, promise)
+        self._tick = tick
+        self._say(min(promise, alive), tick, operator.size)
+        return alive
+
+    def _lull(self, clock: int, operator: Operator) -> None:
+        last = clock // self._period * self._period
+        while self._change < self._end and (tick := self._tick_of(self._change)) <= last:
+            alive = self._make(tick, tick - self._skew, operator)
+            if alive < tick - self._skew:
+                continue
+            # Until the next group closes nothing but the formula changes, however many ticks that takes.
+            quiet = min(last, self._tick_of(alive + 1) - self._period)
+            promise = self._since(quiet - self._skew)
+            if promise > tick - self._skew:
+                self._tick = self._tick_of(promise)
+                self._say(self._tick - self._skew, self._tick, operator.size)
+
+    def _since(self, promise: int) -> int:
+        """The least promise that says the same of every field."""
+        pairs = zip(self._lfta.fields, self._lfta.promises(promise), strict=True)
+        firsts = [
+            Temporal((steps,)).first(value)
+            for field, value in pairs
+            if field.temporal and value is not None
+            for steps in field.temporal.components
+        ]
+        return max(firsts, default=promise)
+
+    def _say(self, promise: int, tick: int, size: int) -> None:
+        if promise < self._change:
+            return
+        self._change = self._next_change(promise)
+        last = self.made[-1] if self.made else None
+        grows = last is not None and last.before == size and promise - last.promise == tick - last.tick
+        if last is not None and grows and self._policy is Policy.PERIODIC:
+            last.until = tick
+        else:
+            self.made.append(Punctuation(size, promise, tick, tick))

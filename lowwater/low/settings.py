@@ -1,0 +1,129 @@
+"""What a run of the low level is told, and what it answers.
+
+The public data of `low`, read by `lake` and `replay`; everything here pickles, because links run in worker processes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import pyarrow as pa
+
+from lowwater.errors import ConfigError
+
+
+class Policy(StrEnum):
+    """When promises are made (SEMANTICS T2); never which rows. On-demand heartbeats are refused before this stage."""
+
+    PERIODIC = "periodic"
+    DATA_DRIVEN = "data-driven"
+    NONE = "none"
+
+
+@dataclass(frozen=True)
+class LowSettings:
+    """Settings of one link's run; the law ignores all but the skew.
+
+    Attributes:
+        skew: bound on the disorder of the link, ns (T2).
+        period: between ticks, ns.
+        policy: of heartbeats.
+        chunk_rows: records handled at once; with the tables it bounds the memory.
+        slots: size of every group table in place of the planned one, a power of two.
+        compiled: by numba; otherwise plain Python (small tests).
+    """
+
+    skew: int
+    period: int = 1_000_000_000
+    policy: Policy = Policy.PERIODIC
+    chunk_rows: int = 65_536
+    slots: int | None = None
+    compiled: bool = True
+
+    def __post_init__(self) -> None:
+        if self.skew < 0:
+            raise ConfigError(f"the skew is {self.skew} ns", "a skew is 0 or more")
+        if self.period <= 0:
+            raise ConfigError(f"the heartbeat period is {self.period} ns", "give a duration above 0")
+        if self.chunk_rows <= 0:
+            raise ConfigError(f"chunk_rows is {self.chunk_rows}", "give 1 or more")
+        if self.slots is not None and (self.slots <= 0 or self.slots & (self.slots - 1)):
+            raise ConfigError(f"a group table of {self.slots} slots", "give a power of two")
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Which records a run reads and owns, ns since the epoch.
+
+    Attributes:
+        read_from: first timestamp that an LFTA processes, by its name (I2).
+        start: begin of the owned interval.
+        end: its end, and that of every read range; END_OF_TIME where unbounded.
+    """
+
+    read_from: dict[str, int]
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class LftaStatistics:
+    """Totals of one LFTA over its whole read range.
+
+    Attributes:
+        lfta: its name.
+        rows_out: rows written, punctuation not among them.
+        punctuations: stored punctuation rows; a lull is one (T4).
+        ejections: rows that left the table before their epoch closed, `collisions` of them for another group.
+    """
+
+    lfta: str
+    rows_out: int
+    punctuations: int
+    ejections: int
+    collisions: int
+
+
+VIOLATIONS = pa.schema(
+    [
+        pa.field("capture", pa.string(), nullable=False),
+        pa.field("position", pa.int64(), nullable=False),
+        pa.field("timestamp", pa.int64(), nullable=False),
+        pa.field("arrival", pa.int64(), nullable=False),
+        pa.field("lateness", pa.int64(), nullable=False),
+    ]
+)
+"""Records later than the skew whose arrival lies in the owned interval (T2, A1)."""
+
+MINUTES = pa.schema(
+    [
+        pa.field("lfta", pa.string(), nullable=False),
+        pa.field("minute", pa.int64(), nullable=False),  # of the timestamp, since the epoch
+        *(
+            pa.field(name, pa.int64(), nullable=False)
+            for name in ("sane", "not_of_protocol", "filtered", "failed", "accepted")
+        ),
+    ]
+)
+"""Accounting of A1 over the sane records whose timestamp lies in the owned interval."""
+
+
+@dataclass(frozen=True)
+class LinkResult:
+    """What the pass over one link says besides the rows.
+
+    Attributes:
+        link: its name.
+        sane: records in order whose timestamp is owned; `violating` ones, whose arrival is.
+        statistics: one per LFTA, in the order given.
+        minutes: schema MINUTES, by LFTA and minute.
+        violations: schema VIOLATIONS, in canonical order.
+    """
+
+    link: str
+    sane: int
+    violating: int
+    statistics: tuple[LftaStatistics, ...]
+    minutes: pa.Table
+    violations: pa.Table

@@ -1,0 +1,184 @@
+"""Temporal attributes as monotone functions of the packet clock.
+
+Everything that the planner, the heartbeats and the Spark lowering know of an attribute's progress is here. An
+attribute is a set of components, each a chain of steps from the clock (ns since the epoch) to a value. The two
+questions are adjoint: `promise(P)`, which values may still come once no packet before P will, and `last(v)`, the
+largest instant whose packet may still change a row of value v (SEMANTICS I1, P1, P2). A join adds to an attribute
+the other side's components, carried through the match window (P4).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lowwater.catalog.expr import Binary, Column, Const, Expr, Unary
+
+END_OF_TIME = 1 << 62
+"""First timestamp (ns) that is out of range (SEMANTICS T3): the promise of a link that has ended."""
+
+INT64_MAX = (1 << 63) - 1
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step: `add` c, `mul` c > 0, `div` c > 0 (truncating toward zero, V2), or `neg`."""
+
+    op: str
+    by: int = 0
+
+    def __call__(self, value: int) -> int:
+        if self.op == "add":
+            return value + self.by
+        if self.op == "mul":
+            return value * self.by
+        if self.op == "div":
+            return value // self.by if value >= 0 else -(-value // self.by)
+        return -value
+
+    def largest(self, value: int) -> int:
+        """The largest x whose image is at most `value`; only for the increasing steps."""
+        if self.op == "add":
+            return value - self.by
+        if self.op == "mul":
+            return value // self.by
+        return value * self.by + (self.by - 1 if value >= 0 else 0)
+
+    def smallest(self, value: int) -> int:
+        """The smallest x whose image is at least `value`; only for the increasing steps."""
+        if self.op == "add":
+            return value - self.by
+        if self.op == "mul":
+            return -(-value // self.by)
+        return value * self.by - (self.by - 1 if value <= 0 else 0)
+
+
+Component = tuple[Step, ...]
+
+
+def _apply(steps: Component, instant: int) -> int:
+    for step in steps:
+        instant = step(instant)
+    return instant
+
+
+def _bound(steps: Component, value: int, at_most: bool) -> int:
+    """Carries a bound on the value inward: an upper one stays upper until a `neg` turns it."""
+    for step in reversed(steps):
+        if step.op == "neg":
+            value, at_most = -value, not at_most
+        else:
+            value = step.largest(value) if at_most else step.smallest(value)
+    return value
+
+
+def _append(steps: Component, step: Step) -> Component:
+    if step.op == "add" and steps and steps[-1].op == "add":
+        steps, step = steps[:-1], Step("add", steps[-1].by + step.by)
+    return steps if step == Step("add", 0) else (*steps, step)
+
+
+@dataclass(frozen=True)
+class Temporal:
+    """A temporal attribute of a stream.
+
+    Attributes:
+        components: step chains from the clock; all have the same direction.
+
+    Example:
+        >>> tenths = Temporal(((Step("div", 10_000_000_000),),))
+        >>> tenths.promise(25_000_000_000), tenths.last(2), tenths.first(2)
+        (2, 29999999999, 20000000000)
+    """
+
+    components: tuple[Component, ...]
+
+    @property
+    def increasing(self) -> bool:
+        return sum(step.op == "neg" for step in self.components[0]) % 2 == 0
+
+    def promise(self, instant: int) -> int:
+        """The bound that no later value passes, once every later packet is at or after `instant`."""
+        values = [_apply(steps, instant) for steps in self.components]
+        return min(values) if self.increasing else max(values)
+
+    def latest(self, instant: int) -> int:
+        """The furthest value that packets up to `instant` can have made."""
+        values = [_apply(steps, instant) for steps in self.components]
+        return max(values) if self.increasing else min(values)
+
+    def last(self, value: int) -> int:
+        """The largest instant (ns) at which a packet may still make or change a row of this value."""
+        return max(_bound(steps, value, self.increasing) for steps in self.components)
+
+    def first(self, value: int) -> int:
+        """The smallest instant (ns) from which rows of this or a later value are made."""
+        return min(_bound(steps, value, not self.increasing) for steps in self.components)
+
+    def then(self, *steps: Step) -> Temporal:
+        """The attribute that further steps make of this one; added constants are kept as one step or none."""
+        components = self.components
+        for step in steps:
+            components = tuple(_append(component, step) for component in components)
+        return Temporal(components)
+
+    def joined(self, *others: Temporal) -> Temporal:
+        """The attribute whose rows also wait for the components of the others."""
+        merged = dict.fromkeys(self.components)
+        for other in others:
+            merged.update(dict.fromkeys(other.components))
+        return Temporal(tuple(merged))
+
+    def fits(self) -> bool:
+        """Whether every sane instant has a 64-bit value at every step."""
+        for steps in self.components:
+            for instant in (0, END_OF_TIME):
+                value = instant
+                for step in steps:
+                    value = step(value)
+                    if abs(value) > INT64_MAX:
+                        return False
+        return True
+
+
+CLOCK = Temporal(((),))
+"""The packet timestamp itself, in ns."""
+
+
+def infer(expr: Expr, columns: dict[str, Temporal]) -> Temporal | None:
+    """The temporal property of an expression, or None where it is not monotone in the clock.
+
+    Arithmetic with constants keeps the property: sharper than the public compilers for `x - constant`, which they
+    call varying (shared rules of GSQL, section 4); safe because constants do not move.
+    """
+    if isinstance(expr, Column):
+        return columns.get(expr.name)
+    if isinstance(expr, Unary) and expr.op == "-":
+        inner = infer(expr.operand, columns)
+        return inner.then(Step("neg")) if inner else None
+    if isinstance(expr, Binary):
+        steps = _steps_of(expr, columns)
+        return steps if steps and steps.fits() else None
+    return None
+
+
+def _steps_of(expr: Binary, columns: dict[str, Temporal]) -> Temporal | None:
+    left, right = infer(expr.left, columns), infer(expr.right, columns)
+    if left and isinstance(expr.right, Const) and type(expr.right.value) is int:
+        by = expr.right.value
+        if expr.op == "+":
+            return left.then(Step("add", by))
+        if expr.op == "-":
+            return left.then(Step("add", -by))
+        if expr.op in "*/" and by != 0:
+            scaled = left.then(Step("mul" if expr.op == "*" else "div", abs(by)))
+            return scaled if by > 0 else scaled.then(Step("neg"))
+    if right and isinstance(expr.left, Const) and type(expr.left.value) is int:
+        by = expr.left.value
+        if expr.op == "+":
+            return right.then(Step("add", by))
+        if expr.op == "-":
+            return right.then(Step("neg"), Step("add", by))
+        if expr.op == "*" and by != 0:
+            scaled = right.then(Step("mul", abs(by)))
+            return scaled if by > 0 else scaled.then(Step("neg"))
+    return None

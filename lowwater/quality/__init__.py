@@ -1,0 +1,1 @@
+"""Audits of an interval's results before they are published."""

@@ -1,0 +1,9 @@
+"""The reference engine: OOP operators, tuple at a time, in virtual time; the executable semantics.
+
+Beside `low` and `high`, over the logical plan: their oracle.
+"""
+
+from lowwater.reference.engine import ReferenceResult, evaluate
+from lowwater.reference.operators import SourceCount
+
+__all__ = ["ReferenceResult", "SourceCount", "evaluate"]

@@ -1,0 +1,104 @@
+"""Writes the rows of a query for people: CSV, JSON lines or Parquet.
+
+Last step of `lowwater run`. Integers plain, floats with 17 significant digits, booleans true/false, addresses as text,
+NULL an empty field; rows sorted by all columns, NULL last, so that two equal results are equal files.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet
+
+from lowwater.catalog.expr import Type
+from lowwater.catalog.streams import TABLE_TYPES
+from lowwater.catalog.values import format_ip, format_mac
+from lowwater.errors import LowwaterError
+from lowwater.plan.nodes import Field
+
+FORMATS = ("csv", "json", "parquet")
+
+
+def published(rows: pa.Table, fields: Sequence[Field]) -> pa.Table:
+    """Rows of a stream in their published types: addresses as text, control columns gone.
+
+    Args:
+        rows: at least the columns of `fields`, in stream types.
+        fields: of the query, in order.
+    """
+    columns = [_published(rows.column(f.name), f.type) for f in fields]
+    schema = pa.schema([pa.field(f.name, TABLE_TYPES[f.type]) for f in fields])
+    return pa.table(columns, schema=schema)
+
+
+def _published(column: pa.ChunkedArray, kind: Type) -> pa.ChunkedArray:
+    if kind is Type.IP:
+        return _mapped(column, format_ip)
+    if kind is Type.MAC:
+        return _mapped(column, format_mac)
+    return column
+
+
+def _mapped(column: pa.ChunkedArray, text: object) -> pa.ChunkedArray:
+    # Each address is written once, however many rows have it.
+    chunks = []
+    for chunk in column.chunks:
+        encoded = chunk.dictionary_encode()
+        words = pa.array([text(v) for v in encoded.dictionary.to_pylist()], pa.string())  # type: ignore[operator]
+        chunks.append(words.take(encoded.indices))
+    return pa.chunked_array(chunks, pa.string())
+
+
+def sort_rows(rows: pa.Table, fields: Sequence[Field]) -> pa.Table:
+    """Rows sorted by all columns of the query, by value (an address by its bytes), NULL last."""
+    if rows.num_rows == 0 or not fields:
+        return rows
+    keys = [(f.name, "ascending", "at_end") for f in fields]
+    return rows.take(pc.sort_indices(rows, sort_keys=keys))
+
+
+def write_rows(rows: pa.Table, fields: Sequence[Field], folder: Path, name: str, kind: str) -> Path:
+    """Writes one query's rows to `folder/name.kind`.
+
+    Raises:
+        LowwaterError: the folder cannot be written, or the format is unknown.
+    """
+    if kind not in FORMATS:
+        raise LowwaterError(f"--format {kind} is not one of {', '.join(FORMATS)}")
+    table = published(sort_rows(rows, fields), fields)
+    path = folder / f"{name}.{kind}"
+    try:
+        if kind == "parquet":
+            pyarrow.parquet.write_table(table, path)
+        elif kind == "json":
+            with path.open("w", encoding="utf-8") as out:
+                for batch in table.to_batches(max_chunksize=65_536):
+                    out.writelines(json.dumps(row) + "\n" for row in batch.to_pylist())
+        else:
+            write_csv(table, path)
+    except OSError as error:
+        raise LowwaterError(f"{path} cannot be written: {error.strerror or error}") from None
+    return path
+
+
+def write_csv(table: pa.Table, path: Path) -> None:
+    """Writes a table as CSV: a header row, then rows; see the module for the form of values."""
+    with path.open("w", encoding="utf-8", newline="") as out:
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(table.column_names)
+        for batch in table.to_batches(max_chunksize=65_536):
+            writer.writerows(zip(*(_csv_values(column) for column in batch.columns), strict=True))
+
+
+def _csv_values(column: pa.Array) -> list[object]:
+    if pa.types.is_floating(column.type):
+        return [None if v is None else format(v, ".17g") for v in column.to_pylist()]
+    if pa.types.is_boolean(column.type):
+        column = column.cast(pa.string())
+    values: list[object] = column.to_pylist()
+    return values

@@ -1,0 +1,383 @@
+"""Runs the intervals of a query set over a lake: low, high, audit, publish, each recorded in the ledgers.
+
+What the command line and the scheduler's tasks call. A stage takes what it needs from the lake, so the four may run
+in one process or in four.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lowwater.config import format_instant, load_config
+from lowwater.errors import BusyError, LakeError, LawError, LowwaterError, OwnerError
+from lowwater.lake.layout import HEARTBEATS, open_lake
+from lowwater.lake.ledger import malformed_between
+from lowwater.lake.locks import attempt
+from lowwater.lake.publish import publish
+from lowwater.lake.records import (
+    AUDIT,
+    FAILED,
+    HIGH,
+    LOW,
+    PROVISIONAL,
+    PUBLISH,
+    Replay,
+    last_published,
+    read_heartbeats,
+    read_replays,
+    record_heartbeats,
+    record_replays,
+    record_violations,
+)
+from lowwater.lake.status import Expected, StatusRow, status
+from lowwater.lake.streams import stream_files, write_stream
+from lowwater.plan.nodes import Lfta
+from lowwater.plan.queryset import QueryPlan
+from lowwater.quality.checks import control_columns, is_closed, rows_below_a_promise, rows_not_owned
+from lowwater.replay.job import IntervalInputs, Job
+from lowwater.replay.progress import Progress
+from lowwater.replay.stages import high_stage, low_stage
+from lowwater.replay.summary import OUTCOMES, Accounts
+
+if TYPE_CHECKING:
+    from lowwater.high.tasks import Session
+
+STAGES = (LOW, HIGH, AUDIT, PUBLISH)
+MINUTE = 60_000_000_000
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one interval.
+
+    Attributes:
+        start: ns; `end` as well.
+        state: done, provisional or incomplete; the name of the stage where only one was asked for.
+        reason: why it is not done.
+        rows: per query.
+        committed: whether anything in `tables/` changed.
+    """
+
+    start: int
+    end: int
+    state: str
+    reason: str
+    rows: dict[str, int]
+    committed: bool
+
+
+def replay(
+    job: Job, start: int, end: int, stage: str | None, progress: Progress, spark: Session | None = None
+) -> list[Outcome]:
+    """Runs the intervals of [start, end), ns, one after another.
+
+    An interval whose inputs have not changed since it was published is left alone. A failure is recorded and ends the
+    call; earlier intervals stay published.
+
+    Args:
+        job: the query set.
+        start: first instant; `end` the end, both bounds of intervals.
+        stage: only this one, or None for all.
+        progress: told what is being done.
+        spark: session to use; one is built at the first need where none is given.
+
+    Raises:
+        GapError: a link has not reported.
+        LowwaterError: anything else that keeps an interval from being published.
+    """
+    sessions = _Sessions(progress, spark)
+    return [_Run(job, at, until, progress, sessions).run(stage) for at, until in job.intervals(start, end)]
+
+
+class _Sessions:
+    """The one Spark session of a call, built at the first need."""
+
+    def __init__(self, progress: Progress, given: Session | None) -> None:
+        self._progress = progress
+        self._given = given
+
+    @cached_property
+    def spark(self) -> Session:
+        if self._given is not None:
+            return self._given
+        with self._progress.stage("session"):
+            from lowwater.high.session import build_session
+
+            return build_session("lowwater replay")
+
+
+@dataclass
+class _Run:
+    """One interval of one query set, while its lock is held."""
+
+    job: Job
+    start: int
+    end: int
+    progress: Progress
+    sessions: _Sessions
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def run(self, stage: str | None) -> Outcome:
+        name = f"{self.job.query_set} {format_instant(self.start)}"
+        done = PUBLISH if stage is None else stage
+        with attempt(self.job.lake, name) as folder:
+            try:
+                inputs = self.job.inputs(self.start, self.end, self.job.captures())
+                excluded = inputs.require()
+                digests = {query.name: inputs.digest(query) for query in self.job.plan.queries}
+                state, reason = inputs.state(excluded)
+                if stage is None and self._published(digests):
+                    return self._confirm(digests, state, reason)
+                outcome = Outcome(self.start, self.end, state, reason, {}, False)
+                for each in STAGES if stage is None else (stage,):
+                    done = each
+                    outcome = self._stage(each, inputs, digests, outcome, folder)
+                return outcome
+            except (BusyError, OwnerError):
+                raise  # says nothing about this interval: another run, or another query set, is at it
+            except LowwaterError as error:
+                self._record(done, FAILED, "", "", None, reason=error.message)
+                raise
+
+    def _stage(
+        self, stage: str, inputs: IntervalInputs, digests: dict[str, str], outcome: Outcome, folder: Path
+    ) -> Outcome:
+        begin = time.monotonic()
+        detail = f"{self.job.query_set} {format_instant(self.start)}"
+        with self.progress.stage(stage, detail):
+            if stage == LOW:
+                rows = self._low(inputs, folder / "low")
+            elif stage == HIGH:
+                rows = self._high(inputs, digests, folder / "high")
+            elif stage == AUDIT:
+                rows = self._audit(digests)
+            else:
+                return self._publish(digests, outcome)
+        self.seconds[stage] = round(time.monotonic() - begin, 3)
+        if stage == LOW:
+            self._record(LOW, "done", "", _joined(digests), sum(rows.values()))
+        return Outcome(self.start, self.end, stage, outcome.reason, rows, False) if stage != PUBLISH else outcome
+
+    def _published(self, digests: dict[str, str]) -> bool:
+        """Whether every query is visible from just these inputs."""
+        found = [self._last(query) for query in digests]
+        return all(last is not None and last.digest == digests[last.query] for last in found)
+
+    def _last(self, query: str) -> Replay | None:
+        return last_published(self.job.lake, self.job.query_set, query, self.start, self.end)
+
+    def _confirm(self, digests: dict[str, str], state: str, reason: str) -> Outcome:
+        """Nothing to compute: only a provisional interval whose links have reported since becomes done."""
+        rows = {}
+        for query in digests:
+            last = self._last(query)
+            assert last is not None
+            rows[query] = last.rows or 0
+            if last.state == PROVISIONAL and state != PROVISIONAL:
+                self._record(PUBLISH, state, query, digests[query], last.rows, reason=reason)
+        return Outcome(self.start, self.end, state, reason, rows, False)
+
+    def _low(self, inputs: IntervalInputs, folder: Path) -> dict[str, int]:
+        job = self.job
+        from lowwater.high.tasks import spark_runner
+
+        result = low_stage(inputs, job.low_settings(), folder, spark_runner(self.sessions.spark))
+        accounts = Accounts()
+        for outcome in result.outcomes:
+            accounts.add(outcome.result)
+            link = outcome.result.link
+            skew = job.config.link(link).skew
+            record_violations(job.lake, link, skew, self.start, self.end, outcome.result.violations)
+        accounts.check()
+        beats = [self._heartbeats(each.result.link, each.result.minutes) for each in result.outcomes]
+        record_heartbeats(job.lake, job.query_set, self.start, self.end, pa.concat_tables(beats))
+        rows = {}
+        for lfta in job.plan.lftas:
+            files = [Path(path) for (name, _), paths in result.files.items() if name == lfta.name for path in paths]
+            table = job.lake.lfta(job.query_set, lfta_folder(lfta))
+            write_stream(table, lfta.fields, self.start, self.end, files, job.query_set)
+            rows[lfta.name] = sum(accounts.counts(lfta.name, link)["rows_out"] for link in lfta.links)
+        return rows
+
+    def _heartbeats(self, link: str, minutes: pa.Table) -> pa.Table:
+        """The statistics of one link as rows of the ledger: minutes, cut to the interval."""
+        first = pc.multiply(minutes.column("minute"), MINUTE)
+        unknown = pa.nulls(minutes.num_rows, pa.int64())
+        columns = {
+            "lfta": minutes.column("lfta"),
+            "link": pa.array([link] * minutes.num_rows, pa.string()),
+            "start": pc.max_element_wise(first, pa.scalar(self.start, pa.int64())),
+            "end": pc.min_element_wise(pc.add(first, MINUTE), pa.scalar(self.end, pa.int64())),
+            **{name: minutes.column(name) for name in OUTCOMES},
+            **dict.fromkeys(("rows_out", "ejections", "punctuations"), unknown),
+        }
+        return pa.table({name: columns[name] for name in HEARTBEATS.names if name != "query_set"})
+
+    def _high(self, inputs: IntervalInputs, digests: dict[str, str], folder: Path) -> dict[str, int]:
+        job = self.job
+        self._require(LOW, "", _joined(digests))
+        files = {}
+        for lfta in job.plan.lftas:
+            found = stream_files(job.lake.lfta(job.query_set, lfta_folder(lfta)), self.start, self.end)
+            # One file a link, in the order of the links: the low stage writes them so.
+            for link, path in zip(sorted(lfta.links), found, strict=True):
+                files[lfta.name, link] = [str(path)]
+        tick = {"tick": job.config.replay.tick}
+        begin = time.monotonic()
+        results = high_stage(self.sessions.spark, inputs, files, folder, tick)
+        self.seconds[HIGH] = round(time.monotonic() - begin, 3)
+        for query in job.plan.queries:
+            result = results[query.name]
+            paths = [Path(path) for path in result.files]
+            write_stream(job.lake.stream(query.name), query.high.fields, self.start, self.end, paths, job.query_set)
+            operators = [asdict(each) for each in result.operators]
+            self._record(HIGH, "done", query.name, digests[query.name], result.rows, {"operators": operators})
+        return {name: result.rows for name, result in results.items()}
+
+    def _audit(self, digests: dict[str, str]) -> dict[str, int]:
+        """The law's own audits; the failed one is recorded, and nothing of the interval is published."""
+        job = self.job
+        rows = {}
+        for query in job.plan.queries:
+            made = self._require(HIGH, query.name, digests[query.name])
+            stream = control_columns(stream_files(job.lake.stream(query.name), self.start, self.end))
+            for check, found in (
+                ("rows that the interval does not own", rows_not_owned(stream, self.start, self.end)),
+                ("rows below an earlier promise", rows_below_a_promise(stream)),
+            ):
+                if found.num_rows:
+                    raise self._broken(
+                        query, f"{found.num_rows} {check}; the first: {found.slice(0, 1).to_pylist()[0]}"
+                    )
+            if not is_closed(stream, self.end):
+                raise self._broken(query, "the stream is not closed by the promise of the interval's end")
+            rows[query.name] = pc.sum(pc.equal(stream.column("_kind"), "row")).as_py() or 0
+            if rows[query.name] != made.rows:
+                raise self._broken(query, f"{rows[query.name]} rows in the stream, {made.rows} were made")
+        accounting = self._accounting()
+        for query in job.plan.queries:
+            self._record(AUDIT, "done", query.name, digests[query.name], rows[query.name], accounting)
+        return rows
+
+    def _accounting(self) -> dict[str, Any]:
+        """A1 over the interval, from the ledgers; every sane record of a link has one outcome in each LFTA."""
+        job = self.job
+        beats = read_heartbeats(job.lake, job.query_set, self.start, self.end)
+        captures = job.captures()
+        links = {
+            link: {"malformed": malformed_between(job.lake, link, captures[link], self.start, self.end)}
+            for link in job.plan.links
+        }
+        lftas: dict[str, dict[str, int]] = {}
+        for row in beats.group_by(["lfta", "link"]).aggregate([(name, "sum") for name in OUTCOMES]).to_pylist():
+            counts = {name: row[f"{name}_sum"] for name in OUTCOMES}
+            if counts["sane"] != sum(counts[name] for name in OUTCOMES[1:]):
+                raise LawError(f"LFTA {row['lfta']} on {row['link']}: its counts do not add up: {counts}")
+            lftas[f"{row['lfta']} on {row['link']}"] = counts
+        return {"links": links, "lftas": lftas}
+
+    def _broken(self, query: QueryPlan, what: str) -> LawError:
+        interval = f"{format_instant(self.start)} to {format_instant(self.end)}"
+        return LawError(f"query {query.name}, interval {interval}: {what}", "nothing was published; please report this")
+
+    def _publish(self, digests: dict[str, str], outcome: Outcome) -> Outcome:
+        job = self.job
+        for query in job.plan.queries:
+            self._require(AUDIT, query.name, digests[query.name])
+        inputs = job.inputs(self.start, self.end, job.captures())
+        state, reason = inputs.state(inputs.require())
+        rows, committed = {}, False
+        for query in job.plan.queries:
+            fields, digest = query.high.fields, digests[query.name]
+            done = publish(job.lake, job.query_set, query.name, fields, self.start, self.end, digest)
+            rows[query.name] = done.rows
+            committed = committed or done.committed
+            if done.committed:
+                self._record(PUBLISH, state, query.name, digest, done.rows, reason=reason)
+        return Outcome(self.start, self.end, state, reason, rows, committed)
+
+    def _require(self, stage: str, query: str, digest: str) -> Replay:
+        """The newest row of an earlier stage, which must have run on the inputs as they are now."""
+        rows = [
+            row
+            for row in read_replays(self.job.lake, self.job.query_set)
+            if (row.interval_start, row.interval_end, row.stage) == (self.start, self.end, stage) and row.query == query
+        ]
+        if not rows or rows[-1].state == FAILED or rows[-1].digest != digest:
+            cause = "has not run" if not rows else "failed" if rows[-1].state == FAILED else "ran on other inputs"
+            interval = format_instant(self.start)
+            raise LakeError(
+                f"interval {interval}: stage {stage} {cause}", f"run `lowwater replay` with --stage {stage}"
+            )
+        return rows[-1]
+
+    def _record(
+        self,
+        stage: str,
+        state: str,
+        query: str,
+        digest: str,
+        rows: int | None,
+        accounting: dict[str, Any] | None = None,
+        reason: str = "",
+    ) -> None:
+        settings = json.dumps({"heartbeat": str(self.job.config.replay.heartbeat), "tick": self.job.config.replay.tick})
+        row = Replay(
+            query_set=self.job.query_set,
+            query=query,
+            interval_start=self.start,
+            interval_end=self.end,
+            stage=stage,
+            state=state,
+            finished_at=time.time_ns(),
+            reason=reason,
+            digest=digest,
+            rows=rows,
+            settings=settings,
+            timings=json.dumps(self.seconds),
+            accounting=json.dumps(accounting or {}),
+        )
+        record_replays(self.job.lake, [row])
+
+
+def lfta_folder(lfta: Lfta) -> str:
+    """Name of an LFTA's table: another schema of the same node, after a change of its query, is another table."""
+    from hashlib import sha256
+
+    columns = ",".join(f"{f.name}:{f.type}" for f in lfta.fields)
+    return f"{lfta.name}-{sha256(columns.encode()).hexdigest()[:8]}"
+
+
+def _joined(digests: dict[str, str]) -> str:
+    return " ".join(digests[name] for name in sorted(digests))
+
+
+def statuses(root: Path, queries: Path) -> list[StatusRow]:
+    """The state of every interval of the query sets that are configured, were ever run, or else lie in a folder."""
+    config = load_config(root)
+    lake = open_lake(root, make=False)
+    names = {*config.query_sets, *(row.query_set for row in read_replays(lake))}
+    if not names:
+        names = {path.stem for path in queries.glob("*.gsql")}
+    return status(lake, [_expected(Job.open(root, name, queries)) for name in sorted(names)])
+
+
+def _expected(job: Job) -> Expected:
+    captures = job.captures()
+
+    def digest(query: str, start: int, end: int) -> str:
+        return job.inputs(start, end, captures).digest(job.plan.only(query).queries[0])
+
+    def outdated(start: int, end: int) -> str:
+        return "; ".join(job.inputs(start, end, captures).outdated())
+
+    names = tuple(query.name for query in job.plan.queries)
+    return Expected(job.query_set, names, tuple(job.plan.links), job.length, digest, outdated)

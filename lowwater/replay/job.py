@@ -1,0 +1,162 @@
+"""What a scheduled run of a query set is about: the lake, its settings, the plan, and the inputs of an interval.
+
+Opened by the command line and by the scheduler's tasks; `interval` runs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lowwater.capture.reader import DECODER_VERSION
+from lowwater.config import Config, format_duration, load_config
+from lowwater.errors import ConfigError, LakeError
+from lowwater.lake.coverage import Gap, check, gap_error, unsettled
+from lowwater.lake.digest import inputs_digest, link_inputs, outdated
+from lowwater.lake.layout import Lake, open_lake
+from lowwater.lake.ledger import Capture, ingested_links, read_captures
+from lowwater.lake.records import DONE, INCOMPLETE, PROVISIONAL
+from lowwater.low import LowSettings, Policy
+from lowwater.plan.binder import Links
+from lowwater.plan.queryset import Plan, QueryPlan, plan_files
+from lowwater.plan.scope import nearest
+from lowwater.replay.stages import LowInputs
+
+
+@dataclass(frozen=True)
+class Job:
+    """A query set over a lake.
+
+    Attributes:
+        lake: the lake.
+        config: its settings.
+        query_set: name of the set, owner of its tables (S3).
+        plan: its queries.
+        length: of an interval, ns.
+    """
+
+    lake: Lake
+    config: Config
+    query_set: str
+    plan: Plan
+    length: int
+
+    @staticmethod
+    def open(root: Path, query_set: str, queries: Path) -> Job:
+        """Opens a query set: a section of the settings, or a file of that name in a folder.
+
+        Raises:
+            ConfigError: there is no such query set.
+            LakeError: there is no such lake.
+            QueryError: its text has no meaning.
+        """
+        config = load_config(root)
+        lake = open_lake(root, make=False)
+        files = query_files(config, query_set, queries)
+        names = sorted(config.links) or ingested_links(lake)
+        plan = plan_files(files, Links(tuple(names), config.sets))
+        section = config.query_sets.get(query_set)
+        length = section.interval if section and section.interval else config.interval.length
+        return Job(lake, config, query_set, plan, length)
+
+    def intervals(self, start: int, end: int) -> list[tuple[int, int]]:
+        """The intervals of [start, end), ns, anchored at the epoch (I3).
+
+        Raises:
+            ConfigError: a bound is not one of an interval, or none lies between.
+        """
+        if start % self.length or end % self.length or start >= end:
+            unit = format_duration(self.length)
+            raise ConfigError(
+                f"--from and --to do not bound whole intervals of {unit}", f"give multiples of {unit}, UTC"
+            )
+        return [(at, at + self.length) for at in range(start, end, self.length)]
+
+    def low_settings(self) -> LowSettings:
+        """Settings of the kernels; the skew is each link's own."""
+        section = self.config.query_sets.get(self.query_set)
+        beat = section.heartbeat if section and section.heartbeat is not None else self.config.replay.heartbeat
+        if beat == "on-demand":
+            raise ConfigError('heartbeat = "on-demand" is not supported yet', 'use a period, "data-driven" or "none"')
+        chunk = self.config.replay.chunk
+        if isinstance(beat, int):
+            return LowSettings(0, beat, chunk_rows=chunk)
+        return LowSettings(0, policy=Policy(beat), chunk_rows=chunk)
+
+    def captures(self) -> dict[str, tuple[Capture, ...]]:
+        """The ledger of the links that the set reads."""
+        return read_captures(self.lake, self.plan.links)
+
+    def inputs(self, start: int, end: int, captures: Mapping[str, Sequence[Capture]]) -> IntervalInputs:
+        """What the interval is evaluated from, as things are now."""
+        return IntervalInputs(self.lake, self.plan, self.config, start, end, captures)
+
+
+def query_files(config: Config, query_set: str, folder: Path) -> list[Path]:
+    """The files of a query set.
+
+    Raises:
+        ConfigError: it is neither in the settings nor in the folder.
+    """
+    if query_set in config.query_sets and config.query_sets[query_set].files:
+        return [Path(file) for file in config.query_sets[query_set].files]
+    path = folder / f"{query_set}.gsql"
+    if Path(query_set).name == query_set and path.is_file():
+        return [path]
+    known = {*config.query_sets, *(found.stem for found in folder.glob("*.gsql"))}
+    raise ConfigError(f"there is no query set {query_set!r}", nearest(query_set, known))
+
+
+@dataclass(frozen=True)
+class IntervalInputs(LowInputs):
+    """The inputs of one interval, with what coverage and the digest say of them."""
+
+    def digest(self, query: QueryPlan) -> str:
+        """The digest of one query's inputs (S1)."""
+        links = [
+            link_inputs(link, self.captures.get(link, ()), self.config.link(link), start, self.end)
+            for link, start in self.link_starts([query]).items()
+        ]
+        sources = {f"links of {lfta.name}": " ".join(lfta.links) for lfta in query.lftas}
+        return inputs_digest(query.text, sources, links)
+
+    def gaps(self) -> list[Gap]:
+        """The gaps in the coverage of the links over their read ranges (T5)."""
+        return check(self.captures, self.config, self.link_starts(self.plan.queries), self.end)
+
+    def require(self) -> list[Gap]:
+        """The gaps that policy `exclude` lets pass.
+
+        Raises:
+            GapError: a link with another policy has not reported (T6).
+            LakeError: a capture must be ingested again first (T7).
+        """
+        gaps = self.gaps()
+        for gap in gaps:
+            if self.config.link(gap.link).policy != "exclude":
+                raise gap_error(gap, self.start, self.end, self.captures.get(gap.link, ()))
+        for reason in self.outdated():
+            raise LakeError(reason, "run `lowwater ingest` on the file: it replaces its packets")
+        return gaps
+
+    def outdated(self) -> list[str]:
+        """Why captures must be ingested again before the interval can run."""
+        return [
+            reason
+            for link, start in self.link_starts(self.plan.queries).items()
+            for reason in outdated(
+                self.captures.get(link, ()), self.config.link(link), DECODER_VERSION, start, self.end
+            )
+        ]
+
+    def state(self, excluded: Sequence[Gap]) -> tuple[str, str]:
+        """What a publication now would be: done, provisional or incomplete, and why (T6)."""
+        if excluded:
+            causes = [gap_error(gap, self.start, self.end, self.captures.get(gap.link, ())).message for gap in excluded]
+            return INCOMPLETE, "; ".join(causes)
+        open_links = unsettled(self.captures, self.config, dict.fromkeys(self.plan.links, self.start), self.end)
+        if open_links:
+            names = ", ".join(sorted({gap.link for gap in open_links}))
+            return PROVISIONAL, f"not yet reported to the interval's end and their skew: {names}"
+        return DONE, ""

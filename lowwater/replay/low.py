@@ -1,0 +1,115 @@
+"""The low stage of one interval: one task a link, the rows of each of its LFTAs into a file of their own.
+
+Between `lake` (packets) and `low` (kernels); the tasks run in this process or on Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lowwater.catalog.streams import CONTROL, STREAM_TYPES
+from lowwater.errors import LakeError
+from lowwater.lake.packets import LinkRead
+from lowwater.lake.tables import safe_name
+from lowwater.low import Bounds, LinkResult, LowSettings, needed_columns, run_link
+from lowwater.plan.nodes import Lfta
+
+ROW_GROUP = 1 << 17
+
+
+@dataclass(frozen=True)
+class LowTask:
+    """The pass over one link.
+
+    Attributes:
+        link: its name.
+        read: which packets, in canonical order.
+        lftas: all that read the link.
+        bounds: of the interval and of every read range.
+        settings: of the kernels.
+        folder: where the files go: `<folder>/<lfta>/<link>.parquet`.
+    """
+
+    link: str
+    read: LinkRead
+    lftas: tuple[Lfta, ...]
+    bounds: Bounds
+    settings: LowSettings
+    folder: Path
+
+
+@dataclass(frozen=True)
+class LowOutcome:
+    """What a task leaves: its accounting, and the file of each LFTA."""
+
+    result: LinkResult
+    files: dict[str, str]
+
+
+def stream_schema(lfta: Lfta) -> pa.Schema:
+    """The columns of an LFTA's file: its fields in stream types, then CONTROL."""
+    return pa.schema([*(pa.field(f.name, STREAM_TYPES[f.type]) for f in lfta.fields), *CONTROL])
+
+
+def run_low(task: LowTask) -> LowOutcome:
+    """Runs all LFTAs of a link in one pass over its packets.
+
+    Raises:
+        LakeError: the files cannot be written.
+    """
+    sinks = {
+        lfta.name: _Sink(task.folder / safe_name(lfta.name), task.link, stream_schema(lfta)) for lfta in task.lftas
+    }
+    try:
+        batches = task.read.batches(needed_columns(task.lftas))
+
+        def write(name: str, batch: pa.RecordBatch) -> None:
+            sinks[name].write(batch)
+
+        result = run_link(task.lftas, task.link, batches, task.bounds, task.settings, write)
+        for sink in sinks.values():
+            sink.close()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise LakeError(
+            f"link {task.link}: {task.folder} cannot be written: {reason}", "make room on the disk"
+        ) from None
+    return LowOutcome(result, {name: str(sink.path) for name, sink in sinks.items()})
+
+
+class _Sink:
+    """A parquet file that gathers small batches into whole row groups."""
+
+    def __init__(self, folder: Path, link: str, schema: pa.Schema) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.path = folder / f"{safe_name(link)}.parquet"
+        self._writer = pq.ParquetWriter(self.path, schema, compression="zstd", compression_level=1)
+        self._schema = schema
+        self._waiting: list[pa.RecordBatch] = []
+        self._rows = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._waiting.append(batch)
+        self._rows += batch.num_rows
+        if self._rows >= ROW_GROUP:
+            self._flush()
+
+    def close(self) -> None:
+        self._flush()
+        self._writer.close()
+
+    def _flush(self) -> None:
+        if self._waiting:
+            self._writer.write_table(pa.Table.from_batches(self._waiting, self._schema), row_group_size=ROW_GROUP)
+        self._waiting, self._rows = [], 0
+
+
+def by_link(lftas: Sequence[Lfta]) -> dict[str, tuple[Lfta, ...]]:
+    """The LFTAs that read each link, links sorted."""
+    links = sorted({link for lfta in lftas for link in lfta.links})
+    return {link: tuple(lfta for lfta in lftas if link in lfta.links) for link in links}

@@ -1,0 +1,42 @@
+"""Progress of long work: a status line on a terminal, plain lines elsewhere (a scheduler's log).
+
+Used by every command that takes longer than a moment.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+
+
+class Progress:
+    """Says what is being done, and how long it took; keeps the seconds per stage.
+
+    Attributes:
+        seconds: stage -> seconds spent in it so far.
+    """
+
+    def __init__(self, console: Console | None = None) -> None:
+        self.console = console or Console(stderr=True, highlight=False)
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def stage(self, name: str, detail: str = "") -> Iterator[None]:
+        """Times a stage; `detail` says what of, such as the interval."""
+        text = f"{name} {detail}".strip()
+        begin = time.monotonic()
+        if self.console.is_terminal:
+            with self.console.status(f"[bold]{text}"):
+                yield
+        else:
+            yield
+        spent = time.monotonic() - begin
+        self.seconds[name] = self.seconds.get(name, 0.0) + spent
+        self.console.print(f"  {text}: {spent:.1f} s", markup=False)
+
+    def say(self, text: str) -> None:
+        """One line for the reader."""
+        self.console.print(text, markup=False)

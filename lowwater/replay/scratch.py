@@ -1,0 +1,271 @@
+"""`lowwater run`: captures in, one file per output query out, through a lake that lives as long as the run.
+
+The stages are those of a scheduled run; only audit and publishing are replaced by writing files.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lowwater.catalog.streams import CONTROL, ROW, STREAM_TYPES
+from lowwater.config import Config, format_duration
+from lowwater.errors import ConfigError, LowwaterError
+from lowwater.lake.ingest import in_process, ingest
+from lowwater.lake.layout import VIOLATIONS, Lake, open_lake
+from lowwater.lake.ledger import Capture, read_captures
+from lowwater.low import LowSettings, Policy
+from lowwater.plan.nodes import Field
+from lowwater.plan.queryset import Plan, source_links
+from lowwater.plan.ranges import horizon
+from lowwater.plan.temporal import END_OF_TIME
+from lowwater.replay.export import write_csv, write_rows
+from lowwater.replay.progress import Progress
+from lowwater.replay.stages import LowInputs, high_stage, low_stage, reference_stage
+from lowwater.replay.summary import Accounts
+
+if TYPE_CHECKING:
+    from lowwater.high.tasks import Session
+
+MOST_INTERVALS = 100_000
+
+
+@dataclass(frozen=True)
+class Request:
+    """What `lowwater run` was asked.
+
+    Attributes:
+        plan: the queries.
+        config: links with their skews.
+        captures: (link, file).
+        out: folder of the results.
+        form: csv, json or parquet.
+        period: of the heartbeats, ns; `policy` when they are made.
+        engine: spark or reference.
+        interval: length of the intervals, ns; None for one interval.
+        low: other settings of the low level, over the defaults; for tests of the law.
+        high: the same of the high level.
+    """
+
+    plan: Plan
+    config: Config
+    captures: Sequence[tuple[str, Path]]
+    out: Path
+    form: str = "csv"
+    period: int = 1_000_000_000
+    policy: Policy = Policy.PERIODIC
+    engine: str = "spark"
+    interval: int | None = None
+    low: dict[str, Any] = field(default_factory=dict)
+    high: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class _Gathered:
+    """Results so far: rows per query, violations, accounts."""
+
+    rows: dict[str, list[pa.Table]]
+    punctuation: dict[str, int]
+    violations: list[pa.Table] = field(default_factory=list)
+    accounts: Accounts = field(default_factory=Accounts)
+
+
+def run(request: Request, progress: Progress, spark: Session | None = None) -> dict[str, Any]:
+    """Runs the queries and writes the results.
+
+    Args:
+        request: what to run.
+        progress: told what is being done.
+        spark: session to use; one is built, and left to the process, where the engine needs it and none is given.
+
+    Returns:
+        The summary, as written to `summary.json`.
+
+    Raises:
+        LowwaterError: a capture or the output folder is wrong.
+    """
+    try:
+        request.out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LowwaterError(f"--out {request.out} cannot be made: {error.strerror}") from None
+    if request.engine == "spark" and spark is None:
+        with progress.stage("session"):
+            from lowwater.high.session import build_session
+
+            spark = build_session("lowwater run")
+    folder = Path(tempfile.mkdtemp(prefix="lowwater-run-"))
+    try:
+        lake = open_lake(folder / "lake")
+        captures = _ingest(request, lake, progress, spark)
+        gathered = _replay(request, lake, captures, folder, progress, spark)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    gathered.accounts.check()
+    gathered.accounts.check_captures(captures)
+    return _write(request, gathered, captures, progress)
+
+
+def _ingest(request: Request, lake: Lake, progress: Progress, spark: Session | None) -> dict[str, tuple[Capture, ...]]:
+    links = sorted({link for link, _ in request.captures})
+    with progress.stage("ingest", f"of {len(request.captures)} captures"):
+        for link in links:
+            files = [path for name, path in request.captures if name == link]
+            ingest(lake, link, files, request.config, runner=_runner(spark))
+    return dict(read_captures(lake, links))
+
+
+def _runner(spark: Session | None) -> Any:
+    if spark is None:
+        return in_process
+    from lowwater.high.tasks import spark_runner
+
+    return spark_runner(spark)
+
+
+def _intervals(request: Request, captures: dict[str, tuple[Capture, ...]]) -> list[tuple[int, int]]:
+    """Every interval up to the last that can own a row (I3)."""
+    length = request.interval
+    if length is None:
+        return [(0, END_OF_TIME)]
+    rows = [row for name in request.plan.links for row in captures.get(name, ()) if row.packets]
+    if not rows:
+        return []
+    first = min(row.smallest for row in rows if row.smallest is not None) // length
+    latest = max(row.largest for row in rows if row.largest is not None)
+    last = max(horizon(query.logical, latest) for query in request.plan.queries) // length
+    if last - first >= MOST_INTERVALS:
+        raise ConfigError(
+            f"--interval {format_duration(length)} makes {last - first + 1} intervals", "use a longer one"
+        )
+    return [(number * length, (number + 1) * length) for number in range(first, last + 1)]
+
+
+def _replay(
+    request: Request,
+    lake: Lake,
+    captures: dict[str, tuple[Capture, ...]],
+    folder: Path,
+    progress: Progress,
+    spark: Session | None,
+) -> _Gathered:
+    names = [query.name for query in request.plan.queries]
+    gathered = _Gathered({name: [] for name in names}, dict.fromkeys(names, 0))
+    intervals = _intervals(request, captures)
+    for number, (start, end) in enumerate(intervals):
+        work = folder / f"interval-{number}"
+        inputs = LowInputs(lake, request.plan, request.config, start, end, captures)
+        detail = f"{number + 1} of {len(intervals)}" if len(intervals) > 1 else ""
+        if spark is None:
+            with progress.stage("reference", detail):
+                _add_reference(request, inputs, gathered)
+            continue
+        settings = LowSettings(0, request.period, request.policy, **request.low)
+        with progress.stage("low", detail):
+            low = low_stage(inputs, settings, work / "low", _runner(spark))
+            for outcome in low.outcomes:
+                gathered.accounts.add(outcome.result)
+                gathered.violations.append(_violations(outcome.result.link, outcome.result.violations, request.config))
+        with progress.stage("high", detail):
+            results = high_stage(spark, inputs, low.files, work / "high", request.high)
+            for query in request.plan.queries:
+                result = results[query.name]
+                gathered.rows[query.name].append(read_rows(result.files, query.high.fields))
+                gathered.punctuation[query.name] += result.punctuation
+        shutil.rmtree(work, ignore_errors=True)
+    return gathered
+
+
+def _add_reference(request: Request, inputs: LowInputs, gathered: _Gathered) -> None:
+    outcome = reference_stage(inputs, request.period, request.policy)
+    for name, result in outcome.results.items():
+        gathered.rows[name].append(outcome.rows[name])
+        gathered.punctuation[name] += len(result.punctuation)
+        for count in result.counts:
+            gathered.accounts.add_source(count)
+    for scan in outcome.scans:
+        gathered.accounts.add_link(scan.link, scan.sane, scan.violations)
+        gathered.violations.append(_violations(scan.link, scan.violations, request.config))
+
+
+def _violations(link: str, rows: pa.Table, config: Config) -> pa.Table:
+    return rows.append_column("link", pa.array([link] * rows.num_rows, pa.string())).append_column(
+        "skew", pa.array([config.link(link).skew] * rows.num_rows, pa.int64())
+    )
+
+
+def read_rows(files: Sequence[str], fields: Sequence[Field]) -> pa.Table:
+    """The data rows of some stream files, with `_last` and `_tick`."""
+    names = [f.name for f in fields]
+    schema = pa.schema([*(pa.field(f.name, STREAM_TYPES[f.type]) for f in fields), *CONTROL])
+    tables = [pq.ParquetFile(path).read().select(schema.names).cast(schema) for path in files]
+    table = pa.concat_tables(tables) if tables else schema.empty_table()
+    return table.filter(pc.equal(table.column("_kind"), ROW)).select([*names, "_last", "_tick"])
+
+
+def _write(
+    request: Request, gathered: _Gathered, captures: dict[str, tuple[Capture, ...]], progress: Progress
+) -> dict[str, Any]:
+    queries = {}
+    with progress.stage("write"):
+        for query in request.plan.queries:
+            fields = query.high.fields
+            schema = pa.schema([pa.field(f.name, STREAM_TYPES[f.type]) for f in fields])
+            parts = [table.select(schema.names).cast(schema) for table in gathered.rows[query.name]]
+            rows = pa.concat_tables(parts) if parts else schema.empty_table()
+            path = write_rows(rows, fields, request.out, query.name, request.form)
+            sources = {lfta.name for lfta in query.lftas} | set(source_links(query.logical))
+            queries[query.name] = {
+                "file": path.name,
+                "rows": rows.num_rows,
+                "punctuation": gathered.punctuation[query.name],
+                "lftas": _lfta_counts(gathered.accounts, sources),
+            }
+        violations = pa.concat_tables(gathered.violations) if gathered.violations else VIOLATIONS.empty_table()
+        chosen = violations.select(VIOLATIONS.names).sort_by([("link", "ascending"), ("arrival", "ascending")])
+        write_csv(chosen, request.out / "skew_violations.csv")
+    links = {name: _link_summary(request.config, gathered.accounts, captures[name], name) for name in sorted(captures)}
+    summary = {
+        "engine": request.engine,
+        "heartbeat": {"policy": str(request.policy), "period_ns": request.period},
+        "interval_ns": request.interval,
+        "links": links,
+        "queries": queries,
+        "seconds": {name: round(spent, 3) for name, spent in progress.seconds.items()},
+    }
+    (request.out / "summary.json").write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
+    return summary
+
+
+def _lfta_counts(accounts: Accounts, names: set[str]) -> dict[str, dict[str, dict[str, int]]]:
+    found: dict[str, dict[str, dict[str, int]]] = {}
+    for (lfta, link), counts in sorted(accounts.lftas.items()):
+        if lfta in names:
+            found.setdefault(lfta, {})[link] = dict(counts)
+    return found
+
+
+def _link_summary(config: Config, accounts: Accounts, captures: Sequence[Capture], name: str) -> dict[str, Any]:
+    skew = config.link(name).skew
+    shared = {"captures": [row.path for row in captures], "skew_ns": skew}
+    if name not in accounts.links:  # no query reads the link: its records are only counted
+        malformed = sum(row.malformed for row in captures)
+        packets = sum(row.packets for row in captures)
+        return {**shared, "read": malformed + packets, "malformed": malformed, "queried": False}
+    counts = accounts.links[name]
+    return {
+        **shared,
+        "read": counts.read,
+        "malformed": counts.malformed,
+        "violating": counts.violating,
+        "sane": counts.sane,
+        "skew_that_admits_all_ns": counts.latest or skew,
+    }

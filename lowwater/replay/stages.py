@@ -1,0 +1,215 @@
+"""The stages of one interval as functions of their inputs: low, high, and the reference engine beside them.
+
+`scratch` (the `run` command) and `interval` (the lake) both call these, so there is one way to evaluate an interval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lowwater.catalog.expr import columns_of
+from lowwater.catalog.packets import stored
+from lowwater.catalog.streams import STREAM_TYPES
+from lowwater.config import Config
+from lowwater.lake.ingest import Runner
+from lowwater.lake.layout import Lake
+from lowwater.lake.ledger import Capture
+from lowwater.lake.packets import LinkRead, packet_files
+from lowwater.low import VIOLATIONS, Bounds, LowSettings, Policy
+from lowwater.plan.nodes import Node, Source
+from lowwater.plan.queryset import Plan, QueryPlan
+from lowwater.plan.ranges import read_from
+from lowwater.reference import ReferenceResult, evaluate
+from lowwater.replay.low import LowOutcome, LowTask, by_link, run_low
+
+if TYPE_CHECKING:
+    from lowwater.high.results import HighResult
+    from lowwater.high.tasks import Session
+
+
+@dataclass(frozen=True)
+class LowInputs:
+    """What an interval of a query set is evaluated from.
+
+    Attributes:
+        lake: holds the packets.
+        plan: the queries.
+        config: settings of the links.
+        start: of the interval, ns; `end` its end.
+        captures: the ledger, per link in the order of T1.
+    """
+
+    lake: Lake
+    plan: Plan
+    config: Config
+    start: int
+    end: int
+    captures: Mapping[str, Sequence[Capture]]
+
+    @cached_property
+    def lfta_starts(self) -> dict[str, int]:
+        """From which timestamp each LFTA reads (I2), over all output queries."""
+        starts: dict[str, int] = {}
+        for query in self.plan.queries:
+            for name, start in read_from(query.high, self.start).items():
+                starts[name] = min(start, starts.get(name, start))
+        return starts
+
+    def link_starts(self, queries: Sequence[QueryPlan]) -> dict[str, int]:
+        """From which timestamp some queries read each of their links."""
+        starts: dict[str, int] = {}
+        for query in queries:
+            needed = read_from(query.high, self.start)
+            for lfta in query.lftas:
+                for link in lfta.links:
+                    starts[link] = min(needed[lfta.name], starts.get(link, self.start))
+        return starts
+
+    def read(self, link: str, start: int) -> LinkRead:
+        """The packets of a link from a timestamp on, in canonical order."""
+        captures = self.captures.get(link, ())
+        return packet_files(self.lake, link, captures, self.config.link(link), start, self.start, self.end)
+
+
+@dataclass(frozen=True)
+class LowResult:
+    """The outcome of the low stage, per link, links sorted."""
+
+    outcomes: tuple[LowOutcome, ...]
+
+    @property
+    def files(self) -> dict[tuple[str, str], list[str]]:
+        """(LFTA, link) -> files of its stream."""
+        return {(name, each.result.link): [path] for each in self.outcomes for name, path in each.files.items()}
+
+
+def low_stage(inputs: LowInputs, settings: LowSettings, folder: Path, runner: Runner) -> LowResult:
+    """Runs every LFTA over every link that it reads, one task a link.
+
+    Args:
+        inputs: of the interval.
+        settings: of the kernels; the skew is each link's own.
+        folder: where the streams go.
+        runner: runs the tasks, in this process or on Spark.
+    """
+    starts = inputs.lfta_starts
+    tasks = []
+    for link, lftas in by_link(inputs.plan.lftas).items():
+        mine = {lfta.name: starts[lfta.name] for lfta in lftas}
+        bounds = Bounds(mine, inputs.start, inputs.end)
+        skew = inputs.config.link(link).skew
+        read = inputs.read(link, min(mine.values()))
+        tasks.append(LowTask(link, read, lftas, bounds, replace(settings, skew=skew), folder))
+    return LowResult(tuple(runner(run_low, tasks)))
+
+
+def high_stage(
+    spark: Session,
+    inputs: LowInputs,
+    files: Mapping[tuple[str, str], list[str]],
+    folder: Path,
+    settings: Mapping[str, Any],
+) -> dict[str, HighResult]:
+    """Runs every output query on Spark over the streams of the low stage.
+
+    Args:
+        spark: the session.
+        inputs: of the interval.
+        files: (LFTA, link) -> files of its stream.
+        folder: for rows and checkpoints; the caller removes it.
+        settings: of `HighSettings`, where they are not the defaults.
+    """
+    from lowwater.high.results import HighSettings
+    from lowwater.high.run import run_high
+
+    queries = {query.name: query.high for query in inputs.plan.queries}
+    return run_high(spark, queries, files, inputs.start, inputs.end, folder, HighSettings(**settings))
+
+
+@dataclass(frozen=True)
+class LinkScan:
+    """What the records of a link are over an interval, counted apart from every engine.
+
+    Attributes:
+        link: its name.
+        sane: records in order whose timestamp is owned.
+        violations: schema of `low.VIOLATIONS`; those whose arrival is owned.
+    """
+
+    link: str
+    sane: int
+    violations: pa.Table
+
+
+@dataclass(frozen=True)
+class ReferenceRows:
+    """What the reference engine makes of an interval.
+
+    Attributes:
+        rows: per query, its fields with `_last` and `_tick`.
+        results: per query, punctuation and accounting.
+        scans: per link.
+    """
+
+    rows: dict[str, pa.Table]
+    results: dict[str, ReferenceResult]
+    scans: tuple[LinkScan, ...]
+
+
+def reference_stage(inputs: LowInputs, period: int, policy: Policy) -> ReferenceRows:
+    """Runs every output query on the reference engine, from the packets and the logical plan."""
+    rows: dict[str, pa.Table] = {}
+    results: dict[str, ReferenceResult] = {}
+    for query in inputs.plan.queries:
+        starts = read_from(query.logical, inputs.start)
+        columns = _columns(query.logical)
+        links = inputs.link_starts([query])
+        packets = {link: inputs.read(link, start).batches(columns) for link, start in links.items()}
+        skews = {link: inputs.config.link(link).skew for link in links}
+        result = evaluate(query.logical, packets, skews, inputs.start, inputs.end, starts, period, str(policy))
+        results[query.name] = result
+        rows[query.name] = _table(query, result)
+    scans = tuple(_scan(inputs, link) for link in inputs.plan.links)
+    return ReferenceRows(rows, results, scans)
+
+
+def _table(query: QueryPlan, result: ReferenceResult) -> pa.Table:
+    columns = [*(pa.field(f.name, STREAM_TYPES[f.type]) for f in query.logical.fields)]
+    columns += [pa.field("_last", pa.int64()), pa.field("_tick", pa.int64())]
+    schema = pa.schema(columns)
+    values = [list(column) for column in zip(*result.rows, strict=True)] or [[] for _ in query.logical.fields]
+    arrays = [pa.array(column, f.type) for column, f in zip([*values, result.lasts, result.ticks], schema, strict=True)]
+    return pa.table(arrays, schema=schema)
+
+
+def _scan(inputs: LowInputs, link: str) -> LinkScan:
+    skew = inputs.config.link(link).skew
+    sane, late = 0, []
+    for batch in inputs.read(link, inputs.start).batches():
+        table = pa.table(batch)
+        table = table.set_column(0, "capture", table.column("capture").cast(pa.string()))
+        table = table.append_column("lateness", pc.subtract(table.column("arrival"), table.column("timestamp")))
+        violates = pc.greater(table.column("lateness"), skew)
+        owned = table.filter(pc.invert(violates)).column("timestamp")
+        sane += pc.sum(_within(owned, inputs)).as_py() or 0
+        violations = table.filter(violates)
+        late.append(violations.filter(_within(violations.column("arrival"), inputs)).select(VIOLATIONS.names))
+    return LinkScan(link, sane, pa.concat_tables(late).cast(VIOLATIONS) if late else VIOLATIONS.empty_table())
+
+
+def _within(instants: pa.ChunkedArray, inputs: LowInputs) -> pa.ChunkedArray:
+    return pc.and_(pc.greater_equal(instants, inputs.start), pc.less(instants, inputs.end))
+
+
+def _columns(node: Node) -> list[str]:
+    """The stored columns that a logical plan reads of packets."""
+    if isinstance(node, Source):
+        return stored([*(f.name for f in node.fields), *columns_of(node.member)])
+    return list(dict.fromkeys(name for child in node.inputs() for name in _columns(child)))

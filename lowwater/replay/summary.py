@@ -1,0 +1,101 @@
+"""Accounting of a run (SEMANTICS A1): every record by name, per link, LFTA and query.
+
+Filled by every engine, checked before anything is written, and printed by `lowwater run`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lowwater.errors import LawError
+from lowwater.lake.ledger import Capture
+from lowwater.low import LinkResult
+from lowwater.reference import SourceCount
+
+OUTCOMES = ("sane", "not_of_protocol", "filtered", "failed", "accepted")
+TOTALS = ("rows_out", "punctuations", "ejections", "collisions")
+
+
+@dataclass
+class LinkCounts:
+    """Records of one link: read = malformed + violating + sane."""
+
+    malformed: int = 0
+    violating: int = 0
+    sane: int = 0
+    latest: int = 0
+
+    @property
+    def read(self) -> int:
+        return self.malformed + self.violating + self.sane
+
+
+@dataclass
+class Accounts:
+    """Counts of one or more intervals.
+
+    Attributes:
+        links: per link.
+        lftas: (LFTA, link) -> OUTCOMES and TOTALS.
+    """
+
+    links: dict[str, LinkCounts] = field(default_factory=dict)
+    lftas: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
+
+    def add_link(self, name: str, sane: int, violations: pa.Table) -> None:
+        """Adds the records of one link of one interval."""
+        link = self.links.setdefault(name, LinkCounts())
+        link.sane += sane
+        link.violating += violations.num_rows
+        link.latest = max(link.latest, pc.max(violations.column("lateness")).as_py() or 0)
+
+    def add_source(self, count: SourceCount) -> None:
+        """Adds what a source of the reference engine made of the records of one link and interval."""
+        counts = self.counts(count.source, count.link)
+        for name in OUTCOMES:
+            counts[name] += getattr(count, name)
+
+    def add(self, result: LinkResult) -> None:
+        """Adds the pass of the low level over one link of one interval."""
+        self.add_link(result.link, result.sane, result.violations)
+        for statistics in result.statistics:
+            counts = self.counts(statistics.lfta, result.link)
+            for name in TOTALS:
+                counts[name] += getattr(statistics, name)
+        minutes = result.minutes
+        for lfta in minutes.column("lfta").unique().to_pylist():
+            mine = minutes.filter(pc.equal(minutes.column("lfta"), lfta))
+            for name in OUTCOMES:
+                self.counts(lfta, result.link)[name] += pc.sum(mine.column(name)).as_py()
+
+    def counts(self, lfta: str, link: str) -> dict[str, int]:
+        """The counts of one LFTA instance, zero at first."""
+        return self.lftas.setdefault((lfta, link), dict.fromkeys((*OUTCOMES, *TOTALS), 0))
+
+    def check(self) -> None:
+        """Checks that every LFTA accounts for every sane record of its link.
+
+        Raises:
+            LawError: a record is in no account, or in two.
+        """
+        for (lfta, link), counts in self.lftas.items():
+            named = sum(counts[name] for name in OUTCOMES[1:])
+            if counts["sane"] != named:
+                raise LawError(f"LFTA {lfta} on {link}: {counts['sane']} sane records, {named} accounted for")
+
+    def check_captures(self, captures: Mapping[str, Sequence[Capture]]) -> None:
+        """Checks a run over whole captures against their ledger, and takes the malformed records from it.
+
+        Raises:
+            LawError: the records of a link are not all accounted for.
+        """
+        for name, counts in self.links.items():
+            rows = captures[name]
+            counts.malformed = sum(row.malformed for row in rows)
+            held = sum(row.packets for row in rows)
+            if held != counts.sane + counts.violating:
+                raise LawError(f"link {name}: {held} records, {counts.sane} sane and {counts.violating} violating")

@@ -1,0 +1,255 @@
+"""Decoded columns against dpkt, field by field, and the cases that dpkt reads otherwise."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import Any
+
+import dpkt
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lowwater.capture import read
+from lowwater.capture.reader import BATCH
+from tests import capturemaker as maker
+
+START = 1_600_000_000_000_000_000
+FORGIVING = 1 << 61
+FIELDS = [name for name in BATCH.names if name not in ("position", "arrival", "timestamp", "len", "caplen")]
+
+
+def rows(path: Path, data: bytes, **options: Any) -> list[dict[str, Any]]:
+    path.write_bytes(data)
+    return [row for batch in read(path, FORGIVING, chunk_bytes=4096, **options) for row in batch.to_pylist()]
+
+
+def signed(raw: bytes) -> int:
+    return int.from_bytes(raw, "big", signed=True)
+
+
+def of_transport(packet: Any, above: Any) -> dict[str, int]:
+    if isinstance(above, dpkt.tcp.TCP):
+        return {
+            "srcPort": above.sport, "destPort": above.dport, "sequence_number": above.seq, "ack_number": above.ack,
+            "flags": above.flags & 0xFF, "window": above.win,
+        }  # fmt: skip
+    if isinstance(above, dpkt.udp.UDP):
+        return {"srcPort": above.sport, "destPort": above.dport}
+    if isinstance(above, dpkt.icmp.ICMP) or (isinstance(above, dpkt.icmp6.ICMP6) and isinstance(packet, dpkt.ip6.IP6)):
+        return {"icmp_type": above.type, "icmp_code": above.code}
+    return {}
+
+
+def oracle(frame: bytes, link_type: int) -> dict[str, Any]:
+    """What dpkt says of a wholly captured frame."""
+    found: dict[str, Any] = dict.fromkeys(FIELDS)
+    if link_type == maker.LINUX_SLL:
+        cooked = dpkt.sll.SLL(frame)
+        packet = cooked.data
+        found["ether_type"] = cooked.ethtype
+        if cooked.hlen == 6:
+            found["srcMAC"] = int.from_bytes(cooked.hdr[:6], "big")
+    else:
+        ether = dpkt.ethernet.Ethernet(frame)
+        packet = ether.data
+        found |= {
+            "srcMAC": int.from_bytes(ether.src, "big"), "destMAC": int.from_bytes(ether.dst, "big"),
+            "ether_type": ether.type,
+        }  # fmt: skip
+        if getattr(ether, "vlan_tags", None):
+            found["vlan_id"], found["ether_type"] = ether.vlan_tags[0].id, ether.vlan_tags[-1].type
+    if isinstance(packet, dpkt.ip.IP):
+        found |= {
+            "ipversion": 4, "srcIP_hi": 0, "destIP_hi": 0, "srcIP_lo": int.from_bytes(packet.src, "big"),
+            "destIP_lo": int.from_bytes(packet.dst, "big"), "protocol": packet.p, "total_length": packet.len,
+            "ttl": packet.ttl, "tos": packet.tos, "id": packet.id, "offset": packet.offset * 8,
+        }  # fmt: skip
+        if not packet.offset:
+            found |= of_transport(packet, packet.data)
+    elif isinstance(packet, dpkt.ip6.IP6):
+        fragment = packet.extension_hdrs.get(44)
+        found |= {
+            "ipversion": 6, "srcIP_hi": signed(packet.src[:8]), "srcIP_lo": signed(packet.src[8:]),
+            "destIP_hi": signed(packet.dst[:8]), "destIP_lo": signed(packet.dst[8:]), "protocol": packet.p,
+            "total_length": packet.plen + 40, "ttl": packet.hlim, "tos": packet.fc,
+            "id": fragment.id if fragment else None, "offset": fragment.frag_off * 8 if fragment else None,
+        }  # fmt: skip
+        if not (fragment and fragment.frag_off):
+            found |= of_transport(packet, packet.data)
+    return found
+
+
+ports = st.integers(0, 65535)
+words = st.integers(0, (1 << 32) - 1)
+bytes_ = st.integers(0, 255)
+v4 = st.ip_addresses(v=4).map(str)
+v6 = st.ip_addresses(v=6).map(str)
+# dpkt builds objects from the data of some ports; two data bytes keep it from finding any structure
+segments = st.builds(maker.tcp_header, ports, ports, bytes_, words, words, ports, st.binary(max_size=40)).map(
+    lambda raw: (6, raw)
+)
+datagrams = st.builds(maker.udp_header, ports, ports, st.binary(max_size=40)).map(lambda raw: (17, raw))
+messages4 = st.builds(
+    lambda kind, code: (1, struct.pack("!BBHI", kind, code, 0, 0)), st.sampled_from([0, 8, 13]), bytes_
+)
+messages6 = st.builds(
+    lambda kind, code: (58, struct.pack("!BBHI", kind, code, 0, 0)), st.sampled_from([128, 129]), bytes_
+)
+others = st.tuples(st.sampled_from([47, 89, 132, 253]), st.binary(min_size=0, max_size=40)).filter(
+    lambda one: one[0] == 253
+)
+
+
+@st.composite
+def packets4(draw: st.DrawFn) -> tuple[int, bytes]:
+    protocol, payload = draw(segments | datagrams | messages4 | others)
+    packet = maker.ipv4(
+        draw(v4), draw(v4), protocol, payload,
+        tos=draw(bytes_), ttl=draw(bytes_), identity=draw(ports), options=b"\x01" * 4 * draw(st.integers(0, 10)),
+        offset=8 * draw(st.just(0) | st.integers(0, 8000)), more=draw(st.booleans()),
+    )  # fmt: skip
+    return 0x0800, packet
+
+
+@st.composite
+def packets6(draw: st.DrawFn) -> tuple[int, bytes]:
+    kind, payload = draw(segments | datagrams | messages6 | others)
+    offset = draw(st.just(0) | st.integers(0, 8000)) * 8
+    if draw(st.booleans()):
+        payload = maker.fragment(kind, offset, draw(st.booleans()), draw(words)) + payload
+        kind = 44
+    for extension in draw(st.sampled_from([(), (0,), (60,), (0, 60), (0, 43)])):
+        body = bytes(6 + 8 * draw(st.integers(0, 2)))
+        payload = maker.extension(kind, body) + payload
+        kind = extension
+    return 0x86DD, maker.ipv6(draw(v6), draw(v6), kind, payload, tos=draw(bytes_), ttl=draw(bytes_))
+
+
+@st.composite
+def frames(draw: st.DrawFn) -> tuple[int, bytes]:
+    """Link type and frame."""
+    kind, packet = draw(packets4() | packets6() | st.tuples(st.just(0x88B5), st.binary(max_size=60)))
+    if draw(st.booleans()):
+        return maker.LINUX_SLL, maker.linux_sll(packet, kind, draw(st.binary(min_size=6, max_size=6)))
+    vlans = draw(st.lists(st.integers(0, 4095), max_size=2))
+    macs = st.integers(0, (1 << 48) - 1)
+    return maker.ETHERNET, maker.ethernet(packet, kind, draw(macs), draw(macs), vlans)
+
+
+@given(
+    st.sampled_from([maker.ETHERNET, maker.LINUX_SLL]).flatmap(
+        lambda link: st.tuples(st.just(link), st.lists(frames().filter(lambda one: one[0] == link), max_size=8))
+    ),
+    st.sampled_from(["little", "big"]),
+    st.booleans(),
+    st.integers(0, 3_000_000_000_000),
+)
+def test_every_field_equals_dpkt(
+    tmp_path_factory: Any, given_frames: tuple[int, list[tuple[int, bytes]]], order: str, nanoseconds: bool, step: int
+) -> None:
+    link, found = given_frames[0], given_frames[1]
+    texts = [text for _, text in found]
+    unit = 1 if nanoseconds else 1000
+    stamps = [START + index * step // unit * unit for index in range(len(texts))]
+    wires = [len(text) + 3 for text in texts]
+    data = maker.pcap_bytes(zip(stamps, texts, wires, strict=True), order, nanoseconds, link)
+    decoded = rows(tmp_path_factory.mktemp("decode") / "one.pcap", data)
+    assert [row["timestamp"] for row in decoded] == stamps
+    assert [row["arrival"] for row in decoded] == stamps
+    assert [(row["len"], row["caplen"]) for row in decoded] == [(len(text) + 3, len(text)) for text in texts]
+    assert [row["position"] for row in decoded] == list(range(len(texts)))
+    for row, text in zip(decoded, texts, strict=True):
+        assert {name: row[name] for name in FIELDS} == oracle(text, link)
+
+
+@given(frames(), st.integers(0, 140))
+def test_a_short_snaplen_only_takes_fields_away(tmp_path_factory: Any, frame: tuple[int, bytes], snaplen: int) -> None:
+    link, text = frame
+    path = tmp_path_factory.mktemp("snap") / "one.pcap"
+    (whole,) = rows(path, maker.pcap_bytes([(START, text)], link_type=link))
+    # The same bytes follow in a second record, so that a read beyond the first would find something.
+    (short, _) = rows(
+        path,
+        maker.pcap_bytes([(START, text, len(text)), (START, text[:snaplen][::-1])], link_type=link, snaplen=snaplen),
+    )
+    assert short["caplen"] == min(snaplen, len(text))
+    for name in FIELDS:
+        assert short[name] in (whole[name], None)
+    if snaplen >= len(text):
+        assert {name: short[name] for name in FIELDS} == {name: whole[name] for name in FIELDS}
+
+
+def test_each_field_appears_with_its_last_byte(tmp_path: Path) -> None:
+    text = maker.tcp("10.1.2.3", "10.4.5.6", 1234, 80, maker.SYN, 7, 9)
+    ends = {
+        "destMAC": 6, "srcMAC": 12, "ether_type": 14, "ipversion": 15, "tos": 16, "total_length": 18, "id": 20,
+        "offset": 22, "ttl": 23, "protocol": 24, "srcIP_lo": 30, "srcIP_hi": 30, "destIP_lo": 34, "destIP_hi": 34,
+        "srcPort": 36, "destPort": 38, "sequence_number": 42, "ack_number": 46, "flags": 48, "window": 50,
+    }  # fmt: skip
+    for snaplen in range(len(text) + 1):
+        (row,) = rows(tmp_path / "one.pcap", maker.pcap_bytes([(START, text)], snaplen=snaplen))
+        present = {name for name in FIELDS if row[name] is not None}
+        assert present == {name for name, end in ends.items() if end <= snaplen}, snaplen
+
+
+def one(tmp_path: Path, text: bytes, link: int = maker.ETHERNET) -> dict[str, Any]:
+    (row,) = rows(tmp_path / "one.pcap", maker.pcap_bytes([(START, text)], link_type=link))
+    return row
+
+
+def test_padding_beyond_the_ip_length_is_no_header(tmp_path: Path) -> None:
+    row = one(tmp_path, maker.ethernet(maker.ipv4("1.1.1.1", "2.2.2.2", 6, bytes(26), total_length=20)))
+    assert (row["protocol"], row["srcPort"], row["flags"]) == (6, None, None)
+    row = one(tmp_path, maker.ethernet(maker.ipv6("::1", "::2", 17, bytes(30), payload_length=2), 0x86DD))
+    assert (row["protocol"], row["srcPort"], row["destPort"]) == (17, 0, None)
+
+
+def test_a_length_of_zero_is_segmentation_offload(tmp_path: Path) -> None:
+    segment = maker.tcp_header(5, 6)
+    row = one(tmp_path, maker.ethernet(maker.ipv4("1.1.1.1", "2.2.2.2", 6, segment, total_length=0)))
+    assert (row["srcPort"], row["destPort"], row["total_length"]) == (5, 6, 0)
+
+
+def test_a_length_in_place_of_the_type_is_no_type(tmp_path: Path) -> None:
+    row = one(tmp_path, maker.ethernet(b"\x42\x42\x03" + bytes(35), ether_type=38))
+    assert (row["ether_type"], row["srcMAC"], row["ipversion"]) == (None, 0x020000000001, None)
+
+
+def test_a_header_that_contradicts_its_type_stays_undecoded(tmp_path: Path) -> None:
+    for broken in (b"\x65" + bytes(40), b"\x44" + bytes(40), b""):
+        row = one(tmp_path, maker.ethernet(broken))
+        assert row["ether_type"] == 0x0800
+        assert row["ipversion"] is None and row["protocol"] is None
+
+
+def test_extension_headers_that_dpkt_does_not_walk(tmp_path: Path) -> None:
+    mobility = maker.extension(6) + maker.tcp_header(5, 6)
+    row = one(tmp_path, maker.ethernet(maker.ipv6("::1", "::2", 135, mobility), 0x86DD))
+    assert (row["protocol"], row["srcPort"]) == (6, 5)
+    authentication = bytes([17, 4]) + bytes(22) + maker.udp_header(7, 8)
+    row = one(tmp_path, maker.ethernet(maker.ipv6("::1", "::2", 51, authentication), 0x86DD))
+    assert (row["protocol"], row["srcPort"]) == (17, 7)
+    later = maker.fragment(60, 1480, True) + bytes(16)  # what follows is the middle of something
+    row = one(tmp_path, maker.ethernet(maker.ipv6("::1", "::2", 44, later), 0x86DD))
+    assert (row["protocol"], row["offset"], row["id"]) == (None, 1480, 7)
+    encrypted = one(tmp_path, maker.ethernet(maker.ipv6("::1", "::2", 50, bytes(20)), 0x86DD))
+    assert (encrypted["protocol"], encrypted["srcPort"]) == (50, None)
+
+
+def test_cooked_addresses_of_another_length_are_no_mac(tmp_path: Path) -> None:
+    row = one(
+        tmp_path, maker.linux_sll(maker.ipv4("1.1.1.1", "2.2.2.2", 17, maker.udp_header(1, 2)), src=b"\x07" * 4), 113
+    )
+    assert (row["srcMAC"], row["destMAC"], row["srcPort"]) == (None, None, 1)
+
+
+def test_other_link_types_keep_timestamp_and_lengths(tmp_path: Path) -> None:
+    path = tmp_path / "raw.pcap"
+    path.write_bytes(maker.pcap_bytes([(START, maker.ipv4("1.1.1.1", "2.2.2.2", 6, bytes(20)), 900)], link_type=101))
+    reader = read(path, FORGIVING)
+    (row,) = [row for batch in reader for row in batch.to_pylist()]
+    assert (row["timestamp"], row["len"], row["caplen"]) == (START, 900, 40)
+    assert all(row[name] is None for name in FIELDS)
+    assert reader.summary is not None
+    assert (reader.summary.link_type, reader.summary.packets, reader.summary.undecoded) == ("RAW", 1, 1)

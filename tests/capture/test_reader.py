@@ -1,0 +1,233 @@
+"""The reader: sane timestamps against the naive rule, malformed rows, damaged and foreign files."""
+
+from __future__ import annotations
+
+import hashlib
+import statistics
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lowwater.capture import open_capture, read
+from lowwater.capture.median import Median
+from lowwater.capture.reader import CaptureReader, Malformed
+from lowwater.capture.sanity import Judge, in_range
+from lowwater.errors import CaptureError
+from tests import capturemaker as maker
+
+SECOND = 1_000_000_000
+START = 1_600_000_000 * SECOND
+
+
+def whole(path: Path, max_jump: int = 60 * SECOND, **options: Any) -> tuple[CaptureReader, list[dict[str, Any]]]:
+    reader = read(path, max_jump, **options)
+    return reader, [row for batch in reader for row in batch.to_pylist()]
+
+
+def saved(folder: Path, data: bytes) -> Path:
+    path = folder / "one.pcap"
+    path.write_bytes(data)
+    return path
+
+
+def leads(stamps: list[int]) -> list[int]:
+    """How far each timestamp is ahead of the median of its window, as SEMANTICS T3 says it."""
+    found = []
+    for index, stamp in enumerate(stamps):
+        side = min(16, index, len(stamps) - 1 - index)
+        found.append(stamp - statistics.median_low(stamps[index - side : index + side + 1]))
+    return found
+
+
+stamp_lists = st.lists(
+    st.one_of(st.integers(0, 50), st.integers(0, 400), st.just(4_000)), min_size=0, max_size=120
+) | st.lists(st.integers(0, 5), max_size=400).map(lambda steps: np.cumsum(steps).tolist())
+
+
+@given(stamp_lists, st.integers(0, 300), st.integers(30, 400))
+def test_time_jumps_are_those_of_the_naive_rule(
+    tmp_path_factory: Any, seconds: list[int], max_jump: int, chunk: int
+) -> None:
+    stamps = [START + second * SECOND for second in seconds]
+    path = saved(tmp_path_factory.mktemp("jump"), maker.pcap_bytes((stamp, b"\x00" * 20) for stamp in stamps))
+    reader, rows = whole(path, max_jump * SECOND, chunk_bytes=chunk)
+    jumped = {index: lead for index, lead in enumerate(leads(stamps)) if lead > max_jump * SECOND}
+    assert [bad.position for bad in reader.malformed] == list(jumped)
+    assert {bad.reason for bad in reader.malformed} <= {"time-jump"}
+    sane = [index for index in range(len(stamps)) if index not in jumped]
+    assert [row["position"] for row in rows] == sane
+    clock = np.maximum.accumulate([stamps[index] for index in sane]).tolist() if sane else []
+    assert [row["arrival"] for row in rows] == clock
+    before = [max((stamps[one] for one in sane if one < index), default=None) for index in jumped]
+    assert [bad.arrival for bad in reader.malformed] == before
+    summary = reader.summary
+    assert summary is not None
+    assert summary.largest_ahead == max((lead for index, lead in enumerate(leads(stamps)) if index in sane), default=0)
+    assert summary.smallest_jump == min(jumped.values(), default=None)
+    kept = [stamps[index] for index in sane]
+    assert summary.median == (statistics.median_low(kept) if kept else None)
+    assert (summary.first, summary.last) == ((kept[0], kept[-1]) if kept else (None, None))
+    assert summary.largest == max(kept, default=None)
+
+
+@given(st.lists(st.integers(0, 1000), max_size=700), st.integers(0, 100), st.integers(1, 60))
+def test_judging_in_pieces_is_judging_at_once(stamps: list[int], max_jump: int, piece: int) -> None:
+    judge, verdicts, waiting = Judge(max_jump), [], np.empty(0, np.int64)
+    for begin in range(0, len(stamps), piece):
+        waiting = np.concatenate([waiting, np.array(stamps[begin : begin + piece], np.int64)])
+        settled = judge.settle(waiting, begin + piece >= len(stamps))
+        verdicts += settled.tolist()
+        waiting = waiting[len(settled) :]
+    assert verdicts == [lead > max_jump for lead in leads(stamps)]
+
+
+def test_range_of_time() -> None:
+    assert in_range(np.array([-1, 0, (1 << 62) - 1, 1 << 62])).tolist() == [False, True, True, False]
+
+
+def test_a_stray_record_years_ahead_moves_no_clock(tmp_path: Path) -> None:
+    stamps = [START + index * SECOND for index in range(100)]
+    stamps[40] += 5 * 365 * 86_400 * SECOND
+    reader, rows = whole(saved(tmp_path, maker.pcap_bytes((stamp, maker.arp()) for stamp in stamps)))
+    assert [(bad.position, bad.reason, bad.arrival) for bad in reader.malformed] == [(40, "time-jump", stamps[39])]
+    assert max(row["arrival"] for row in rows) == stamps[99]
+
+
+def test_a_lull_is_no_jump(tmp_path: Path) -> None:
+    stamps = [START + index + (10**6 * SECOND if index > 7 else 0) for index in range(0, 20_000, 1000)]
+    reader, _ = whole(saved(tmp_path, maker.pcap_bytes((stamp, maker.arp()) for stamp in stamps)))
+    assert reader.malformed == []
+
+
+def small() -> bytes:
+    return maker.pcap_bytes(
+        [(START + index * SECOND, maker.tcp("10.0.0.1", "10.0.0.2", 1, 80)[: 20 + 10 * index]) for index in range(4)]
+    )
+
+
+@pytest.mark.parametrize("size", range(24, len(small()) + 1))
+def test_a_capture_cut_anywhere_is_accounted_for(tmp_path: Path, size: int) -> None:
+    reader, rows = whole(saved(tmp_path, small()[:size]), chunk_bytes=64)
+    summary = reader.summary
+    assert summary is not None
+    assert 24 + sum(16 + row["caplen"] for row in rows) + sum(bad.length for bad in reader.malformed) == size
+    assert summary.bytes == size and summary.packets == len(rows)
+    assert summary.sha256 == hashlib.sha256(small()[:size]).hexdigest()
+    ends = [24]
+    for index in range(4):
+        ends.append(ends[-1] + 16 + 20 + 10 * index)
+    assert summary.ended_cleanly == (size in ends)
+    if size not in ends:
+        count, begin = max((number, end) for number, end in enumerate(ends) if end < size)
+        arrival = START + (count - 1) * SECOND if count else None
+        assert reader.malformed == [Malformed(count, begin, size - begin, "cut", arrival)]
+
+
+def test_an_absurd_length_ends_the_reading(tmp_path: Path) -> None:
+    good = small()
+    data = good + b"\x00" * 8 + b"\xff\xff\xff\x7f" * 2 + b"whatever follows" * 100
+    reader, rows = whole(saved(tmp_path, data), chunk_bytes=100)
+    assert len(rows) == 4
+    assert reader.malformed == [Malformed(4, len(good), len(data) - len(good), "length", START + 3 * SECOND)]
+    assert reader.summary is not None and not reader.summary.ended_cleanly
+    assert (reader.summary.bytes, reader.summary.sha256) == (len(data), hashlib.sha256(data).hexdigest())
+
+
+def test_a_length_on_the_wire_beyond_two_gigabytes_is_malformed_alone(tmp_path: Path) -> None:
+    records = [(START, maker.arp()), (START, maker.arp(), 1 << 31), (START, maker.arp(), (1 << 31) - 1)]
+    reader, rows = whole(saved(tmp_path, maker.pcap_bytes(records)))
+    assert [(row["position"], row["len"]) for row in rows] == [(0, 42), (2, (1 << 31) - 1)]
+    assert reader.malformed == [Malformed(1, 24 + 58, 58, "wire-length", START)]
+
+
+@settings(max_examples=150)
+@given(st.data())
+def test_damaged_bytes_only_give_malformed_rows_or_a_capture_error(tmp_path_factory: Any, data: st.DataObject) -> None:
+    body = bytearray(small())
+    for _ in range(data.draw(st.integers(1, 6))):
+        body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
+    text = bytes(body[: data.draw(st.integers(0, len(body)))]) + data.draw(st.binary(max_size=40))
+    path = saved(tmp_path_factory.mktemp("fuzz"), text)
+    try:
+        reader, rows = whole(path, chunk_bytes=data.draw(st.sampled_from([24, 50, 4096])))
+    except CaptureError as error:
+        assert str(path) in str(error)
+        return
+    assert 24 + sum(16 + row["caplen"] for row in rows) + sum(bad.length for bad in reader.malformed) == len(text)
+
+
+@settings(max_examples=20)
+@given(st.integers(24, 5000))
+def test_chunks_change_nothing(tmp_path_factory: Any, chunk: int) -> None:
+    frames = [maker.tcp("10.0.0.1", "10.0.0.2", 1, 80), maker.udp("::1", "::2", 5, 53, b"x" * 900), maker.arp()]
+    stamps = [START + index * SECOND + (index % 7) * 40 * SECOND for index in range(200)]
+    data = maker.pcap_bytes((stamp, frames[index % 3]) for index, stamp in enumerate(stamps))
+    path = saved(tmp_path_factory.mktemp("chunk"), data)
+    one, rows = whole(path)
+    other, same = whole(path, chunk_bytes=chunk)
+    assert rows == same and len(rows) + len(one.malformed) == 200
+    assert (one.malformed, one.summary) == (other.malformed, other.summary)
+
+
+def test_a_capture_without_packets_is_valid(tmp_path: Path) -> None:
+    reader, rows = whole(saved(tmp_path, maker.pcap_bytes([])))
+    summary = reader.summary
+    assert rows == [] and reader.malformed == [] and summary is not None
+    assert (summary.packets, summary.first, summary.median, summary.ended_cleanly) == (0, None, None, True)
+
+
+@pytest.mark.parametrize("hashed", [True, False])
+def test_the_digest_is_computed_unless_given(tmp_path: Path, hashed: bool) -> None:
+    reader, _ = whole(saved(tmp_path, small()), sha256=None if hashed else "known")
+    assert reader.summary is not None
+    assert reader.summary.sha256 == (hashlib.sha256(small()).hexdigest() if hashed else "known")
+
+
+@pytest.mark.parametrize("order", ["little", "big"])
+@pytest.mark.parametrize("nanoseconds", [True, False])
+def test_header_facts(tmp_path: Path, order: str, nanoseconds: bool) -> None:
+    path = saved(tmp_path, maker.pcap_bytes([], order, nanoseconds, maker.LINUX_SLL, 96))
+    header = open_capture(path)
+    assert (header.format, header.byte_order, header.resolution) == ("pcap", order, "ns" if nanoseconds else "us")
+    assert (header.link_type, header.snaplen, header.bytes, header.decoded) == ("LINUX_SLL", 96, 24, True)
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", "empty file (0 bytes)"),
+        (b"hello, this is no capture", "begins with 68 65 6c 6c"),
+        (maker.pcap_bytes([])[:11], "11 of 24 bytes"),
+        (b"\xa1", "begins with a1"),
+        (b"\x0a\x0d\x0d\x0a" + bytes(30), "pcapng capture, which is not supported yet"),
+        (b"\x1f\x8b\x08" + bytes(30), "gzip file, which is not supported yet"),
+        (b"\x28\xb5\x2f\xfd" + bytes(30), "zstd file, which is not supported yet"),
+        (b"\xd4\xc3\xb2\xa1\x01\x00\x00\x00" + bytes(16), "version 1.0 is not supported yet"),
+    ],
+)
+def test_what_is_no_classic_pcap_is_refused_by_name(tmp_path: Path, data: bytes, words: str) -> None:
+    path = saved(tmp_path, data)
+    for opened in (open_capture, lambda path: read(path, SECOND)):
+        with pytest.raises(CaptureError) as caught:
+            opened(path)
+        assert str(path) in caught.value.message and words in caught.value.message
+        assert caught.value.hint
+
+
+def test_a_file_that_is_not_there_is_a_capture_error(tmp_path: Path) -> None:
+    for opened in (open_capture, lambda path: read(path, SECOND)):
+        with pytest.raises(CaptureError, match="No such file"):
+            opened(tmp_path / "none.pcap")
+
+
+@given(st.lists(st.integers(0, (1 << 62) - 1) | st.integers(0, 3), max_size=60), st.integers(0, 20), st.integers(1, 9))
+def test_median_of_more_than_memory(numbers: list[int], in_memory: int, piece: int) -> None:
+    median = Median(in_memory)
+    for begin in range(0, len(numbers), piece):
+        median.add(np.array(numbers[begin : begin + piece], np.int64))
+    assert median.value() == (statistics.median_low(numbers) if numbers else None)
+    median.close()

@@ -1,0 +1,46 @@
+"""Fixtures and settings that every test shares: the real captures, one Spark session, the order of the tests."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# The compiled kernels make the first example slow, so no test has a deadline.
+settings.register_profile("fast", deadline=None, derandomize=True, database=None, max_examples=50)
+settings.register_profile("fuzz", deadline=None, max_examples=2000, print_blob=True)
+settings.load_profile("fast")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Runs what fails fastest first: unmarked tests, then real captures, then Spark."""
+    items.sort(key=lambda item: 2 * ("spark" in item.keywords) + ("captures" in item.keywords))
+
+
+@pytest.fixture(scope="session")
+def captures_dir() -> Path:
+    """The folder of real captures: LOWWATER_CAPTURES, else `../shared/captures` beside the repository."""
+    named = os.environ.get("LOWWATER_CAPTURES")
+    folder = Path(named) if named else ROOT.parent / "shared" / "captures"
+    if not folder.is_dir():
+        pytest.skip(f"no real captures at {folder} (set LOWWATER_CAPTURES)")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """The one Spark session of the test process; started by the first test that asks."""
+    from lowwater.high.session import build_session
+
+    session = build_session("lowwater-tests")
+    yield session
+    session.stop()

@@ -1,0 +1,102 @@
+"""Hand-made plan nodes of the high level and a plain-Python oracle of joins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from lowwater.catalog.expr import Expr, Type
+from lowwater.plan.nodes import Aggregate, Field, Group, Item, Join, JoinKind, LftaInput, Map, Node, Window
+from lowwater.plan.temporal import Temporal
+from tests.high.streams import Row, binary, column, epoch, number
+
+
+def select(below: Node, predicate: Expr | None, items: dict[str, Expr], fields: Sequence[Field]) -> Map:
+    return Map("q", tuple(fields), below, predicate, tuple(Item(name, expr) for name, expr in items.items()))
+
+
+def group(
+    below: Node,
+    keys: Sequence[tuple[Field, Expr]],
+    aggregates: Sequence[Aggregate],
+    having: Expr | None = None,
+    predicate: Expr | None = None,
+    query: str = "q",
+) -> Group:
+    """A Group that gives its keys and aggregates as they are."""
+    key_fields = tuple(field for field, _ in keys)
+    fields = (*key_fields, *(Field(a.name, a.type) for a in aggregates))
+    items = tuple(Item(f.name, column(f.name, f.type)) for f in fields)
+    grouped = tuple(Item(field.name, expr) for field, expr in keys)
+    return Group(query, fields, below, predicate, grouped, key_fields, tuple(aggregates), having, items)
+
+
+def join(
+    kind: JoinKind,
+    left: Node,
+    right: Node,
+    below: int = 0,
+    above: int = 0,
+    times: tuple[Temporal, Temporal] = (epoch(10), epoch(10)),
+    on: str | None = "k",
+    residual: Expr | None = None,
+    name: str = "tb",
+) -> Join:
+    """A join of two streams with columns tb, k and x, on `l.tb - below <= r.tb <= l.tb + above` and equal k."""
+    window = Window(column(f"l.{name}"), column(f"r.{name}"), *times, below, above)
+    equalities = ((column(f"l.{on}"), column(f"r.{on}")),) if on else ()
+    temporal = times[0].joined(times[1]) if below == above == 0 else None
+    outputs = [
+        (f"l.{name}", temporal),
+        (f"r.{name}", temporal),
+        ("l.k", None),
+        ("r.k", None),
+        ("l.x", None),
+        ("r.x", None),
+    ]
+    fields = tuple(Field(label.replace(".", "_"), Type.INT, time) for label, time in outputs)
+    items = tuple(Item(label.replace(".", "_"), column(label)) for label, _ in outputs)
+    return Join("q", fields, kind, left, right, "l", "r", window, equalities, residual, items)
+
+
+def sum_of(name: str, expr: Expr) -> Aggregate:
+    return Aggregate(name, "sum", expr, Type.INT)
+
+
+COUNT = Aggregate("n", "count", None, Type.INT)
+
+Match = Callable[[dict[str, Any], dict[str, Any]], bool]
+"""Whether two rows meet."""
+
+
+def join_rows(
+    left: Sequence[Row], right: Sequence[Row], node: Join, names: Sequence[str], match: Match
+) -> list[tuple[Any, ...]]:
+    """The rows of a join as nested loops: tb, tb, k, k, x, x, `_last`; V1 for the columns of a missing side."""
+    lefts = [(dict(zip(names, values, strict=True)), last) for values, last in left]
+    rights = [(dict(zip(names, values, strict=True)), last) for values, last in right]
+    equal = node.window.equality
+    rows: list[tuple[Any, ...]] = []
+    met: set[int] = set()
+    for l, l_last in lefts:
+        alone = True
+        for i, (r, r_last) in enumerate(rights):
+            if match(l, r):
+                alone = False
+                met.add(i)
+                rows.append((l["tb"], r["tb"], l["k"], r["k"], l["x"], r["x"], max(l_last, r_last)))
+        if alone and node.kind.keeps_left:
+            key = l["k"] if node.equalities else None
+            rows.append(
+                (l["tb"], l["tb"] if equal else None, l["k"], key, l["x"], None, node.window.last_left(l["tb"]))
+            )
+    if node.kind.keeps_right:
+        for i, (r, _) in enumerate(rights):
+            if i not in met:
+                key = r["k"] if node.equalities else None
+                end = node.window.last_right(r["tb"])
+                rows.append((r["tb"] if equal else None, r["tb"], key, r["k"], None, r["x"], end))
+    return rows
+
+
+__all__ = ["COUNT", "LftaInput", "binary", "group", "join", "join_rows", "number", "select", "sum_of"]

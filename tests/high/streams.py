@@ -1,0 +1,132 @@
+"""Hand-made LFTAs and their stored streams: small rows and legal punctuation, written as the low stage would."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lowwater.catalog.expr import Binary, Column, Const, Expr, Type
+from lowwater.catalog.streams import CONTROL, PUNCTUATION, ROW, STREAM_TYPES
+from lowwater.plan.nodes import Field, Item, Lfta, LftaInput
+from lowwater.plan.temporal import CLOCK, END_OF_TIME, Step, Temporal
+
+SECOND = 1_000_000_000
+Row = tuple[tuple[Any, ...], int]
+"""Values of the fields, and `_last`."""
+
+
+def epoch(seconds: int) -> Temporal:
+    """The temporal property of time/seconds."""
+    return CLOCK.then(Step("div", seconds * SECOND))
+
+
+def leaf(name: str, fields: Sequence[Field], links: tuple[str, ...] = ("main1",)) -> LftaInput:
+    """The leaf of an LFTA with these output fields."""
+    keys = tuple(Item(f.name, Column(f.type, f.name)) for f in fields)
+    lfta = Lfta(name, links, "ETH", None, None, keys, (), False, 1, tuple(fields))
+    return LftaInput(name, tuple(fields), lfta)
+
+
+def column(name: str, kind: Type = Type.INT) -> Column:
+    return Column(kind, name)
+
+
+def number(value: int) -> Const:
+    return Const(Type.INT, value)
+
+
+def binary(op: str, left: Expr, right: Expr, kind: Type = Type.INT) -> Binary:
+    return Binary(kind, op, left, right)
+
+
+def write_stream(
+    file: Path,
+    fields: Sequence[Field],
+    rows: Sequence[Row],
+    until: int,
+    period: int = SECOND,
+    delay: int = 0,
+    seed: int = 0,
+) -> list[str]:
+    """Writes rows, each up to `delay` ns late, and at every tick the highest promise that the rest allows.
+
+    Args:
+        file: to write.
+        until: last tick, ns.
+        period: ns between ticks.
+    """
+    chance = random.Random(seed)
+    emitted = [(-(-(last + 1 + chance.randint(0, delay)) // period) * period, values, last) for values, last in rows]
+    emitted.sort(key=lambda entry: entry[0])
+    ticks = sorted({tick for tick, _, _ in emitted} | set(range(0, until + 1, period * 7)) | {until})
+    stored: list[tuple[Any, ...]] = []
+    for tick in ticks:
+        stored += [(*values, last, ROW, tick, tick, 0) for at, values, last in emitted if at == tick]
+        promise = min([tick, *(last for at, _, last in emitted if at > tick)])
+        said = [f.temporal.promise(promise) if f.temporal else None for f in fields]
+        stored.append((*said, promise, PUNCTUATION, tick, tick, 0))
+    return write_rows(file, fields, stored)
+
+
+def write_rows(file: Path, fields: Sequence[Field], stored: Sequence[tuple[Any, ...]]) -> list[str]:
+    """Writes rows of fields and CONTROL as they are given; several row groups, so that chunks are exercised."""
+    schema = pa.schema([pa.field(f.name, STREAM_TYPES[f.type]) for f in fields] + list(CONTROL))
+    columns = [pa.array([row[i] for row in stored], field.type) for i, field in enumerate(schema)]
+    file.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.Table.from_arrays(columns, schema=schema), file, row_group_size=64)
+    return [str(file)]
+
+
+def read_stream(files: Sequence[str]) -> tuple[list[tuple[Any, ...]], list[dict[str, Any]]]:
+    """The data rows (fields, then `_last`) sorted, and the punctuation rows in order."""
+    rows: list[tuple[Any, ...]] = []
+    marks: list[dict[str, Any]] = []
+    for file in files:
+        for record in pq.ParquetFile(file).read().to_pylist():
+            if record["_kind"] == ROW:
+                values = (value for name, value in record.items() if name not in CONTROL.names)
+                rows.append((*values, record["_last"]))
+            else:
+                marks.append(record)
+    return sorted(rows, key=order), marks
+
+
+def order(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A sort key in which NULL comes first."""
+    return tuple((value is not None, value) for value in row)
+
+
+def check_law(files: Sequence[str]) -> None:
+    """No row after a promise has `_last` below it, and promises rise (SEMANTICS P1)."""
+    promise = -END_OF_TIME
+    for file in files:
+        for record in pq.ParquetFile(file).read().to_pylist():
+            assert record["_last"] >= promise, (file, record, promise)
+            if record["_kind"] == PUNCTUATION:
+                assert record["_last"] > promise
+                promise = record["_last"]
+
+
+FLOWS = (
+    Field("tb", Type.INT, epoch(10)),
+    Field("k", Type.INT),
+    Field("ip", Type.IP),
+    Field("x", Type.INT),
+)
+
+
+def flows(count: int, seconds: int, seed: int, keys: int = 4) -> list[Row]:
+    """Rows of FLOWS over so many seconds; keys, addresses and values are sometimes NULL."""
+    chance = random.Random(seed)
+    rows: list[Row] = []
+    for _ in range(count):
+        tb = chance.randrange(seconds) // 10
+        key = chance.choice([None, *range(keys)])
+        address = chance.choice([None, b"\x04\x0a\x00\x00\x01", b"\x06" + bytes(15) + b"\x01"])
+        rows.append(((tb, key, address, chance.choice([None, *range(-3, 9)])), epoch(10).last(tb)))
+    return rows

@@ -1,0 +1,147 @@
+"""The settings: parsers, defaults, messages, and the files of a rotation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lowwater.config import HOUR, SECOND, Config, Link, format_duration, format_instant, load_config
+from lowwater.config import parse_duration as duration
+from lowwater.config import parse_instant as instant
+from lowwater.errors import ConfigError
+from lowwater.lake.rotation import declared_coverage, files_of
+from tests.lake.support import BASE
+
+FULL = """
+lake = "lake"
+[interval]
+length = "10 min"
+[links.main1]
+captures = "captures/main1-%Y%m%d%H.pcap*"
+rotation = "1h"
+skew = "250ms"
+since = 2027-01-15T08:00:00Z
+until = "2027-01-16"
+policy = "exclude"
+[links.control]
+skew = 2
+max_jump = "5m"
+[sets]
+all = ["main1", "control"]
+[query_sets.flows]
+files = "queries/flows.gsql"
+params = { port = 80 }
+[thresholds]
+violating = 0.5
+[replay]
+heartbeat = "data-driven"
+slots = 1024
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("1s", SECOND), ("500ms", SECOND // 2), ("10 min", 600 * SECOND), ("1h", HOUR), (2, 2 * SECOND), (0.1, 10**8)],
+)
+def test_durations(text: object, expected: int) -> None:
+    assert duration(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "x", "1 fortnight", "-1s", True, "0.1ns", None, "1e3"])
+def test_no_durations(text: object) -> None:
+    with pytest.raises(ValueError):
+        duration(text)
+
+
+@given(st.integers(0, 1 << 62))
+def test_durations_and_instants_read_back(value: int) -> None:
+    assert duration(format_duration(value)) == value
+    assert instant(format_instant(value)) == value
+
+
+def test_instants() -> None:
+    assert instant("2027-01-15T08:00:00Z") == instant("2027-01-15 09:00+01:00") == instant("2027-01-15T08:00") == BASE
+    assert instant("1970-01-01T00:00:00.000000001") == 1
+    for text in ("yesterday", "2027-13-01", "1969-12-31T23:59:59Z", "2027-01-15T25:00"):
+        with pytest.raises(ValueError):
+            instant(text)
+
+
+def test_the_whole_schema(tmp_path: Path) -> None:
+    path = tmp_path / "lowwater.toml"
+    path.write_text(FULL)
+    config = load_config(path=path)
+    assert (config.lake, config.interval.length) == (tmp_path / "lake", 600 * SECOND)
+    main, control = config.link("main1"), config.link("control")
+    assert (main.skew, main.jump, main.since, main.policy) == (SECOND // 4, SECOND // 4 + 60 * SECOND, BASE, "exclude")
+    assert main.captures == str(tmp_path / "captures/main1-%Y%m%d%H.pcap*")
+    assert (control.skew, control.jump, control.policy) == (2 * SECOND, 300 * SECOND, "fail")
+    assert config.query_sets["flows"].files == (str(tmp_path / "queries/flows.gsql"),)
+    assert (config.replay.heartbeat, config.replay.slots, config.thresholds.violating) == ("data-driven", 1024, 0.5)
+    assert config.link("main1/eth0") == main
+
+
+def test_defaults_without_a_file(tmp_path: Path) -> None:
+    config = load_config(tmp_path)
+    assert (config.lake, config.interval.length, config.replay.heartbeat) == (tmp_path, HOUR, SECOND)
+    assert (config.link("any").skew, config.link("any").jump) == (SECOND, 61 * SECOND)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[linsk.a]", "lowwater.toml: unknown key 'linsk'; did you mean 'links'?"),
+        ('[links.a]\nskwe = "1s"', "lowwater.toml: links.a: unknown key 'skwe'; did you mean 'skew'?"),
+        ('[links.a]\nskew = "soon"', "lowwater.toml: links.a.skew: 'soon' is no duration"),
+        ('[links.a]\nskew = "900000h"', "links.a: skew: must be below"),
+        ('[links.a]\npolicy = "ignore"', "links.a.policy: Input should be 'fail', 'wait' or 'exclude'"),
+        ('[links.a]\nkind = "csv"', 'links.a: kind: links of kind "csv" are not read yet'),
+        ('[links.a]\nrotation = "1h"', "links.a: rotation: needs a pattern"),
+        ('[links.a]\nsince = "2027-01-02"\nuntil = "2027-01-01"', "links.a: until: must be after since"),
+        ('[links."a b"]', "links.a b: String should match pattern"),
+        ('[sets]\nall = ["a"]\n[links.b]', "sets.all: no link 'a'"),
+        ("[replay]\nslots = 1000", "replay: slots: must be a power of two"),
+        ("[interval]\nlength = 0", "interval.length: Input should be greater than 0"),
+        ("[links", "lowwater.toml: is no TOML"),
+    ],
+)
+def test_messages_name_file_and_key(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "lowwater.toml").write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        load_config(tmp_path)
+    assert message in str(caught.value)
+
+
+def test_a_missing_file_that_was_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"absent\.toml: cannot be read"):
+        load_config(tmp_path, tmp_path / "absent.toml")
+
+
+def test_rotation(tmp_path: Path) -> None:
+    link = Link(captures=f"{tmp_path}/%Y/m-%Y%m%d%H*.pcap?", rotation="1h")  # type: ignore[arg-type]
+    folder = tmp_path / "2027"
+    folder.mkdir()
+    names = [f"m-202701150{hour}{rest}.pcapx" for hour in (7, 8, 9) for rest in ("", "-b")] + [
+        "m-2027139999.pcapx",
+        "x",
+    ]
+    for name in names:
+        (folder / name).write_bytes(b"")
+    assert declared_coverage(link, folder / names[2]) == (BASE, BASE + HOUR)
+    assert declared_coverage(link, tmp_path / "2026" / names[2]) is None
+    assert declared_coverage(link, folder / "x") is None
+    assert [path.name for path in files_of(link, BASE, BASE + HOUR)] == ["m-2027011508-b.pcapx", "m-2027011508.pcapx"]
+    assert len(files_of(link, BASE - 1, BASE + HOUR + 1)) == 6
+    with pytest.raises(ConfigError, match="unknown field '%q'"):
+        files_of(Link(captures="a-%q"), 0, 1)
+    with pytest.raises(ConfigError, match="no pattern"):
+        files_of(Link(), 0, 1)
+    assert Config().links == {}
+
+
+def test_seconds_since_the_epoch_in_a_name() -> None:
+    link = Link(captures="/x/dump-%s.pcap", rotation=60)
+    assert declared_coverage(link, Path("/elsewhere/dump-120.pcap")) == (120 * SECOND, 180 * SECOND)

@@ -1,0 +1,223 @@
+"""Coverage, gaps and their texts, life of links, the digest of inputs, and status."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lowwater.config import HOUR, SECOND, Config, Link
+from lowwater.lake.coverage import Gap, check, gap_error, gaps, reported_to, unsettled
+from lowwater.lake.digest import inputs_digest, link_inputs, outdated
+from lowwater.lake.layout import Lake, open_lake
+from lowwater.lake.ledger import Capture, clocks_before, put_capture
+from lowwater.lake.records import Replay, last_published, record_replays
+from lowwater.lake.status import Expected, status
+from lowwater.plan.temporal import END_OF_TIME
+from tests.lake.support import at
+
+
+def row(start: float, end: float, sha: str = "", **changes: Any) -> Capture:
+    """A capture that covers [start, end) seconds, with a record at each end and one in the middle."""
+    made = Capture(
+        link="a",
+        capture=sha or f"{start}-{end}",
+        path=f"{start}.pcap",
+        bytes=1,
+        format="pcap",
+        link_type="ethernet",
+        packets=3,
+        undecoded=0,
+        malformed=0,
+        first=at(start),
+        last=at(end) - 1,
+        smallest=at(start),
+        largest=at(end) - 1,
+        median=at((start + end) / 2),
+        covers_from=at(start),
+        covers_to=at(end),
+        declared_from=None,
+        declared_to=None,
+        ended_cleanly=True,
+        largest_ahead=0,
+        smallest_jump=None,
+        decoder_version=1,
+        ingested_at=1,
+        attempt=sha or f"{start}-{end}",
+    )
+    return replace(made, **changes)
+
+
+def empty(start: float, end: float) -> Capture:
+    nothing: dict[str, Any] = dict.fromkeys(("first", "last", "smallest", "largest", "median"))
+    return row(start, end, packets=0, declared_from=at(start), declared_to=at(end), **nothing)
+
+
+LINK = Link()
+
+
+def test_two_layouts_of_the_same_time_cover_the_same() -> None:
+    whole = [row(0, 7200)]
+    hourly = [row(0, 3600), row(3600, 5000), empty(5000, 7200)]
+    for captures in (whole, hourly):
+        assert gaps("a", captures, LINK, at(10), at(7200)) == []
+        assert reported_to("a", captures, LINK, at(10)) == at(7200)
+        assert gaps("a", captures, LINK, at(-5), at(7300)) == [Gap("a", at(-5), at(0)), Gap("a", at(7200), at(7300))]
+
+
+def test_a_hole_stops_the_report_whatever_comes_later() -> None:
+    captures = [row(0, 10), row(8, 12), row(20, 30), empty(15, 15)]
+    assert gaps("a", captures, LINK, at(0), at(30)) == [Gap("a", at(12), at(20))]
+    assert reported_to("a", captures, LINK, at(0)) == at(12)
+    assert reported_to("a", captures, LINK, at(20)) == at(30)
+    assert reported_to("a", [], LINK, at(3)) == at(3)
+
+
+def test_outside_its_life_a_link_owes_nothing() -> None:
+    link = LINK.model_copy(update={"since": at(0), "until": at(10)})
+    assert gaps("a", [row(0, 10)], link, at(-100), at(100)) == []
+    assert reported_to("a", [row(0, 10)], link, at(-100)) == END_OF_TIME
+    assert gaps("a", [], link, at(50), at(100)) == gaps("a", [], link, at(-50), at(-10)) == []
+    assert gaps("a", [], link, at(-5), at(5)) == [Gap("a", at(0), at(5))]
+
+
+def test_check_and_unsettled_name_the_links() -> None:
+    config = Config(links={"a": LINK, "b": Link(skew="10s"), "c": LINK})  # type: ignore[arg-type]
+    captures = {"a": (row(0, 101),), "b": (row(0, 101),), "c": (row(0, 90),)}
+    read_from = {"c": at(0), "b": at(5), "a": at(0)}
+    assert check(captures, config, read_from, at(100)) == [Gap("c", at(90), at(100))]
+    assert unsettled(captures, config, {"a": 0, "b": 0}, at(100)) == [Gap("b", at(101), at(110))]
+
+
+def test_the_text_of_a_gap() -> None:
+    captures = [row(0, 90, ended_cleanly=False, path="x.pcap"), row(100, 200)]
+    error = gap_error(Gap("a", at(90), at(100)), at(0), at(3600), captures)
+    assert str(error).splitlines() == [
+        "interval 2027-01-15T08:00:00Z to 2027-01-15T09:00:00Z: link 'a' has not reported since 2027-01-15T08:01:30Z "
+        "until 2027-01-15T08:01:40Z (x.pcap is cut there)",
+        "  hint: ingest the missing capture; or say what a file covers: "
+        "lowwater ingest --link a --covers FROM/TO FILE; "
+        'or, in [links.a], bound its life with since and until, or set policy = "exclude"',
+    ]
+    assert (error.link, error.since, error.until) == ("a", at(90), at(100))
+    assert "no capture at all" in str(gap_error(Gap("a", at(0), at(9)), at(0), at(9)))
+
+
+def test_clocks_are_a_maximum_over_earlier_rows() -> None:
+    assert clocks_before([row(0, 10), row(2, 5), empty(10, 20), row(20, 30)]) == [0, *[at(10) - 1] * 3]
+
+
+def digest(captures: list[Capture], link: Link = LINK, text: str = "q", names: dict[str, str] | None = None) -> str:
+    return inputs_digest(text, names or {}, [link_inputs("a", captures, link, at(100), at(200))])
+
+
+NEAR = [row(0, 150), row(150, 300)]
+SAME = {
+    "added before, clock below": [row(-50, 0), *NEAR],
+    "added after": [*NEAR, row(300, 400)],
+    "empty in the range": [*NEAR, empty(120, 130)],
+    "declared anew": [replace(NEAR[0], declared_from=at(0), declared_to=at(150)), NEAR[1]],
+    "ingested anew": [replace(NEAR[0], ingested_at=7, attempt="z", path="/other"), NEAR[1]],
+}
+OTHER = {
+    "added in the range": [*NEAR, row(140, 141)],
+    "record before the end in a later file": [*NEAR, row(300, 400, smallest=at(199))],
+    "clock moved": [row(-50, 0, largest=at(5)), *NEAR],
+    "other file": [replace(NEAR[0], capture="x"), NEAR[1]],
+    "other decoder": [replace(NEAR[0], decoder_version=2), NEAR[1]],
+    "other records flagged": [replace(NEAR[0], smallest_jump=9), NEAR[1]],
+    "a gap": NEAR[1:],
+}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_the_digest_ignores_what_the_law_ignores(name: str) -> None:
+    assert digest(SAME[name]) == digest(NEAR)
+
+
+@pytest.mark.parametrize("name", OTHER)
+def test_the_digest_sees_what_rows_depend_on(name: str) -> None:
+    assert digest(OTHER[name]) != digest(NEAR)
+
+
+def test_the_digest_and_settings() -> None:
+    def changed(**settings: Any) -> Link:
+        return LINK.model_copy(update=settings)
+
+    same = [changed(captures="x", delay=3), changed(max_jump=99 * SECOND)]
+    other = [changed(skew=2), changed(since=1), changed(until=at(900)), changed(policy="exclude")]
+    assert {digest(NEAR, link) for link in same} == {digest(NEAR)}
+    assert len({digest(NEAR), *(digest(NEAR, link) for link in other)}) == 5
+    assert len({digest(NEAR), digest(NEAR, text="p"), digest(NEAR, names={"set": "a"})}) == 3
+
+
+def test_the_digest_is_the_same_in_another_process() -> None:
+    code = "from lowwater.lake.digest import inputs_digest as d; print(d('q', {'b': '1', 'a': 'ü'}, [{'link': 'x'}]))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == inputs_digest("q", {"a": "ü", "b": "1"}, [{"link": "x"}])
+
+
+def test_outdated_names_the_files() -> None:
+    captures = [row(0, 150, decoder_version=1), row(150, 300, decoder_version=2, smallest_jump=5), row(300, 400)]
+    first, second = outdated(captures, LINK, 2, at(100), at(200))
+    assert "0.pcap" in first and "version 1, now 2" in first
+    assert "150.pcap" in second and "max_jump" in second
+
+
+def test_status(tmp_path: Path) -> None:
+    lake = open_lake(tmp_path)
+    for hour in range(5):
+        put_capture(lake, row(hour * 3600, (hour + 1) * 3600))
+    _replays(lake)
+    expected = Expected("s", ("p", "q"), ("a",), HOUR, lambda query, start, end: "now")
+    found = [((r.start - at(0)) // HOUR, r.query, r.state) for r in status(lake, [expected])]
+    assert found == [
+        (0, "p", "done"),
+        (0, "q", "done"),
+        (1, "p", "done"),
+        (1, "q", "half published"),
+        (2, "p", "stale"),
+        (2, "q", "provisional"),
+        (3, "p", "failed"),
+        (3, "q", "failed"),
+        (4, "p", "missing"),
+        (4, "q", "missing"),
+    ]
+    reasons = [r.reason for r in status(lake, [expected])]
+    assert "published: p; not: q" in reasons[3] and "b has not reported" in reasons[5] and "boom" in reasons[6]
+    old = replace(expected, outdated=lambda start, end: "x.pcap: ingest it again")
+    assert next(iter(status(lake, [old]))).state == "stale"
+
+
+def _replays(lake: Lake) -> None:
+    def made(hour: int, query: str, state: str, when: int, stage: str = "publish", **more: Any) -> Replay:
+        return Replay("s", query, at(hour * 3600), at(hour * 3600 + 3600), stage, state, when, **more)
+
+    record_replays(
+        lake,
+        [
+            made(0, "p", "failed", 1, reason="once"),
+            made(0, "p", "done", 2, digest="now"),
+            made(0, "q", "done", 3, digest="now"),
+            made(1, "", "done", 4, "high"),
+            made(1, "p", "done", 5, digest="now"),
+            made(2, "p", "done", 6, digest="old"),
+            made(2, "q", "provisional", 7, digest="now", reason="b has not reported"),
+            made(3, "p", "done", 8, digest="now"),
+            made(3, "", "failed", 9, "low", reason="boom"),
+        ],
+    )
+
+
+def test_the_last_publication_is_of_the_very_interval(tmp_path: Path) -> None:
+    lake = open_lake(tmp_path)
+    hour = Replay("s", "q", 0, HOUR, "publish", "done", 1, digest="d")
+    record_replays(lake, [hour, Replay("s", "q", HOUR, 2 * HOUR, "publish", "done", 2)])
+    assert last_published(lake, "s", "q", 0, HOUR) == hour
+    record_replays(lake, [Replay("s", "q", 0, 2 * HOUR, "publish", "done", 3)])
+    assert last_published(lake, "s", "q", 0, HOUR) is None
+    assert LINK.jump == 61 * SECOND

@@ -1,0 +1,302 @@
+"""Ingest: idempotent by identity, whole after a crash at any point, ordered by coverage."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from lowwater.config import HOUR, Config, Link
+from lowwater.errors import BusyError, CaptureError, ConfigError, LakeError, OverlapError
+from lowwater.lake import ingest as module
+from lowwater.lake import tables
+from lowwater.lake.ingest import ingest
+from lowwater.lake.layout import MALFORMED, Lake, open_lake
+from lowwater.lake.ledger import malformed_between, read_captures
+from lowwater.lake.locks import attempt, hold
+from lowwater.lake.packets import read_packets
+from tests.lake.support import BASE, at, capture
+
+CONFIG = Config()
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return open_lake(tmp_path / "lake")
+
+
+def contents(lake: Lake, link: str = "a", config: Config = CONFIG) -> list[tuple[Any, ...]]:
+    """What readers see of a link: (sha256, position, arrival, timestamp) of every packet."""
+    captures = read_captures(lake, [link])[link]
+    batches = read_packets(lake, link, captures, config.link(link), 0, 0, 1 << 62)
+    return [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
+
+
+def stored_files(lake: Lake) -> set[Path]:
+    return set(lake.packets.rglob("*.parquet")) - set((lake.packets / "_delta_log").rglob("*"))
+
+
+def committed_files(lake: Lake) -> set[Path]:
+    table = tables.open_table(lake.packets)
+    assert table is not None
+    return {lake.packets / row["path"] for row in tables.live_files(table)}
+
+
+def versions(lake: Lake) -> list[int]:
+    found = [tables.open_table(path) for path in (lake.packets, lake.captures, lake.malformed)]
+    return [table.version() for table in found if table is not None]
+
+
+def test_ingests_over_hours_and_keeps_the_facts(lake: Lake, tmp_path: Path) -> None:
+    path = capture(tmp_path / "a.pcap", [1, 3, 2, 3600.5, 3599.9, 7201])
+    (done,) = ingest(lake, "a", [path], CONFIG)
+    assert done.state == "added"
+    row = done.capture
+    assert (row.packets, row.first, row.last, row.smallest, row.largest) == (6, at(1), at(7201), at(1), at(7201))
+    assert (row.covers_from, row.covers_to, row.declared, row.ended_cleanly) == (at(1), at(7201), None, True)
+    arrivals = [at(s) for s in (1, 3, 3, 3600.5, 3600.5, 7201)]
+    assert [(row[1], row[2]) for row in contents(lake)] == list(enumerate(arrivals))
+    assert {file.parent.name for file in stored_files(lake)} == {f"hour={BASE // HOUR + n}" for n in range(3)}
+
+
+def test_the_same_file_again_adds_nothing_and_says_so(lake: Lake, tmp_path: Path) -> None:
+    path = capture(tmp_path / "a.pcap", [1, 2])
+    ingest(lake, "a", [path], CONFIG)
+    before, seen = versions(lake), contents(lake)
+    (again,) = ingest(lake, "a", [path], CONFIG)
+    assert again.state == "known" and str(path) in again.note
+    assert (versions(lake), contents(lake)) == (before, seen)
+
+
+def test_another_declared_coverage_replaces_only_the_row(lake: Lake, tmp_path: Path) -> None:
+    path = capture(tmp_path / "a.pcap", [1, 2])
+    ingest(lake, "a", [path], CONFIG)
+    packets = versions(lake)[0]
+    (again,) = ingest(lake, "a", [path], CONFIG, covers=(BASE, BASE + HOUR))
+    assert again.state == "replaced"
+    (row,) = read_captures(lake, ["a"])["a"]
+    assert (row.covers_from, row.covers_to) == (BASE, BASE + HOUR)
+    assert versions(lake)[0] == packets
+    (known,) = ingest(lake, "a", [path], CONFIG, covers=(BASE, BASE + HOUR))
+    assert known.state == "known"
+
+
+def test_empty_captures_of_several_hours_each_count(lake: Lake, tmp_path: Path) -> None:
+    path = capture(tmp_path / "empty.pcap", [])
+    for hour in (0, 1, 1):
+        ingest(lake, "a", [path], CONFIG, covers=(BASE + hour * HOUR, BASE + (hour + 1) * HOUR))
+    rows = read_captures(lake, ["a"])["a"]
+    assert [(row.covers_from, row.covers_to) for row in rows] == [(at(0), at(3600)), (at(3600), at(7200))]
+    (bare,) = ingest(lake, "b", [path], CONFIG)
+    assert "covers nothing" in bare.note
+
+
+def test_a_cut_capture_covers_to_its_clock_until_the_whole_one_comes(lake: Lake, tmp_path: Path) -> None:
+    cut = capture(tmp_path / "cut.pcap", [1, 5, 4, 9], cut=3)
+    (done,) = ingest(lake, "a", [cut], CONFIG, covers=(BASE, BASE + HOUR))
+    assert (done.capture.covers_from, done.capture.covers_to) == (at(1), at(5))
+    assert not done.capture.ended_cleanly and "cut" in done.note
+    rows = tables.read_rows(lake.malformed, MALFORMED).to_pylist()
+    assert [(row["reason"], row["position"], row["arrival"]) for row in rows] == [("cut", 3, at(5))]
+    assert malformed_between(lake, "a", [done.capture], at(5), at(6)) == 1
+    whole = capture(tmp_path / "whole.pcap", [1, 5, 4, 9])
+    (done,) = ingest(lake, "a", [whole], CONFIG, covers=(BASE, BASE + HOUR))
+    assert done.state == "replaced"
+    assert [row.covers_to for row in read_captures(lake, ["a"])["a"]] == [BASE + HOUR]
+    assert [row[3] for row in contents(lake)] == [at(1), at(5), at(4), at(9)]
+    assert tables.read_rows(lake.malformed, MALFORMED).num_rows == 0
+    assert stored_files(lake) == committed_files(lake)
+
+
+def test_overlap_proposes_two_links_and_leaves_nothing(lake: Lake, tmp_path: Path) -> None:
+    ingest(lake, "a", [capture(tmp_path / "1.pcap", [0, 10])], CONFIG)
+    ingest(lake, "a", [capture(tmp_path / "2.pcap", [9.5, 20])], CONFIG)
+    before = contents(lake)
+    with pytest.raises(OverlapError, match=r"3\.pcap.*2\.pcap.*overlap by 2s.*skew of 1s[\s\S]*'a-a'.*'a-b'"):
+        ingest(lake, "a", [capture(tmp_path / "3.pcap", [18, 30])], CONFIG)
+    assert contents(lake) == before
+    assert stored_files(lake) == committed_files(lake)
+
+
+def test_captures_are_ordered_by_declared_start_then_median_then_hash(lake: Lake, tmp_path: Path) -> None:
+    for name, seconds in (("late", [30, 31]), ("early", [10, 11]), ("middle", [20, 21])):
+        ingest(lake, "a", [capture(tmp_path / f"{name}.pcap", seconds)], CONFIG)
+    ingest(lake, "a", [capture(tmp_path / "declared.pcap", [16])], CONFIG, covers=(at(15), at(20)))
+    assert [Path(row.path).stem for row in read_captures(lake, ["a"])["a"]] == ["early", "declared", "middle", "late"]
+
+
+def test_the_rotation_of_the_link_declares_coverage(lake: Lake, tmp_path: Path) -> None:
+    link = Link(captures=str(tmp_path / "a-%Y%m%d%H.pcap"), rotation="1h")  # type: ignore[arg-type]
+    path = capture(tmp_path / "a-2027011508.pcap", [1])
+    (done,) = ingest(lake, "a", [path], Config(links={"a": link}))
+    assert done.capture.declared == (BASE, BASE + HOUR)
+
+
+def test_bad_files_do_not_hold_back_good_ones(lake: Lake, tmp_path: Path) -> None:
+    empty, text = tmp_path / "empty.pcap", tmp_path / "text.pcap"
+    empty.write_bytes(b"")
+    text.write_text("no capture at all, but long enough to hold a header\n")
+    good = capture(tmp_path / "good.pcap", [1])
+    with pytest.raises(CaptureError) as caught:
+        ingest(lake, "a", [empty, text, good, tmp_path / "absent.pcap"], CONFIG)
+    assert all(name in str(caught.value) for name in ("empty.pcap", "text.pcap", "absent.pcap"))
+    assert len(contents(lake)) == 1
+
+
+def test_wrong_names_and_options_are_refused(lake: Lake, tmp_path: Path) -> None:
+    path = capture(tmp_path / "a.pcap", [1])
+    with pytest.raises(ConfigError, match="no link 'mian'; did you mean 'main'"):
+        ingest(lake, "mian", [path], Config(links={"main": Link()}))
+    with pytest.raises(ConfigError, match="no name of a link"):
+        ingest(lake, "a b", [path], CONFIG)
+    with pytest.raises(ConfigError, match="--covers"):
+        ingest(lake, "a", [path, path], CONFIG, covers=(1, 2))
+
+
+def test_a_max_jump_that_matters_replaces_and_one_that_does_not_is_known(lake: Lake, tmp_path: Path) -> None:
+    path = capture(tmp_path / "a.pcap", [*range(20), 100, *range(20, 40)])
+    (first,) = ingest(lake, "a", [path], CONFIG)
+    assert (first.capture.packets, first.capture.malformed) == (40, 1)
+    assert first.capture.smallest_jump is not None
+    same = Config(links={"a": Link(max_jump="70s")})  # type: ignore[arg-type]
+    assert ingest(lake, "a", [path], same)[0].state == "known"
+    wide = Config(links={"a": Link(max_jump="90s")})  # type: ignore[arg-type]
+    (again,) = ingest(lake, "a", [path], wide)
+    assert (again.state, again.capture.packets, again.capture.malformed) == ("replaced", 41, 0)
+    assert len(contents(lake)) == 41
+    assert tables.read_rows(lake.malformed, MALFORMED).num_rows == 0
+    assert stored_files(lake) == committed_files(lake)
+
+
+def test_another_decoder_replaces(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = capture(tmp_path / "a.pcap", [1, 2])
+    ingest(lake, "a", [path], CONFIG)
+    before = stored_files(lake)
+    monkeypatch.setattr(module, "DECODER_VERSION", 99)
+    (again,) = ingest(lake, "a", [path], CONFIG)
+    assert (again.state, again.capture.decoder_version) == ("replaced", 99)
+    assert len(contents(lake)) == 2 and not stored_files(lake) & before
+
+
+class Crash(BaseException):
+    """Stands for a kill: nothing handles it."""
+
+
+POINTS = ["swap_files", "append_rows", "put_capture", "_clean"]
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("old", [False, True], ids=["new", "again"])
+def test_a_crash_at_any_commit_then_a_retry_gives_one_copy(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str, after: bool, old: bool
+) -> None:
+    path = capture(tmp_path / "a.pcap", [1, 2, 3700, 3701], cut=1)
+    if old:
+        ingest(lake, "a", [path], CONFIG)
+        monkeypatch.setattr(module, "DECODER_VERSION", 99)
+    seen = contents(lake)
+    real: Callable[..., Any] = getattr(module, point)
+
+    def crash(*args: Any) -> None:
+        if after:
+            real(*args)
+        raise Crash
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, point, crash)
+        with pytest.raises(Crash):
+            ingest(lake, "a", [path], CONFIG)
+    switched = point == "_clean" or (point == "put_capture" and after)
+    assert len(contents(lake)) == (3 if switched or old else 0)
+    if old and not switched:
+        assert contents(lake) == seen
+    ingest(lake, "a", [path], CONFIG)
+    assert [row[1] for row in contents(lake)] == [0, 1, 2]
+    assert stored_files(lake) == committed_files(lake)
+    assert tables.read_rows(lake.malformed, MALFORMED).num_rows == 1
+
+
+def test_a_killed_process_leaves_no_lock_and_the_retry_clears_its_files(lake: Lake, tmp_path: Path) -> None:
+    path = capture(tmp_path / "a.pcap", [1, 2])
+    code = (
+        "import os, sys\nfrom pathlib import Path\nfrom lowwater.config import Config\n"
+        "from lowwater.lake import ingest as m\nfrom lowwater.lake.layout import open_lake\n"
+        "m.put_capture = lambda *args: os._exit(9)\n"
+        "m.ingest(open_lake(Path(sys.argv[1])), 'a', [Path(sys.argv[2])], Config())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(lake.root), str(path)], timeout=120)
+    assert done.returncode == 9
+    assert contents(lake) == [] and len(stored_files(lake)) == 1
+    ingest(lake, "a", [path], CONFIG)
+    assert len(contents(lake)) == 2 and len(stored_files(lake)) == 1
+
+
+def test_interfaces_of_one_name_keep_apart(lake: Lake, tmp_path: Path) -> None:
+    ingest(lake, "a/eth0", [capture(tmp_path / "0.pcap", [1])], CONFIG)
+    ingest(lake, "a", [capture(tmp_path / "1.pcap", [2])], CONFIG)
+    ingest(lake, "a/eth1", [capture(tmp_path / "2.pcap", [3])], CONFIG)
+    assert [[row[3] for row in contents(lake, name)] for name in ("a", "a/eth0", "a/eth1")] == [
+        [at(2)],
+        [at(1)],
+        [at(3)],
+    ]
+
+
+def test_a_lake_that_cannot_be_made_or_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(LakeError, match="cannot be written"):
+        open_lake(tmp_path / "file" / "lake")
+    with pytest.raises(LakeError, match="there is no lake"):
+        open_lake(tmp_path / "absent", make=False)
+    folder = tmp_path / "closed"
+    folder.mkdir(mode=0o555)
+    if os.access(folder, os.W_OK):
+        pytest.skip("this user may write everywhere")
+    with pytest.raises(LakeError, match="cannot be written"):
+        open_lake(folder)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_is_a_lake_error(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = pq.ParquetWriter
+
+    def full(target: Path, *args: Any, **options: Any) -> Any:
+        return real("/dev/full", *args, **options)
+
+    monkeypatch.setattr(pq, "ParquetWriter", full)
+    with pytest.raises(LakeError, match=r"packets of .*a\.pcap cannot be written"):
+        ingest(lake, "a", [capture(tmp_path / "a.pcap", range(20000))], CONFIG)
+
+
+def test_locks_name_their_holder_and_attempts_clean_up(lake: Lake) -> None:
+    with hold(lake, "x"), pytest.raises(BusyError, match=f"process {os.getpid()}"), hold(lake, "x"):
+        pass
+    dead = lake.work / "run" / "0123"
+    dead.mkdir(parents=True)
+    with attempt(lake, "run") as folder:
+        assert folder.is_dir() and not dead.exists()
+        with pytest.raises(BusyError), attempt(lake, "run"):
+            pass
+        assert folder.is_dir()
+    assert not (lake.work / "run").exists()
+    with hold(lake, "x"):
+        pass
+
+
+def test_a_runner_gets_every_file(lake: Lake, tmp_path: Path) -> None:
+    calls: list[int] = []
+
+    def runner(function: Callable[[Any], Any], arguments: Any) -> list[Any]:
+        calls.append(len(arguments))
+        return [function(argument) for argument in arguments]
+
+    files = [capture(tmp_path / f"{n}.pcap", [n * 10, n * 10 + 1]) for n in range(3)]
+    assert [each.path for each in ingest(lake, "a", files, CONFIG, runner=runner)] == files
+    assert calls == [3, 3]

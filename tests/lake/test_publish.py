@@ -1,0 +1,200 @@
+"""Publishing by range of `_last`, ledgers replaced by range, owners, schemas, parallel writers."""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lowwater.catalog.expr import Type
+from lowwater.config import HOUR
+from lowwater.errors import LakeError, LawError, OwnerError
+from lowwater.lake import records, tables
+from lowwater.lake.layout import Lake, open_lake
+from lowwater.lake.publish import publish
+from lowwater.lake.records import Replay, record_replays
+from lowwater.lake.streams import stream_files, write_stream
+from lowwater.plan.nodes import Field
+from tests.lake.support import BASE, FIELDS, at, stream
+
+ROWS = [
+    ("10.0.0.1", 1, 0.0),
+    ("2001:db8::1", 2, 1799.0),
+    (None, 3, 1800.0),
+    ("10.0.0.2", 4, 3600.0),
+    ("10.0.0.2", 5, 7199.9),
+]
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return open_lake(tmp_path / "lake")
+
+
+def run(lake: Lake, start: int, end: int, rows: Any = tuple(ROWS), digest: str = "d", query: str = "q") -> Any:
+    """One interval's run from a stream to its record."""
+    mine = [row for row in rows if start <= at(row[2]) < end]
+    write_stream(lake.stream(query), FIELDS, start, end, stream(mine), "set")
+    done = publish(lake, "set", query, FIELDS, start, end, digest)
+    record_replays(lake, [Replay("set", query, start, end, "publish", "done", time.time_ns(), "", digest, done.rows)])
+    return done
+
+
+def table(lake: Lake, query: str = "q") -> list[dict[str, Any]]:
+    found = tables.open_table(lake.table(query))
+    assert found is not None
+    rows: list[dict[str, Any]] = found.to_pyarrow_table().to_pylist()
+    return sorted(rows, key=lambda row: (row["_last"], row["n"]))
+
+
+def version(lake: Lake, query: str = "q") -> int:
+    found = tables.open_table(lake.table(query))
+    assert found is not None
+    return int(found.version())
+
+
+def test_rows_only_and_addresses_as_text(lake: Lake) -> None:
+    assert run(lake, BASE, BASE + 2 * HOUR).rows == 5
+    mac, hour = "00:00:00:00:00:02", BASE // HOUR
+    assert table(lake) == [
+        {"addr": a, "mac": mac, "n": n, "_last": at(s), "_hour": hour + int(s // 3600)} for a, n, s in ROWS
+    ]
+
+
+@pytest.mark.parametrize("length", [HOUR // 4, HOUR // 2, HOUR, 2 * HOUR])
+@pytest.mark.parametrize("backwards", [False, True])
+def test_every_interval_length_gives_the_same_table(lake: Lake, tmp_path: Path, length: int, backwards: bool) -> None:
+    run(lake, BASE, BASE + 2 * HOUR, [("9.9.9.9", 9, float(s)) for s in range(0, 7200, 100)], "first")
+    starts = range(BASE, BASE + 2 * HOUR, length)
+    for start in reversed(starts) if backwards else starts:
+        run(lake, start, start + length)
+    other = open_lake(tmp_path / "other")
+    run(other, BASE, BASE + 2 * HOUR)
+    assert table(lake) == table(other)
+
+
+def test_a_range_inside_an_hour_replaces_exactly_itself(lake: Lake) -> None:
+    run(lake, BASE, BASE + 2 * HOUR)
+    run(lake, at(1799), at(1800), [("1.1.1.1", 7, 1799.5)])
+    assert [row["n"] for row in table(lake)] == [1, 7, 3, 4, 5]
+    run(lake, at(1799), at(3601), [])
+    assert [row["n"] for row in table(lake)] == [1, 5]
+
+
+def test_equal_inputs_commit_nothing(lake: Lake) -> None:
+    run(lake, BASE, BASE + HOUR)
+    before = version(lake)
+    again = run(lake, BASE, BASE + HOUR)
+    assert (again.committed, again.rows, version(lake)) == (False, 3, before)
+    assert run(lake, BASE, BASE + HOUR, digest="other").committed
+    run(lake, BASE, BASE + 2 * HOUR, digest="wide")
+    assert run(lake, BASE, BASE + HOUR, digest="other").committed
+
+
+def test_a_row_of_another_interval_breaks_the_law(lake: Lake) -> None:
+    write_stream(lake.stream("q"), FIELDS, BASE, BASE + HOUR, stream([("1.1.1.1", 1, 3600.0)]), "set")
+    with pytest.raises(LawError, match="does not own"):
+        publish(lake, "set", "q", FIELDS, BASE, BASE + HOUR, "d")
+    assert table(lake) == []
+
+
+def test_a_second_claimant_is_refused(lake: Lake) -> None:
+    run(lake, BASE, BASE + HOUR)
+    with pytest.raises(OwnerError, match="'q' belongs to query set 'set', and 'rival' claims it"):
+        publish(lake, "rival", "q", FIELDS, BASE, BASE + HOUR, "d")
+    with pytest.raises(OwnerError, match="rival"):
+        write_stream(lake.stream("q"), FIELDS, BASE, BASE + HOUR, stream([]), "rival")
+
+
+def test_new_columns_merge_and_changed_types_are_refused(lake: Lake) -> None:
+    run(lake, BASE, BASE + HOUR)
+    wide = (*FIELDS, Field("more", Type.STRING))
+    rows = stream([("1.1.1.1", 8, 4000.0)]).append_column("more", pa.array(["x", None]))
+    write_stream(lake.stream("wide"), wide, at(3600), at(7200), rows, "set")
+    (lake.root / "streams" / "q").rename(lake.root / "streams" / "old")
+    (lake.root / "streams" / "wide").rename(lake.root / "streams" / "q")
+    publish(lake, "set", "q", wide, at(3600), at(7200), "d")
+    assert [row["more"] for row in table(lake)] == [None, None, None, "x"]
+    run(lake, BASE, BASE + HOUR, digest="narrow again")
+    assert [row["more"] for row in table(lake)] == [None, None, None, "x"]
+    changed = (FIELDS[0], FIELDS[1], Field("n", Type.STRING))
+    with pytest.raises(LakeError, match="column 'n' was int64, the query now gives string"):
+        publish(lake, "set", "q", changed, BASE, BASE + HOUR, "e")
+
+
+def _hour(job: tuple[Path, int]) -> None:
+    root, hour = job
+    lake = open_lake(root)
+    rows = [("10.0.0.1", hour * 100 + n, hour * 3600.0 + n) for n in range(50)]
+    for digest in ("one", "two"):
+        run(lake, at(hour * 3600), at(hour * 3600 + 3600), rows, digest)
+
+
+def test_hours_published_by_processes_in_parallel(tmp_path: Path) -> None:
+    """None of them made the lake or the table before."""
+    with multiprocessing.get_context("spawn").Pool(3) as pool:
+        pool.map(_hour, [(tmp_path, hour) for hour in range(3)])
+    lake = open_lake(tmp_path)
+    assert [row["n"] for row in table(lake)] == [hour * 100 + n for hour in range(3) for n in range(50)]
+    assert len(records.read_replays(lake)) == 6
+
+
+def test_streams_take_files_and_replace_their_interval(lake: Lake, tmp_path: Path) -> None:
+    path = lake.lfta("set", "q.a")
+    for round_ in range(2):
+        made = []
+        for index, rows in enumerate((ROWS[:2], ROWS[2:3])):
+            made.append(tmp_path / f"{round_}-{index}.parquet")
+            pq.write_table(stream(rows), made[-1])
+        assert write_stream(path, FIELDS, BASE, BASE + HOUR, made, "set") == 5
+    write_stream(path, FIELDS, BASE + HOUR, BASE + 2 * HOUR, stream(ROWS[3:]), "set")
+    files = stream_files(path, BASE, BASE + HOUR)
+    assert [pq.read_metadata(file).num_rows for file in files] == [3, 2]
+    assert len(list(path.rglob("interval=*/*.parquet"))) == 3
+    found = tables.open_table(path)
+    assert found is not None and found.to_pyarrow_table().num_rows == 8
+    assert stream_files(path, BASE, BASE + 1) == []
+
+
+def test_violations_are_replaced_by_range_of_arrival(lake: Lake) -> None:
+    def late(*seconds: float) -> pa.Table:
+        rows = [{"capture": "c", "position": int(s), "timestamp": 1, "arrival": at(s), "lateness": 5} for s in seconds]
+        columns = ["capture", "position", "timestamp", "arrival", "lateness"]
+        return pa.table({name: [row[name] for row in rows] for name in columns} if rows else {n: [] for n in columns})
+
+    def seen(skew: int = 9) -> list[int]:
+        found: list[int] = records.read_violations(lake, "a", skew, 0, 1 << 62)["position"].to_pylist()
+        return found
+
+    for start, end, seconds in ((0, 20, (1, 11, 12)), (0, 10, (1,)), (10, 20, (11, 12))):
+        records.record_violations(lake, "a", 9, at(start), at(end), late(*seconds))
+        assert seen() == [1, 11, 12]
+    records.record_violations(lake, "a", 8, at(0), at(20), late(2))
+    records.record_violations(lake, "a", 9, at(10), at(20), late())
+    assert (seen(), seen(8)) == ([1], [2])
+
+
+def test_heartbeats_are_replaced_by_interval(lake: Lake) -> None:
+    def counts(start: int, sane: int) -> pa.Table:
+        row = {"lfta": "q", "link": "a", "start": at(start), "end": at(start + 60), "sane": sane, "rows_out": None}
+        row |= {"not_of_protocol": 0, "filtered": 0, "failed": 0, "accepted": sane, "ejections": 1, "punctuations": 1}
+        return pa.Table.from_pylist([row])
+
+    records.record_heartbeats(lake, "s", at(0), at(60), counts(0, 1))
+    records.record_heartbeats(lake, "s", at(60), at(120), counts(60, 2))
+    records.record_heartbeats(lake, "s", at(0), at(60), counts(0, 3))
+    assert sorted(records.read_heartbeats(lake, "s", at(0), at(120))["sane"].to_pylist()) == [2, 3]
+
+
+def test_fragmented_ledgers_are_joined(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "FRAGMENTS", 5)
+    for when in range(12):
+        record_replays(lake, [Replay("s", "q", 0, HOUR, "publish", "done", when)])
+    found = tables.open_table(lake.replays)
+    assert found is not None and len(found.file_uris()) < 8
+    assert [row.finished_at for row in records.read_replays(lake)] == list(range(12))

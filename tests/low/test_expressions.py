@@ -1,0 +1,188 @@
+"""Every operator of V2 in both kinds of kernel against an independent evaluation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lowwater.catalog.expr import Binary, Column, Const, Expr, Type, Unary
+from lowwater.catalog.values import pack_ip
+from lowwater.errors import UnsupportedError
+from lowwater.low import LowSettings
+from tests.lftamaker import Row, col, data, lit, make, negate, op, records, run
+
+MIN, MAX = -(1 << 63), (1 << 63) - 1
+PLAIN = LowSettings(skew=0, compiled=False)
+EDGES = [MIN, MIN + 1, -(1 << 31), -7, -2, -1, 0, 1, 2, 3, 7, 63, 64, 1 << 31, (1 << 62) + 5, MAX - 1, MAX]
+WORDS = st.one_of(st.sampled_from(EDGES), st.integers(MIN, MAX))
+
+
+def fits(value: int) -> int | None:
+    return value if MIN <= value <= MAX else None
+
+
+def quotient(a: int, b: int) -> int | None:
+    if b == 0:
+        return None
+    size = abs(a) // abs(b)
+    return fits(size if (a < 0) == (b < 0) else -size)
+
+
+def integer(name: str, a: int | None, b: int | None) -> int | None:
+    """The operator by its definition, over Python's unbounded integers."""
+    if a is None or b is None:
+        return None
+    if name in ("<<", ">>"):
+        if not 0 <= b < 64:
+            return None
+        low = (a << b) & ((1 << 64) - 1)
+        return a >> b if name == ">>" else (low - (1 << 64) if low >> 63 else low)
+    if name == "/":
+        return quotient(a, b)
+    if name == "%":
+        whole = quotient(a, b)
+        return None if whole is None else a - whole * b
+    return fits({"+": a + b, "-": a - b, "*": a * b, "&": a & b, "|": a | b}[name])
+
+
+def evaluate(exprs: dict[str, Expr], packet: Row, settings: LowSettings = PLAIN) -> Row:
+    (row,) = data(run([make("q", exprs)], records([{"timestamp": 5, **packet}]), settings)[0]["q"])
+    return row
+
+
+def outcome(predicate: Expr, packet: Row, compiled: bool = False) -> str:
+    lfta = make("q", {"timestamp": col("timestamp")}, predicate=predicate)
+    setting = LowSettings(skew=0, compiled=compiled)
+    minutes = run([lfta], records([{"timestamp": 5, **packet}]), setting)[1].minutes.to_pylist()[0]
+    return next(name for name in ("filtered", "failed", "accepted", "not_of_protocol") if minutes[name])
+
+
+@pytest.mark.parametrize("name", ["+", "-", "*", "/", "%", "&", "|", "<<", ">>"])
+@given(a=st.none() | WORDS, b=st.none() | WORDS)
+def test_integer_operators(name: str, a: int | None, b: int | None) -> None:
+    row = evaluate({"x": op(col("sequence_number"), name, col("id"))}, {"sequence_number": a, "id": b})
+    assert row["x"] == integer(name, a, b)
+
+
+def test_compiled_operators_agree_on_every_pair_of_edges() -> None:
+    names = ["+", "-", "*", "/", "%", "&", "|", "<<", ">>"]
+    exprs: dict[str, Expr] = {f"x{at}": op(col("sequence_number"), name, col("id")) for at, name in enumerate(names)}
+    exprs |= {"neg": Unary(Type.INT, "-", col("id")), "inv": Unary(Type.INT, "~", col("id"))}
+    pairs = [(a, b) for a in EDGES for b in EDGES]
+    packets = [{"timestamp": 5, "sequence_number": a, "id": b} for a, b in pairs]
+    rows = data(run([make("q", exprs)], records(packets), LowSettings(skew=0), batch_rows=1000)[0]["q"])
+    for (a, b), row in zip(pairs, rows, strict=True):
+        expected = [*(integer(name, a, b) for name in names), fits(-b), ~b]
+        assert [row[key] for key in exprs] == expected, (a, b)
+
+
+@given(a=WORDS, b=st.floats(-1e6, 1e6) | st.sampled_from([0.0, -0.0]), name=st.sampled_from(["+", "-", "*", "/", "%"]))
+def test_float_operators(a: int, b: float, name: str) -> None:
+    got = evaluate({"x": op(col("id"), name, lit(b))}, {"id": a})["x"]
+    if name in "/%" and b == 0:
+        assert got is None
+    else:
+        x = float(a)
+        by_name = {"+": x + b, "-": x - b, "*": x * b, "/": x / (b or 1), "%": math.fmod(x, b or 1)}
+        assert got == by_name[name]
+
+
+TRUTH = {True: op(lit(1), "=", col("len")), False: op(lit(2), "=", col("len")), None: op(lit(1), "=", col("id"))}
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_three_valued_logic(compiled: bool) -> None:
+    exprs: dict[str, Expr] = {}
+    expected: dict[str, bool | None] = {}
+    for a in TRUTH:
+        exprs[f"not{a}"], expected[f"not{a}"] = negate(TRUTH[a]), None if a is None else not a
+        for b in TRUTH:
+            exprs[f"{a}and{b}"] = op(TRUTH[a], "AND", TRUTH[b])
+            exprs[f"{a}or{b}"] = op(TRUTH[a], "OR", TRUTH[b])
+            expected[f"{a}and{b}"] = False if False in (a, b) else None if None in (a, b) else True
+            expected[f"{a}or{b}"] = True if True in (a, b) else None if None in (a, b) else False
+    row = evaluate(exprs, {"len": 1, "id": None}, LowSettings(skew=0, compiled=compiled))
+    assert {key: row[key] for key in expected} == expected
+
+
+ADDRESSES = st.sampled_from(
+    [
+        None,
+        *map(pack_ip, ("0.0.0.1", "127.0.0.1", "255.0.0.1", "::", "::1", "7fff::", "8000::", "::8000:0:0:1", "ff::")),
+    ]
+)
+COMPARE: dict[str, Callable[[Any, Any], bool]] = {
+    "=": lambda a, b: a == b,
+    "<>": lambda a, b: a != b,
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+}
+
+
+def packed(name: str, value: bytes | None) -> Row:
+    if value is None:
+        return {"ipversion": None}
+    high, low = (0, value[1:]) if value[0] == 4 else (int.from_bytes(value[1:9], "big", signed=True), value[9:])
+    signed = int.from_bytes(low, "big", signed=value[0] == 6)
+    return {"ipversion": value[0], f"{name}_hi": high, f"{name}_lo": signed}
+
+
+@given(a=ADDRESSES, b=ADDRESSES)
+def test_addresses_compare_as_their_bytes(a: bytes | None, b: bytes | None) -> None:
+    exprs: dict[str, Expr] = {name: op(col("srcIP"), name, Const(Type.IP, b)) for name in COMPARE}
+    row = evaluate({**exprs, "self": col("srcIP")}, packed("srcIP", a))
+    assert row["self"] == a
+    for name, compare in COMPARE.items():
+        assert row[name] == (None if a is None or b is None else compare(a, b))
+
+
+@given(a=st.none() | WORDS, b=WORDS, name=st.sampled_from(sorted(COMPARE)))
+def test_numbers_compare(a: int | None, b: int, name: str) -> None:
+    assert evaluate({"x": op(col("id"), name, lit(b))}, {"id": a})["x"] == (None if a is None else COMPARE[name](a, b))
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize(
+    ("predicate", "expected"),
+    [
+        (op(op(lit(1), "/", col("id")), ">", lit(5)), "failed"),
+        (op(op(op(lit(1), "/", col("id")), ">", lit(5)), "OR", op(col("len"), "=", lit(60))), "accepted"),
+        (op(op(lit(1), "/", col("id")), "=", op(lit(1), "/", col("ttl"))), "failed"),
+        (op(op(col("ttl"), "/", col("id")), "=", lit(1)), "filtered"),
+        (op(col("id"), "=", lit(1)), "filtered"),
+        (op(op(lit(1), "<<", lit(64)), "=", lit(0)), "failed"),
+        (op(lit(MAX), "<", op(lit(MAX), "+", col("len"))), "failed"),
+        (negate(op(col("ttl"), "=", lit(1))), "filtered"),
+    ],
+)
+def test_a_failure_is_told_from_a_filter(predicate: Expr, expected: str, compiled: bool) -> None:
+    assert outcome(predicate, {"id": 0, "ttl": None}, compiled) == expected
+
+
+def test_the_link_is_a_constant() -> None:
+    link = Column(Type.STRING, "interface")
+    exprs: dict[str, Expr] = {"interface": link, "here": op(link, "=", lit("L")), "low": op(link, "<", lit("A"))}
+    row = evaluate(exprs, {})
+    assert (row["interface"], row["here"], row["low"]) == ("L", True, False)
+    with pytest.raises(UnsupportedError, match="text"):
+        evaluate({"x": Binary(Type.STRING, "+", link, lit("A"))}, {})
+
+
+def test_a_float_is_negated_and_grouped_by_value() -> None:
+    half: Expr = op(col("len"), "*", lit(0.5))
+    row: dict[str, Any] = evaluate({"x": Unary(Type.FLOAT, "-", half), "y": op(half, "<", lit(31))}, {})
+    assert (row["x"], row["y"]) == (-30.0, True)
+
+
+@settings(max_examples=20)
+@given(mac=st.integers(0, (1 << 48) - 1))
+def test_macs(mac: int) -> None:
+    row = evaluate({"m": col("srcMAC"), "e": op(col("srcMAC"), "=", Const(Type.MAC, mac))}, {"srcMAC": mac})
+    assert (row["m"], row["e"]) == (mac, True)

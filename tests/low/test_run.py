@@ -1,0 +1,103 @@
+"""The pass as a whole: what it reads, what it refuses, its cache, its results across processes."""
+
+from __future__ import annotations
+
+import multiprocessing
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lowwater.catalog.expr import Column, Type
+from lowwater.errors import ConfigError, LawError, LowwaterError
+from lowwater.low import Bounds, LowSettings, needed_columns, run_link
+from lowwater.low.compiler import cache_folder, load
+from lowwater.low.kernel import generate
+from lowwater.low.output import stream_schema
+from tests.lftamaker import SECOND, Row, col, count, data, lit, make, op, partial, records, run
+
+PLAIN = LowSettings(skew=SECOND, compiled=False)
+QUERY = make("q", {"time": col("time"), "srcIP": col("srcIP")}, [count(), partial("sum", col("len"))])
+
+
+def test_needed_columns_are_stored_ones() -> None:
+    assert needed_columns([QUERY]) == [
+        *("capture", "position", "timestamp", "arrival"),
+        *("ipversion", "srcIP_hi", "srcIP_lo", "len"),
+    ]
+
+
+def test_a_missing_column_is_named() -> None:
+    batch = records([{"timestamp": 1}]).drop_columns(["len"])
+    with pytest.raises(LowwaterError, match="link 'L' have no column 'len'"):
+        run_link([QUERY], "L", [batch], Bounds({"q": 0}, 0, SECOND), PLAIN, lambda _, __: None)
+
+
+def test_arrivals_must_not_decrease() -> None:
+    batch = records([{"timestamp": 5}, {"timestamp": 9}]).take(pa.array([1, 0]))
+    with pytest.raises(LawError, match="order of arrival"):
+        run([QUERY], batch, PLAIN)
+
+
+@pytest.mark.parametrize("wrong", [{"skew": -1}, {"period": 0}, {"chunk_rows": 0}, {"slots": 3}])
+def test_wrong_settings_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError):
+        LowSettings(**{"skew": 0, **wrong})
+
+
+def test_an_unknown_column_is_refused() -> None:
+    with pytest.raises(LowwaterError, match="no column 'nowhere'"):
+        generate(make("q", {"x": Column(Type.INT, "nowhere")}), "L")
+
+
+def test_batches_have_the_schema_of_the_stream() -> None:
+    found: list[pa.RecordBatch] = []
+    bounds = Bounds({"q": 0}, 0, SECOND)
+    run_link([QUERY], "L", [records([{"timestamp": 5}])], bounds, PLAIN, lambda _, batch: found.append(batch))
+    assert [batch.schema for batch in found] == [stream_schema(QUERY)]
+    found[0].validate(full=True)
+
+
+def test_the_kernel_holds_no_text_of_the_query() -> None:
+    named = make("q", {"secret": op(col("len"), "+", lit(7))}, [partial("max", col("id"), "hidden")])
+    text = generate(named, "eth0'; import os").body
+    assert not any(word in text for word in ("secret", "hidden", "eth0", "import", "len", "id["))
+
+
+def test_the_cache_is_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOWWATER_CACHE", str(tmp_path / "kernels"))
+    assert cache_folder().stat().st_mode & 0o777 == 0o700
+    (tmp_path / "kernels").chmod(0o777)
+    with pytest.raises(ConfigError, match="written to by others"):
+        cache_folder()
+    monkeypatch.setenv("LOWWATER_CACHE", str(tmp_path / "file" / "kernels"))
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match="cannot be made"):
+        cache_folder()
+
+
+def _work(folder: str) -> tuple[list[Row], bytes]:
+    streams, result = run([QUERY], records([{"timestamp": 5, "len": 60}]), LowSettings(skew=0), 0, SECOND)
+    return data(streams["q"]), pickle.dumps(result)
+
+
+def test_parallel_processes_share_the_cache_and_results_pickle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOWWATER_CACHE", str(tmp_path))
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        answers = pool.map(_work, [str(tmp_path)] * 2)
+    assert answers[0] == answers[1]
+    assert pickle.loads(answers[0][1]).sane == 1
+    files = {path.name: path.stat().st_mtime for path in tmp_path.rglob("*") if path.is_file()}
+    assert len([name for name in files if name.startswith("kernel_") and name.endswith(".py")]) == 1
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        assert pool.map(_work, [str(tmp_path)]) == answers[:1]
+    assert {path.name: path.stat().st_mtime for path in tmp_path.rglob("*") if path.is_file()} == files
+
+
+def test_plain_python_can_be_asked_for_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOWWATER_CACHE", str(tmp_path))
+    monkeypatch.setenv("LOWWATER_KERNEL", "python")
+    assert not hasattr(load(generate(QUERY, "L")), "signatures")
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,276 @@
+"""Rows, promises, lulls and accounting of LFTAs against naive oracles, on random links."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lowwater.low import LowSettings, Policy
+from lowwater.plan.nodes import Lfta, group_last
+from lowwater.plan.temporal import END_OF_TIME
+from tests.lftamaker import SECOND, Row, col, count, data, lit, make, op, partial, promises, records, run
+
+START, END, BEFORE = 100 * SECOND, 160 * SECOND, 90 * SECOND
+BUCKET = op(col("time"), "/", lit(10))
+
+GROUPS = make(
+    "groups",
+    {"tb": BUCKET, "srcIP": col("srcIP"), "port": col("destPort")},
+    [count(), partial("sum", col("id")), partial("min", col("ttl")), partial("max", col("srcIP"), "most")],
+    predicate=op(op(lit(60), "/", col("len")), "<", lit(2)),
+    protocol="DataProtocol",
+)
+BACKWARD = make("backward", {"left": op(lit(1000), "-", col("time")), "port": col("destPort")}, [count()])
+ROWS = make("rows", {"ms": col("timestamp_ms"), "len": col("len")}, predicate=op(col("len"), ">", lit(40)))
+SILENT = make("silent", {"time": col("time")}, predicate=op(col("len"), "<", lit(0)))
+UNTIMED = make("untimed", {"len": col("len")})
+ALL = (GROUPS, BACKWARD, ROWS, SILENT, UNTIMED)
+
+
+@st.composite
+def links(draw: st.DrawFn) -> list[Row]:
+    """Packets of a link with disorder, lulls and late records."""
+    packets, clock = [], draw(st.integers(88, 105)) * SECOND
+    for _ in range(draw(st.integers(0, 40))):
+        clock += draw(st.sampled_from([0, 1, SECOND // 3, SECOND, 5 * SECOND])) + draw(st.integers(0, 3))
+        back = draw(st.sampled_from([0, 0, SECOND // 2, SECOND, SECOND + 1, 4 * SECOND]))
+        version = draw(st.sampled_from([4, 4, 6, None]))
+        packet = {
+            "timestamp": max(0, clock - back),
+            "ipversion": version,
+            "len": draw(st.sampled_from([0, 30, 60, 90])),
+        }
+        if version is not None:
+            packet |= {"srcIP_hi": 0 if version == 4 else -1, "srcIP_lo": draw(st.integers(0, 2))}
+        packet |= {name: draw(st.none() | st.integers(0, 3)) for name in ("destPort", "ttl")}
+        packet["id"] = draw(st.sampled_from([None, 1, -5, (1 << 63) - 2, -(1 << 63)]))
+        packets.append(packet)
+    return packets
+
+
+SETTINGS = st.builds(
+    LowSettings,
+    skew=st.sampled_from([0, SECOND, 3 * SECOND]),
+    period=st.sampled_from([SECOND, 700_000_000, 7 * SECOND]),
+    policy=st.sampled_from(Policy),
+    chunk_rows=st.integers(1, 9),
+    slots=st.sampled_from([1, 2, 8]),
+    compiled=st.just(False),
+)
+ENDS = st.sampled_from([END, END + 1, END_OF_TIME])
+
+
+def sane(packets: list[Row], skew: int, end: int) -> list[Row]:
+    """Records that are in order and inside the read range, with their arrival."""
+    kept, clock = [], 0
+    for packet in packets:
+        clock = max(clock, packet["timestamp"])
+        if clock - packet["timestamp"] <= skew and BEFORE <= packet["timestamp"] < end:
+            kept.append({**packet, "arrival": clock})
+    return kept
+
+
+def address(packet: Row) -> bytes:
+    low: int = packet["srcIP_lo"]
+    return b"\4" + low.to_bytes(4, "big") if packet["ipversion"] == 4 else b"\6" + b"\xff" * 8 + low.to_bytes(8, "big")
+
+
+def grouped(packets: list[Row]) -> dict[tuple[Any, ...], list[Any]]:
+    """The aggregate of GROUPS, without bound on the integers."""
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for packet in packets:
+        if packet["ipversion"] is not None and packet["len"] > 30:  # 60 / len < 2
+            key = (packet["timestamp"] // (10 * SECOND), address(packet), packet["destPort"])
+            groups.setdefault(key, []).append(packet)
+    return {key: total([[1, p["id"], p["ttl"], address(p)] for p in group]) for key, group in groups.items()}
+
+
+def total(parts: list[list[Any]]) -> list[Any]:
+    columns = [[value for value in column if value is not None] for column in zip(*parts, strict=True)]
+    merge: tuple[Callable[[list[Any]], Any], ...] = (sum, sum, min, max)
+    return [how(column) if column else None for how, column in zip(merge, columns, strict=True)]
+
+
+def merged(rows: list[Row]) -> dict[tuple[Any, ...], list[Any]]:
+    groups: dict[tuple[Any, ...], list[list[Any]]] = {}
+    for row in rows:
+        values = [row[name] for name in ("cnt", "sum", "min", "most")]
+        groups.setdefault((row["tb"], row["srcIP"], row["port"]), []).append(values)
+    return {key: total(parts) for key, parts in groups.items()}
+
+
+def expand(stream: list[Row]) -> list[tuple[int, int]]:
+    """(tick, promise) at every tick of the punctuations."""
+    found = []
+    for row in promises(stream):
+        for tick in range(row["_tick"], row["_until"] + 1, row["_period"] or 1):
+            found.append((tick, row["_last"] + tick - row["_tick"]))
+    return found
+
+
+def said(lfta: Lfta, ticks: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The ticks whose promise changes a promised field, given that all know the begin of the read range."""
+    kept, old = [], BEFORE
+    for tick, promise in ticks:
+        timed = any(field.temporal for field in lfta.fields)
+        if (lfta.promises(promise) != lfta.promises(old)) if timed else promise > old:
+            kept.append((tick, promise))
+            old = promise
+    return kept
+
+
+def naive(lfta: Lfta, kept: list[Row], settings: LowSettings, end: int) -> list[tuple[int, int]]:
+    """Every tick one by one, by the text of T2; then the closing."""
+    period = settings.period
+    arrivals = [packet["arrival"] for packet in kept]
+    last = max(arrivals, default=None)
+    after = 0 if last is None else (last // period + 1) * period
+    closing = after if end == END_OF_TIME else max(after, end)
+    until = last or 0 if end == END_OF_TIME else max(end - 1, last or 0)
+    ticks = []
+    if settings.policy is not Policy.NONE:
+        for tick in range(BEFORE // period * period, until + 1, period):
+            promise = tick - settings.skew
+            if settings.policy is Policy.DATA_DRIVEN:
+                promise = max((arrival for arrival in arrivals if arrival < tick), default=0) - settings.skew
+            if promise > BEFORE and promise < end and tick < closing:
+                ticks.append((tick, promise))
+    return [*said(lfta, ticks), (closing, end)]
+
+
+@given(packets=links(), settings=SETTINGS, end=ENDS)
+def test_partials_add_up_whatever_the_settings(packets: list[Row], settings: LowSettings, end: int) -> None:
+    streams, result = run(ALL, records(packets), settings, START, end, BEFORE)
+    kept = sane(packets, settings.skew, end)
+    assert merged(data(streams["groups"])) == grouped(kept)
+    backward = Counter[tuple[int, Any]]()
+    for row in data(streams["backward"]):
+        backward[row["left"], row["port"]] += row["cnt"]
+    assert backward == Counter((1000 - p["timestamp"] // SECOND, p["destPort"]) for p in kept)
+    wanted = [(p["timestamp"] // 1_000_000, p["len"], p["timestamp"]) for p in kept if p["len"] > 40]
+    assert [(row["ms"], row["len"], row["_last"]) for row in data(streams["rows"])] == wanted
+    assert data(streams["silent"]) == []
+    for stats in result.statistics:
+        stream = streams[stats.lfta]
+        assert (stats.rows_out, stats.punctuations) == (len(data(stream)), len(promises(stream)))
+
+
+@given(packets=links(), settings=SETTINGS, end=ENDS)
+def test_promises_are_kept_and_are_those_of_every_tick(packets: list[Row], settings: LowSettings, end: int) -> None:
+    streams, _ = run(ALL, records(packets), settings, START, end, BEFORE)
+    kept = sane(packets, settings.skew, end)
+    for lfta in ALL:
+        stream = streams[lfta.name]
+        assert said(lfta, expand(stream)[:-1]) + expand(stream)[-1:] == naive(lfta, kept, settings, end)
+        promise, tick, closed = -1, -1, False
+        for row in stream:
+            assert row["_tick"] > tick or (row["_tick"] == tick and not closed)
+            if row["_kind"] == "row":
+                assert row["_last"] >= promise
+                tick, closed = row["_tick"], False
+                if lfta.aggregates:
+                    values = tuple(row[field.name] for field in lfta.fields)
+                    assert row["_last"] == group_last(lfta.fields, values)
+            else:
+                wanted = lfta.promises(row["_last"])
+                assert tuple(row[field.name] for field in lfta.fields) == wanted
+                tick, closed = row["_until"], True
+                promise = row["_last"] + tick - row["_tick"]
+        assert promises(stream)[-1] == stream[-1]
+
+
+@given(packets=links(), settings=SETTINGS, end=ENDS)
+def test_every_record_is_accounted_for(packets: list[Row], settings: LowSettings, end: int) -> None:
+    _, result = run(ALL, records(packets), settings, START, end, BEFORE)
+    owned = [packet for packet in sane(packets, settings.skew, end) if packet["timestamp"] >= START]
+    assert result.sane == len(owned)
+    for lfta in ALL:
+        rows = [row for row in result.minutes.to_pylist() if row["lfta"] == lfta.name]
+        for row in rows:
+            assert row["sane"] == row["not_of_protocol"] + row["filtered"] + row["failed"] + row["accepted"]
+        assert {row["minute"]: row["sane"] for row in rows} == Counter(p["timestamp"] // (60 * SECOND) for p in owned)
+    groups = [row for row in result.minutes.to_pylist() if row["lfta"] == "groups"]
+    known = [p for p in owned if p["ipversion"] is not None]
+    assert sum(row["failed"] for row in groups) == sum(p["len"] == 0 for p in known)
+    assert sum(row["filtered"] for row in groups) == sum(p["len"] == 30 for p in known)  # 60/30 < 2 is false
+    late, clock = [], 0
+    for position, packet in enumerate(packets):
+        clock = max(clock, packet["timestamp"])
+        if clock - packet["timestamp"] > settings.skew and START <= clock < end:
+            late.append((position, clock - packet["timestamp"]))
+    assert [(row["position"], row["lateness"]) for row in result.violations.to_pylist()] == late
+    assert result.violating == len(late)
+
+
+@given(packets=links(), settings=SETTINGS)
+def test_accepted_records_are_the_partial_counts(packets: list[Row], settings: LowSettings) -> None:
+    streams, result = run([GROUPS], records(packets), settings, BEFORE, END, BEFORE)
+    accepted = sum(row["accepted"] for row in result.minutes.to_pylist())
+    assert accepted == sum(row["cnt"] for row in data(streams["groups"]))
+    (stats,) = result.statistics
+    assert stats.collisions <= stats.ejections <= stats.rows_out
+
+
+def test_compiled_and_plain_kernels_write_the_same_stream() -> None:
+    packets: list[Row] = []
+    for at in range(300):
+        version = (4, 4, 6, None)[at % 4]
+        packet = {"timestamp": 95 * SECOND + at * SECOND // 4 - at % 3 * SECOND // 2, "ipversion": version}
+        packet |= {
+            "len": (60, 90, 0, 30, 61)[at % 5],
+            "id": (None, 7, (1 << 63) - 1)[at % 3],
+            "destPort": at % 7 or None,
+            "ttl": at % 9 or None,
+        }
+        packets.append(
+            packet | ({} if version is None else {"srcIP_hi": 0 if version == 4 else -1, "srcIP_lo": at % 6})
+        )
+    batch = records(packets)
+    plain, compiled = (
+        run(ALL, batch, LowSettings(SECOND, slots=4, chunk_rows=64, compiled=kind), START, END, BEFORE, batch_rows=50)
+        for kind in (False, True)
+    )
+    assert plain[0] == compiled[0]
+    assert plain[1].statistics == compiled[1].statistics
+    assert merged(data(compiled[0]["groups"])) == grouped(sane(packets, SECOND, END))
+
+
+@pytest.mark.parametrize("lull", [20 * 60, 20 * 365 * 24 * 3600])
+def test_a_lull_costs_a_row_per_epoch_alive(lull: int) -> None:
+    packets = [{"timestamp": 100 * SECOND, "len": 60}, {"timestamp": 99 * SECOND, "len": 60}]
+    packets.append({"timestamp": (100 + lull) * SECOND, "len": 60})
+    lfta = make("q", {"tb": BUCKET}, [count()])
+    settings = LowSettings(skew=SECOND, compiled=False)
+    streams, _ = run([lfta], records(packets), settings, BEFORE, END_OF_TIME)
+    assert [(row["_kind"], row["tb"]) for row in streams["q"]][:4] == [
+        ("row", 9),
+        ("punctuation", 10),
+        ("row", 10),
+        ("punctuation", 11),
+    ]
+    assert len(streams["q"]) == 6
+    quiet = promises(streams["q"])[1]
+    last = quiet["_last"] + quiet["_until"] - quiet["_tick"]
+    assert lfta.promises(last)[0] == (99 + lull) // 10  # the promise of the last tick of the lull
+
+
+def test_data_driven_promises_advance_though_nothing_passes() -> None:
+    packets = [{"timestamp": at * SECOND + 1, "len": 60} for at in (101, 104, 109)]
+    settings = LowSettings(skew=SECOND, policy=Policy.DATA_DRIVEN, compiled=False)
+    stream = run([SILENT], records(packets), settings, START, END)[0]["silent"]
+    assert [(row["_tick"] // SECOND, row["time"]) for row in stream] == [(105, 103), (110, 108), (160, 160)]
+
+
+def test_a_link_without_records_ticks_and_closes() -> None:
+    stream = run([GROUPS], records([]), LowSettings(skew=SECOND, compiled=False), START, END)[0]["groups"]
+    assert [(row["tb"], row["_tick"], row["_until"]) for row in stream] == [
+        (11, 111 * SECOND, 151 * SECOND),
+        (16, END, END),
+    ]
+    stream = run([GROUPS], records([]), LowSettings(skew=SECOND, compiled=False))[0]["groups"]
+    assert [(row["_last"], row["_tick"]) for row in stream] == [(END_OF_TIME, 0)]

@@ -1,0 +1,111 @@
+"""Temporal attributes: `promise`, `last` and `first` against their definitions, by enumeration."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lowwater.catalog.expr import Binary, Column, Const, Expr, Type, Unary
+from lowwater.plan.temporal import CLOCK, END_OF_TIME, Step, Temporal, infer
+
+T = Column(Type.INT, "t")
+STEPS = st.one_of(
+    st.builds(Step, st.just("add"), st.integers(-40, 40)),
+    st.builds(Step, st.just("mul"), st.integers(1, 7)),
+    st.builds(Step, st.just("div"), st.integers(1, 9)),
+    st.just(Step("neg")),
+)
+SPAN = range(0, 400)
+
+
+def _value(steps: tuple[Step, ...], instant: int) -> int:
+    for step in steps:
+        instant = step(instant)
+    return instant
+
+
+@given(st.lists(STEPS, max_size=4))
+def test_last_and_first_are_the_adjoints_of_the_value(steps: list[Step]) -> None:
+    temporal = Temporal(((),)).then(*steps)
+    (component,) = temporal.components
+    values = {instant: _value(tuple(steps), instant) for instant in SPAN}
+    for value in set(values.values()):
+        # `last` is the largest instant whose value has not passed this one: only then can a row of it no longer change.
+        past = [t for t, v in values.items() if (v > value if temporal.increasing else v < value)]
+        same = [t for t, v in values.items() if v == value]
+        if past:
+            assert temporal.last(value) == min(past) - 1
+        if min(same) > 0:
+            assert temporal.first(value) == min(same)
+    assert all(temporal.promise(t) == v for t, v in values.items())
+    assert _value(component, 17) == values[17]
+
+
+@given(st.lists(STEPS, max_size=3), st.lists(STEPS, max_size=3), st.integers(0, 399), st.integers(0, 399))
+def test_a_promise_excludes_exactly_what_last_says(a: list[Step], b: list[Step], instant: int, other: int) -> None:
+    first, second = CLOCK.then(*a), CLOCK.then(*b)
+    if first.increasing != second.increasing:
+        return
+    both = first.joined(second)
+    value = both.promise(other)
+    below = value < both.promise(instant) if both.increasing else value > both.promise(instant)
+    # No later row has the value, once every later packet is at or after `instant`, iff its last instant is before.
+    assert below == (both.last(value) < instant)
+
+
+def test_truncation_toward_zero_is_kept_around_zero() -> None:
+    shifted = CLOCK.then(Step("add", -25), Step("div", 10))
+    assert [shifted.promise(t) for t in (0, 15, 16, 34, 35)] == [-2, -1, 0, 0, 1]
+    assert (shifted.first(0), shifted.last(0)) == (16, 34)
+
+
+def _binary(op: str, left: Expr, right: Expr) -> Binary:
+    return Binary(Type.INT, op, left, right)
+
+
+def _number(value: int) -> Const:
+    return Const(Type.INT, value)
+
+
+@pytest.mark.parametrize(
+    ("expr", "steps"),
+    [
+        (_binary("/", T, _number(60)), (Step("div", 60),)),
+        (_binary("-", T, _number(5)), (Step("add", -5),)),
+        (_binary("-", _number(5), T), (Step("neg"), Step("add", 5))),
+        (_binary("*", _number(-2), _binary("/", T, _number(3))), (Step("div", 3), Step("mul", 2), Step("neg"))),
+        (_binary("/", T, _number(-3)), (Step("div", 3), Step("neg"))),
+        (Unary(Type.INT, "-", T), (Step("neg"),)),
+        (_binary("+", _binary("+", T, _number(1)), _number(-1)), ()),
+    ],
+)
+def test_inference_through_arithmetic_with_constants(expr: Expr, steps: tuple[Step, ...]) -> None:
+    found = infer(expr, {"t": CLOCK})
+    assert found == Temporal((steps,))
+    values = [found.promise(t) for t in range(0, 50)]
+    assert values == sorted(values, reverse=not found.increasing)
+
+
+@pytest.mark.parametrize(
+    "expr",
+    [
+        _binary("%", T, _number(60)),
+        _binary("&", T, _number(3)),
+        _binary("*", T, _number(0)),
+        _binary("/", T, _number(0)),
+        _binary("/", _number(9), T),
+        _binary("+", T, T),
+        Column(Type.INT, "other"),
+    ],
+)
+def test_what_is_not_known_to_be_monotone_varies(expr: Expr) -> None:
+    assert infer(expr, {"t": CLOCK}) is None
+
+
+def test_an_expression_that_can_leave_64_bits_is_not_temporal() -> None:
+    assert END_OF_TIME * 2 > (1 << 63) - 1
+    assert infer(_binary("*", T, _number(2)), {"t": CLOCK}) is None
+    seconds = {"t": CLOCK.then(Step("div", 1_000_000_000))}
+    assert infer(_binary("*", T, _number(1_000_000_000)), seconds) is not None
+    assert infer(_binary("*", T, _number(10_000_000_000)), seconds) is None

@@ -1,0 +1,83 @@
+"""Random links for tests of the engines: disorder, lulls and violations, and what of them is admitted (T2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+from hypothesis import strategies as st
+
+from lowwater.catalog.packets import RECORD
+from lowwater.catalog.values import ip_from_words, pack_ip, words_from_ip
+
+UNIT = 100_000_000
+ADDRESSES = [None, *(pack_ip(text) for text in ("10.0.0.1", "10.0.0.2", "::ffff:10.0.0.1", "fe80::1"))]
+
+
+@dataclass
+class Link:
+    """A link: its skew (ns) and its records in canonical order, as columns of RECORD without arrival."""
+
+    skew: int
+    records: list[dict[str, Any]] = field(default_factory=list)
+
+    def arrivals(self) -> list[int]:
+        return list(accumulate((r["timestamp"] for r in self.records), max))
+
+    def admitted(self) -> list[dict[str, Any]]:
+        """The records that are no violation, with their arrival."""
+        pairs = zip(self.records, self.arrivals(), strict=True)
+        return [{**r, "arrival": a} for r, a in pairs if a - r["timestamp"] <= self.skew]
+
+    def batches(self, size: int = 7) -> list[pa.RecordBatch]:
+        rows = [{**r, "arrival": a} for r, a in zip(self.records, self.arrivals(), strict=True)]
+        return [pa.RecordBatch.from_pylist(rows[i : i + size], RECORD) for i in range(0, len(rows), size)]
+
+
+def record(position: int, timestamp: int, address: bytes | None = None, **values: int | None) -> dict[str, Any]:
+    """One record; `id` numbers it unless given."""
+    version, high, low = words_from_ip(address) if address else (None, None, None)
+    made: dict[str, Any] = {"capture": "c", "position": position, "timestamp": timestamp, "len": 100, "caplen": 100}
+    return made | {"id": position, "ipversion": version, "srcIP_hi": high, "srcIP_lo": low} | values
+
+
+_GAPS = st.one_of(st.integers(0, 15), st.integers(0, 60), st.integers(400, 3000))
+_PORTS = st.sampled_from([None, 1, 2, 3])
+
+
+@st.composite
+def random_link(draw: st.DrawFn, most: int = 24) -> Link:
+    skew = draw(st.sampled_from([0, 5, 20])) * UNIT
+    clock, records = draw(st.integers(10_000, 10_050)), []
+    for position in range(draw(st.integers(0, most))):
+        clock += draw(_GAPS)
+        late = draw(st.sampled_from([0, 0, 0, 3, 5, 19, 20, 21, 60]))
+        ports = {"srcPort": draw(_PORTS), "destPort": draw(_PORTS)}
+        other = {"len": draw(st.integers(60, 110)), "protocol": draw(st.sampled_from([6, 17]))}
+        stamp = (clock - late) * UNIT + draw(st.integers(-1, 1))
+        records.append(record(position, stamp, draw(st.sampled_from(ADDRESSES)), **ports, **other))
+    return Link(skew, records)
+
+
+@st.composite
+def random_links(draw: st.DrawFn, most: int = 24) -> dict[str, Link]:
+    return {name: draw(random_link(most)) for name in ("control", "main1", "main2")}
+
+
+SQL_COLUMNS = ("link", "timestamp", "time", "len", "srcPort", "destPort", "protocol", "srcIP", "id")
+
+
+def fill(connection: duckdb.DuckDBPyConnection, links: Mapping[str, Link]) -> None:
+    """Makes the admitted records of all links the table `packets`."""
+    kinds = {"link": pa.string(), "srcIP": pa.binary()}
+    schema = pa.schema([(name, kinds.get(name, pa.int64())) for name in SQL_COLUMNS])
+    rows = [{**r, "link": name, "time": r["timestamp"] // 10**9} for name, k in links.items() for r in k.admitted()]
+    for row in rows:
+        words = row["ipversion"], row["srcIP_hi"], row["srcIP_lo"]
+        row["srcIP"] = None if words[0] is None else ip_from_words(*words)
+    connection.register("admitted", pa.Table.from_pylist([{n: r[n] for n in SQL_COLUMNS} for r in rows], schema))
+    connection.execute("CREATE OR REPLACE TABLE packets AS SELECT * FROM admitted")

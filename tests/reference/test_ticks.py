@@ -1,0 +1,187 @@
+"""When rows come out: at the first tick at which a promise, defined naively, allows it; lulls, accounting, errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lowwater.errors import ConfigError, LawError, ValueOverflowError
+from lowwater.plan.nodes import JoinKind
+from lowwater.plan.temporal import END_OF_TIME
+from lowwater.reference import evaluate
+from tests.planmaker import SECOND, group, join, op, packet, select, sides, source
+from tests.reference.plans import aggregation, merged
+from tests.reference.streams import UNIT, Link, random_link, record
+from tests.reference.test_rows import replay
+
+ALL = ("control", "main1", "main2")
+Naive = Callable[[int, tuple[str, ...]], int]
+
+
+@st.composite
+def short_links(draw: st.DrawFn) -> dict[str, Link]:
+    """Links without long lulls, early in time, so that every tick can be enumerated."""
+    links = {name: draw(random_link(12)) for name in ALL}
+    for link in links.values():
+        for position, kept in enumerate(link.records):
+            kept["timestamp"] = kept["timestamp"] % (200 * UNIT)
+            kept["id"] = position
+    return links
+
+
+class Ticks:
+    """Promises by enumeration: what each link promises at each multiple of the period, and the closing tick."""
+
+    def __init__(self, links: Mapping[str, Link], end: int, period: int, policy: str) -> None:
+        self.links, self.end, self.period, self.policy = links, end, period, policy
+        arrivals = [a for link in links.values() for a in link.arrivals()]
+        self.latest = max(arrivals, default=-1)
+        if end < END_OF_TIME:
+            self.latest = max(self.latest, end - 1)
+        closing = self.after(max(arrivals)) if arrivals else 0
+        self.closing = max(closing, end) if end < END_OF_TIME else closing
+
+    def after(self, instant: int) -> int:
+        return (instant // self.period + 1) * self.period
+
+    def promise(self, tick: int, names: tuple[str, ...]) -> int:
+        made = []
+        for name in names:
+            link = self.links[name]
+            seen = max((a for a in link.arrivals() if a < tick), default=0)
+            clock = tick if self.policy == "periodic" else seen
+            made.append(min(clock - link.skew, self.end) if self.policy != "none" else 0)
+        return min(made)
+
+    def first(self, promise: int, names: tuple[str, ...]) -> int:
+        """The first tick at which these links promise at least this much."""
+        for tick in range(0, self.latest + 1, self.period):
+            if self.promise(tick, names) >= promise:
+                return tick
+        return self.closing
+
+
+SETTINGS = {
+    "links": short_links(),
+    "period": st.sampled_from([5 * UNIT, 10 * UNIT, 37 * UNIT]),
+    "policy": st.sampled_from(["periodic", "data-driven", "none"]),
+    "end": st.sampled_from([100 * UNIT, 250 * UNIT, END_OF_TIME]),
+}
+
+
+@pytest.mark.parametrize("case", [aggregation(), merged()], ids=["aggregation", "merged"])
+@settings(max_examples=25)
+@given(**SETTINGS)
+def test_a_group_closes_at_the_first_tick(case, links, period, policy, end) -> None:  # type: ignore[no-untyped-def]
+    result = replay(case.plan, links, 0, end, period, policy)
+    naive = Ticks(links, end, period, policy)
+    assert result.ticks == [naive.first(last + 1, ALL) for last in result.lasts]
+    for tick, promise in result.punctuation:
+        assert promise == (end if tick == naive.closing else naive.promise(tick, ALL))
+
+
+@settings(max_examples=40)
+@given(**SETTINGS)
+def test_a_join_emits_pairs_at_once_and_the_unmatched_when_their_window_ends(  # type: ignore[no-untyped-def]
+    links, period, policy, end
+) -> None:
+    items = {"half": op(packet("timestamp"), "/", 5 * UNIT), "id": packet("id")}
+    left, right = select("l", source("l", "main1"), items), select("r", source("r", "main2"), items)
+    c = sides(left, right)
+    plan = join(
+        "j", JoinKind.OUTER, left, right, (c["A.half"], c["B.half"]), {n: c[n] for n in ("A.id", "B.id")}, (2, 4)
+    )
+    result = replay(plan, links, 0, end, period, policy)
+    naive = Ticks({name: links[name] for name in ("main1", "main2")}, end, period, policy)
+    arrived = {name: {r["id"]: r for r in links[name].admitted()} for name in ("main1", "main2")}
+    for (a, b), last, tick in zip(result.rows, result.lasts, result.ticks, strict=True):
+        one, two = arrived["main1"].get(a), arrived["main2"].get(b)
+        born = naive.after(max(r["arrival"] for r in (one, two) if r))
+        if one and two:
+            assert (tick, last) == (born, max(one["timestamp"], two["timestamp"]))
+        else:
+            kept, reach, other = (one, 4, "main2") if one else (two, 2, "main1")
+            closed = (kept["timestamp"] // (5 * UNIT) + reach + 1) * 5 * UNIT
+            assert (tick, last) == (max(born, naive.first(closed, (other,))), closed - 1)
+
+
+def test_a_lull_of_a_century_is_passed_in_a_few_steps() -> None:
+    century = 100 * 365 * 86_400 * SECOND
+    records = [record(0, 3 * SECOND), record(1, 5 * SECOND), record(2, century)]
+    result = replay(
+        aggregation().plan,
+        {**dict.fromkeys(ALL, Link(SECOND)), "main1": Link(0, records)},
+        0,
+        END_OF_TIME,
+        1,
+        "periodic",
+    )
+    assert len(result.punctuation) <= 6
+    # the epoch ends before 7 s; the promise of 7 s holds one skew later
+    assert (result.rows[0][2], result.lasts, result.ticks) == (2, [7 * SECOND - 1], [8 * SECOND])
+
+
+def test_every_record_is_accounted_for() -> None:
+    where = op(
+        op(op(packet("len"), "/", op(packet("srcPort"), "-", 1)), ">", 20), "AND", op(packet("destPort"), "=", 5)
+    )
+    items = {"tb": op(packet("time"), "/", 10)}
+    plan = select("q", source("q", "a", "b", protocol="UDP"), items, where)
+    udp = {"protocol": 17, "len": 100, "destPort": 5}
+    records = [
+        record(0, 11 * SECOND, **udp, srcPort=2),  # read for the read range only
+        record(1, 22 * SECOND, **udp, srcPort=2),  # accepted
+        record(2, 23 * SECOND, **udp, srcPort=1),  # fails: division by zero
+        record(3, 24 * SECOND, **udp, srcPort=None),  # no UDP header
+        record(4, 24 * SECOND, **udp, srcPort=90),  # filtered
+        record(5, 21 * SECOND, **udp, srcPort=2),  # late
+        record(6, 23 * SECOND, **udp, srcPort=2),  # as late as the skew allows: accepted
+        record(7, 29 * SECOND, **{**udp, "destPort": None}, srcPort=1),  # fails too, NULL beside
+        record(8, 30 * SECOND, **udp, srcPort=2),  # of the next interval
+        record(9, 28 * SECOND, **udp, srcPort=2),  # late, and arrives in the next interval
+    ]
+    batches = {"a": Link(0, records).batches(3), "b": []}
+    result = evaluate(plan, batches, {"a": SECOND, "b": 0}, 20 * SECOND, 30 * SECOND, {"q.p": 10 * SECOND}, SECOND)
+    first, second = result.counts
+    assert asdict(first) == {
+        "source": "q.p", "link": "a", "sane": 6, "not_of_protocol": 1, "filtered": 1, "failed": 2, "violating": 1,
+    }  # fmt: skip
+    assert (first.accepted, result.rows) == (2, [(2,), (2,)])
+    assert (second.link, second.sane, second.violating) == ("b", 0, 0)
+
+
+def test_an_integer_sum_is_exact_or_an_error_that_names_the_column() -> None:
+    keys, over = {"tb": op(packet("time"), "/", 10)}, {"total": ("sum", packet("sequence_number"))}
+    plan = group("q", source("q", "a"), keys, over)
+    large = (1 << 63) - 1
+
+    def total(*values: int) -> list[tuple[object, ...]]:
+        link = Link(0, [record(i, SECOND, sequence_number=value) for i, value in enumerate(values)])
+        return replay(plan, {"a": link}, 0, END_OF_TIME, SECOND, "periodic").rows
+
+    assert total(large, 1, -1) == [(0, large)]
+    with pytest.raises(ValueOverflowError, match=r"query q, column total: sum\(sequence_number\)"):
+        total(large, 1)
+
+
+def test_what_it_refuses() -> None:
+    plan, link = group("q", source("q", "a"), {"tb": packet("time")}, {}), Link(0, [record(0, SECOND)])
+    with pytest.raises(ConfigError, match="on-demand"):
+        replay(plan, {"a": link}, 0, END_OF_TIME, SECOND, "on-demand")
+    with pytest.raises(ConfigError, match="period"):
+        replay(plan, {"a": link}, 0, END_OF_TIME, 0, "periodic")
+    twice = {"a": [*Link(0, [record(0, 2 * SECOND)]).batches(), *link.batches()]}
+    with pytest.raises(LawError, match="link a"):
+        evaluate(plan, twice, {"a": 0}, 0, END_OF_TIME, {"q.p": 0}, SECOND)
+
+
+def test_a_row_equal_to_the_promise_still_finds_its_group() -> None:
+    plan = group("q", source("q", "a"), {"tb": op(packet("time"), "/", 10)}, {"cnt": ("count", None)})
+    link = Link(SECOND + 1, [record(i, stamp) for i, stamp in enumerate((8 * SECOND, 11 * SECOND, 10 * SECOND - 1))])
+    result = replay(plan, {"a": link}, 0, 13 * SECOND, SECOND, "periodic")
+    # the tick of 11 s promises 10 s - 1 ns, which is the last instant of the first epoch
+    assert (result.rows, result.ticks) == ([(0, 2)], [12 * SECOND])

@@ -1,0 +1,136 @@
+"""The package keeps its layout: imports go down the folder order, modules stay small, engines load lazily."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "lowwater"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+BELOW_ALL = ["", "errors", "config"]  # "" is lowwater/__init__.py
+SPARK = {"pyspark", "delta", "py4j"}
+# "knows nothing of", where the order of the folders alone would allow it
+BLIND = {"gsql": {"catalog"}, "catalog": {"gsql"}, "capture": {"plan"}, "reference": {"low", "high"}}
+MACHINE_PATH = re.compile(r"(?<![\w.$}/])/(?:home|root|Users|work|mnt)/[\w.]+")
+
+
+def folder_order() -> list[str]:
+    """The areas of the package from the bottom up, as ARCHITECTURE.md's table lists them."""
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    return BELOW_ALL + re.findall(r"^\| `(\w+)/` \|", text, flags=re.MULTILINE)
+
+
+def area(module: str) -> str:
+    """`plan` of `lowwater.plan.nodes`, `errors` of `lowwater.errors`, "" of `lowwater`."""
+    return [*module.split("."), ""][1]
+
+
+def module_name(path: Path) -> str:
+    parts = list(path.relative_to(ROOT).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+@cache
+def imports(path: Path) -> frozenset[str]:
+    """Every module the file imports, at its top or inside a function."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno}: relative import"
+            module = node.module or ""
+            # `from lowwater import errors` imports lowwater.errors
+            names = {f"lowwater.{alias.name}" for alias in node.names} if module == "lowwater" else {module}
+            found.update(names - {"lowwater.__version__"})
+    return frozenset(found)
+
+
+def upward(order: list[str]) -> Iterator[str]:
+    for path in MODULES:
+        here = area(module_name(path))
+        for target in sorted(imports(path)):
+            if target.split(".")[0] != "lowwater":
+                continue
+            there = area(target)
+            if order.index(there) > order.index(here) or there in BLIND.get(here, ()):
+                yield f"{path.relative_to(ROOT)} imports {target}"
+
+
+def test_every_folder_stands_in_the_order() -> None:
+    assert {area(module_name(path)) for path in MODULES} <= set(folder_order())
+
+
+def test_imports_go_down_the_order() -> None:
+    assert list(upward(folder_order())) == []
+
+
+def test_the_check_sees_an_upward_import() -> None:
+    assert any("plan" in line for line in upward(list(reversed(folder_order()))))
+
+
+def test_only_high_and_spark_apps_import_spark() -> None:
+    others = [path for path in MODULES if area(module_name(path)) != "high"]
+    guilty = [path for path in others if SPARK & {name.split(".")[0] for name in imports(path)}]
+    assert guilty == []
+
+
+def test_no_module_imports_airflow_or_great_expectations() -> None:
+    banned = {"airflow", "great_expectations"}
+    assert [path for path in MODULES if banned & {name.split(".")[0] for name in imports(path)}] == []
+
+
+@pytest.mark.parametrize("module", ["lowwater", "lowwater.cli.main"])
+def test_import_loads_no_engine(module: str) -> None:
+    code = f"import sys, {module}; print(*sorted({{'pyspark', 'airflow', 'great_expectations'}} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == []
+
+
+def test_modules_stay_small() -> None:
+    lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in MODULES}
+    tests = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in (ROOT / "tests").rglob("*.py")}
+    assert {path: n for path, n in lengths.items() if n > 600} == {}
+    assert {path: n for path, n in tests.items() if n > 1000} == {}
+
+
+def tracked_files() -> list[Path]:
+    """Files under version control; outside a checkout, every file that a commit would take."""
+    done = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode == 0:
+        return [ROOT / name for name in done.stdout.split("\0") if name]
+    skipped = {".venv", "var", ".git"}
+    return [path for path in ROOT.rglob("*") if not skipped & set(path.relative_to(ROOT).parts)]
+
+
+def test_no_machine_paths() -> None:
+    found = []
+    for path in tracked_files():
+        if not path.is_file():
+            continue
+        data = path.read_bytes()
+        if b"\0" in data or path == Path(__file__).resolve():
+            continue
+        text = data.decode("utf-8", errors="replace")
+        found += [f"{path.relative_to(ROOT)}: {match.group()}" for match in MACHINE_PATH.finditer(text)]
+    assert found == []
+
+
+def test_the_machine_path_pattern() -> None:
+    assert MACHINE_PATH.search("open('/home/me/x')")
+    assert MACHINE_PATH.search("cd /work/main")
+    assert not MACHINE_PATH.search("https://example.org/home/me, ./work/a, $HOME/root/b")
