@@ -32,6 +32,8 @@ def scan(buffer: Any, begin: int, end: int, big: bool, scale: int, limit: int, o
         limit: largest believed captured length.
         out: int64 array of shape (4, capacity), filled.
 
+    A sub-second field beyond a second (real captures have them) counts as it stands: the seconds carry over.
+
     Returns:
         Number of records, where the next one begins, and FULL, MORE or LENGTH.
     """

@@ -108,7 +108,8 @@ class Temporal:
 
     def last(self, value: int) -> int:
         """The largest instant (ns) at which a packet may still make or change a row of this value."""
-        return max(_bound(steps, value, self.increasing) for steps in self.components)
+        latest = max(_bound(steps, value, self.increasing) for steps in self.components)
+        return min(latest, END_OF_TIME - 1)  # no packet is later, so an unbounded run owns every row
 
     def first(self, value: int) -> int:
         """The smallest instant (ns) from which rows of this or a later value are made."""

@@ -19,8 +19,8 @@ class Progress:
         seconds: stage -> seconds spent in it so far.
     """
 
-    def __init__(self, console: Console | None = None) -> None:
-        self.console = console or Console(stderr=True, highlight=False)
+    def __init__(self, quiet: bool = False) -> None:
+        self.console = Console(stderr=True, highlight=False, quiet=quiet)
         self.seconds: dict[str, float] = {}
 
     @contextmanager

@@ -20,13 +20,18 @@ FIELDS = (
     "ipv6.dst", "tcp.srcport", "tcp.dstport", "tcp.flags", "udp.srcport", "udp.dstport", "ip.len", "ip.ttl",
 )  # fmt: skip
 PLAIN = {"eth", "ethertype", "vlan", "sll"}
-EXCEPTIONS: dict[str, str] = {}
-"""Files (by a part of their name) whose headers are not compared, and why."""
+EXCEPTIONS = {
+    "suricata-verify__nfsv2": "version 2.1, which is refused by name",
+    "Malcolm-Test-Artifacts__RADIUS": "more than a second of microseconds in record 16; tshark wraps to below 0",
+    "crash-eec28dafde1f1ac2299674a75a914ae16d4046fa": "as above: microseconds out of range",
+    "FuzzTarget-4683685084594176": "a record of 925,728 bytes, beyond both 256 KiB and the snaplen: malformed to us",
+}
+"""Files (by a part of their name) that are read, yet not compared with tshark, and why."""
 
 pytestmark = pytest.mark.captures
 
 
-def chosen(folder: Path) -> list[Path]:
+def chosen(folder: Path, excepted: bool = False) -> list[Path]:
     with (folder / "INDEX.csv").open(newline="") as file:
         return [
             folder / row["file"]
@@ -35,6 +40,7 @@ def chosen(folder: Path) -> list[Path]:
             and row["compression"] == "none"
             and row["link_types"] in ("EN10MB", "LINUX_SLL")
             and int(row["bytes"]) <= LARGEST
+            and any(part in row["file"] for part in EXCEPTIONS) == excepted
         ]
 
 
@@ -97,10 +103,9 @@ def differences(path: Path) -> list[str]:
             "len": int(other["frame.len"]),
             "caplen": int(other["frame.cap_len"]),
         }
-        if not any(part in path.name for part in EXCEPTIONS):
-            theirs |= expected(other)
-            for name in theirs.keys() - ours.keys():
-                ours[name] = address(row, name) if name in ("srcIP", "destIP") else row[name]
+        theirs |= expected(other)
+        for name in theirs.keys() - ours.keys():
+            ours[name] = address(row, name) if name in ("srcIP", "destIP") else row[name]
         found += [
             f"{number} {name}: {ours[name]}, tshark {theirs[name]}" for name in theirs if ours[name] != theirs[name]
         ]
@@ -114,9 +119,18 @@ def test_real_captures_equal_tshark(captures_dir: Path) -> None:
     assert len(files) > 50
     wrong = {}
     for path in files:
-        try:
-            if found := differences(path):
-                wrong[path.name] = found[:5]
-        except CaptureError as error:
-            wrong[path.name] = [str(error)]
+        if found := differences(path):
+            wrong[path.name] = found[:5]
     assert wrong == {}
+
+
+def test_the_exceptions_are_read_or_refused(captures_dir: Path) -> None:
+    for path in chosen(captures_dir, excepted=True):
+        try:
+            reader = read(path, 1 << 61)
+        except CaptureError as error:
+            assert "version 2.1" in error.message
+            continue
+        rows = [row for batch in reader for row in batch.to_pylist()]
+        sizes = 24 + sum(16 + row["caplen"] for row in rows) + sum(bad.length for bad in reader.malformed)
+        assert sizes == path.stat().st_size

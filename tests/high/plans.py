@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lowwater.catalog.expr import Expr, Type
-from lowwater.plan.nodes import Aggregate, Field, Group, Item, Join, JoinKind, LftaInput, Map, Node, Window
+from lowwater.plan.nodes import Aggregate, Field, Group, Item, Join, JoinKind, Map, Node, Window
 from lowwater.plan.temporal import Temporal
-from tests.high.streams import Row, binary, column, epoch, number
+from tests.high.streams import Row, column, epoch
 
 
 def select(below: Node, predicate: Expr | None, items: dict[str, Expr], fields: Sequence[Field]) -> Map:
@@ -78,25 +78,21 @@ def join_rows(
     equal = node.window.equality
     rows: list[tuple[Any, ...]] = []
     met: set[int] = set()
-    for l, l_last in lefts:
+    for a, a_last in lefts:
         alone = True
-        for i, (r, r_last) in enumerate(rights):
-            if match(l, r):
+        for i, (b, b_last) in enumerate(rights):
+            if match(a, b):
                 alone = False
                 met.add(i)
-                rows.append((l["tb"], r["tb"], l["k"], r["k"], l["x"], r["x"], max(l_last, r_last)))
+                rows.append((a["tb"], b["tb"], a["k"], b["k"], a["x"], b["x"], max(a_last, b_last)))
         if alone and node.kind.keeps_left:
-            key = l["k"] if node.equalities else None
+            key = a["k"] if node.equalities else None
             rows.append(
-                (l["tb"], l["tb"] if equal else None, l["k"], key, l["x"], None, node.window.last_left(l["tb"]))
+                (a["tb"], a["tb"] if equal else None, a["k"], key, a["x"], None, node.window.last_left(a["tb"]))
             )
-    if node.kind.keeps_right:
-        for i, (r, _) in enumerate(rights):
-            if i not in met:
-                key = r["k"] if node.equalities else None
-                end = node.window.last_right(r["tb"])
-                rows.append((r["tb"] if equal else None, r["tb"], key, r["k"], None, r["x"], end))
+    for i, (b, _) in enumerate(rights):
+        if node.kind.keeps_right and i not in met:
+            key = b["k"] if node.equalities else None
+            end = node.window.last_right(b["tb"])
+            rows.append((b["tb"] if equal else None, b["tb"], key, b["k"], None, b["x"], end))
     return rows
-
-
-__all__ = ["COUNT", "LftaInput", "binary", "group", "join", "join_rows", "number", "select", "sum_of"]

@@ -1,0 +1,49 @@
+"""Everything that must not change a row, drawn at random."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hypothesis import strategies as st
+
+from lowwater.low import Policy
+
+SECOND = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Settings of one evaluation that the law ignores; durations in ns.
+
+    Attributes:
+        interval: length of the intervals; None for one.
+        period: of the heartbeats, `policy` when they are made.
+        chunk_rows: packets that a kernel takes at once.
+        slots: size of the group tables.
+        tick: virtual time of a micro-batch, `batches` the most of them.
+        partitions: of every shuffle.
+    """
+
+    interval: int | None
+    period: int
+    policy: Policy
+    chunk_rows: int
+    slots: int
+    tick: int
+    batches: int
+    partitions: int
+
+
+def choices(intervals: tuple[int | None, ...] = (None, 10 * SECOND, 60 * SECOND, 7 * SECOND)) -> st.SearchStrategy[Choice]:
+    """Any settings."""
+    return st.builds(
+        Choice,
+        st.sampled_from(intervals),
+        st.sampled_from((SECOND // 10, SECOND, 5 * SECOND, 61 * SECOND)),
+        st.sampled_from(list(Policy)),
+        st.sampled_from((1, 7, 65536)),
+        st.sampled_from((1, 2, 4, 1024)),
+        st.sampled_from((SECOND, 10 * SECOND, 900 * SECOND)),
+        st.sampled_from((1, 2, 5)),
+        st.sampled_from((1, 2, 3)),
+    )
