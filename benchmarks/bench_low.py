@@ -139,6 +139,7 @@ def _cases() -> dict[str, Lfta]:
 
 
 def main() -> None:
+    """Prints the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--packets", type=int, default=4_000_000)
     parser.add_argument("--rate", type=int, default=100_000, help="packets per second of link time")

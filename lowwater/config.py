@@ -230,7 +230,6 @@ class Replay(Section):
     Attributes:
         heartbeat: period of the ticks in ns, or a policy (T2).
         tick: virtual time of one micro-batch, ns.
-        slots: size of a group table, a power of two.
         chunk: packets that a kernel takes at once.
         partitions: of the shuffles; 0 takes the number of cores.
         memory: of the Spark process, as Java writes it.
@@ -238,16 +237,9 @@ class Replay(Section):
 
     heartbeat: Heartbeat = SECOND
     tick: Positive = 600 * SECOND
-    slots: int = Setting(default=65536, ge=2)
     chunk: int = Setting(default=131072, ge=1)
     partitions: int = Setting(default=0, ge=0)
     memory: str = Setting(default="2g", pattern=r"^\d+[kmgKMG]$")
-
-    @model_validator(mode="after")
-    def _powers(self) -> Replay:
-        if self.slots & (self.slots - 1):
-            raise ValueError("slots: must be a power of two")
-        return self
 
 
 class Config(Section):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
 
 from lowwater.capture.generate import generate
+from lowwater.cli import options
 from lowwater.config import format_instant, load_config
 from lowwater.errors import ConfigError
 
@@ -27,7 +27,7 @@ def generate_captures(
     names = [name.strip() for name in links.split(",") if name.strip()]
     if not names:
         raise ConfigError("--links names no link", "write for example --links main1,main2,control")
-    console = Console()
+    console = options.console()
     with console.status(f"generating {hours} h of {len(names)} links"):
         written = generate(out, start, hours, names, rate, skew, offset, seed)
     table = Table("capture", "covers", "packets", "violations", "note", box=None)
@@ -59,4 +59,4 @@ def ingest_captures(lake: Path, link: str, covers: tuple[int, int] | None, files
         row = each.capture
         covered = f"{format_instant(row.covers_from)}/{format_instant(row.covers_to)}"
         table.add_row(str(each.path), each.state, f"{row.packets:,}", f"{row.malformed:,}", covered, each.note)
-    Console().print(table)
+    options.console().print(table)

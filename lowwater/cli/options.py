@@ -7,9 +7,13 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import click
+from rich.console import Console
 
 from lowwater.config import parse_duration, parse_instant
 from lowwater.errors import LowwaterError
+
+WIDE = 160
+"""Columns of a table where the output is no terminal: a log is not wrapped at 80."""
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 FOLDER = click.Path(file_okay=False, path_type=Path)
@@ -61,6 +65,12 @@ def LATER_FILES(command: Callable[..., Any]) -> Callable[..., Any]:
     for name in ("--functions", "--schema"):
         command = click.option(name, multiple=True, type=FILE, metavar="FILE", help="Not there yet.")(command)
     return command
+
+
+def console() -> Console:
+    """Where results are printed."""
+    found = Console(highlight=False)
+    return found if found.is_terminal else Console(highlight=False, width=WIDE)
 
 
 def refuse(**values: Iterable[Any]) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 from pydantic import ValidationError
-from rich.console import Console
 from rich.table import Table
 
 from lowwater.cli import options
@@ -111,7 +110,7 @@ def _heartbeat(text: str) -> tuple[int, Policy]:
 
 
 def _show(summary: dict[str, Any], out: Path) -> None:
-    console = Console()
+    console = options.console()
     queries = Table("query", "rows", "file", box=None)
     for name, query in summary["queries"].items():
         queries.add_row(name, f"{query['rows']:,}", str(out / query["file"]))
@@ -140,7 +139,7 @@ def replay_range(query_set: str, lake: Path, start: int, end: int, stage: str | 
         for name, rows in each.rows.items():
             note = each.reason or ("" if each.committed else "already published from the same inputs")
             table.add_row(format_instant(each.start), each.state, name, f"{rows:,}", note)
-    Console().print(table)
+    options.console().print(table)
 
 
 def show_status(lake: Path, queries: Path) -> None:
@@ -150,4 +149,6 @@ def show_status(lake: Path, queries: Path) -> None:
     table = Table("interval", "query set", "query", "state", "reason", box=None)
     for row in statuses(lake, queries):
         table.add_row(format_instant(row.start), row.query_set, row.query, row.state, row.reason)
-    Console().print(table if table.row_count else "no interval: the lake has no captures, or no query set reads them")
+    options.console().print(
+        table if table.row_count else "no interval: the lake has no captures, or no query set reads them"
+    )

@@ -25,6 +25,6 @@ def mark(column: Column) -> Column:
     return column.alias(ET, metadata={"spark.watermarkDelayMs": SLACK_MS})
 
 
-def is_row() -> Column:
-    """Whether a row is data and no punctuation; reads the event time alone."""
-    return F.col(ET) < F.timestamp_millis(F.lit(SLACK_MS))
+def is_row(event: Column) -> Column:
+    """Whether a row is data and no punctuation, by its event time alone."""
+    return event < F.timestamp_millis(F.lit(SLACK_MS))

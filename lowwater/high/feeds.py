@@ -116,14 +116,16 @@ class Replay:
 
         Args:
             feeds: at least one has rows.
-            end: end of the interval, ns; the replay closes there or at the last emission, if that is later.
+            end: end of the interval, ns; the replay closes there, or at the last emission if that is later or `end` is
+                the end of time.
             step: the replay tick, ns.
             most: greatest number of boundaries.
         """
         held = [feed for feed in feeds if feed.rows]
         clock = EventClock.over(min(feed.first for feed in held), max(feed.last for feed in held))
         ticks = {tick for feed in feeds for tick in feed.ticks}
-        return cls(clock, tuple(choose_boundaries(ticks, max(end, *ticks), step, most)))
+        closing = max(ticks | ({end} if end < END_OF_TIME else set()))
+        return cls(clock, tuple(choose_boundaries(ticks, closing, step, most)))
 
     def lay_out(self, feed: Feed, fields: Sequence[Field], folder: Path) -> Reel:
         """Lays a feed out for its source; at the closing boundary it promises the end of time."""

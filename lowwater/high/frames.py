@@ -53,7 +53,7 @@ def keep(frame: DataFrame, predicate: Expr | None) -> DataFrame:
     """
     if predicate is None:
         return frame
-    return frame.filter(F.when(is_row(), lower(predicate)).otherwise(F.lit(False)))
+    return frame.filter(F.when(is_row(F.col(ET)), lower(predicate)).otherwise(F.lit(False)))
 
 
 def project(frame: DataFrame, items: tuple[Item, ...]) -> DataFrame:

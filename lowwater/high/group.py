@@ -43,7 +43,7 @@ def lower_group(node: Group, frame: DataFrame, clock: EventClock, counts: Counts
 def _end(fields: tuple[Field, ...]) -> Column:
     """`group_last` of the keys; a group none of whose temporal keys has a value ends with the replay."""
     ends = [last(field.temporal, plain(field.name)) for field in fields if field.temporal is not None]
-    return F.least(*ends, long(END_OF_TIME))
+    return F.least(*ends, long(END_OF_TIME - 1))
 
 
 def _exact(aggregate: Aggregate) -> bool:

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from lowwater.catalog.expr import Column, Expr
 from lowwater.high.clock import ET, LAST, LATEST_MS, EventClock
-from lowwater.high.columns import event_time, mark
+from lowwater.high.columns import event_time, is_row, mark
 from lowwater.high.expressions import lower, plain
 from lowwater.high.frames import Counts, project
 from lowwater.high.reach import reach
@@ -44,7 +44,7 @@ def lower_join(node: Join, left: DataFrame, right: DataFrame, clock: EventClock,
     sides = _side(node, left, clock, is_left=True), _side(node, right, clock, is_left=False)
     condition = _condition(node, *sides, clock)
     if node.residual is not None:
-        condition = condition & lower(node.residual)
+        condition = condition & _guarded(sides[0], lower(node.residual))
     joined = sides[0].frame.join(sides[1].frame, condition, _KINDS[node.kind])
     totals = {"rows_out": F.count(F.lit(1))}
     totals |= {"left_unmatched": F.count_if(sides[1].missing), "right_unmatched": F.count_if(sides[0].missing)}
@@ -83,7 +83,12 @@ def _band(node: Join, left: _Side, right: _Side, clock: EventClock) -> Spark:
     least, most = F.try_subtract(values[0], long(window.below)), F.try_add(values[0], long(window.above))
     later, earlier = band_reach_ms(node, clock)
     near = (right[ET] <= left[ET] + _interval(later)) & (left[ET] <= right[ET] + _interval(earlier))
-    return (values[1] >= least) & (values[1] <= most) & near
+    return _guarded(left, (values[1] >= least) & (values[1] <= most)) & near
+
+
+def _guarded(side: _Side, predicate: Spark) -> Spark:
+    # From a bare predicate Spark infers that its columns are not NULL, and filters punctuation out by that.
+    return F.when(is_row(side[ET]), predicate).otherwise(F.lit(False))
 
 
 def band_reach_ms(node: Join, clock: EventClock) -> tuple[int, int]:

@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
-from lowwater.high.clock import EventClock
+from lowwater.high.clock import ET, EventClock
 from lowwater.high.columns import is_row
 from lowwater.high.expressions import plain
 from lowwater.high.frames import CONTROL, Counts, project
@@ -52,7 +53,7 @@ class Lowering:
         raise TypeError(type(node).__name__)
 
     def _leaf(self, node: LftaInput | Cut) -> DataFrame:
-        return _merge([reel.open(self.session) for reel in self.reels[leaf_name(node)]]).filter(is_row())
+        return _merge([reel.open(self.session) for reel in self.reels[leaf_name(node)]]).filter(is_row(F.col(ET)))
 
 
 def leaf_name(node: LftaInput | Cut) -> str:

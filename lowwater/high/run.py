@@ -147,6 +147,14 @@ def _account(query: str, batches: list[dict[str, Any]], result: HighResult) -> N
         raise LawError(f"query {query}: Spark dropped {result.late} rows as late; the result would not be complete")
 
 
+def run_session(spark: SparkSession, settings: HighSettings) -> SparkSession:
+    """A session of its own beside `spark`, set up for the streaming queries of a run."""
+    session = spark.newSession()
+    for key, value in {**CONF, "spark.sql.shuffle.partitions": str(settings.partitions)}.items():
+        session.conf.set(key, value)
+    return session
+
+
 def run_high(
     spark: SparkSession,
     queries: Mapping[str, Node],
@@ -175,9 +183,7 @@ def run_high(
         LowwaterError: if an input cannot be read or Spark fails.
     """
     settings = settings or HighSettings()
-    session = spark.newSession()
-    for key, value in {**CONF, "spark.sql.shuffle.partitions": str(settings.partitions)}.items():
-        session.conf.set(key, value)
+    session = run_session(spark, settings)
     wanted = {leaf.lfta for node in queries.values() for leaf in _leaves(node) if isinstance(leaf, LftaInput)}
     feeds = {(lfta.name, link): Feed.scan(_files(inputs, lfta.name, link)) for lfta in wanted for link in lfta.links}
     run = _Run(session, feeds, start, end, work, settings)

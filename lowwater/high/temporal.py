@@ -9,17 +9,17 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from lowwater.plan.nodes import Window
-from lowwater.plan.temporal import INT64_MAX, Component, Step, Temporal
+from lowwater.plan.temporal import END_OF_TIME, Component, Step, Temporal
 
 
 def last(temporal: Temporal, value: Column) -> Column:
     """The largest instant (ns) at which a packet may still change a row of this value; NULL of NULL.
 
-    An instant beyond 64 bits lies after every sane one and becomes the largest integer.
+    Held to the last sane instant, as in the plan; so is one that does not fit 64 bits.
     """
-    ends = [_end(component, value, temporal.increasing) for component in temporal.components]
-    end = F.greatest(*ends) if len(ends) > 1 else ends[0]
-    return F.when(value.isNotNull(), F.coalesce(end, long(INT64_MAX)))
+    latest = long(END_OF_TIME - 1)
+    ends = [F.coalesce(_end(steps, value, temporal.increasing), latest) for steps in temporal.components]
+    return F.when(value.isNotNull(), F.least(F.greatest(*ends) if len(ends) > 1 else ends[0], latest))
 
 
 def window_end(window: Window, value: Column, left: bool) -> Column:

@@ -162,9 +162,10 @@ def _partials(emit: Emitter, lfta: Lfta, link: str, words: list[str]) -> tuple[l
     slots: list[Slot] = []
     cells: list[_Cell] = []
     for bit, partial in enumerate(lfta.partials):
-        if partial.argument is None:
-            cell = _Cell(partial, Slot(Type.INT, size, bit, seen), Value(("1",)))
+        if partial.function == "count":
+            cell = _Cell(partial, Slot(Type.INT, size, bit, seen), Value((_counted(emit, partial, link),)))
         else:
+            assert partial.argument is not None
             expr = of_link(partial.argument, link)
             if expr.type is Type.STRING:
                 slots.append(_constant_slot(expr))
@@ -184,6 +185,17 @@ def _partials(emit: Emitter, lfta: Lfta, link: str, words: list[str]) -> tuple[l
     emit.lines.append("else:")
     emit.lines += _indented(_start(words, seen, cells))
     return slots, size
+
+
+def _counted(emit: Emitter, partial: Partial, link: str) -> str:
+    """What one record adds to a count: 1, or with an argument only where that is not NULL."""
+    if partial.argument is None:
+        return "1"
+    expr = of_link(partial.argument, link)
+    if isinstance(expr, Const):
+        return "0" if expr.value is None else "1"
+    null = emit.value(expr).null
+    return emit.name(f"0 if {null} else 1")
 
 
 def _probe(emit: Emitter, words: list[str], cells: list[_Cell]) -> None:
@@ -220,7 +232,7 @@ def _update(cell: _Cell) -> list[str]:
     place = f"table[s, {cell.slot.at}]"
     (word, *_), function, type_ = cell.value.words, cell.partial.function, cell.slot.type
     if function == "count":
-        return [f"{place} += 1"]
+        return [f"{place} += {word}"]
     if function == "sum":
         change = [f"{place} += {word}"] if type_ is Type.INT else [f"{place} = bits(real({place}) + {word})"]
         better = TRUE

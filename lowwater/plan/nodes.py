@@ -219,7 +219,10 @@ class Join(Node):
 
 @dataclass(frozen=True)
 class Partial:
-    """One sub-aggregate of an LFTA: count, sum, min or max; `name` is its output column."""
+    """One sub-aggregate of an LFTA: count, sum, min or max; `name` is its output column.
+
+    A count with an argument counts the rows where it is not NULL (the divisor of avg).
+    """
 
     name: str
     function: str

@@ -93,14 +93,15 @@ def replay(
         GapError: a link has not reported.
         LowwaterError: anything else that keeps an interval from being published.
     """
-    sessions = _Sessions(progress, spark)
+    sessions = _Sessions(job, progress, spark)
     return [_Run(job, at, until, progress, sessions).run(stage) for at, until in job.intervals(start, end)]
 
 
 class _Sessions:
     """The one Spark session of a call, built at the first need."""
 
-    def __init__(self, progress: Progress, given: Session | None) -> None:
+    def __init__(self, job: Job, progress: Progress, given: Session | None) -> None:
+        self._job = job
         self._progress = progress
         self._given = given
 
@@ -109,9 +110,11 @@ class _Sessions:
         if self._given is not None:
             return self._given
         with self._progress.stage("session"):
-            from lowwater.high.session import build_session
+            from lowwater.high.session import SessionSettings, build_session
 
-            return build_session("lowwater replay")
+            replay = self._job.config.replay
+            sized = SessionSettings(shuffle_partitions=self._job.partitions, driver_memory=replay.memory)
+            return build_session("lowwater replay", sized)
 
 
 @dataclass
@@ -230,9 +233,9 @@ class _Run:
             # One file a link, in the order of the links: the low stage writes them so.
             for link, path in zip(sorted(lfta.links), found, strict=True):
                 files[lfta.name, link] = [str(path)]
-        tick = {"tick": job.config.replay.tick}
+        chosen = {"tick": job.config.replay.tick, "partitions": job.partitions}
         begin = time.monotonic()
-        results = high_stage(self.sessions.spark, inputs, files, folder, tick)
+        results = high_stage(self.sessions.spark, inputs, files, folder, chosen)
         self.seconds[HIGH] = round(time.monotonic() - begin, 3)
         for query in job.plan.queries:
             result = results[query.name]

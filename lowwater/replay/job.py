@@ -5,6 +5,7 @@ Opened by the command line and by the scheduler's tasks; `interval` runs it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,6 +73,11 @@ class Job:
                 f"--from and --to do not bound whole intervals of {unit}", f"give multiples of {unit}, UTC"
             )
         return [(at, at + self.length) for at in range(start, end, self.length)]
+
+    @property
+    def partitions(self) -> int:
+        """Partitions of every shuffle: as set, else one a core."""
+        return self.config.replay.partitions or os.cpu_count() or 1
 
     def low_settings(self) -> LowSettings:
         """Settings of the kernels; the skew is each link's own."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from lowwater.catalog.expr import Expr, Type
@@ -11,7 +11,7 @@ from lowwater.plan.temporal import Temporal
 from tests.high.streams import Row, column, epoch
 
 
-def select(below: Node, predicate: Expr | None, items: dict[str, Expr], fields: Sequence[Field]) -> Map:
+def select(below: Node, predicate: Expr | None, items: Mapping[str, Expr], fields: Sequence[Field]) -> Map:
     return Map("q", tuple(fields), below, predicate, tuple(Item(name, expr) for name, expr in items.items()))
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lowwater.catalog.expr import Const, Type
+from lowwater.catalog.expr import Const, Expr, Type
 from lowwater.errors import ValueOverflowError
 from lowwater.high.results import HighResult, HighSettings
 from lowwater.high.run import run_high
@@ -162,7 +162,7 @@ def test_a_band_on_a_decreasing_attribute(spark: SparkSession, tmp_path: Path) -
     def meets(a: dict[str, Any], b: dict[str, Any]) -> bool:
         return bool(a["k"] == b["k"] and a["tb"] - 3 <= b["tb"] <= a["tb"] + 1)
 
-    assert rows == sorted(join_rows(*sides, node, NAMES, meets), key=order)
+    assert rows == sorted(join_rows(sides[0], sides[1], node, NAMES, meets), key=order)
 
 
 def test_an_equality_of_differently_scaled_clocks(spark: SparkSession, tmp_path: Path) -> None:
@@ -188,7 +188,7 @@ def test_a_chain_of_aggregation_outer_join_and_aggregation(spark: SparkSession, 
     inputs = {(n, "main1"): stored(tmp_path, n, rows, delay=30 * SECOND, seed=4) for n, rows in sides.items()}
     keys = [(FLOWS[0], column("tb")), (FLOWS[1], column("k"))]
     counted = [group(leaf(name, FLOWS), keys, [Aggregate("x", "count", None, Type.INT)]) for name in "lr"]
-    joined = join(JoinKind.OUTER, *counted)
+    joined = join(JoinKind.OUTER, counted[0], counted[1])
     minutes = (Field("minute", Type.INT, epoch(10).then(Step("div", 6))), binary("/", column("l_tb"), number(6)))
     node = group(joined, [minutes], [COUNT, sum_of("lefts", column("l_x")), sum_of("rights", column("r_x"))])
     rows, result = run(spark, node, inputs, tmp_path)
@@ -256,7 +256,7 @@ def test_rows_do_not_depend_on_the_boundaries(spark: SparkSession, tmp_path: Pat
     inputs = {(n, "main1"): stored(tmp_path, n, rows, delay=60 * SECOND, seed=5) for n, rows in sides.items()}
     keys = [(FLOWS[0], column("tb")), (FLOWS[1], column("k"))]
     counted = [group(leaf(name, FLOWS), keys, [Aggregate("x", "count", None, Type.INT)]) for name in "lr"]
-    node = join(JoinKind.OUTER, *counted)
+    node = join(JoinKind.OUTER, counted[0], counted[1])
     found = []
     for most, tick in ((1, 60), (2, 60), (5, 30), (12, 5)):
         rows, result = run(spark, node, inputs, tmp_path, settings=HighSettings(tick=tick * SECOND, max_batches=most))
@@ -296,7 +296,8 @@ def test_constants_of_every_type_pass_through(spark: SparkSession, tmp_path: Pat
     clock = (Field("ts", Type.INT, CLOCK), Field("name", Type.STRING), Field("f", Type.FLOAT), Field("b", Type.BOOL))
     members: list[Row] = [((5, "é", 0.5, True), 5), ((7 * SECOND, None, None, None), 7 * SECOND)]
     inputs = {("s", "main1"): write_stream(tmp_path / "s.parquet", clock, members, END)}
-    items = {f.name: column(f.name, f.type) for f in clock} | {"ip": Const(Type.IP, b"\x04\x01\x02\x03\x04")}
+    items: dict[str, Expr] = {f.name: column(f.name, f.type) for f in clock}
+    items |= {"ip": Const(Type.IP, b"\x04\x01\x02\x03\x04")}
     node = select(leaf("s", clock), None, items, (*clock, Field("ip", Type.IP)))
     rows, _ = run(spark, node, inputs, tmp_path)
     assert rows == [(*values, b"\x04\x01\x02\x03\x04", last) for values, last in members]

@@ -23,7 +23,13 @@ Rows = Counter[tuple[str, ...]]
 
 
 def request_of(
-    world: World, asked: Sequence[Question], folder: Path, out: Path, choice: Choice, engine: str, compiled: bool = False
+    world: World,
+    asked: Sequence[Question],
+    folder: Path,
+    out: Path,
+    choice: Choice,
+    engine: str,
+    compiled: bool = False,
 ) -> Request:
     """A run of questions over the captures of a world."""
     captures = world.write(folder)
@@ -67,7 +73,7 @@ def _text(value: object) -> str:
 
 def _normal(text: str) -> str:
     """Floats to nine digits: their sums are equal up to rounding only."""
-    if "." in text and text.count(".") == 1 or "e" in text and ":" not in text:
+    if ("." in text and text.count(".") == 1) or ("e" in text and ":" not in text):
         try:
             number = float(text)
         except ValueError:

@@ -25,7 +25,12 @@ SOURCES = {
     "[pair]": "link IN ('main1', 'main2')",
     "": "TRUE",
 }
-KINDS = {"INNER_JOIN": "JOIN", "LEFT_OUTER_JOIN": "LEFT JOIN", "RIGHT_OUTER_JOIN": "RIGHT JOIN", "OUTER_JOIN": "FULL JOIN"}
+KINDS = {
+    "INNER_JOIN": "JOIN",
+    "LEFT_OUTER_JOIN": "LEFT JOIN",
+    "RIGHT_OUTER_JOIN": "RIGHT JOIN",
+    "OUTER_JOIN": "FULL JOIN",
+}
 
 
 @dataclass(frozen=True)
@@ -87,7 +92,9 @@ def aggregations(draw: st.DrawFn, name: str = "q") -> Question:
         )
     )
     having, having_sql = draw(
-        st.sampled_from([("", "TRUE"), ("HAVING count(*) > 1", "n > 1"), ("HAVING max(len) - min(len) > 3", "b - a > 3")])
+        st.sampled_from(
+            [("", "TRUE"), ("HAVING count(*) > 1", "n > 1"), ("HAVING max(len) - min(len) > 3", "b - a > 3")]
+        )
     )
     text = (
         f"DEFINE{{query_name '{name}';}} SELECT tb, srcIP, destPort, count(*) AS n, sum(len), min(len), max(len), "
@@ -138,9 +145,8 @@ def flow_joins(draw: st.DrawFn, name: str = "q") -> Question:
             f"DEFINE{{query_name '{name}j'; visibility 'internal';}} {joined};\nDEFINE{{query_name '{name}';}} "
             f"SELECT t, src, count(*) AS n, sum(ca), sum(cb), max(sport) FROM {name}j GROUP BY tb/3 AS t, src"
         )
-        sql = (
-            f"SELECT tb // 3 AS t, src, count(*), sum(ca)::BIGINT, sum(cb)::BIGINT, max(sport) FROM ({sql}) GROUP BY t, src"
-        )
+        sums = "count(*), sum(ca)::BIGINT, sum(cb)::BIGINT, max(sport)"
+        sql = f"SELECT tb // 3 AS t, src, {sums} FROM ({sql}) GROUP BY t, src"
         return Question(name, left + right + text, sql)
     return Question(name, left + right + f"DEFINE{{query_name '{name}';}} {joined}", sql)
 
@@ -153,7 +159,9 @@ def packet_joins(draw: st.DrawFn, name: str = "q") -> Question:
     equality = draw(st.booleans())
     shift = draw(st.sampled_from((0, 2)))
     if equality:
-        window, window_sql = f"A.time = B.time + {shift}", f"A.t = B.t + {shift}"
+        # Only a bare column of an equality takes the other side's value (V1): B.time is none where it is shifted.
+        right = f"B.time + {shift}" if shift else "B.time"
+        window, window_sql = f"A.time = {right}", f"A.t = B.t + {shift}"
     else:
         window = f"A.time - {below} <= B.time AND B.time <= A.time + {above}"
         window_sql = f"A.t - {below} <= B.t AND B.t <= A.t + {above}"
@@ -188,7 +196,8 @@ def merges(draw: st.DrawFn, name: str = "q") -> Question:
     epoch = draw(st.sampled_from((1, 6)))
     second = draw(st.sampled_from(("main1", "control")))
     text = (
-        f"DEFINE{{query_name '{name}a'; visibility 'internal';}} SELECT time, len, srcIP FROM main1.TCP WHERE len > 55;\n"
+        f"DEFINE{{query_name '{name}a'; visibility 'internal';}} "
+        "SELECT time, len, srcIP FROM main1.TCP WHERE len > 55;\n"
         f"DEFINE{{query_name '{name}b'; visibility 'internal';}} SELECT time, caplen, destIP FROM {second}.UDP;\n"
         f"DEFINE{{query_name '{name}m'; visibility 'internal';}} MERGE x.time : y.time FROM {name}a x, {name}b y;\n"
         f"DEFINE{{query_name '{name}';}} SELECT tb, srcIP, count(*) AS n, sum(len) FROM {name}m "

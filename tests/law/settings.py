@@ -34,7 +34,9 @@ class Choice:
     partitions: int
 
 
-def choices(intervals: tuple[int | None, ...] = (None, 10 * SECOND, 60 * SECOND, 7 * SECOND)) -> st.SearchStrategy[Choice]:
+def choices(
+    intervals: tuple[int | None, ...] = (None, 10 * SECOND, 60 * SECOND, 7 * SECOND),
+) -> st.SearchStrategy[Choice]:
     """Any settings."""
     return st.builds(
         Choice,

@@ -23,7 +23,6 @@ from tests.law.settings import Choice, choices
 from tests.law.worlds import LINKS, World, worlds
 
 
-
 @settings(max_examples=40)
 @given(worlds(), questions(), choices())
 def test_reference_rows_are_those_of_sql(world: World, question: Question, choice: Choice) -> None:

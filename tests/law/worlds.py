@@ -140,7 +140,9 @@ def _split(packets: list[Packet], wanted: int) -> int:
 
 
 def _packets(stamp: int) -> st.SearchStrategy[Packet]:
-    pairs = st.sampled_from([(a, b) for a in HOSTS for b in HOSTS if a != b and (":" in a) == (":" in b)] + [(HOSTS[3],) * 2])
+    pairs = st.sampled_from(
+        [(a, b) for a in HOSTS for b in HOSTS if a != b and (":" in a) == (":" in b)] + [(HOSTS[3],) * 2]
+    )
     ports = st.sampled_from((53, 80, 1024))
     kinds = st.sampled_from(("tcp", "tcp", "udp", "icmp", "arp"))
     return st.builds(

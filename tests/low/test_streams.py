@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lowwater.catalog.expr import Type
 from lowwater.low import LowSettings, Policy
-from lowwater.plan.nodes import Lfta, group_last
+from lowwater.plan.nodes import Lfta, Partial, group_last
 from lowwater.plan.temporal import END_OF_TIME
 from tests.lftamaker import SECOND, Row, col, count, data, lit, make, op, partial, promises, records, run
 
@@ -21,7 +22,13 @@ BUCKET = op(col("time"), "/", lit(10))
 GROUPS = make(
     "groups",
     {"tb": BUCKET, "srcIP": col("srcIP"), "port": col("destPort")},
-    [count(), partial("sum", col("id")), partial("min", col("ttl")), partial("max", col("srcIP"), "most")],
+    [
+        count(),
+        partial("sum", col("id")),
+        partial("min", col("ttl")),
+        partial("max", col("srcIP"), "most"),
+        Partial("known", "count", col("id"), Type.INT),
+    ],
     predicate=op(op(lit(60), "/", col("len")), "<", lit(2)),
     protocol="DataProtocol",
 )
@@ -87,19 +94,23 @@ def grouped(packets: list[Row]) -> dict[tuple[Any, ...], list[Any]]:
         if packet["ipversion"] is not None and packet["len"] > 30:  # 60 / len < 2
             key = (packet["timestamp"] // (10 * SECOND), address(packet), packet["destPort"])
             groups.setdefault(key, []).append(packet)
-    return {key: total([[1, p["id"], p["ttl"], address(p)] for p in group]) for key, group in groups.items()}
+    parts = {
+        key: [[1, p["id"], p["ttl"], address(p), int(p["id"] is not None)] for p in group]
+        for key, group in groups.items()
+    }
+    return {key: total(rows) for key, rows in parts.items()}
 
 
 def total(parts: list[list[Any]]) -> list[Any]:
     columns = [[value for value in column if value is not None] for column in zip(*parts, strict=True)]
-    merge: tuple[Callable[[list[Any]], Any], ...] = (sum, sum, min, max)
+    merge: tuple[Callable[[list[Any]], Any], ...] = (sum, sum, min, max, sum)
     return [how(column) if column else None for how, column in zip(merge, columns, strict=True)]
 
 
 def merged(rows: list[Row]) -> dict[tuple[Any, ...], list[Any]]:
     groups: dict[tuple[Any, ...], list[list[Any]]] = {}
     for row in rows:
-        values = [row[name] for name in ("cnt", "sum", "min", "most")]
+        values = [row[name] for name in ("cnt", "sum", "min", "most", "known")]
         groups.setdefault((row["tb"], row["srcIP"], row["port"]), []).append(values)
     return {key: total(parts) for key, parts in groups.items()}
 

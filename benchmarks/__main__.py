@@ -1,0 +1,26 @@
+"""`make bench`: every benchmark in turn, each beside its peer in the same run; figures as a table and as JSON."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+FOLDER = Path(__file__).resolve().parent
+BENCHMARKS = ("bench_capture.py", "bench_low.py", "bench_ingest.py", "bench_run.py")
+
+
+def main() -> int:
+    """Runs the benchmarks one after another; results go to `var/bench/<name>.json`."""
+    results = FOLDER.parent / "var" / "bench"
+    results.mkdir(parents=True, exist_ok=True)
+    failed = 0
+    for name in BENCHMARKS:
+        print(f"\n== {name}", flush=True)
+        target = results / f"{Path(name).stem}.json"
+        failed |= subprocess.run([sys.executable, str(FOLDER / name), "--json", str(target)], check=False).returncode
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main())
