@@ -29,11 +29,11 @@ def gaps(link: str, captures: Sequence[Capture], settings: Link, start: int, end
     end = min(end, END_OF_TIME if settings.until is None else settings.until)
     found = []
     for begins, ends in sorted((each.covers_from, each.covers_to) for each in captures):
-        if at >= end:
+        if at >= end or begins >= end:
             break
-        if at < begins < end and ends > begins:
-            found.append(Gap(link, at, begins))
         if ends > begins:
+            if at < begins:
+                found.append(Gap(link, at, begins))
             at = max(at, ends)
     if at < end:
         found.append(Gap(link, at, end))

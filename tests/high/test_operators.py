@@ -276,14 +276,26 @@ def test_only_rows_of_the_interval_are_kept(spark: SparkSession, tmp_path: Path)
     assert all(start <= row[-1] < END for row in rows)
 
 
-def test_a_sum_that_does_not_fit_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
-    huge = 1 << 62
-    members: list[Row] = [((1, 0, None, value), epoch(10).last(1)) for value in (huge, huge, -huge)]
-    node = group(leaf("s", FLOWS), [(FLOWS[0], column("tb"))], [sum_of("total", column("x"))], query="flows")
-    rows, _ = run(spark, node, {("s", "main1"): stored(tmp_path, "s", members)}, tmp_path)
-    assert rows == [(1, huge, epoch(10).last(1))]
+def test_sums_are_exact_or_an_error(spark: SparkSession, tmp_path: Path) -> None:
+    most, least = (1 << 63) - 1, -(1 << 63)
+    kept = {1: (most, most, -most, -1), 2: (least, most, 1), 3: (-1, -1), 4: (least,), 5: (most,), 6: (None, None)}
+    node = group(
+        leaf("s", FLOWS),
+        [(FLOWS[0], column("tb"))],
+        [sum_of("total", column("x")), Aggregate("mean", "avg", column("x"), Type.FLOAT)],
+        query="flows",
+    )
+
+    def total(values: dict[int, tuple[int | None, ...]]) -> list[tuple[Any, ...]]:
+        members = [((tb, 0, None, x), epoch(10).last(tb)) for tb, xs in values.items() for x in xs]
+        return run(spark, node, {("s", "main1"): stored(tmp_path, "s", members)}, tmp_path)[0]
+
+    for tb, value, mean, _ in total(kept):
+        known = [x for x in kept[tb] if x is not None]
+        assert value == (sum(known) if known else None)
+        assert mean == (pytest.approx(sum(known) / len(known), rel=1e-9) if known else None)
     with pytest.raises(ValueOverflowError, match="query flows: the sum total does not fit 64 bits"):
-        run(spark, node, {("s", "main1"): stored(tmp_path, "s", members[:2])}, tmp_path)
+        total({1: (most, 1)})
 
 
 def test_an_input_without_rows_is_answered_at_once(spark: SparkSession, tmp_path: Path) -> None:

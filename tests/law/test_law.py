@@ -10,7 +10,7 @@ import json
 import tempfile
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from lowwater.plan.binder import Links
@@ -23,7 +23,7 @@ from tests.law.settings import Choice, choices
 from tests.law.worlds import LINKS, World, worlds
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, phases=(Phase.explicit, Phase.generate))
 @given(worlds(), questions(), choices())
 def test_reference_rows_are_those_of_sql(world: World, question: Question, choice: Choice) -> None:
     with tempfile.TemporaryDirectory() as folder:

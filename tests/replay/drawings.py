@@ -1,0 +1,70 @@
+"""Packets drawn as text, for goldens that are checked by eye.
+
+A line is `link seconds packet`, the seconds counted from an instant, in the order of the link's records:
+
+    main1  0.5  tcp  10.0.0.1:1024 > 10.0.0.2:80  SYN seq=7
+    main1  0.7  udp  10.0.0.1:53 > 10.0.0.2:53  data=12
+    main2  3    icmp 10.0.0.1 > 10.0.0.2
+    main2  4    arp
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tests import capturemaker
+from tests.capturemaker import Record, pcap_bytes
+
+SECOND = 1_000_000_000
+FLAGS = {"FIN": 1, "SYN": 2, "RST": 4, "PSH": 8, "ACK": 16, "URG": 32}
+LINE = re.compile(
+    r"(?P<link>\w+) +(?P<seconds>[\d.]+) +(?P<kind>tcp|udp|icmp|arp)(?: +(?P<src>\S+) > (?P<dest>\S+))?(?P<rest>.*)"
+)
+
+
+def write_captures(drawing: str, begin: int, folder: Path) -> list[tuple[str, Path]]:
+    """Writes one capture a link of a drawing.
+
+    Args:
+        drawing: lines of packets.
+        begin: instant of second 0, in seconds since the epoch.
+        folder: where the captures go.
+
+    Returns:
+        (link, capture), in the order in which links appear.
+    """
+    records: dict[str, list[Record]] = {}
+    for line in drawing.strip().splitlines():
+        found = LINE.fullmatch(line.strip())
+        if found is None:
+            raise ValueError(f"not a packet: {line!r}")
+        stamp = begin * SECOND + round(float(found["seconds"]) * SECOND)
+        records.setdefault(found["link"], []).append((stamp, _frame(found)))
+    written = []
+    for link, packets in records.items():
+        path = folder / f"{link}.pcap"
+        path.write_bytes(pcap_bytes(packets, nanoseconds=True))
+        written.append((link, path))
+    return written
+
+
+def _frame(found: re.Match[str]) -> bytes:
+    if found["kind"] == "arp":
+        return capturemaker.arp()
+    words = found["rest"].split()
+    numbers = {name: int(value) for name, mark, value in (word.partition("=") for word in words) if mark}
+    data = bytes(numbers.get("data", 0))
+    if found["kind"] == "icmp":
+        return capturemaker.icmp(found["src"], found["dest"])
+    src, sport = _host(found["src"])
+    dest, dport = _host(found["dest"])
+    if found["kind"] == "udp":
+        return capturemaker.udp(src, dest, sport, dport, data)
+    flags = sum(FLAGS[word] for word in words if "=" not in word)
+    return capturemaker.tcp(src, dest, sport, dport, flags, numbers.get("seq", 0), numbers.get("ack", 0), data)
+
+
+def _host(text: str) -> tuple[str, int]:
+    address, _, port = text.rpartition(":")
+    return address.strip("[]"), int(port)

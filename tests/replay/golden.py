@@ -1,0 +1,119 @@
+"""Goldens of the query sets in `queries/`: packets in and rows out, and the plan.
+
+`python -m tests.replay.golden` rewrites `tests/golden/queries/*.txt` and `tests/golden/plans/*.txt`; read the diff.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lowwater.config import Config, Link
+from lowwater.plan.binder import Links
+from lowwater.plan.explain import explain
+from lowwater.plan.queryset import Plan, plan_texts
+from lowwater.replay.progress import Progress
+from lowwater.replay.scratch import Request, run
+from tests.replay.drawings import write_captures
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).resolve().parents[2]
+QUERIES = ROOT / "queries"
+GOLDEN = ROOT / "tests" / "golden"
+LINKS = ("control", "main1", "main2")
+SETS = {"main0_and_control": ("main1", "control")}
+BEGIN = 1_000_000
+"""Second 0 of the drawings, seconds since the epoch: bucket 100000 of ten seconds begins there."""
+
+# Of main1: two packets in one bucket, one in the next by 9.9 s, one exactly as late as the skew of 1 s, and one later,
+# which is refused. ARP is no DataProtocol; ICMP has no ports; the same flow on two links is one group.
+FLOWS = """
+main1    0.5  tcp  10.0.0.1:1024 > 10.0.0.2:80  SYN
+main1    2    tcp  10.0.0.1:1024 > 10.0.0.2:80  ACK data=10
+main2    2.5  tcp  10.0.0.1:1024 > 10.0.0.2:80  ACK data=10
+control  3    arp
+control  4    icmp 10.0.0.9 > 10.0.0.2
+main1   10.5  udp  10.0.0.1:5353 > 10.0.0.2:53  data=4
+main1    9.5  tcp  10.0.0.1:1024 > 10.0.0.2:80  FIN ACK
+main1    9.4  tcp  10.0.0.1:1024 > 10.0.0.2:80  RST
+main2   12    udp  [2001:db8::1]:5353 > [2001:db8::2]:53  data=4
+control 31    tcp  10.0.0.1:1024 > 10.0.0.2:80  ACK
+"""
+
+# A flow on both sides; one on the left alone, from both of its links; one on the right alone; ICMP, whose ports are
+# NULL, meets its like (NULL equals NULL); a flow of the left in one bucket and of the right in the next does not meet.
+FULL_FLOW = """
+main1    0.5  tcp  10.0.0.1:1024 > 10.0.0.2:80  SYN
+main2    1    tcp  10.0.0.1:1024 > 10.0.0.2:80  SYN
+main2    1.5  tcp  10.0.0.1:1024 > 10.0.0.2:80  ACK
+main1    2    udp  10.0.0.1:5353 > 10.0.0.2:53
+control  2    udp  10.0.0.1:5353 > 10.0.0.2:53
+main2    3    tcp  10.0.0.7:2000 > 10.0.0.2:443  SYN
+main1    4    icmp 10.0.0.9 > 10.0.0.2
+main2    4    icmp 10.0.0.9 > 10.0.0.2
+main1    9.9  tcp  10.0.0.3:3000 > 10.0.0.2:22  SYN
+main2   10.1  tcp  10.0.0.3:3000 > 10.0.0.2:22  SYN
+"""
+
+# Answered in the same second; answered after exactly three; answered after four; answered before it was asked, which
+# is no answer; a SYN with another acknowledgement; one that nobody answers.
+HANDSHAKES = """
+main1  0.5  tcp  10.0.0.1:1001 > 10.0.0.2:80  SYN seq=10
+main2  0.6  tcp  10.0.0.2:80 > 10.0.0.1:1001  SYN ACK seq=90 ack=11
+main1  2.9  tcp  10.0.0.1:1002 > 10.0.0.2:80  SYN seq=20
+main1  2.95 tcp  10.0.0.1:1003 > 10.0.0.2:80  SYN seq=30
+main2  4.8  tcp  10.0.0.2:80 > 10.0.0.1:1004  SYN ACK seq=90 ack=41
+main1  5    tcp  10.0.0.1:1004 > 10.0.0.2:80  SYN seq=40
+main2  5.9  tcp  10.0.0.2:80 > 10.0.0.1:1002  SYN ACK seq=90 ack=21
+main2  6    tcp  10.0.0.2:80 > 10.0.0.1:1003  SYN ACK seq=90 ack=31
+main1  7    tcp  10.0.0.1:1005 > 10.0.0.2:80  SYN seq=50
+main2  7.1  tcp  10.0.0.2:80 > 10.0.0.1:1005  SYN ACK seq=90 ack=52
+main1  7.2  tcp  10.0.0.1:1005 > 10.0.0.2:80  ACK seq=51 ack=91
+main1  9    tcp  10.0.0.1:1006 > 10.0.0.2:80  SYN seq=60
+"""
+
+DRAWINGS = {"demo": FULL_FLOW, "flows": FLOWS, "full_flow": FULL_FLOW, "handshakes": HANDSHAKES}
+"""Packets by name of the query file; a new file in `queries/` needs an entry."""
+
+
+def names() -> list[str]:
+    """The query files."""
+    return sorted(path.stem for path in QUERIES.glob("*.gsql"))
+
+
+def plan(name: str) -> Plan:
+    """The plan of a query file over three known links and a set."""
+    text = (QUERIES / f"{name}.gsql").read_text(encoding="utf-8")
+    return plan_texts([(f"queries/{name}.gsql", text)], Links(LINKS, SETS))
+
+
+def rows_text(name: str, engine: str, spark: SparkSession | None = None) -> str:
+    """The golden of a query file: its packets, and the rows that an engine makes of them."""
+    drawing = DRAWINGS[name]
+    parts = [f"packets of queries/{name}.gsql, link by link, seconds after {BEGIN}\n{drawing}"]
+    with tempfile.TemporaryDirectory() as folder:
+        captures = write_captures(drawing, BEGIN, Path(folder))
+        config = Config(links={link: Link() for link in LINKS}, sets=SETS)
+        queries, out = plan(name), Path(folder) / "out"
+        summary = run(Request(queries, config, captures, out, engine=engine), Progress(quiet=True), spark)
+        for query in queries.queries:
+            parts.append(f"rows of {query.name}\n\n{(out / f'{query.name}.csv').read_text(encoding='utf-8')}")
+    refused = {link: counts["violating"] for link, counts in summary["links"].items()}
+    parts.append("refused as later than the skew: " + ", ".join(f"{link} {n}" for link, n in refused.items()) + "\n")
+    return "\n".join(parts)
+
+
+def main() -> None:
+    """Rewrites the goldens."""
+    for name in names():
+        for kind, text in (("queries", rows_text(name, "reference")), ("plans", explain(plan(name)))):
+            path = GOLDEN / kind / f"{name}.txt"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+"""A small lake for the end-to-end tests: three hours of three links, as `make demo` has them, and readers of it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lowwater.capture.generate import GeneratedCapture
+from lowwater.config import HOUR, load_config, parse_instant
+from lowwater.lake.ingest import ingest
+from lowwater.lake.layout import open_lake
+from lowwater.lake.tables import open_table
+from lowwater.replay.interval import Outcome, replay, statuses
+from lowwater.replay.job import Job
+from lowwater.replay.progress import Progress
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).resolve().parents[2]
+QUERIES = ROOT / "queries"
+START = parse_instant("2026-01-01T00:00:00Z")
+HOURS = 3
+END = START + HOURS * HOUR
+LINKS = ("main1", "main2", "control")
+SETS = {"main0_and_control": ("main1", "control")}
+DEMO = ("flows", "full_flow")
+"""Output queries of queries/demo.gsql."""
+
+Rows = list[tuple[Any, ...]]
+
+
+def write_settings(
+    lake: Path,
+    skews: Mapping[str, str] | None = None,
+    length: str = "1h",
+    sets: Mapping[str, Path] | None = None,
+    policy: str = "exclude",
+) -> None:
+    """Writes `lowwater.toml`: the links, their sets, and the query sets by file; `policy` is that of control."""
+    lines = [f'[interval]\nlength = "{length}"\n\n[sets]']
+    lines += [f"{name} = {list(links)!r}".replace("'", '"') for name, links in SETS.items()]
+    for name, file in (sets or {"demo": QUERIES / "demo.gsql"}).items():
+        lines.append(f'\n[query_sets.{name}]\nfiles = ["{file}"]')
+    for link in LINKS:
+        own = policy if link == "control" else "fail"
+        skew = (skews or {}).get(link, "1s")
+        lines.append(f'\n[links.{link}]\nskew = "{skew}"\nsince = "2026-01-01T00:00:00Z"\npolicy = "{own}"')
+    (lake / "lowwater.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def ingest_all(lake: Path, captures: Iterable[GeneratedCapture]) -> None:
+    """Ingests captures in this process, each with what it covers."""
+    opened, config = open_lake(lake), load_config(lake)
+    for each in captures:
+        ingest(opened, each.link, [each.path], config, (each.start, each.end))
+
+
+def copy_lake(lake: Path, to: Path) -> Path:
+    """Another lake with the same content."""
+    return Path(shutil.copytree(lake, to))
+
+
+def replay_range(
+    lake: Path, spark: SparkSession, start: int, end: int, stage: str | None = None, query_set: str = "demo"
+) -> list[Outcome]:
+    """What `lowwater replay` does, on the session of the tests."""
+    return replay(Job.open(lake, query_set, QUERIES), start, end, stage, Progress(quiet=True), spark)
+
+
+def table_rows(lake: Path, query: str, start: int = START, end: int = END) -> Rows:
+    """The rows of a published table whose `_last` is in [start, end), all columns by name, sorted."""
+    table = open_table(lake / "tables" / query)
+    assert table is not None, f"tables/{query} does not exist"
+    rows = [tuple(row[name] for name in sorted(row)) for row in table.to_pyarrow_table().to_pylist()]
+    last = sorted(name for name in table.schema().to_arrow().names).index("_last")
+    return sorted((row for row in rows if start <= row[last] < end), key=repr)
+
+
+def all_tables(lake: Path, queries: Sequence[str] = DEMO) -> dict[str, Rows]:
+    """Every published table."""
+    assert sorted(path.name for path in (lake / "tables").iterdir()) == sorted(queries)
+    return {query: table_rows(lake, query, 0, 1 << 62) for query in queries}
+
+
+def commits(lake: Path) -> dict[str, int]:
+    """The version of each published table."""
+    found = {path.name: open_table(path) for path in (lake / "tables").iterdir()}
+    return {name: table.version() for name, table in found.items() if table is not None}
+
+
+def states(lake: Path, query_set: str = "demo") -> dict[tuple[int, str], str]:
+    """(hours since START, query) -> state, as `lowwater status` shows it."""
+    rows = [row for row in statuses(lake, QUERIES) if row.query_set == query_set]
+    return {((row.start - START) // HOUR, row.query): row.state for row in rows}
+
+
+def each_query(*by_hour: str) -> dict[tuple[int, str], str]:
+    """The states of the hours from 0 on, the same for both queries of the demo."""
+    return {(hour, query): state for hour, state in enumerate(by_hour) for query in DEMO}
+
+
+def leftovers(lake: Path) -> list[Path]:
+    """What runs left in `_work/`, and checkpoints anywhere."""
+    return [*(lake / "_work").iterdir(), *lake.rglob("checkpoint")]

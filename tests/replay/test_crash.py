@@ -1,0 +1,82 @@
+"""`kill -9` during `high`, then a retry: the same rows once, nothing left in the lake, no process left."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+from lowwater.config import HOUR, format_instant
+from tests.replay.support import (
+    DEMO,
+    QUERIES,
+    ROOT,
+    START,
+    all_tables,
+    leftovers,
+    replay_range,
+    states,
+    table_rows,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+HOUR_2 = (START + 2 * HOUR, START + 3 * HOUR)
+STARTS, DIES = 180.0, 30.0
+"""Seconds that a session may take to reach `high` on a busy machine, and its processes to end after the kill."""
+
+
+def test_kill_during_high_then_retry(published: Path, lake: Path, spark: SparkSession) -> None:
+    log = lake.parent / "killed.log"
+    with log.open("w") as said:
+        child = psutil.Popen(command(lake), cwd=ROOT, stdout=said, stderr=said)
+    family: list[psutil.Process] = []
+    try:
+        assert wait(lambda: checkpoints(lake) or child.poll() is not None, STARTS), log.read_text()
+        family = child.children(recursive=True)
+        assert "java" in {process.name() for process in family}
+        child.send_signal(signal.SIGKILL)
+        assert child.wait(DIES) == -signal.SIGKILL, f"it ended before it was killed: {log.read_text()}"
+        assert checkpoints(lake), "the killed run must leave its attempt for the retry to clear"
+        _, alive = psutil.wait_procs(family, DIES)
+        assert [process.name() for process in alive] == []
+    finally:
+        for process in [child, *family]:
+            if process.is_running():
+                process.kill()
+    assert not (lake / "tables").exists()
+    (outcome,) = replay_range(lake, spark, *HOUR_2)
+    assert (outcome.state, outcome.committed) == ("done", True)
+    assert all_tables(lake) == {query: table_rows(published, query, *HOUR_2) for query in DEMO}
+    assert states(lake)[2, "flows"] == "done"
+    assert leftovers(lake) == []
+
+
+def command(lake: Path) -> list[str]:
+    span = ["--from", format_instant(HOUR_2[0]), "--to", format_instant(HOUR_2[1])]
+    module = [sys.executable, "-m", "lowwater.cli.main"]
+    return [*module, "replay", "demo", "--lake", str(lake), *span, "--queries", str(QUERIES)]
+
+
+def checkpoints(lake: Path) -> list[Path]:
+    """First offsets of a streaming query: it has started a micro-batch."""
+    return list((lake / "_work").glob("*/*/high/**/checkpoint/offsets/0"))
+
+
+def wait(condition: Callable[[], object], seconds: float) -> bool:
+    """Polls until a condition holds; whether it did in time."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if condition():
+            return True
+        time.sleep(0.02)
+    return False

@@ -1,0 +1,199 @@
+"""Three hours replayed in every way give the same tables, and status says what each interval is.
+
+The captures are those of the demo: a lull, disorder, violations, a cut capture under policy `exclude`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lowwater.capture.generate import GeneratedCapture, generate
+from lowwater.config import HOUR, load_config
+from lowwater.lake.ingest import ingest
+from lowwater.lake.layout import open_lake
+from lowwater.plan.binder import Links
+from lowwater.plan.queryset import plan_files
+from lowwater.replay.interval import statuses
+from lowwater.replay.progress import Progress
+from lowwater.replay.scratch import Request, run
+from tests.replay.support import (
+    DEMO,
+    END,
+    HOURS,
+    LINKS,
+    QUERIES,
+    SETS,
+    START,
+    all_tables,
+    commits,
+    copy_lake,
+    each_query,
+    ingest_all,
+    leftovers,
+    replay_range,
+    states,
+    table_rows,
+    write_settings,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+BY_HOUR = ("provisional", "incomplete", "done")
+"""A cut capture covers nothing before its first record (T5), so the hour before it is not settled either (T6)."""
+INTERVALS = [(START + hour * HOUR, START + (hour + 1) * HOUR) for hour in range(HOURS)]
+
+
+def in_reverse(lake: Path, spark: SparkSession) -> None:
+    for start, end in reversed(INTERVALS):
+        replay_range(lake, spark, start, end)
+
+
+def in_parallel(lake: Path, spark: SparkSession) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        for done in [pool.submit(replay_range, lake, spark, start, end) for start, end in INTERVALS]:
+            done.result()
+
+
+def test_published(published: Path) -> None:
+    assert {query: len(rows) > 100 for query, rows in all_tables(published).items()} == dict.fromkeys(DEMO, True)
+    assert states(published) == each_query(*BY_HOUR)
+    (reason,) = {row.reason for row in statuses(published, QUERIES) if row.state == "incomplete"}
+    assert "link 'control' has not reported since" in reason and "is cut there" in reason
+    assert leftovers(published) == []
+
+
+@pytest.mark.parametrize("way", [in_reverse, in_parallel])
+def test_any_way_gives_the_same_tables(
+    way: Callable[[Path, SparkSession], None], published: Path, lake: Path, spark: SparkSession
+) -> None:
+    way(lake, spark)
+    assert all_tables(lake) == all_tables(published)
+    assert states(lake) == states(published)
+    assert leftovers(lake) == []
+
+
+def test_shorter_intervals_give_the_same_rows(published: Path, lake: Path, spark: SparkSession) -> None:
+    write_settings(lake, length="30min")
+    outcomes = replay_range(lake, spark, *INTERVALS[1])
+    assert [each.end - each.start for each in outcomes] == [HOUR // 2, HOUR // 2]
+    for query in DEMO:
+        assert table_rows(lake, query) == table_rows(published, query, *INTERVALS[1])
+
+
+def test_one_long_interval_replaces_the_short_ones_with_the_same_rows(
+    published: Path, tmp_path: Path, spark: SparkSession
+) -> None:
+    lake = copy_lake(published, tmp_path / "lake")
+    write_settings(lake, length="3h")
+    (outcome,) = replay_range(lake, spark, START, END)
+    assert (outcome.state, outcome.committed) == ("incomplete", True)
+    assert all_tables(lake) == all_tables(published)
+
+
+def test_a_second_run_commits_nothing(published: Path, tmp_path: Path, spark: SparkSession) -> None:
+    lake = copy_lake(published, tmp_path / "lake")
+    outcomes = replay_range(lake, spark, START, END)
+    assert [(each.state, each.committed) for each in outcomes] == [(state, False) for state in BY_HOUR]
+    assert commits(lake) == commits(published)
+    assert [each.rows for each in outcomes] == [
+        {query: len(table_rows(lake, query, *interval)) for query in DEMO} for interval in INTERVALS
+    ]
+
+
+def test_stage_by_stage_gives_the_same(published: Path, lake: Path, spark: SparkSession) -> None:
+    interval = INTERVALS[1]
+    for stage in ("low", "high", "audit"):
+        (outcome,) = replay_range(lake, spark, *interval, stage)
+        assert (outcome.state, outcome.committed) == (stage, False)
+        assert not (lake / "tables").exists(), f"{stage} made something visible"
+        assert states(lake)[1, "flows"] == "missing"
+    (outcome,) = replay_range(lake, spark, *interval, "publish")
+    assert (outcome.state, outcome.committed) == ("incomplete", True)
+    for query in DEMO:
+        assert table_rows(lake, query) == table_rows(published, query, *interval)
+    assert states(lake) == each_query("missing", "incomplete", "missing")
+    assert leftovers(lake) == []
+
+
+def test_a_provisional_interval_becomes_done(
+    captures: list[GeneratedCapture], published: Path, tmp_path: Path, spark: SparkSession
+) -> None:
+    lake = tmp_path / "lake"
+    lake.mkdir()
+    write_settings(lake)
+    ingest_all(lake, [each for each in captures if each.start < END])
+    (outcome,) = replay_range(lake, spark, *INTERVALS[2])
+    assert outcome.state == "provisional" and "main1" in outcome.reason
+    assert states(lake) == each_query("missing", "missing", "provisional")
+    before = commits(lake)
+    ingest_all(lake, [each for each in captures if each.start >= END])
+    (outcome,) = replay_range(lake, spark, *INTERVALS[2])
+    assert (outcome.state, outcome.committed) == ("done", False)
+    assert states(lake)[2, "flows"] == "done"
+    assert commits(lake) == before
+    assert table_rows(lake, "flows") == table_rows(published, "flows", *INTERVALS[2])
+
+
+def test_a_whole_capture_mends_an_incomplete_interval(
+    captures: list[GeneratedCapture], published: Path, tmp_path: Path, spark: SparkSession
+) -> None:
+    lake = copy_lake(published, tmp_path / "lake")
+    whole = [each for each in generate(tmp_path / "whole", START, HOURS, LINKS, rate=2.0, seed=7, cut=())]
+    (mended,) = [each for each in whole if (each.link, each.start) == ("control", INTERVALS[1][0])]
+    ingest_all(lake, [mended])
+    assert states(lake) == each_query("provisional", "stale", "done")
+    outcomes = replay_range(lake, spark, START, END)
+    assert [(each.state, each.committed) for each in outcomes] == [("done", False), ("done", True), ("done", False)]
+    assert states(lake) == each_query("done", "done", "done")
+    links = Links(tuple(sorted(LINKS)), SETS)
+    request = Request(
+        plan_files([QUERIES / "demo.gsql"], links),
+        load_config(lake).model_copy(update={"lake": None}),
+        [(each.link, each.path) for each in whole if each.packets],
+        tmp_path / "out",
+        engine="reference",
+    )
+    summary = run(request, Progress(quiet=True))
+    # The last minute's capture belongs to no whole hour, so `run` has its rows too.
+    for query in DEMO:
+        assert len(all_tables(lake)[query]) < summary["queries"][query]["rows"]
+
+
+@pytest.mark.parametrize("link", ["control"])
+def test_a_changed_skew_makes_exactly_its_intervals_stale(
+    link: str, published: Path, tmp_path: Path, spark: SparkSession
+) -> None:
+    lake = copy_lake(published, tmp_path / "lake")
+    lone = tmp_path / "lone.gsql"
+    lone.write_text("SELECT time, len FROM main1.TCP WHERE SYN AND time % 7 = 0", encoding="utf-8")
+    sets = {"demo": QUERIES / "demo.gsql", "lone": lone}
+    write_settings(lake, sets=sets)
+    replay_range(lake, spark, *INTERVALS[1], query_set="lone")
+    assert states(lake, "lone")[1, "lone"] == "done"
+    write_settings(lake, skews={link: "2s"}, sets=sets)
+    assert states(lake) == each_query("stale", "stale", "stale")
+    assert states(lake, "lone")[1, "lone"] == "done"
+    write_settings(lake, sets=sets)
+    assert states(lake) == each_query(*BY_HOUR)
+
+
+def test_a_changed_text_makes_exactly_its_query_stale(published: Path, tmp_path: Path) -> None:
+    lake = copy_lake(published, tmp_path / "lake")
+    text = (QUERIES / "demo.gsql").read_text(encoding="utf-8")
+    for old, new, stale in (
+        ("time/10 AS tb, protocol", "time / 10 AS tb,\n  protocol", set()),
+        ("sum(len) AS bytes", "max(len) AS bytes", {"flows"}),
+        ("FROM main2.DataProtocol", "FROM main1.DataProtocol", {"full_flow"}),
+    ):
+        assert old in text
+        changed = tmp_path / "changed.gsql"
+        changed.write_text(text.replace(old, new, 1), encoding="utf-8")
+        write_settings(lake, sets={"demo": changed})
+        assert {query for (_, query), state in states(lake).items() if state == "stale"} == stale
