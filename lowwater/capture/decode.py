@@ -140,6 +140,8 @@ def _extensions(buffer: Any, kind: int, at: int, end: int) -> tuple[int, int, in
                 return -1 if walked else kind, at, offset, identity
         elif kind in (_HOP_BY_HOP, _ROUTING, _DESTINATION, _MOBILITY):
             kind, length = _u8(buffer, at, end), _u8(buffer, at + 1, end)
+            if length < 0:  # its length is not captured: there is no way on, and to stay here would be for ever
+                return -1, at, offset, identity
             at += 8 * (length + 1)
         elif kind == _AUTHENTICATION:
             kind, length = _u8(buffer, at, end), _u8(buffer, at + 1, end)

@@ -112,16 +112,35 @@ def explain(files: tuple[Path, ...], links: Path | None, form: str, schema: Any,
 @click.option(
     "--out", required=True, type=options.FOLDER, help="Folder for <query>.csv, skew_violations.csv, summary.json."
 )
-@click.option("--format", "form", default="csv", type=click.Choice(["csv", "json", "parquet"]), show_default=True)
+@click.option(
+    "--format",
+    "form",
+    default="csv",
+    type=click.Choice(["csv", "json", "parquet"]),
+    help="Of the rows.",
+    show_default=True,
+)
 @click.option("--query", metavar="NAME", help="Only this output query.")
 @click.option("--links", type=options.FILE, metavar="FILE", help="TOML file of links and sets.")
-@click.option("--dialect", default="lowwater", type=click.Choice(["lowwater", "gigascope"]), show_default=True)
+@click.option(
+    "--dialect",
+    default="lowwater",
+    type=click.Choice(["lowwater", "gigascope"]),
+    help="Whose value semantics; gigascope is not there yet.",
+    show_default=True,
+)
 @click.option("--param", multiple=True, metavar="NAME=VALUE", help="Not there yet.")
 @click.option("--skew", multiple=True, type=options.PAIR, metavar="LINK=DURATION", help="Disorder allowed; default 1s.")
 @click.option(
     "--heartbeat", default="1s", metavar="DURATION|POLICY", help="Period, data-driven or none.", show_default=True
 )
-@click.option("--engine", default="spark", type=click.Choice(["spark", "reference"]), show_default=True)
+@click.option(
+    "--engine",
+    default="spark",
+    type=click.Choice(["spark", "reference"]),
+    help="What evaluates; the reference engine is slow and needs no JVM.",
+    show_default=True,
+)
 @click.option("--interval", type=options.DURATION, help="Evaluate interval by interval; default one interval.")
 @options.LATER_FILES
 def run(files: tuple[Path, ...], **chosen: Any) -> None:

@@ -71,17 +71,21 @@ def unsettled(
     ]
 
 
-def gap_error(gap: Gap, start: int, end: int, captures: Sequence[Capture] = ()) -> GapError:
-    """The error of a gap for the interval [start, end), ns; `captures` are all of the link's."""
+def gap_text(gap: Gap, captures: Sequence[Capture] = ()) -> str:
+    """A gap in words: the link, since when, until when, and why; `captures` are all of the link's."""
     again = any(each.covers_from >= gap.until and each.covers_to > each.covers_from for each in captures)
     then = (
         f"until {format_instant(gap.until)}" if again else f"up to {format_instant(gap.until)}, where the run needs it"
     )
     cut = [each for each in captures if not each.ended_cleanly and each.covers_to == gap.since]
     cause = f" ({cut[0].path} is cut there)" if cut else "" if captures else " (it has no capture at all)"
+    return f"link {gap.link!r} has not reported since {format_instant(gap.since)} {then}{cause}"
+
+
+def gap_error(gap: Gap, start: int, end: int, captures: Sequence[Capture] = ()) -> GapError:
+    """The error of a gap for the interval [start, end), ns; `captures` are all of the link's."""
     return GapError(
-        f"interval {format_instant(start)} to {format_instant(end)}: link {gap.link!r} has not reported since "
-        f"{format_instant(gap.since)} {then}{cause}",
+        f"interval {format_instant(start)} to {format_instant(end)}: {gap_text(gap, captures)}",
         "ingest the missing capture; or say what a file covers: "
         f"lowwater ingest --link {gap.link} --covers FROM/TO FILE; "
         f'or, in [links.{gap.link}], bound its life with since and until, or set policy = "exclude"',

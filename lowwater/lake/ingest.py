@@ -240,10 +240,16 @@ def _row(task: PackTask, packed: Packed) -> Capture:
 
 
 def _with_coverage(row: Capture, declared: Coverage | None) -> Capture:
-    """The row with its coverage (T5): as declared if it ended cleanly, else from the first record to the clock."""
-    start, end = declared if declared and row.ended_cleanly else (row.first, row.largest)
+    """The row with its coverage (T5, and the decision in ARCHITECTURE.md on captures that were cut).
+
+    As declared if it ended cleanly; a cut one from the declared start to the clock at its last good record: that it
+    was cut says nothing about its beginning. Without a declaration, from the first record to that clock.
+    """
+    start, end = (row.first, row.largest) if declared is None else declared
+    if declared is not None and not row.ended_cleanly:
+        end = max(declared[0], min(declared[1], row.largest or 0))
     if start is None or end is None:
-        start = end = declared[0] if declared else 0
+        start = end = 0
     known = declared or (None, None)
     return replace(row, covers_from=start, covers_to=end, declared_from=known[0], declared_to=known[1])
 

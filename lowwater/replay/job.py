@@ -13,7 +13,7 @@ from pathlib import Path
 from lowwater.capture.reader import DECODER_VERSION
 from lowwater.config import Config, format_duration, load_config
 from lowwater.errors import ConfigError, LakeError
-from lowwater.lake.coverage import Gap, check, gap_error, unsettled
+from lowwater.lake.coverage import Gap, check, gap_error, gap_text, unsettled
 from lowwater.lake.digest import inputs_digest, link_inputs, outdated
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledger import Capture, ingested_links, read_captures
@@ -159,8 +159,7 @@ class IntervalInputs(LowInputs):
     def state(self, excluded: Sequence[Gap]) -> tuple[str, str]:
         """What a publication now would be: done, provisional or incomplete, and why (T6)."""
         if excluded:
-            causes = [gap_error(gap, self.start, self.end, self.captures.get(gap.link, ())).message for gap in excluded]
-            return INCOMPLETE, "; ".join(causes)
+            return INCOMPLETE, "; ".join(gap_text(gap, self.captures.get(gap.link, ())) for gap in excluded)
         open_links = unsettled(self.captures, self.config, dict.fromkeys(self.plan.links, self.start), self.end)
         if open_links:
             names = ", ".join(sorted({gap.link for gap in open_links}))

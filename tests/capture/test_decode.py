@@ -160,6 +160,14 @@ def test_every_field_equals_dpkt(
         assert {name: row[name] for name in FIELDS} == oracle(text, link)
 
 
+def test_a_chain_of_extension_headers_that_is_cut_before_a_length_ends(tmp_path: Path) -> None:
+    chain = maker.extension(0) + maker.extension(0)
+    frame = maker.ethernet(maker.ipv6("2001:db8::1", "2001:db8::2", 0, chain), 0x86DD)
+    cut = len(frame) - 7  # the last header keeps only its next-header byte
+    (row,) = rows(tmp_path / "one.pcap", maker.pcap_bytes([(START, frame)], snaplen=cut))
+    assert (row["caplen"], row["protocol"]) == (cut, None)
+
+
 @given(frames(), st.integers(0, 140))
 def test_a_short_snaplen_only_takes_fields_away(tmp_path_factory: Any, frame: tuple[int, bytes], snaplen: int) -> None:
     link, text = frame

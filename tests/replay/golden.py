@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 QUERIES = ROOT / "queries"
 GOLDEN = ROOT / "tests" / "golden"
 LINKS = ("control", "main1", "main2")
-SETS = {"main0_and_control": ("main1", "control")}
+SETS: dict[str, tuple[str, ...]] = {"main0_and_control": ("main1", "control")}
 BEGIN = 1_000_000
 """Second 0 of the drawings, seconds since the epoch: bucket 100000 of ten seconds begins there."""
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from lowwater.capture.generate import GeneratedCapture
+from lowwater.cli.main import main
 from lowwater.config import HOUR, load_config, parse_instant
 from lowwater.lake.ingest import ingest
 from lowwater.lake.layout import open_lake
@@ -25,7 +31,7 @@ START = parse_instant("2026-01-01T00:00:00Z")
 HOURS = 3
 END = START + HOURS * HOUR
 LINKS = ("main1", "main2", "control")
-SETS = {"main0_and_control": ("main1", "control")}
+SETS: dict[str, tuple[str, ...]] = {"main0_and_control": ("main1", "control")}
 DEMO = ("flows", "full_flow")
 """Output queries of queries/demo.gsql."""
 
@@ -105,3 +111,22 @@ def each_query(*by_hour: str) -> dict[tuple[int, str], str]:
 def leftovers(lake: Path) -> list[Path]:
     """What runs left in `_work/`, and checkpoints anywhere."""
     return [*(lake / "_work").iterdir(), *lake.rglob("checkpoint")]
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command left: its exit code and what it printed."""
+
+    code: int
+    out: str
+    err: str
+
+
+def lowwater(*arguments: object) -> Said:
+    """Runs the command line in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
+        main([str(argument) for argument in arguments])
+    said = Said(int(ended.value.code or 0), out.getvalue(), err.getvalue())
+    assert "Traceback" not in said.out + said.err
+    return said

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -37,8 +37,11 @@ STARTS, DIES = 180.0, 30.0
 
 def test_kill_during_high_then_retry(published: Path, lake: Path, spark: SparkSession) -> None:
     log = lake.parent / "killed.log"
+    temporary = lake.parent / "tmp"
+    temporary.mkdir()
+    environment = {**os.environ, "TMPDIR": str(temporary)}
     with log.open("w") as said:
-        child = psutil.Popen(command(lake), cwd=ROOT, stdout=said, stderr=said)
+        child = psutil.Popen(command(lake), cwd=ROOT, stdout=said, stderr=said, env=environment)
     family: list[psutil.Process] = []
     try:
         assert wait(lambda: checkpoints(lake) or child.poll() is not None, STARTS), log.read_text()

@@ -33,15 +33,13 @@ pytestmark = [
 ]
 NODES = "traffic/DSPJ2021+benchmark-data__20210929-11-experiment-baseline-with-latency-6__node_*.pcap"
 SKEW = 1_000_000_000
-FIELDS = (
-    "frame.number frame.time_epoch ip.src ip.dst ipv6.src ipv6.dst ip.proto ipv6.nxt "
-    "tcp.srcport tcp.dstport udp.srcport udp.dstport"
-).split()
+FIELDS = ["frame.number", "frame.time_epoch", "ip.src", "ip.dst", "ipv6.src", "ipv6.dst", "ip.proto", "ipv6.nxt"]
+FIELDS += ["tcp.srcport", "tcp.dstport", "udp.srcport", "udp.dstport"]
 # An ICMP error quotes the packet that it is about, and tshark shows that one's ports too: only TCP and UDP have ports.
 PACKETS = f"""
 CREATE TABLE packets AS
 WITH records AS (
-    SELECT link, part, "frame.number"::BIGINT AS number,
+    SELECT link, part::BIGINT AS part, "frame.number"::BIGINT AS number,
         split_part("frame.time_epoch", '.', 1)::BIGINT * 1000000000
             + rpad(split_part("frame.time_epoch", '.', 2), 9, '0')::BIGINT AS ts,
         coalesce("ip.proto", "ipv6.nxt")::INT AS protocol,
@@ -63,6 +61,7 @@ FROM ({left}) a FULL OUTER JOIN ({right}) b ON a.tb = b.tb AND a.protocol = b.pr
     AND a.dest = b.dest AND a.sport IS NOT DISTINCT FROM b.sport AND a.dport IS NOT DISTINCT FROM b.dport
 """
 Captures = list[tuple[str, Path]]
+Sets = dict[str, tuple[str, ...]]
 
 
 def tshark_rows(path: Path) -> Iterator[list[str]]:
@@ -97,7 +96,7 @@ def links_in(names: Sequence[str]) -> str:
 
 
 def spark_rows(
-    spark: SparkSession, name: str, captures: Captures, sets: dict[str, tuple[str, ...]], folder: Path
+    spark: SparkSession, name: str, captures: Captures, sets: Sets, folder: Path
 ) -> tuple[Counter[tuple[str, ...]], dict[str, Any]]:
     """The rows of a query file over captures, and the summary."""
     known = tuple(sorted({link for link, _ in captures}))
@@ -110,7 +109,7 @@ def spark_rows(
         return Counter(tuple(row) for row in rows), summary
 
 
-def compare(spark: SparkSession, captures: Captures, sets: dict[str, tuple[str, ...]], folder: Path) -> dict[str, Any]:
+def compare(spark: SparkSession, captures: Captures, sets: Sets, folder: Path) -> dict[str, Any]:
     """Both queries on both sides; gives the summary of the flows."""
     known = sorted({link for link, _ in captures})
     with oracle(captures, folder) as connection:
@@ -131,7 +130,7 @@ def test_six_nodes(spark: SparkSession, captures_dir: Path, tmp_path: Path) -> N
     files = sorted(captures_dir.glob(NODES))
     assert len(files) == 6
     names = ("node1", "main2", "node3", "node4", "node5", "node6")
-    sets = {"main0_and_control": ("node1", "node3")}
+    sets: Sets = {"main0_and_control": ("node1", "node3")}
     summary = compare(spark, list(zip(names, files, strict=True)), sets, tmp_path)
     assert all(link["read"] == link["sane"] > 0 for link in summary["links"].values())
 

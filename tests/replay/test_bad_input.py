@@ -1,0 +1,238 @@
+"""Bad input: one clear message that names what is wrong and what to do, the contract's exit code, no traceback."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lowwater.capture.generate import GeneratedCapture
+from lowwater.config import HOUR, format_instant
+from lowwater.errors import OwnerError
+from tests.capturemaker import pcap_bytes, tcp, udp
+from tests.replay.support import (
+    DEMO,
+    END,
+    QUERIES,
+    START,
+    Said,
+    all_tables,
+    copy_lake,
+    ingest_all,
+    leftovers,
+    lowwater,
+    replay_range,
+    states,
+    write_settings,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SECOND = 1_000_000_000
+BEGIN = 1_000_000 * SECOND
+YEAR = 365 * 86400 * SECOND
+RECORDS = [(BEGIN + i * SECOND, tcp("10.0.0.1", "10.0.0.2", 1024, 80)) for i in range(5)]
+GOOD = pcap_bytes(RECORDS, nanoseconds=True)
+RECORD = 16 + len(RECORDS[0][1])  # bytes of one record
+
+
+def lengthened(number: int) -> bytes:
+    """The good capture, whose record `number` says that it is two gigabytes long."""
+    changed = bytearray(GOOD)
+    at = 24 + number * RECORD + 8
+    changed[at : at + 4] = struct.pack("<I", 0x7FFFFFFF)
+    return bytes(changed)
+
+
+def strayed(number: int) -> bytes:
+    """The good capture, whose record `number` is stamped five years ahead."""
+    records = [(stamp + 5 * YEAR * (i == number), frame) for i, (stamp, frame) in enumerate(RECORDS)]
+    return pcap_bytes(records, nanoseconds=True)
+
+
+@pytest.fixture
+def good(tmp_path: Path) -> Path:
+    path = tmp_path / "good.pcap"
+    path.write_bytes(GOOD)
+    return path
+
+
+def run_text(text: str, folder: Path, *options: object) -> Said:
+    query = folder / "q.gsql"
+    query.write_text(text, encoding="utf-8")
+    return lowwater("run", query, "--engine", "reference", "--out", folder / "out", *options)
+
+
+def run_flows(folder: Path, *captures: str, out: Path | None = None) -> Said:
+    given = [part for capture in captures for part in ("--capture", capture)]
+    return lowwater("run", QUERIES / "flows.gsql", "--engine", "reference", "--out", out or folder / "out", *given)
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b"", "empty file (0 bytes), not a capture"),
+        (b"no capture, only text\n" * 9, "not a capture: it begins with 6e 6f 20 63"),
+        (GOOD[:20], "not a capture"),
+    ],
+    ids=["empty", "text", "half a header"],
+)
+def test_a_file_that_is_no_capture(data: bytes, says: str, tmp_path: Path) -> None:
+    path = tmp_path / "bad.pcap"
+    path.write_bytes(data)
+    said = run_flows(tmp_path, f"a={path}")
+    assert said.code == 1
+    assert said.err.startswith(f"error: {path}: ") and "hint: " in said.err
+    assert says in said.err or data == GOOD[:20]
+    assert not (tmp_path / "out" / "flows.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("data", "sane"),
+    [(GOOD[:-20], 4), (GOOD[: 24 + 2 * RECORD + 7], 2), (lengthened(3), 3), (lengthened(0), 0), (strayed(2), 4)],
+    ids=["cut inside a frame", "cut inside a header", "absurd length", "absurd length at once", "years ahead"],
+)
+def test_a_bad_record_is_counted_and_the_others_are_used(data: bytes, sane: int, tmp_path: Path) -> None:
+    path = tmp_path / "bad.pcap"
+    path.write_bytes(data)
+    said = run_flows(tmp_path, f"a={path}")
+    assert said.code == 0, said.err
+    link = json.loads((tmp_path / "out" / "summary.json").read_text())["links"]["a"]
+    assert (link["read"], link["malformed"], link["violating"], link["sane"]) == (sane + 1, 1, 0, sane)
+    with (tmp_path / "out" / "flows.csv").open(newline="") as file:
+        assert sum(int(row["cnt"]) for row in csv.DictReader(file)) == sane
+
+
+def test_a_link_without_a_capture(good: Path, tmp_path: Path) -> None:
+    said = run_text("SELECT time\nFROM main9.TCP", tmp_path, "--capture", f"main1={good}")
+    assert said.code == 1
+    assert f"{tmp_path / 'q.gsql'}:2:6: link main9 has no capture\n  FROM main9.TCP\n       ^\n" in said.err
+    assert "hint: did you mean main1?" in said.err
+
+
+def test_an_unknown_column(good: Path, tmp_path: Path) -> None:
+    said = run_text("SELECT time,\n       lenn\nFROM TCP", tmp_path, "--capture", f"main1={good}")
+    assert said.code == 1
+    where = f"{tmp_path / 'q.gsql'}:2:8"
+    assert said.err == f"error: {where}: unknown column lenn\n         lenn\n         ^\n  hint: did you mean len?\n"
+
+
+def test_overlapping_captures_propose_two_links(good: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.pcap"
+    other.write_bytes(pcap_bytes([(stamp, udp("10.0.0.1", "10.0.0.2", 5, 6)) for stamp, _ in RECORDS]))
+    said = run_flows(tmp_path, f"main1={good}", f"main1={other}")
+    assert said.code == 1
+    assert "overlap by 4s, more than the link's skew of 1s" in said.err
+    assert str(good) in said.err and str(other) in said.err
+    assert "'main1-a'" in said.err and "'main1-b'" in said.err
+
+
+def test_out_that_cannot_be_made(good: Path, tmp_path: Path) -> None:
+    said = run_flows(tmp_path, f"main1={good}", out=good / "below" / "a file")
+    assert said.code == 1
+    assert said.err == f"error: --out {good / 'below' / 'a file'} cannot be made: Not a directory\n"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        lambda lake, good: ("ingest", "--lake", lake, "--link", "a", good),
+        lambda lake, good: ("status", "--lake", lake),
+        lambda lake, good: ("replay", "demo", "--lake", lake, "--from", "2026-01-01", "--to", "2026-01-02"),
+    ],
+    ids=["ingest", "status", "replay"],
+)
+def test_a_lake_that_cannot_be(command: Callable[[Path, Path], Any], good: Path) -> None:
+    said = lowwater(*command(good / "lake", good))  # below a regular file nobody can write, root neither
+    assert said.code == 1
+    assert said.err.startswith(f"error: {good / 'lake'}: ") and "hint: " in said.err
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_lake_without_write_permission(good: Path, tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    lake.mkdir(mode=0o555)
+    said = lowwater("ingest", "--lake", lake, "--link", "a", good)
+    assert said.code == 1
+    assert "cannot be written" in said.err and "choose a directory that you may write" in said.err
+
+
+def replay_hour(lake: Path, hour: int) -> Said:
+    span = ("--from", format_instant(START + hour * HOUR), "--to", format_instant(START + (hour + 1) * HOUR))
+    return lowwater("replay", "demo", "--lake", lake, *span)
+
+
+@pytest.mark.parametrize("gone", [1, 2])
+def test_a_gap_in_coverage(gone: int, captures: list[GeneratedCapture], tmp_path: Path) -> None:
+    """A missing capture stops its interval, whatever later captures say."""
+    lake = tmp_path / "lake"
+    lake.mkdir()
+    write_settings(lake)
+    ingest_all(lake, [each for each in captures if (each.link, each.start) != ("main1", START + gone * HOUR)])
+    said = replay_hour(lake, gone)
+    assert said.code == 1
+    since, until = (format_instant(START + hour * HOUR) for hour in (gone, gone + 1))
+    assert f"link 'main1' has not reported since {since} until {until}\n" in said.err
+    assert "hint: ingest the missing capture" in said.err and "[links.main1]" in said.err
+    assert set(states(lake).values()) == {"missing", "failed"}
+    assert states(lake)[gone, "flows"] == "failed"
+    shown = lowwater("status", "--lake", lake)
+    assert shown.code == 0
+    assert f"link 'main1' has not reported since {since}" in " ".join(shown.out.split())
+    assert leftovers(lake) == []
+
+
+def test_a_link_that_never_reported(captures: list[GeneratedCapture], tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    lake.mkdir()
+    write_settings(lake)
+    ingest_all(lake, [each for each in captures if each.link != "main2"])
+    said = replay_hour(lake, 0)
+    assert said.code == 1
+    assert "link 'main2' has not reported since 2026-01-01T00:00:00Z" in said.err
+    assert "it has no capture at all" in said.err
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("nodemo", "2026-01-01T00:00Z", "2026-01-01T01:00Z"), "there is no query set 'nodemo'\n  hint: did you mean"),
+        (("demo", "2026-01-01T00:30Z", "2026-01-01T01:30Z"), "do not bound whole intervals of 1h"),
+        (("demo", "2026-01-01T01:00Z", "2026-01-01T01:00Z"), "do not bound whole intervals of 1h"),
+        (("demo", "2026-01-01T02:00Z", "2026-01-01T01:00Z"), "do not bound whole intervals of 1h"),
+    ],
+)
+def test_a_replay_of_nothing(options: tuple[str, str, str], says: str, packets: Path) -> None:
+    name, start, end = options
+    said = lowwater("replay", name, "--lake", packets, "--from", start, "--to", end)
+    assert said.code == 1
+    assert says in said.err
+
+
+def test_a_stage_before_its_turn(lake: Path) -> None:
+    span = ("--from", format_instant(START + 2 * HOUR), "--to", format_instant(END))
+    for stage, earlier in (("audit", "high"), ("publish", "audit")):
+        said = lowwater("replay", "demo", "--lake", lake, *span, "--stage", stage)
+        assert said.code == 1
+        assert (
+            f"interval {span[1]}: stage {earlier} has not run\n  hint: run `lowwater replay` with --stage" in said.err
+        )
+    assert not (lake / "tables").exists()
+
+
+@pytest.mark.spark
+def test_a_table_of_another_query_set(published: Path, tmp_path: Path, spark: SparkSession) -> None:
+    lake = copy_lake(published, tmp_path / "lake")
+    write_settings(lake, sets={"demo": QUERIES / "demo.gsql", "rival": QUERIES / "demo.gsql"})
+    with pytest.raises(OwnerError, match="belongs to query set 'demo', and 'rival' claims it too"):
+        replay_range(lake, spark, START + 2 * HOUR, END, query_set="rival")
+    assert all_tables(lake) == all_tables(published)
+    assert {state for (_, query), state in states(lake, "rival").items() if query in DEMO} == {"missing"}
+    assert leftovers(lake) == []
