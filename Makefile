@@ -52,7 +52,7 @@ test: setup
 	$(BIN)/python -m pytest
 
 test-fast: $(VENV)/.package
-	$(BIN)/python -m pytest -m "not spark and not captures"
+	$(BIN)/python -m pytest -m "not spark and not captures" --hypothesis-profile=quick
 
 lint: $(VENV)/.packages
 	$(BIN)/ruff check .

@@ -1,6 +1,7 @@
 """Fixed and marginal cost of an interval: seconds of every stage for a small and a larger hour of three links.
 
-Run `python benchmarks/bench_run.py [--json FILE]`. Rows/s of the high stage are of the LFTA rows that Spark reads; the peer is DuckDB doing the whole query on the decoded packets in the same run.
+Run `python benchmarks/bench_run.py [--json FILE]`. Rows/s of the high stage are those of the LFTA rows that it reads;
+the peer is DuckDB doing the whole query on the decoded packets in the same run.
 """
 
 from __future__ import annotations

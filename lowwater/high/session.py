@@ -25,6 +25,7 @@ from pyspark.sql import SparkSession
 
 import lowwater
 from lowwater.errors import ConfigError, LowwaterError
+from lowwater.tempfolders import make_folder
 
 DELTA = "io.delta:delta-spark_4.2_2.13:4.4.0"
 NEEDED = ("delta-spark_4.2_2.13", "delta-storage", "delta-kernel-api", "delta-kernel-defaults")
@@ -164,8 +165,7 @@ def build_session(app: str = "lowwater", settings: SessionSettings | None = None
         return running
     settings = settings or SessionSettings()
     _environment()
-    home = Path(tempfile.mkdtemp(prefix="lowwater-spark-"))
-    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    home = make_folder("lowwater-spark-")
     conf = SparkConf().setAppName(app).setMaster(os.environ.get("LOWWATER_SPARK_MASTER", settings.master))
     conf.setAll(list(_options(settings, home).items()))
     said = home / "jvm.log"

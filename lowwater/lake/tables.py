@@ -127,13 +127,24 @@ def create(
                 if not DeltaTable.is_deltatable(str(path)):  # else another process was first
                     raise
         table = DeltaTable(str(path))
-    holder = table.metadata().configuration.get(OWNER)
-    if owner is not None and holder != owner:
+    if owner is not None:
+        check_owner(path, owner)
+    return table
+
+
+def check_owner(path: Path, owner: str) -> None:
+    """Checks that a table, where it exists, belongs to a query set (S3).
+
+    Raises:
+        OwnerError: if it belongs to another.
+    """
+    table = open_table(path)
+    holder = table.metadata().configuration.get(OWNER) if table else owner
+    if holder != owner:
         raise OwnerError(
             f"table {path.name!r} belongs to query set {holder!r}, and {owner!r} claims it too",
             f"rename the query {path.name!r} in {owner!r}, or remove {path} if {holder!r} no longer makes it",
         )
-    return table
 
 
 def open_table(path: Path) -> DeltaTable | None:

@@ -39,6 +39,7 @@ from lowwater.lake.records import (
 )
 from lowwater.lake.status import Expected, StatusRow, status
 from lowwater.lake.streams import stream_files, write_stream
+from lowwater.lake.tables import check_owner
 from lowwater.plan.nodes import Lfta
 from lowwater.plan.queryset import QueryPlan
 from lowwater.quality.checks import control_columns, is_closed, rows_below_a_promise, rows_not_owned
@@ -130,9 +131,13 @@ class _Run:
 
     def run(self, stage: str | None) -> Outcome:
         name = f"{self.job.query_set} {format_instant(self.start)}"
-        done = PUBLISH if stage is None else stage
+        stages = STAGES if stage is None else (stage,)
+        done = stages[0]
         with attempt(self.job.lake, name) as folder:
             try:
+                for query in self.job.plan.queries:  # before any work: another set's table is no matter of inputs
+                    check_owner(self.job.lake.stream(query.name), self.job.query_set)
+                    check_owner(self.job.lake.table(query.name), self.job.query_set)
                 inputs = self.job.inputs(self.start, self.end, self.job.captures())
                 excluded = inputs.require()
                 digests = {query.name: inputs.digest(query) for query in self.job.plan.queries}
@@ -140,7 +145,7 @@ class _Run:
                 if stage is None and self._published(digests):
                     return self._confirm(digests, state, reason)
                 outcome = Outcome(self.start, self.end, state, reason, {}, False)
-                for each in STAGES if stage is None else (stage,):
+                for each in stages:
                     done = each
                     outcome = self._stage(each, inputs, digests, outcome, folder)
                 return outcome

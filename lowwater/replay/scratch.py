@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,6 +31,7 @@ from lowwater.replay.export import write_csv, write_rows
 from lowwater.replay.progress import Progress
 from lowwater.replay.stages import LowInputs, high_stage, low_stage, reference_stage
 from lowwater.replay.summary import Accounts
+from lowwater.tempfolders import make_folder, remove_folder
 
 if TYPE_CHECKING:
     from lowwater.high.tasks import Session
@@ -102,13 +102,13 @@ def run(request: Request, progress: Progress, spark: Session | None = None) -> d
             from lowwater.high.session import build_session
 
             spark = build_session("lowwater run")
-    folder = Path(tempfile.mkdtemp(prefix="lowwater-run-"))
+    folder = make_folder("lowwater-run-")
     try:
         lake = open_lake(folder / "lake")
         captures = _ingest(request, lake, progress, spark)
         gathered = _replay(request, lake, captures, folder, progress, spark)
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_folder(folder)
     gathered.accounts.check()
     gathered.accounts.check_captures(captures)
     return _write(request, gathered, captures, progress)

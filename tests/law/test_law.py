@@ -23,7 +23,7 @@ from tests.law.settings import Choice, choices
 from tests.law.worlds import LINKS, World, worlds
 
 
-@settings(max_examples=40, phases=(Phase.explicit, Phase.generate))
+@settings(phases=(Phase.explicit, Phase.generate))
 @given(worlds(), questions(), choices())
 def test_reference_rows_are_those_of_sql(world: World, question: Question, choice: Choice) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -39,7 +39,6 @@ def test_reference_rows_are_those_of_sql(world: World, question: Question, choic
         assert json.loads((out / "summary.json").read_text()) == summary
 
 
-@settings(max_examples=60)
 @given(questions(), st.integers(1, 8))
 def test_split_plans_read_the_same_packets_as_whole_ones(question: Question, slots: int) -> None:
     plan = plan_texts([("q.gsql", question.text)], Links(LINKS, {"pair": ("main1", "main2")}), 1 << slots)
