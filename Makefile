@@ -12,7 +12,7 @@ help:
 	@echo 'setup      create .venv, install the lock, fetch the Delta jars into .venv/share/lowwater/jars'
 	@echo 'demo       generate, ingest and replay three hourly intervals into var/lake'
 	@echo 'test       every test, those with Spark and real captures included'
-	@echo 'test-fast  only the tests without a JVM and without real captures, in under a minute'
+	@echo 'test-fast  the tests without a JVM, real captures or other processes; few random examples; under a minute'
 	@echo 'lint       ruff: rules and format'
 	@echo 'types      mypy, strict'
 	@echo 'fuzz       the randomised tests with many examples and fresh seeds'
@@ -52,7 +52,7 @@ test: setup
 	$(BIN)/python -m pytest
 
 test-fast: $(VENV)/.package
-	$(BIN)/python -m pytest -m "not spark and not captures" --hypothesis-profile=quick
+	$(BIN)/python -m pytest -m "not spark and not captures and not slow" --hypothesis-profile=quick
 
 lint: $(VENV)/.packages
 	$(BIN)/ruff check .

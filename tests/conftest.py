@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 # The compiled kernels make the first example slow, so no test has a deadline.
 settings.register_profile("fast", deadline=None, derandomize=True, database=None, max_examples=50)
-settings.register_profile("quick", settings.get_profile("fast"), max_examples=15)
+settings.register_profile("quick", settings.get_profile("fast"), max_examples=5)
 settings.register_profile("fuzz", deadline=None, max_examples=2000, print_blob=True)
 settings.load_profile("fast")
 

@@ -223,6 +223,7 @@ def test_a_crash_at_any_commit_then_a_retry_gives_one_copy(
     assert tables.read_rows(lake.malformed, MALFORMED).num_rows == 1
 
 
+@pytest.mark.slow
 def test_a_killed_process_leaves_no_lock_and_the_retry_clears_its_files(lake: Lake, tmp_path: Path) -> None:
     path = capture(tmp_path / "a.pcap", [1, 2])
     code = (

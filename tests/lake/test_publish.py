@@ -135,6 +135,7 @@ def _hour(job: tuple[Path, int]) -> None:
         run(lake, at(hour * 3600), at(hour * 3600 + 3600), rows, digest)
 
 
+@pytest.mark.slow
 def test_hours_published_by_processes_in_parallel(tmp_path: Path) -> None:
     """None of them made the lake or the table before."""
     with multiprocessing.get_context("spawn").Pool(3) as pool:

@@ -83,6 +83,7 @@ def _work(folder: str) -> tuple[list[Row], bytes]:
     return data(streams["q"]), pickle.dumps(result)
 
 
+@pytest.mark.slow
 def test_parallel_processes_share_the_cache_and_results_pickle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOWWATER_CACHE", str(tmp_path))
     with multiprocessing.get_context("spawn").Pool(2) as pool:
