@@ -17,9 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lowwater.config import format_instant, load_config
-from lowwater.errors import BusyError, LakeError, LawError, LowwaterError, OwnerError
+from lowwater.errors import BusyError, LakeError, LowwaterError, OwnerError
 from lowwater.lake.layout import HEARTBEATS, open_lake
-from lowwater.lake.ledger import malformed_between
 from lowwater.lake.locks import attempt
 from lowwater.lake.publish import publish
 from lowwater.lake.records import (
@@ -31,7 +30,6 @@ from lowwater.lake.records import (
     PUBLISH,
     Replay,
     last_published,
-    read_heartbeats,
     read_replays,
     record_heartbeats,
     record_replays,
@@ -41,8 +39,7 @@ from lowwater.lake.status import Expected, StatusRow, status
 from lowwater.lake.streams import stream_files, write_stream
 from lowwater.lake.tables import check_owner
 from lowwater.plan.nodes import Lfta
-from lowwater.plan.queryset import QueryPlan
-from lowwater.quality.checks import control_columns, is_closed, rows_below_a_promise, rows_not_owned
+from lowwater.replay.audit import audit_accounts, audit_stream
 from lowwater.replay.job import IntervalInputs, Job
 from lowwater.replay.progress import Progress
 from lowwater.replay.stages import high_stage, low_stage
@@ -251,50 +248,16 @@ class _Run:
         return {name: result.rows for name, result in results.items()}
 
     def _audit(self, digests: dict[str, str]) -> dict[str, int]:
-        """The law's own audits; the failed one is recorded, and nothing of the interval is published."""
-        job = self.job
-        rows = {}
-        for query in job.plan.queries:
-            made = self._require(HIGH, query.name, digests[query.name])
-            stream = control_columns(stream_files(job.lake.stream(query.name), self.start, self.end))
-            for check, found in (
-                ("rows that the interval does not own", rows_not_owned(stream, self.start, self.end)),
-                ("rows below an earlier promise", rows_below_a_promise(stream)),
-            ):
-                if found.num_rows:
-                    raise self._broken(
-                        query, f"{found.num_rows} {check}; the first: {found.slice(0, 1).to_pylist()[0]}"
-                    )
-            if not is_closed(stream, self.end):
-                raise self._broken(query, "the stream is not closed by the promise of the interval's end")
-            rows[query.name] = pc.sum(pc.equal(stream.column("_kind"), "row")).as_py() or 0
-            if rows[query.name] != made.rows:
-                raise self._broken(query, f"{rows[query.name]} rows in the stream, {made.rows} were made")
-        accounting = self._accounting()
-        for query in job.plan.queries:
-            self._record(AUDIT, "done", query.name, digests[query.name], rows[query.name], accounting)
-        return rows
-
-    def _accounting(self) -> dict[str, Any]:
-        """A1 over the interval, from the ledgers; every sane record of a link has one outcome in each LFTA."""
-        job = self.job
-        beats = read_heartbeats(job.lake, job.query_set, self.start, self.end)
-        captures = job.captures()
-        links = {
-            link: {"malformed": malformed_between(job.lake, link, captures[link], self.start, self.end)}
-            for link in job.plan.links
+        """The law's own audits; what fails is recorded by the caller, and nothing of the interval is published."""
+        made = {query: self._require(HIGH, query, digest).rows for query, digest in digests.items()}
+        rows = {
+            query.name: audit_stream(self.job, query.name, self.start, self.end, made[query.name])
+            for query in self.job.plan.queries
         }
-        lftas: dict[str, dict[str, int]] = {}
-        for row in beats.group_by(["lfta", "link"]).aggregate([(name, "sum") for name in OUTCOMES]).to_pylist():
-            counts = {name: row[f"{name}_sum"] for name in OUTCOMES}
-            if counts["sane"] != sum(counts[name] for name in OUTCOMES[1:]):
-                raise LawError(f"LFTA {row['lfta']} on {row['link']}: its counts do not add up: {counts}")
-            lftas[f"{row['lfta']} on {row['link']}"] = counts
-        return {"links": links, "lftas": lftas}
-
-    def _broken(self, query: QueryPlan, what: str) -> LawError:
-        interval = f"{format_instant(self.start)} to {format_instant(self.end)}"
-        return LawError(f"query {query.name}, interval {interval}: {what}", "nothing was published; please report this")
+        accounting = audit_accounts(self.job, self.start, self.end)
+        for query, count in rows.items():
+            self._record(AUDIT, "done", query, digests[query], count, accounting)
+        return rows
 
     def _publish(self, digests: dict[str, str], outcome: Outcome) -> Outcome:
         job = self.job
