@@ -20,24 +20,24 @@ LONGEST = 2 * MINUTE
 HOSTS = 64
 """Number of names that DNS and HTTP ask for."""
 
-_FLOW_FIELDS = [
+_SHARED_FIELDS = [
+    ("client_seq", np.int64),
+    ("server_seq", np.int64),
+    ("client", np.int32),  # index of an address
+    ("server", np.int32),
+    ("sport", np.int32),  # of the client
+    ("dport", np.int32),
+    ("count", np.int32),  # packets
+    ("size", np.int32),  # payload bytes of a data packet on the wire
+    ("ident", np.int32),
     ("kind", np.uint8),
     ("v6", np.uint8),
     ("host", np.uint8),
-    ("client", np.int64),  # index of an address
-    ("server", np.int64),
-    ("sport", np.int64),  # of the client
-    ("dport", np.int64),
-    ("count", np.int64),  # packets
-    ("size", np.int64),  # payload bytes of a data packet on the wire
-    ("client_seq", np.int64),
-    ("server_seq", np.int64),
-    ("ident", np.int64),
-    ("start", np.int64),  # microseconds since the epoch, true time
-    ("span", np.int64),  # microseconds
 ]
-FLOW = np.dtype(_FLOW_FIELDS)
-PACKET = np.dtype([*_FLOW_FIELDS, ("number", np.int64), ("stamp", np.int64), ("key", np.int64)])
+# The start of a flow is microseconds since the epoch, true time; its span is microseconds too.
+FLOW = np.dtype([*_SHARED_FIELDS, ("start", np.int64), ("span", np.int64)])
+# Packets are sorted and copied as whole rows, so they are as narrow as their values allow.
+PACKET = np.dtype([("stamp", np.int64), ("key", np.int64), ("number", np.int32), *_SHARED_FIELDS])
 """A packet: its flow, its number in it, its timestamp on the link's clock, and its place in the file (both us)."""
 
 _HANDSHAKE = 4  # SYN, SYN-ACK, ACK and the request
@@ -129,10 +129,10 @@ def packets_of(random: np.random.Generator, flows: NDArray[np.void]) -> NDArray[
     counts = flows["count"]
     which = np.repeat(np.arange(len(flows)), counts)
     packets = np.zeros(len(which), PACKET)
-    for name in FLOW.names or ():
+    for name, _ in _SHARED_FIELDS:
         packets[name] = flows[name][which]
     number = np.arange(len(which)) - np.repeat(np.cumsum(counts) - counts, counts)
     packets["number"] = number
     place = (number + random.random(len(which))) / packets["count"]
-    packets["stamp"] = packets["start"] + (packets["span"] * place).astype(np.int64)
+    packets["stamp"] = flows["start"][which] + (flows["span"][which] * place).astype(np.int64)
     return packets

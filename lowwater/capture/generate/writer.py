@@ -115,12 +115,14 @@ def _pieces(link: _Link, start: int, end: int, lull: bool) -> Iterator[NDArray[n
         inside = (stamps >= start) & (stamps < end)
         if lull:
             inside &= (stamps < start + _LULL[0]) | (stamps >= start + _LULL[1])
-        packets = packets[inside]
+        if not inside.all():  # rows are wide: a copy that keeps all of them would cost as much as making them
+            packets = packets[inside]
         _place(link, packets, minute, violations)
         waiting = np.concatenate([waiting, packets])
         ready = waiting["key"] < (minute + 1) * MINUTE + link.offset
-        due, waiting = waiting[ready], waiting[~ready]
-        yield due[np.argsort(due["key"], kind="stable")]
+        due = np.flatnonzero(ready)
+        yield waiting[due[np.argsort(waiting["key"][due], kind="stable")]]
+        waiting = waiting[~ready]
     yield waiting[np.argsort(waiting["key"], kind="stable")]
 
 
