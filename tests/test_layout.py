@@ -132,5 +132,5 @@ def test_no_machine_paths() -> None:
 
 def test_the_machine_path_pattern() -> None:
     assert MACHINE_PATH.search("open('/home/me/x')")
-    assert MACHINE_PATH.search("cd /work/main")
+    assert MACHINE_PATH.search("cd /home/me")
     assert not MACHINE_PATH.search("https://example.org/home/me, ./work/a, $HOME/root/b")

@@ -6,9 +6,13 @@ every column; one that it does not promise is NULL. `tables/` hold rows only, ad
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pyarrow as pa
 
 from lowwater.catalog.expr import Type
+from lowwater.catalog.values import format_ip, format_mac
 
 ROW = "row"
 PUNCTUATION = "punctuation"
@@ -33,3 +37,14 @@ CONTROL = pa.schema(
         pa.field("_period", pa.int64(), nullable=False),  # lull: ns between its ticks; else 0
     ]
 )
+
+_TEXTS: dict[Type, Callable[[Any], str]] = {Type.IP: format_ip, Type.MAC: format_mac}
+
+
+def published(values: pa.Array, kind: Type) -> pa.Array:
+    """A column of a stream in its published form: addresses as texts, each distinct one written once."""
+    if kind not in _TEXTS:
+        return values
+    encoded = values.dictionary_encode()
+    texts = pa.array([_TEXTS[kind](value) for value in encoded.dictionary.to_pylist()], pa.string())
+    return texts.take(encoded.indices)

@@ -15,11 +15,12 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lowwater.catalog.streams import CONTROL, PUNCTUATION, ROW, STREAM_TYPES
+from lowwater.catalog.streams import CONTROL, PUNCTUATION, ROW
 from lowwater.high.clock import LAST, EventClock
 from lowwater.high.expressions import plain
 from lowwater.high.temporal import long
 from lowwater.plan.nodes import Field
+from lowwater.plan.schemas import stream_schema
 from lowwater.plan.temporal import END_OF_TIME
 
 
@@ -58,7 +59,7 @@ class StreamFiles:
         """Writes a punctuation row unless it says nothing new: no later row has `_last` below `promise` (ns)."""
         if promise <= self.promised:
             return
-        schema = pa.schema([pa.field(f.name, STREAM_TYPES[f.type]) for f in self.fields] + list(CONTROL))
+        schema = stream_schema(self.fields)
         said = [f.temporal.promise(promise) if f.temporal else None for f in self.fields]
         values = [*said, promise, PUNCTUATION, tick, tick, 0]
         columns = [pa.array([value], column.type) for value, column in zip(values, schema, strict=True)]

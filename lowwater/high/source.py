@@ -19,10 +19,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from lowwater.catalog.streams import ROW, STREAM_TYPES
+from lowwater.catalog.streams import ROW
 from lowwater.high.clock import ET, LAST, SLACK_MS, EventClock
 from lowwater.high.expressions import SPARK_TYPES
 from lowwater.plan.nodes import Field
+from lowwater.plan.schemas import value_schema
 
 ET_TYPE = pa.timestamp("us", tz="UTC")
 
@@ -86,8 +87,7 @@ def lay_out(
         marks: the watermark (ms) that holds at each boundary, sent by a row that has nothing else.
         clock: of the query.
     """
-    columns = [pa.field(f.name, STREAM_TYPES[f.type]) for f in fields]
-    schema = pa.schema([*columns, pa.field(LAST, pa.int64()), pa.field(ET, ET_TYPE)])
+    schema = pa.schema([*value_schema(fields), pa.field(LAST, pa.int64()), pa.field(ET, ET_TYPE)])
     folder.mkdir(parents=True)
     for number, (after, upto) in enumerate(zip([-(1 << 63), *boundaries[:-1]], boundaries, strict=True)):
         file = folder / f"{number:05d}.parquet"

@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from lowwater.catalog.expr import Type
 from lowwater.catalog.packets import RECORD
-from lowwater.catalog.streams import CONTROL, STREAM_TYPES, TABLE_TYPES
 from lowwater.errors import LakeError
 from lowwater.lake.tables import create, safe_name
+from lowwater.plan import schemas
 from lowwater.plan.nodes import Field
 
 
@@ -121,16 +120,12 @@ REPLAYS = pa.schema(
 
 def stream_schema(fields: tuple[Field, ...]) -> pa.Schema:
     """Schema of `lfta/` and `streams/` tables: fields, CONTROL, and the partition `interval`."""
-    return pa.schema([*_columns(fields, STREAM_TYPES), *CONTROL, _required("interval", _TEXT)])
+    return pa.schema([*schemas.stream_schema(fields), _required("interval", _TEXT)])
 
 
 def table_schema(fields: tuple[Field, ...]) -> pa.Schema:
     """Schema of `tables/`: published fields, `_last`, and the partition `_hour`."""
-    return pa.schema([*_columns(fields, TABLE_TYPES), _required("_last", _INT), _required("_hour", _INT)])
-
-
-def _columns(fields: tuple[Field, ...], types: dict[Type, pa.DataType]) -> list[pa.Field]:
-    return [pa.field(field.name, types[field.type]) for field in fields]
+    return pa.schema([*schemas.published_schema(fields), _required("_last", _INT), _required("_hour", _INT)])
 
 
 @dataclass(frozen=True)

@@ -5,18 +5,15 @@ A publication replaces exactly its range of `_last` (SEMANTICS S2) in one commit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pads
 
-from lowwater.catalog.expr import Type
-from lowwater.catalog.streams import ROW
-from lowwater.catalog.values import format_ip, format_mac
+from lowwater.catalog.streams import ROW, published
 from lowwater.config import HOUR, format_instant
 from lowwater.errors import LakeError, LawError
 from lowwater.lake.layout import Lake, table_schema
@@ -26,7 +23,6 @@ from lowwater.lake.tables import create, hours, lake_errors, open_table, replace
 from lowwater.plan.nodes import Field
 
 BATCH = 65536
-FORMATS: dict[Type, Callable[[Any], str]] = {Type.IP: format_ip, Type.MAC: format_mac}
 
 
 @dataclass(frozen=True)
@@ -131,18 +127,9 @@ def _published(files: list[Path], fields: tuple[Field, ...], schema: pa.Schema) 
 
     def batches() -> Iterator[pa.RecordBatch]:
         for batch in _scan(files, [*(field.name for field in fields), "_last"]):
-            columns = [_text(batch.column(field.name), FORMATS.get(field.type)) for field in fields]
+            columns = [published(batch.column(field.name), field.type) for field in fields]
             last = batch.column("_last")
             # Timestamps are never negative (T3), so truncation is the floor.
             yield pa.RecordBatch.from_arrays([*columns, last, pc.divide(last, HOUR)], schema=schema)
 
     return pa.RecordBatchReader.from_batches(schema, batches())
-
-
-def _text(values: pa.Array, form: Callable[[Any], str] | None) -> pa.Array:
-    """Texts of addresses, each distinct one written once."""
-    if form is None:
-        return values
-    encoded = values.dictionary_encode()
-    texts = pa.array([form(value) for value in encoded.dictionary.to_pylist()], pa.string())
-    return texts.take(encoded.indices)

@@ -10,18 +10,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lowwater.catalog.expr import Type
-from lowwater.catalog.streams import CONTROL, PUNCTUATION, ROW, STREAM_TYPES
+from lowwater.catalog.streams import PUNCTUATION, ROW, STREAM_TYPES
 from lowwater.low.heartbeat import Punctuation
 from lowwater.low.kernel import Slot
 from lowwater.plan.nodes import Lfta
+from lowwater.plan.schemas import stream_schema
 
 Words = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
-
-
-def stream_schema(lfta: Lfta) -> pa.Schema:
-    """The Arrow schema of an LFTA's stream: its fields, then CONTROL (P5)."""
-    return pa.schema([*(pa.field(f.name, STREAM_TYPES[f.type]) for f in lfta.fields), *CONTROL])
 
 
 def addresses(family: Words, high: Words, low: Words, null: Flags) -> pa.Array:
@@ -76,12 +72,12 @@ def rows_batch(lfta: Lfta, slots: tuple[Slot, ...], rows: Words, lasts: Words, t
     """
     kind = pa.repeat(pa.scalar(ROW), len(rows))
     control = [pa.array(lasts), kind, pa.array(ticks), pa.array(ticks), pa.array(np.zeros(len(rows), np.int64))]
-    return pa.record_batch([*(column(rows, slot) for slot in slots), *control], schema=stream_schema(lfta))
+    return pa.record_batch([*(column(rows, slot) for slot in slots), *control], schema=stream_schema(lfta.fields))
 
 
 def punctuation_batch(lfta: Lfta, made: list[Punctuation], period: int) -> pa.RecordBatch:
     """Punctuations as a stream batch: promised columns have their values, the others are NULL (P5)."""
-    schema = stream_schema(lfta)
+    schema = stream_schema(lfta.fields)
     promised = [lfta.promises(one.promise) for one in made]
     columns = [[row[at] for row in promised] for at in range(len(lfta.fields))]
     columns.append([one.promise for one in made])

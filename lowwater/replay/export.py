@@ -15,43 +15,27 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet
 
-from lowwater.catalog.expr import Type
-from lowwater.catalog.streams import TABLE_TYPES
-from lowwater.catalog.values import format_ip, format_mac
+from lowwater.catalog.streams import published
 from lowwater.errors import LowwaterError
 from lowwater.plan.nodes import Field
+from lowwater.plan.schemas import published_schema
 
 FORMATS = ("csv", "json", "parquet")
 
 
-def published(rows: pa.Table, fields: Sequence[Field]) -> pa.Table:
+def published_rows(rows: pa.Table, fields: Sequence[Field]) -> pa.Table:
     """Rows of a stream in their published types: addresses as text, control columns gone.
 
     Args:
         rows: at least the columns of `fields`, in stream types.
         fields: of the query, in order.
     """
-    columns = [_published(rows.column(f.name), f.type) for f in fields]
-    schema = pa.schema([pa.field(f.name, TABLE_TYPES[f.type]) for f in fields])
+    schema = published_schema(fields)
+    columns = [
+        pa.chunked_array([published(chunk, f.type) for chunk in rows.column(f.name).chunks], schema.field(f.name).type)
+        for f in fields
+    ]
     return pa.table(columns, schema=schema)
-
-
-def _published(column: pa.ChunkedArray, kind: Type) -> pa.ChunkedArray:
-    if kind is Type.IP:
-        return _mapped(column, format_ip)
-    if kind is Type.MAC:
-        return _mapped(column, format_mac)
-    return column
-
-
-def _mapped(column: pa.ChunkedArray, text: object) -> pa.ChunkedArray:
-    # Each address is written once, however many rows have it.
-    chunks = []
-    for chunk in column.chunks:
-        encoded = chunk.dictionary_encode()
-        words = pa.array([text(v) for v in encoded.dictionary.to_pylist()], pa.string())  # type: ignore[operator]
-        chunks.append(words.take(encoded.indices))
-    return pa.chunked_array(chunks, pa.string())
 
 
 def sort_rows(rows: pa.Table, fields: Sequence[Field]) -> pa.Table:
@@ -70,7 +54,7 @@ def write_rows(rows: pa.Table, fields: Sequence[Field], folder: Path, name: str,
     """
     if kind not in FORMATS:
         raise LowwaterError(f"--format {kind} is not one of {', '.join(FORMATS)}")
-    table = published(sort_rows(rows, fields), fields)
+    table = published_rows(sort_rows(rows, fields), fields)
     path = folder / f"{name}.{kind}"
     try:
         if kind == "parquet":

@@ -12,12 +12,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lowwater.catalog.streams import CONTROL, STREAM_TYPES
 from lowwater.errors import LakeError
 from lowwater.lake.packets import LinkRead
 from lowwater.lake.tables import safe_name
 from lowwater.low import Bounds, LinkResult, LowSettings, needed_columns, run_link
 from lowwater.plan.nodes import Lfta
+from lowwater.plan.schemas import stream_schema
 
 ROW_GROUP = 1 << 17
 
@@ -51,11 +51,6 @@ class LowOutcome:
     files: dict[str, str]
 
 
-def stream_schema(lfta: Lfta) -> pa.Schema:
-    """The columns of an LFTA's file: its fields in stream types, then CONTROL."""
-    return pa.schema([*(pa.field(f.name, STREAM_TYPES[f.type]) for f in lfta.fields), *CONTROL])
-
-
 def run_low(task: LowTask) -> LowOutcome:
     """Runs all LFTAs of a link in one pass over its packets.
 
@@ -63,7 +58,8 @@ def run_low(task: LowTask) -> LowOutcome:
         LakeError: the files cannot be written.
     """
     sinks = {
-        lfta.name: _Sink(task.folder / safe_name(lfta.name), task.link, stream_schema(lfta)) for lfta in task.lftas
+        lfta.name: _Sink(task.folder / safe_name(lfta.name), task.link, stream_schema(lfta.fields))
+        for lfta in task.lftas
     }
     try:
         batches = task.read.batches(needed_columns(task.lftas))

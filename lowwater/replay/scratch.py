@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lowwater.catalog.streams import CONTROL, ROW, STREAM_TYPES
+from lowwater.catalog.streams import ROW
 from lowwater.config import Config, format_duration
 from lowwater.errors import ConfigError, LowwaterError
 from lowwater.lake.ingest import in_process, ingest
@@ -26,6 +26,7 @@ from lowwater.low import LowSettings, Policy
 from lowwater.plan.nodes import Field
 from lowwater.plan.queryset import Plan, source_links
 from lowwater.plan.ranges import horizon
+from lowwater.plan.schemas import stream_schema, value_schema
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.replay.export import write_csv, write_rows
 from lowwater.replay.progress import Progress
@@ -205,7 +206,7 @@ def _violations(link: str, rows: pa.Table, config: Config) -> pa.Table:
 def read_rows(files: Sequence[str], fields: Sequence[Field]) -> pa.Table:
     """The data rows of some stream files, with `_last` and `_tick`."""
     names = [f.name for f in fields]
-    schema = pa.schema([*(pa.field(f.name, STREAM_TYPES[f.type]) for f in fields), *CONTROL])
+    schema = stream_schema(fields)
     tables = [pq.ParquetFile(path).read().select(schema.names).cast(schema) for path in files]
     table = pa.concat_tables(tables) if tables else schema.empty_table()
     return table.filter(pc.equal(table.column("_kind"), ROW)).select([*names, "_last", "_tick"])
@@ -218,7 +219,7 @@ def _write(
     with progress.stage("write"):
         for query in request.plan.queries:
             fields = query.high.fields
-            schema = pa.schema([pa.field(f.name, STREAM_TYPES[f.type]) for f in fields])
+            schema = value_schema(fields)
             parts = [table.select(schema.names).cast(schema) for table in gathered.rows[query.name]]
             rows = pa.concat_tables(parts) if parts else schema.empty_table()
             path = write_rows(rows, fields, request.out, query.name, request.form)

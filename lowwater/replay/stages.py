@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 
 from lowwater.catalog.expr import columns_of
 from lowwater.catalog.packets import stored
-from lowwater.catalog.streams import STREAM_TYPES
 from lowwater.config import Config
 from lowwater.lake.ingest import Runner
 from lowwater.lake.layout import Lake
@@ -26,6 +25,7 @@ from lowwater.low import VIOLATIONS, Bounds, LowSettings, Policy
 from lowwater.plan.nodes import Node, Source
 from lowwater.plan.queryset import Plan, QueryPlan
 from lowwater.plan.ranges import read_from
+from lowwater.plan.schemas import value_schema
 from lowwater.reference import ReferenceResult, evaluate
 from lowwater.replay.low import LowOutcome, LowTask, by_link, run_low
 
@@ -181,7 +181,7 @@ def reference_stage(inputs: LowInputs, period: int, policy: Policy) -> Reference
 
 
 def _table(query: QueryPlan, result: ReferenceResult) -> pa.Table:
-    columns = [*(pa.field(f.name, STREAM_TYPES[f.type]) for f in query.logical.fields)]
+    columns = [*value_schema(query.logical.fields)]
     columns += [pa.field("_last", pa.int64()), pa.field("_tick", pa.int64())]
     schema = pa.schema(columns)
     values = [list(column) for column in zip(*result.rows, strict=True)] or [[] for _ in query.logical.fields]

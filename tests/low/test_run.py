@@ -15,7 +15,7 @@ from lowwater.errors import ConfigError, LawError, LowwaterError
 from lowwater.low import Bounds, LowSettings, needed_columns, run_link
 from lowwater.low.compiler import cache_folder, load
 from lowwater.low.kernel import generate
-from lowwater.low.output import stream_schema
+from lowwater.plan.schemas import stream_schema
 from tests.lftamaker import SECOND, Row, col, count, data, lit, make, op, partial, records, run
 
 PLAIN = LowSettings(skew=SECOND, compiled=False)
@@ -56,7 +56,7 @@ def test_batches_have_the_schema_of_the_stream() -> None:
     found: list[pa.RecordBatch] = []
     bounds = Bounds({"q": 0}, 0, SECOND)
     run_link([QUERY], "L", [records([{"timestamp": 5}])], bounds, PLAIN, lambda _, batch: found.append(batch))
-    assert [batch.schema for batch in found] == [stream_schema(QUERY)]
+    assert [batch.schema for batch in found] == [stream_schema(QUERY.fields)]
     found[0].validate(full=True)
 
 
