@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -49,6 +50,7 @@ def split(stamps: list[int], cuts: list[int]) -> list[list[int]]:
     return [stamps[a:b] for a, b in pairwise(bounds)]
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(
     steps=STEPS,
