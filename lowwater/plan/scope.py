@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import ipaddress
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from lowwater.catalog.expr import (
     ARITHMETIC,
@@ -16,7 +16,6 @@ from lowwater.catalog.expr import (
     COMPARISON,
     LOGICAL,
     Binary,
-    Column,
     Const,
     Expr,
     Type,
@@ -69,7 +68,7 @@ class Scope:
         sources: range variable -> column name -> what it reads of the input row.
         keys: group-by variables, which come before columns.
         on_aggregate: turns an aggregate call into a bound column; None where aggregates are not allowed.
-        used: per range variable, the columns that were used, in order.
+        where: what a misplaced aggregate stands in, for the message.
     """
 
     text: Text
@@ -197,13 +196,3 @@ class Scope:
         raise self.text.unsupported(
             node.place, f"{node.name}: this function is not supported yet", f"aggregates: {', '.join(AGGREGATES)}"
         )
-
-
-def qualified(columns: Mapping[str, Expr], alias: str) -> dict[str, Expr]:
-    """The columns of one side of a join, as columns of the joined row: `alias.name`."""
-    return {name: Column(expr.type, f"{alias}.{name}") for name, expr in columns.items()}
-
-
-def renamed(expr: Expr, name: str) -> Expr:
-    """The column `name` of the same type."""
-    return replace(expr, name=name) if isinstance(expr, Column) else Column(expr.type, name)

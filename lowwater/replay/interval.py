@@ -10,6 +10,7 @@ import json
 import time
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -321,8 +322,6 @@ class _Run:
 
 def lfta_folder(lfta: Lfta) -> str:
     """Name of an LFTA's table: another schema of the same node, after a change of its query, is another table."""
-    from hashlib import sha256
-
     columns = ",".join(f"{f.name}:{f.type}" for f in lfta.fields)
     return f"{lfta.name}-{sha256(columns.encode()).hexdigest()[:8]}"
 
