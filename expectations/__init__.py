@@ -1,0 +1,69 @@
+"""The audits of an interval: Great Expectations suites over the measures of its links, LFTAs and queries.
+
+Between the measures that `lowwater.quality` takes and the decision to publish. Importing the package is light; Great
+Expectations, which takes seconds, is imported by the first `validate`, `render` or `render_suites`. Modules import each
+other relatively, because the folder `expectations/` is installed as `lowwater_expectations`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from .findings import SUITES, Finding, Report, Severity, Validation, Verdict, verdict
+
+if TYPE_CHECKING:
+    import pandas
+
+__all__ = [
+    "SUITES",
+    "Finding",
+    "Report",
+    "Severity",
+    "Validation",
+    "Verdict",
+    "assets",
+    "index",
+    "render",
+    "render_suites",
+    "validate",
+    "verdict",
+]
+
+os.environ["GX_ANALYTICS_ENABLED"] = "false"  # read when Great Expectations is imported, which is below this package
+
+
+def validate(frames: Mapping[str, pandas.DataFrame], run: str) -> tuple[Validation, ...]:
+    """Runs every suite on its measure frame; see `validation.validate`."""
+    from .validation import validate
+
+    return validate(frames, run)
+
+
+def render(validation: Validation) -> str:
+    """The page of a validation, for `reports/<query set>/<interval>/<suite>.html`; see `pages.render`."""
+    from .pages import render
+
+    return render(validation)
+
+
+def render_suites() -> dict[str, str]:
+    """The pages of the suites themselves, by file name, for `reports/suites/`; see `pages.render_suites`."""
+    from .pages import render_suites
+
+    return render_suites()
+
+
+def index(rows: Iterable[Report]) -> str:
+    """The page that leads to all others, for `reports/index.html`; see `contents.index`."""
+    from .contents import index
+
+    return index(rows)
+
+
+def assets() -> dict[str, bytes]:
+    """The files that every page refers to, by name, for `reports/assets/`."""
+    from .contents import assets
+
+    return assets()

@@ -1,0 +1,124 @@
+"""What is expected of the stream of an output query before it is published: the law, row by row.
+
+The suite `queries`, on the frame with one row an output query.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+
+from .rules import Row, Rule
+from .text import count, span
+
+
+class QueryRule(Rule, ABC):
+    """A rule about the stream of one output query."""
+
+    noun = "query"
+    subjects = ("query",)
+    told = ("interval", "captures", "links")
+
+    def about(self, row: Row) -> str:
+        return f"query {row['query']}"
+
+    def message(self, row: Row) -> str:
+        return (
+            f"{self.about(row)}, {row['interval']}: {self.reason(row)}; "
+            f"links: {row['links']}; captures: {row['captures']}"
+        )
+
+
+class ExpectQueryColumnsAsPlanned(QueryRule):
+    """The stream has the columns and types that the plan gives it (SEMANTICS P5)."""
+
+    rule = "The columns of the stream are those of the plan"
+    measures = ("columns",)
+
+    def holds(self, row: Row) -> bool:
+        return bool(row["columns"] == "")
+
+    def reason(self, row: Row) -> str:
+        return f"the columns are not those of the plan: {row['columns']}"
+
+
+class ExpectQueryRowsAsMade(QueryRule):
+    """The stream holds the files and rows that the high stage wrote, no more and no others (SEMANTICS Q1)."""
+
+    rule = "The stream is as the high stage made it"
+    measures = ("rows", "made", "changed")
+
+    def holds(self, row: Row) -> bool:
+        return bool(row["changed"] == 0 and row["rows"] == row["made"])
+
+    def reason(self, row: Row) -> str:
+        files = "; its files are not those that it wrote" if row["changed"] != 0 else ""
+        return f"{count(row['rows'], 'row')} in the stream, the high stage made {count(row['made'])}{files}"
+
+
+class ExpectQueryRowsNotToBeLate(QueryRule):
+    """Spark's watermark dropped nothing: a promise that came too early would lose rows silently (SEMANTICS P2)."""
+
+    rule = "Spark dropped no row behind its watermark"
+    measures = ("late", "rows")
+
+    def holds(self, row: Row) -> bool:
+        return bool(row["late"] == 0)
+
+    def reason(self, row: Row) -> str:
+        return f"{count(row['late'], 'row')} dropped behind Spark's watermark"
+
+
+class ExpectQueryToBeClosed(QueryRule):
+    """The stream ends with the promise of the interval's end (SEMANTICS T6)."""
+
+    rule = "The stream is closed by the promise of the interval's end"
+    measures = ("open_ns",)
+
+    def holds(self, row: Row) -> bool:
+        return bool(row["open_ns"] == 0)
+
+    def reason(self, row: Row) -> str:
+        return f"its last promise is {span(row['open_ns'])} before the interval's end"
+
+
+class ExpectQueryRowsToBeOwned(QueryRule):
+    """`_last` of every row is in [start, end) (SEMANTICS I1)."""
+
+    rule = "Every row belongs to the interval"
+    measures = ("rows", "not_owned", "example")
+
+    def holds(self, row: Row) -> bool:
+        return bool(row["not_owned"] == 0)
+
+    def reason(self, row: Row) -> str:
+        return f"{count(row['not_owned'], 'row')} with _last outside the interval{_first(row)}"
+
+
+class ExpectQueryPromisesToBeKept(QueryRule):
+    """No row precedes an earlier punctuation of its stream (SEMANTICS P1)."""
+
+    rule = "No row precedes an earlier promise of its stream"
+    measures = ("rows", "below_promise", "example")
+
+    def holds(self, row: Row) -> bool:
+        return bool(row["below_promise"] == 0)
+
+    def reason(self, row: Row) -> str:
+        return f"{count(row['below_promise'], 'row')} below an earlier promise{_first(row)}"
+
+
+class ExpectQueryKeysToBeUnique(QueryRule):
+    """No two rows have the same key: a group comes out once (SEMANTICS P1, O2)."""
+
+    rule = "Keys are unique"
+    measures = ("rows", "duplicate_keys", "keys", "example")
+
+    def holds(self, row: Row) -> bool:
+        return bool(row["duplicate_keys"] == 0)
+
+    def reason(self, row: Row) -> str:
+        return f"{count(row['duplicate_keys'], 'key')} ({row['keys']}) in more than one row{_first(row)}"
+
+
+def _first(row: Row) -> str:
+    return f"; the first: {row['example']}" if row["example"] else ""

@@ -1,0 +1,141 @@
+"""The base of the custom expectations: a rule that every row of a frame keeps, and a sentence for one that does not.
+
+Between the frames that `lowwater.quality` measures and the families `links`, `lftas` and `queries`. An expectation is a
+class with a rule in words, the columns that it reads, `holds` and `reason`, named in a suite file.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+from great_expectations.core.metric_domain_types import MetricDomainTypes
+from great_expectations.execution_engine import ExecutionEngine, PandasExecutionEngine
+from great_expectations.expectations.metrics.metric_provider import metric_value
+from great_expectations.expectations.metrics.table_metric_provider import TableMetricProvider
+
+from .cells import Shown
+from .text import count, percent
+
+ROWS = "table.lowwater_rows"
+Row = Mapping[str, Any]
+
+
+class MeasureRows(TableMetricProvider):
+    """The rows of a measure frame, as a metric of GX's pandas engine: read once for all expectations of a suite."""
+
+    metric_name = ROWS
+
+    @metric_value(engine=PandasExecutionEngine)
+    def _pandas(
+        cls,
+        execution_engine: PandasExecutionEngine,
+        metric_domain_kwargs: dict[str, Any],
+        metric_value_kwargs: dict[str, Any],
+        metrics: dict[str, Any],
+        runtime_configuration: dict[str, Any],
+    ) -> list[dict[str, Any]]:
+        frame, _, _ = execution_engine.get_compute_domain(metric_domain_kwargs, MetricDomainTypes.TABLE)
+        return [dict(zip(frame.columns, row, strict=True)) for row in frame.itertuples(index=False, name=None)]
+
+
+class Rule(Shown, ABC):
+    """An expectation that looks at one row of a measure frame at a time.
+
+    Attributes:
+        rule: the rule in words; `{name}` stands for an argument of the expectation.
+        subjects: the columns that name what a row is about.
+        measures: the columns that decide; `{name}` as above.
+        told: the columns that are only in its messages.
+    """
+
+    rule: ClassVar[str]
+    subjects: ClassVar[tuple[str, ...]]
+    measures: ClassVar[tuple[str, ...]]
+    told: ClassVar[tuple[str, ...]] = ("interval", "captures")
+    metric_dependencies = (ROWS,)
+
+    @abstractmethod
+    def holds(self, row: Row) -> bool:
+        """Whether the row keeps the rule."""
+
+    @abstractmethod
+    def reason(self, row: Row) -> str:
+        """What is wrong with a row that does not, with the numbers and the first offsets."""
+
+    @abstractmethod
+    def about(self, row: Row) -> str:
+        """What the row is about: a link, an LFTA, a query."""
+
+    def title(self) -> str:
+        """The rule in words."""
+        return self.rule.format(**self.configuration.kwargs)
+
+    def columns(self) -> tuple[str, ...]:
+        """The columns that the pages show: subjects, then measures."""
+        return (*self.subjects, *(name.format(**self.configuration.kwargs) for name in self.measures))
+
+    def needs(self) -> set[str]:
+        """Every column that it reads."""
+        return {*self.columns(), *self.told}
+
+    def message(self, row: Row) -> str:
+        """The failure of a row in one sentence: subject, interval, numbers, offsets, captures."""
+        return f"{self.about(row)}, {row['interval']}: {self.reason(row)}; captures: {row['captures']}"
+
+    def _validate(
+        self,
+        metrics: dict[str, Any],
+        runtime_configuration: dict[str, Any] | None = None,
+        execution_engine: ExecutionEngine[Any] | None = None,
+    ) -> dict[str, Any]:
+        rows: list[Row] = metrics[ROWS]
+        failed = [position for position, row in enumerate(rows) if not self.holds(row)]
+        columns = self.columns()
+        return {
+            "success": not failed,
+            "result": {
+                "element_count": len(rows),
+                "unexpected_count": len(failed),
+                "unexpected_percent": 100 * len(failed) / len(rows) if rows else 0.0,
+                "unexpected_index_list": failed,
+                "details": {
+                    "messages": [self.message(rows[position]) for position in failed],
+                    "columns": list(columns),
+                    "rows": [[row[name] for name in columns] for row in rows],
+                },
+            },
+        }
+
+
+class Within(Rule, ABC):
+    """A share that stays within one of the limits of its link.
+
+    Attributes:
+        limit: which limit: the column `<kind>_warning` or `<kind>_critical`.
+        kind: column of the count; `<kind>_share` is its share in the column `whole`.
+        first: column with the first of them as text, or "".
+    """
+
+    limit: Literal["warning", "critical"]
+    success_keys = ("limit",)
+    kind: ClassVar[str]
+    whole: ClassVar[str]
+    first: ClassVar[str]
+
+    @abstractmethod
+    def fault(self, row: Row) -> str:
+        """What the counted records are or did: "are malformed"."""
+
+    def holds(self, row: Row) -> bool:
+        return bool(row[f"{self.kind}_share"] <= row[f"{self.kind}_{self.limit}"])
+
+    def reason(self, row: Row) -> str:
+        share, limit = percent(row[f"{self.kind}_share"]), percent(row[f"{self.kind}_{self.limit}"])
+        found = f"{count(row[self.kind])} of {count(row[self.whole], 'record')} ({share}) {self.fault(row)}"
+        first = f"; the first: {row[self.first]}" if self.first and row[self.first] else ""
+        return f"{found}, more than the {self.limit} limit of {limit}{first}"
+
+    def needs(self) -> set[str]:
+        return super().needs() | ({self.first} if self.first else set())

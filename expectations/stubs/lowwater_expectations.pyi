@@ -1,0 +1,2 @@
+# For mypy, which reads folders: `expectations/` is installed under this name.
+from expectations import *

@@ -1,0 +1,71 @@
+"""How the measures of a frame are written in messages and on pages.
+
+Below every expectation and every page: what is a share, a span or a count is told by the name of the column.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lowwater.config import SECOND, format_duration
+
+_SHARES = ("_share", "_warning", "_critical")
+
+
+def count(number: int, noun: str = "") -> str:
+    """`1,000 records`, `1 record`: a number with its noun in the right form.
+
+    Example:
+        >>> count(1000, "record"), count(1, "row"), count(2, "query"), count(12_345)
+        ('1,000 records', '1 row', '2 queries', '12,345')
+    """
+    text = f"{number:,}"
+    if not noun or abs(number) == 1:
+        return f"{text} {noun}".strip()
+    return f"{text} {noun[:-1]}ies" if noun.endswith("y") else f"{text} {noun}s"
+
+
+def percent(share: float) -> str:
+    """A share in percent, four digits.
+
+    Example:
+        >>> percent(0.12), percent(0.000123456)
+        ('12%', '0.01235%')
+    """
+    return f"{share * 100:.4g}%"
+
+
+def span(duration: int) -> str:
+    """A duration (ns); above a second to the millisecond.
+
+    Example:
+        >>> span(20_000_000_000), span(1_201_234_567_890), span(1_500_000), span(0)
+        ('20s', '1,201.235s', '1500us', '0s')
+    """
+    if duration > SECOND and duration % SECOND:
+        return f"{duration / SECOND:,.3f}".rstrip("0").rstrip(".") + "s"
+    return format_duration(duration)
+
+
+def label(column: str) -> str:
+    """The heading of a column.
+
+    Example:
+        >>> label("gap_ns"), label("violating_share"), label("not_owned")
+        ('gap', 'violating share', 'not owned')
+    """
+    return column.removesuffix("_ns").replace("_", " ")
+
+
+def shown(column: str, value: Any) -> str:
+    """The text of a value of a column.
+
+    Example:
+        >>> shown("gap_ns", 5_000_000_000), shown("failed_share", 0.5), shown("read", 1000), shown("link", "main1")
+        ('5s', '50%', '1,000', 'main1')
+    """
+    if isinstance(value, str):
+        return value
+    if column.endswith("_ns"):
+        return span(int(value))
+    return percent(value) if column.endswith(_SHARES) else count(value)

@@ -1,0 +1,116 @@
+"""Runs the suites on the measure frames of an interval, through Great Expectations and its pandas engine.
+
+Between the frames of `lowwater.quality` and the decision to publish. Nothing is written and nothing fetched: the
+context is ephemeral, suites come from their files, results stay in memory.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, cast
+
+import great_expectations as gx
+from great_expectations.core import ExpectationSuite, ExpectationValidationResult
+from great_expectations.core.batch_definition import BatchDefinition
+from great_expectations.data_context.types.base import (
+    DataContextConfig,
+    InMemoryStoreBackendDefaults,
+    ProgressBarsConfig,
+)
+from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
+
+from lowwater.errors import LawError
+
+from .findings import SUITES, Finding, Severity, Validation
+from .rules import Rule
+from .suites import load_suite
+
+if TYPE_CHECKING:
+    import pandas
+
+_ONE_AT_A_TIME = threading.Lock()  # a new context becomes the current one of the whole process
+
+
+def validate(frames: Mapping[str, pandas.DataFrame], run: str) -> tuple[Validation, ...]:
+    """Validates the measure frames of an interval.
+
+    Threads take turns. GX knows one current context a process: a caller's own is not current any more afterwards.
+
+    Args:
+        frames: one a suite, as `SUITES` names them; one row a link, LFTA and link, or query.
+        run: names the run, as in "demo 2026-01-01T00:00:00Z".
+
+    Returns:
+        One validation a suite, in the order of `SUITES`.
+
+    Raises:
+        LawError: a frame is missing, has no rows or lacks a column or value, or an expectation could not be evaluated.
+    """
+    suites = {name: load_suite(name) for name in SUITES}
+    for name, suite in suites.items():
+        _check(name, frames.get(name), suite, run)
+    with _ONE_AT_A_TIME:
+        # GX's default for an ephemeral context makes a folder for pages
+        config = DataContextConfig(
+            store_backend_defaults=InMemoryStoreBackendDefaults(init_temp_docs_sites=False),
+            progress_bars=ProgressBarsConfig(globally=False),
+            analytics_enabled=False,
+        )
+        context = gx.get_context(mode="ephemeral", project_config=config)
+        source = context.data_sources.add_pandas("measures")
+        batches = {name: source.add_dataframe_asset(name).add_batch_definition_whole_dataframe(run) for name in SUITES}
+        return tuple(_validate(suites[name], batches[name], frames[name], run) for name in SUITES)
+
+
+def _check(name: str, frame: pandas.DataFrame | None, suite: ExpectationSuite, run: str) -> None:
+    """An audit of nothing passes, so a frame that was not measured must not get that far."""
+    if frame is None or frame.empty:
+        raise LawError(f"{run}: nothing was measured for the suite {name}", "its frame is missing or has no rows")
+    needed = {name for rule in suite.expectations if isinstance(rule, Rule) for name in rule.needs()}
+    if missing := sorted(needed - set(frame.columns)):
+        raise LawError(f"{run}: the measures {name} lack the columns {', '.join(missing)}")
+    if missing := sorted(column for column in needed if frame[column].hasnans):
+        raise LawError(f"{run}: the measures {name} lack values in the columns {', '.join(missing)}")
+
+
+def _validate(
+    suite: ExpectationSuite, definition: BatchDefinition[Any], frame: pandas.DataFrame, run: str
+) -> Validation:
+    batch = definition.get_batch({"dataframe": frame.reset_index(drop=True)})
+    result = batch.validate(suite, result_format="COMPLETE")
+    order = [expectation.id for expectation in suite.expectations]
+    result.results.sort(key=lambda each: order.index(_config(each).id))
+    result.meta |= {
+        "run_id": {"run_name": run, "run_time": datetime.now(UTC).isoformat()},
+        "intervals": sorted(set(frame["interval"])),
+    }
+    findings = tuple(_finding(suite.name, each, run) for each in result.results)
+    document: dict[str, Any] = result.to_json_dict()
+    return Validation(suite.name, findings, document)
+
+
+def _finding(suite: str, result: ExpectationValidationResult, run: str) -> Finding:
+    config = _config(result)
+    rule = config.to_domain_obj()
+    if "details" not in result.result:  # GX catches what an expectation raises and calls it a failure
+        raise LawError(f"{run}: {config.type} of the suite {suite} could not be evaluated: {result.exception_info}")
+    assert isinstance(rule, Rule)
+    return Finding(
+        suite=suite,
+        expectation=config.id or "",
+        kind=config.type,
+        severity=cast(Severity, config.severity.value),
+        success=bool(result.success),
+        evaluated=result.result["element_count"],
+        unexpected=result.result["unexpected_count"],
+        rows=tuple(result.result["unexpected_index_list"]),
+        messages=tuple(result.result["details"]["messages"]),
+        title=rule.title(),
+    )
+
+
+def _config(result: ExpectationValidationResult) -> ExpectationConfiguration:
+    assert result.expectation_config is not None
+    return result.expectation_config

@@ -1,0 +1,193 @@
+"""Measure frames to validate: one row a subject that keeps every rule, and for each expectation what breaks it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+INTERVAL = "2026-01-01T00:00:00Z to 2026-01-01T01:00:00Z"
+RUN = "demo 2026-01-01T00:00:00Z"
+SECOND = 1_000_000_000
+
+LINK: dict[str, Any] = {
+    "link": "main1",
+    "interval": INTERVAL,
+    "captures": "a.pcap, b.pcap",
+    "read": 1000,
+    "malformed": 1,
+    "violating": 2,
+    "sane": 997,
+    "unaccounted": 0,
+    "gap_ns": 0,
+    "excluded_ns": 0,
+    "gaps": "",
+    "violating_share": 0.002,
+    "violating_warning": 0.01,
+    "violating_critical": 0.1,
+    "malformed_share": 0.001,
+    "malformed_warning": 0.01,
+    "malformed_critical": 0.1,
+    "latest_ns": 2_300_000_000,
+    "skew_ns": SECOND,
+    "violations": "a.pcap record 17 (2.3s late), a.pcap record 40 (1.1s late)",
+    "offsets": "b.pcap at byte 1234 (cut)",
+}
+LFTA: dict[str, Any] = {
+    "lfta": "flows_0",
+    "link": "main1",
+    "interval": INTERVAL,
+    "captures": "a.pcap, b.pcap",
+    "sane": 997,
+    "named": 997,
+    "unaccounted": 0,
+    "disagreement": 0,
+    "failed": 3,
+    "failed_share": 3 / 997,
+    "failed_warning": 0.01,
+    "failed_critical": 0.1,
+}
+QUERY: dict[str, Any] = {
+    "query": "flows",
+    "interval": INTERVAL,
+    "links": "main1, main2",
+    "captures": "a.pcap, b.pcap, c.pcap",
+    "rows": 250,
+    "made": 250,
+    "changed": 0,
+    "not_owned": 0,
+    "below_promise": 0,
+    "duplicate_keys": 0,
+    "keys": "tb, srcIP",
+    "late": 0,
+    "open_ns": 0,
+    "columns": "",
+    "example": "",
+}
+ROW = "tb=7 srcIP=10.0.0.1 _last=1767225599999999999"
+
+
+class Case(NamedTuple):
+    """An entry of a suite file, by its name, with what breaks it and what the message must say then."""
+
+    name: str
+    broken: dict[str, Any]
+    says: str
+
+
+CASES: dict[str, tuple[Case, ...]] = {
+    "links": (
+        Case(
+            "expect_link_to_be_covered",
+            {"gap_ns": 20 * SECOND, "gaps": "2026-01-01T00:59:40Z to 2026-01-01T01:00:00Z"},
+            "20s are in no capture: 2026-01-01T00:59:40Z to 2026-01-01T01:00:00Z",
+        ),
+        Case(
+            "expect_link_to_exclude_nothing",
+            {"excluded_ns": 20 * SECOND, "gaps": "2026-01-01T00:59:40Z to 2026-01-01T01:00:00Z"},
+            "20s are in no capture and excluded by the link's policy, so the interval is incomplete: 2026-01-01T00:59",
+        ),
+        Case(
+            "expect_link_records_to_be_accounted_for",
+            {"unaccounted": 3},
+            "3 records of packets/ in no account; read 1,000, accounts: malformed 1 + violating 2 + sane 997",
+        ),
+        Case(
+            "expect_link_violations_to_stay_within_limit/warning",
+            {"violating": 12, "violating_share": 0.012, "sane": 987},
+            "12 of 1,000 records (1.2%) are later than the skew of 1s, more than the warning limit of 1%; "
+            "the first: a.pcap record 17 (2.3s late)",
+        ),
+        Case(
+            "expect_link_violations_to_stay_within_limit/critical",
+            {"violating": 120, "violating_share": 0.12, "sane": 879},
+            "120 of 1,000 records (12%) are later than the skew of 1s, more than the critical limit of 10%; "
+            "the first: a.pcap record 17 (2.3s late)",
+        ),
+        Case(
+            "expect_link_malformed_to_stay_within_limit/warning",
+            {"malformed": 12, "malformed_share": 0.012, "sane": 986},
+            "12 of 1,000 records (1.2%) are malformed, more than the warning limit of 1%; "
+            "the first: b.pcap at byte 1234 (cut)",
+        ),
+        Case(
+            "expect_link_malformed_to_stay_within_limit/critical",
+            {"malformed": 120, "malformed_share": 0.12, "sane": 878},
+            "120 of 1,000 records (12%) are malformed, more than the critical limit of 10%; "
+            "the first: b.pcap at byte 1234 (cut)",
+        ),
+    ),
+    "lftas": (
+        Case(
+            "expect_lfta_outcomes_to_add_up",
+            {"named": 995, "unaccounted": 2},
+            "its outcomes name 995 of 997 sane records, 2 unaccounted for",
+        ),
+        Case(
+            "expect_lftas_to_agree",
+            {"disagreement": -5},
+            "it saw 997 sane records, 5 fewer than the other LFTAs of the link",
+        ),
+        Case(
+            "expect_lfta_failures_to_stay_within_limit/warning",
+            {"failed": 20, "failed_share": 20 / 997},
+            "20 of 997 records (2.006%) failed in an expression, more than the warning limit of 1%",
+        ),
+        Case(
+            "expect_lfta_failures_to_stay_within_limit/critical",
+            {"failed": 200, "failed_share": 200 / 997},
+            "200 of 997 records (20.06%) failed in an expression, more than the critical limit of 10%",
+        ),
+    ),
+    "queries": (
+        Case(
+            "expect_query_columns_as_planned",
+            {"columns": "cnt is string, not int64"},
+            "the columns are not those of the plan: cnt is string, not int64",
+        ),
+        Case("expect_query_rows_as_made", {"rows": 249}, "249 rows in the stream, the high stage made 250"),
+        Case(
+            "expect_query_keys_to_be_unique",
+            {"duplicate_keys": 1, "example": ROW},
+            f"1 key (tb, srcIP) in more than one row; the first: {ROW}",
+        ),
+        Case(
+            "expect_query_rows_to_be_owned",
+            {"not_owned": 2, "example": ROW},
+            f"2 rows with _last outside the interval; the first: {ROW}",
+        ),
+        Case(
+            "expect_query_promises_to_be_kept",
+            {"below_promise": 1, "example": ROW},
+            f"1 row below an earlier promise; the first: {ROW}",
+        ),
+        Case("expect_query_rows_not_to_be_late", {"late": 4}, "4 rows dropped behind Spark's watermark"),
+        Case(
+            "expect_query_to_be_closed",
+            {"open_ns": 600 * SECOND},
+            "its last promise is 10min before the interval's end",
+        ),
+    ),
+}
+"""Per suite, in the order of its file."""
+
+GOOD: dict[str, dict[str, Any]] = {"links": LINK, "lftas": LFTA, "queries": QUERY}
+OTHER: dict[str, dict[str, Any]] = {
+    "links": {"link": "main2", "captures": "c.pcap", "violations": "", "offsets": ""},
+    "lftas": {"lfta": "flows_1", "link": "main2", "captures": "c.pcap"},
+    "queries": {"query": "full_flow", "links": "main2"},
+}
+"""What tells the second row of a frame from the first."""
+
+
+def frames(suite: str = "", **broken: Any) -> dict[str, pd.DataFrame]:
+    """Frames of two rows each that keep every rule, but for the first row of one suite.
+
+    Args:
+        suite: the suite to break.
+        broken: what differs in its first row.
+    """
+    rows = {name: [dict(row), row | OTHER[name]] for name, row in GOOD.items()}
+    if suite:
+        rows[suite][0] |= broken
+    return {name: pd.DataFrame(each) for name, each in rows.items()}

@@ -1,0 +1,282 @@
+"""The pages of a report: complete, linked, escaped, and without an address or script."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from lowwater_expectations import SUITES, Report, Validation, assets, index, render, render_suites, validate
+from lowwater_expectations.entries import read_suite
+from lowwater_expectations.offline import offline
+
+from lowwater.errors import LawError
+from tests.quality.frames import CASES, INTERVAL, RUN, SECOND, frames
+
+HOSTILE = (
+    "<script>alert('x')</script><img src=\"https://x.example/\" onerror=alert(1)> "
+    '&lt;b> "$value" ${x} $$ {{ 7 * 7 }} `é`'
+)
+ROW = ("demo", "2026-01-01T00:00:00Z", "passed", "done", (), {"links": "demo/2026-01-01T00/links.html"})
+
+
+class Reader(HTMLParser):
+    """Reads a page as a browser does: its text, its elements, its addresses and the ids in it."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+        self.tags: set[str] = set()
+        self.names: set[str] = set()
+        self.addresses: list[str] = []
+        self.ids: list[str] = []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.names |= {name for name, _ in attrs}
+        self.addresses += [value or "" for name, value in attrs if name in ("href", "src")]
+        self.ids += [value or "" for name, value in attrs if name == "id"]
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data.strip())
+
+    @property
+    def text(self) -> str:
+        return " ".join(text for text in self.texts if text)
+
+
+def broken() -> dict[str, object]:
+    return {"gap_ns": 20 * SECOND, "gaps": "from 1 to 2", "violating": 12, "violating_share": 0.012, "sane": 987}
+
+
+def links_page(**row: object) -> tuple[Validation, str]:
+    made = validate(frames("links", **row), RUN)[0]
+    return made, render(made)
+
+
+@pytest.mark.slow
+def test_a_page_says_verdict_severity_messages_and_what_was_measured() -> None:
+    made, page = links_page(**broken())
+    read = Reader(page)
+    assert "failed links" in read.text
+    assert f"{INTERVAL}: 5 of 7 expectations hold. A critical one does not: nothing is published." in read.text
+    assert "critical The captures of the link cover the whole interval warning Skew violations stay" in read.text
+    assert read.text.index("5 of 7 expectations hold") < read.text.index("What was expected")
+    for finding in made.findings:
+        assert read.ids.count(finding.expectation) == 1
+        assert all(message in read.texts for message in finding.messages)
+    assert re.findall(r"(passed|warned|failed) severity: (\w+)", read.text) == [
+        ("failed", "critical"),
+        ("passed", "warning"),
+        ("passed", "critical"),
+        ("warned", "warning"),
+        ("passed", "critical"),
+        ("passed", "warning"),
+        ("passed", "critical"),
+    ]
+    assert (
+        "link read violating violating share violating warning latest skew main1 1,000 12 1.2% 1% 2.3s 1s" in read.text
+    )
+    assert "1 of 2 links fails" in read.text
+    assert "all 2 links hold" in read.text
+    assert RUN in read.text
+    assert "None" not in read.text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        ({}, "passed links 2026-01-01T00:00:00Z to 2026-01-01T01:00:00Z: 7 of 7 expectations hold. What"),
+        (
+            {"violating": 12, "violating_share": 0.012, "sane": 987},
+            "6 of 7 expectations hold. Warnings do not stop the publication.",
+        ),
+    ],
+)
+def test_a_page_tells_a_warning_from_a_pass(row: dict[str, object], says: str) -> None:
+    assert says in Reader(links_page(**row)[1]).text
+
+
+@pytest.mark.slow
+def test_a_page_is_made_of_the_document_alone() -> None:
+    made, page = links_page(**broken())
+    stored = json.loads(json.dumps(made.document))
+    assert render(Validation(made.suite, made.findings, stored)) == page
+
+
+@pytest.mark.slow
+def test_what_the_data_holds_comes_out_as_text() -> None:
+    texts = {"link": HOSTILE, "captures": HOSTILE, "interval": HOSTILE, "gaps": HOSTILE, "violations": HOSTILE}
+    made, page = links_page(**broken() | texts)
+    read = Reader(page)
+    plain = Reader(links_page(**broken())[1])
+    assert (read.tags, read.names, sorted(read.addresses)) == (plain.tags, plain.names, sorted(plain.addresses))
+    assert HOSTILE in read.texts
+    messages = [message for finding in made.findings for message in finding.messages]
+    assert [message.count(HOSTILE) for message in messages] == [4, 4]
+    assert all(message in read.texts for message in messages)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("suite", ["lftas", "queries"])
+def test_the_other_suites_escape_too(suite: str) -> None:
+    for case in CASES[suite]:
+        row = case.broken | {"interval": HOSTILE, "captures": HOSTILE}
+        row |= {"lfta": HOSTILE} if suite == "lftas" else {"query": HOSTILE, "columns": HOSTILE, "example": HOSTILE}
+        (made,) = [each for each in validate(frames(suite, **row), HOSTILE) if each.suite == suite]
+        read = Reader(render(made))
+        assert "script" not in read.tags
+        assert HOSTILE in read.texts
+        assert all(message in read.texts for finding in made.findings for message in finding.messages)
+
+
+@pytest.mark.slow
+def test_a_name_of_several_lines_is_shown() -> None:
+    made, page = links_page(**broken() | {"captures": "a\n \n<b>\n"})
+    assert "captures: a\n&lt;b&gt;" in page
+    assert made.findings[0].messages[0].endswith("a\n \n<b>\n")
+
+
+@pytest.mark.slow
+def test_a_page_that_lacks_a_message_is_an_error() -> None:
+    made, _ = links_page(**broken())
+    del made.document["results"][0]["result"]["details"]["messages"][0]
+    with pytest.raises(LawError, match=r"page of the suite links lacks 'link main1.* of expect_link_to_be_covered"):
+        render(made)
+
+
+@pytest.mark.slow
+def test_great_expectations_own_page_would_be_refused() -> None:
+    from great_expectations.core.expectation_validation_result import expectationSuiteValidationResultSchema
+    from great_expectations.render.renderer.page_renderer import ValidationResultsPageRenderer
+    from great_expectations.render.view import DefaultJinjaPageView
+
+    made, _ = links_page()
+    result = expectationSuiteValidationResultSchema.load(made.document)
+    page = DefaultJinjaPageView().render(ValidationResultsPageRenderer().render(result))
+    with pytest.raises(LawError, match=r"address 'https://unpkg\.com/.* not relative"):
+        offline(page)
+
+
+@pytest.mark.slow
+def test_the_pages_of_the_suites_name_every_expectation_and_what_to_do() -> None:
+    pages = render_suites()
+    assert set(pages) == {f"{suite}.html" for suite in SUITES}
+    for suite in SUITES:
+        read = Reader(pages[f"{suite}.html"])
+        for entry in read_suite(suite).expectations:
+            assert read.ids.count(entry.id) == 1
+            assert f"{entry.type} · {entry.id}" in read.texts
+            assert entry.description in read.texts
+        assert read.text.count("What to do.") == len(read_suite(suite).expectations)
+
+
+@pytest.mark.slow
+def test_every_address_leads_to_a_file_of_the_report(tmp_path: Path) -> None:
+    reports = tmp_path / "reports"
+    files = {f"assets/{name}": data for name, data in assets().items()}
+    files |= {f"suites/{name}": page.encode() for name, page in render_suites().items()}
+    pages = {each.suite: f"demo/2026-01-01T00:00:00Z/{each.suite}.html" for each in validate(frames(), RUN)}
+    files |= {pages[each.suite]: render(each).encode() for each in validate(frames("links", **broken()), RUN)}
+    files["index.html"] = index([Report("demo", "2026-01-01T00:00:00Z", "failed", "held", ("m",), pages)]).encode()
+    for name, data in files.items():
+        (reports / name).parent.mkdir(parents=True, exist_ok=True)
+        (reports / name).write_bytes(data)
+
+    reached, waiting = set(), [reports / "index.html"]
+    while waiting:
+        path = waiting.pop()
+        if path in reached:
+            continue
+        reached.add(path)
+        assert path.is_file(), path
+        if path.suffix == ".html":
+            read = Reader(path.read_text(encoding="utf-8"))
+            for address in read.addresses:
+                assert not address.startswith("#") or address[1:] in read.ids
+                waiting.append((path.parent / unquote(urlsplit(address).path)).resolve() if address[0] != "#" else path)
+    assert reached == {reports / name for name in files}
+
+
+def test_the_styles_fetch_nothing() -> None:
+    for name, data in assets().items():
+        assert not re.search(rb"@import|url\(|<script|\bhref", data), name
+
+
+# The index
+
+
+def test_the_index_has_the_newest_interval_first_and_a_table_a_query_set() -> None:
+    days = [Report("demo", f"2026-01-0{day}T00:00:00Z", "passed", "done", (), {}) for day in (2, 3, 1)]
+    text = Reader(index([*days, Report("busy", "2026-01-09T00:00:00Z", "warned", "incomplete", ("gap",), {})])).text
+    order = [
+        text.index(part) for part in ("busy 1 warned", "2026-01-09", "gap", "demo 3 passed", "-03T", "-02T", "-01T")
+    ]
+    assert order == sorted(order)
+
+
+def test_the_index_shows_verdict_state_pages_and_messages_of_a_plain_row() -> None:
+    page = index([(*ROW[:2], "failed", "held", ("first", "second", "third"), ROW[5])])
+    read = Reader(page)
+    assert "2026-01-01T00:00:00Z failed held links first and 2 more second third" in read.text
+    assert "demo/2026-01-01T00/links.html" in read.addresses
+
+
+def test_an_index_of_nothing_says_so() -> None:
+    assert "No interval has been audited yet." in Reader(index([])).text
+
+
+def test_the_index_escapes() -> None:
+    page = index([Report(HOSTILE, HOSTILE, "passed", "done", (HOSTILE,), {HOSTILE: "a b/<script>.html"})])
+    read = Reader(page)
+    assert read.texts.count(HOSTILE) == 4
+    assert "a%20b/%3Cscript%3E.html" in read.addresses
+    assert "script" not in read.tags
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "//host/page.html", ""])
+def test_the_index_refuses_an_address_that_is_not_relative(path: str) -> None:
+    with pytest.raises(LawError, match="which is not relative"):
+        index([Report("demo", "i", "passed", "done", (), {"links": path})])
+
+
+def test_an_address_with_a_scheme_is_a_file_name() -> None:
+    page = index([Report("demo", "i", "passed", "done", (), {"links": "javascript:alert(1)"})])
+    assert "javascript%3Aalert%281%29" in Reader(page).addresses
+
+
+# The check
+
+
+@pytest.mark.parametrize(
+    ("page", "says"),
+    [
+        ("<script>1</script>", "an element <script>"),
+        ('<SCRIPT SRC="a.js">', "an element <script>"),
+        ("<svg/onload=alert(1)>", "an element <svg>"),
+        ('<iframe src="a.html">', "an element <iframe>"),
+        ('<base href="a">', "an element <base>"),
+        ("<style>p{}</style>", "an element <style>"),
+        ('<p onclick="x()">', "an attribute onclick on <p>"),
+        ('<img src="a.png">', "an element <img>"),
+        ('<p src="a.png">', "an attribute src on <p>"),
+        ('<link rel="stylesheet" href="https://x.example/a.css">', "the address 'https://x.example/a.css'"),
+        ('<a href="//x.example/">', "the address '//x.example/'"),
+        ('<a href="javascript:alert(1)">', "the address 'javascript:alert"),
+        ('<a href="&#106;avascript:alert(1)">', "the address 'javascript:alert"),
+        ('<a href="/etc">', "the address '/etc'"),
+        ('<a href="\\\\x">', "the address"),
+        ('<meta http-equiv="refresh" content="0;url=x">', "an instruction 'refresh'"),
+        ('<p style="background:url(https://x.example/)">', "the style"),
+        ("<![CDATA[x]]>", "a declaration"),
+    ],
+)
+def test_what_a_page_must_not_hold(page: str, says: str) -> None:
+    with pytest.raises(LawError, match=re.escape(says)):
+        offline(f"<!DOCTYPE html><body>{page}</body>")

@@ -1,0 +1,310 @@
+"""The suites and their expectations: each with a frame that keeps it and one that breaks it, and stable ids."""
+
+from __future__ import annotations
+
+import doctest
+import json
+import math
+import subprocess
+import sys
+import tomllib
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from uuid import UUID
+
+import pytest
+from lowwater_expectations import SUITES, Finding, Validation, offline, text, validate, verdict
+from lowwater_expectations.entries import Entry, dump_suite, parse_suite, read_suite, stable_id
+
+from lowwater.errors import LawError
+from tests.quality.frames import CASES, GOOD, INTERVAL, LINK, RUN, SECOND, Case, frames
+
+ROOT = Path(__file__).resolve().parents[2]
+FILES = ROOT / "expectations" / "suites"
+ALL = [(suite, case) for suite in SUITES for case in CASES[suite]]
+entries = pytest.mark.parametrize(("suite", "case"), ALL, ids=[case.name for _, case in ALL])
+
+
+def entry(suite: str, case: Case) -> Entry:
+    return next(each for each in read_suite(suite).expectations if each.name == case.name)
+
+
+def finding(validations: tuple[Validation, ...], expectation: str) -> Finding:
+    return next(each for made in validations for each in made.findings if each.expectation == expectation)
+
+
+# The files
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_every_entry_of_a_suite_file_has_a_fixture(suite: str) -> None:
+    assert [each.name for each in read_suite(suite).expectations] == [case.name for case in CASES[suite]]
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_a_suite_file_is_what_dumping_it_gives(suite: str) -> None:
+    text = (FILES / f"{suite}.json").read_text(encoding="utf-8")
+    assert dump_suite(parse_suite(text, suite)) == text
+
+
+def test_ids_are_unique_and_made_of_the_names() -> None:
+    ids = [each.id for suite in SUITES for each in read_suite(suite).expectations]
+    assert len(set(ids)) == len(ids) == len(ALL)
+    assert {UUID(each).version for each in ids} == {5}
+    assert stable_id("links", "expect_link_to_be_covered") == "e18447f3-171a-5c61-91d8-2745c8c23b48"
+
+
+def test_every_query_audit_is_critical_and_each_limit_has_its_own_severity() -> None:
+    assert {each.severity for each in read_suite("queries").expectations} == {"critical"}
+    limits = [each for suite in SUITES for each in read_suite(suite).expectations if each.kwargs]
+    assert len(limits) == 6
+    assert [each.severity for each in limits] == [each.kwargs["limit"] for each in limits]
+
+
+def altered(suite: str, **change: Any) -> str:
+    data = json.loads((FILES / f"{suite}.json").read_text(encoding="utf-8"))
+    data["expectations"][0].update(change)
+    return json.dumps(data)
+
+
+def test_a_wrong_suite_file_is_refused_with_the_remedy() -> None:
+    right = stable_id("links", "expect_link_to_be_covered")
+    with pytest.raises(LawError, match=f"not the stable one\n  hint: write {right}"):
+        parse_suite(altered("links", id=stable_id("links", "another")), "links.json")
+    with pytest.raises(LawError, match="severity 'info'"):
+        parse_suite(altered("links", severity="info"), "links.json")
+    with pytest.raises(LawError, match=r"links\.json: expect_link_to_be_covered: has not the keys id, type"):
+        parse_suite(altered("links", mostly=0.9), "links.json")
+    data = json.loads((FILES / "links.json").read_text(encoding="utf-8"))
+    data["expectations"].append(data["expectations"][0])
+    with pytest.raises(LawError, match="occurs twice"):
+        parse_suite(json.dumps(data), "links.json")
+
+
+# The package
+
+
+def test_the_packages_of_the_project_are_its_folders() -> None:
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["packages"]
+    found = {".".join(path.parent.relative_to(ROOT).parts) for path in (ROOT / "lowwater").rglob("__init__.py")}
+    assert set(listed) == found | {"lowwater_expectations"}
+
+
+def test_importing_the_package_is_light() -> None:
+    code = "import sys, lowwater_expectations as e; e.assets(); e.index([]); print('great_expectations' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("module", [offline, text])
+def test_the_examples_in_the_light_modules(module: ModuleType) -> None:
+    result = doctest.testmod(module)
+    assert (result.failed, result.attempted > 0) == (0, True)
+
+
+# The expectations
+
+
+@pytest.mark.slow
+@entries
+def test_an_expectation_passes_what_keeps_it_and_fails_what_breaks_it(suite: str, case: Case) -> None:
+    expected = entry(suite, case)
+    passed = finding(validate(frames(), RUN), expected.id)
+    assert passed == replace(passed, success=True, evaluated=2, unexpected=0, rows=(), messages=())
+
+    failed = finding(validate(frames(suite, **case.broken), RUN), expected.id)
+    assert (failed.suite, failed.kind, failed.severity) == (suite, expected.type, expected.severity)
+    assert (failed.success, failed.evaluated, failed.unexpected, failed.rows) == (False, 2, 1, (0,))
+    (message,) = failed.messages
+    start = {"links": "link main1, ", "lftas": "LFTA flows_0 on link main1, ", "queries": "query flows, "}[suite]
+    assert message.startswith(f"{start}{INTERVAL}: {case.says}")
+    assert message.endswith(f"; captures: {'a.pcap, b.pcap, c.pcap' if suite == 'queries' else 'a.pcap, b.pcap'}")
+    assert suite != "queries" or "; links: main1, main2; " in message
+
+
+@pytest.mark.slow
+def test_a_frame_breaks_only_the_rule_that_it_is_made_to_break() -> None:
+    for suite, case in ALL:
+        made = validate(frames(suite, **case.broken), RUN)
+        failed = {each.expectation for every in made for each in every.findings if not each.success}
+        also = {case.name.replace("critical", "warning")} if "/" in case.name else set()
+        names = {stable_id(suite, name) for name in {case.name} | also}
+        assert failed == names, case.name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("broken", "says"),
+    [
+        ({"unaccounted": -3}, "3 records in the accounts but not in packets/"),
+        ({"sane": 990}, "read 1,000, which is not malformed 1 + violating 2 + sane 990"),
+    ],
+)
+def test_the_other_ways_in_which_accounts_are_wrong(broken: dict[str, Any], says: str) -> None:
+    expected = stable_id("links", "expect_link_records_to_be_accounted_for")
+    assert says in finding(validate(frames("links", **broken), RUN), expected).messages[0]
+
+
+@pytest.mark.slow
+def test_files_that_the_high_stage_did_not_write_fail_though_the_rows_are_as_many() -> None:
+    expected = stable_id("queries", "expect_query_rows_as_made")
+    message = finding(validate(frames("queries", changed=1), RUN), expected).messages[0]
+    assert "250 rows in the stream, the high stage made 250; its files are not those that it wrote; links" in message
+
+
+@pytest.mark.slow
+def test_a_share_may_equal_its_limit_and_a_link_with_nothing_read_passes() -> None:
+    silent = {"read": 0, "malformed": 0, "violating": 0, "sane": 0, "violating_share": 0.0, "malformed_share": 0.0}
+    for row in (
+        {"violating_share": 0.01, "malformed_share": 0.01},
+        silent | {"violating_warning": 0.0, "malformed_warning": 0.0, "captures": "none"},
+    ):
+        assert [each.verdict for each in validate(frames("links", **row), RUN)] == ["passed"] * 3
+
+
+@pytest.mark.slow
+@entries
+def test_an_expectation_reads_no_column_that_it_does_not_name(suite: str, case: Case) -> None:
+    from lowwater_expectations.rules import Rule
+    from lowwater_expectations.suites import load_suite
+
+    (rule,) = [each for each in load_suite(suite).expectations if each.id == entry(suite, case).id]
+    assert isinstance(rule, Rule)
+    row = {name: value for name, value in (GOOD[suite] | case.broken).items() if name in rule.needs()}
+    assert not rule.holds(row)
+    assert case.says in rule.message(row)
+
+
+# The verdict
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("broken", "expected"),
+    [
+        ({}, "passed"),
+        ({"violating": 12, "violating_share": 0.012, "sane": 987}, "warned"),
+        ({"violating": 120, "violating_share": 0.12, "sane": 879}, "failed"),
+        ({"unaccounted": 1}, "failed"),
+    ],
+)
+def test_severity_decides(broken: dict[str, Any], expected: str) -> None:
+    made = validate(frames("links", **broken), RUN)
+    assert verdict(each for every in made for each in every.findings) == made[0].verdict == expected
+    assert [every.verdict for every in made[1:]] == ["passed", "passed"]
+
+
+# The results
+
+
+@pytest.mark.slow
+def test_great_expectations_keeps_every_entry_and_its_id() -> None:
+    from lowwater_expectations.suites import dump_back, load_suite
+
+    made = {each.suite: each for each in validate(frames(), RUN)}
+    assert tuple(made) == SUITES
+    for name in SUITES:
+        ids = [each.id for each in read_suite(name).expectations]
+        assert [each.expectation for each in made[name].findings] == ids
+        assert [each["expectation_config"]["id"] for each in made[name].document["results"]] == ids
+        assert dump_suite(dump_back(load_suite(name))) == (FILES / f"{name}.json").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_an_expectation_that_great_expectations_drops_is_an_error() -> None:
+    from lowwater_expectations.suites import build_suite
+
+    suite = read_suite("links")
+    first, *others = suite.expectations
+    unknown = replace(suite, expectations=(replace(first, type="expect_no_such_thing"), *others))
+    with pytest.raises(LawError, match=r"suite links: Great Expectations changed it; lost: expect_no_such_thing$"):
+        build_suite(unknown)
+    surplus = replace(suite, expectations=(replace(first, kwargs={"limt": "warning"}), *others))
+    with pytest.raises(LawError, match=r"(?s)suite links: an expectation does not take its arguments: .*limt"):
+        build_suite(surplus)
+
+
+@pytest.mark.slow
+def test_the_document_is_json_and_names_run_interval_and_frame() -> None:
+    for each in validate(frames("links", gap_ns=SECOND), RUN):
+        assert json.loads(json.dumps(each.document, allow_nan=False)) == each.document
+        meta = each.document["meta"]
+        assert meta["run_id"]["run_name"] == RUN
+        assert meta["intervals"] == [INTERVAL]
+        assert meta["active_batch_definition"]["data_asset_name"] == each.suite
+
+
+@pytest.mark.slow
+def test_rows_are_positions_whatever_the_index_and_however_many() -> None:
+    import pandas as pd
+
+    rows = [LINK | {"link": f"l{n}", "gap_ns": n % 2, "gaps": "x"} for n in range(600)]
+    many = frames() | {"links": pd.DataFrame(rows, index=[7] * 600)}
+    covered = finding(validate(many, RUN), stable_id("links", "expect_link_to_be_covered"))
+    assert (covered.evaluated, covered.rows) == (600, tuple(range(1, 600, 2)))
+    assert [message.split(",")[0] for message in covered.messages] == [f"link l{n}" for n in covered.rows]
+
+
+@pytest.mark.slow
+def test_what_was_not_measured_is_an_error() -> None:
+    whole = frames()
+    for wrong, says in (
+        ({name: whole[name] for name in ("links", "queries")}, "demo .*: nothing was measured for the suite lftas"),
+        (whole | {"queries": whole["queries"].iloc[:0]}, "nothing was measured for the suite queries"),
+        (whole | {"links": whole["links"].drop(columns=["gaps", "skew_ns"])}, "links lack the columns gaps, skew_ns"),
+        (whole | {"queries": whole["queries"].drop(columns=["links"])}, "queries lack the columns links"),
+        (frames("links", gap_ns=math.nan, violations=None), "links lack values in the columns gap_ns, violations"),
+        (frames("links", gap_ns="1s", gaps="x"), "expect_link_to_be_covered of the suite links could not be evaluated"),
+    ):
+        with pytest.raises(LawError, match=says):
+            validate(wrong, RUN)
+
+
+@pytest.mark.slow
+def test_threads_do_not_mix_their_frames() -> None:
+    def gap(number: int) -> str:
+        made = validate(frames("links", gap_ns=number * SECOND, gaps=f"gap {number}"), f"demo {number}")
+        return finding(made, stable_id("links", "expect_link_to_be_covered")).messages[0]
+
+    with ThreadPoolExecutor(4) as pool:
+        messages = list(pool.map(gap, range(1, 9)))
+    assert [f"{n}s are in no capture: gap {n};" in message for n, message in enumerate(messages, 1)] == [True] * 8
+
+
+WATCHED = """
+import sys
+quiet = []
+def hook(event, args):
+    if event == "socket.connect" or event == "socket.getaddrinfo":
+        quiet.append((event, args[1:]))
+    if event == "open" and isinstance(args[1], str) and set(args[1]) & set("wax+"):
+        quiet.append((event, args[:2]))
+    if event in ("os.mkdir", "os.rename", "os.remove"):
+        quiet.append((event, args[:1]))
+sys.dont_write_bytecode = True
+sys.path.insert(0, sys.argv[1])
+from tests.quality.frames import RUN, frames
+import lowwater_expectations as e, lowwater_expectations.pages, lowwater_expectations.validation
+sys.addaudithook(hook)
+made = e.validate(frames("links", gap_ns=5), RUN)
+pages = [e.render(each) for each in made] + list(e.render_suites().values())
+print(len(pages), quiet, file=sys.stdout)
+"""
+
+
+@pytest.mark.slow
+def test_nothing_is_written_and_nothing_fetched(tmp_path: Path) -> None:
+    environment = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    done = subprocess.run(
+        [sys.executable, "-c", WATCHED, str(ROOT)],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    assert (done.stdout.strip(), done.stderr) == ("6 []", "")
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,425 @@
+"""What an audit measures: rows of a stream against naive definitions, links and LFTAs from real ledgers."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lowwater.catalog.expr import Type
+from lowwater.catalog.streams import PUNCTUATION, ROW
+from lowwater.catalog.values import pack_ip
+from lowwater.config import HOUR, SECOND, load_config
+from lowwater.lake.coverage import Gap
+from lowwater.lake.ingest import ingest
+from lowwater.lake.layout import Lake, open_lake
+from lowwater.lake.ledger import read_captures
+from lowwater.lake.packets import packet_files
+from lowwater.lake.records import record_heartbeats, record_violations
+from lowwater.plan.nodes import Field
+from lowwater.plan.schemas import stream_schema
+from lowwater.quality import streams
+from lowwater.quality.measures import Scope, frames, lfta_counts
+from lowwater.quality.queries import Made, QueryMeasures
+from lowwater.quality.scan import LinkScan, scan_link
+from lowwater.quality.streams import Broken, StreamCheck, check_stream
+from lowwater.replay.audit import EVIDENCE, SUBJECTS
+from tests.capturemaker import pcap_bytes, tcp
+from tests.lake.support import BASE, at
+from tests.quality.frames import LFTA, LINK, QUERY
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FIELDS = (Field("addr", Type.IP), Field("n", Type.INT))
+PLAIN = (Field("n", Type.INT),)
+Event = tuple[str, int, int]
+
+
+def events(*rows: Event) -> pa.Table:
+    """Rows of (kind, _tick, _last); `n` numbers them."""
+    data = [
+        {"n": n, "_kind": kind, "_tick": tick, "_until": tick, "_period": 0, "_last": last}
+        for n, (kind, tick, last) in enumerate(rows)
+    ]
+    return pa.Table.from_pylist(data, schema=stream_schema(PLAIN))
+
+
+def written(folder: Path, *tables: pa.Table) -> list[Path]:
+    """Tables as files of a stream."""
+    files = [folder / f"{number:05d}.parquet" for number in range(len(tables))]
+    for file, table in zip(files, tables, strict=True):
+        pq.write_table(table, file)
+    return files
+
+
+def checked(folder: Path, start: int, end: int, *tables: pa.Table) -> StreamCheck:
+    return check_stream(written(folder, *tables), PLAIN, start, end)
+
+
+KEPT = (
+    (ROW, 10, 5),
+    (PUNCTUATION, 10, 6),
+    (ROW, 20, 6),
+    (ROW, 20, 9),
+    (PUNCTUATION, 20, 15),
+    (ROW, 30, 15),
+)
+
+
+def test_rows_of_other_intervals_are_counted_and_kept(tmp_path: Path) -> None:
+    assert checked(tmp_path, 5, 16, events(*KEPT)).not_owned.total == 0
+    found = checked(tmp_path, 6, 15, events(*KEPT)).not_owned
+    assert (found.total, [row["_last"] for row in found.rows]) == (2, [5, 15])
+
+
+def test_rows_may_equal_a_promise_and_come_with_its_tick_but_not_after_it_from_below(tmp_path: Path) -> None:
+    assert checked(tmp_path, 0, 99, events(*KEPT)).below_promise.total == 0
+    found = checked(tmp_path, 0, 99, events(*KEPT), events((ROW, 40, 14))).below_promise
+    assert [row["_tick"] for row in found.rows] == [40]
+
+
+def test_an_earlier_higher_promise_still_holds(tmp_path: Path) -> None:
+    found = checked(tmp_path, 0, 99, events((PUNCTUATION, 10, 50), (PUNCTUATION, 20, 30), (ROW, 30, 40)))
+    assert [row["_last"] for row in found.below_promise.rows] == [40]
+
+
+@pytest.mark.parametrize(("end", "left"), [(14, 0), (15, 0), (16, 1)])
+def test_a_stream_is_closed_by_the_promise_of_the_end(end: int, left: int, tmp_path: Path) -> None:
+    assert checked(tmp_path, 5, end, events(*KEPT)).open_ns == left
+    assert checked(tmp_path, 5, end, events((ROW, 10, 5))).open_ns == end - 5
+    assert check_stream([], PLAIN, 5, end).open_ns == end - 5
+
+
+LIKE_TICKS = st.integers(0, 12)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from((ROW, ROW, PUNCTUATION)), LIKE_TICKS, LIKE_TICKS), max_size=30),
+    st.integers(1, 4),
+    st.integers(1, 5),
+)
+def test_counts_are_those_of_the_definitions(rows: list[Event], parts: int, batch: int) -> None:
+    """However the rows lie in files and batches."""
+    data = [(last, tick) for kind, tick, last in rows if kind == ROW]
+    promises = [(last, tick) for kind, tick, last in rows if kind == PUNCTUATION]
+    strays = [last for last, _ in data if not 3 <= last < 9]
+    broken = [last for last, tick in data if any(made < tick and last < promise for promise, made in promises)]
+    size = -(-len(rows) // parts) or 1
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(streams, "BATCH", batch)
+        patch.setattr(streams, "KEPT", 3)
+        found = checked(Path(folder), 3, 9, *(events(*rows[i : i + size]) for i in range(0, len(rows), size)))
+    assert (found.rows, found.columns) == (len(data), "")
+    assert found.open_ns == max(0, 9 - max((last for last, _ in promises), default=3))
+    assert (found.not_owned.total, [row["_last"] for row in found.not_owned.rows]) == (len(strays), strays[:3])
+    assert (found.below_promise.total, [row["_last"] for row in found.below_promise.rows]) == (len(broken), broken[:3])
+
+
+def test_kept_rows_are_shown_as_they_would_be_published(tmp_path: Path) -> None:
+    row = {"addr": pack_ip("10.0.0.1"), "n": 3, "_last": 7, "_kind": ROW, "_tick": 8, "_until": 8, "_period": 0}
+    files = written(tmp_path, pa.Table.from_pylist([row], schema=stream_schema(FIELDS)))
+    (kept,) = check_stream(files, FIELDS, 0, 5).not_owned.rows
+    assert kept == {**row, "addr": "10.0.0.1"}
+
+
+def replaced(name: str, values: list[Any], kind: pa.DataType) -> pa.Table:
+    table = events(*KEPT)
+    return table.set_column(table.schema.get_field_index(name), name, pa.array(values, kind))
+
+
+@pytest.mark.parametrize(
+    ("table", "says", "rows"),
+    [
+        (replaced("n", ["1"] * 6, pa.string()), "00001.parquet: column n is string, not int64", 8),
+        (events(*KEPT).drop_columns(["n"]), "00001.parquet: column n is missing", 8),
+        (
+            events(*KEPT).append_column("m", pa.array(range(6))),
+            "00001.parquet: column m is not in the plan",
+            8,
+        ),
+        (replaced("_last", list("123456"), pa.string()), "00001.parquet: column _last is string, not int64", 0),
+        (events(*KEPT).drop_columns(["_kind"]), "00001.parquet: column _kind is missing", 0),
+    ],
+)
+def test_a_schema_that_is_not_planned(table: pa.Table, says: str, rows: int, tmp_path: Path) -> None:
+    """Rows are looked at as long as the control columns are there."""
+    found = checked(tmp_path, 5, 16, events(*KEPT), table)
+    assert (found.columns, found.rows) == (says, rows)
+
+
+def test_control_columns_that_are_null_break_every_rule(tmp_path: Path) -> None:
+    row = {"n": 1, "_kind": ROW, "_tick": None, "_until": 1, "_period": 0, "_last": None}
+    loose = pa.schema([each.with_nullable(True) for each in stream_schema(PLAIN)])
+    found = checked(tmp_path, 0, 99, events(*KEPT), pa.Table.from_pylist([row], schema=loose))
+    assert (found.not_owned.total, found.below_promise.total) == (1, 1)
+
+
+@pytest.mark.parametrize("damage", ["gone", "no parquet", "a broken page"])
+def test_a_file_that_cannot_be_read(damage: str, tmp_path: Path) -> None:
+    files = written(tmp_path, events(*KEPT), events(*KEPT))
+    if damage == "gone":
+        files[1].unlink()
+    elif damage == "no parquet":
+        files[1].write_bytes(b"nothing")
+    else:  # the pages of `n` come first: only who reads the data finds out
+        data = bytearray(files[1].read_bytes())
+        data[4:60] = bytes(56)
+        files[1].write_bytes(data)
+        assert check_stream(files, PLAIN, 5, 16).columns == ""
+    found = check_stream(files, PLAIN, 5, 16, whole=True)
+    assert found.columns.startswith("a file cannot be read: ")
+    assert found.rows == found.not_owned.total == 0
+
+
+def keyed(folder: Path, rows: Sequence[tuple[str | None, int | None]]) -> list[Path]:
+    """A stream of (address, number), and a punctuation with neither."""
+    data = [
+        {"addr": address and pack_ip(address), "n": n, "_kind": ROW, "_tick": 1, "_until": 1, "_period": 0, "_last": i}
+        for i, (address, n) in enumerate(rows)
+    ]
+    promise = {"addr": None, "n": None, "_kind": PUNCTUATION, "_tick": 2, "_until": 2, "_period": 0, "_last": 9}
+    tables = [pa.Table.from_pylist([row], schema=stream_schema(FIELDS)) for row in (*data, promise)]
+    return written(folder, *tables)
+
+
+@pytest.mark.spark
+def test_rows_that_share_their_key(spark: SparkSession, tmp_path: Path) -> None:
+    from lowwater.high.unique import Keyed, shared_keys
+
+    rows = [("10.0.0.1", 1), (None, 1), ("10.0.0.1", None), (None, None), ("10.0.0.1", 1), (None, None), (None, None)]
+    files = [str(path) for path in keyed(tmp_path, rows)]
+    asked = {
+        "both": Keyed(files, FIELDS, ("addr", "n")),
+        "one": Keyed(files, FIELDS, ("n",)),
+        "none": Keyed(files[:4], FIELDS, ("addr", "n")),
+    }
+    found = shared_keys(spark, asked, 4, 2)
+    assert {name: (each.keys, each.total) for name, each in found.items()} == {
+        "both": (2, 5),
+        "one": (2, 7),
+        "none": (0, 0),
+    }
+    assert found["both"].rows.column("_last").to_pylist() == [3, 5, 6, 0]  # by key, NULL first; no more than asked for
+    assert found["both"].rows.schema == stream_schema(FIELDS)
+    assert shared_keys(spark, {}, 4, 2) == {}
+
+
+SETTINGS = """
+[links.a]
+skew = "1s"
+[links.a.thresholds]
+failed = { warning = 0.2, critical = 0.3 }
+[links.b]
+skew = "0s"
+policy = "exclude"
+[thresholds]
+violating = 0.2
+"""
+NAMES = ("sane", "not_of_protocol", "filtered", "failed", "accepted")
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    """Link a with a violation, a record years ahead and one cut; link b without any capture."""
+    lake = open_lake(tmp_path / "lake")
+    (lake.root / "lowwater.toml").write_text(SETTINGS, encoding="utf-8")
+    frame = tcp("10.0.0.1", "10.0.0.2", 1024, 80)
+    stamps = [at(0), at(10), at(7.7), at(10**9), at(11), at(3599), at(3600)]
+    data = pcap_bytes([(stamp, frame) for stamp in stamps], nanoseconds=True)
+    first, second = tmp_path / "first.pcap", tmp_path / "second.pcap"
+    first.write_bytes(data)
+    second.write_bytes(pcap_bytes([(at(3605), frame), (at(3606), frame)], nanoseconds=True)[:-5])
+    ingest(lake, "a", [first], load_config(lake.root), (BASE, at(3601)))
+    ingest(lake, "a", [second], load_config(lake.root), (at(3601), at(7200)))
+    return lake
+
+
+def account(lake: Lake, *rows: tuple[str, str, tuple[int, ...]]) -> None:
+    """Writes the accounts of LFTAs: (LFTA, link, counts)."""
+    unknown = dict.fromkeys(("rows_out", "ejections", "punctuations"))
+    data = [
+        {"lfta": lfta, "link": link, "start": BASE, "end": BASE + HOUR, **dict(zip(NAMES, counts, strict=True))}
+        for lfta, link, counts in rows
+    ]
+    schema = pa.schema([*((name, pa.string()) for name in ("lfta", "link")), *((n, pa.int64()) for n in NAMES)])
+    schema = schema.append(pa.field("start", pa.int64())).append(pa.field("end", pa.int64()))
+    table = pa.Table.from_pylist(data, schema=schema)
+    for name in unknown:
+        table = table.append_column(name, pa.nulls(table.num_rows, pa.int64()))
+    record_heartbeats(lake, "s", BASE, BASE + HOUR, table)
+
+
+def measured(lake: Lake, instances: Sequence[tuple[str, str]], queries: Sequence[QueryMeasures]) -> dict[str, Any]:
+    config = load_config(lake.root)
+    captures = read_captures(lake, ["a", "b"])
+    gaps = [Gap("b", BASE, BASE + HOUR)]
+    scope = Scope(lake, config, "s", BASE, BASE + HOUR, captures, instances, gaps)
+    reads = [
+        packet_files(lake, link, captures[link], config.link(link), BASE, BASE, BASE + HOUR) for link in scope.links
+    ]
+    scans = [scan_link(read, config.link(read.link).skew) for read in reads]
+    found = frames(scope, scans, lfta_counts(scope), queries)
+    return {name: frame.to_pylist() for name, frame in found.items()}
+
+
+def late_rows(lake: Lake) -> pa.Table:
+    (capture, _) = read_captures(lake, ["a"])["a"]
+    row = {"position": 2, "timestamp": at(7.7), "arrival": at(10), "lateness": 2_300_000_000}
+    return pa.Table.from_pylist([{"capture": capture.capture, **row}])
+
+
+INSTANCES = [("q.x", "a"), ("q.x", "b"), ("q.y", "a")]
+
+
+def test_links_and_lftas_from_the_ledgers(lake: Lake) -> None:
+    record_violations(lake, "a", SECOND, BASE, BASE + HOUR, late_rows(lake))
+    account(lake, ("q.x", "a", (4, 1, 1, 1, 1)), ("q.y", "a", (4, 0, 0, 0, 4)))
+    found = measured(lake, INSTANCES, [])
+    a, b = found["links"]
+    interval = "2027-01-15T08:00:00Z to 2027-01-15T09:00:00Z"
+    assert a == {
+        "link": "a",
+        "interval": interval,
+        "captures": "first.pcap",
+        "read": 6,
+        "malformed": 1,
+        "violating": 1,
+        "sane": 4,
+        "unaccounted": 0,
+        "gap_ns": 0,
+        "excluded_ns": 0,
+        "gaps": "",
+        "violating_share": 1 / 6,
+        "violating_warning": 0.2,
+        "violating_critical": 1.0,
+        "malformed_share": 1 / 6,
+        "malformed_warning": 0.01,
+        "malformed_critical": 0.1,
+        "latest_ns": 2_300_000_000,
+        "skew_ns": SECOND,
+        "violations": "first.pcap record 2 (2.3s late)",
+        "offsets": f"first.pcap at byte {24 + 3 * 70} (time-jump)",
+    }
+    assert (b["captures"], b["read"], b["gap_ns"], b["excluded_ns"]) == ("none", 0, 0, HOUR)
+    assert "link 'b' has not reported since 2027-01-15T08:00:00Z" in b["gaps"]
+    assert (b["violating_share"], b["violations"], b["offsets"]) == (0.0, "", "")
+    x, silent, y = found["lftas"]
+    assert x == {
+        "lfta": "q.x",
+        "link": "a",
+        "interval": interval,
+        "captures": "first.pcap",
+        "sane": 4,
+        "named": 4,
+        "unaccounted": 0,
+        "disagreement": 0,
+        "failed": 1,
+        "failed_share": 0.25,
+        "failed_warning": 0.2,
+        "failed_critical": 0.3,
+    }
+    assert (silent["sane"], silent["failed_share"], silent["failed_critical"]) == (0, 0.0, 0.1)
+    assert (y["named"], y["failed"]) == (4, 0)
+
+
+@pytest.mark.parametrize(
+    ("sane", "violating", "stray"), [(3, 1, 1), (5, 1, -1), (4, 0, 1), (5, 0, 1), (0, 0, 5), (6, 1, -2)]
+)
+def test_a_record_that_the_accounts_lack_or_invent(lake: Lake, sane: int, violating: int, stray: int) -> None:
+    """Too few of one kind are not made up for by too many of another."""
+    record_violations(lake, "a", SECOND, BASE, BASE + HOUR, late_rows(lake).slice(0, violating))
+    account(lake, ("q.x", "a", (sane, 0, 0, 0, sane)))
+    (a,) = measured(lake, [("q.x", "a")], [])["links"]
+    assert (a["read"], a["sane"], a["violating"], a["unaccounted"]) == (6, sane, violating, stray)
+
+
+def test_lftas_that_disagree_or_do_not_add_up(lake: Lake) -> None:
+    account(lake, ("q.x", "a", (4, 0, 0, 0, 4)), ("q.y", "a", (3, 0, 0, 0, 5)))
+    x, _, y = measured(lake, INSTANCES, [])["lftas"]
+    assert (x["unaccounted"], x["disagreement"], y["unaccounted"], y["disagreement"]) == (0, 1, -2, -1)
+    account(lake, ("q.x", "a", (4, 0, 0, 0, 4)))
+    x, _, y = measured(lake, INSTANCES, [])["lftas"]
+    assert (x["disagreement"], y["sane"], y["disagreement"]) == (4, 0, -4)
+
+
+def test_malformed_records_are_charged_to_the_interval_of_the_record_before(lake: Lake) -> None:
+    """The second capture is cut: its damage belongs to the second hour."""
+    config, captures = load_config(lake.root), read_captures(lake, ["a"])
+    scope = Scope(lake, config, "s", BASE + HOUR, BASE + 2 * HOUR, captures, [("q", "a")], [])
+    found = frames(scope, [LinkScan("a", 2, late_rows(lake).slice(0, 0))], lfta_counts(scope), [])
+    (a,) = found["links"].to_pylist()
+    assert (a["malformed"], a["offsets"]) == (1, f"second.pcap at byte {24 + 70} (cut)")
+    assert a["captures"] == "first.pcap, second.pcap"
+
+
+def test_queries(lake: Lake) -> None:
+    strays = Broken(2, [{"tb": 7, "srcIP": None, "_last": 70}])
+    check = StreamCheck(10, "", 5, strays, Broken())
+    bad = QueryMeasures("q", ("b", "a"), ("tb", "srcIP"), Made(9, "f", 3), "g", check, Broken(4, [{"tb": 1}]), 2)
+    good = QueryMeasures(
+        "p", ("a",), None, Made(1, "f", 0), "f", StreamCheck(1, "", 0, Broken(), Broken()), Broken(), 0
+    )
+    first, second = measured(lake, [("q", "a")], [bad, good])["queries"]
+    assert first == {
+        "query": "q",
+        "interval": "2027-01-15T08:00:00Z to 2027-01-15T09:00:00Z",
+        "links": "a, b",
+        "captures": "first.pcap",
+        "rows": 10,
+        "made": 9,
+        "changed": 1,
+        "not_owned": 2,
+        "below_promise": 0,
+        "duplicate_keys": 2,
+        "keys": "tb, srcIP",
+        "late": 3,
+        "open_ns": 5,
+        "columns": "",
+        "example": "tb=7, srcIP=NULL, _last=70",
+    }
+    assert (second["keys"], second["changed"], second["example"]) == ("none", 0, "")
+
+
+def test_long_lists_are_cut(lake: Lake, tmp_path: Path) -> None:
+    frame = tcp("10.0.0.1", "10.0.0.2", 1024, 80)
+    for number in range(7):
+        path = tmp_path / f"b{number}.pcap"
+        path.write_bytes(pcap_bytes([(at(60 * number), frame)], nanoseconds=True))
+        ingest(lake, "b", [path], load_config(lake.root))
+    (b,) = measured(lake, [("q", "b")], [])["links"]
+    assert b["captures"] == "b0.pcap, b1.pcap, b2.pcap, b3.pcap, b4.pcap and 2 more"
+
+
+def test_the_frames_have_the_columns_that_the_suites_are_tested_with(lake: Lake) -> None:
+    empty = StreamCheck(0, "", 0, Broken(), Broken())
+    query = QueryMeasures("q", ("a",), None, Made(0, "", 0), "", empty, Broken(), 0)
+    found = measured(lake, [("q", "a")], [query])
+    for name, expected in (("links", LINK), ("lftas", LFTA), ("queries", QUERY)):
+        (row,) = found[name]
+        assert {key: type(value) for key, value in row.items()} == {key: type(v) for key, v in expected.items()}
+        assert set(SUBJECTS[name]) <= set(row)
+
+
+def test_evidence_is_of_expectations_that_exist() -> None:
+    suite = json.loads((Path(__file__).parents[2] / "expectations" / "suites" / "queries.json").read_text())
+    kinds = {each["type"] for each in suite["expectations"]}
+    assert set(EVIDENCE) <= kinds
+    assert set(EVIDENCE.values()) <= set(QUERY)
+
+
+def test_the_scan_counts_by_the_definition(lake: Lake) -> None:
+    captures, link = read_captures(lake, ["a"])["a"], load_config(lake.root).link("a")
+    read = packet_files(lake, "a", captures, link, at(8), at(8), at(11))
+    found = scan_link(read, SECOND)
+    assert (found.sane, found.violations.num_rows) == (1, 1)
+    assert pc.max(found.violations.column("lateness")).as_py() == 2_300_000_000
