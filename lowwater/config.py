@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from fractions import Fraction
+from os.path import normpath
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn
 
@@ -25,6 +26,9 @@ FILE_NAME = "lowwater.toml"
 LINK_NAME = r"[A-Za-z_][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_.-]+)?"
 LONGEST_SKEW = 50 * 366 * 24 * HOUR
 """Bound of every skew (ns): below the century of SLACK that the watermarks add (SEMANTICS T3)."""
+
+TENFOLD = 10
+"""How much higher the critical limit of a threshold is where only the warning limit is given."""
 
 _UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": SECOND, "sec": SECOND, "second": SECOND, "m": 60 * SECOND}
 _UNITS |= {"min": 60 * SECOND, "minute": 60 * SECOND, "h": HOUR, "hour": HOUR, "d": 24 * HOUR, "day": 24 * HOUR}
@@ -130,6 +134,7 @@ Heartbeat = Annotated[int | Literal["on-demand", "data-driven", "none"], BeforeV
 Names = Annotated[tuple[str, ...], BeforeValidator(_name_list)]
 LinkName = Annotated[str, Setting(pattern=f"^{LINK_NAME}$")]
 SetName = Annotated[str, Setting(pattern=r"^[A-Za-z_][A-Za-z0-9_-]*$")]
+Processes = Literal["shared", "each"]
 Share = Annotated[float, Setting(ge=0, le=1)]
 
 
@@ -159,6 +164,54 @@ class Interval(Section):
     length: Positive = HOUR
 
 
+class Limits(Section):
+    """When a share of a link's records is too high: above `warning` an audit warns, above `critical` it fails.
+
+    A number stands for the warning limit; the critical one is ten times it, at most 1, where it is not given.
+    """
+
+    warning: Share
+    critical: Share
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_a_number(cls, data: Any) -> Any:
+        if not isinstance(data, Mapping):
+            data = {"warning": data}
+        warning = data.get("warning")
+        if isinstance(warning, bool) or not isinstance(warning, int | float):
+            raise ValueError("is no share; write a number from 0 to 1, or { warning = 0.01, critical = 0.1 }")
+        return {"critical": min(1.0, TENFOLD * warning), **data}
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Limits:
+        if self.critical < self.warning:
+            raise ValueError("critical: must not be below warning")
+        return self
+
+
+class Thresholds(Section):
+    """`[thresholds]`: which shares of a link's records an audit bears; rows do not depend on them.
+
+    Attributes:
+        violating: later than the skew, of the records read (T2).
+        malformed: not readable or without a sane time, of the records read (T3).
+        failed: with an expression that failed, of the sane records that an LFTA saw (V2).
+    """
+
+    violating: Limits = Limits(warning=0.01, critical=0.1)
+    malformed: Limits = Limits(warning=0.01, critical=0.1)
+    failed: Limits = Limits(warning=0.01, critical=0.1)
+
+
+class LinkThresholds(Section):
+    """`[links.NAME.thresholds]`: those of one link; what is not given is as in `[thresholds]`."""
+
+    violating: Limits | None = None
+    malformed: Limits | None = None
+    failed: Limits | None = None
+
+
 class Link(Section):
     """`[links.NAME]`: a capture interface.
 
@@ -171,6 +224,7 @@ class Link(Section):
         since: start of its life, ns; `until` the end (T5).
         policy: what a gap in its coverage does to a run (T6).
         delay: shifts arrivals and promises alike, ns; for experiments (T2).
+        thresholds: which shares of its records an audit bears, over those of all links.
     """
 
     captures: str | None = None
@@ -183,6 +237,7 @@ class Link(Section):
     until: Instant | None = None
     policy: Literal["fail", "wait", "exclude"] = "fail"
     delay: Duration = 0
+    thresholds: LinkThresholds = LinkThresholds()
 
     @property
     def jump(self) -> int:
@@ -214,14 +269,7 @@ class QuerySet(Section):
     chain_start: Instant | None = None
     interval: Positive | None = None
     heartbeat: Heartbeat | None = None
-
-
-class Thresholds(Section):
-    """`[thresholds]`: shares of the packets read above which an audit fails."""
-
-    violating: Share = 0.01
-    malformed: Share = 0.01
-    failed: Share = 0.01
+    processes: Processes | None = None
 
 
 class Replay(Section):
@@ -233,6 +281,8 @@ class Replay(Section):
         chunk: packets that a kernel takes at once.
         partitions: of the shuffles; 0 takes the number of cores.
         memory: of the Spark process, as Java writes it.
+        patience: how long a scheduled run waits for a link to report before its policy decides (T6), wall clock, ns.
+        processes: whether the scheduler runs low, high and audit in one process, or each as a task of its own.
     """
 
     heartbeat: Heartbeat = SECOND
@@ -240,6 +290,8 @@ class Replay(Section):
     chunk: int = Setting(default=131072, ge=1)
     partitions: int = Setting(default=0, ge=0)
     memory: str = Setting(default="2g", pattern=r"^\d+[kmgKMG]$")
+    patience: Duration = 900 * SECOND
+    processes: Processes = "shared"
 
 
 class Config(Section):
@@ -277,6 +329,12 @@ class Config(Section):
                 f"links: no link {name!r}{nearest(name, self.links)}", f"add [links.{name}] to {FILE_NAME}"
             )
         return Link()
+
+    def limits(self, name: str) -> Thresholds:
+        """The thresholds in force for a link."""
+        own = self.link(name).thresholds
+        given = {kind: limits for kind in Thresholds.model_fields if (limits := getattr(own, kind)) is not None}
+        return self.thresholds.model_copy(update=given)
 
 
 def load_config(lake: Path | None = None, path: Path | None = None) -> Config:
@@ -319,13 +377,14 @@ def _refuse(path: Path, error: ValidationError) -> NoReturn:
 
 def _absolute(config: Config, folder: Path, lake: Path | None) -> Config:
     links = {
-        name: link.model_copy(update={"captures": str(folder / link.captures)}) if link.captures else link
+        name: link.model_copy(update={"captures": normpath(folder / link.captures)}) if link.captures else link
         for name, link in config.links.items()
     }
     query_sets = {
         name: each.model_copy(
             update={
-                key: tuple(str(folder / f) for f in getattr(each, key)) for key in ("files", "schemas", "functions")
+                key: tuple(normpath(folder / f) for f in getattr(each, key))
+                for key in ("files", "schemas", "functions")
             }
         )
         for name, each in config.query_sets.items()

@@ -123,3 +123,18 @@ class ValueOverflowError(LowwaterError):
 
 class LawError(LowwaterError):
     """An internal check of the law failed: results would not be right, so nothing is published."""
+
+
+class AuditError(LawError):
+    """The audit of an interval found its results not fit to be published.
+
+    Args:
+        message: every critical failure, one a line.
+        hint: what to do.
+        report: absolute path of the page that shows the failures.
+    """
+
+    def __init__(self, message: str, hint: str = "", report: str = "") -> None:
+        super().__init__(message, hint)
+        self.args = (message, hint, report)
+        self.report = report

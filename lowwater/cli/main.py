@@ -164,8 +164,9 @@ def run(files: tuple[Path, ...], **chosen: Any) -> None:
 @click.option("--from", "start", required=True, type=options.INSTANT, help="First instant, ISO 8601.")
 @click.option("--to", "end", required=True, type=options.INSTANT, help="End, ISO 8601, exclusive.")
 @click.option("--stage", type=click.Choice(["low", "high", "audit", "publish"]), help="Only this stage.")
+@click.option("--hold", is_flag=True, help="Stop after the audit; --stage publish publishes what it found good.")
 @click.option("--queries", default="queries", type=options.FOLDER, help="Folder of query sets.", show_default=True)
-def replay(query_set: str, lake: Path, start: int, end: int, stage: str | None, queries: Path) -> None:
+def replay(query_set: str, lake: Path, start: int, end: int, stage: str | None, hold: bool, queries: Path) -> None:
     """Replays the intervals of a time range: packets/ -> lfta/ -> streams/ -> tables/.
 
     An interval that is published and whose inputs have not changed is left alone. The query set is a section
@@ -173,7 +174,9 @@ def replay(query_set: str, lake: Path, start: int, end: int, stage: str | None, 
     """
     from lowwater.cli.queries import replay_range
 
-    replay_range(query_set, lake, start, end, stage, queries)
+    if stage and hold:
+        raise click.UsageError("--stage runs one stage, --hold all but publishing; give one of them")
+    replay_range(query_set, lake, start, end, stage, hold, queries)
 
 
 @cli.command()
@@ -188,10 +191,19 @@ def status(lake: Path, queries: Path) -> None:
 
 @cli.command()
 @click.option("--lake", required=True, type=options.FOLDER, help="The lake's folder.")
-@click.option("--interval", type=options.INSTANT, help="Begin of an interval.")
+@click.option("--interval", type=options.INSTANT, help="Only the interval that begins here, ISO 8601, in detail.")
 def report(lake: Path, interval: int | None) -> None:
-    """The data-quality report: not there yet; `status` shows what the audits of a run found."""
-    options.not_yet("lowwater report")
+    """Shows what the audits found: verdicts, what failed, and where the pages of the data-quality report are.
+
+    \b
+    passed and warned intervals are published, failed ones are not; --interval shows every expectation of one interval
+    and how many of its rows are in quarantine.
+    Example:
+      lowwater report --lake var/lake --interval 2026-01-01T01:00Z
+    """
+    from lowwater.cli.report import show_report
+
+    show_report(lake, interval)
 
 
 @cli.command()

@@ -126,14 +126,16 @@ def _show(summary: dict[str, Any], out: Path) -> None:
     console.print(links)
 
 
-def replay_range(query_set: str, lake: Path, start: int, end: int, stage: str | None, queries: Path) -> None:
+def replay_range(
+    query_set: str, lake: Path, start: int, end: int, stage: str | None, hold: bool, queries: Path
+) -> None:
     """Replays every interval of a query set in a time range."""
     from lowwater.replay.interval import replay
     from lowwater.replay.job import Job
 
     progress = Progress()
     job = Job.open(lake, query_set, queries)
-    outcomes = replay(job, start, end, stage, progress)
+    outcomes = replay(job, start, end, stage, progress, hold=hold)
     table = Table("interval", "state", "query", "rows", "note", box=None)
     for each in outcomes:
         for name, rows in each.rows.items():

@@ -51,7 +51,7 @@ class HighResult:
         seconds: wall time.
         batches: micro-batches that ran, all parts of the plan together.
         operators: counts of the observed operators.
-        late: rows that Spark dropped as late; never anything but 0.
+        late: rows that Spark dropped as late: with any, the result is not complete.
         state_rows: greatest number of rows held as state at the end of a micro-batch.
     """
 

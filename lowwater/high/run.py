@@ -19,7 +19,7 @@ from typing import Any
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from lowwater.errors import LawError, LowwaterError
+from lowwater.errors import LowwaterError
 from lowwater.high.cuts import cut, lag_ms
 from lowwater.high.failures import translate
 from lowwater.high.feeds import Feed, Replay
@@ -109,7 +109,7 @@ class _Run:
             running.awaitTermination()
         except PySparkException as error:
             raise translate(query, error) from error
-        _account(query, [json.loads(progress.json) for progress in running.recentProgress], result)
+        _account([json.loads(progress.json) for progress in running.recentProgress], result)
 
 
 def _leaves(node: Node) -> list[LftaInput | Cut]:
@@ -124,12 +124,8 @@ def _files(inputs: Inputs, lfta: str, link: str) -> list[str]:
     return inputs[lfta, link]
 
 
-def _account(query: str, batches: list[dict[str, Any]], result: HighResult) -> None:
-    """Adds the progress of a finished Spark query to a result.
-
-    Raises:
-        LawError: if Spark dropped a row as late, which the replay excludes.
-    """
+def _account(batches: list[dict[str, Any]], result: HighResult) -> None:
+    """Adds the progress of a finished Spark query to a result."""
     totals: dict[str, dict[str, int]] = {}
     for batch in batches:
         states = batch.get("stateOperators", [])
@@ -143,8 +139,6 @@ def _account(query: str, batches: list[dict[str, Any]], result: HighResult) -> N
     for name in sorted(totals, key=lambda observed: int(observed.split(":")[0])):
         _, kind, owner = name.split(":", 2)
         result.operators.append(OperatorCounts(owner, kind, totals[name]))
-    if result.late:
-        raise LawError(f"query {query}: Spark dropped {result.late} rows as late; the result would not be complete")
 
 
 def run_session(spark: SparkSession, settings: HighSettings) -> SparkSession:
@@ -179,7 +173,6 @@ def run_high(
 
     Raises:
         ValueOverflowError: if an integer sum does not fit 64 bits.
-        LawError: if Spark dropped rows as late.
         LowwaterError: if an input cannot be read or Spark fails.
     """
     settings = settings or HighSettings()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from lowwater.config import Config, Link, format_instant
 from lowwater.errors import GapError
@@ -78,7 +79,7 @@ def gap_text(gap: Gap, captures: Sequence[Capture] = ()) -> str:
         f"until {format_instant(gap.until)}" if again else f"up to {format_instant(gap.until)}, where the run needs it"
     )
     cut = [each for each in captures if not each.ended_cleanly and each.covers_to == gap.since]
-    cause = f" ({cut[0].path} is cut there)" if cut else "" if captures else " (it has no capture at all)"
+    cause = f" ({Path(cut[0].path).name} is cut there)" if cut else "" if captures else " (it has no capture at all)"
     return f"link {gap.link!r} has not reported since {format_instant(gap.since)} {then}{cause}"
 
 

@@ -81,6 +81,9 @@ VIOLATIONS = pa.schema(
     ]
 )
 
+OUTCOMES = ("not_of_protocol", "filtered", "failed", "accepted")
+"""What becomes of a sane record in an LFTA, each one of these (A1)."""
+
 HEARTBEATS = pa.schema(
     [
         _required("query_set", _TEXT),
@@ -89,10 +92,7 @@ HEARTBEATS = pa.schema(
         _required("start", _INT),  # of the part of a minute that lies in the interval, ns
         _required("end", _INT),
         _required("sane", _INT),
-        _required("not_of_protocol", _INT),
-        _required("filtered", _INT),
-        _required("failed", _INT),
-        _required("accepted", _INT),
+        *(_required(outcome, _INT) for outcome in OUTCOMES),
         pa.field("rows_out", _INT),  # these three depend on how the run was cut; NULL where it did not count them
         pa.field("ejections", _INT),
         pa.field("punctuations", _INT),
@@ -116,6 +116,40 @@ REPLAYS = pa.schema(
         _required("finished_at", _INT),
     ]
 )
+
+QUALITY = pa.schema(
+    [
+        _required("query_set", _TEXT),
+        _required("interval_start", _INT),
+        _required("interval_end", _INT),
+        _required("suite", _TEXT),
+        _required("expectation", _TEXT),  # its stable id
+        _required("kind", _TEXT),  # its type, as the suite file names it
+        _required("severity", _TEXT),  # warning or critical
+        _required("success", pa.bool_()),
+        _required("evaluated", _INT),  # subjects: links, LFTAs or queries
+        _required("unexpected", _INT),  # those that broke the rule
+        _required("messages", _TEXT),  # one a line
+        _required("page", _TEXT),  # relative to reports/
+        _required("audited_at", _INT),
+    ]
+)
+"""What the newest audit of each interval found: one row an expectation."""
+
+QUARANTINE = pa.schema(
+    [
+        _required("query_set", _TEXT),
+        _required("interval_start", _INT),
+        _required("interval_end", _INT),
+        _required("suite", _TEXT),
+        _required("expectation", _TEXT),
+        _required("subject", _TEXT),  # the link, LFTA or query that broke the rule
+        _required("total", _INT),  # rows of the subject that did; as many of them as are bearable are kept
+        _required("row", _TEXT),  # JSON: a row of the stream in its published form, else the measures of the subject
+        _required("kept_at", _INT),
+    ]
+)
+"""The rows that failed the newest audit of each interval."""
 
 
 def stream_schema(fields: tuple[Field, ...]) -> pa.Schema:
@@ -157,6 +191,18 @@ class Lake:
     @property
     def replays(self) -> Path:
         return self.root / "replays"
+
+    @property
+    def quality(self) -> Path:
+        return self.root / "quality"
+
+    @property
+    def quarantine(self) -> Path:
+        return self.root / "quarantine"
+
+    @property
+    def reports(self) -> Path:
+        return self.root / "reports"
 
     @property
     def work(self) -> Path:
@@ -209,4 +255,6 @@ def open_lake(root: Path, make: bool = True) -> Lake:
     create(lake.violations, VIOLATIONS, ["link"])
     create(lake.heartbeats, HEARTBEATS, ["query_set"])
     create(lake.replays, REPLAYS, ["query_set"])
+    create(lake.quality, QUALITY, ["query_set"])
+    create(lake.quarantine, QUARANTINE, ["query_set"])
     return lake

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as pads
 
 from lowwater.config import Link
@@ -103,18 +104,23 @@ def put_capture(lake: Lake, capture: Capture, replaced: Sequence[Capture] = ()) 
     replace_rows(lake.captures, lambda: table, f"link = {quote(capture.link)} AND attempt IN ({attempts})")
 
 
-def malformed_between(lake: Lake, link: str, captures: Sequence[Capture], start: int, end: int) -> int:
-    """How many malformed rows of a link arrive in [start, end) (A1).
+def malformed_between(lake: Lake, link: str, captures: Sequence[Capture], start: int, end: int) -> pa.Table:
+    """The malformed rows of a link that arrive in [start, end), ns (A1): capture by capture, in order of their offsets.
 
     One that no sane record of its capture precedes arrives at the clock before the capture, or, where there is none,
     at the beginning of the capture.
     """
-    rows = read_rows(lake.malformed, MALFORMED, pads.field("link") == link)
-    count = 0
-    before = dict(zip((each.attempt for each in captures), clocks_before(captures), strict=True))
-    begins = {each.attempt: each.covers_from if each.first is None else each.first for each in captures}
-    for attempt, arrival in zip(rows["attempt"].to_pylist(), rows["arrival"].to_pylist(), strict=True):
-        if attempt in before:
-            clock = max(before[attempt], arrival or 0) or begins[attempt]
-            count += start <= clock < end
-    return count
+    begins: dict[str, tuple[int, int]] = {}
+    for capture, before in zip(captures, clocks_before(captures), strict=True):
+        first = before or (capture.covers_from if capture.first is None else capture.first)
+        if capture.malformed and first < end and max(first, capture.largest or 0) >= start:
+            begins[capture.attempt] = before, first
+    ours = pads.field("attempt").isin(pa.array(list(begins), pa.string()))
+    rows = read_rows(lake.malformed, MALFORMED, (pads.field("link") == link) & ours).sort_by("offset")
+    found = [MALFORMED.empty_table()]
+    for attempt, (before, first) in begins.items():
+        mine = rows.filter(pc.equal(rows.column("attempt"), attempt))
+        clock = pc.coalesce(mine.column("arrival"), pa.scalar(first, pa.int64()))
+        clock = pc.max_element_wise(clock, pa.scalar(before, pa.int64()))
+        found.append(mine.filter(pc.and_(pc.greater_equal(clock, start), pc.less(clock, end))))
+    return pa.concat_tables(found)

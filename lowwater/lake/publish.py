@@ -18,7 +18,7 @@ from lowwater.config import HOUR, format_instant
 from lowwater.errors import LakeError, LawError
 from lowwater.lake.layout import Lake, table_schema
 from lowwater.lake.records import last_published
-from lowwater.lake.streams import stream_files
+from lowwater.lake.streams import fingerprint, stream_files
 from lowwater.lake.tables import create, hours, lake_errors, open_table, replace_rows
 from lowwater.plan.nodes import Field
 
@@ -40,8 +40,33 @@ class Published:
     committed: bool
 
 
+def check_unchanged(lake: Lake, query: str, start: int, end: int, audited: str) -> list[Path]:
+    """Checks that the stream of a query over [start, end), ns, is the one that was audited.
+
+    Args:
+        lake: the lake.
+        query: its name.
+        start: of the interval; `end` its end.
+        audited: fingerprint of the files that the audit found good.
+
+    Returns:
+        The files of the stream.
+
+    Raises:
+        LawError: they have changed since.
+    """
+    files = stream_files(lake.stream(query), start, end)
+    if fingerprint(files) != audited:
+        raise LawError(
+            f"interval {format_instant(start)} to {format_instant(end)}: the stream of query {query} has changed since "
+            "its audit",
+            "run the interval again with --stage high, then audit and publish",
+        )
+    return files
+
+
 def publish(
-    lake: Lake, query_set: str, query: str, fields: tuple[Field, ...], start: int, end: int, digest: str
+    lake: Lake, query_set: str, query: str, fields: tuple[Field, ...], start: int, end: int, digest: str, audited: str
 ) -> Published:
     """Publishes the rows of a query whose `_last` is in [start, end), ns.
 
@@ -55,11 +80,12 @@ def publish(
         fields: of the query's plan node.
         start: of the interval; `end` its end.
         digest: of the run's inputs (S1).
+        audited: fingerprint of the stream that the audit found good.
 
     Raises:
         OwnerError: if another query set owns the table (S3).
         LakeError: if a column has changed its type, or the table cannot be written.
-        LawError: if a row does not belong to the interval (I1).
+        LawError: if the stream has changed since its audit.
     """
     path = lake.table(query)
     last = last_published(lake, query_set, query, start, end)
@@ -68,11 +94,12 @@ def publish(
     schema = table_schema(fields)
     table = create(path, schema, ["_hour"], query_set)
     grown = _refuse_changes(path, pa.schema(table.schema().to_arrow()), schema)
-    files = stream_files(lake.stream(query), start, end)
+    files = check_unchanged(lake, query, start, end, audited)
     first, final = hours(start, end)
     # The hours keep parallel publications apart; `_last` alone would read the whole table.
     predicate = f"_hour >= {first} AND _hour <= {final} AND _last >= {start} AND _last < {end}"
-    count = _owned(files, start, end)
+    with lake_errors("the rows of the stream cannot be read"):
+        count = sum(batch.num_rows for batch in _scan(files, ["_last"]))
     replace_rows(path, lambda: _published(files, fields, schema), predicate, merge=grown)
     return Published(query, count, True)
 
@@ -85,21 +112,6 @@ def _scan(files: list[Path], columns: list[str]) -> Iterator[pa.RecordBatch]:
         yield from dataset.to_batches(
             columns=columns, filter=rows, batch_size=BATCH, batch_readahead=2, fragment_readahead=1
         )
-
-
-def _owned(files: list[Path], start: int, end: int) -> int:
-    """The number of rows, once each is known to belong to the interval: Delta's writer would hide the error's type."""
-    count = 0
-    with lake_errors("the rows of the stream cannot be read"):
-        for batch in _scan(files, ["_last"]):
-            bounds = pc.min_max(batch.column("_last"))
-            if batch.num_rows and (bounds["min"].as_py() < start or bounds["max"].as_py() >= end):
-                raise LawError(
-                    f"interval {format_instant(start)} to {format_instant(end)} made a row that it does not own "
-                    f"(_last {bounds['min']} to {bounds['max']})"
-                )
-            count += batch.num_rows
-    return count
 
 
 def _refuse_changes(path: Path, old: pa.Schema, new: pa.Schema) -> bool:

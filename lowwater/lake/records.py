@@ -1,4 +1,4 @@
-"""The ledgers that runs write: violations, heartbeats and replays.
+"""The ledgers that runs write: violations, heartbeats, replays, and what the audits found.
 
 Written by the replay, read by audits, publish and status. Each write is one commit and may be repeated.
 """
@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 import pyarrow as pa
 import pyarrow.dataset as pads
 
-from lowwater.lake.layout import HEARTBEATS, REPLAYS, VIOLATIONS, Lake
+from lowwater.lake.layout import HEARTBEATS, QUALITY, QUARANTINE, REPLAYS, VIOLATIONS, Lake
 from lowwater.lake.tables import append_rows, compact, quote, read_rows, replace_rows
 
 DONE, PROVISIONAL, INCOMPLETE, FAILED = "done", "provisional", "incomplete", "failed"
@@ -133,3 +133,39 @@ def last_published(lake: Lake, query_set: str, query: str, start: int, end: int)
     if not published or (published[-1].interval_start, published[-1].interval_end) != (start, end):
         return None
     return published[-1]
+
+
+def record_quality(lake: Lake, query_set: str, start: int, end: int, rows: pa.Table, kept: pa.Table) -> None:
+    """Replaces what the audit of [start, end), ns, of a query set found.
+
+    Args:
+        lake: the lake.
+        query_set: its name.
+        start: of the interval; `end` its end.
+        rows: QUALITY without `query_set`, `interval_start` and `interval_end`, one an expectation.
+        kept: QUARANTINE without these.
+    """
+    constants: dict[str, str | int] = {"query_set": query_set, "interval_start": start, "interval_end": end}
+    predicate = f"query_set = {quote(query_set)} AND interval_start = {start} AND interval_end = {end}"
+    failed = _with_constants(kept, QUARANTINE, constants)
+    if failed.num_rows or read_quarantine(lake, query_set, start, end).num_rows:
+        replace_rows(lake.quarantine, lambda: failed, predicate)
+        compact(lake.quarantine)
+    found = _with_constants(rows, QUALITY, constants)
+    replace_rows(lake.quality, lambda: found, predicate)
+    compact(lake.quality)
+
+
+def read_quality(lake: Lake, query_set: str | None = None, start: int = 0, end: int = 0) -> pa.Table:
+    """What the newest audits found: that of [start, end), ns, of a query set, or without one all of them."""
+    return read_rows(lake.quality, QUALITY, None if query_set is None else _of_interval(query_set, start, end))
+
+
+def read_quarantine(lake: Lake, query_set: str, start: int, end: int) -> pa.Table:
+    """The rows that the newest audit of [start, end), ns, of a query set kept."""
+    return read_rows(lake.quarantine, QUARANTINE, _of_interval(query_set, start, end))
+
+
+def _of_interval(query_set: str, start: int, end: int) -> pads.Expression:
+    bounds = (pads.field("interval_start") == start) & (pads.field("interval_end") == end)
+    return (pads.field("query_set") == query_set) & bounds

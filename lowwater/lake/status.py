@@ -38,7 +38,10 @@ class Expected:
 
 @dataclass(frozen=True)
 class StatusRow:
-    """The state of one query over one interval [start, end), ns; `reason` says why it is not done."""
+    """The state of one query over one interval [start, end), ns; `reason` says why it is not done.
+
+    `rows` are those that are visible, as the last publication counted them; None where there was none.
+    """
 
     query_set: str
     query: str
@@ -46,6 +49,7 @@ class StatusRow:
     end: int
     state: str
     reason: str
+    rows: int | None
 
 
 def status(lake: Lake, sets: Iterable[Expected]) -> list[StatusRow]:
@@ -83,7 +87,9 @@ def _of_interval(expected: Expected, start: int, end: int, rows: Sequence[Replay
         if visible and state == MISSING:
             reason = f"published: {', '.join(visible)}; not: {query} ({reason}): run the interval again"
             state = HALF
-        yield StatusRow(expected.name, query, start, end, state, reason)
+        published = [row for row in rows if row.query == query and row.stage == PUBLISH and row.state != FAILED]
+        visible_rows = published[-1].rows if published else None
+        yield StatusRow(expected.name, query, start, end, state, reason, visible_rows)
 
 
 def _of_query(expected: Expected, query: str, start: int, end: int, rows: Sequence[Replay]) -> tuple[str, str]:
@@ -93,7 +99,8 @@ def _of_query(expected: Expected, query: str, start: int, end: int, rows: Sequen
     published = [row for row in mine if row.query == query and row.stage == PUBLISH and row.state != FAILED]
     if mine[-1].state == FAILED:
         kept = "; what was published before is still visible" if published else ""
-        return FAILED, f"{mine[-1].stage}: {mine[-1].reason}{kept}"
+        cause = mine[-1].reason.partition("\n")[0]  # of an audit the first failure; the report has all
+        return FAILED, f"{mine[-1].stage}: {cause}{kept}"
     if not published:
         return MISSING, f"{mine[-1].stage} was the last stage that ran"
     if published[-1].digest != expected.digest(query, start, end):

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,22 @@ def stream_files(path: Path, start: int, end: int) -> list[Path]:
     label = interval_label(start, end)
     rows = [] if table is None else [row for row in live_files(table) if row["partition.interval"] == label]
     return sorted(path / row["path"] for row in rows)
+
+
+def fingerprint(files: Sequence[Path]) -> str:
+    """What the contents of a stream's files are, in their order: equal only if no byte differs.
+
+    Returns:
+        64 hex digits.
+
+    Raises:
+        LakeError: one cannot be read.
+    """
+    whole = sha256()
+    for path in files:
+        with lake_errors(f"{path}: the stream cannot be read"), path.open("rb") as file:
+            whole.update(file_digest(file, "sha256").digest())
+    return whole.hexdigest()
 
 
 def _describe(table: Path, file: Path, label: str) -> DataFile:

@@ -1,88 +1,228 @@
-"""The audits of an interval: its streams and ledgers held against the law before anything is published.
+"""The audit of an interval: its links, accounts and streams measured, judged, and what was found kept.
 
-Between the high stage and publishing; `quality` finds the rows that break a rule, here they become one clear error.
+Between the high stage and publishing. `quality` measures, `lowwater_expectations` judges; here the verdict is recorded,
+and a critical failure becomes the one error that holds back every query of the set (SEMANTICS Q1).
 """
 
 from __future__ import annotations
 
-from typing import Any
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import pyarrow.compute as pc
+import pyarrow as pa
 
-from lowwater.catalog.streams import ROW
 from lowwater.config import format_instant
-from lowwater.errors import LawError
-from lowwater.lake.ledger import malformed_between
-from lowwater.lake.records import read_heartbeats, read_violations
-from lowwater.lake.streams import stream_files
-from lowwater.quality.checks import control_columns, is_closed, rows_below_a_promise, rows_not_owned
-from lowwater.replay.job import Job
-from lowwater.replay.summary import OUTCOMES
+from lowwater.errors import AuditError, LakeError
+from lowwater.lake.layout import QUALITY, QUARANTINE
+from lowwater.lake.records import record_quality
+from lowwater.lake.streams import fingerprint, stream_files
+from lowwater.plan.keys import unique_key
+from lowwater.plan.queryset import QueryPlan
+from lowwater.quality.measures import Counts, Scope, frames, lfta_counts
+from lowwater.quality.pages import page_of, write_index, write_pages
+from lowwater.quality.queries import Made, QueryMeasures
+from lowwater.quality.streams import KEPT, Broken, StreamCheck, check_stream, shown
+from lowwater.quality.verdicts import CRITICAL, FAILED, graver_first
+from lowwater.replay.job import IntervalInputs, Job
+
+if TYPE_CHECKING:
+    from lowwater_expectations import Finding, Validation
+
+    from lowwater.high.tasks import Session
+
+EVIDENCE = {
+    "expect_query_rows_to_be_owned": "not_owned",
+    "expect_query_promises_to_be_kept": "below_promise",
+    "expect_query_keys_to_be_unique": "duplicate_keys",
+}
+"""Expectations about single rows of a stream, and the measure that counts the rows that break them."""
+
+SUBJECTS = {"links": ("link",), "lftas": ("lfta", "link"), "queries": ("query",)}
+"""The columns that name what a row of a frame is about."""
 
 
-def audit_stream(job: Job, query: str, start: int, end: int, made: int | None) -> int:
-    """Audits the stream of one query over [start, end), ns.
+@dataclass(frozen=True)
+class Verdict:
+    """What an audit came to.
+
+    Attributes:
+        verdict: passed or warned; a failed one is an error.
+        report: absolute path of the page to read first.
+        rows: of each query.
+        fingerprints: of each query's stream, as it was audited.
+        accounting: of links and LFTAs (A1).
+    """
+
+    verdict: str
+    report: str
+    rows: dict[str, int]
+    fingerprints: dict[str, str]
+    accounting: dict[str, Any]
+
+
+def audit(
+    job: Job, inputs: IntervalInputs, made: Mapping[str, Made], spark: Callable[[], Session], scratch: Path
+) -> Verdict:
+    """Audits an interval, and keeps what was found: `quality`, `quarantine`, the pages of the report.
 
     Args:
         job: the query set.
-        query: name of the output query.
-        start: of the interval; `end` its end.
-        made: rows that the high stage said it made.
-
-    Returns:
-        Its rows.
+        inputs: of the interval.
+        made: what the high stage said of the stream of each query.
+        spark: gives the session, at the first need.
+        scratch: folder of this run's own, on the lake's disk.
 
     Raises:
-        LawError: a row that the interval does not own, or that an earlier promise excludes; a stream that is not
-            closed; rows that came or went since the high stage.
+        AuditError: a critical expectation failed.
+        LakeError: something cannot be read, or what was found cannot be kept.
     """
-    stream = control_columns(stream_files(job.lake.stream(query), start, end))
-    broken = {
-        "rows that the interval does not own": rows_not_owned(stream, start, end),
-        "rows below an earlier promise": rows_below_a_promise(stream),
+    from lowwater_expectations import validate, verdict
+
+    instances = sorted((lfta.name, link) for lfta in job.plan.lftas for link in lfta.links)
+    scope = Scope(
+        job.lake, job.config, job.query_set, inputs.start, inputs.end, inputs.captures, instances, inputs.gaps()
+    )
+    counts = lfta_counts(scope)
+    queries = _queries(job, inputs, made, spark)
+    measured = frames(scope, [inputs.scan(link) for link in scope.links], counts, queries)
+    run = f"{job.query_set} {format_instant(inputs.start)}"
+    validations = validate({name: frame.to_pandas() for name, frame in measured.items()}, run)
+    found = [finding for validation in validations for finding in validation.findings]
+    _keep(scope, validations, measured, {each.query: each for each in queries}, scratch)
+    failures = graver_first(found)
+    page = page_of(job.query_set, inputs.start, inputs.end, failures[0].suite if failures else validations[0].suite)
+    report = str(job.lake.reports / page)
+    if verdict(found) == FAILED:
+        raise _error(scope, failures, report)
+    return Verdict(
+        verdict(found),
+        report,
+        {each.query: each.stream.rows for each in queries},
+        {each.query: each.fingerprint for each in queries},
+        _accounting(measured["links"], counts),
+    )
+
+
+def _queries(
+    job: Job, inputs: IntervalInputs, made: Mapping[str, Made], spark: Callable[[], Session]
+) -> list[QueryMeasures]:
+    """The measures of every output query."""
+    files = {
+        query.name: stream_files(job.lake.stream(query.name), inputs.start, inputs.end) for query in job.plan.queries
     }
-    for what, found in broken.items():
-        if found.num_rows:
-            first = found.slice(0, 1).to_pylist()[0]
-            raise _broken(query, start, end, f"{found.num_rows} {what}; the first: {first}")
-    if not is_closed(stream, end):
-        raise _broken(query, start, end, "the stream is not closed by the promise of the interval's end")
-    rows: int = pc.sum(pc.equal(stream.column("_kind"), ROW)).as_py() or 0
-    if rows != made:
-        raise _broken(query, start, end, f"{rows} rows in the stream, {made} were made")
-    return rows
+    prints = {name: _fingerprint(paths) for name, paths in files.items()}
+    checks = {}
+    for query in job.plan.queries:
+        altered = prints[query.name] != made[query.name].fingerprint
+        checks[query.name] = check_stream(files[query.name], query.high.fields, inputs.start, inputs.end, altered)
+    shared = _shared_keys(job.plan.queries, files, checks, spark, job.partitions)
+    measures = []
+    for query in job.plan.queries:
+        name, key = query.name, unique_key(query.logical)
+        keys, broken = shared.get(name, (0, Broken()))
+        measures.append(QueryMeasures(name, query.links, key, made[name], prints[name], checks[name], broken, keys))
+    return measures
 
 
-def audit_accounts(job: Job, start: int, end: int) -> dict[str, Any]:
-    """The accounting of [start, end), ns, from the ledgers (SEMANTICS A1).
-
-    Returns:
-        Per link read, malformed, violating and sane; per LFTA and link the outcomes.
-
-    Raises:
-        LawError: the outcomes of an LFTA do not add up to its sane records, or two LFTAs of a link saw different ones.
-    """
-    beats = read_heartbeats(job.lake, job.query_set, start, end)
-    captures = job.captures()
-    sane: dict[str, int] = {}
-    lftas: dict[str, dict[str, int]] = {}
-    for row in beats.group_by(["lfta", "link"]).aggregate([(name, "sum") for name in OUTCOMES]).to_pylist():
-        counts = {name: row[f"{name}_sum"] for name in OUTCOMES}
-        lfta, link = row["lfta"], row["link"]
-        if counts["sane"] != sum(counts[name] for name in OUTCOMES[1:]):
-            raise _broken(lfta, start, end, f"on link {link} the counts do not add up: {counts}")
-        if sane.setdefault(link, counts["sane"]) != counts["sane"]:
-            raise _broken(lfta, start, end, f"on link {link} it saw {counts['sane']} sane records, not {sane[link]}")
-        lftas[f"{lfta} on {link}"] = counts
-    links = {}
-    for link in job.plan.links:
-        malformed = malformed_between(job.lake, link, captures[link], start, end)
-        violating = read_violations(job.lake, link, job.config.link(link).skew, start, end).num_rows
-        counted = {"malformed": malformed, "violating": violating, "sane": sane.get(link, 0)}
-        links[link] = {"read": sum(counted.values()), **counted}
-    return {"links": links, "lftas": lftas}
+def _fingerprint(files: Sequence[Path]) -> str:
+    try:
+        return fingerprint(files)
+    except LakeError:
+        return ""  # a file that is gone is no error of the audit but what it is to find
 
 
-def _broken(what: str, start: int, end: int, message: str) -> LawError:
-    interval = f"{format_instant(start)} to {format_instant(end)}"
-    return LawError(f"{what}, interval {interval}: {message}", "nothing was published; please report this")
+def _shared_keys(
+    queries: Sequence[QueryPlan],
+    files: Mapping[str, Sequence[Path]],
+    checks: Mapping[str, StreamCheck],
+    spark: Callable[[], Session],
+    partitions: int,
+) -> dict[str, tuple[int, Broken]]:
+    """Query -> how many keys several rows have, and these rows; only of streams that have a key and can be read."""
+    fields = {query.name: query.high.fields for query in queries}
+    keys = {query.name: unique_key(query.logical) for query in queries}
+    chosen = {name: key for name, key in keys.items() if key and files[name] and not checks[name].columns}
+    if not chosen:
+        return {}
+    from lowwater.high.unique import Keyed, shared_keys
+
+    streams = {name: Keyed([str(path) for path in files[name]], fields[name], key) for name, key in chosen.items()}
+    found = shared_keys(spark(), streams, KEPT, partitions)
+    return {name: (each.keys, Broken(each.total, shown(each.rows, fields[name]))) for name, each in found.items()}
+
+
+def _keep(
+    scope: Scope,
+    validations: Sequence[Validation],
+    measured: Mapping[str, pa.Table],
+    queries: Mapping[str, QueryMeasures],
+    scratch: Path,
+) -> None:
+    """Keeps what was found, tables first: a page that cannot be written takes nothing away."""
+    now = time.time_ns()
+    addresses = {each.suite: page_of(scope.query_set, scope.start, scope.end, each.suite) for each in validations}
+    rows, kept = [], []
+    for validation in validations:
+        frame = measured[validation.suite].to_pylist()
+        for finding in validation.findings:
+            rows.append(_row(finding, addresses[validation.suite], now))
+            kept += [
+                {**_named(finding), "subject": subject, "total": total, "row": row, "kept_at": now}
+                for subject, total, row in _rows(finding, frame, queries)
+            ]
+    record_quality(scope.lake, scope.query_set, scope.start, scope.end, _table(rows, QUALITY), _table(kept, QUARANTINE))
+    write_pages(scope.lake, {addresses[each.suite]: each for each in validations}, scratch)
+    write_index(scope.lake, scratch)
+
+
+def _row(finding: Finding, page: str, now: int) -> dict[str, Any]:
+    messages = "\n".join(message.replace("\n", " ") for message in finding.messages)
+    said = {name: getattr(finding, name) for name in ("kind", "severity", "success", "evaluated", "unexpected")}
+    return {**_named(finding), **said, "messages": messages, "page": page, "audited_at": now}
+
+
+def _named(finding: Finding) -> dict[str, Any]:
+    return {"suite": finding.suite, "expectation": finding.expectation}
+
+
+def _rows(
+    finding: Finding, frame: Sequence[Mapping[str, Any]], queries: Mapping[str, QueryMeasures]
+) -> Iterator[tuple[str, int, str]]:
+    """The rows that break an expectation: what they are about, how many there are of it, the row as JSON."""
+    room = KEPT
+    for position in finding.rows:
+        measures = frame[position]
+        subject = " on ".join(str(measures[name]) for name in SUBJECTS[finding.suite])
+        total, broken = 1, [dict(measures)]
+        if finding.kind in EVIDENCE:
+            evidence = queries[subject].broken[EVIDENCE[finding.kind]]
+            total, broken = evidence.total, evidence.rows
+        for row in broken[:room]:
+            yield subject, total, json.dumps(row, default=str)
+        room -= len(broken[:room])
+
+
+def _table(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
+    given = [each for each in schema if each.name not in ("query_set", "interval_start", "interval_end")]
+    return pa.Table.from_pylist([dict(row) for row in rows], schema=pa.schema(given))
+
+
+def _error(scope: Scope, failures: Sequence[Finding], report: str) -> AuditError:
+    messages = [message for each in failures if each.severity == CRITICAL for message in each.messages]
+    return AuditError(
+        f"the audit of {scope.query_set}, {scope.interval}, failed: " + "\n  ".join(messages),
+        f"nothing of the interval was published, its rows are in streams/; the report: {report}",
+        report,
+    )
+
+
+def _accounting(links: pa.Table, counts: Counts) -> dict[str, Any]:
+    names = ("read", "malformed", "violating", "sane")
+    return {
+        "links": {row["link"]: {name: row[name] for name in names} for row in links.to_pylist()},
+        "lftas": {f"{lfta} on {link}": dict(count) for (lfta, link), count in counts.items()},
+    }

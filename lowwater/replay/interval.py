@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -21,7 +21,7 @@ from lowwater.config import format_instant, load_config
 from lowwater.errors import BusyError, LakeError, LowwaterError, OwnerError
 from lowwater.lake.layout import HEARTBEATS, open_lake
 from lowwater.lake.locks import attempt
-from lowwater.lake.publish import publish
+from lowwater.lake.publish import check_unchanged, publish
 from lowwater.lake.records import (
     AUDIT,
     FAILED,
@@ -37,14 +37,16 @@ from lowwater.lake.records import (
     record_violations,
 )
 from lowwater.lake.status import Expected, StatusRow, status
-from lowwater.lake.streams import stream_files, write_stream
+from lowwater.lake.streams import fingerprint, stream_files, write_stream
 from lowwater.lake.tables import check_owner
 from lowwater.plan.nodes import Lfta
-from lowwater.replay.audit import audit_accounts, audit_stream
+from lowwater.quality.pages import write_index
+from lowwater.quality.queries import Made
+from lowwater.replay.audit import audit
 from lowwater.replay.job import IntervalInputs, Job
 from lowwater.replay.progress import Progress
 from lowwater.replay.stages import high_stage, low_stage
-from lowwater.replay.summary import OUTCOMES, Accounts
+from lowwater.replay.summary import COUNTED, Accounts
 
 if TYPE_CHECKING:
     from lowwater.high.tasks import Session
@@ -63,6 +65,9 @@ class Outcome:
         reason: why it is not done.
         rows: per query.
         committed: whether anything in `tables/` changed.
+        digests: of the inputs, per query (S1).
+        verdict: of the audit that it rests on, passed or warned; empty where there was none.
+        report: absolute path of the audit's page.
     """
 
     start: int
@@ -71,10 +76,19 @@ class Outcome:
     reason: str
     rows: dict[str, int]
     committed: bool
+    digests: dict[str, str] = field(default_factory=dict)
+    verdict: str = ""
+    report: str = ""
 
 
 def replay(
-    job: Job, start: int, end: int, stage: str | None, progress: Progress, spark: Session | None = None
+    job: Job,
+    start: int,
+    end: int,
+    stage: str | None,
+    progress: Progress,
+    spark: Session | None = None,
+    hold: bool = False,
 ) -> list[Outcome]:
     """Runs the intervals of [start, end), ns, one after another.
 
@@ -87,13 +101,14 @@ def replay(
         stage: only this one, or None for all.
         progress: told what is being done.
         spark: session to use; one is built at the first need where none is given.
+        hold: stop before publishing; an interval that is published already is still left alone.
 
     Raises:
         GapError: a link has not reported.
         LowwaterError: anything else that keeps an interval from being published.
     """
     sessions = _Sessions(job, progress, spark)
-    return [_Run(job, at, until, progress, sessions).run(stage) for at, until in job.intervals(start, end)]
+    return [_Run(job, at, until, progress, sessions).run(stage, hold) for at, until in job.intervals(start, end)]
 
 
 class _Sessions:
@@ -126,10 +141,12 @@ class _Run:
     progress: Progress
     sessions: _Sessions
     seconds: dict[str, float] = field(default_factory=dict)
+    verdict: str = ""  # of the audit, once it is known; `report` its page
+    report: str = ""
 
-    def run(self, stage: str | None) -> Outcome:
+    def run(self, stage: str | None, hold: bool) -> Outcome:
         name = f"{self.job.query_set} {format_instant(self.start)}"
-        stages = STAGES if stage is None else (stage,)
+        stages = (stage,) if stage else STAGES[:-1] if hold else STAGES
         done = stages[0]
         with attempt(self.job.lake, name) as folder:
             try:
@@ -141,12 +158,13 @@ class _Run:
                 digests = {query.name: inputs.digest(query) for query in self.job.plan.queries}
                 state, reason = inputs.state(excluded)
                 if stage is None and self._published(digests):
-                    return self._confirm(digests, state, reason)
+                    outcome = self._confirm(digests, state, reason, folder / "publish")
+                    return replace(outcome, digests=digests, verdict=self.verdict, report=self.report)
                 outcome = Outcome(self.start, self.end, state, reason, {}, False)
                 for each in stages:
                     done = each
                     outcome = self._stage(each, inputs, digests, outcome, folder)
-                return outcome
+                return replace(outcome, digests=digests, verdict=self.verdict, report=self.report)
             except (BusyError, OwnerError):
                 raise  # says nothing about this interval: another run, or another query set, is at it
             except LowwaterError as error:
@@ -164,23 +182,26 @@ class _Run:
             elif stage == HIGH:
                 rows = self._high(inputs, digests, folder / "high")
             elif stage == AUDIT:
-                rows = self._audit(digests)
+                rows = self._audit(inputs, digests, folder / "audit")
             else:
-                return self._publish(digests, outcome)
+                return self._publish(digests, outcome, folder / "publish")
         self.seconds[stage] = round(time.monotonic() - begin, 3)
         if stage == LOW:
             self._record(LOW, "done", "", _joined(digests), sum(rows.values()))
         return Outcome(self.start, self.end, stage, outcome.reason, rows, False) if stage != PUBLISH else outcome
 
     def _published(self, digests: dict[str, str]) -> bool:
-        """Whether every query is visible from just these inputs."""
+        """Whether every query is visible from just these inputs, and nothing has failed since."""
         found = [self._last(query) for query in digests]
-        return all(last is not None and last.digest == digests[last.query] for last in found)
+        mine = [row for row in self._rows() if row.query in ("", *digests)]
+        return (not mine or mine[-1].state != FAILED) and all(
+            last is not None and last.digest == digests[last.query] for last in found
+        )
 
     def _last(self, query: str) -> Replay | None:
         return last_published(self.job.lake, self.job.query_set, query, self.start, self.end)
 
-    def _confirm(self, digests: dict[str, str], state: str, reason: str) -> Outcome:
+    def _confirm(self, digests: dict[str, str], state: str, reason: str, folder: Path) -> Outcome:
         """Nothing to compute: only a provisional interval whose links have reported since becomes done."""
         rows = {}
         for query in digests:
@@ -189,6 +210,10 @@ class _Run:
             rows[query] = last.rows or 0
             if last.state == PROVISIONAL and state != PROVISIONAL:
                 self._record(PUBLISH, state, query, digests[query], last.rows, reason=reason)
+                write_index(self.job.lake, folder)
+        for row in self._rows():
+            if row.stage == AUDIT and row.query in digests:
+                self._recall(row)
         return Outcome(self.start, self.end, state, reason, rows, False)
 
     def _low(self, inputs: IntervalInputs, folder: Path) -> dict[str, int]:
@@ -222,7 +247,7 @@ class _Run:
             "link": pa.array([link] * minutes.num_rows, pa.string()),
             "start": pc.max_element_wise(first, pa.scalar(self.start, pa.int64())),
             "end": pc.min_element_wise(pc.add(first, MINUTE), pa.scalar(self.end, pa.int64())),
-            **{name: minutes.column(name) for name in OUTCOMES},
+            **{name: minutes.column(name) for name in COUNTED},
             **dict.fromkeys(("rows_out", "ejections", "punctuations"), unknown),
         }
         return pa.table({name: columns[name] for name in HEARTBEATS.names if name != "query_set"})
@@ -244,45 +269,67 @@ class _Run:
             result = results[query.name]
             paths = [Path(path) for path in result.files]
             write_stream(job.lake.stream(query.name), query.high.fields, self.start, self.end, paths, job.query_set)
-            operators = [asdict(each) for each in result.operators]
-            self._record(HIGH, "done", query.name, digests[query.name], result.rows, {"operators": operators})
+            accounting = {
+                "operators": [asdict(each) for each in result.operators],
+                "late": result.late,
+                "fingerprint": fingerprint(stream_files(job.lake.stream(query.name), self.start, self.end)),
+            }
+            self._record(HIGH, "done", query.name, digests[query.name], result.rows, accounting)
         return {name: result.rows for name, result in results.items()}
 
-    def _audit(self, digests: dict[str, str]) -> dict[str, int]:
-        """The law's own audits; what fails is recorded by the caller, and nothing of the interval is published."""
-        made = {query: self._require(HIGH, query, digest).rows for query, digest in digests.items()}
-        rows = {
-            query.name: audit_stream(self.job, query.name, self.start, self.end, made[query.name])
-            for query in self.job.plan.queries
-        }
-        accounting = audit_accounts(self.job, self.start, self.end)
-        for query, count in rows.items():
+    def _audit(self, inputs: IntervalInputs, digests: dict[str, str], folder: Path) -> dict[str, int]:
+        """What fails is an error, recorded by the caller: then nothing of the interval is published (Q1)."""
+        made = {}
+        for query, digest in digests.items():
+            row = self._require(HIGH, query, digest)
+            said = json.loads(row.accounting)
+            made[query] = Made(row.rows or 0, said.get("fingerprint", ""), said.get("late", 0))
+        begin = time.monotonic()
+        found = audit(self.job, inputs, made, lambda: self.sessions.spark, folder)
+        self.seconds[AUDIT] = round(time.monotonic() - begin, 3)
+        self.verdict, self.report = found.verdict, found.report
+        for query, count in found.rows.items():
+            judged = {"verdict": found.verdict, "report": found.report, "fingerprint": found.fingerprints[query]}
+            accounting = {**found.accounting, **judged}
             self._record(AUDIT, "done", query, digests[query], count, accounting)
-        return rows
+        return found.rows
 
-    def _publish(self, digests: dict[str, str], outcome: Outcome) -> Outcome:
+    def _publish(self, digests: dict[str, str], outcome: Outcome, folder: Path) -> Outcome:
         job = self.job
-        for query in job.plan.queries:
-            self._require(AUDIT, query.name, digests[query.name])
+        prints = {name: self._recall(self._require(AUDIT, name, digest)) for name, digest in digests.items()}
+        for name, audited in prints.items():  # all of them first, so that one that changed holds back the others
+            last = self._last(name)
+            if last is None or last.digest != digests[name]:
+                check_unchanged(job.lake, name, self.start, self.end, audited)
         inputs = job.inputs(self.start, self.end, job.captures())
         state, reason = inputs.state(inputs.require())
         rows, committed = {}, False
         for query in job.plan.queries:
             fields, digest = query.high.fields, digests[query.name]
-            done = publish(job.lake, job.query_set, query.name, fields, self.start, self.end, digest)
+            audited = prints[query.name]
+            done = publish(job.lake, job.query_set, query.name, fields, self.start, self.end, digest, audited)
             rows[query.name] = done.rows
             committed = committed or done.committed
             if done.committed:
                 self._record(PUBLISH, state, query.name, digest, done.rows, reason=reason)
+        write_index(job.lake, folder)
         return Outcome(self.start, self.end, state, reason, rows, committed)
+
+    def _rows(self) -> list[Replay]:
+        """What is recorded of the interval, oldest first."""
+        rows = read_replays(self.job.lake, self.job.query_set)
+        return [row for row in rows if (row.interval_start, row.interval_end) == (self.start, self.end)]
+
+    def _recall(self, row: Replay) -> str:
+        """Takes verdict and report from the record of an audit; gives the fingerprint of what it found good."""
+        said = json.loads(row.accounting)
+        self.verdict, self.report = said.get("verdict", ""), said.get("report", "")
+        return str(said.get("fingerprint", ""))
 
     def _require(self, stage: str, query: str, digest: str) -> Replay:
         """The newest row of an earlier stage, which must have run on the inputs as they are now."""
-        rows = [
-            row
-            for row in read_replays(self.job.lake, self.job.query_set)
-            if (row.interval_start, row.interval_end, row.stage) == (self.start, self.end, stage) and row.query == query
-        ]
+        # A failure is recorded of the whole set.
+        rows = [row for row in self._rows() if row.stage == stage and row.query in (query, "")]
         if not rows or rows[-1].state == FAILED or rows[-1].digest != digest:
             cause = "has not run" if not rows else "failed" if rows[-1].state == FAILED else "ran on other inputs"
             interval = format_instant(self.start)

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from lowwater.catalog.streams import ROW
 from lowwater.config import Config, format_duration
-from lowwater.errors import ConfigError, LowwaterError
+from lowwater.errors import ConfigError, LawError, LowwaterError
 from lowwater.lake.ingest import in_process, ingest
 from lowwater.lake.layout import VIOLATIONS, Lake, open_lake
 from lowwater.lake.ledger import Capture, read_captures
@@ -93,6 +93,7 @@ def run(request: Request, progress: Progress, spark: Session | None = None) -> d
 
     Raises:
         LowwaterError: a capture or the output folder is wrong.
+        LawError: a record is in no account, or Spark dropped rows as late.
     """
     try:
         request.out.mkdir(parents=True, exist_ok=True)
@@ -179,6 +180,9 @@ def _replay(
             results = high_stage(spark, inputs, low.files, work / "high", request.high)
             for query in request.plan.queries:
                 result = results[query.name]
+                if result.late:
+                    lost = f"query {query.name}: Spark dropped {result.late} rows as late"
+                    raise LawError(f"{lost}; the result would not be complete", "please report this")
                 gathered.rows[query.name].append(read_rows(result.files, query.high.fields))
                 gathered.punctuation[query.name] += result.punctuation
         shutil.rmtree(work, ignore_errors=True)

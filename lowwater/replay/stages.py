@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lowwater.catalog.expr import columns_of
 from lowwater.catalog.packets import stored
@@ -21,11 +20,12 @@ from lowwater.lake.ingest import Runner
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledger import Capture
 from lowwater.lake.packets import LinkRead, packet_files
-from lowwater.low import VIOLATIONS, Bounds, LowSettings, Policy
+from lowwater.low import Bounds, LowSettings, Policy
 from lowwater.plan.nodes import Node, Source
 from lowwater.plan.queryset import Plan, QueryPlan
 from lowwater.plan.ranges import read_from
 from lowwater.plan.schemas import value_schema
+from lowwater.quality.scan import LinkScan, scan_link
 from lowwater.reference import ReferenceResult, evaluate
 from lowwater.replay.low import LowOutcome, LowTask, by_link, run_low
 
@@ -76,6 +76,10 @@ class LowInputs:
         """The packets of a link from a timestamp on, in canonical order."""
         captures = self.captures.get(link, ())
         return packet_files(self.lake, link, captures, self.config.link(link), start, self.start, self.end)
+
+    def scan(self, link: str) -> LinkScan:
+        """The records of the interval of a link, counted apart from every engine (A1)."""
+        return scan_link(self.read(link, self.start), self.config.link(link).skew)
 
 
 @dataclass(frozen=True)
@@ -134,21 +138,6 @@ def high_stage(
 
 
 @dataclass(frozen=True)
-class LinkScan:
-    """What the records of a link are over an interval, counted apart from every engine.
-
-    Attributes:
-        link: its name.
-        sane: records in order whose timestamp is owned.
-        violations: schema of `low.VIOLATIONS`; those whose arrival is owned.
-    """
-
-    link: str
-    sane: int
-    violations: pa.Table
-
-
-@dataclass(frozen=True)
 class ReferenceRows:
     """What the reference engine makes of an interval.
 
@@ -176,7 +165,7 @@ def reference_stage(inputs: LowInputs, period: int, policy: Policy) -> Reference
         result = evaluate(query.logical, packets, skews, inputs.start, inputs.end, starts, period, str(policy))
         results[query.name] = result
         rows[query.name] = _table(query, result)
-    scans = tuple(_scan(inputs, link) for link in inputs.plan.links)
+    scans = tuple(inputs.scan(link) for link in inputs.plan.links)
     return ReferenceRows(rows, results, scans)
 
 
@@ -187,25 +176,6 @@ def _table(query: QueryPlan, result: ReferenceResult) -> pa.Table:
     values = [list(column) for column in zip(*result.rows, strict=True)] or [[] for _ in query.logical.fields]
     arrays = [pa.array(column, f.type) for column, f in zip([*values, result.lasts, result.ticks], schema, strict=True)]
     return pa.table(arrays, schema=schema)
-
-
-def _scan(inputs: LowInputs, link: str) -> LinkScan:
-    skew = inputs.config.link(link).skew
-    sane, late = 0, []
-    for batch in inputs.read(link, inputs.start).batches():
-        table = pa.table(batch)
-        table = table.set_column(0, "capture", table.column("capture").cast(pa.string()))
-        table = table.append_column("lateness", pc.subtract(table.column("arrival"), table.column("timestamp")))
-        violates = pc.greater(table.column("lateness"), skew)
-        owned = table.filter(pc.invert(violates)).column("timestamp")
-        sane += pc.sum(_within(owned, inputs)).as_py() or 0
-        violations = table.filter(violates)
-        late.append(violations.filter(_within(violations.column("arrival"), inputs)).select(VIOLATIONS.names))
-    return LinkScan(link, sane, pa.concat_tables(late).cast(VIOLATIONS) if late else VIOLATIONS.empty_table())
-
-
-def _within(instants: pa.ChunkedArray, inputs: LowInputs) -> pa.ChunkedArray:
-    return pc.and_(pc.greater_equal(instants, inputs.start), pc.less(instants, inputs.end))
 
 
 def _columns(node: Node) -> list[str]:

@@ -12,11 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lowwater.errors import LawError
+from lowwater.lake.layout import OUTCOMES
 from lowwater.lake.ledger import Capture
 from lowwater.low import LinkResult
 from lowwater.reference import SourceCount
 
-OUTCOMES = ("sane", "not_of_protocol", "filtered", "failed", "accepted")
+COUNTED = ("sane", *OUTCOMES)
 TOTALS = ("rows_out", "punctuations", "ejections", "collisions")
 
 
@@ -40,7 +41,7 @@ class Accounts:
 
     Attributes:
         links: per link.
-        lftas: (LFTA, link) -> OUTCOMES and TOTALS.
+        lftas: (LFTA, link) -> COUNTED and TOTALS.
     """
 
     links: dict[str, LinkCounts] = field(default_factory=dict)
@@ -56,7 +57,7 @@ class Accounts:
     def add_source(self, count: SourceCount) -> None:
         """Adds what a source of the reference engine made of the records of one link and interval."""
         counts = self.counts(count.source, count.link)
-        for name in OUTCOMES:
+        for name in COUNTED:
             counts[name] += getattr(count, name)
 
     def add(self, result: LinkResult) -> None:
@@ -69,12 +70,12 @@ class Accounts:
         minutes = result.minutes
         for lfta in minutes.column("lfta").unique().to_pylist():
             mine = minutes.filter(pc.equal(minutes.column("lfta"), lfta))
-            for name in OUTCOMES:
+            for name in COUNTED:
                 self.counts(lfta, result.link)[name] += pc.sum(mine.column(name)).as_py()
 
     def counts(self, lfta: str, link: str) -> dict[str, int]:
         """The counts of one LFTA instance, zero at first."""
-        return self.lftas.setdefault((lfta, link), dict.fromkeys((*OUTCOMES, *TOTALS), 0))
+        return self.lftas.setdefault((lfta, link), dict.fromkeys((*COUNTED, *TOTALS), 0))
 
     def check(self) -> None:
         """Checks that every LFTA accounts for every sane record of its link.
@@ -83,7 +84,7 @@ class Accounts:
             LawError: a record is in no account, or in two.
         """
         for (lfta, link), counts in self.lftas.items():
-            named = sum(counts[name] for name in OUTCOMES[1:])
+            named = sum(counts[name] for name in OUTCOMES)
             if counts["sane"] != named:
                 raise LawError(f"LFTA {lfta} on {link}: {counts['sane']} sane records, {named} accounted for")
 

@@ -44,7 +44,6 @@ def test_run_refuses_by_name_what_is_not_there(options: tuple[object, ...], name
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (("report", "--lake", "lake"), "lowwater report"),
         (("explain", FLOWS, "--format", "json"), "--format json"),
         (("explain", FLOWS, "--format", "mermaid"), "--format mermaid"),
         (("explain", FLOWS, "--schema", FLOWS), "--schema"),
@@ -139,4 +138,4 @@ def test_help_teaches_every_command() -> None:
 def test_debug_raises_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOWWATER_DEBUG", "1")
     with pytest.raises(BaseException, match="not supported yet"):
-        lowwater("report", "--lake", "lake")
+        lowwater("explain", FLOWS, "--format", "json")

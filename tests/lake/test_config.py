@@ -36,6 +36,10 @@ files = "queries/flows.gsql"
 params = { port = 80 }
 [thresholds]
 violating = 0.5
+failed = { warning = 0.1, critical = 0.2 }
+[links.main1.thresholds]
+malformed = 0.001
+violating = { warning = 0.0 }
 [replay]
 heartbeat = "data-driven"
 chunk = 1024
@@ -80,8 +84,20 @@ def test_the_whole_schema(tmp_path: Path) -> None:
     assert main.captures == str(tmp_path / "captures/main1-%Y%m%d%H.pcap*")
     assert (control.skew, control.jump, control.policy) == (2 * SECOND, 300 * SECOND, "fail")
     assert config.query_sets["flows"].files == (str(tmp_path / "queries/flows.gsql"),)
-    assert (config.replay.heartbeat, config.replay.chunk, config.thresholds.violating) == ("data-driven", 1024, 0.5)
+    assert (config.replay.heartbeat, config.replay.chunk) == ("data-driven", 1024)
     assert config.link("main1/eth0") == main
+
+
+def test_thresholds_of_all_links_and_of_one(tmp_path: Path) -> None:
+    (tmp_path / "lowwater.toml").write_text(FULL)
+    config = load_config(tmp_path)
+
+    def limits(link: str) -> dict[str, tuple[float, float]]:
+        return {kind: (limit.warning, limit.critical) for kind, limit in config.limits(link)}
+
+    assert limits("control") == {"violating": (0.5, 1.0), "malformed": (0.01, 0.1), "failed": (0.1, 0.2)}
+    assert limits("main1") == {"violating": (0.0, 0.0), "malformed": (0.001, 0.01), "failed": (0.1, 0.2)}
+    assert limits("main1/eth0") == limits("main1")
 
 
 def test_defaults_without_a_file(tmp_path: Path) -> None:
@@ -104,6 +120,12 @@ def test_defaults_without_a_file(tmp_path: Path) -> None:
         ('[links."a b"]', "links.a b: String should match pattern"),
         ('[sets]\nall = ["a"]\n[links.b]', "sets.all: no link 'a'"),
         ("[replay]\nslots = 1000", "replay: unknown key 'slots'"),
+        ("[thresholds]\nviolating = true", "thresholds.violating: is no share; write a number from 0 to 1"),
+        ("[thresholds]\nfailed = { critical = 0.5 }", "thresholds.failed: is no share"),
+        ("[thresholds]\nfailed = 1.5", "thresholds.failed.warning: Input should be less than or equal to 1"),
+        ("[thresholds]\nfailed = { warning = 0.2, critical = 0.1 }", "critical: must not be below warning"),
+        ("[thresholds]\nfailed = { warning = 0.2, crit = 1 }", "unknown key 'crit'; did you mean 'critical'?"),
+        ("[links.a.thresholds]\nviolated = 0", "links.a.thresholds: unknown key 'violated'; did you mean 'violating'?"),
         ("[interval]\nlength = 0", "interval.length: Input should be greater than 0"),
         ("[links", "lowwater.toml: is no TOML"),
     ],

@@ -104,7 +104,7 @@ def test_a_cut_capture_covers_to_its_clock_until_the_whole_one_comes(lake: Lake,
     assert not done.capture.ended_cleanly and "cut" in done.note
     rows = tables.read_rows(lake.malformed, MALFORMED).to_pylist()
     assert [(row["reason"], row["position"], row["arrival"]) for row in rows] == [("cut", 3, at(5))]
-    assert malformed_between(lake, "a", [done.capture], at(5), at(6)) == 1
+    assert malformed_between(lake, "a", [done.capture], at(5), at(6)).num_rows == 1
     whole = capture(tmp_path / "whole.pcap", [1, 5, 4, 9])
     (done,) = ingest(lake, "a", [whole], CONFIG, covers=(BASE, BASE + HOUR))
     assert done.state == "replaced"

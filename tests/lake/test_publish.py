@@ -18,7 +18,7 @@ from lowwater.lake import records, tables
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.publish import publish
 from lowwater.lake.records import Replay, record_replays
-from lowwater.lake.streams import stream_files, write_stream
+from lowwater.lake.streams import fingerprint, stream_files, write_stream
 from lowwater.plan.nodes import Field
 from tests.lake.support import BASE, FIELDS, at, stream
 
@@ -36,11 +36,16 @@ def lake(tmp_path: Path) -> Lake:
     return open_lake(tmp_path / "lake")
 
 
+def audited(lake: Lake, start: int = BASE, end: int = BASE + HOUR, query: str = "q") -> str:
+    """The fingerprint of a stream as it is."""
+    return fingerprint(stream_files(lake.stream(query), start, end))
+
+
 def run(lake: Lake, start: int, end: int, rows: Any = tuple(ROWS), digest: str = "d", query: str = "q") -> Any:
     """One interval's run from a stream to its record."""
     mine = [row for row in rows if start <= at(row[2]) < end]
     write_stream(lake.stream(query), FIELDS, start, end, stream(mine), "set")
-    done = publish(lake, "set", query, FIELDS, start, end, digest)
+    done = publish(lake, "set", query, FIELDS, start, end, digest, audited(lake, start, end, query))
     record_replays(lake, [Replay("set", query, start, end, "publish", "done", time.time_ns(), "", digest, done.rows)])
     return done
 
@@ -96,17 +101,32 @@ def test_equal_inputs_commit_nothing(lake: Lake) -> None:
     assert run(lake, BASE, BASE + HOUR, digest="other").committed
 
 
-def test_a_row_of_another_interval_breaks_the_law(lake: Lake) -> None:
+def test_a_stream_that_changed_since_its_audit_is_not_published(lake: Lake) -> None:
+    run(lake, BASE, BASE + HOUR)
+    before = table(lake)
+    good = audited(lake)
+    write_stream(lake.stream("q"), FIELDS, BASE, BASE + HOUR, stream([("1.1.1.1", 1, 0.0)]), "set")
+    with pytest.raises(LawError, match="the stream of query q has changed since its audit"):
+        publish(lake, "set", "q", FIELDS, BASE, BASE + HOUR, "other", good)
+    (file,) = stream_files(lake.stream("q"), BASE, BASE + HOUR)
+    good = audited(lake)
+    file.unlink()
+    with pytest.raises(LakeError, match=f"{file.name}: the stream cannot be read"):
+        publish(lake, "set", "q", FIELDS, BASE, BASE + HOUR, "other", good)
+    assert table(lake) == before
+
+
+def test_a_row_of_another_interval_is_not_published(lake: Lake) -> None:
     write_stream(lake.stream("q"), FIELDS, BASE, BASE + HOUR, stream([("1.1.1.1", 1, 3600.0)]), "set")
-    with pytest.raises(LawError, match="does not own"):
-        publish(lake, "set", "q", FIELDS, BASE, BASE + HOUR, "d")
+    with pytest.raises(LakeError, match="cannot be written"):
+        publish(lake, "set", "q", FIELDS, BASE, BASE + HOUR, "d", audited(lake))
     assert table(lake) == []
 
 
 def test_a_second_claimant_is_refused(lake: Lake) -> None:
     run(lake, BASE, BASE + HOUR)
     with pytest.raises(OwnerError, match="'q' belongs to query set 'set', and 'rival' claims it"):
-        publish(lake, "rival", "q", FIELDS, BASE, BASE + HOUR, "d")
+        publish(lake, "rival", "q", FIELDS, BASE, BASE + HOUR, "d", audited(lake))
     with pytest.raises(OwnerError, match="rival"):
         write_stream(lake.stream("q"), FIELDS, BASE, BASE + HOUR, stream([]), "rival")
 
@@ -118,13 +138,13 @@ def test_new_columns_merge_and_changed_types_are_refused(lake: Lake) -> None:
     write_stream(lake.stream("wide"), wide, at(3600), at(7200), rows, "set")
     (lake.root / "streams" / "q").rename(lake.root / "streams" / "old")
     (lake.root / "streams" / "wide").rename(lake.root / "streams" / "q")
-    publish(lake, "set", "q", wide, at(3600), at(7200), "d")
+    publish(lake, "set", "q", wide, at(3600), at(7200), "d", audited(lake, at(3600), at(7200)))
     assert [row["more"] for row in table(lake)] == [None, None, None, "x"]
     run(lake, BASE, BASE + HOUR, digest="narrow again")
     assert [row["more"] for row in table(lake)] == [None, None, None, "x"]
     changed = (FIELDS[0], FIELDS[1], Field("n", Type.STRING))
     with pytest.raises(LakeError, match="column 'n' was int64, the query now gives string"):
-        publish(lake, "set", "q", changed, BASE, BASE + HOUR, "e")
+        publish(lake, "set", "q", changed, BASE, BASE + HOUR, "e", audited(lake))
 
 
 def _hour(job: tuple[Path, int]) -> None:

@@ -218,7 +218,7 @@ def test_a_replay_of_nothing(options: tuple[str, str, str], says: str, packets: 
 
 def test_a_stage_before_its_turn(lake: Path) -> None:
     span = ("--from", format_instant(START + 2 * HOUR), "--to", format_instant(END))
-    for stage, earlier in (("audit", "high"), ("publish", "audit")):
+    for stage, earlier in (("publish", "audit"), ("audit", "high")):
         said = lowwater("replay", "demo", "--lake", lake, *span, "--stage", stage)
         assert said.code == 1
         assert (

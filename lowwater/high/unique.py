@@ -1,0 +1,105 @@
+"""Rows of a stream that share their unique key, found by Spark on the stream's files.
+
+Between `streams/` and the audit: groups may be more than fit in memory, so Spark counts them and spills.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lowwater.catalog.streams import CONTROL, ROW
+from lowwater.high.expressions import SPARK_TYPES, plain
+from lowwater.high.failures import translate
+from lowwater.high.results import HighSettings
+from lowwater.high.run import run_session
+from lowwater.plan.nodes import Field
+from lowwater.plan.schemas import stream_schema
+
+CONTROL_TYPES = {name: "string" if name == "_kind" else "bigint" for name in CONTROL.names}
+
+
+@dataclass(frozen=True)
+class Keyed:
+    """The stream of a query with a unique key.
+
+    Attributes:
+        files: of the interval, with the columns of `fields` and CONTROL.
+        fields: of the query's plan node.
+        key: names of the columns that no two rows have in common; NULL equals NULL.
+    """
+
+    files: Sequence[str]
+    fields: Sequence[Field]
+    key: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Shared:
+    """The rows that have their key in common with another.
+
+    Attributes:
+        keys: how many keys have several rows.
+        total: how many rows have such a key.
+        rows: the first of them by key, with the control columns.
+    """
+
+    keys: int
+    total: int
+    rows: pa.Table
+
+
+def shared_keys(spark: SparkSession, streams: Mapping[str, Keyed], most: int, partitions: int) -> dict[str, Shared]:
+    """Looks for rows that share their unique key.
+
+    Args:
+        spark: the session.
+        streams: by name of the query; each has at least one file.
+        most: rows to give back of each query.
+        partitions: of the shuffles.
+
+    Raises:
+        LowwaterError: if a file cannot be read.
+    """
+    found = {name: Shared(0, 0, stream_schema(stream.fields).empty_table()) for name, stream in streams.items()}
+    if not streams:
+        return found
+    session = run_session(spark, HighSettings(partitions=partitions))
+    try:
+        counts = [
+            _several(_rows(session, stream), stream).agg(
+                F.lit(name).alias("query"), F.count(F.lit(1)).alias("keys"), F.sum("_count").alias("total")
+            )
+            for name, stream in streams.items()
+        ]
+        for name, keys, total in reduce(DataFrame.unionAll, counts).collect():
+            if keys:
+                found[name] = Shared(keys, total, _first(session, streams[name], most))
+    except PySparkException as error:
+        raise translate(", ".join(streams), error) from error
+    return found
+
+
+def _rows(session: SparkSession, stream: Keyed) -> DataFrame:
+    kinds = [*((f.name, SPARK_TYPES[f.type]) for f in stream.fields), *CONTROL_TYPES.items()]
+    reader = session.read.schema(", ".join(f"`{name}` {kind}" for name, kind in kinds))
+    return reader.parquet(*stream.files).filter(F.col("_kind") == ROW).select(*(plain(name) for name, _ in kinds))
+
+
+def _several(rows: DataFrame, stream: Keyed) -> DataFrame:
+    counted = rows.groupBy(*(plain(name) for name in stream.key)).agg(F.count(F.lit(1)).alias("_count"))
+    return counted.filter(F.col("_count") > 1)
+
+
+def _first(session: SparkSession, stream: Keyed, most: int) -> pa.Table:
+    rows = _rows(session, stream)
+    keys = _several(rows, stream).select(*(plain(name).alias(f"_key{i}") for i, name in enumerate(stream.key)))
+    same = reduce(lambda a, b: a & b, (plain(n).eqNullSafe(F.col(f"_key{i}")) for i, n in enumerate(stream.key)))
+    chosen = rows.join(keys, same, "left_semi").orderBy(*(plain(name) for name in (*stream.key, "_last"))).limit(most)
+    return chosen.toArrow().cast(stream_schema(stream.fields))

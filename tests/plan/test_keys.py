@@ -1,0 +1,208 @@
+"""Unique keys: what follows from real query texts, and no two rows of the reference engine ever share one."""
+
+from __future__ import annotations
+
+import csv
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from lowwater.plan.binder import Links
+from lowwater.plan.keys import unique_key
+from lowwater.plan.queryset import plan_files, plan_texts
+from lowwater.replay.progress import Progress
+from lowwater.replay.scratch import run
+from tests.law.compare import SETS, request_of
+from tests.law.questions import Question, aggregations, flow_joins
+from tests.law.settings import Choice, choices
+from tests.law.worlds import LINKS, World, worlds
+from tests.replay.support import QUERIES
+from tests.replay.support import SETS as DEMO_SETS
+
+FLOW = ("tb", "protocol", "srcIP", "destIP", "srcPort", "destPort")
+GROUP = "GROUP BY time/10 AS tb, srcIP, srcPort"
+KINDS = ("INNER_JOIN", "LEFT_OUTER_JOIN", "RIGHT_OUTER_JOIN", "OUTER_JOIN")
+
+
+def key_of(text: str) -> tuple[str, ...] | None:
+    (query,) = plan_texts([("q.gsql", text)], Links(LINKS, SETS)).queries
+    assert unique_key(query.high) == unique_key(query.logical)
+    return unique_key(query.logical)
+
+
+def test_keys_of_the_example_queries() -> None:
+    files = sorted(QUERIES.glob("*.gsql"))
+    found = {}
+    for file in files:
+        for query in plan_files([file], Links(LINKS, DEMO_SETS)).queries:
+            found[f"{file.stem}.{query.name}"] = unique_key(query.logical)
+    assert found == {
+        "demo.flows": FLOW,
+        "demo.full_flow": FLOW,
+        "flows.flows": FLOW,
+        "full_flow.full_flow": FLOW,
+        "handshakes.handshakes": None,
+    }
+
+
+@pytest.mark.parametrize(
+    ("items", "key"),
+    [
+        ("tb, srcIP, srcPort, count(*)", ("tb", "srcIP", "srcPort")),
+        ("count(*), srcPort AS p, srcIP, tb AS t", ("p", "srcIP", "t")),
+        ("tb, tb AS again, srcIP, srcPort", ("tb", "srcIP", "srcPort")),
+        ("tb*60 + 5 AS t, srcIP, ~srcPort AS p", ("t", "srcIP", "p")),
+        ("7 - tb AS t, srcIP, srcPort", ("t", "srcIP", "srcPort")),
+        ("tb, srcIP, count(*)", None),
+        ("tb/2 AS t, srcIP, srcPort", None),
+        ("tb*0 AS t, srcIP, srcPort", None),
+        ("tb, srcIP, srcPort + 1 AS p", None),  # beyond 64 bits it is NULL, as it is for no port at all
+        ("tb, srcIP, srcPort & 255 AS p", None),
+    ],
+)
+def test_a_group_is_told_by_what_it_is_grouped_by(items: str, key: tuple[str, ...] | None) -> None:
+    assert key_of(f"SELECT {items} FROM TCP {GROUP} HAVING count(*) > 1") == key
+
+
+def flows(name: str, link: str, group: str = GROUP) -> str:
+    items = ", ".join(part.rpartition(" ")[2] for part in group.removeprefix("GROUP BY ").split(", "))
+    define = f"DEFINE{{query_name '{name}'; visibility 'internal';}}"
+    return f"{define} SELECT {items}, count(*) AS c FROM {link}.TCP {group};\n"
+
+
+def test_selections_of_keyed_rows_keep_their_key() -> None:
+    named = flows("f", "main1")
+    assert key_of(f"{named} DEFINE{{query_name 'q';}} SELECT c, srcPort, tb, srcIP AS s FROM f WHERE c > 1") == (
+        "srcPort",
+        "tb",
+        "s",
+    )
+    assert key_of(f"{named} DEFINE{{query_name 'q';}} SELECT tb, srcIP FROM f") is None
+    again = f"{named} DEFINE{{query_name 'q';}} SELECT t, sum(c), srcIP FROM f GROUP BY tb/6 AS t, srcIP"
+    assert key_of(again) == ("t", "srcIP")
+
+
+def test_packets_and_merges_have_no_key() -> None:
+    assert key_of("SELECT time, srcIP, len FROM TCP") is None
+    merged = "DEFINE{query_name 'q';} MERGE x.tb : y.tb FROM f x, g y"
+    assert key_of(flows("f", "main1") + flows("g", "main2") + merged) is None
+    joined = "SELECT A.time, B.time INNER_JOIN FROM main1.TCP A, main2.TCP B WHERE A.time = B.time"
+    assert key_of(joined) is None
+
+
+def join(kind: str, items: str, where: str, right: str = GROUP) -> tuple[str, ...] | None:
+    text = f"DEFINE{{query_name 'q';}} SELECT {items} {kind} FROM f A, g B WHERE {where}"
+    return key_of(flows("f", "main1") + flows("g", "main2", right) + text)
+
+
+EQUAL = "A.tb = B.tb AND A.srcIP = B.srcIP AND A.srcPort = B.srcPort"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_join_is_told_by_the_keys_of_both_less_those_that_are_tied(kind: str) -> None:
+    key = ("tb", "srcIP", "p")
+    assert join(kind, "A.tb, A.srcIP, A.srcPort AS p, A.c, B.c", EQUAL) == key
+    assert join(kind, "B.tb, A.srcIP, B.srcPort AS p, A.c, B.c", EQUAL) == key
+    assert join(kind, "A.tb, A.srcIP, A.c, B.c", EQUAL) is None
+    loose = "A.tb = B.tb AND A.srcIP = B.srcIP"
+    assert join(kind, "A.tb, A.srcIP, A.srcPort, B.srcPort AS p", loose) == (
+        # Two unmatched rows of the two sides may both have NULL ports; had they met, neither would be unmatched.
+        ("tb", "srcIP", "srcPort", "p")
+    )
+    assert join(kind, "A.tb, A.srcIP, A.srcPort", loose) is None
+    band = "A.tb <= B.tb AND B.tb <= A.tb + 2 AND A.srcIP = B.srcIP AND A.srcPort = B.srcPort"
+    assert join(kind, "A.tb, B.tb AS t, A.srcIP, A.srcPort", band) == ("tb", "t", "srcIP", "srcPort")
+    assert join(kind, "A.tb, A.srcIP, A.srcPort", band) is None
+
+
+@pytest.mark.parametrize("condition", ["A.c <= B.c", "A.c = B.c"])
+def test_with_another_condition_a_row_of_each_side_may_stay_alone_under_one_key(condition: str) -> None:
+    items = "A.tb, A.srcIP, A.srcPort, A.c, B.c"
+    found = {kind: join(kind, items, f"{EQUAL} AND {condition}") for kind in KINDS}
+    assert found == {**dict.fromkeys(KINDS, ("tb", "srcIP", "srcPort")), "OUTER_JOIN": None}
+
+
+def test_of_two_equalities_of_one_column_one_gives_what_is_missing() -> None:
+    where, right = "A.tb = B.tb AND A.srcIP = B.s AND A.srcIP = B.d", "GROUP BY time/10 AS tb, srcIP AS s, destIP AS d"
+    found = {kind: join(kind, "A.tb, A.srcIP, A.srcPort", where, right) for kind in KINDS}
+    # A row of B alone has one of its addresses in A.srcIP, and the other nowhere.
+    assert found == {
+        "INNER_JOIN": ("tb", "srcIP", "srcPort"),
+        "LEFT_OUTER_JOIN": ("tb", "srcIP", "srcPort"),
+        "RIGHT_OUTER_JOIN": None,
+        "OUTER_JOIN": None,
+    }
+    assert join("INNER_JOIN", "A.tb, B.d, A.srcPort", where, right) == ("tb", "d", "srcPort")
+    assert join("LEFT_OUTER_JOIN", "A.tb, B.d, A.srcPort", where, right) is None
+
+
+def test_a_key_of_one_side_that_the_other_determines() -> None:
+    where, right = "A.tb = B.t + 1 AND A.srcIP = B.s", "GROUP BY time/10 AS t, srcIP AS s"
+    items = "A.tb, A.srcIP, A.srcPort, B.c"
+    found = {kind: join(kind, items, where, right) for kind in KINDS}
+    assert found == dict.fromkeys(KINDS, ("tb", "srcIP", "srcPort"))
+    # B.t alone is missing where B is: only the pairs and the rows of B have it.
+    found = {kind: join(kind, "B.t, B.s, A.srcPort, B.c", where, right) for kind in KINDS}
+    assert found == {
+        "INNER_JOIN": ("t", "s", "srcPort"),
+        "LEFT_OUTER_JOIN": None,
+        "RIGHT_OUTER_JOIN": ("t", "s", "srcPort"),
+        "OUTER_JOIN": None,
+    }
+
+
+COLUMNS = ("srcIP", "srcPort", "protocol")
+
+
+@st.composite
+def joined_flows(draw: st.DrawFn, name: str) -> Question:
+    """A join of two aggregations with any keys, ties and conditions; it selects some of its columns."""
+    sides = [draw(st.lists(st.sampled_from(COLUMNS), unique=True, max_size=2)) for _ in range(2)]
+    text, epoch = "", draw(st.sampled_from((30, 600)))
+    for alias, link, columns in zip("AB", ("main1", "[pair]"), sides, strict=True):
+        group = ", ".join([f"time/{epoch} AS tb", *columns])
+        text += flows(name + alias, link, f"GROUP BY {group}").replace("TCP", "DataProtocol")
+    windows = ("A.tb = B.tb", "A.tb = B.tb + 1", "A.tb - 1 = B.tb", "A.tb <= B.tb AND B.tb <= A.tb + 1")
+    types = {"srcIP": "ip", "srcPort": "int", "protocol": "int"}
+    pairs = [(a, b) for a in sides[0] for b in sides[1] if types[a] == types[b]]
+    ties = [f"A.{a} = B.{b}" for a, b in pairs if draw(st.booleans())]
+    where = " AND ".join([draw(st.sampled_from(windows)), *ties, draw(st.sampled_from(("", "A.c < B.c")))])
+    every = ["A.tb", "B.tb", *(f"{alias}.{c}" for alias, columns in zip("AB", sides, strict=True) for c in columns)]
+    chosen = [column for column in every if draw(st.integers(0, 3))] or ["A.c"]
+    items = ", ".join(f"{column} AS x{i}" for i, column in enumerate(chosen))
+    kind = draw(st.sampled_from(KINDS))
+    text += f"DEFINE{{query_name '{name}';}} SELECT {items} {kind} FROM {name}A A, {name}B B WHERE "
+    return Question(name, text + where.removesuffix(" AND "), "")
+
+
+@st.composite
+def asked(draw: st.DrawFn) -> list[Question]:
+    """A few questions that have a key."""
+    found: list[Question] = []
+    for number in range(4):
+        kind = draw(st.sampled_from((joined_flows, joined_flows, joined_flows, aggregations, flow_joins)))
+        question = draw(kind(f"q{number}"))
+        if key_of(question.text) is not None:
+            found.append(question)
+    return found
+
+
+@settings(phases=(Phase.explicit, Phase.generate), suppress_health_check=list(HealthCheck))
+@given(worlds(), asked(), choices((None,)))
+def test_no_two_rows_of_the_reference_engine_share_a_key(
+    world: World, questions: list[Question], choice: Choice
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "out"
+        if questions:
+            run(request_of(world, questions, Path(folder), out, choice, "reference"), Progress(quiet=True))
+        for question in questions:
+            key = key_of(question.text)
+            assert key is not None
+            with (out / f"{question.name}.csv").open(newline="") as file:
+                seen = Counter(tuple(row[name] for name in key) for row in csv.DictReader(file))
+            assert [row for row, count in seen.items() if count > 1] == [], question

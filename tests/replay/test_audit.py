@@ -1,0 +1,390 @@
+"""Write, audit, publish: what an audit finds wrong is never visible, is kept, and is told by name."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from lowwater.catalog.streams import PUNCTUATION, ROW
+from lowwater.config import HOUR, SECOND, format_instant
+from lowwater.errors import AuditError, LakeError, LawError
+from lowwater.lake.layout import open_lake
+from lowwater.lake.locks import hold
+from lowwater.lake.records import read_quality, read_quarantine, read_replays
+from lowwater.lake.streams import stream_files
+from lowwater.quality import pages
+from lowwater.quality.verdicts import Audited, audited
+from lowwater.replay.interval import Outcome, replay, statuses
+from lowwater.replay.job import Job
+from lowwater.replay.progress import Progress
+from tests.capturemaker import pcap_bytes, tcp
+from tests.replay.support import (
+    END,
+    QUERIES,
+    START,
+    Said,
+    all_tables,
+    commits,
+    copy_lake,
+    leftovers,
+    lowwater,
+    replay_range,
+    states,
+    write_settings,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+HOUR_0 = (START, START + HOUR)
+INTERVAL = "2026-01-01T00:00:00Z to 2026-01-01T01:00:00Z"
+
+
+def held(lake: Path, spark: SparkSession, query_set: str = "demo") -> Outcome:
+    """Runs the first hour up to its audit."""
+    job = Job.open(lake, query_set, QUERIES)
+    (outcome,) = replay(job, *HOUR_0, None, Progress(quiet=True), spark, hold=True)
+    return outcome
+
+
+def files(lake: Path, query: str = "flows") -> list[Path]:
+    return stream_files(open_lake(lake).stream(query), *HOUR_0)
+
+
+def with_rows(lake: Path) -> Path:
+    """The first file of the stream that has data rows."""
+    return next(file for file in files(lake) if ROW in pq.read_table(file).column("_kind").to_pylist())
+
+
+def set_values(row: pa.Table, **values: Any) -> pa.Table:
+    for name, value in values.items():
+        at = row.schema.get_field_index(name)
+        row = row.set_column(at, row.schema.field(at), pa.array([value] * row.num_rows, row.schema.field(at).type))
+    return row
+
+
+def add_row(lake: Path, **values: Any) -> None:
+    """Adds the first row once more, with other values."""
+    file = with_rows(lake)
+    table = pq.read_table(file)
+    pq.write_table(pa.concat_tables([table, set_values(table.slice(0, 1), **values)]), file)
+
+
+def a_duplicate(lake: Path) -> None:
+    add_row(lake, cnt=999_999)
+
+
+def a_row_outside(lake: Path) -> None:
+    add_row(lake, _last=START + HOUR, tb=7)
+
+
+def a_row_below_a_promise(lake: Path) -> None:
+    add_row(lake, _tick=START + 2 * HOUR, tb=7)
+
+
+def a_row_gone(lake: Path) -> None:
+    file = with_rows(lake)
+    pq.write_table(pq.read_table(file).slice(1), file)
+
+
+def a_value_changed(lake: Path) -> None:
+    file = with_rows(lake)
+    table = pq.read_table(file)
+    at = table.schema.get_field_index("cnt")
+    pq.write_table(table.set_column(at, table.schema.field(at), pc.add(table.column("cnt"), 1)), file)
+
+
+def no_closing(lake: Path) -> None:
+    for file in files(lake):
+        table = pq.read_table(file)
+        closes = pc.and_(pc.equal(table.column("_kind"), PUNCTUATION), pc.equal(table.column("_last"), START + HOUR))
+        pq.write_table(table.filter(pc.invert(closes)), file)
+
+
+def another_type(lake: Path) -> None:
+    file = with_rows(lake)
+    table = pq.read_table(file)
+    at = table.schema.get_field_index("cnt")
+    pq.write_table(table.set_column(at, "cnt", table.column("cnt").cast(pa.string())), file)
+
+
+def a_file_gone(lake: Path) -> None:
+    with_rows(lake).unlink()
+
+
+ALTERATIONS: list[tuple[Callable[[Path], None], str, dict[str, int], str]] = [
+    (
+        a_duplicate,
+        "1 key (tb, protocol, srcIP, destIP, srcPort, destPort) in more than one row",
+        {"expect_query_keys_to_be_unique": 2},
+        "cnt=999999",
+    ),
+    (a_row_outside, "1 row with _last outside the interval", {"expect_query_rows_to_be_owned": 1}, "tb=7"),
+    (a_row_below_a_promise, "1 row below an earlier promise", {"expect_query_promises_to_be_kept": 1}, "tb=7"),
+    (a_row_gone, "rows in the stream, the high stage made", {}, ""),
+    (a_value_changed, "its files are not those that it wrote", {}, ""),
+    (no_closing, "before the interval's end", {"expect_query_to_be_closed": 1}, ""),
+    (another_type, "column cnt is string, not int64", {"expect_query_columns_as_planned": 1}, ""),
+    (a_file_gone, "a file cannot be read", {"expect_query_columns_as_planned": 1}, ""),
+]
+
+
+def kinds(lake: Path) -> dict[str, str]:
+    """Expectation -> type, of the suites."""
+    rows = read_quality(open_lake(lake)).to_pylist()
+    return {row["expectation"]: row["kind"] for row in rows}
+
+
+def quarantined(lake: Path, query_set: str = "demo") -> dict[str, list[dict[str, Any]]]:
+    """Type of the expectation -> the rows that the audit of the first hour kept."""
+    known, found = kinds(lake), dict[str, list[dict[str, Any]]]()
+    for row in read_quarantine(open_lake(lake), query_set, *HOUR_0).to_pylist():
+        found.setdefault(known[row["expectation"]], []).append(row)
+    return found
+
+
+def of_first_hour(lake: Path) -> Audited:
+    return next(each for each in audited(open_lake(lake)) if each.start == START)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("alter", "says", "kept", "shown"), ALTERATIONS, ids=[each[0].__name__ for each in ALTERATIONS]
+)
+def test_an_altered_stream_is_not_published(
+    alter: Callable[[Path], None],
+    says: str,
+    kept: dict[str, int],
+    shown: str,
+    published: Path,
+    tmp_path: Path,
+    spark: SparkSession,
+) -> None:
+    """Of the hour that is published already the older publication stays, and the other query is held back too."""
+    lake = copy_lake(published, tmp_path / "lake")
+    alter(lake)
+    with pytest.raises(AuditError) as caught:
+        replay_range(lake, spark, *HOUR_0, "audit")
+    error = caught.value
+    assert error.message.startswith(f"the audit of demo, {INTERVAL}, failed: query flows, {INTERVAL}: ")
+    assert says in error.message and "main1" in error.message and "full_flow" not in error.message
+    assert Path(error.report).is_file() and error.report in error.hint
+    assert says.split(" (")[0] in Path(error.report).read_text(encoding="utf-8").replace("&#39;", "'")
+    assert states(lake) == {**states(published), (0, "flows"): "failed", (0, "full_flow"): "failed"}
+    with pytest.raises(LakeError, match="stage audit failed"):
+        replay_range(lake, spark, *HOUR_0, "publish")
+    assert (all_tables(lake), commits(lake)) == (all_tables(published), commits(published))
+    found = quarantined(lake)
+    expected = {"expect_query_rows_as_made": 1, **kept}
+    assert {kind: len(rows) for kind, rows in found.items()} == expected
+    assert {row["subject"] for rows in found.values() for row in rows} == {"flows"}
+    for kind, count in kept.items():
+        rows = [json.loads(row["row"]) for row in found[kind]]
+        assert {row["total"] for row in found[kind]} == {count}
+        assert not shown or any(f"{name}={value}" == shown for row in rows for name, value in row.items())
+    assert leftovers(lake) == []
+
+
+@pytest.mark.spark
+def test_a_failed_interval_is_made_again(published: Path, tmp_path: Path, spark: SparkSession) -> None:
+    """Though its inputs have not changed since it was published."""
+    lake = copy_lake(published, tmp_path / "lake")
+    a_row_gone(lake)
+    with pytest.raises(AuditError):
+        replay_range(lake, spark, *HOUR_0, "audit")
+    (outcome,) = replay_range(lake, spark, *HOUR_0)
+    assert (outcome.state, outcome.verdict, outcome.committed) == ("done", "passed", False)
+    assert states(lake) == states(published)
+    assert quarantined(lake) == {}
+    assert of_first_hour(lake).verdict == "passed"
+    (again,) = replay_range(lake, spark, *HOUR_0)
+    assert (again.verdict, again.report) == (outcome.verdict, outcome.report)
+
+
+@pytest.mark.spark
+def test_what_was_never_visible_stays_so(lake: Path, tmp_path: Path, spark: SparkSession) -> None:
+    outcome = held(lake, spark)
+    assert (outcome.state, outcome.verdict) == ("audit", "passed")
+    assert Path(outcome.report).is_file()
+    assert states(lake)[0, "flows"] == "missing" and not (lake / "tables").exists()
+    assert "held" in (lake / "reports" / "index.html").read_text(encoding="utf-8")
+    # Altered between audit and publish: it is told without another audit.
+    altered = copy_lake(lake, tmp_path / "altered")
+    a_value_changed(altered)
+    with pytest.raises(LawError, match=r"the stream of query flows has changed since its audit"):
+        replay_range(altered, spark, *HOUR_0, "publish")
+    assert not (altered / "tables").exists()
+    with pytest.raises(AuditError):
+        replay_range(altered, spark, *HOUR_0, "audit")
+    assert not (altered / "tables").exists()
+    (outcome,) = replay_range(lake, spark, *HOUR_0, "publish")
+    assert (outcome.state, outcome.verdict, Path(outcome.report).is_file()) == ("done", "passed", True)
+    assert "held" not in (lake / "reports" / "index.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.spark
+def test_the_verdicts_of_the_demo(published: Path, tmp_path: Path, spark: SparkSession) -> None:
+    """The hour with the excluded gap is published with a warning that names link and gap."""
+    found = audited(open_lake(published))
+    assert [(each.start, each.verdict) for each in found] == [
+        (START, "passed"),
+        (START + HOUR, "warned"),
+        (START + 2 * HOUR, "passed"),
+    ]
+    ((finding),) = found[1].failures
+    assert finding.kind == "expect_link_to_exclude_nothing"
+    (message,) = finding.messages
+    assert message.startswith("link control, 2026-01-01T01:00:00Z to 2026-01-01T02:00:00Z: ")
+    assert "link 'control' has not reported since" in message and ".pcap" in message
+    index = (published / "reports" / "index.html").read_text(encoding="utf-8")
+    for each in found:
+        assert all((published / "reports" / page).is_file() and page in index for page in each.pages.values())
+    assert ">incomplete<" in index
+    lake = copy_lake(published, tmp_path / "lake")
+    outcomes = replay_range(lake, spark, START, END)
+    assert [each.verdict for each in outcomes] == ["passed", "warned", "passed"]
+    (row,) = [
+        row
+        for row in read_replays(open_lake(lake))
+        if (row.query, row.stage, row.interval_start) == ("flows", "audit", START)
+    ]
+    accounting = json.loads(row.accounting)
+    assert set(accounting["links"]) == {"main1", "main2", "control"}
+    for link in accounting["links"].values():
+        assert link["read"] == link["malformed"] + link["violating"] + link["sane"] > 0
+    said = lowwater("report", "--lake", published)
+    assert said.code == 0, said.err
+    assert f"  warning: {message}\n" in said.out and str(published / "reports" / "index.html") in said.out
+
+
+@pytest.mark.spark
+def test_audits_of_several_intervals_at_once(published: Path, tmp_path: Path, spark: SparkSession) -> None:
+    lake = copy_lake(published, tmp_path / "lake")
+    before = read_quality(open_lake(lake)).num_rows
+    with ThreadPoolExecutor(3) as pool:
+        spans = [(START + hour * HOUR, START + (hour + 1) * HOUR) for hour in range(3)]
+        for done in [pool.submit(replay_range, lake, spark, *span, "audit") for span in spans]:
+            done.result()
+    assert read_quality(open_lake(lake)).num_rows == before
+    assert [each.verdict for each in audited(open_lake(lake))] == ["passed", "warned", "passed"]
+    index = (lake / "reports" / "index.html").read_text(encoding="utf-8")
+    assert all(page in index for each in audited(open_lake(lake)) for page in each.pages.values())
+
+
+@pytest.mark.spark
+def test_a_report_that_cannot_be_written(
+    published: Path, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = copy_lake(published, tmp_path / "lake")
+    monkeypatch.setattr(pages, "PATIENCE", 0.1)
+    with hold(open_lake(lake), "reports"):  # another run is at the index: nobody waits for it
+        (outcome,) = replay_range(lake, spark, *HOUR_0, "audit")
+    assert outcome.verdict == "passed"
+    (lake / "reports" / "demo").rename(lake / "reports" / "kept")
+    (lake / "reports" / "demo").write_text("no folder")
+    with pytest.raises(LakeError, match=r"links\.html: the data-quality report cannot be written: .*[Dd]irectory"):
+        replay_range(lake, spark, *HOUR_0, "audit")
+    assert states(lake)[0, "flows"] == "failed"
+    assert all_tables(lake) == all_tables(published)
+    assert leftovers(lake) == []
+
+
+FRAME = tcp("10.0.0.1", "10.0.0.2", 1024, 80)
+LONE = "SELECT tb, srcPort, count(*) AS n FROM main1.TCP GROUP BY time/600 AS tb, srcPort"
+
+
+def lone_lake(folder: Path, thresholds: str, bad: int = 4) -> Path:
+    """A lake with an hour of 200 packets on main1, of which `bad` are late and as many far ahead of all others."""
+    lake = folder / "lake"
+    lake.mkdir()
+    query = folder / "lone.gsql"
+    query.write_text(LONE, encoding="utf-8")
+    set_thresholds(lake, query, thresholds)
+    stamps = [START + i * 18 * SECOND for i in range(200)]
+    for number in range(bad):
+        stamps[20 + 10 * number] -= 60 * SECOND
+        stamps[100 + number] += 400 * 24 * HOUR
+    path = folder / "main1.pcap"
+    path.write_bytes(pcap_bytes([(stamp, FRAME) for stamp in stamps], nanoseconds=True))
+    covers = f"{format_instant(START)}/{format_instant(START + 2 * HOUR)}"
+    assert lowwater("ingest", "--lake", lake, "--link", "main1", "--covers", covers, path).code == 0
+    return lake
+
+
+def set_thresholds(lake: Path, query: Path, thresholds: str) -> None:
+    write_settings(lake, sets={"lone": query})
+    with (lake / "lowwater.toml").open("a", encoding="utf-8") as file:
+        file.write(thresholds)
+
+
+def test_an_audit_error_pickles() -> None:
+    error = pickle.loads(pickle.dumps(AuditError("what", "how", "/where")))
+    assert (error.message, error.hint, error.report, str(error)) == ("what", "how", "/where", "what\n  hint: how")
+    assert isinstance(error, LawError)
+
+
+@pytest.mark.spark
+def test_thresholds_decide(tmp_path: Path, spark: SparkSession) -> None:
+    """Too many fail the audit; with the limits raised the same interval is published with warnings."""
+    lake = lone_lake(tmp_path, "[thresholds]\nviolating = 0.001\nmalformed = 0.001\n")
+    with pytest.raises(AuditError) as caught:
+        replay_range(lake, spark, *HOUR_0, query_set="lone")
+    first, second = caught.value.message.splitlines()
+    assert f"link main1, {INTERVAL}: 4 of 200 records (2%) are later than the skew of 1s" in first
+    assert "more than the critical limit of 1%; the first: main1.pcap record 20 (" in first
+    assert "4 of 200 records (2%) are malformed" in second
+    at = 24 + 100 * (16 + len(FRAME))
+    assert f"the first: main1.pcap at byte {at} (time-jump), main1.pcap at byte" in second
+    assert not (lake / "tables").exists()
+    (state,) = [row for row in statuses(lake, QUERIES) if row.start == START]
+    assert (state.state, state.reason) == ("failed", f"audit: {first}")
+    shown: Said = lowwater("report", "--lake", lake, "--interval", format_instant(START))
+    assert shown.code == 0 and f"lone, {INTERVAL}: failed\n" in shown.out
+    assert f"  critical: {first.partition('failed: ')[2]}\n" in shown.out
+    assert "link_violations_to_stay_within_limit" in shown.out and "1 of 1 fail" in shown.out
+    found = {kind: [json.loads(row["row"]) for row in rows] for kind, rows in quarantined(lake, "lone").items()}
+    assert {kind: [row["violating"] for row in rows] for kind, rows in found.items()} == {
+        "expect_link_violations_to_stay_within_limit": [4, 4],
+        "expect_link_malformed_to_stay_within_limit": [4, 4],
+    }
+    limits = "{ warning = 0.01, critical = 1 }"
+    set_thresholds(
+        lake, tmp_path / "lone.gsql", f"[links.main1.thresholds]\nviolating = {limits}\nmalformed = {limits}\n"
+    )
+    (outcome,) = replay_range(lake, spark, *HOUR_0, query_set="lone")
+    assert (outcome.state, outcome.verdict, outcome.committed) == ("done", "warned", True)
+    (warned,) = audited(open_lake(lake))
+    assert [each.severity for each in warned.failures] == ["warning", "warning"]
+    assert "more than the warning limit of 1%" in warned.messages[0]
+    set_thresholds(lake, tmp_path / "lone.gsql", "[thresholds]\nviolating = 0.5\nmalformed = 0.5\n")
+    (outcome,) = replay_range(lake, spark, *HOUR_0, "audit", query_set="lone")
+    assert outcome.verdict == "passed"
+
+
+@pytest.mark.spark
+def test_rows_that_spark_drops_as_late(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A source that promises an hour too much: a scheduled run fails its audit, `run` fails at once."""
+    from lowwater.high import source
+    from lowwater.high.clock import EventClock
+
+    lake = lone_lake(tmp_path, "", bad=0)
+    mark, hour = source._mark, HOUR // EventClock.over(*HOUR_0).unit
+    monkeypatch.setattr(source, "_mark", lambda schema, promise: mark(schema, promise + hour))
+    for stage in ("low", "high"):
+        replay_range(lake, spark, *HOUR_0, stage, query_set="lone")
+    with pytest.raises(AuditError, match=r"query lone, .*: \d+ rows dropped behind Spark's watermark"):
+        replay_range(lake, spark, *HOUR_0, "audit", query_set="lone")
+    said = lowwater(
+        "run", tmp_path / "lone.gsql", "--capture", f"main1={tmp_path / 'main1.pcap'}", "--out", tmp_path / "out"
+    )
+    assert said.code == 1 and "query lone: Spark dropped" in said.err
+    assert not (tmp_path / "out" / "lone.csv").exists()
