@@ -1,0 +1,37 @@
+"""DAG `capture_ingest`: every interval, the dumps of every link into the lake, one mapped task a capture.
+
+Settings come from LOWWATER_LAKE and the `lowwater.toml` in it.
+"""
+
+from __future__ import annotations
+
+from airflow.sdk import DAG, CronDataIntervalTimetable
+
+from lowwater_airflow.operators import PACKETS, FindCaptures, IngestCapture
+from lowwater_airflow.retries import RETRYING
+from lowwater_airflow.settings import Settings, cron
+
+ABOUT = """\
+Finds the captures of the interval by each link's pattern in `lowwater.toml` and ingests them: one atomic commit a
+capture, and the same file again adds nothing. A link without a file is named in the log of `find`; the runs that need
+it wait for it. Backfill: `airflow backfill create --dag-id capture_ingest --from-date ... --to-date ...`
+"""
+
+settings = Settings.load()
+
+with DAG(
+    "capture_ingest",
+    description="Hourly captures into packets/",
+    doc_md=ABOUT,
+    schedule=CronDataIntervalTimetable(cron(settings.length()), timezone="UTC"),
+    start_date=settings.start,
+    end_date=settings.end(),
+    catchup=False,
+    max_active_runs=4,
+    default_args=RETRYING,
+    tags=["lowwater"],
+):
+    find = FindCaptures(task_id="find", lake=settings.lake)
+    IngestCapture.partial(
+        task_id="ingest", lake=settings.lake, outlets=[PACKETS], map_index_template="{{ map_index_label }}"
+    ).expand_kwargs(find.output)

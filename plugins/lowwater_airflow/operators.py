@@ -1,0 +1,160 @@
+"""The operators of Lowwater's DAGs: find and ingest captures, replay an interval, publish it.
+
+Used by `dags/`. They call what the command line calls; whatever needs Spark runs in a process of its own.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from airflow.sdk import Asset, AssetAlias, BaseOperator, Connection, Context
+from airflow.sdk.exceptions import AirflowNotFoundException
+
+from lowwater.config import SECOND, format_instant, load_config
+from lowwater.errors import ConfigError
+from lowwater_airflow.child import Child
+
+PACKETS = Asset(name="packets", uri="lowwater://packets", group="lowwater")
+SPARK = "lowwater_spark"
+"""Connection of a Spark cluster (host spark://name, port); without one Spark runs in the task's own process."""
+
+
+def interval_of(context: Context) -> tuple[int, int]:
+    """The data interval of a run as instants, ns.
+
+    Raises:
+        ConfigError: the run has none (it was triggered without a logical date).
+    """
+    start, end = context.get("data_interval_start"), context.get("data_interval_end")
+    if start is None or end is None or start >= end:
+        raise ConfigError(
+            "this run has no data interval", "trigger the DAG with a logical date, or use a backfill over a date range"
+        )
+    return _instant(start), _instant(end)
+
+
+def _instant(moment: datetime) -> int:
+    return round(moment.timestamp()) * SECOND
+
+
+class FindCaptures(BaseOperator):
+    """Lists the dumps of the run's interval, of every link that has a pattern: what `IngestCapture` is mapped over."""
+
+    def __init__(self, *, lake: Path, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.lake = str(lake)
+
+    def execute(self, context: Context) -> list[dict[str, str]]:
+        """One entry a file: link and path."""
+        from lowwater.lake.rotation import files_of
+
+        start, end = interval_of(context)
+        found = []
+        for name, link in sorted(load_config(Path(self.lake)).links.items()):
+            if link.captures is None:
+                self.log.info("link %s has no pattern of files: ingest its captures by hand", name)
+                continue
+            paths = files_of(link, start, end)
+            found += [{"link": name, "path": str(path)} for path in paths]
+            if not paths:
+                self.log.warning("link %s: no file of %s for %s", name, link.captures, format_instant(start))
+        return found
+
+
+class IngestCapture(BaseOperator):
+    """Ingests one capture; an event for the asset `packets`, which is to be its outlet, with what was read."""
+
+    def __init__(self, *, lake: Path, link: str, path: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.lake = str(lake)
+        self.link = link
+        self.path = path
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """What became of the file; the same as the event's metadata."""
+        from lowwater.lake.ingest import ingest
+        from lowwater.lake.layout import open_lake
+
+        context["map_index_label"] = f"{self.link} {Path(self.path).name}"  # type: ignore[typeddict-unknown-key]
+        config = load_config(Path(self.lake))
+        (done,) = ingest(open_lake(Path(self.lake)), self.link, [Path(self.path)], config)
+        row = done.capture
+        said: dict[str, Any] = {
+            "link": self.link,
+            "capture": Path(self.path).name,
+            "state": done.state,
+            "packets": row.packets,
+            "malformed": row.malformed,
+            "from": format_instant(row.covers_from),
+            "to": format_instant(row.covers_to),
+            "sha256": row.capture,
+        }
+        self.log.info(
+            "%s: %s, %s packets, %s malformed. %s", self.path, done.state, row.packets, row.malformed, done.note
+        )
+        context["outlet_events"][PACKETS].extra = said
+        return said
+
+
+class ReplayStages(BaseOperator):
+    """Runs stages of the run's interval in a process of its own, which dies with the task.
+
+    Args:
+        lake: folder of the lake; `queries` that of the query sets.
+        query_set: which one.
+        stage: the one stage to run; None for low, high and audit in one process.
+    """
+
+    def __init__(self, *, lake: Path, queries: Path, query_set: str, stage: str | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.lake = str(lake)
+        self.queries = str(queries)
+        self.query_set = query_set
+        self.stage = stage
+        self._child: Child | None = None
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """The outcome of the interval (fields of `replay.interval.Outcome`)."""
+        start, end = (format_instant(bound) for bound in interval_of(context))
+        arguments = [self.query_set, "--lake", self.lake, "--queries", self.queries, "--from", start, "--to", end]
+        arguments += ["--stage", self.stage] if self.stage else ["--hold"]
+        self._child = Child("replay", arguments, _cluster())
+        (outcome,) = self._child.run()
+        said: dict[str, Any] = outcome
+        self.log.info("%s %s: %s %s", self.query_set, start, said["state"], said["reason"])
+        return said
+
+    def on_kill(self) -> None:
+        """Ends the process when the task is cleared or times out."""
+        if self._child is not None:
+            self._child.stop()
+
+
+class PublishInterval(ReplayStages):
+    """Publishes what the audit found good; an event for each table, with its rows, digest and verdict as metadata."""
+
+    def __init__(self, *, query_set: str, **kwargs: Any) -> None:
+        self.tables = AssetAlias(f"tables of {query_set}", group="lowwater")
+        super().__init__(query_set=query_set, stage="publish", outlets=[self.tables], **kwargs)
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """The outcome of the interval."""
+        outcome = super().execute(context)
+        start, end = (format_instant(bound) for bound in interval_of(context))
+        known = {key: outcome[key] for key in ("state", "reason", "verdict", "report")}
+        for table, rows in outcome["rows"].items():
+            extra = {"rows": rows, "digest": outcome["digests"][table], "from": start, "to": end, **known}
+            asset = Asset(name=table, uri=f"lowwater://tables/{table}", group="lowwater")
+            context["outlet_events"][self.tables].add(asset, extra=extra)
+        return outcome
+
+
+def _cluster() -> dict[str, str]:
+    """The environment that names the Spark master, where a connection does."""
+    try:
+        found = Connection.get(SPARK)
+    except AirflowNotFoundException:
+        return {}
+    return {"LOWWATER_SPARK_MASTER": f"{found.host}:{found.port}" if found.port else str(found.host)}

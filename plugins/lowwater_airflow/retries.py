@@ -1,0 +1,49 @@
+"""Which errors Airflow tries again: what another moment may mend is retried, what the user must mend is not."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from airflow.sdk import ExceptionRetryPolicy, RetryAction, RetryRule
+
+POLICY = ExceptionRetryPolicy(
+    rules=[
+        RetryRule(
+            exception=[
+                "lowwater.errors.GapError",
+                "lowwater.errors.OwnerError",
+                "lowwater.errors.QueryError",
+                "lowwater.errors.CaptureError",
+                "lowwater.errors.OverlapError",
+                "lowwater.errors.ConfigError",
+                "lowwater.errors.ValueOverflowError",
+                "lowwater.errors.LawError",
+            ],
+            action=RetryAction.FAIL,
+            reason="the same inputs would fail again: mend what the message names, then clear the task",
+        ),
+        RetryRule(
+            exception=["lowwater.errors.BusyError", "lowwater.errors.LakeError"],
+            action=RetryAction.RETRY,
+            retry_delay=timedelta(seconds=10),
+            reason="another writer or the disk was in the way",
+        ),
+        RetryRule(
+            exception="lowwater_airflow.child.ChildDied",
+            action=RetryAction.RETRY,
+            retry_delay=timedelta(seconds=5),
+            reason="the process died; what it had not committed was never visible",
+        ),
+    ]
+)
+"""The first rule that fits decides; everything else is retried after the task's own delay."""
+
+RETRYING: dict[str, Any] = {
+    "retries": 3,
+    "retry_delay": timedelta(seconds=15),
+    "retry_exponential_backoff": 2.0,
+    "max_retry_delay": timedelta(minutes=10),
+    "retry_policy": POLICY,
+}
+"""Default arguments of every task."""

@@ -1,0 +1,119 @@
+"""The deferrable sensor on the links of an interval: a run starts when they have reported (SEMANTICS T5, T6).
+
+First task of every `replay_*` DAG. It waits in the triggerer, where hundreds of runs cost no slot.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+from airflow.sdk import BaseOperator, Context
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+from lowwater.config import format_instant
+from lowwater.errors import GapError, LakeError
+from lowwater_airflow.operators import interval_of
+
+POLL = 5.0
+"""Seconds between two looks at the ledger."""
+
+
+class LinksReported(BaseOperator):
+    """Waits until the links that a query set reads have reported to the end of the run's interval.
+
+    Fails with a `GapError` that names the link and since when: at once if its capture is there and cut, else after
+    `patience` seconds. A link of policy `exclude` is waited for as long and then left out; one of policy `wait`
+    is waited for without end.
+    """
+
+    ui_color = "#e6f1f2"
+
+    def __init__(self, *, lake: Path, queries: Path, query_set: str, patience: float, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.lake = str(lake)
+        self.queries = str(queries)
+        self.query_set = query_set
+        self.patience = patience
+
+    def execute(self, context: Context) -> None:
+        """Looks once; defers if a link has not reported."""
+        start, end = interval_of(context)
+        deadline = time.time() + self.patience
+        trigger = LinksTrigger(self.lake, self.queries, self.query_set, start, end, deadline)
+        seen = trigger.look()
+        if seen["status"] == "waiting":
+            for line in seen["missing"]:
+                self.log.info("waiting until %s at most: %s", format_instant(int(deadline) * 10**9), line)
+            self.defer(trigger=trigger, method_name="resume")
+        self._conclude(seen)
+
+    def resume(self, context: Context, event: dict[str, Any]) -> None:
+        """Called when the trigger has seen enough."""
+        self._conclude(event)
+
+    def _conclude(self, seen: dict[str, Any]) -> None:
+        if seen["status"] == "gap":
+            raise GapError(seen["message"])
+        if seen["status"] == "error":
+            raise LakeError(seen["message"])
+        self.log.info("every link of %s has reported, or is excluded", self.query_set)
+
+
+class LinksTrigger(BaseTrigger):
+    """Polls the ledger until the interval may start or may never.
+
+    Args:
+        lake: folder of the lake; `queries` that of the query sets.
+        query_set: whose links.
+        start: of the interval, ns; `end` its end.
+        deadline: wall clock, seconds, after which only links of policy `wait` are waited for.
+    """
+
+    def __init__(self, lake: str, queries: str, query_set: str, start: int, end: int, deadline: float) -> None:
+        super().__init__()
+        self.lake = lake
+        self.queries = queries
+        self.query_set = query_set
+        self.start = start
+        self.end = end
+        self.deadline = deadline
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """The path of the class and its arguments."""
+        names = ("lake", "queries", "query_set", "start", "end", "deadline")
+        return f"{type(self).__module__}.LinksTrigger", {name: getattr(self, name) for name in names}
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """One event: the interval may start, or why it will not."""
+        told: list[str] = []
+        while True:
+            seen = await asyncio.to_thread(self.look)
+            if seen["status"] != "waiting":
+                yield TriggerEvent(seen)
+                return
+            if seen["missing"] != told:
+                told = seen["missing"]
+                self.log.info("waiting: %s", json.dumps(told))
+            await asyncio.sleep(POLL)
+
+    def look(self) -> dict[str, Any]:
+        """What the ledger says now: status ready, waiting, gap or error, and the words for it."""
+        from lowwater.errors import LowwaterError
+        from lowwater.lake.layout import open_lake
+        from lowwater.replay.job import Job
+        from lowwater.replay.waiting import reports
+
+        try:
+            open_lake(Path(self.lake))  # the first ingest may not have made it yet
+            job = Job.open(Path(self.lake), self.query_set, Path(self.queries))
+            seen = reports(job, self.start, self.end, time.time() < self.deadline)
+        except LowwaterError as error:
+            return {"status": "error", "message": str(error)}
+        if seen.failure is not None:
+            return {"status": "gap", "message": str(seen.failure)}
+        return {"status": "ready" if seen.ready else "waiting", "missing": list(seen.missing)}

@@ -1,0 +1,110 @@
+"""What the DAG files read at parse time: the lake, its intervals and the life of its links.
+
+Read by `dags/`; opens no table and plans no query, so that parsing stays fast.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from lowwater.config import HOUR, SECOND, Config, format_duration, load_config
+from lowwater.errors import ConfigError
+
+ROOT = Path(__file__).resolve().parents[2]
+POOL = "lowwater"
+"""The pool that bounds how many Spark processes run at once; the task that computes takes a slot of it."""
+
+MINUTE, DAY = 60 * SECOND, 24 * HOUR
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Where the lake and the query sets are, and when their intervals are due.
+
+    Attributes:
+        lake: folder of the lake; its `lowwater.toml` holds the rest.
+        queries: folder of the query sets, one DAG a file.
+        config: of the lake.
+    """
+
+    lake: Path
+    queries: Path
+    config: Config
+
+    @staticmethod
+    def load() -> Settings:
+        """Reads LOWWATER_LAKE and LOWWATER_QUERIES (default: `queries/` beside `dags/`).
+
+        Raises:
+            ConfigError: the lake is not named, or its settings are wrong; Airflow shows it as an import error.
+        """
+        named = os.environ.get("LOWWATER_LAKE")
+        if not named:
+            raise ConfigError("LOWWATER_LAKE is not set", "start Airflow with LOWWATER_LAKE=<folder of the lake>")
+        lake = Path(named).absolute()
+        return Settings(lake, Path(os.environ.get("LOWWATER_QUERIES") or ROOT / "queries"), load_config(lake))
+
+    def query_sets(self) -> list[str]:
+        """Names of the query sets: the files in the folder."""
+        return sorted(path.stem for path in self.queries.glob("*.gsql"))
+
+    def length(self, query_set: str | None = None) -> int:
+        """Length of the intervals, ns: of a query set, or of the lake."""
+        section = self.config.query_sets.get(query_set or "")
+        return section.interval if section and section.interval else self.config.interval.length
+
+    def stages(self, query_set: str) -> tuple[str | None, ...]:
+        """The stages before publishing, one a task; None stands for all of them in one process."""
+        section = self.config.query_sets.get(query_set)
+        processes = (section and section.processes) or self.config.replay.processes
+        return ("low", "high", "audit") if processes == "each" else (None,)
+
+    @property
+    def start(self) -> datetime:
+        """The first instant that a run may be about: the earliest `since` of the links."""
+        known = [link.since for link in self.config.links.values() if link.since is not None]
+        return _moment(min(known)) if known else datetime(2020, 1, 1, tzinfo=UTC)
+
+    def end(self, query_set: str | None = None) -> datetime | None:
+        """The begin of the last interval that is due: None unless every link has an `until`."""
+        ends = [link.until for link in self.config.links.values()]
+        if not ends or None in ends:
+            return None
+        length = self.length(query_set)
+        return _moment((max(end for end in ends if end is not None) - 1) // length * length)
+
+    @property
+    def patience(self) -> timedelta:
+        """How long a run waits for a link that has not reported."""
+        return timedelta(microseconds=self.config.replay.patience // 1000)
+
+
+def cron(length: int) -> str:
+    """The cron expression, in UTC, of intervals of a length (ns) that are anchored at the epoch (SEMANTICS I3).
+
+    Raises:
+        ConfigError: cron cannot say it: it is no part of an hour or of a day in whole minutes or hours.
+
+    Example:
+        >>> cron(3600 * 10**9), cron(900 * 10**9), cron(6 * 3600 * 10**9)
+        ('0 * * * *', '*/15 * * * *', '0 */6 * * *')
+    """
+    if length == DAY:
+        return "0 0 * * *"
+    if length == HOUR:
+        return "0 * * * *"
+    if length % HOUR == 0 and DAY % length == 0:
+        return f"0 */{length // HOUR} * * *"
+    if length % MINUTE == 0 and HOUR % length == 0:
+        return f"*/{length // MINUTE} * * * *" if length > MINUTE else "* * * * *"
+    raise ConfigError(
+        f"intervals of {format_duration(length)} cannot be scheduled",
+        "choose a length that divides an hour or a day: 1min, 5min, 15min, 1h, 6h, 1d ...",
+    )
+
+
+def _moment(instant: int) -> datetime:
+    return datetime.fromtimestamp(instant / SECOND, UTC)

@@ -1,0 +1,320 @@
+"""An Airflow of its own under `var/airflow`: prepared, started, asked, stopped. `python scripts/home.py up|down`.
+
+Used by the demo, the tests and whoever wants to look around. SQLite, LocalExecutor, a free port on loopback, a password
+of its own; nothing outside its folder is touched and nothing is left running.
+"""
+
+from __future__ import annotations
+
+import argparse
+import configparser
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+from rich.console import Console
+
+ROOT = Path(__file__).resolve().parents[1]
+BIN = Path(sys.executable).parent
+USER = "admin"
+STARTS = 120.0
+"""Seconds that Airflow may take to start on a busy machine."""
+POOL = "lowwater"
+
+
+class HomeError(RuntimeError):
+    """Airflow did not do as it was told; the message says what to look at."""
+
+
+@dataclass
+class Home:
+    """One Airflow installation.
+
+    Attributes:
+        folder: AIRFLOW_HOME.
+        lake: the lake that its DAGs work on; `queries` the folder of query sets, one DAG each.
+        anyone: no login; for taking screenshots only.
+    """
+
+    folder: Path
+    lake: Path
+    queries: Path
+    anyone: bool = False
+    _started: subprocess.Popen[bytes] | None = field(default=None, init=False, repr=False)
+
+    def prepare(self, keep: bool = False) -> None:
+        """Makes the folder afresh, or keeps its runs; settings, secrets and the free port are new either way.
+
+        Raises:
+            HomeError: an Airflow runs in it.
+        """
+        if self.running():
+            raise HomeError(f"Airflow runs in {self.folder}: stop it with `make down`")
+        if not keep:
+            shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / "token").unlink(missing_ok=True)
+        address = f"http://127.0.0.1:{_free_port()}"
+        config = configparser.RawConfigParser()
+        config.read_dict(self._settings(address))
+        with (self.folder / "airflow.cfg").open("w") as file:
+            config.write(file)
+        (self.folder / "password.json").write_text(json.dumps({USER: secrets.token_urlsafe(9)}))
+        for name in ("airflow.cfg", "password.json"):
+            (self.folder / name).chmod(0o600)
+
+    def _settings(self, address: str) -> dict[str, dict[str, object]]:
+        cores = os.cpu_count() or 1
+        return {
+            "core": {
+                "dags_folder": ROOT / "dags",
+                "plugins_folder": ROOT / "plugins",
+                "load_examples": False,
+                "executor": "LocalExecutor",
+                "parallelism": 2 * cores,
+                "execution_api_server_url": f"{address}/execution/",
+                "simple_auth_manager_users": f"{USER}:admin",
+                "simple_auth_manager_passwords_file": self.folder / "password.json",
+                "simple_auth_manager_all_admins": self.anyone,
+            },
+            "database": {"sql_alchemy_conn": f"sqlite:///{self.folder / 'airflow.db'}"},
+            "logging": {"base_log_folder": self.folder / "logs"},
+            "api": {
+                "host": "127.0.0.1",
+                "port": address.rpartition(":")[2],
+                "base_url": address,
+                "secret_key": secrets.token_hex(16),
+            },
+            "api_auth": {"jwt_secret": secrets.token_hex(32)},
+            "usage_data_collection": {"enabled": False},
+        }
+
+    def environment(self) -> dict[str, str]:
+        """The environment of every process of this Airflow; settings of another one in ours do not reach it."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW__")}
+        return kept | {
+            "AIRFLOW_HOME": str(self.folder),
+            "PATH": f"{BIN}{os.pathsep}{kept.get('PATH', '')}",
+            "LOWWATER_LAKE": str(self.lake),
+            "LOWWATER_QUERIES": str(self.queries),
+            "GX_ANALYTICS_ENABLED": "false",
+        }
+
+    @property
+    def address(self) -> str:
+        """Of the web interface."""
+        config = configparser.RawConfigParser()
+        config.read(self.folder / "airflow.cfg")
+        return config["api"]["base_url"]
+
+    @property
+    def password(self) -> str:
+        """Of the user `admin`."""
+        return str(json.loads((self.folder / "password.json").read_text())[USER])
+
+    @property
+    def log(self) -> Path:
+        """What the components print."""
+        return self.folder / "airflow.log"
+
+    def start(self) -> None:
+        """Starts scheduler, web server, triggerer and DAG processor, and waits until all of them are well.
+
+        Raises:
+            HomeError: they are not well in time.
+        """
+        with self.log.open("w") as log:
+            # A session of its own: it outlives `make up`, and an interrupt of the terminal does not reach it.
+            self._started = subprocess.Popen(
+                [str(BIN / "airflow"), "standalone"],
+                cwd=self.folder,
+                env=self.environment(),
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        deadline = time.monotonic() + STARTS
+        while not self._well():
+            if self._started.poll() is not None or time.monotonic() > deadline:
+                self.stop()
+                tail = "\n".join(self.log.read_text(errors="replace").splitlines()[-15:])
+                raise HomeError(f"Airflow did not start:\n{tail}\n  its whole log: {self.log}")
+            time.sleep(0.5)
+
+    def _well(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"{self.address}/api/v2/monitor/health", timeout=5) as answer:
+                health = json.load(answer)
+        except (OSError, ValueError):
+            return False
+        return all(health[part]["status"] == "healthy" for part in ("scheduler", "triggerer", "dag_processor"))
+
+    def running(self) -> bool:
+        """Whether any process of it is alive."""
+        return bool(self._processes())
+
+    def _processes(self) -> list[psutil.Process]:
+        """Every process of this Airflow, tasks and their JVMs included: all inherit its AIRFLOW_HOME."""
+        return list(_with_variable("AIRFLOW_HOME", str(self.folder)))
+
+    def stop(self) -> None:
+        """Stops everything that it started, tasks included."""
+        for sent in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+            alive = self._processes()
+            for process in alive:
+                # `standalone` passes an interrupt on to its parts; the others are asked themselves.
+                try:
+                    process.send_signal(sent)
+                except psutil.NoSuchProcess:
+                    continue
+            psutil.wait_procs(alive, timeout=8)
+        if self._started is not None:
+            self._started.wait()
+
+    def ask(self, method: str, path: str, body: object = None) -> Any:
+        """One request to Airflow's REST interface, as the user `admin`.
+
+        Raises:
+            HomeError: it refused.
+        """
+        data = None if body is None else json.dumps(body).encode()
+        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {self._token()}"}
+        request = urllib.request.Request(f"{self.address}/api/v2/{path}", data, headers, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                text = answer.read()
+        except urllib.error.HTTPError as error:
+            raise HomeError(f"{method} {path}: {error.code} {error.read().decode(errors='replace')[:500]}") from error
+        return json.loads(text) if text else None
+
+    def _token(self) -> str:
+        kept = self.folder / "token"
+        if not kept.exists():
+            body = json.dumps({"username": USER, "password": self.password}).encode()
+            headers = {"Content-Type": "application/json"}
+            request = urllib.request.Request(f"{self.address}/auth/token", body, headers)
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                kept.write_text(json.load(answer)["access_token"])
+            kept.chmod(0o600)
+        return kept.read_text()
+
+    def ready(self, *dags: str, slots: int | None = None) -> None:
+        """Waits until the DAGs are there, switches them on, and makes the pool of Spark processes.
+
+        Args:
+            dags: their names.
+            slots: Spark processes at once; one for two cores unless given.
+
+        Raises:
+            HomeError: a DAG file has an error, or they do not appear.
+        """
+        slots = slots or max(1, (os.cpu_count() or 1) // 2)
+        if POOL not in [each["name"] for each in self.ask("GET", "pools")["pools"]]:
+            about = {"description": "Spark processes at once", "include_deferred": False}
+            self.ask("POST", "pools", {"name": POOL, "slots": slots, **about})
+        deadline = time.monotonic() + STARTS
+        while set(dags) - {each["dag_id"] for each in self.ask("GET", "dags?limit=100")["dags"]}:
+            broken = self.ask("GET", "importErrors")["import_errors"]
+            if broken or time.monotonic() > deadline:
+                cause = broken[0]["stack_trace"] if broken else f"see {self.log}"
+                raise HomeError(f"the DAGs {', '.join(dags)} did not appear: {cause}")
+            time.sleep(0.5)
+        for dag in dags:
+            self.ask("PATCH", f"dags/{dag}", {"is_paused": False})
+
+    def backfill(self, dag: str, first: str, last: str, parallel: int = 4, backwards: bool = False) -> int:
+        """Airflow's own backfill over the runs from the interval that begins at `first` to that at `last`; its id."""
+        body = {"dag_id": dag, "from_date": first, "to_date": last, "run_backwards": backwards}
+        return int(self.ask("POST", "backfills", {**body, "max_active_runs": parallel})["id"])
+
+    def tasks(self, dag: str) -> list[dict[str, Any]]:
+        """The task instances of all runs of a DAG."""
+        found = self.ask("GET", f"dags/{dag}/dagRuns/~/taskInstances?limit=100")["task_instances"]
+        return [dict(each) for each in found]
+
+    def runs(self, dag: str) -> list[dict[str, Any]]:
+        """The runs of a DAG."""
+        return [dict(each) for each in self.ask("GET", f"dags/{dag}/dagRuns?limit=100")["dag_runs"]]
+
+    def why(self, task: dict[str, Any]) -> str:
+        """The last lines of a task's log, one text each."""
+        index = "" if task["map_index"] < 0 else f"?map_index={task['map_index']}"
+        path = f"dags/{task['dag_id']}/dagRuns/{task['dag_run_id']}/taskInstances/{task['task_id']}"
+        content = self.ask("GET", f"{path}/logs/{task['try_number']}{index}")["content"]
+        lines = []
+        for each in content:
+            if isinstance(each, dict) and not str(each.get("event", "")).startswith("::"):
+                errors = [f"{one['exc_type']}: {one['exc_value']}" for one in each.get("error_detail") or []]
+                lines.append("\n".join([str(each.get("event", "")), *errors]))
+        return "\n".join(lines[-12:])
+
+
+def _with_variable(name: str, value: str) -> Iterator[psutil.Process]:
+    for process in psutil.process_iter():
+        try:
+            if process.pid != os.getpid() and process.environ().get(name) == value:
+                yield process
+        except psutil.Error:
+            continue
+
+
+def _free_port() -> int:
+    """Airflow's usual port if it is free, else any."""
+    for port in (8080, 0):
+        with socket.socket() as found:
+            found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                found.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return int(found.getsockname()[1])
+    raise HomeError("no free port on 127.0.0.1")
+
+
+def default_home(anyone: bool = False) -> Home:
+    """The Airflow of `make demo` and `make up`, over the demo's lake."""
+    var = ROOT / "var"
+    return Home(var / "airflow", var / "lake", ROOT / "queries", anyone)
+
+
+def main() -> int:
+    """`up` starts the Airflow of the demo, with what the demo left in it; `down` stops it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("command", choices=["up", "down"])
+    command = parser.parse_args().command
+    home, console = default_home(), Console(highlight=False)
+    if command == "down":
+        console.print("Airflow is stopped" if home.running() else "no Airflow was running")
+        home.stop()
+        return 0
+    if not (home.lake / "lowwater.toml").exists():
+        console.print(f"error: there is no lake at {home.lake}\n  hint: run `make demo` first, it makes one")
+        return 1
+    if not home.running():
+        home.prepare(keep=True)
+        with console.status("starting Airflow"):
+            home.start()
+            home.ready("capture_ingest", "replay_demo")
+    console.print(f"Airflow: {home.address}\nlogin: {USER}, password: {home.password}\nstop it with: make down")
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except HomeError as problem:
+        print(f"error: {problem}", file=sys.stderr)
+        sys.exit(1)

@@ -1,0 +1,54 @@
+"""One interval of a query set in a process of its own: what a scheduler's task starts, or `spark-submit`.
+
+Beside the command line, which calls the same functions; this one leaves its outcome as JSON for whoever started it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from lowwater.config import parse_instant
+from lowwater.errors import LowwaterError
+from lowwater.replay.interval import replay
+from lowwater.replay.job import Job
+from lowwater.replay.progress import Progress
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs the interval; returns the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("query_set")
+    parser.add_argument("--lake", type=Path, required=True)
+    parser.add_argument("--queries", type=Path, required=True)
+    parser.add_argument("--from", dest="start", type=parse_instant, required=True)
+    parser.add_argument("--to", dest="end", type=parse_instant, required=True)
+    parser.add_argument("--stage", choices=["low", "high", "audit", "publish"])
+    parser.add_argument("--hold", action="store_true", help="all but publishing")
+    parser.add_argument("--outcome", type=Path, required=True, help="where the outcome goes, as JSON")
+    chosen = parser.parse_args(arguments)
+    said: dict[str, Any]
+    try:
+        job = Job.open(chosen.lake, chosen.query_set, chosen.queries)
+        outcomes = replay(job, chosen.start, chosen.end, chosen.stage, Progress(), hold=chosen.hold)
+        said = {"outcome": [asdict(each) for each in outcomes]}
+    except LowwaterError as error:
+        said = {"error": type(error).__name__, "message": str(error)}
+    _leave(chosen.outcome, said)
+    return 1 if "error" in said else 0
+
+
+def _leave(path: Path, said: dict[str, Any]) -> None:
+    """Writes the outcome, whole or not at all."""
+    scratch = path.with_suffix(".tmp")
+    scratch.write_text(json.dumps(said), encoding="utf-8")
+    os.replace(scratch, path)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,181 @@
+"""A real Airflow over a lake of its own: SQLite, LocalExecutor, started once for all tests of this folder."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from lowwater.capture.generate import generate
+from lowwater.config import format_instant
+from tests.replay.support import END, HOURS, LINKS, ROOT, START
+
+LATE_HOURS = 2
+PATIENCE = 20.0
+"""Seconds that a run waits for a link that does not report."""
+NODES = "traffic/DSPJ2021+benchmark-data__20210929-11-experiment-baseline-with-latency-6__node_*.pcap"
+FLOWS = """
+DEFINE {{ query_name '{name}'; {more} }}
+SELECT tb, protocol, srcIP, destIP, srcPort, destPort, count(*) AS cnt, sum(len) AS bytes
+FROM {links}.DataProtocol
+GROUP BY time/10 AS tb, protocol, srcIP, destIP, srcPort, destPort"""
+JOIN = """
+DEFINE {{ query_name '{name}'; }}
+SELECT l.tb, l.protocol, l.srcIP, l.destIP, l.srcPort, l.destPort, l.cnt AS cnt1, r.cnt AS cnt2
+OUTER_JOIN FROM {left} l, {right} r
+WHERE l.tb = r.tb AND l.protocol = r.protocol AND l.srcIP = r.srcIP AND l.destIP = r.destIP
+  AND l.srcPort = r.srcPort AND l.destPort = r.destPort"""
+LINK = """
+[links.{name}]
+captures = "../captures/{name}/{name}_{pattern}.pcap"
+rotation = "1h"
+since = "{since}"
+until = "{until}"
+policy = "{policy}"
+"""
+
+
+def script(name: str) -> ModuleType:
+    """A module of `scripts/`, which is no package."""
+    spec = importlib.util.spec_from_file_location(f"lowwater_script_{name}", ROOT / "scripts" / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@dataclass(frozen=True)
+class Platform:
+    """An Airflow that runs, its lake, and where the captures of its links lie."""
+
+    home: Any
+    lake: Path
+    captures: Path
+
+    def backfill(self, dag: str, first: int, last: int, **options: Any) -> None:
+        """Backfills the runs from the interval that begins at `first` to that at `last`, ns."""
+        self.home.backfill(dag, format_instant(first), format_instant(last), **options)
+
+    def finish(self, dag: str, runs: int, seconds: float = 400.0) -> dict[str, str]:
+        """Waits until that many runs of a DAG have ended; state by begin of the interval."""
+
+        def ended() -> dict[str, str] | None:
+            found = {run["logical_date"][:19] + "Z": run["state"] for run in self.home.runs(dag)}
+            done = len(found) >= runs and set(found.values()) <= {"success", "failed"}
+            return found if done else None
+
+        found = wait(ended, seconds)
+        assert found is not None, f"{dag} did not end: {[(t['task_id'], t['state']) for t in self.home.tasks(dag)]}"
+        return found
+
+    def states(self, dag: str, start: int) -> list[str]:
+        """The states of the tasks of one run, in no order; empty before it exists."""
+        begin = format_instant(start)[:19]
+        return [task["state"] for task in self.home.tasks(dag) if task["logical_date"][:19] == begin]
+
+    def task(self, dag: str, start: int, task: str) -> dict[str, Any]:
+        """One task instance."""
+        begin = format_instant(start)[:19]
+        (found,) = [
+            each for each in self.home.tasks(dag) if each["task_id"] == task and each["logical_date"][:19] == begin
+        ]
+        return dict(found)
+
+
+def wait(condition: Callable[[], Any], seconds: float) -> Any:
+    """Polls until a condition gives something; what it gave, or None when the time is over."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        found = condition()
+        if found:
+            return found
+        time.sleep(0.3)
+    return None
+
+
+@pytest.fixture(scope="session")
+def platform(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Platform]:
+    """Airflow over three links with captures, one with a missing one, and the six real nodes where they are there."""
+    folder = tmp_path_factory.mktemp("platform")
+    (folder / "lake").mkdir()
+    _captures(folder / "captures")
+    nodes = _nodes(folder / "captures", request)
+    _queries(folder / "queries", bool(nodes))
+    _settings(folder / "lake" / "lowwater.toml", nodes)
+    module = script("home")
+    home = module.Home(folder / "airflow", folder / "lake", folder / "queries")
+    try:
+        home.prepare()
+        home.start()
+        sets = ["replay_pair", "replay_late", *(["replay_nodes"] if nodes else [])]
+        home.ready("capture_ingest", *sets, slots=2)
+        yield Platform(home, folder / "lake", folder / "captures")
+    finally:
+        home.stop()
+    assert not home.running()
+
+
+def _captures(folder: Path) -> None:
+    generate(folder, START, HOURS, LINKS, rate=2.0, seed=7)
+    generate(folder, START, LATE_HOURS, ["late"], rate=0.5, seed=9)
+    (folder / "missing").mkdir()
+    for path in sorted((folder / "late").glob("*T0[1-9]*")):  # its first hour is there, the second comes later
+        shutil.move(path, folder / "missing" / path.name)
+
+
+def _nodes(folder: Path, request: pytest.FixtureRequest) -> str:
+    """The real captures as hourly files; the settings of their links, nothing where they are absent."""
+    wanted = any("captures" in item.keywords for item in request.session.items)
+    files = sorted(request.getfixturevalue("captures_dir").glob(NODES)) if wanted else []
+    if not files:
+        return ""
+    named = [f"node{number}={path}" for number, path in enumerate(files, 1)]
+    assert script("hourly").main(["--out", str(folder), *named]) == 0
+    text = (folder / "lowwater.toml").read_text()
+    return text.replace('captures = "', 'captures = "../captures/')
+
+
+def _queries(folder: Path, nodes: bool) -> None:
+    folder.mkdir()
+    pair = [("flows", "[both]", ""), ("left", "[both]", "visibility 'internal';"), ("right", "main2", "")]
+    _query_set(folder / "pair.gsql", pair, JOIN.format(name="joined", left="left", right="right"))
+    _query_set(folder / "late.gsql", [("late_flows", "late", "")])
+    if nodes:
+        _query_set(folder / "nodes.gsql", [("node_flows", "[nodes]", "")])
+
+
+def _query_set(path: Path, flows: Sequence[tuple[str, str, str]], *others: str) -> None:
+    texts = [FLOWS.format(name=name, links=links, more=more) for name, links, more in flows]
+    path.write_text(";\n".join([*texts, *others]) + "\n", encoding="utf-8")
+
+
+def _settings(path: Path, nodes: str) -> None:
+    sets = {"both": ["main1", "control"]}
+    if nodes:
+        sets["nodes"] = [f"node{number}" for number in range(1, 7)]
+    text = "[sets]\n" + "".join(f"{name} = {links!r}\n".replace("'", '"') for name, links in sets.items())
+    text += f'\n[replay]\npatience = "{PATIENCE:.0f}s"\n\n[query_sets.late]\nprocesses = "each"\n'
+    for name in (*LINKS, "late"):
+        text += LINK.format(
+            name=name,
+            pattern="%Y%m%dT%H%M%SZ",
+            since=format_instant(START),
+            until=format_instant(END if name != "late" else START + LATE_HOURS * (END - START) // HOURS),
+            policy="exclude" if name == "control" else "fail",
+        )
+    path.write_text(text + nodes, encoding="utf-8")
+
+
+@pytest.fixture
+def plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The path of `plugins/`, as Airflow puts it there."""
+    monkeypatch.syspath_prepend(str(ROOT / "plugins"))

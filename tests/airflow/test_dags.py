@@ -1,0 +1,124 @@
+"""Every DAG loads, does no work at import, and has the shape that it promises; settings that are wrong say so."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lowwater.config import HOUR, SECOND
+from lowwater.errors import ConfigError
+from tests.replay.support import QUERIES, ROOT
+
+LOAD = """
+import json, sys, time
+from pathlib import Path
+from airflow.dag_processing.dagbag import DagBag
+
+begin = time.monotonic()
+bag = DagBag(dag_folder=sys.argv[1], bundle_name="tests")
+found = {
+    dag_id: {
+        "tasks": {task.task_id: sorted(task.downstream_task_ids) for task in dag.tasks},
+        "timetable": type(dag.timetable).__name__,
+        "cron": dag.timetable.expression,
+        "start": str(dag.start_date),
+        "end": str(dag.end_date),
+        "catchup": dag.catchup,
+        "retries": sorted({task.retries for task in dag.tasks}),
+        "pools": {task.task_id: task.pool for task in dag.tasks},
+        "policy": all(task.retry_policy is not None for task in dag.tasks),
+    }
+    for dag_id, dag in bag.dags.items()
+}
+heavy = sorted({"pyspark", "deltalake", "great_expectations", "numba", "pyarrow.dataset"} & set(sys.modules))
+print("RESULT" + json.dumps({"dags": found, "errors": bag.import_errors, "heavy": heavy}))
+"""
+SETTINGS = """
+[query_sets.flows]
+interval = "15min"
+processes = "each"
+
+[links.main1]
+since = "2026-01-01T00:00:00Z"
+until = "2026-01-02T00:00:00Z"
+"""
+
+
+def load(folder: Path, lake: Path | None) -> dict[str, Any]:
+    """What Airflow makes of a folder of DAGs, in a process of its own."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "LOWWATER"))}
+    environment |= {"AIRFLOW_HOME": str(folder), "AIRFLOW__CORE__LOAD_EXAMPLES": "false"}
+    environment |= {"AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "plugins")}
+    if lake is not None:
+        environment["LOWWATER_LAKE"] = str(lake)
+    done = subprocess.run(
+        [sys.executable, "-c", LOAD, str(ROOT / "dags")], env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout.rpartition("RESULT")[2])
+    return found
+
+
+@pytest.mark.slow
+def test_every_dag(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    lake.mkdir()
+    (lake / "lowwater.toml").write_text(SETTINGS)
+    found = load(tmp_path, lake)
+    assert found["errors"] == {}
+    assert found["heavy"] == [], "a DAG file does no work at import"
+    dags = found["dags"]
+    assert set(dags) == {"capture_ingest", *(f"replay_{path.stem}" for path in QUERIES.glob("*.gsql"))}
+    assert dags["capture_ingest"]["tasks"] == {"find": ["ingest"], "ingest": []}
+    assert dags["replay_demo"]["tasks"] == {"wait": ["evaluate"], "evaluate": ["publish"], "publish": []}
+    stages = {"wait": ["low"], "low": ["high"], "high": ["audit"], "audit": ["publish"], "publish": []}
+    assert dags["replay_flows"]["tasks"] == stages
+    assert dags["replay_flows"]["cron"] == "*/15 * * * *"
+    assert dags["replay_demo"]["pools"] == {
+        "wait": "default_pool",
+        "evaluate": "lowwater",
+        "publish": "default_pool",
+    }
+    for name, dag in dags.items():
+        assert dag["timetable"] == "CronDataIntervalTimetable", name
+        assert dag["start"] == "2026-01-01 00:00:00+00:00"
+        assert not dag["catchup"] and dag["retries"] == [3] and dag["policy"]
+    assert dags["replay_demo"]["cron"] == "0 * * * *"
+    assert dags["replay_demo"]["end"] == "2026-01-01 23:00:00+00:00"
+    assert dags["replay_flows"]["end"] == "2026-01-01 23:45:00+00:00"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (None, "LOWWATER_LAKE is not set"),
+        ("[interval]\nlength = '7min'", "intervals of 7min cannot be scheduled"),
+        ("[linsk.a]\nskew = '1s'", "unknown key 'linsk'; did you mean 'links'?"),
+    ],
+)
+def test_wrong_settings_are_import_errors(settings: str | None, said: str, tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    lake.mkdir()
+    (lake / "lowwater.toml").write_text(settings or "")
+    found = load(tmp_path, lake if settings is not None else None)
+    assert found["dags"] == {}
+    assert sorted(Path(name).name for name in found["errors"]) == ["capture_ingest.py", "replay.py"]
+    assert all(said in text for text in found["errors"].values())
+
+
+def test_cron_of_every_length_that_divides_a_day(plugins: None) -> None:
+    from lowwater_airflow.settings import cron
+
+    minute = 60 * SECOND
+    assert [cron(n * minute) for n in (1, 5, 30)] == ["* * * * *", "*/5 * * * *", "*/30 * * * *"]
+    assert [cron(n * HOUR) for n in (1, 2, 12, 24)] == ["0 * * * *", "0 */2 * * *", "0 */12 * * *", "0 0 * * *"]
+    for length in (7 * minute, 90 * minute, 5 * HOUR, 48 * HOUR, 30 * SECOND):
+        with pytest.raises(ConfigError, match="cannot be scheduled"):
+            cron(length)

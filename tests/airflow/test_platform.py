@@ -1,0 +1,208 @@
+"""The pipeline through Airflow itself: backfills, kills, retries, audits that stop a run, captures that come late."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import signal
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import psutil
+import pyarrow.parquet as pq
+import pytest
+
+from lowwater.config import HOUR, parse_instant
+from lowwater.lake.tables import open_table
+from lowwater.replay.interval import replay, statuses
+from lowwater.replay.job import Job
+from lowwater.replay.progress import Progress
+from tests.airflow.conftest import LATE_HOURS, PATIENCE, Platform, wait
+from tests.replay.support import END, HOURS, LINKS, START, copy_lake, leftovers, lowwater, table_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+PAIR = ("flows", "right", "joined")
+NODES_HOUR = parse_instant("2021-09-29T10:00:00Z")
+
+
+def test_reverse_and_parallel_with_kills(platform: Platform, spark: SparkSession, tmp_path: Path) -> None:
+    """Backfill backwards, two runs at once, one process of each run killed at random: the tables of a clean run."""
+    platform.backfill("capture_ingest", START, END - HOUR, parallel=3)
+    assert set(platform.finish("capture_ingest", HOURS).values()) == {"success"}
+    assert ingested(platform) == dict.fromkeys(LINKS, HOURS) | {"late": 1}
+    untouched = copy_lake(platform.lake, tmp_path / "clean")
+    seed = random.randrange(1 << 30)
+    print(f"seed of the kills: {seed}")
+    with Killer(platform, random.Random(seed)) as killer:
+        platform.backfill("replay_pair", START, END - HOUR, parallel=2, backwards=True)
+        assert set(platform.finish("replay_pair", HOURS).values()) == {"success"}
+    assert len(killer.killed) == HOURS, killer.killed
+    tries = [platform.task("replay_pair", START + hour * HOUR, "evaluate")["try_number"] for hour in range(HOURS)]
+    assert min(tries) >= 2
+    replay(Job.open(untouched, "pair", platform.home.queries), START, END, None, Progress(quiet=True), spark)
+    for query in PAIR:
+        assert table_rows(platform.lake, query) == table_rows(untouched, query) != []
+    assert leftovers(platform.lake) == []
+    found = states(platform, "pair")
+    assert [found[START + hour * HOUR, "joined"] for hour in range(HOURS)] == ["done", "incomplete", "done"]
+
+
+def test_assets_carry_metadata(platform: Platform) -> None:
+    """Each publication is an event of its table's asset, with rows, digest and verdict; each capture one of packets."""
+    events = platform.home.ask("GET", "assets/events?limit=100")["asset_events"]
+    by_name: dict[str, list[dict[str, Any]]] = {}
+    for event in events:
+        by_name.setdefault(event["name"], []).append(event["extra"])
+    assert len(by_name["packets"]) >= HOURS * len(LINKS)
+    assert {extra["link"] for extra in by_name["packets"]} >= set(LINKS)
+    for query in PAIR:
+        hours = {extra["from"]: extra for extra in by_name[query]}
+        assert len(hours) == HOURS
+        for hour, extra in hours.items():
+            start = parse_instant(hour)
+            assert extra["rows"] == len(table_rows(platform.lake, query, start, start + HOUR))
+            assert len(extra["digest"]) == 64
+            assert extra["verdict"] == ("warned" if extra["state"] == "incomplete" else "passed")
+
+
+def test_a_broken_audit_is_never_visible(platform: Platform) -> None:
+    """Rows altered in `streams/` fail the audit when it is run again; the tables stay, and the run fails."""
+    platform.backfill("replay_late", START, START)
+    assert platform.finish("replay_late", 1) == {"2026-01-01T00:00:00Z": "success"}
+    before = table_rows(platform.lake, "late_flows")
+    version = open_table(platform.lake / "tables" / "late_flows").version()  # type: ignore[union-attr]
+    (path,) = (platform.lake / "streams" / "late_flows").glob("interval=*/*.parquet")
+    rows = pq.ParquetFile(path).read()
+    cnt = rows.schema.get_field_index("cnt")
+    pq.write_table(rows.set_column(cnt, "cnt", rows.column("cnt").take([0] * len(rows))), path)
+    run = platform.task("replay_late", START, "audit")["dag_run_id"]
+    body = {
+        "dry_run": False,
+        "dag_run_id": run,
+        "task_ids": ["audit"],
+        "include_downstream": True,
+        "only_failed": False,
+    }
+    platform.home.ask("POST", "dags/replay_late/clearTaskInstances", body)
+    assert platform.finish("replay_late", 1) == {"2026-01-01T00:00:00Z": "failed"}
+    assert platform.task("replay_late", START, "publish")["state"] == "upstream_failed"
+    audit = platform.task("replay_late", START, "audit")
+    assert audit["try_number"] == 2, "the same rows would fail again, so it is not retried"
+    said = platform.home.why(audit)
+    assert "late_flows" in said and "2026-01-01T00:00:00Z" in said and "reports" in said
+    assert table_rows(platform.lake, "late_flows") == before
+    assert open_table(platform.lake / "tables" / "late_flows").version() == version  # type: ignore[union-attr]
+    assert states(platform, "late")[START, "late_flows"] == "failed"
+    report = lowwater("report", "--lake", platform.lake, "--interval", "2026-01-01T00:00:00Z")
+    assert report.code == 0 and "late_flows" in report.out and "failed" in report.out
+
+
+def test_missing_capture_waits_then_fails_then_comes(platform: Platform) -> None:
+    """A run waits for its link, fails naming it, and is `done` once the capture was ingested and the run cleared."""
+    hour = START + HOUR
+    platform.backfill("replay_late", hour, hour)
+    begun = time.monotonic()
+    assert wait(lambda: "deferred" in platform.states("replay_late", hour), 60)
+    found = platform.finish("replay_late", LATE_HOURS)
+    assert time.monotonic() - begun >= PATIENCE - 5
+    assert found["2026-01-01T01:00:00Z"] == "failed"
+    said = platform.home.why(platform.task("replay_late", hour, "wait"))
+    assert "link 'late' has not reported since 2026-01-01T01:00:00Z" in said
+    assert platform.task("replay_late", hour, "low")["state"] == "upstream_failed"
+    for path in (platform.captures / "missing").iterdir():
+        shutil.move(path, platform.captures / "late" / path.name)
+    run = platform.task("replay_late", hour, "wait")["dag_run_id"]
+    again = [each["dag_run_id"] for each in platform.home.runs("capture_ingest") if "T01:00" in each["logical_date"]]
+    clear(platform, "capture_ingest", again[0], False)
+    assert set(platform.finish("capture_ingest", HOURS).values()) == {"success"}
+    assert ingested(platform)["late"] == LATE_HOURS
+    clear(platform, "replay_late", run, True)
+    assert platform.finish("replay_late", LATE_HOURS)["2026-01-01T01:00:00Z"] == "success"
+    assert states(platform, "late")[hour, "late_flows"] == "done"
+    assert table_rows(platform.lake, "late_flows", hour, END) != []
+
+
+@pytest.mark.captures
+def test_six_nodes_as_hourly_files(platform: Platform, captures_dir: Path) -> None:
+    """The real captures of six nodes through the DAGs: nothing refused, every packet in a flow, the audit passed."""
+    platform.backfill("capture_ingest", NODES_HOUR, NODES_HOUR)
+    assert platform.finish("capture_ingest", HOURS + 1)["2021-09-29T10:00:00Z"] == "success"
+    platform.backfill("replay_nodes", NODES_HOUR, NODES_HOUR)
+    assert platform.finish("replay_nodes", 1) == {"2021-09-29T10:00:00Z": "success"}
+    assert states(platform, "nodes")[NODES_HOUR, "node_flows"] == "done"
+    report = lowwater("report", "--lake", platform.lake, "--interval", "2021-09-29T10:00:00Z")
+    assert report.code == 0 and "passed" in report.out
+    packets = platform.lake / "packets" / "link=node*" / "hour=*" / "*.parquet"
+    with duckdb.connect() as database:
+        query = f"SELECT count(*), count(DISTINCT (link, capture)) FROM read_parquet('{packets}') WHERE ipversion > 0"
+        with_ip, files = database.execute(query).fetchall()[0]
+    assert files == 6
+    published = open_table(platform.lake / "tables" / "node_flows")
+    assert published is not None
+    assert sum(published.to_pyarrow_table().column("cnt").to_pylist()) == with_ip > 0
+
+
+class Killer(threading.Thread):
+    """Kills one process of each interval, some time after it came: the one that computes, or the task above it."""
+
+    def __init__(self, platform: Platform, random_: random.Random) -> None:
+        super().__init__(daemon=True)
+        self.killed: dict[str, str] = {}
+        self._platform = platform
+        self._random = random_
+        self._due: dict[str, tuple[float, bool]] = {}
+        self._over = threading.Event()
+
+    def __enter__(self) -> Killer:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self.join()
+
+    def run(self) -> None:
+        while not self._over.wait(0.1):
+            for process in psutil.process_iter(["cmdline"]):
+                line = process.info["cmdline"] or []
+                if "--hold" in line and str(self._platform.lake) in line:
+                    self._consider(process, line[line.index("--from") + 1])
+
+    def _consider(self, process: psutil.Process, interval: str) -> None:
+        now = time.monotonic()
+        due, task = self._due.setdefault(interval, (now + self._random.uniform(0.1, 6.0), self._random.random() < 0.5))
+        if interval not in self.killed and now >= due:
+            try:
+                victim = process.parent() if task else process
+                assert victim is not None
+                victim.send_signal(signal.SIGKILL)
+                self.killed[interval] = "task" if task else "process"
+            except psutil.NoSuchProcess:
+                return
+
+
+def clear(platform: Platform, dag: str, run: str, only_failed: bool) -> None:
+    """Has Airflow run a run's tasks again."""
+    body = {"dry_run": False, "dag_run_id": run, "only_failed": only_failed}
+    platform.home.ask("POST", f"dags/{dag}/clearTaskInstances", body)
+    time.sleep(1.0)
+
+
+def ingested(platform: Platform) -> dict[str, int]:
+    """Captures in the ledger, per link."""
+    table = open_table(platform.lake / "captures")
+    assert table is not None
+    return dict(Counter(table.to_pyarrow_table().column("link").to_pylist()))
+
+
+def states(platform: Platform, query_set: str) -> dict[tuple[int, str], str]:
+    """What `lowwater status` says."""
+    rows = statuses(platform.lake, platform.home.queries)
+    return {(row.start, row.query): row.state for row in rows if row.query_set == query_set}
