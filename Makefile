@@ -6,11 +6,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-fast lint types fuzz bench lock clean
+.PHONY: help setup demo up down test test-fast lint types fuzz bench lock clean
 
 help:
 	@echo 'setup      create .venv, install the lock, fetch the Delta jars into .venv/share/lowwater/jars'
-	@echo 'demo       generate, ingest and replay three hourly intervals into var/lake'
+	@echo 'demo       three hours of three links through Airflow and Spark into var/lake; stops what it started'
+	@echo 'up         Airflow over the lake of the demo, kept running; prints its address and login'
+	@echo 'down       stop it'
 	@echo 'test       every test, those with Spark and real captures included'
 	@echo 'test-fast  the tests without a JVM, real captures or other processes; few random examples; under a minute'
 	@echo 'lint       ruff: rules and format'
@@ -47,6 +49,13 @@ demo: setup
 	@$(BIN)/lowwater doctor
 	$(BIN)/python scripts/demo.py
 
+up: setup
+	@[ -e var/lake/lowwater.toml ] || $(BIN)/python scripts/demo.py
+	$(BIN)/python scripts/home.py up
+
+down:
+	@[ ! -x $(BIN)/python ] || $(BIN)/python scripts/home.py down
+
 test: setup
 	@$(BIN)/lowwater doctor
 	$(BIN)/python -m pytest
@@ -70,6 +79,6 @@ bench: setup
 lock: $(VENV)/.packages
 	$(BIN)/uv pip compile --quiet --generate-hashes --python-version 3.11 requirements.in -o requirements.txt
 
-clean:
+clean: down
 	rm -rf var build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache .numba_cache spark-warehouse
 	find . -path ./$(VENV) -prune -o -name __pycache__ -type d -exec rm -rf {} +

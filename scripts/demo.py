@@ -1,37 +1,43 @@
-"""`make demo`: captures of three links, ingested and replayed hour by hour, and what became of every packet.
+"""`make demo`: captures of three links, ingested and replayed hour by hour by Airflow, and what became of every packet.
 
 A second run finds everything published from the same inputs and commits nothing to `tables/`.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
-from pathlib import Path
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
 
+from home import ROOT, Home, HomeError, default_home
 from rich.console import Console
+from rich.live import Live
 from rich.table import Table
 
 from lowwater.capture.generate import GeneratedCapture, generate
-from lowwater.config import HOUR, format_duration, format_instant, load_config, parse_instant
+from lowwater.cli.options import WIDE
+from lowwater.cli.report import show_report
+from lowwater.config import HOUR, format_duration, format_instant, parse_instant
 from lowwater.errors import LowwaterError
-from lowwater.high.session import build_session
-from lowwater.high.tasks import spark_runner
-from lowwater.lake.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.records import read_violations
 from lowwater.lake.tables import open_table
-from lowwater.replay.interval import Outcome, replay
+from lowwater.replay.interval import statuses
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
 
-ROOT = Path(__file__).resolve().parents[1]
 VAR = ROOT / "var"
-LAKE = VAR / "lake"
 START = parse_instant("2026-01-01T00:00:00Z")
 HOURS = 3
+END = START + HOURS * HOUR
 LINKS = ("main1", "main2", "control")
+DAGS = ("capture_ingest", "replay_demo")
+LONGEST = 600.0
+"""Seconds that the backfills may take on a busy machine."""
 SETTINGS = """\
-# The settings of the demo's lake: three links, one of which may be excluded where it has not reported.
+# The settings of the demo's lake: three links, one of which is left out where it has not reported.
 [interval]
 length = "1h"
 {links}
@@ -39,55 +45,149 @@ length = "1h"
 main0_and_control = ["main1", "control"]
 
 [query_sets.demo]
-files = ["{queries}"]
+files = ["../../queries/demo.gsql"]
+
+[replay]
+patience = "60s"
 """
 LINK = """
 [links.{name}]
 captures = "../captures/{name}/{name}_%Y%m%dT%H%M%SZ.pcap"
+rotation = "1h"
 skew = "1s"
 since = "{since}"
+until = "{until}"
 policy = "{policy}"
 """
 
 
 def main() -> int:
     """Runs the demo; returns the exit code."""
-    console = Console(width=None if sys.stdout.isatty() else 140)
-    progress = Progress()
-    with progress.stage("generate", f"{HOURS} hours of {len(LINKS)} links"):
-        captures = generate(VAR / "captures", START, HOURS, LINKS, rate=25.0, seed=7)
-    lake = open_lake(LAKE)
-    _write_settings()
-    with progress.stage("session"):
-        spark = build_session("lowwater demo")
-    config = load_config(LAKE)
-    runner = spark_runner(spark)
-    with progress.stage("ingest", f"of {len(captures)} captures"):
-        # What a capture covers comes with it: the last one of each link covers a minute, not an hour.
-        notes = [
-            (each, ingest(lake, each.link, [each.path], config, (each.start, each.end), runner)[0].note)
-            for each in captures
-        ]
-    before = _versions(lake)
-    job = Job.open(LAKE, "demo", ROOT / "queries")
-    outcomes = replay(job, START, START + HOURS * HOUR, None, progress, spark)
-    commits = sum(_versions(lake).values()) - sum(before.values())
-    _show_captures(console, notes)
-    _show_outcomes(console, outcomes)
-    _show_violations(console, lake, job)
-    seconds = ", ".join(f"{name} {spent:.1f} s" for name, spent in progress.seconds.items())
-    console.print(f"\nSeconds per stage: {seconds}")
-    console.print(f"Commits to {LAKE.relative_to(ROOT)}/tables in this run: {commits}", highlight=False)
-    return 0
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--keep", action="store_true", help="leave Airflow running")
+    keep = parser.parse_args().keep
+    console = Console(width=None if sys.stdout.isatty() else WIDE, highlight=False)
+    progress, home = Progress(), default_home()
+    try:
+        home.prepare()
+        with progress.stage("generate", f"{HOURS} hours of {len(LINKS)} links"):
+            captures = generate(VAR / "captures", START, HOURS, LINKS, rate=10.0, seed=7)
+        lake = open_lake(home.lake)
+        _write_settings(lake)
+        before = _versions(lake)
+        with progress.stage("airflow", "start"):
+            home.start()
+            home.ready(*DAGS)
+        with progress.stage("backfill", f"of {' and '.join(DAGS)} by Airflow"):
+            states = _backfill(home, console)
+        commits = sum(_versions(lake).values()) - sum(before.values())
+        _show_captures(console, captures)
+        _show_published(console, home)
+        _show_violations(console, home)
+        console.print("\nAudited", style="bold")
+        show_report(home.lake, None)
+        seconds = ", ".join(f"{name} {spent:.1f} s" for name, spent in progress.seconds.items())
+        console.print(f"\nSeconds: {seconds}\nCommits to {lake.root.relative_to(ROOT)}/tables in this run: {commits}")
+        if set(states.values()) != {"success"}:
+            return _explain_failures(console, home)
+        if keep:
+            console.print(f"Airflow runs at {home.address}; make down stops it")
+        else:
+            console.print("Airflow is stopped; make up starts it again, with these runs in it")
+        return 0
+    finally:
+        if not keep:
+            home.stop()
 
 
-def _write_settings() -> None:
+def _write_settings(lake: Lake) -> None:
     links = "".join(
-        LINK.format(name=name, since=format_instant(START), policy="exclude" if name == "control" else "fail")
+        LINK.format(
+            name=name,
+            since=format_instant(START),
+            until=format_instant(END),
+            policy="exclude" if name == "control" else "fail",
+        )
         for name in LINKS
     )
-    text = SETTINGS.format(links=links, queries="../../queries/demo.gsql")
-    (LAKE / "lowwater.toml").write_text(text, encoding="utf-8")
+    (lake.root / "lowwater.toml").write_text(SETTINGS.format(links=links), encoding="utf-8")
+
+
+def _backfill(home: Home, console: Console) -> dict[str, str]:
+    """Backfills both DAGs side by side; the state of each run in the end."""
+    last = format_instant(END - HOUR)
+    for dag in DAGS:
+        home.backfill(dag, format_instant(START), last)
+    deadline = time.monotonic() + LONGEST
+    told: set[str] = set()
+    with Live(console=console, transient=True) if console.is_terminal else _Silent() as live:
+        while True:
+            tasks = [task for dag in DAGS for task in home.tasks(dag)]
+            live.update(_grid(tasks))
+            if not console.is_terminal:
+                _say_changes(console, tasks, told)
+            runs = {run["dag_run_id"] + run["dag_id"]: run["state"] for dag in DAGS for run in home.runs(dag)}
+            if runs and set(runs.values()) <= {"success", "failed"}:
+                return runs
+            if time.monotonic() > deadline:
+                raise HomeError(f"the backfills did not end in {LONGEST:.0f} s: see {home.log}")
+            time.sleep(1.0)
+
+
+class _Silent:
+    """Stands for the live table where there is no terminal."""
+
+    def __enter__(self) -> _Silent:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def update(self, _: object) -> None:
+        return None
+
+
+def _grid(tasks: Iterable[Mapping[str, Any]]) -> Table:
+    """One row a run, one column a task: as Airflow's own grid, on its side."""
+    cells: dict[tuple[str, str], dict[str, list[str]]] = {}
+    for task in tasks:
+        row = cells.setdefault((task["dag_id"], _hour(task)), {})
+        row.setdefault(task["task_id"], []).append(task["state"] or "")
+    table = Table("DAG", "interval", "tasks", box=None)
+    for (dag, hour), row in sorted(cells.items()):
+        table.add_row(dag, hour, "  ".join(f"{name} {_summary(states)}" for name, states in row.items()))
+    return table
+
+
+def _summary(states: list[str]) -> str:
+    colours = {"success": "green", "running": "cyan", "failed": "red", "up_for_retry": "yellow", "deferred": "magenta"}
+    counted = {state: states.count(state) for state in states}
+    texts = [(f"{count} " if len(states) > 1 else "") + (state or "-") for state, count in counted.items()]
+    return " ".join(f"[{colours.get(state, 'dim')}]{text}[/]" for state, text in zip(counted, texts, strict=True))
+
+
+def _say_changes(console: Console, tasks: Iterable[Mapping[str, Any]], told: set[str]) -> None:
+    for task in tasks:
+        if task["state"] in ("success", "deferred", "failed", "up_for_retry"):
+            name = task["task_id"] + (f" [{task['rendered_map_index']}]" if task["map_index"] >= 0 else "")
+            seconds = f" in {task['duration']:.1f} s" if task["state"] == "success" and task["duration"] else ""
+            line = f"  {task['dag_id']} {_hour(task)} {name}: {task['state']}{seconds}"
+            if line not in told:
+                told.add(line)
+                console.print(line, markup=False)
+
+
+def _hour(task: Mapping[str, Any]) -> str:
+    """The begin of the interval of a task's run."""
+    return str(task["logical_date"]).replace("+00:00", "Z")
+
+
+def _explain_failures(console: Console, home: Home) -> int:
+    for dag in DAGS:
+        for task in home.tasks(dag):
+            if task["state"] == "failed":
+                console.print(f"\n{dag} {_hour(task)} {task['task_id']} failed:\n{home.why(task)}", markup=False)
+    return 1
 
 
 def _versions(lake: Lake) -> dict[str, int]:
@@ -100,32 +200,39 @@ def _versions(lake: Lake) -> dict[str, int]:
     return found
 
 
-def _show_captures(console: Console, notes: list[tuple[GeneratedCapture, str]]) -> None:
-    table = Table(title="Captures", title_justify="left", box=None)
+def _show_captures(console: Console, captures: Iterable[GeneratedCapture]) -> None:
+    console.print("\nCaptures", style="bold")
+    table = Table(box=None)
     for name in ("link", "covers from", "packets", "note"):
         table.add_column(name, justify="right" if name == "packets" else "left")
-    for each, note in notes:
-        table.add_row(each.link, format_instant(each.start), f"{each.packets:,}", note)
+    for each in captures:
+        if each.start < END:
+            note = "cut inside its last record" if each.cut else ""
+            table.add_row(each.link, format_instant(each.start), f"{each.packets:,}", note)
     console.print(table)
 
 
-def _show_outcomes(console: Console, outcomes: list[Outcome]) -> None:
-    table = Table(title="\nPublished", title_justify="left", box=None)
+def _show_published(console: Console, home: Home) -> None:
+    console.print("\nPublished", style="bold")
+    table = Table(box=None)
     for name in ("interval", "state", "query", "rows", "why"):
         table.add_column(name, justify="right" if name == "rows" else "left")
-    for each in outcomes:
-        for query, rows in each.rows.items():
-            table.add_row(format_instant(each.start), each.state, query, f"{rows:,}", each.reason)
+    for row in statuses(home.lake, home.queries):
+        if row.query_set == "demo":
+            rows = "" if row.rows is None else f"{row.rows:,}"
+            table.add_row(format_instant(row.start), row.state, row.query, rows, row.reason)
     console.print(table)
 
 
-def _show_violations(console: Console, lake: Lake, job: Job) -> None:
-    table = Table(title="\nRefused: packets later than their link's skew", title_justify="left", box=None)
+def _show_violations(console: Console, home: Home) -> None:
+    job = Job.open(home.lake, "demo", home.queries)
+    console.print("\nRefused: packets later than their link's skew", style="bold")
+    table = Table(box=None)
     for name in ("link", "skew", "packets", "latest by"):
         table.add_column(name)
     for link in job.plan.links:
         skew = job.config.link(link).skew
-        rows = read_violations(lake, link, skew, START, START + (HOURS + 1) * HOUR)
+        rows = read_violations(job.lake, link, skew, START, END + HOUR)
         latest = max(rows.column("lateness").to_pylist(), default=0)
         table.add_row(link, format_duration(skew), str(rows.num_rows), f"{latest / 1e9:.3f} s" if latest else "")
     console.print(table)
@@ -134,6 +241,8 @@ def _show_violations(console: Console, lake: Lake, job: Job) -> None:
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except LowwaterError as error:
+    except (LowwaterError, HomeError) as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)
