@@ -112,9 +112,8 @@ def _last(node: Join, left: _Side, right: _Side) -> Spark:
 
 def _fill(node: Join, joined: DataFrame, left: _Side, right: _Side) -> DataFrame:
     """Gives each column that an equality ties to the other side that side's value where its own side is missing."""
-    ties = list(node.equalities)
-    if node.window.equality:
-        ties.append((node.window.left, node.window.right))
+    window = [(node.window.left, node.window.right)] if node.window.equality else []
+    ties = [*window, *node.equalities]  # the first that can fill a column does, as in the reference engine (V1)
     filled: dict[str, Spark] = {}
     for ours, theirs in ties:
         for own, other, side in ((ours, theirs, left), (theirs, ours, right)):

@@ -82,10 +82,7 @@ def audit(
     """
     from lowwater_expectations import validate, verdict
 
-    instances = sorted((lfta.name, link) for lfta in job.plan.lftas for link in lfta.links)
-    scope = Scope(
-        job.lake, job.config, job.query_set, inputs.start, inputs.end, inputs.captures, instances, inputs.gaps()
-    )
+    scope = _scope(job, inputs)
     counts = lfta_counts(scope)
     queries = _queries(job, inputs, made, spark)
     measured = frames(scope, [inputs.scan(link) for link in scope.links], counts, queries)
@@ -104,6 +101,13 @@ def audit(
         {each.query: each.stream.rows for each in queries},
         {each.query: each.fingerprint for each in queries},
         _accounting(measured["links"], counts),
+    )
+
+
+def _scope(job: Job, inputs: IntervalInputs) -> Scope:
+    instances = sorted((lfta.name, link) for lfta in job.plan.lftas for link in lfta.links)
+    return Scope(
+        job.lake, job.config, job.query_set, inputs.start, inputs.end, inputs.captures, instances, inputs.gaps()
     )
 
 

@@ -34,8 +34,6 @@ NODES_HOUR = parse_instant("2021-09-29T10:00:00Z")
 
 def test_reverse_and_parallel_with_kills(platform: Platform, spark: SparkSession, tmp_path: Path) -> None:
     """Backfill backwards, two runs at once, one process of each run killed at random: the tables of a clean run."""
-    platform.backfill("capture_ingest", START, END - HOUR, parallel=3)
-    assert set(platform.finish("capture_ingest", HOURS).values()) == {"success"}
     assert ingested(platform) == dict.fromkeys(LINKS, HOURS) | {"late": 1}
     untouched = copy_lake(platform.lake, tmp_path / "clean")
     seed = random.randrange(1 << 30)
@@ -78,7 +76,8 @@ def test_a_broken_audit_is_never_visible(platform: Platform) -> None:
     assert platform.finish("replay_late", 1) == {"2026-01-01T00:00:00Z": "success"}
     before = table_rows(platform.lake, "late_flows")
     version = open_table(platform.lake / "tables" / "late_flows").version()  # type: ignore[union-attr]
-    (path,) = (platform.lake / "streams" / "late_flows").glob("interval=*/*.parquet")
+    files = (platform.lake / "streams" / "late_flows").glob("interval=*/*.parquet")
+    path = max(files, key=lambda each: pq.read_metadata(each).num_rows)
     rows = pq.ParquetFile(path).read()
     cnt = rows.schema.get_field_index("cnt")
     pq.write_table(rows.set_column(cnt, "cnt", rows.column("cnt").take([0] * len(rows))), path)

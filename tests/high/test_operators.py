@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -128,6 +129,26 @@ def test_equality_joins_with_null_keys_and_a_lagging_side(spark: SparkSession, t
 
     assert rows == sorted(join_rows(left, right, node, NAMES, meets), key=order)
     assert result.operators[0].counts["rows_out"] == len(rows)
+
+
+def test_the_equality_of_the_window_fills_first(spark: SparkSession, tmp_path: Path) -> None:
+    """A missing l.tb takes r.tb, which ties it first, not r.x, which another equality ties to it too (V1)."""
+    left, right = flows(40, 120, seed=25), flows(40, 120, seed=26)
+    inputs = {("l", "main1"): stored(tmp_path, "l", left), ("r", "main1"): stored(tmp_path, "r", right)}
+    plain_join = join(JoinKind.OUTER, leaf("l", FLOWS), leaf("r", FLOWS), on=None)
+    node = replace(plain_join, equalities=((column("l.tb"), column("r.x")),))
+    rows, _ = run(spark, node, inputs, tmp_path)
+    pairs = [((a, a_last), (b, b_last)) for a, a_last in left for b, b_last in right if a[0] == b[0] == b[3]]
+    expected: list[tuple[Any, ...]] = [
+        (a[0], b[0], a[1], b[1], a[3], b[3], max(a_last, b_last)) for (a, a_last), (b, b_last) in pairs
+    ]
+    for a, _ in left:
+        if all(a is not met for (met, _), _ in pairs):
+            expected.append((a[0], a[0], a[1], None, a[3], a[0], node.window.last_left(a[0])))
+    for b, _ in right:
+        if all(b is not met for _, (met, _) in pairs):
+            expected.append((b[0], b[0], None, b[1], None, b[3], node.window.last_right(b[0])))
+    assert rows == sorted(expected, key=order)
 
 
 @pytest.mark.parametrize("kind", list(JoinKind))
