@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
-BENCHMARKS = ("bench_capture.py", "bench_low.py", "bench_ingest.py", "bench_run.py")
+BENCHMARKS = ("bench_capture.py", "bench_low.py", "bench_ingest.py", "bench_run.py", "bench_interval.py")
 
 
 def main() -> int:

@@ -40,20 +40,19 @@ def generate_captures(
 
 def ingest_captures(lake: Path, link: str, covers: tuple[int, int] | None, files: Sequence[Path]) -> None:
     """Ingests captures of one link and says what became of each."""
-    from lowwater.high.session import build_session
-    from lowwater.high.tasks import spark_runner
     from lowwater.lake.ingest import ingest
     from lowwater.lake.layout import open_lake
+    from lowwater.replay.ahead import Sessions
     from lowwater.replay.progress import Progress
+    from lowwater.replay.runners import ingest_runner
 
     config = load_config(lake)
     opened = open_lake(lake)
     config.link(link)  # a link that is not configured is refused before a session is started
     progress = Progress()
-    with progress.stage("session"):
-        spark = build_session("lowwater ingest")
+    sessions = Sessions("lowwater ingest", progress)
     with progress.stage("ingest", f"of {link}"):
-        results = ingest(opened, link, files, config, covers, spark_runner(spark))
+        results = ingest(opened, link, files, config, covers, ingest_runner(files, lambda: sessions.spark))
     table = Table("capture", "state", "packets", "malformed", "covers", "note", box=None)
     for each in results:
         row = each.capture

@@ -127,8 +127,13 @@ class Replay:
         closing = max(ticks | ({end} if end < END_OF_TIME else set()))
         return cls(clock, tuple(choose_boundaries(ticks, closing, step, most)))
 
-    def lay_out(self, feed: Feed, fields: Sequence[Field], folder: Path) -> Reel:
-        """Lays a feed out for its source; at the closing boundary it promises the end of time."""
-        promises = [*feed.promised(self.boundaries)[:-1], END_OF_TIME]
-        marks = [self.clock.promise_ms(promise) for promise in promises]
-        return lay_out(folder, fields, feed.chunks, self.boundaries, marks, self.clock)
+    def lay_out(self, feeds: Sequence[Feed], fields: Sequence[Field], folder: Path) -> Reel:
+        """Lays feeds of the same fields out as one source, which promises what all of them do (SEMANTICS P3).
+
+        At the closing boundary it promises the end of time.
+        """
+        together = zip(*(feed.promised(self.boundaries) for feed in feeds), strict=True)
+        promises = [*(min(each) for each in together)][:-1]
+        marks = [self.clock.promise_ms(promise) for promise in (*promises, END_OF_TIME)]
+        chunks = [chunk for feed in feeds for chunk in feed.chunks]
+        return lay_out(folder, fields, chunks, self.boundaries, marks, self.clock)

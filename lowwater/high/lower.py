@@ -6,7 +6,7 @@ watermark, and Spark's default policy, the minimum over the sources, is the prom
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
@@ -28,10 +28,10 @@ class Lowering:
     Args:
         session: the session that the query will run in.
         clock: of the query.
-        reels: the sources behind each leaf, by `leaf_name`.
+        reels: the source behind each leaf, by `leaf_name`.
     """
 
-    def __init__(self, session: SparkSession, clock: EventClock, reels: Mapping[str, Sequence[Reel]]) -> None:
+    def __init__(self, session: SparkSession, clock: EventClock, reels: Mapping[str, Reel]) -> None:
         self.session = session
         self.clock = clock
         self.reels = reels
@@ -45,7 +45,8 @@ class Lowering:
         if isinstance(node, Map):
             return project(self.counts.filtered(inputs[0], node, node.predicate), node.items)
         if isinstance(node, Union):
-            return _merge([_rename(frame, own, node) for frame, own in zip(inputs, node.branches, strict=True)])
+            branches = [_rename(frame, own, node) for frame, own in zip(inputs, node.branches, strict=True)]
+            return reduce(DataFrame.union, branches)
         if isinstance(node, Group):
             return lower_group(node, inputs[0], self.clock, self.counts)
         if isinstance(node, Join):
@@ -53,7 +54,7 @@ class Lowering:
         raise TypeError(type(node).__name__)
 
     def _leaf(self, node: LftaInput | Cut) -> DataFrame:
-        return _merge([reel.open(self.session) for reel in self.reels[leaf_name(node)]]).filter(is_row(F.col(ET)))
+        return self.reels[leaf_name(node)].open(self.session).filter(is_row(F.col(ET)))
 
 
 def leaf_name(node: LftaInput | Cut) -> str:
@@ -64,7 +65,3 @@ def leaf_name(node: LftaInput | Cut) -> str:
 def _rename(frame: DataFrame, own: Node, merged: Node) -> DataFrame:
     pairs = zip(own.fields, merged.fields, strict=True)
     return frame.select(*(plain(mine.name).alias(theirs.name) for mine, theirs in pairs), *CONTROL)
-
-
-def _merge(frames: list[DataFrame]) -> DataFrame:
-    return reduce(DataFrame.union, frames)

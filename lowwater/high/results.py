@@ -13,16 +13,30 @@ class HighSettings:
     """How the high stage replays; none of it changes rows.
 
     Attributes:
-        tick: ns of virtual time between micro-batch boundaries.
+        tick: ns of virtual time; the boundaries between micro-batches are multiples of it.
         max_batches: greatest number of boundaries of one query.
+        batch_rows: rows that a query reads before it gets another boundary: each costs as much time as it saves memory.
+        interpreted_rows: up to so many rows Spark interprets the queries of a run, on one partition: to compile them
+            takes longer than they run.
         concurrency: output queries that run at once.
         partitions: of every shuffle and state store.
     """
 
     tick: int = 900_000_000_000
     max_batches: int = 4
+    batch_rows: int = 250_000
+    interpreted_rows: int = 20_000
     concurrency: int = 2
     partitions: int = 2
+
+    def boundaries(self, rows: int) -> int:
+        """How many boundaries a query may have that reads so many rows.
+
+        Example:
+            >>> [HighSettings(batch_rows=10).boundaries(rows) for rows in (0, 10, 11, 1000)]
+            [1, 1, 2, 4]
+        """
+        return max(1, min(self.max_batches, -(-rows // self.batch_rows)))
 
 
 @dataclass(frozen=True)

@@ -35,12 +35,24 @@ CONF = {
     "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.PushDownPredicates",
     "spark.sql.streaming.minBatchesToRetain": "1",
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
+    "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming.checkpointing."
+    "FileSystemBasedCheckpointFileManager",
     "spark.sql.streaming.numRecentProgressUpdates": "10000",
     "spark.sql.adaptive.enabled": "false",
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
     "mapreduce.fileoutputcommitter.algorithm.version": "2",
 }
-"""Settings of the session of a run: filters stay above watermarks, and a micro-batch costs no more than it must."""
+"""Settings of the session of a run: filters stay above watermarks, and a micro-batch costs no more than it must.
+
+Spark's default manager of checkpoint files starts four processes (`readlink`) for every file on a local disk.
+"""
+
+INTERPRETED = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.shuffle.partitions": "1",
+}
+"""Settings over those where few rows are read: no Java is generated and compiled, no task has next to nothing to do."""
 
 
 @dataclass(frozen=True)
@@ -82,11 +94,11 @@ class _Run:
         if not any(feed.rows for feed in feeds):
             stream.close(self.end)
             return
-        replay = Replay.over(feeds, self.end, self.settings.tick, self.settings.max_batches)
+        most = self.settings.boundaries(sum(feed.rows for feed in feeds))
+        replay = Replay.over(feeds, self.end, self.settings.tick, most)
         with TemporaryDirectory(prefix="replay-", dir=folder.parent) as scratch:
             reels = {
-                name: [replay.lay_out(feed, leaf.fields, Path(scratch) / name / str(i)) for i, feed in enumerate(group)]
-                for name, (leaf, group) in behind.items()
+                name: replay.lay_out(group, leaf.fields, Path(scratch) / name) for name, (leaf, group) in behind.items()
             }
             lowering = Lowering(self.session, replay.clock, reels)
             lag = lag_ms(node, replay.clock)
@@ -118,6 +130,12 @@ def _leaves(node: Node) -> list[LftaInput | Cut]:
     return [leaf for below in node.inputs() for leaf in _leaves(below)]
 
 
+def _rows(node: Node, feeds: Mapping[tuple[str, str], Feed]) -> int:
+    """How many rows a query reads."""
+    lftas = [leaf.lfta for leaf in _leaves(node) if isinstance(leaf, LftaInput)]
+    return sum(feeds[lfta.name, link].rows for lfta in lftas for link in lfta.links)
+
+
 def _files(inputs: Inputs, lfta: str, link: str) -> list[str]:
     if (lfta, link) not in inputs:
         raise LowwaterError(f"the low stage left no stream of {lfta} on link {link}", "run the low stage first")
@@ -141,10 +159,19 @@ def _account(batches: list[dict[str, Any]], result: HighResult) -> None:
         result.operators.append(OperatorCounts(owner, kind, totals[name]))
 
 
-def run_session(spark: SparkSession, settings: HighSettings) -> SparkSession:
-    """A session of its own beside `spark`, set up for the streaming queries of a run."""
+def run_session(spark: SparkSession, settings: HighSettings, rows: int | None = None) -> SparkSession:
+    """A session of its own beside `spark`, set up for the queries of a run.
+
+    Args:
+        spark: as `build_session` makes it.
+        settings: of the run.
+        rows: how many rows a query reads at most, where that is known.
+    """
     session = spark.newSession()
-    for key, value in {**CONF, "spark.sql.shuffle.partitions": str(settings.partitions)}.items():
+    options = {**CONF, "spark.sql.shuffle.partitions": str(settings.partitions)}
+    if rows is not None and rows <= settings.interpreted_rows:
+        options |= INTERPRETED
+    for key, value in options.items():
         session.conf.set(key, value)
     return session
 
@@ -176,9 +203,9 @@ def run_high(
         LowwaterError: if an input cannot be read or Spark fails.
     """
     settings = settings or HighSettings()
-    session = run_session(spark, settings)
     wanted = {leaf.lfta for node in queries.values() for leaf in _leaves(node) if isinstance(leaf, LftaInput)}
     feeds = {(lfta.name, link): Feed.scan(_files(inputs, lfta.name, link)) for lfta in wanted for link in lfta.links}
+    session = run_session(spark, settings, max(_rows(node, feeds) for node in queries.values()))
     run = _Run(session, feeds, start, end, work, settings)
     with ThreadPoolExecutor(settings.concurrency, thread_name_prefix="lowwater-high") as pool:
         running = {name: pool.submit(run.query, name, node) for name, node in queries.items()}

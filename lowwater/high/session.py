@@ -31,6 +31,9 @@ DELTA = "io.delta:delta-spark_4.2_2.13:4.4.0"
 NEEDED = ("delta-spark_4.2_2.13", "delta-storage", "delta-kernel-api", "delta-kernel-defaults")
 """Jars that path tables need; what else Delta drags in are older copies of jars that Spark has."""
 
+JVM_ENDS = 300.0
+"""Seconds that a JVM may take to end: to write its classes takes about twenty."""
+
 _QUIET = """\
 rootLogger.level = {level}
 rootLogger.appenderRef.stderr.ref = console
@@ -53,6 +56,8 @@ class SessionSettings:
         log_level: of the JVM's log.
         quick_start: compile no further than the JVM's first tier. A session's first queries then take two thirds of
             the time; worth turning off only where a run computes for minutes.
+        delta: Spark can read the tables of a lake. No stage needs it, and it costs each session most of a second.
+        record: write the Java classes that were loaded to this file when the JVM ends, see `replay.training`.
     """
 
     master: str = "local[*]"
@@ -60,6 +65,8 @@ class SessionSettings:
     driver_memory: str = "2g"
     log_level: str = "off"
     quick_start: bool = True
+    delta: bool = False
+    record: Path | None = None
 
 
 def jars_folder() -> Path:
@@ -67,8 +74,13 @@ def jars_folder() -> Path:
     return Path(sys.prefix) / "share" / "lowwater" / "jars"
 
 
+def class_archive() -> Path:
+    """Where the archive of Java classes of this installation lies, once it is made."""
+    return jars_folder().with_name("classes.jsa")
+
+
 def delta_jars() -> list[Path]:
-    """The jars that a session needs on its class path.
+    """The jars by which a session reads Delta tables.
 
     Raises:
         ConfigError: if they were never fetched.
@@ -127,11 +139,13 @@ def _options(settings: SessionSettings, home: Path) -> dict[str, str]:
     java = f"-Dlog4j2.configurationFile=file:{log} -Dderby.system.home={home} -Djava.io.tmpdir={home} -XX:+UseSerialGC"
     if settings.quick_start:
         java += " -XX:TieredStopAtLevel=1"
+    if settings.record is not None:
+        java += f' "-XX:ArchiveClassesAtExit={settings.record}"'
+    elif class_archive().exists():
+        # The JVM checks that an archive is whole and of this Java and these jars, and else goes without it.
+        java += f' -Xshare:auto "-XX:SharedArchiveFile={class_archive()}"'
     return {
-        "spark.jars": ",".join(str(jar) for jar in delta_jars()),
-        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        "spark.databricks.delta.snapshotPartitions": "1",
+        **(_delta() if settings.delta else {}),
         "spark.driver.memory": settings.driver_memory,
         "spark.driver.extraJavaOptions": java,
         "spark.driver.bindAddress": "127.0.0.1",
@@ -139,11 +153,22 @@ def _options(settings: SessionSettings, home: Path) -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.local.dir": str(home),
+        # Hadoop's usual local file system writes a checksum beside every file, each by two more processes (chmod).
+        "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
         "spark.sql.warehouse.dir": str(home / "warehouse"),
         "spark.sql.ansi.enabled": "true",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(settings.shuffle_partitions),
         "spark.default.parallelism": str(settings.shuffle_partitions),
+    }
+
+
+def _delta() -> dict[str, str]:
+    return {
+        "spark.jars": ",".join(str(jar) for jar in delta_jars()),
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.databricks.delta.snapshotPartitions": "1",
     }
 
 
@@ -157,12 +182,11 @@ def build_session(app: str = "lowwater", settings: SessionSettings | None = None
         settings: sizes; the defaults suit one machine.
 
     Raises:
-        ConfigError: if the Delta jars are missing.
+        ConfigError: if the Delta jars are missing that the settings ask for.
         LowwaterError: if the JVM does not start, with the last lines it said.
     """
-    running = SparkSession.getActiveSession()
-    if running is not None:
-        return running
+    if SparkContext._active_spark_context is not None:  # another thread may have started it
+        return SparkSession.builder.getOrCreate()
     settings = settings or SessionSettings()
     _environment()
     home = make_folder("lowwater-spark-")
@@ -182,6 +206,26 @@ def build_session(app: str = "lowwater", settings: SessionSettings | None = None
     session = SparkSession.builder.getOrCreate()
     atexit.register(session.stop)
     return session
+
+
+def end_jvm(session: SparkSession) -> None:
+    """Stops a session, ends its JVM and waits for that: one that records its classes writes them only now.
+
+    Raises:
+        LowwaterError: if the JVM was not started by this process, or does not end.
+    """
+    atexit.unregister(session.stop)
+    gateway = SparkContext._gateway
+    session.stop()
+    process = getattr(gateway, "proc", None)
+    if process is None:
+        raise LowwaterError("the JVM belongs to another process", "start it with `build_session`")
+    process.stdin.close()  # on which it exits
+    try:
+        process.wait(JVM_ENDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise LowwaterError(f"the JVM did not end within {JVM_ENDS:.0f} s") from None
 
 
 def main() -> None:

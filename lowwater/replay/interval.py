@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,9 +41,11 @@ from lowwater.lake.tables import check_owner
 from lowwater.plan.nodes import Lfta
 from lowwater.quality.pages import write_index
 from lowwater.quality.queries import Made
+from lowwater.replay.ahead import Sessions, import_ahead
 from lowwater.replay.audit import audit
 from lowwater.replay.job import IntervalInputs, Job
 from lowwater.replay.progress import Progress
+from lowwater.replay.runners import low_runner
 from lowwater.replay.stages import high_stage, low_stage
 from lowwater.replay.summary import COUNTED, Accounts
 
@@ -107,28 +108,9 @@ def replay(
         GapError: a link has not reported.
         LowwaterError: anything else that keeps an interval from being published.
     """
-    sessions = _Sessions(job, progress, spark)
+    memory = job.config.replay.memory
+    sessions = Sessions("lowwater replay", progress, spark, shuffle_partitions=job.partitions, driver_memory=memory)
     return [_Run(job, at, until, progress, sessions).run(stage, hold) for at, until in job.intervals(start, end)]
-
-
-class _Sessions:
-    """The one Spark session of a call, built at the first need."""
-
-    def __init__(self, job: Job, progress: Progress, given: Session | None) -> None:
-        self._job = job
-        self._progress = progress
-        self._given = given
-
-    @cached_property
-    def spark(self) -> Session:
-        if self._given is not None:
-            return self._given
-        with self._progress.stage("session"):
-            from lowwater.high.session import SessionSettings, build_session
-
-            replay = self._job.config.replay
-            sized = SessionSettings(shuffle_partitions=self._job.partitions, driver_memory=replay.memory)
-            return build_session("lowwater replay", sized)
 
 
 @dataclass
@@ -139,7 +121,7 @@ class _Run:
     start: int
     end: int
     progress: Progress
-    sessions: _Sessions
+    sessions: Sessions
     seconds: dict[str, float] = field(default_factory=dict)
     verdict: str = ""  # of the audit, once it is known; `report` its page
     report: str = ""
@@ -161,8 +143,12 @@ class _Run:
                     outcome = self._confirm(digests, state, reason, folder / "publish")
                     return replace(outcome, digests=digests, verdict=self.verdict, report=self.report)
                 outcome = Outcome(self.start, self.end, state, reason, {}, False)
+                if HIGH in stages:
+                    self.sessions.begin()
                 for each in stages:
                     done = each
+                    if each == HIGH and AUDIT in stages:
+                        import_ahead("lowwater_expectations.validation")
                     outcome = self._stage(each, inputs, digests, outcome, folder)
                 return replace(outcome, digests=digests, verdict=self.verdict, report=self.report)
             except (BusyError, OwnerError):
@@ -218,9 +204,8 @@ class _Run:
 
     def _low(self, inputs: IntervalInputs, folder: Path) -> dict[str, int]:
         job = self.job
-        from lowwater.high.tasks import spark_runner
-
-        result = low_stage(inputs, job.low_settings(), folder, spark_runner(self.sessions.spark))
+        runner = low_runner(inputs.packets, lambda: self.sessions.spark)
+        result = low_stage(inputs, job.low_settings(), folder, runner)
         accounts = Accounts()
         for outcome in result.outcomes:
             accounts.add(outcome.result)

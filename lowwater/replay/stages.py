@@ -72,6 +72,18 @@ class LowInputs:
                     starts[link] = min(needed[lfta.name], starts.get(link, self.start))
         return starts
 
+    @property
+    def packets(self) -> int:
+        """About how many packets the low stage reads: all those of the captures that meet the read ranges."""
+        starts = self.link_starts(self.plan.queries)
+        captures = [
+            each
+            for link, start in starts.items()
+            for each in self.captures.get(link, ())
+            if each.meets(start, self.end)
+        ]
+        return sum(each.packets for each in captures)
+
     def read(self, link: str, start: int) -> LinkRead:
         """The packets of a link from a timestamp on, in canonical order."""
         captures = self.captures.get(link, ())

@@ -33,6 +33,9 @@ def request_of(
 ) -> Request:
     """A run of questions over the captures of a world."""
     captures = world.write(folder)
+    high = {"tick": choice.tick, "max_batches": choice.batches, "partitions": choice.partitions}
+    if not choice.few:
+        high |= {"batch_rows": 1, "interpreted_rows": 0}
     texts = [(f"{question.name}.gsql", question.text) for question in asked]
     plan = plan_texts(texts, Links(LINKS, SETS), choice.slots)
     links = {name: Link().model_copy(update={"skew": skew, "max_jump": 10**15}) for name, skew in world.skews.items()}
@@ -46,7 +49,7 @@ def request_of(
         engine=engine,
         interval=choice.interval,
         low={"chunk_rows": choice.chunk_rows, "compiled": compiled},
-        high={"tick": choice.tick, "max_batches": choice.batches, "partitions": choice.partitions},
+        high=high,
     )
 
 

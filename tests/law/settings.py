@@ -22,6 +22,7 @@ class Choice:
         slots: size of the group tables.
         tick: virtual time of a micro-batch, `batches` the most of them.
         partitions: of every shuffle.
+        few: whether few rows are replayed as such, else as many rows are.
     """
 
     interval: int | None
@@ -32,6 +33,7 @@ class Choice:
     tick: int
     batches: int
     partitions: int
+    few: bool
 
 
 def choices(
@@ -48,4 +50,5 @@ def choices(
         st.sampled_from((SECOND, 10 * SECOND, 900 * SECOND)),
         st.sampled_from((1, 2, 5)),
         st.sampled_from((1, 2, 3)),
+        st.booleans(),
     )

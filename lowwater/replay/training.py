@@ -1,0 +1,93 @@
+"""The archive of Java classes that every session starts from: recorded by a small replay, once, at set-up.
+
+Above the stages; `make setup` runs `python -m lowwater.replay.training`. A JVM that maps the classes of Spark from one
+file, parsed and verified, is ready seconds earlier than one that reads them from 270 jars (docs/adr/0007).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from lowwater.capture.generate import generate
+from lowwater.config import HOUR, load_config, parse_instant
+from lowwater.errors import LowwaterError
+from lowwater.lake.ingest import ingest
+from lowwater.lake.layout import open_lake
+from lowwater.replay.interval import replay
+from lowwater.replay.job import Job
+from lowwater.replay.progress import Progress
+from lowwater.replay.scratch import Request, run
+from lowwater.tempfolders import make_folder, remove_folder
+
+START = parse_instant("2026-01-01T00:00:00Z")
+LINKS = ("a", "b")
+QUERIES = """
+DEFINE { query_name 'loud'; }
+SELECT time, srcIP, destPort, len FROM DataProtocol WHERE len > 100 AND destPort > 0;
+DEFINE { query_name 'left_flow'; visibility 'internal'; }
+SELECT tb, srcIP, destIP, count(*) AS cnt, sum(len) AS bytes FROM a.DataProtocol
+GROUP BY time/10 AS tb, srcIP, destIP HAVING count(*) > 0;
+DEFINE { query_name 'right_flow'; visibility 'internal'; }
+SELECT tb, srcIP, destIP, count(*) AS cnt, avg(len) AS mean FROM b.DataProtocol GROUP BY time/10 AS tb, srcIP, destIP;
+DEFINE { query_name 'both'; }
+SELECT left_flow.tb, left_flow.srcIP, left_flow.destIP, left_flow.cnt AS cnt1, right_flow.cnt AS cnt2, mean
+OUTER_JOIN FROM left_flow, right_flow
+WHERE left_flow.srcIP = right_flow.srcIP AND left_flow.destIP = right_flow.destIP AND left_flow.tb = right_flow.tb
+"""
+"""One of each kind of operator, so that their classes are recorded."""
+
+
+def train(archive: Path) -> None:
+    """Records the classes of a replay, whole or not at all.
+
+    The replay is that of an interval, audit and publishing included, as few rows are replayed; then the queries run
+    once more as many rows are.
+
+    Raises:
+        LowwaterError: if it cannot be recorded.
+    """
+    from lowwater.high.session import SessionSettings, build_session, end_jvm
+
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    recorded = archive.with_name(f"{archive.name}.{os.getpid()}")
+    folder = make_folder("lowwater-training-")
+    try:
+        (folder / "training.gsql").write_text(QUERIES, encoding="utf-8")
+        captures = generate(folder / "captures", START, 1, LINKS, rate=0.2, seed=1, cut=())
+        lake = open_lake(folder / "lake")
+        for each in captures:
+            ingest(lake, each.link, [each.path], load_config(lake.root), (each.start, each.end))
+        spark = build_session("lowwater training", SessionSettings(record=recorded))
+        job = Job.open(lake.root, "training", folder)
+        replay(job, START, START + HOUR, None, Progress(quiet=True), spark)
+        files = [(each.link, each.path) for each in captures]
+        many = {"batch_rows": 1, "interpreted_rows": 0}
+        run(Request(job.plan, job.config, files, folder / "out", high=many), Progress(quiet=True), spark)
+        end_jvm(spark)
+        if not recorded.exists():
+            raise LowwaterError("the JVM wrote no archive of its classes", "does `java` support class data sharing?")
+        os.replace(recorded, archive)
+    except OSError as error:
+        raise LowwaterError(f"{archive} cannot be written: {error.strerror}", "make room on the disk") from error
+    finally:
+        recorded.unlink(missing_ok=True)
+        remove_folder(folder)
+
+
+def main() -> None:
+    """Entry of `python -m lowwater.replay.training`."""
+    from lowwater.high.session import class_archive
+
+    try:
+        train(class_archive())
+    except LowwaterError as error:
+        # It only saves time: nothing else is lost without it.
+        print(f"no archive of Java classes, every session starts some seconds slower: {error}", file=sys.stderr)
+    else:
+        print(class_archive())
+
+
+if __name__ == "__main__":
+    main()
