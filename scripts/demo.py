@@ -71,7 +71,7 @@ def main() -> int:
     try:
         home.prepare()
         with progress.stage("generate", f"{HOURS} hours of {len(LINKS)} links"):
-            captures = generate(VAR / "captures", START, HOURS, LINKS, rate=10.0, seed=7)
+            captures = generate(VAR / "captures", START, HOURS, LINKS, rate=4.0, seed=7)
         lake = open_lake(home.lake)
         _write_settings(lake)
         before = _versions(lake)

@@ -203,9 +203,24 @@ def build_session(app: str = "lowwater", settings: SessionSettings | None = None
         tail = "\n".join(said.read_text(errors="replace").splitlines()[-12:])
         raise LowwaterError(f"Spark did not start: {error}\n{tail}", "`lowwater doctor` looks for the cause") from error
     context.setLogLevel(settings.log_level.upper())
-    session = SparkSession.builder.getOrCreate()
+    session = SparkSession.builder.getOrCreate() if settings.delta else _plain_session(context)
     atexit.register(session.stop)
     return session
+
+
+def _plain_session(context: SparkContext) -> SparkSession:
+    """The session, made where Java finds no services: MLlib's takes a second to add functions that nothing uses."""
+    jvm: Any = context._jvm
+    thread, py4j = jvm.java.lang.Thread.currentThread(), jvm.py4j.reflection
+    loader = thread.getContextClassLoader()
+    # py4j too finds classes by the thread's loader, unless it is told to use its own.
+    py4j.ReflectionUtil.setClassLoadingStrategy(py4j.RootClassLoadingStrategy())
+    thread.setContextClassLoader(jvm.java.lang.ClassLoader.getPlatformClassLoader())
+    try:
+        return SparkSession(context)
+    finally:
+        thread.setContextClassLoader(loader)
+        py4j.ReflectionUtil.setClassLoadingStrategy(py4j.CurrentThreadClassLoadingStrategy())
 
 
 def end_jvm(session: SparkSession) -> None:

@@ -5,6 +5,9 @@ Used by `interval`, so that both go on while the kernels of the low stage run, a
 
 from __future__ import annotations
 
+import atexit
+import gc
+import sys
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -63,13 +66,22 @@ class Sessions:
 
 def import_ahead(module: str) -> None:
     """Imports a module in a thread of its own; who imports it meanwhile waits, and meets the error if there is one."""
+    if module not in sys.modules:
+        Thread(target=_import, args=(module,), name=f"import {module}").start()
+        # Or the interpreter would look through every object of the module once more before it ends.
+        atexit.register(gc.freeze)
 
-    def work() -> None:
+
+def _import(module: str) -> None:
+    collecting = gc.isenabled()
+    gc.disable()  # next to nothing of what an import makes is garbage
+    try:
         # Whatever is wrong with the module is raised where it is needed.
         with suppress(Exception):
             import_module(module)
-
-    Thread(target=work, name=f"import {module}").start()
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def _in_thread(build: Callable[[], Session]) -> Future[Session]:
