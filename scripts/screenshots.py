@@ -45,11 +45,10 @@ def main() -> int:
     IMAGES.mkdir(parents=True, exist_ok=True)
     incomplete = [page for page in pages if page.stem == "links"][1]  # the hour with the cut capture
     shoot(browser, incomplete.as_uri(), IMAGES / "data-docs.png", "1280,1000")
-    shoot(browser, (home.lake / "reports" / "index.html").as_uri(), IMAGES / "report.png", "1280,600")
     try:
         home.prepare(keep=True)
         home.start()
-        shoot(browser, f"{home.address}/dags/replay_demo/", IMAGES / "grid.png", "1280,640")
+        shoot(browser, f"{home.address}/dags/replay_demo/", IMAGES / "grid.png", "1700,700")
     finally:
         home.stop()
     return 0
