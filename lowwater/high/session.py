@@ -74,9 +74,20 @@ def jars_folder() -> Path:
     return Path(sys.prefix) / "share" / "lowwater" / "jars"
 
 
-def class_archive() -> Path:
-    """Where the archive of Java classes of this installation lies, once it is made."""
-    return jars_folder().with_name("classes.jsa")
+def class_archive(folder: Path | None = None) -> Path | None:
+    """The archive of Java classes of this installation, by which sessions start sooner; None where it was not made.
+
+    Its name holds its size: the JVM does not survive to map an archive that was cut.
+    """
+    for found in (folder or jars_folder().parent).glob("classes-*.jsa"):
+        if found == archive_of(found, found.parent):
+            return found
+    return None
+
+
+def archive_of(recorded: Path, folder: Path) -> Path:
+    """The name in a folder by which `class_archive` knows a recorded archive."""
+    return folder / f"classes-{recorded.stat().st_size}.jsa"
 
 
 def delta_jars() -> list[Path]:
@@ -141,9 +152,9 @@ def _options(settings: SessionSettings, home: Path) -> dict[str, str]:
         java += " -XX:TieredStopAtLevel=1"
     if settings.record is not None:
         java += f' "-XX:ArchiveClassesAtExit={settings.record}"'
-    elif class_archive().exists():
-        # The JVM checks that an archive is whole and of this Java and these jars, and else goes without it.
-        java += f' -Xshare:auto "-XX:SharedArchiveFile={class_archive()}"'
+    elif archive := class_archive():
+        # The JVM goes without an archive that is of another Java or other jars, or whose checksums are wrong.
+        java += f' -Xshare:auto -XX:+VerifySharedSpaces "-XX:SharedArchiveFile={archive}"'
     return {
         **(_delta() if settings.delta else {}),
         "spark.driver.memory": settings.driver_memory,
@@ -203,24 +214,9 @@ def build_session(app: str = "lowwater", settings: SessionSettings | None = None
         tail = "\n".join(said.read_text(errors="replace").splitlines()[-12:])
         raise LowwaterError(f"Spark did not start: {error}\n{tail}", "`lowwater doctor` looks for the cause") from error
     context.setLogLevel(settings.log_level.upper())
-    session = SparkSession.builder.getOrCreate() if settings.delta else _plain_session(context)
+    session = SparkSession.builder.getOrCreate()
     atexit.register(session.stop)
     return session
-
-
-def _plain_session(context: SparkContext) -> SparkSession:
-    """The session, made where Java finds no services: MLlib's takes a second to add functions that nothing uses."""
-    jvm: Any = context._jvm
-    thread, py4j = jvm.java.lang.Thread.currentThread(), jvm.py4j.reflection
-    loader = thread.getContextClassLoader()
-    # py4j too finds classes by the thread's loader, unless it is told to use its own.
-    py4j.ReflectionUtil.setClassLoadingStrategy(py4j.RootClassLoadingStrategy())
-    thread.setContextClassLoader(jvm.java.lang.ClassLoader.getPlatformClassLoader())
-    try:
-        return SparkSession(context)
-    finally:
-        thread.setContextClassLoader(loader)
-        py4j.ReflectionUtil.setClassLoadingStrategy(py4j.CurrentThreadClassLoadingStrategy())
 
 
 def end_jvm(session: SparkSession) -> None:

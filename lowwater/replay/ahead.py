@@ -5,7 +5,6 @@ Used by `interval`, so that both go on while the kernels of the low stage run, a
 
 from __future__ import annotations
 
-import atexit
 import gc
 import sys
 from collections.abc import Callable
@@ -68,8 +67,6 @@ def import_ahead(module: str) -> None:
     """Imports a module in a thread of its own; who imports it meanwhile waits, and meets the error if there is one."""
     if module not in sys.modules:
         Thread(target=_import, args=(module,), name=f"import {module}").start()
-        # Or the interpreter would look through every object of the module once more before it ends.
-        atexit.register(gc.freeze)
 
 
 def _import(module: str) -> None:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lowwater.capture.generate import generate
 from lowwater.config import HOUR, load_config, parse_instant
@@ -20,6 +22,9 @@ from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
 from lowwater.replay.scratch import Request, run
 from lowwater.tempfolders import make_folder, remove_folder
+
+if TYPE_CHECKING:
+    from lowwater.high.tasks import Session
 
 START = parse_instant("2026-01-01T00:00:00Z")
 LINKS = ("a", "b")
@@ -39,54 +44,59 @@ WHERE left_flow.srcIP = right_flow.srcIP AND left_flow.destIP = right_flow.destI
 """One of each kind of operator, so that their classes are recorded."""
 
 
-def train(archive: Path) -> None:
-    """Records the classes of a replay, whole or not at all.
-
-    The replay is that of an interval, audit and publishing included, as few rows are replayed; then the queries run
-    once more as many rows are.
+def train(folder: Path) -> Path:
+    """Records the classes of a replay into an archive in a folder, whole or not at all, in the place of older ones.
 
     Raises:
         LowwaterError: if it cannot be recorded.
     """
-    from lowwater.high.session import SessionSettings, build_session, end_jvm
+    from lowwater.high.session import SessionSettings, archive_of, build_session, end_jvm
 
-    archive.parent.mkdir(parents=True, exist_ok=True)
-    recorded = archive.with_name(f"{archive.name}.{os.getpid()}")
-    folder = make_folder("lowwater-training-")
+    recorded = folder / f"recorded-{os.getpid()}.jsa"
+    work = make_folder("lowwater-training-")
     try:
-        (folder / "training.gsql").write_text(QUERIES, encoding="utf-8")
-        captures = generate(folder / "captures", START, 1, LINKS, rate=0.2, seed=1, cut=())
-        lake = open_lake(folder / "lake")
-        for each in captures:
-            ingest(lake, each.link, [each.path], load_config(lake.root), (each.start, each.end))
+        folder.mkdir(parents=True, exist_ok=True)
         spark = build_session("lowwater training", SessionSettings(record=recorded))
-        job = Job.open(lake.root, "training", folder)
-        replay(job, START, START + HOUR, None, Progress(quiet=True), spark)
-        files = [(each.link, each.path) for each in captures]
-        many = {"batch_rows": 1, "interpreted_rows": 0}
-        run(Request(job.plan, job.config, files, folder / "out", high=many), Progress(quiet=True), spark)
-        end_jvm(spark)
+        try:
+            _replay(spark, work)
+        finally:
+            end_jvm(spark)
         if not recorded.exists():
             raise LowwaterError("the JVM wrote no archive of its classes", "does `java` support class data sharing?")
-        os.replace(recorded, archive)
+        for old in folder.glob("classes-*.jsa"):
+            old.unlink()
+        return recorded.rename(archive_of(recorded, folder))
     except OSError as error:
-        raise LowwaterError(f"{archive} cannot be written: {error.strerror}", "make room on the disk") from error
+        raise LowwaterError(f"{folder} cannot be written: {error.strerror}", "make room on the disk") from error
     finally:
-        recorded.unlink(missing_ok=True)
-        remove_folder(folder)
+        with suppress(OSError):
+            recorded.unlink()
+        remove_folder(work)
+
+
+def _replay(spark: Session, folder: Path) -> None:
+    """An interval of few rows, audit and publishing included, then its queries once more as many rows are replayed."""
+    (folder / "training.gsql").write_text(QUERIES, encoding="utf-8")
+    captures = generate(folder / "captures", START, 1, LINKS, rate=0.2, seed=1, cut=())
+    lake = open_lake(folder / "lake")
+    for each in captures:
+        ingest(lake, each.link, [each.path], load_config(lake.root), (each.start, each.end))
+    job = Job.open(lake.root, "training", folder)
+    replay(job, START, START + HOUR, None, Progress(quiet=True), spark)
+    files = [(each.link, each.path) for each in captures]
+    many = {"batch_rows": 1, "interpreted_rows": 0}
+    run(Request(job.plan, job.config, files, folder / "out", high=many), Progress(quiet=True), spark)
 
 
 def main() -> None:
     """Entry of `python -m lowwater.replay.training`."""
-    from lowwater.high.session import class_archive
+    from lowwater.high.session import jars_folder
 
     try:
-        train(class_archive())
+        print(train(jars_folder().parent))
     except LowwaterError as error:
         # It only saves time: nothing else is lost without it.
         print(f"no archive of Java classes, every session starts some seconds slower: {error}", file=sys.stderr)
-    else:
-        print(class_archive())
 
 
 if __name__ == "__main__":

@@ -1,0 +1,94 @@
+"""Sessions: the archive of Java classes is used, and none or a bad one is no matter; Delta tables on demand."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+from lowwater.high.results import HighSettings
+from lowwater.high.session import class_archive
+from tests.replay.support import ROOT, table_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+COUNT = """
+import sys
+sys.prefix = sys.argv[1]
+from lowwater.high.session import build_session
+print(build_session().range(3).count())
+"""
+
+DELTA = """
+import sys
+from lowwater.high.session import SessionSettings, build_session
+session = build_session(settings=SessionSettings(delta=True))
+print(session.read.format("delta").load(sys.argv[1]).count())
+"""
+
+
+def spoken(code: str, argument: Path) -> str:
+    """What a program says, which must be nothing but its own output."""
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(argument)], cwd=ROOT, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def archive() -> Path:
+    """The archive of this installation."""
+    found = class_archive()
+    if found is None:
+        pytest.skip("`make setup` could not record the classes of this Java")
+    return found
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize("state", ["missing", "garbage", "cut", "damaged"])
+def test_a_session_does_without_an_archive(archive: Path, tmp_path: Path, state: str) -> None:
+    folder = tmp_path / "share" / "lowwater"
+    folder.mkdir(parents=True)
+    if state == "garbage":
+        (folder / "classes-20.jsa").write_bytes(b"no archive" * 2)
+    elif state != "missing":
+        bad = Path(shutil.copy(archive, folder))
+        bad.chmod(0o600)
+        with bad.open("r+b") as file:
+            if state == "cut":
+                file.truncate(archive.stat().st_size - 1)
+            for eighth in range(1, 8) if state == "damaged" else ():
+                file.seek(archive.stat().st_size * eighth // 8)
+                file.write(b"damage" * 100)
+    assert (class_archive(folder) is not None) == (state in ("garbage", "damaged"))
+    assert spoken(COUNT, tmp_path) == "3\n"
+
+
+@pytest.mark.spark
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="what a process maps is read from /proc")
+def test_the_archive_is_used(archive: Path, spark: SparkSession) -> None:
+    jvm = psutil.Process(spark.sparkContext._gateway.proc.pid)
+    mapped = {Path(each.path) for each in jvm.memory_maps()}
+    assert archive in mapped, "it is of another Java or other jars: rm .venv/.classes && make setup"
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_spark_reads_published_tables_where_it_is_asked_to(published: Path) -> None:
+    rows = len(table_rows(published, "flows"))
+    assert rows > 0
+    assert spoken(DELTA, published / "tables" / "flows") == f"{rows}\n"
+
+
+def test_rows_decide_how_many_boundaries() -> None:
+    settings = HighSettings(batch_rows=10, max_batches=4)
+    assert [settings.boundaries(rows) for rows in (0, 1, 10, 11, 40, 1000)] == [1, 1, 1, 2, 4, 4]
