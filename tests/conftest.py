@@ -27,7 +27,7 @@ settings.load_profile("fast")
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Runs what fails fastest first: unmarked tests, then real captures, then Spark."""
-    items.sort(key=lambda item: 2 * ("spark" in item.keywords) + ("captures" in item.keywords))
+    items.sort(key=lambda item: 2 if "spark" in item.keywords else "captures" in item.keywords)
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""A real Airflow over a lake of its own: SQLite, LocalExecutor, started once for all tests of this folder."""
+"""A real Airflow over a lake of its own: SQLite, LocalExecutor, started once for the tests of a module."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def wait(condition: Callable[[], Any], seconds: float) -> Any:
     return None
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def platform(started: Platform) -> Platform:
     """The platform with what there is ingested by a backfill of `capture_ingest`."""
     started.backfill("capture_ingest", START, END - HOUR, parallel=3)
@@ -120,7 +120,7 @@ def platform(started: Platform) -> Platform:
     return started
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def started(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Platform]:
     """Airflow over three links with captures, one with a missing one, and the six real nodes where they are there."""
     folder = tmp_path_factory.mktemp("platform")
