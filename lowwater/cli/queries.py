@@ -130,7 +130,7 @@ def replay_range(
     query_set: str, lake: Path, start: int, end: int, stage: str | None, hold: bool, queries: Path
 ) -> None:
     """Replays every interval of a query set in a time range."""
-    from lowwater.replay.interval import replay
+    from lowwater.replay.interval import STAGES, replay
     from lowwater.replay.job import Job
 
     progress = Progress()
@@ -139,7 +139,8 @@ def replay_range(
     table = Table("interval", "state", "query", "rows", "note", box=None)
     for each in outcomes:
         for name, rows in each.rows.items():
-            note = each.reason or ("" if each.committed else "already published from the same inputs")
+            known = not each.committed and each.state not in STAGES
+            note = each.reason or ("already published from the same inputs" if known else "")
             table.add_row(format_instant(each.start), each.state, name, f"{rows:,}", note)
     options.console().print(table)
 
