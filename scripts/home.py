@@ -146,6 +146,7 @@ class Home:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+        (self.folder / "session").write_text(str(self._started.pid))
         deadline = time.monotonic() + STARTS
         while not self._well():
             if self._started.poll() is not None or time.monotonic() > deadline:
@@ -167,8 +168,13 @@ class Home:
         return bool(self._processes())
 
     def _processes(self) -> list[psutil.Process]:
-        """Every process of this Airflow, tasks and their JVMs included: all inherit its AIRFLOW_HOME."""
-        return list(_with_variable("AIRFLOW_HOME", str(self.folder)))
+        """Every process of this Airflow, tasks and their JVMs included.
+
+        Most are known by the AIRFLOW_HOME that they inherit, those that overwrite it with a title by their session.
+        """
+        kept = self.folder / "session"
+        session = int(kept.read_text()) if kept.exists() else -1  # kernel threads are of session 0
+        return list(_of_session_or_variable(session, "AIRFLOW_HOME", str(self.folder)))
 
     def stop(self) -> None:
         """Stops everything that it started, tasks included."""
@@ -183,6 +189,7 @@ class Home:
             psutil.wait_procs(alive, timeout=8)
         if self._started is not None:
             self._started.wait()
+        (self.folder / "session").unlink(missing_ok=True)
 
     def ask(self, method: str, path: str, body: object = None) -> Any:
         """One request to Airflow's REST interface, as the user `admin`.
@@ -262,12 +269,14 @@ class Home:
         return "\n".join(lines[-12:])
 
 
-def _with_variable(name: str, value: str) -> Iterator[psutil.Process]:
+def _of_session_or_variable(session: int, name: str, value: str) -> Iterator[psutil.Process]:
     for process in psutil.process_iter():
         try:
-            if process.pid != os.getpid() and process.environ().get(name) == value:
+            if process.pid != os.getpid() and (
+                os.getsid(process.pid) == session or process.environ().get(name) == value
+            ):
                 yield process
-        except psutil.Error:
+        except (psutil.Error, OSError):
             continue
 
 
