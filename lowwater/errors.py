@@ -6,6 +6,8 @@ arguments are the attributes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 SHOWN = 160
 """Most characters of a source line that an error shows."""
 
@@ -68,6 +70,30 @@ class QueryError(LowwaterError):
         if self.hint:
             text += f"\n  hint: {self.hint}"
         return text
+
+
+class QueryErrors(QueryError):
+    """Several errors of one query set, in the order of the text.
+
+    Args:
+        errors: each with its own place, at least one.
+    """
+
+    def __init__(self, errors: Sequence[QueryError]) -> None:
+        first = errors[0]
+        super().__init__(first.message, first.hint, first.file, first.line, first.column, first.source)
+        self.args = (tuple(errors),)
+        self.errors = tuple(errors)
+
+    def __str__(self) -> str:
+        return "\n".join(str(error) for error in self.errors)
+
+
+def raise_all(errors: Sequence[QueryError]) -> None:
+    """Raises the one error as it is, several as QueryErrors; nothing for none."""
+    found = [single for error in errors for single in (error.errors if isinstance(error, QueryErrors) else (error,))]
+    if found:
+        raise found[0] if len(found) == 1 else QueryErrors(found)
 
 
 class UnsupportedError(QueryError):

@@ -29,10 +29,10 @@ class Expression:
 
 @dataclass(frozen=True)
 class Literal(Expression):
-    """A literal. kind: int, float, string, bool, ip (IP_VAL or IPV6_VAL, value is the text as written)."""
+    """A literal. kind: int, float, string, bool, null, ip (IP_VAL or IPV6_VAL, value is the text as written)."""
 
     kind: str
-    value: int | float | str | bool
+    value: int | float | str | bool | None
     place: Place = _place()
 
 
@@ -47,7 +47,23 @@ class Name(Expression):
 
 @dataclass(frozen=True)
 class Parameter(Expression):
-    """`$name`."""
+    """`$name`: a value of PARAM."""
+
+    name: str
+    place: Place = _place()
+
+
+@dataclass(frozen=True)
+class Defined(Expression):
+    """`#name`: the text of an entry of DEFINE."""
+
+    name: str
+    place: Place = _place()
+
+
+@dataclass(frozen=True)
+class Property(Expression):
+    """`@name`: a property of the link that the row came from."""
 
     name: str
     place: Place = _place()
@@ -74,12 +90,101 @@ class BinaryOp(Expression):
 
 @dataclass(frozen=True)
 class Call(Expression):
-    """A function or aggregate: `name(arguments)`, `name(*)` with star."""
+    """A function or aggregate: `name(arguments)`.
+
+    Attributes:
+        star: `name(*)`.
+        distinct: `name(DISTINCT argument)`.
+        brackets: a predicate, `name[arguments]`.
+        over: `name$(arguments)`, a superaggregate.
+    """
 
     name: str
     arguments: tuple[Expression, ...] = ()
     star: bool = False
+    distinct: bool = False
+    brackets: bool = False
+    over: bool = False
     place: Place = _place()
+
+
+@dataclass(frozen=True)
+class InList(Expression):
+    """`operand [NOT] IN [a, b]`."""
+
+    operand: Expression
+    values: tuple[Expression, ...]
+    negated: bool = False
+    place: Place = _place()
+
+
+@dataclass(frozen=True)
+class Between(Expression):
+    """`operand [NOT] BETWEEN low AND high`, both ends included."""
+
+    operand: Expression
+    low: Expression
+    high: Expression
+    negated: bool = False
+    place: Place = _place()
+
+
+@dataclass(frozen=True)
+class Like(Expression):
+    """`operand [NOT] LIKE pattern`."""
+
+    operand: Expression
+    pattern: Expression
+    negated: bool = False
+    place: Place = _place()
+
+
+@dataclass(frozen=True)
+class IsNull(Expression):
+    """`operand IS [NOT] NULL`."""
+
+    operand: Expression
+    negated: bool = False
+    place: Place = _place()
+
+
+@dataclass(frozen=True)
+class Case(Expression):
+    """`CASE [operand] WHEN a THEN b ... [ELSE c] END`; `branches` are (when, then)."""
+
+    branches: tuple[tuple[Expression, Expression], ...]
+    operand: Expression | None = None
+    otherwise: Expression | None = None
+    place: Place = _place()
+
+
+@dataclass(frozen=True)
+class Star(Expression):
+    """`*` or `source.*` as a select item."""
+
+    qualifier: str = ""
+    place: Place = _place()
+
+
+def children(expression: Expression) -> tuple[Expression, ...]:
+    """The expressions right below one, in the order of the text."""
+    if isinstance(expression, BinaryOp):
+        return (expression.left, expression.right)
+    if isinstance(expression, UnaryOp | IsNull):
+        return (expression.operand,)
+    if isinstance(expression, Call):
+        return expression.arguments
+    if isinstance(expression, InList):
+        return (expression.operand, *expression.values)
+    if isinstance(expression, Between):
+        return (expression.operand, expression.low, expression.high)
+    if isinstance(expression, Like):
+        return (expression.operand, expression.pattern)
+    if isinstance(expression, Case):
+        parts = [part for branch in expression.branches for part in branch]
+        ends = [expression.operand, *parts, expression.otherwise]
+        return tuple(part for part in ends if part is not None)
+    return ()
 
 
 @dataclass(frozen=True)
@@ -92,40 +197,109 @@ class SelectItem:
 
 
 @dataclass(frozen=True)
+class Grouping:
+    """`CUBE(...)`, `ROLLUP(...)` or `GROUPING_SETS((...), ...)` in GROUP BY.
+
+    Attributes:
+        kind: the keyword.
+        items: the group-by variables, each once.
+        sets: for GROUPING_SETS, the names of each set.
+    """
+
+    kind: str
+    items: tuple[SelectItem, ...]
+    sets: tuple[tuple[str, ...], ...] = ()
+    place: Place = _place()
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How far a window reaches: `5 min`, `100 ROWS`, or a plain number in the attribute's own unit."""
+
+    value: int | float
+    unit: str = ""
+    place: Place = _place()
+
+
+@dataclass(frozen=True)
+class Window:
+    """`[RANGE 5 min, SLIDE 1 min, WA ts, PARTITION BY a]`; parts that are not written are None or empty."""
+
+    range: Extent | None = None
+    slide: Extent | None = None
+    attribute: Name | None = None
+    partition: tuple[Name, ...] = ()
+    place: Place = _place()
+
+
+@dataclass(frozen=True)
 class SourceRef:
     """One source of FROM.
 
     Attributes:
         links: `(link,)` for `main1.TCP`, several for `[main1, control].TCP`, a set's name for `[backbone].TCP`; empty
-            where only a name is written: a query, or a protocol on all links.
+            where only a name is written: a query, a protocol on all links, or a link.
         bracketed: whether the links stood in brackets (names there may be sets).
-        name: protocol or query.
+        name: protocol, query or link.
         alias: range variable, empty where none is written.
+        host: of the link, empty where none is written.
+        library: of the query, empty where none is written.
+        window: of 002, else None.
+        union: further sources, `A UNION B as M`; they have no alias and no window of their own.
     """
 
     name: str
     links: tuple[str, ...] = ()
     bracketed: bool = False
     alias: str = ""
+    host: str = ""
+    library: str = ""
+    window: Window | None = None
+    union: tuple[SourceRef, ...] = ()
+    place: Place = _place()
+
+
+@dataclass(frozen=True)
+class ParamDecl:
+    """One entry of PARAM: `name type;`, with a default value as our extension: `name type = 5;`."""
+
+    name: str
+    type: str
+    default: Literal | None = None
     place: Place = _place()
 
 
 @dataclass(frozen=True)
 class Statement:
-    """Base of statements; `defines` are the entries of DEFINE in order."""
+    """Base of statements; `defines` are the entries of DEFINE in order, `params` those of PARAM."""
 
 
 @dataclass(frozen=True)
 class Select(Statement):
-    """SELECT. `join` is "" or one of INNER_JOIN, OUTER_JOIN, LEFT_OUTER_JOIN, RIGHT_OUTER_JOIN."""
+    """SELECT.
+
+    Attributes:
+        join: empty, or INNER_JOIN, OUTER_JOIN, LEFT_OUTER_JOIN, RIGHT_OUTER_JOIN, FILTER_JOIN, WATCHLIST_JOIN.
+        filter_range: of FILTER_JOIN: its temporal field and its range.
+        window: the one written after the select list, else None.
+        supergroup: names.
+    """
 
     items: tuple[SelectItem, ...]
     sources: tuple[SourceRef, ...]
     join: str = ""
     where: Expression | None = None
-    group_by: tuple[SelectItem, ...] = ()
+    group_by: tuple[SelectItem | Grouping, ...] = ()
     having: Expression | None = None
+    distinct: bool = False
+    window: Window | None = None
+    filter_range: tuple[Name, Expression] | None = None
+    supergroup: tuple[Name, ...] = ()
+    cleaning_when: Expression | None = None
+    cleaning_by: Expression | None = None
+    closing_when: Expression | None = None
     defines: tuple[tuple[str, str], ...] = ()
+    params: tuple[ParamDecl, ...] = ()
     place: Place = _place()
 
 
@@ -137,11 +311,62 @@ class Merge(Statement):
     sources: tuple[SourceRef, ...]
     slack: Expression | None = None
     defines: tuple[tuple[str, str], ...] = ()
+    params: tuple[ParamDecl, ...] = ()
+    place: Place = _place()
+
+
+@dataclass(frozen=True)
+class FieldDecl:
+    """One column of a PROTOCOL or WATCHLIST: `type name access_function (attribute, ...) [unpack, ...];`.
+
+    Attributes:
+        attributes: (word, value) pairs: `increasing`, `snap_len 10`.
+    """
+
+    type: str
+    name: str
+    access: str = ""
+    attributes: tuple[tuple[str, str], ...] = ()
+    place: Place = _place()
+
+
+@dataclass(frozen=True)
+class Watchlist(Statement):
+    """WATCHLIST FIELDS { ... }: a table in a file that WATCHLIST_JOIN reads."""
+
+    columns: tuple[FieldDecl, ...]
+    defines: tuple[tuple[str, str], ...] = ()
+    params: tuple[ParamDecl, ...] = ()
+    place: Place = _place()
+
+
+@dataclass(frozen=True)
+class ProtocolDecl:
+    """PROTOCOL name (parents) { fields }."""
+
+    name: str
+    parents: tuple[str, ...]
+    columns: tuple[FieldDecl, ...]
     place: Place = _place()
 
 
 @dataclass(frozen=True)
 class QueryFile:
-    """One `.gsql` file."""
+    """One `.gsql` file, or one file of PROTOCOL blocks."""
 
     statements: tuple[Statement, ...]
+    protocols: tuple[ProtocolDecl, ...] = ()
+
+
+def expressions_of(statement: Statement) -> list[Expression]:
+    """The expressions of a statement, whole ones, in the order of the text."""
+    if isinstance(statement, Merge):
+        return [*statement.columns, *([statement.slack] if statement.slack else [])]
+    if not isinstance(statement, Select):
+        return []
+    items = list(statement.items)
+    for group in statement.group_by:
+        items += group.items if isinstance(group, Grouping) else [group]
+    clauses = (statement.where, statement.having, statement.cleaning_when, statement.cleaning_by)
+    ends = [*clauses, statement.closing_when, statement.filter_range[1] if statement.filter_range else None]
+    return [item.expression for item in items] + [end for end in ends if end is not None]

@@ -6,21 +6,24 @@ what is said of a text that does not parse is in `mistakes`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
-from importlib.resources import files
 
-from lark import Lark, Token, UnexpectedCharacters, UnexpectedToken
+from lark import Lark, Token, UnexpectedToken
 from lark.parsers.lalr_interactive_parser import InteractiveParser
 
-from lowwater.errors import QueryError
-from lowwater.gsql.build import TreeBuilder, fault, place_of
-from lowwater.gsql.mistakes import bad_character, explain, refused_token
-from lowwater.gsql.nodes import BinaryOp, Call, Expression, Merge, Place, QueryFile, Select, Statement, UnaryOp
+from lowwater.errors import QueryError, raise_all
+from lowwater.gsql.build import TreeBuilder
+from lowwater.gsql.grammars import load_grammar
+from lowwater.gsql.literals import fault, place_of
+from lowwater.gsql.mistakes import explain
+from lowwater.gsql.mistakes_refused import refused_token
+from lowwater.gsql.nodes import Case, Place, QueryFile, Statement, children, expressions_of
 from lowwater.gsql.words import Keywords
 
 MAX_BYTES = 250_000
 MAX_DEPTH = 200
+MAX_ERRORS = 20
 
 
 def parse(text: str, file: str = "") -> QueryFile:
@@ -34,12 +37,13 @@ def parse(text: str, file: str = "") -> QueryFile:
         The statements in order. Nothing is resolved or typed.
 
     Raises:
-        UnsupportedError: a construct of GSQL or SQL, named, that Lowwater does not run yet.
+        UnsupportedError: a construct of GSQL or SQL, named, that Lowwater does not run.
         QueryError: a syntax error, a text over MAX_BYTES, or an expression more than 200 levels deep.
+        QueryErrors: several of these, at most MAX_ERRORS.
 
     Example:
-        >>> parse("SELECT time FROM TCP").statements[0].sources
-        (SourceRef(name='TCP', links=(), bracketed=False, alias=''),)
+        >>> parse("SELECT time FROM TCP").statements[0].items
+        (SelectItem(expression=Name(name='time', qualifier=''), alias=''),)
     """
     size = len(text.encode("utf-8", "surrogatepass"))
     if size > MAX_BYTES:
@@ -47,34 +51,57 @@ def parse(text: str, file: str = "") -> QueryFile:
             f"the query text has {size:,} bytes, more than {MAX_BYTES:,}", "split it into several files", file
         )
     source = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
-    try:
-        tree = _read(source)
-        for statement in tree.statements:
-            _check_depth(statement)
-    except QueryError as error:
-        raise type(error)(error.message, error.hint, file, error.line, error.column, source) from None
-    return tree
+    tokens = _scan(source)
+    parts: list[QueryFile] = []
+    errors: list[QueryError] = []
+    for segment in _segments(tokens):
+        try:
+            part = _read(segment)
+            for statement in part.statements:
+                _check_depth(statement)
+        except QueryError as error:
+            errors.append(type(error)(error.message, error.hint, file, error.line, error.column, source))
+        else:
+            parts.append(part)
+        if len(errors) == MAX_ERRORS:
+            break
+    raise_all(errors)
+    statements = tuple(statement for part in parts for statement in part.statements)
+    protocols = tuple(protocol for part in parts for protocol in part.protocols)
+    if not statements and not protocols:
+        raise QueryError("the text holds no query", "write a SELECT or a MERGE", file, 1, 1, source)
+    return QueryFile(statements, protocols)
 
 
 @cache
 def _lark() -> Lark:
-    grammar = files("lowwater.gsql").joinpath("grammar.lark").read_text(encoding="utf-8")
-    return Lark(grammar, parser="lalr", lexer="basic", postlex=Keywords(), transformer=TreeBuilder())
+    return load_grammar("grammar.lark", TreeBuilder(), Keywords())
 
 
-def _read(source: str) -> QueryFile:
-    tokens, failure = _scan(source)
+def _segments(tokens: Sequence[Token]) -> Iterator[list[Token]]:
+    """One statement after another, each with its `;`: a mistake in one does not hide those of the next."""
+    segment: list[Token] = []
+    braces = 0
+    for token in tokens:
+        braces += (token.type == "LBRACE") - (token.type == "RBRACE")
+        segment.append(token)
+        if token.type == "SEMICOLON" and braces <= 0:
+            yield [*segment, Token("$END", "", line=token.end_line, column=token.end_column)]
+            segment, braces = [], 0
+    if len(segment) > 1:
+        yield segment
+
+
+def _read(tokens: Sequence[Token]) -> QueryFile:
     parser = _lark().parse_interactive()
     nesting = 0
     for at, token in enumerate(tokens):
         refused = refused_token(token)
         if refused:
             raise refused
-        nesting += (token.type in ("LPAR", "LSQB")) - (token.type in ("RPAR", "RSQB"))
+        nesting += (token.type in ("LPAR", "LSQB", "_WINDOW")) - (token.type in ("RPAR", "RSQB"))
         if nesting > MAX_DEPTH:
             raise _too_deep(place_of(token))
-        if failure and token.type == "$END":
-            raise failure
         try:
             result = parser.feed_token(token)
         except UnexpectedToken:
@@ -83,17 +110,10 @@ def _read(source: str) -> QueryFile:
     return result
 
 
-def _scan(source: str) -> tuple[list[Token], QueryError | None]:
-    # A bad character is reported only after the tokens before it proved right: the first mistake comes first.
-    tokens: list[Token] = []
-    failure = None
-    try:
-        tokens.extend(_lark().lex(source))
-    except UnexpectedCharacters as error:
-        failure = bad_character(error.char, error.line, error.column)
+def _scan(source: str) -> list[Token]:
+    tokens = list(_lark().lex(source))
     line, column = (tokens[-1].end_line, tokens[-1].end_column) if tokens else (1, 1)
-    tokens.append(Token("$END", "", line=line, column=column))
-    return tokens, failure
+    return [*tokens, Token("$END", "", line=line, column=column)]
 
 
 def _fed(tokens: Sequence[Token]) -> InteractiveParser:
@@ -104,32 +124,20 @@ def _fed(tokens: Sequence[Token]) -> InteractiveParser:
 
 
 def _check_depth(statement: Statement) -> None:
-    roots: list[Expression | None] = []
-    if isinstance(statement, Select):
-        roots += [item.expression for item in statement.items + statement.group_by]
-        roots += [statement.where, statement.having]
-    elif isinstance(statement, Merge):
-        roots = [statement.slack]
     # A chain of operators is as deep as it is long, so this may not recurse.
-    stack = [(root, 1) for root in roots if root is not None]
+    stack = [(root, 1) for root in expressions_of(statement)]
     while stack:
         expression, depth = stack.pop()
         if depth > MAX_DEPTH:
             raise _too_deep(getattr(expression, "place", Place()))
-        stack += [(child, depth + 1) for child in _children(expression)]
-
-
-def _children(expression: Expression) -> tuple[Expression, ...]:
-    if isinstance(expression, BinaryOp):
-        return (expression.left, expression.right)
-    if isinstance(expression, UnaryOp):
-        return (expression.operand,)
-    return expression.arguments if isinstance(expression, Call) else ()
+        # The branches of a CASE are pairs in a tuple: comparing trees goes as deep again.
+        below = depth + (2 if isinstance(expression, Case) else 1)
+        stack += [(child, below) for child in children(expression)]
 
 
 def _too_deep(place: Place) -> QueryError:
     return fault(
         f"the expression is more than {MAX_DEPTH} levels deep",
-        "every parenthesis and every operator of a chain is one level: compute a part of it in a query of its own",
+        "a parenthesis or an operator of a chain is one level, a CASE two: compute a part of it in a query of its own",
         place,
     )

@@ -7,24 +7,40 @@ of a run's inputs (SEMANTICS S1) takes, so it must stay stable.
 from __future__ import annotations
 
 from lowwater.gsql.nodes import (
+    Between,
     BinaryOp,
     Call,
+    Case,
+    Defined,
     Expression,
+    FieldDecl,
+    Grouping,
+    InList,
+    IsNull,
+    Like,
     Literal,
     Merge,
     Name,
+    ParamDecl,
     Parameter,
+    Property,
+    ProtocolDecl,
     QueryFile,
     Select,
     SelectItem,
     SourceRef,
+    Star,
     Statement,
     UnaryOp,
+    Watchlist,
+    Window,
 )
+from lowwater.gsql.words import is_keyword
 
 _POWER = {"OR": 1, "AND": 2, "=": 4, "<>": 4, "<": 4, "<=": 4, ">": 4, ">=": 4, "|": 5, "&": 6}
 _POWER |= {"<<": 7, ">>": 7, "+": 8, "-": 8, "*": 9, "/": 9, "%": 9}
 _NOT = 3
+_COMPARED = 4
 _SIGN = 10
 _TIGHT = ("*", "/", "%")
 
@@ -39,7 +55,9 @@ def print_file(file: QueryFile) -> str:
         FROM TCP
         GROUP BY time/60 AS tb
     """
-    return ";\n\n".join(print_statement(statement) for statement in file.statements) + "\n"
+    blocks = "".join(f"{_protocol(protocol)}\n\n" for protocol in file.protocols)
+    statements = ";\n\n".join(print_statement(statement) for statement in file.statements)
+    return f"{blocks}{statements}\n" if statements else f"{blocks.rstrip()}\n"
 
 
 def print_statement(statement: Statement) -> str:
@@ -50,16 +68,19 @@ def print_statement(statement: Statement) -> str:
     """
     if isinstance(statement, Select):
         clauses = _select(statement)
-        defines = statement.defines
     elif isinstance(statement, Merge):
         clauses = _merge(statement)
-        defines = statement.defines
+    elif isinstance(statement, Watchlist):
+        clauses = ["WATCHLIST FIELDS {", *(f"    {_field(column)}" for column in statement.columns), "}"]
     else:
         raise TypeError(type(statement).__name__)
-    if defines:
-        entries = " ".join(f"{key} {_quoted(value)};" for key, value in defines)
-        clauses.insert(0, f"DEFINE {{ {entries} }}")
-    return "\n".join(clauses)
+    blocks = []
+    if statement.defines:
+        entries = " ".join(f"{_name(key)} {_quoted(value)};" for key, value in statement.defines)
+        blocks.append(f"DEFINE {{ {entries} }}")
+    if statement.params:
+        blocks.append(f"PARAM {{ {' '.join(_param(param) for param in statement.params)} }}")
+    return "\n".join(blocks + clauses)
 
 
 def print_expression(expression: Expression, outer: int = 0) -> str:
@@ -79,28 +100,92 @@ def print_expression(expression: Expression, outer: int = 0) -> str:
         return f"({text})" if power < outer else text
     if isinstance(expression, UnaryOp):
         return _unary(expression, outer)
+    if isinstance(expression, InList | Between | Like | IsNull):
+        text = _comparison(expression)
+        return f"({text})" if outer > _COMPARED else text
     if isinstance(expression, Literal):
         return _literal(expression)
     if isinstance(expression, Name):
-        return f"{expression.qualifier}.{expression.name}" if expression.qualifier else expression.name
+        return ".".join([*(_name(part) for part in expression.qualifier.split(".") if part), _name(expression.name)])
     if isinstance(expression, Call):
-        arguments = "*" if expression.star else ", ".join(print_expression(each) for each in expression.arguments)
-        return f"{expression.name}({arguments})"
-    if isinstance(expression, Parameter):
-        return f"${expression.name}"
+        return _call(expression)
+    if isinstance(expression, Case):
+        return _case(expression)
+    if isinstance(expression, Parameter | Defined | Property):
+        return {Parameter: "$", Defined: "#", Property: "@"}[type(expression)] + expression.name
+    if isinstance(expression, Star):
+        return f"{_name(expression.qualifier)}.*" if expression.qualifier else "*"
     raise TypeError(type(expression).__name__)
 
 
+def _comparison(expression: InList | Between | Like | IsNull) -> str:
+    operand = print_expression(expression.operand, _COMPARED)
+    no = "NOT " if expression.negated else ""
+    if isinstance(expression, InList):
+        return f"{operand} {no}IN [{', '.join(print_expression(value) for value in expression.values)}]"
+    if isinstance(expression, Between):
+        low, high = (print_expression(bound, _COMPARED + 1) for bound in (expression.low, expression.high))
+        return f"{operand} {no}BETWEEN {low} AND {high}"
+    if isinstance(expression, Like):
+        return f"{operand} {no}LIKE {print_expression(expression.pattern, _COMPARED + 1)}"
+    return f"{operand} IS {no}NULL"
+
+
+def _call(call: Call) -> str:
+    arguments = "*" if call.star else ", ".join(print_expression(each) for each in call.arguments)
+    if call.brackets:
+        return f"{_name(call.name)}[{arguments}]"
+    name = f"{call.name}$" if call.over else _name(call.name)
+    return f"{name}({'DISTINCT ' if call.distinct else ''}{arguments})"
+
+
+def _case(case: Case) -> str:
+    parts = ["CASE", *([print_expression(case.operand)] if case.operand is not None else [])]
+    for condition, value in case.branches:
+        parts.append(f"WHEN {print_expression(condition)} THEN {print_expression(value)}")
+    if case.otherwise is not None:
+        parts.append(f"ELSE {print_expression(case.otherwise)}")
+    return " ".join([*parts, "END"])
+
+
 def _select(select: Select) -> list[str]:
-    join = f"{select.join} " if select.join else ""
-    clauses = [f"SELECT {_items(select.items)}", f"{join}FROM {_sources(select.sources)}"]
+    distinct = "DISTINCT " if select.distinct else ""
+    window = f" {_window(select.window)}" if select.window else ""
+    join = select.join
+    if select.filter_range:
+        column, reach = select.filter_range
+        join = f"{join}({print_expression(column)}, {print_expression(reach)})"
+    clauses = [f"SELECT {distinct}{_items(select.items)}{window}"]
+    clauses.append(f"{join + ' ' if join else ''}FROM {_sources(select.sources)}")
     if select.where is not None:
         clauses.append(f"WHERE {print_expression(select.where)}")
     if select.group_by:
-        clauses.append(f"GROUP BY {_items(select.group_by)}")
-    if select.having is not None:
-        clauses.append(f"HAVING {print_expression(select.having)}")
+        clauses.append(f"GROUP BY {', '.join(_group(group) for group in select.group_by)}")
+    if select.supergroup:
+        clauses.append(f"SUPERGROUP {', '.join(print_expression(name) for name in select.supergroup)}")
+    for word in ("having", "cleaning_when", "cleaning_by", "closing_when"):
+        clause = getattr(select, word)
+        if clause is not None:
+            clauses.append(f"{word.upper()} {print_expression(clause)}")
     return clauses
+
+
+def _group(group: SelectItem | Grouping) -> str:
+    if isinstance(group, SelectItem):
+        return _items((group,))
+    if group.kind != "GROUPING_SETS":
+        return f"{group.kind}({_items(group.items)})"
+    # A computed variable is defined where it is named first.
+    left = {_item_name(item): item for item in group.items}
+    sets = []
+    for names in group.sets:
+        items = [left.pop(name, SelectItem(Name(name))) for name in names]
+        sets.append(f"({_items(tuple(items))})")
+    return f"GROUPING_SETS({', '.join(sets)})"
+
+
+def _item_name(item: SelectItem) -> str:
+    return item.alias or (item.expression.name if isinstance(item.expression, Name) else "")
 
 
 def _merge(merge: Merge) -> list[str]:
@@ -112,7 +197,9 @@ def _merge(merge: Merge) -> list[str]:
 
 
 def _items(items: tuple[SelectItem, ...]) -> str:
-    return ", ".join(print_expression(item.expression) + (f" AS {item.alias}" if item.alias else "") for item in items)
+    return ", ".join(
+        print_expression(item.expression) + (f" AS {_name(item.alias)}" if item.alias else "") for item in items
+    )
 
 
 def _sources(sources: tuple[SourceRef, ...]) -> str:
@@ -120,10 +207,52 @@ def _sources(sources: tuple[SourceRef, ...]) -> str:
 
 
 def _source(source: SourceRef) -> str:
-    links = ", ".join(source.links)
+    streams = " UNION ".join(_stream(each) for each in (source, *source.union))
+    window = f" {_window(source.window)}" if source.window else ""
+    return streams + window + (f" {_name(source.alias)}" if source.alias else "")
+
+
+def _stream(source: SourceRef) -> str:
+    if source.library:
+        return f"{_name(source.library)}/{_name(source.name)}"
+    links = ", ".join(_name(link) for link in source.links)
+    host = f"{_quoted(source.host)}." if source.host else ""
     before = f"[{links}]." if source.bracketed else f"{links}." if links else ""
-    after = f" {source.alias}" if source.alias else ""
-    return before + source.name + after
+    return host + before + _name(source.name)
+
+
+def _window(window: Window) -> str:
+    parts = []
+    for word, extent in (("RANGE", window.range), ("SLIDE", window.slide)):
+        if extent:
+            parts.append(f"{word} {extent.value!r}{' ' + _name(extent.unit) if extent.unit else ''}")
+    if window.attribute:
+        parts.append(f"WA {print_expression(window.attribute)}")
+    if window.partition:
+        parts.append(f"PARTITION BY {', '.join(print_expression(name) for name in window.partition)}")
+    return f"[{', '.join(parts)}]"
+
+
+def _param(param: ParamDecl) -> str:
+    default = f" = {_literal(param.default)}" if param.default else ""
+    return f"{_name(param.name)} {_name(param.type)}{default};"
+
+
+def _protocol(protocol: ProtocolDecl) -> str:
+    parents = f" ({', '.join(_name(parent) for parent in protocol.parents)})" if protocol.parents else ""
+    fields = "".join(f"    {_field(column)}\n" for column in protocol.columns)
+    return f"PROTOCOL {_name(protocol.name)}{parents} {{\n{fields}}}"
+
+
+def _field(column: FieldDecl) -> str:
+    pairs = (f"{_name(word)} {_quoted(value)}" if value else _name(word) for word, value in column.attributes)
+    attributes = f" ({', '.join(pairs)})" if column.attributes else ""
+    names = " ".join(_name(name) for name in (column.type, column.name, column.access) if name)
+    return f"{names}{attributes};"
+
+
+def _name(name: str) -> str:
+    return name if name.isidentifier() and not is_keyword(name) else f'"{name}"'
 
 
 def _unary(expression: UnaryOp, outer: int) -> str:
@@ -140,6 +269,8 @@ def _unary(expression: UnaryOp, outer: int) -> str:
 
 
 def _literal(literal: Literal) -> str:
+    if literal.kind == "null":
+        return "NULL"
     if literal.kind == "bool":
         return "TRUE" if literal.value else "FALSE"
     if literal.kind == "string":

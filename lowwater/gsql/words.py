@@ -1,17 +1,19 @@
-"""The words of GSQL: keywords with their case rule, and the constructs that are known but not run yet.
+"""The words of GSQL: keywords with their case rule, and where a word of SQL is a keyword and where it is a name.
 
-Between lark's lexer and its parser, at the top of the pipeline: names that are keywords are retyped here.
+Between lark's lexer and its parser, at the top of the pipeline: names that are keywords are retyped here. GSQL reserves
+few words; SQL's own (`left`, `end`, `range` ...) are keywords only where one can stand, so that columns may have their
+names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from lark import Token
 from lark.lark import PostLex
 
 AGGREGATES = ("count", "sum", "min", "max", "avg", "and_aggr", "or_aggr", "xor_aggr")
-JOINS = ("INNER_JOIN", "OUTER_JOIN", "LEFT_OUTER_JOIN", "RIGHT_OUTER_JOIN")
+JOINS = ("INNER_JOIN", "OUTER_JOIN", "LEFT_OUTER_JOIN", "RIGHT_OUTER_JOIN", "WATCHLIST_JOIN")
 
 # Keyword -> terminal of the grammar.
 KEYWORDS = {
@@ -26,63 +28,60 @@ KEYWORDS = {
     "AND": "AND",
     "OR": "OR",
     "NOT": "NOT",
+    "IN": "IN",
+    "SUPERGROUP": "_SUPERGROUP",
+    "CLEANING_WHEN": "_CLEANING_WHEN",
+    "CLEANING_BY": "_CLEANING_BY",
+    "CLOSING_WHEN": "_CLOSING_WHEN",
+    "CUBE": "GROUPING",
+    "ROLLUP": "GROUPING",
+    "GROUPING_SETS": "GROUPING_SETS",
+    "WATCHLIST": "WATCHLIST",
+    "FILTER_JOIN": "FILTER_JOIN",
     **dict.fromkeys(JOINS, "JOIN"),
 }
-UPPER_ONLY = {"DEFINE": "_DEFINE", "SLACK": "_SLACK", "TRUE": "TRUE", "FALSE": "FALSE"}
-
-# Reserved words of constructs that are not run yet -> what to do instead.
-_CLEANING = "write HAVING, which filters the groups when they close"
-_GROUPINGS = "write one query for each grouping"
-RESERVED = {
-    "CLOSING_WHEN": "group by an epoch such as `time/60 AS tb`, so that groups close with it",
-    "CLEANING_WHEN": _CLEANING,
-    "CLEANING_BY": _CLEANING,
-    "SUPERGROUP": "group by the columns of the supergroup in a query of its own",
-    "CUBE": _GROUPINGS,
-    "ROLLUP": _GROUPINGS,
-    "GROUPING_SETS": _GROUPINGS,
-    "FILTER_JOIN": "write INNER_JOIN of the two sources",
-    "WATCHLIST": "write the watched values into WHERE, joined by OR",
-    "WATCHLIST_JOIN": "write the watched values into WHERE, joined by OR",
-    "IN": "write `x = 1 OR x = 2`",
+UPPER_ONLY = {
+    "DEFINE": "_DEFINE",
+    "PARAM": "_PARAM",
+    "PROTOCOL": "_PROTOCOL",
+    "FIELDS": "_FIELDS",
+    "SLACK": "_SLACK",
+    "TRUE": "TRUE",
+    "FALSE": "FALSE",
 }
 
-# Tokens of constructs that are not run yet -> name and what to do instead.
+_NO_CROSS = "a join needs a temporal predicate: `FROM a A JOIN b B WHERE A.t = B.t`"
+# Tokens of constructs that are not run -> name and what to do instead.
 TOKENS = {
-    "PARAMETER": ("the query parameter", "write the value itself"),
-    "DEFINED": ("the DEFINE value", "write the value itself"),
-    "PROPERTY": ("the interface property", "name the link in FROM, or select the column `interface`"),
-    "SUPERAGGREGATE": ("the superaggregate", "compute it in a second query over this one"),
     "TIMEVAL": ("TIMEVAL", "write the time as an integer in the unit of the column"),
+    "CROSS": ("CROSS JOIN", _NO_CROSS),
+    "NATURAL": ("NATURAL JOIN", "write the equalities into WHERE"),
 }
 
-# Words of SQL that are plain names to the lexer: refused where they stand in the way of a parse.
-_JOIN_HINT = "write INNER_JOIN before FROM: `INNER_JOIN FROM a A, b B WHERE A.t = B.t`"
+# Words of SQL that have no meaning here: refused where they stand in the way of a parse.
 SQL = {
-    "UNION": ("UNION", "write `MERGE A.t : B.t FROM a A, b B`"),
-    "DISTINCT": ("DISTINCT", "write the columns into GROUP BY"),
-    "CASE": ("CASE", "write one query for each case"),
-    "BETWEEN": ("BETWEEN", "write `x >= low AND x <= high`"),
-    "LIKE": ("LIKE", "compare the whole string with `=`"),
-    "IS": ("IS NULL", "`x = x` holds where x is not missing; to find what is missing there is no way yet"),
-    "JOIN": ("JOIN after FROM", _JOIN_HINT),
-    **dict.fromkeys(("INNER", "LEFT", "RIGHT", "FULL", "OUTER", "CROSS", "NATURAL"), ("JOIN after FROM", _JOIN_HINT)),
     "ORDER": ("ORDER BY", "published rows are already in a fixed order: leave it out"),
     "LIMIT": ("LIMIT", "filter with WHERE or HAVING"),
-    "WINDOW": ("WINDOW", "group by an epoch such as `time/60 AS tb`"),
+    "ON": ("ON", "write the condition of the join into WHERE"),
+    "USING": ("USING", "write the condition of the join into WHERE"),
+    "WITH": ("WITH", "name the inner query with DEFINE and read it by name"),
+    "OVER": ("OVER", "write a window after the source: `[RANGE 5 min, SLIDE 1 min, WA time]`"),
+    "EXISTS": ("EXISTS", "write FILTER_JOIN"),
 }
 # Two words where GSQL has one: the manual prints them so.
-PAIRS = {("CLOSING", "WHEN"): "CLOSING_WHEN", ("CLEANING", "WHEN"): "CLEANING_WHEN", ("CLEANING", "BY"): "CLEANING_BY"}
-PAIRS |= {
+PAIRS = {
+    ("CLOSING", "WHEN"): "CLOSING_WHEN",
+    ("CLEANING", "WHEN"): "CLEANING_WHEN",
+    ("CLEANING", "BY"): "CLEANING_BY",
     ("GROUPING", "SETS"): "GROUPING_SETS",
     ("FILTER", "JOIN"): "FILTER_JOIN",
     ("WATCHLIST", "JOIN"): "WATCHLIST_JOIN",
 }
 
 # Blocks that define things, by their first word or (after a result type) by one of their first words.
-BLOCKS = ("PARAM", "PROTOCOL", "STREAM", "TABLE", "FTA", "UNPACK_FCNS", "OPERATOR_VIEW", "PRED")
+BLOCKS = ("STREAM", "TABLE", "FTA", "UNPACK_FCNS", "OPERATOR_VIEW", "PRED")
 DECLARATIONS = ("FUN", "PRED", "UDAF", "EXTR", "SFUN", "STATE")
-WINDOW_WORDS = ("RANGE", "SLIDE", "ROWS", "WA", "WATTR", "PARTITION", "NOW", "UNBOUNDED")
+WINDOW_WORDS = {"RANGE": "RANGE", "SLIDE": "SLIDE", "WA": "WA", "WATTR": "WA", "PARTITION": "PARTITION"}
 
 
 def spellings(word: str) -> tuple[str, str, str]:
@@ -97,14 +96,15 @@ def spellings(word: str) -> tuple[str, str, str]:
 
 # Written form -> (terminal, canonical spelling).
 _BY_SPELLING = {written: (kind, word) for word, kind in KEYWORDS.items() for written in spellings(word)}
-_BY_SPELLING |= {written: ("RESERVED", word) for word in RESERVED for written in spellings(word)}
 _BY_SPELLING |= {word: (kind, word) for word, kind in UPPER_ONLY.items()}
 _AGGREGATE_BY_SPELLING = {written: word for word in AGGREGATES for written in spellings(word)}
+_SOFT = {*WINDOW_WORDS, "DISTINCT", "UNION", "JOIN", "INNER", "LEFT", "RIGHT", "FULL", "OUTER", "BETWEEN", "LIKE", "IS"}
+_SOFT |= {"NULL", "CASE", "WHEN", "THEN", "ELSE", "END", "CROSS", "NATURAL"}
 
 
 def is_keyword(name: str) -> bool:
-    """Whether the text, written exactly so, is a keyword and so cannot be a name."""
-    return name in _BY_SPELLING
+    """Whether the text, written exactly so, is or may be read as a keyword, so that as a name it must be quoted."""
+    return name in _BY_SPELLING or name.upper() in _SOFT
 
 
 def function_name(written: str) -> str:
@@ -115,13 +115,151 @@ def function_name(written: str) -> str:
 class Keywords(PostLex):
     """Retypes the names that are keywords."""
 
-    # lark drops terminals that no rule uses; these are made only to be refused by name.
-    always_accept = tuple(TOKENS)
+    # lark drops terminals that no rule uses; these are made only to be refused by name, or retyped.
+    always_accept = ("TIMEVAL", "QUOTED", "UNCLOSED", "STRANGE")
 
     def process(self, stream: Iterator[Token]) -> Iterator[Token]:
-        for token in stream:
-            if token.type == "NAME" and token.value in _BY_SPELLING:
-                kind, word = _BY_SPELLING[token.value]
-                yield token.update(type=kind, value=word)
-            else:
-                yield token
+        yield from _Reading(list(stream)).tokens()
+
+
+_VALUE_ENDS = {"NAME", "RPAR", "RSQB", "INT", "FLOAT", "STRING", "TRUE", "FALSE", "NULL", "IP", "IPV6", "HEX", "END"}
+_VALUE_ENDS |= {"PARAMETER", "DEFINED", "PROPERTY"}
+_CLAUSES = {"FROM", "SELECT", "_WHERE", "_GROUP", "_SUPERGROUP", "_HAVING", "SEMICOLON", "_CLOSING_WHEN", "MERGE"}
+_CLAUSES |= {"_CLEANING_WHEN", "_CLEANING_BY"}
+
+
+class _Reading:
+    """One pass over the tokens of a text, with what must be remembered to tell a keyword from a name."""
+
+    def __init__(self, given: Sequence[Token]) -> None:
+        self.given = given
+        self.at = 0
+        self.done: list[Token] = []
+        self.clause = ""
+        self.cases = 0
+        self.window = False
+
+    def tokens(self) -> list[Token]:
+        while self.at < len(self.given):
+            token = self._next(self.given[self.at])
+            self.at += 1
+            if token.type in _CLAUSES:
+                self.clause, self.cases = token.type, 0
+            self.done.append(token)
+        return self.done
+
+    @property
+    def before(self) -> str:
+        return self.done[-1].type if self.done else ""
+
+    def word(self, ahead: int) -> str:
+        position = self.at + ahead
+        fits = position < len(self.given) and self.given[position].type == "NAME"
+        return self.given[position].value.upper() if fits else ""
+
+    def kind(self, ahead: int) -> str:
+        position = self.at + ahead
+        found = self.given[position].type if position < len(self.given) else ""
+        return "NAME" if found == "QUOTED" else found
+
+    def opens_window(self, ahead: int) -> bool:
+        inside = self.word(ahead + 1) in WINDOW_WORDS and self.kind(ahead + 2) in ("INT", "FLOAT", "NAME")
+        return inside and self.kind(ahead) == "LSQB"
+
+    def source_follows(self) -> bool:
+        after = self.kind(1)
+        return after in ("NAME", "STRING") or (after == "LSQB" and not self.opens_window(1))
+
+    def _next(self, token: Token) -> Token:
+        if token.type == "LSQB":
+            self.window = self.opens_window(0)
+            return token.update(type="_WINDOW") if self.window else token
+        if token.type == "RSQB":
+            self.window = False
+        if token.type == "QUOTED":
+            return token.update(type="NAME", value=token.value[1:-1])
+        if token.type != "NAME" or self.before == "DOT":
+            return token
+        pair = PAIRS.get((token.value.upper(), self.word(1)))
+        if pair and self._pair_fits(pair):
+            return self._merged(token, KEYWORDS[pair], pair, 1)
+        if token.value in _BY_SPELLING:
+            kind, word = _BY_SPELLING[token.value]
+            return token.update(type=kind, value=word)
+        if token.value.upper() in _SOFT and self.before != "_AS":
+            return self._soft(token, token.value.upper())
+        return token
+
+    def _pair_fits(self, pair: str) -> bool:
+        """Whether two words that are one keyword stand where it can: they may also be a name and a keyword of SQL."""
+        if pair == "GROUPING_SETS":
+            return self.kind(2) == "LPAR"
+        ended = self.before in _VALUE_ENDS or self.before == "STAR"
+        return ended and (self.clause == "SELECT" if pair.endswith("JOIN") else self.clause not in ("", "SELECT"))
+
+    def _soft(self, token: Token, word: str) -> Token:
+        """A word of SQL: a keyword only where one can stand."""
+        if self.window and word in WINDOW_WORDS:
+            follows = ("INT", "FLOAT") if word in ("RANGE", "SLIDE") else ("NAME",)
+            opens = self.before in ("_WINDOW", "COMMA") and self.kind(1) in follows
+            return token.update(type=WINDOW_WORDS[word]) if opens else token
+        if self.clause == "FROM" and self.before in ("NAME", "RSQB"):
+            return self._in_from(token, word)
+        rule = _RULES.get(word)
+        if rule is None or not rule(self):
+            return token
+        self.cases += (word == "CASE") - (word == "END")
+        return token.update(type=word, value=word)
+
+    def _in_from(self, token: Token, word: str) -> Token:
+        if word == "UNION" and self.source_follows() and self.word(1) != "AS":
+            return token.update(type="_UNION", value=word)
+        if word in ("CROSS", "NATURAL") and self.word(1) == "JOIN":
+            return token.update(type=word)
+        if word == "JOIN" and self.source_follows() and self.word(1) != "AS":
+            return token.update(type="SQL_JOIN", value="INNER_JOIN")
+        if word == "INNER" and self.word(1) == "JOIN":
+            return self._merged(token, "SQL_JOIN", "INNER_JOIN", 1)
+        if word in ("LEFT", "RIGHT", "FULL"):
+            name = "OUTER_JOIN" if word == "FULL" else f"{word}_OUTER_JOIN"
+            if self.word(1) == "JOIN":
+                return self._merged(token, "SQL_JOIN", name, 1)
+            if (self.word(1), self.word(2)) == ("OUTER", "JOIN"):
+                return self._merged(token, "SQL_JOIN", name, 2)
+        return token
+
+    def _merged(self, token: Token, kind: str, word: str, more: int) -> Token:
+        self.at += more
+        return _spanning(token, self.given[self.at], kind, word)
+
+
+def _spanning(first: Token, last: Token, kind: str, word: str) -> Token:
+    token = Token.new_borrow_pos(kind, word, first)
+    token.end_line, token.end_column, token.end_pos = last.end_line, last.end_column, last.end_pos
+    return token
+
+
+def _after_value(reading: _Reading) -> bool:
+    return reading.before in _VALUE_ENDS or reading.before == "NOT"
+
+
+def _in_case(reading: _Reading) -> bool:
+    return reading.cases > 0 and reading.before in _VALUE_ENDS
+
+
+_RULES: dict[str, Callable[[_Reading], bool]] = {
+    "BETWEEN": _after_value,
+    "LIKE": _after_value,
+    "IS": lambda reading: reading.before in _VALUE_ENDS and reading.word(1) in ("NULL", "NOT"),
+    "NULL": lambda reading: (
+        reading.kind(1) not in ("DOT", "LPAR") and (reading.kind(1) != "LSQB" or reading.opens_window(1))
+    ),
+    "DISTINCT": lambda reading: (
+        reading.before in ("SELECT", "LPAR") and reading.kind(1) not in ("RPAR", "COMMA", "DOT")
+    ),
+    "CASE": lambda reading: reading.kind(1) not in ("RPAR", "COMMA", "DOT", "") and reading.before not in _VALUE_ENDS,
+    "WHEN": lambda reading: reading.cases > 0 and (reading.before in _VALUE_ENDS or reading.before == "CASE"),
+    "THEN": _in_case,
+    "ELSE": _in_case,
+    "END": _in_case,
+}

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
-import stat
 import sys
 import tempfile
 from collections.abc import Callable
@@ -17,29 +16,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from lowwater.caches import cache_folder
 from lowwater.errors import ConfigError
 from lowwater.low.kernel import Program, source
 
 Kernel = Callable[..., int]
-
-
-def cache_folder() -> Path:
-    """The folder of generated sources: LOWWATER_CACHE, or `lowwater/kernels` in the user's cache.
-
-    Raises:
-        ConfigError: if it cannot be made, or if others than the user could put code into it.
-    """
-    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    folder = Path(os.environ.get("LOWWATER_CACHE") or Path(home) / "lowwater" / "kernels")
-    hint = "set LOWWATER_CACHE to a folder that only you can write to"
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        state = folder.stat()
-    except OSError as error:
-        raise ConfigError(f"the kernel cache {folder} cannot be made: {error.strerror}", hint) from error
-    if state.st_uid != os.getuid() or state.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise ConfigError(f"the kernel cache {folder} can be written to by others, so its code is not run", hint)
-    return folder
 
 
 def load(program: Program, compiled: bool = True) -> Kernel:

@@ -2,33 +2,46 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from lowwater.errors import LowwaterError, QueryError
+from lowwater.errors import QueryError
 from lowwater.gsql import nodes
 from lowwater.gsql.parser import parse
 from lowwater.gsql.printer import print_file
-from lowwater.gsql.words import AGGREGATES, JOINS, SQL, function_name, is_keyword
-from tests.gsql.gsql_cases import QUERIES, REFUSED, SYNTAX
+from lowwater.gsql.words import AGGREGATES, JOINS, SQL, function_name
+from tests.gsql import fuzz_texts
+from tests.gsql.fuzz_parser import check
 
-NAMES = st.one_of(
-    st.sampled_from(["tb", "time", "srcIP", "A", "B", "main1", "DataProtocol", "_x", "query", "sElect", *SQL]),
-    st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,8}", fullmatch=True),
-).filter(lambda name: not is_keyword(name))
-FUNCTIONS = (NAMES | st.sampled_from(AGGREGATES)).map(function_name).filter(lambda name: name.upper() != "DISTINCT")
+WORDS = ["tb", "time", "srcIP", "A", "B", "main1", "DataProtocol", "_x", "query", "sElect", "closing", "filter", *SQL]
+KEYWORDS = ["select", "FROM", "end", "Case", "null", "left", "range", "WA", "union", "between", "cube", "SLACK", "when"]
+NAMES = st.sampled_from([*WORDS, *KEYWORDS]) | st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,8}", fullmatch=True)
+FUNCTIONS = (NAMES | st.sampled_from(AGGREGATES)).map(function_name)
 STRINGS = st.text(st.characters(exclude_characters="\r\n", exclude_categories=["Cs"]), max_size=12)
+
+
+def tuples(of: st.SearchStrategy[Any], least: int = 0, most: int = 3) -> st.SearchStrategy[tuple[Any, ...]]:
+    return st.lists(of, min_size=least, max_size=most).map(tuple)
+
 
 LITERALS = st.one_of(
     st.builds(nodes.Literal, st.just("int"), st.integers(0, 2**63 - 1)),
     st.builds(nodes.Literal, st.just("float"), st.floats(0, allow_infinity=False, allow_nan=False).map(abs)),
     st.builds(nodes.Literal, st.just("string"), STRINGS),
     st.builds(nodes.Literal, st.just("bool"), st.booleans()),
+    st.builds(nodes.Literal, st.just("null"), st.none()),
     st.builds(nodes.Literal, st.just("ip"), st.ip_addresses().map(lambda ip: str(ip).partition("%")[0])),
 )
 QUALIFIERS = st.lists(NAMES, max_size=2).map(".".join)
 COLUMNS = st.builds(nodes.Name, NAMES, QUALIFIERS)
+VALUES = st.one_of(*(st.builds(kind, NAMES) for kind in (nodes.Parameter, nodes.Defined, nodes.Property)))
 BINARY = ["OR", "AND", "=", "<>", "<", "<=", ">", ">=", "|", "&", "<<", ">>", "+", "-", "*", "/", "%"]
 
 
@@ -36,39 +49,83 @@ def _grow(inner: st.SearchStrategy[nodes.Expression]) -> st.SearchStrategy[nodes
     return st.one_of(
         st.builds(nodes.BinaryOp, st.sampled_from(BINARY), inner, inner),
         st.builds(nodes.UnaryOp, st.sampled_from(["-", "~", "!", "NOT"]), inner),
-        st.builds(nodes.Call, FUNCTIONS, st.lists(inner, max_size=3).map(tuple)),
-        st.builds(nodes.Call, FUNCTIONS, star=st.just(True)),
+        st.builds(nodes.Call, FUNCTIONS, tuples(inner), over=st.booleans()),
+        st.builds(nodes.Call, FUNCTIONS, star=st.just(True), over=st.booleans()),
+        st.builds(nodes.Call, FUNCTIONS, tuples(inner, 1, 1), distinct=st.just(True)),
+        st.builds(nodes.Call, NAMES, tuples(inner), brackets=st.just(True)),
+        st.builds(nodes.InList, inner, tuples(inner, 1), st.booleans()),
+        st.builds(nodes.Between, inner, inner, inner, st.booleans()),
+        st.builds(nodes.Like, inner, inner, st.booleans()),
+        st.builds(nodes.IsNull, inner, st.booleans()),
+        st.builds(nodes.Case, tuples(st.tuples(inner, inner), 1), st.none() | inner, st.none() | inner),
     )
 
 
-EXPRESSIONS = st.recursive(LITERALS | COLUMNS, _grow, max_leaves=12)
-ITEMS = st.builds(nodes.SelectItem, EXPRESSIONS, NAMES | st.just(""))
-GROUPS = st.builds(nodes.SelectItem, EXPRESSIONS, NAMES) | st.builds(nodes.SelectItem, COLUMNS)
-ALIASES = NAMES | st.just("")
-SOURCES = st.one_of(
-    st.builds(nodes.SourceRef, NAMES, alias=ALIASES),
-    st.builds(nodes.SourceRef, NAMES, st.tuples(NAMES), alias=ALIASES),
-    st.builds(nodes.SourceRef, NAMES, st.lists(NAMES, min_size=1, max_size=3).map(tuple), st.just(True), ALIASES),
+EXPRESSIONS = st.recursive(LITERALS | COLUMNS | VALUES, _grow, max_leaves=12)
+STARS = st.builds(nodes.SelectItem, st.builds(nodes.Star, NAMES | st.just("")))
+ITEMS = st.builds(nodes.SelectItem, EXPRESSIONS, NAMES | st.just("")) | STARS
+VARIABLES = st.builds(nodes.SelectItem, EXPRESSIONS, NAMES) | st.builds(nodes.SelectItem, COLUMNS)
+
+
+@st.composite
+def grouping_sets(draw: st.DrawFn) -> nodes.Grouping:
+    """The variables in the order in which the sets name them first, each name with one meaning."""
+    meaning = {item.alias or item.expression.name: item for item in draw(tuples(VARIABLES, 1))}  # type: ignore[attr-defined]
+    sets = draw(tuples(tuples(st.sampled_from(sorted(meaning))), 1))
+    first = dict.fromkeys(name for names in sets for name in names)
+    return nodes.Grouping("GROUPING_SETS", tuple(meaning[name] for name in first), sets)
+
+
+GROUPS = (
+    VARIABLES | st.builds(nodes.Grouping, st.sampled_from(["CUBE", "ROLLUP"]), tuples(VARIABLES, 1)) | grouping_sets()
+)
+NUMBERS = st.integers(0, 2**63 - 1) | st.floats(0, allow_infinity=False, allow_nan=False).map(abs)
+EXTENTS = st.builds(nodes.Extent, NUMBERS, NAMES | st.just(""))
+WINDOWS = st.builds(nodes.Window, EXTENTS, st.none() | EXTENTS, st.none() | COLUMNS, tuples(COLUMNS))
+STREAMS = st.one_of(
+    st.builds(nodes.SourceRef, NAMES),
+    st.builds(nodes.SourceRef, NAMES, st.tuples(NAMES), host=NAMES | STRINGS | st.just("")),
+    st.builds(nodes.SourceRef, NAMES, tuples(NAMES, 1), st.just(True)),
+    st.builds(nodes.SourceRef, NAMES, library=NAMES),
+)
+SOURCES = st.builds(
+    dataclasses.replace,
+    STREAMS,
+    alias=NAMES | st.just(""),
+    window=st.none() | WINDOWS,
+    union=tuples(STREAMS, most=2),
 )
 DEFINES = st.dictionaries(NAMES, STRINGS, max_size=3).map(lambda entries: tuple(entries.items()))
-
-
-def _tuples(of: st.SearchStrategy[nodes.SelectItem], least: int) -> st.SearchStrategy[tuple[nodes.SelectItem, ...]]:
-    return st.lists(of, min_size=least, max_size=3).map(tuple)
+PARAMS = st.lists(
+    st.builds(nodes.ParamDecl, NAMES, NAMES, st.none() | LITERALS), max_size=2, unique_by=lambda param: param.name
+).map(tuple)
+FIELDS = st.builds(nodes.FieldDecl, NAMES, NAMES, NAMES, tuples(st.tuples(NAMES, STRINGS), most=2))
+WATCHED = st.builds(nodes.FieldDecl, NAMES, NAMES, NAMES | st.just(""), tuples(st.tuples(NAMES, STRINGS), most=2))
+PROTOCOLS = st.builds(nodes.ProtocolDecl, NAMES, tuples(NAMES, most=2), tuples(FIELDS))
+WATCHLISTS = st.builds(nodes.Watchlist, tuples(WATCHED), DEFINES, PARAMS)
+MAYBE = st.none() | EXPRESSIONS
 
 
 @st.composite
 def selects(draw: st.DrawFn) -> nodes.Select:
-    join = draw(st.sampled_from(["", *JOINS]))
+    join = draw(st.sampled_from(["", "FILTER_JOIN", *JOINS]))
     count = 2 if join else 1
     return nodes.Select(
-        draw(_tuples(ITEMS, 1)),
-        tuple(draw(st.lists(SOURCES, min_size=count, max_size=count))),
-        join,
-        draw(st.none() | EXPRESSIONS),
-        draw(_tuples(GROUPS, 0)),
-        draw(st.none() | EXPRESSIONS),
-        draw(DEFINES),
+        items=draw(tuples(ITEMS, 1)),
+        sources=draw(tuples(SOURCES, count, count)),
+        join=join,
+        where=draw(MAYBE),
+        group_by=draw(tuples(GROUPS)),
+        having=draw(MAYBE),
+        distinct=draw(st.booleans()),
+        window=draw(st.none() | WINDOWS),
+        filter_range=draw(st.tuples(COLUMNS, EXPRESSIONS)) if join == "FILTER_JOIN" else None,
+        supergroup=draw(tuples(COLUMNS)),
+        cleaning_when=draw(MAYBE),
+        cleaning_by=draw(MAYBE),
+        closing_when=draw(MAYBE),
+        defines=draw(DEFINES),
+        params=draw(PARAMS),
     )
 
 
@@ -77,14 +134,17 @@ def merges(draw: st.DrawFn) -> nodes.Merge:
     count = draw(st.integers(2, 4))
     columns = st.builds(nodes.Name, NAMES, QUALIFIERS.filter(bool))
     return nodes.Merge(
-        tuple(draw(st.lists(columns, min_size=count, max_size=count))),
-        tuple(draw(st.lists(SOURCES, min_size=count, max_size=count))),
-        draw(st.none() | EXPRESSIONS),
+        draw(tuples(columns, count, count)),
+        draw(tuples(SOURCES, count, count)),
+        draw(MAYBE),
         draw(DEFINES),
+        draw(PARAMS),
     )
 
 
-FILES = st.builds(nodes.QueryFile, st.lists(selects() | merges(), min_size=1, max_size=3).map(tuple))
+FILES = st.builds(nodes.QueryFile, tuples(selects() | merges() | WATCHLISTS), tuples(PROTOCOLS, most=2)).filter(
+    lambda file: bool(file.statements or file.protocols)
+)
 
 
 @given(FILES)
@@ -94,43 +154,47 @@ def test_random_trees_print_and_parse_back(tree: nodes.QueryFile) -> None:
     assert print_file(parse(printed)) == printed
 
 
-WORDS = """
-SELECT FROM WHERE GROUP BY HAVING AS MERGE SLACK DEFINE INNER_JOIN AND OR NOT TRUE IN CUBE CLOSING_WHEN PARAM PROTOCOL
-Query query_name UNION JOIN DISTINCT CASE BETWEEN FFROM SELET GROPU a b R time count sum RANGE
-( ) [ ] { } , ; : . * / + - ~ ! = <> == < << | & % $ $p @p #p sum$ 1 10ULL 1.5 'x' ' " -- //
-IP_VAL'1.2.3.4' HEX'f' TIMEVAL'1' ^ ` é 9999999999999999999 1e999
-"""
-PIECES = [*WORDS.split(), "\n", "\t"]
-TOKEN_SOUP = st.lists(st.sampled_from(PIECES), max_size=25).map(" ".join) | st.lists(
-    st.sampled_from(PIECES), max_size=25
-).map("".join)
-SEEDS = [path.read_text(encoding="utf-8") for path in QUERIES] + [text for text, _ in REFUSED.values()]
-SEEDS += list(SYNTAX.values())
+def _below(value: object) -> Iterator[type]:
+    if isinstance(value, tuple):
+        for part in value:
+            yield from _below(part)
+    elif dataclasses.is_dataclass(value):
+        yield type(value)
+        for each in dataclasses.fields(value):
+            yield from _below(getattr(value, each.name))
 
 
-@st.composite
-def mutants(draw: st.DrawFn) -> str:
-    """A query with a span cut out, doubled or replaced."""
-    text = draw(st.sampled_from(SEEDS))
-    start = draw(st.integers(0, len(text)))
-    end = min(len(text), start + draw(st.integers(0, 12)))
-    return text[:start] + draw(st.sampled_from(PIECES) | st.just("") | st.text(max_size=3)) + text[end:]
+CLASSES = [kind for _, kind in inspect.getmembers(nodes, dataclasses.is_dataclass)]
 
 
-@given(st.text(max_size=80) | TOKEN_SOUP | mutants())
-def test_random_text_raises_only_our_errors(text: str) -> None:
-    try:
-        tree = parse(text, "f.gsql")
-    except LowwaterError as error:
-        assert isinstance(error, QueryError)
-        assert error.file == "f.gsql"
-        assert error.message and str(error)
-        assert error.line >= 1 and error.column >= 1
-    else:
-        assert parse(print_file(tree)) == tree
+def test_the_random_trees_hold_every_class_of_node() -> None:
+    seen: set[type] = set()
+
+    @settings(max_examples=100, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    @given(FILES)
+    def look(tree: nodes.QueryFile) -> None:
+        seen.update(_below(tree))
+
+    look()
+    assert set(CLASSES) - seen == {nodes.Expression, nodes.Statement}
 
 
-@pytest.mark.parametrize("char", ["(", "[", "-", "NOT ", "f(", "a,", "a.", "'", "{", ";", "a ", "SELECT "])
+@given(st.integers(0, 2**64))
+def test_random_text_raises_only_our_errors(seed: int) -> None:
+    check(fuzz_texts.text(Random(seed)))
+
+
+TOKENS = st.lists(st.sampled_from(fuzz_texts.PIECES), max_size=25)
+
+
+@given(st.text(max_size=80) | TOKENS.map(" ".join) | TOKENS.map("".join))
+def test_random_words_raise_only_our_errors(text: str) -> None:
+    check(text)
+
+
+@pytest.mark.parametrize(
+    "char", ["(", "[", "-", "NOT ", "f(", "a,", "a.", "'", "{", ";", "a ", "SELECT ", "CASE ", "^"]
+)
 def test_long_repetition_raises_only_our_errors(char: str) -> None:
     with pytest.raises(QueryError):
         parse("SELECT " + char * 20_000)

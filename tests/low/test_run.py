@@ -13,7 +13,8 @@ import pytest
 from lowwater.catalog.expr import Column, Type
 from lowwater.errors import ConfigError, LawError, LowwaterError
 from lowwater.low import Bounds, LowSettings, needed_columns, run_link
-from lowwater.low.compiler import cache_folder, load
+from lowwater.caches import cache_folder
+from lowwater.low.compiler import load
 from lowwater.low.kernel import generate
 from lowwater.plan.schemas import stream_schema
 from tests.lftamaker import SECOND, Row, col, count, data, lit, make, op, partial, records, run

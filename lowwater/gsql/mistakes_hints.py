@@ -1,0 +1,298 @@
+"""Hints for texts that do not parse: the habits of other languages, the slips of hand, and the form of the clause.
+
+Beside `mistakes`. Each rule looks at one scene and gives a hint or nothing; the first that knows one wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from lark import Token
+
+from lowwater.gsql.mistakes_expected import CLAUSES, END, EXPRESSION
+from lowwater.gsql.words import WINDOW_WORDS, is_keyword
+
+_FIRST_WORDS = {"SELECT", "MERGE", "WATCHLIST", "_PROTOCOL", "_DEFINE", "_PARAM", "SEMICOLON"}
+_VALUE_ENDS = {"NAME", "RPAR", "RSQB", "INT", "FLOAT", "STRING", "TRUE", "FALSE", "NULL", "IP", "IPV6", "HEX", "END"}
+_VALUE_ENDS |= {"PARAMETER", "DEFINED", "PROPERTY", "STAR"}
+_OPENS = {"LPAR": "RPAR", "LSQB": "RSQB", "_WINDOW": "RSQB", "LBRACE": "RBRACE", "CASE": "END"}
+_CLOSES = {"RPAR": ("LPAR",), "RSQB": ("LSQB", "_WINDOW"), "RBRACE": ("LBRACE",), "END": ("CASE",)}
+_CONDITIONS = ("_WHERE", "_HAVING", "_CLEANING_WHEN", "_CLEANING_BY", "_CLOSING_WHEN")
+_ADDRESS = "write an address as `IP_VAL'192.0.2.1'` or `IPV6_VAL'2001:db8::1'`"
+_CASE = "`CASE WHEN a = 1 THEN 2 ELSE 3 END`, or `CASE a WHEN 1 THEN 2 ELSE 3 END`"
+_WINDOW = "a window is `[RANGE 5 min, SLIDE 1 min, WA time, PARTITION BY a]`; only RANGE is needed"
+_ORDER = "the order is FROM, WHERE, GROUP BY, SUPERGROUP, HAVING, CLEANING_WHEN, CLEANING_BY, CLOSING_WHEN, each once"
+_PAIRS = {
+    "==": "write `=`",
+    "=>": "write `>=`",
+    "=<": "write `<=`",
+    "<=>": "write `=`; a comparison with NULL is `IS NULL`",
+    "&&": "write AND",
+    "||": "write OR",
+    "**": "write `pow(a, b)`",
+    "/*": "comments run from `--` or `//` to the end of the line",
+    "::": "convert with a function: `INT(a)`, `FLOAT(a)`",
+}
+_BLOCKS = {
+    "_DEFINE": "an entry of DEFINE is `name 'value';`",
+    "_PARAM": "an entry of PARAM is `name type;`, or with a default value `name type = 5;`",
+    "_PROTOCOL": "a field of a PROTOCOL is `type name access_function (increasing);`, the attributes may be left out",
+    "WATCHLIST": "write `WATCHLIST FIELDS { type name (key); }`",
+}
+_FORMS = {
+    "": "a query is `SELECT a, b AS c FROM source WHERE condition`, or `MERGE a.t : b.t FROM a, b`",
+    "SELECT": "the form is `SELECT a, b AS c FROM source`",
+    "FROM": "a source is `PROTOCOL`, `link.PROTOCOL`, `[link, link].PROTOCOL`, `query` or `library/query`",
+    "MERGE": "the form is `MERGE a.t : b.t SLACK 5 FROM a, b`, with one column for each source",
+    "_GROUP": "the form is `GROUP BY column, expression AS name`",
+    "_SUPERGROUP": "the form is `SUPERGROUP a, b`, of names that are grouped by",
+    "JOIN": "the form is `SELECT A.a INNER_JOIN FROM r A, s B WHERE A.t = B.t`",
+    "FILTER_JOIN": "the form is `FILTER_JOIN(time, 5) FROM R r, S s`: a column of r and a range",
+}
+
+
+def clause_before(tokens: Sequence[Token], at: int) -> str:
+    """The terminal that begins the clause in which a token stands, empty before the first."""
+    starts = {*_FIRST_WORDS, *CLAUSES, "FROM", "JOIN", "FILTER_JOIN"}
+    found = next((token.type for token in reversed(tokens[:at]) if token.type in starts), "")
+    return "" if found == "SEMICOLON" else found
+
+
+@dataclass
+class Scene:
+    """The token that does not fit and what surrounds it."""
+
+    tokens: Sequence[Token]
+    at: int
+    accepted: set[str]
+
+    @cached_property
+    def clause(self) -> str:
+        """The terminal that begins the clause."""
+        return clause_before(self.tokens, self.at)
+
+    @cached_property
+    def open(self) -> int:
+        """Index of the innermost bracket or CASE that is not closed yet, -1 for none."""
+        stack: list[int] = []
+        for index, token in enumerate(self.tokens[: self.at]):
+            if token.type in _OPENS:
+                stack.append(index)
+            elif stack and self.tokens[stack[-1]].type in _CLOSES.get(token.type, ()):
+                stack.pop()
+        return stack[-1] if stack else -1
+
+    @property
+    def opened(self) -> str:
+        """Type of the innermost open bracket, or empty."""
+        return self.kind(self.open) if self.open >= 0 else ""
+
+    def kind(self, index: int) -> str:
+        """Type of a token, empty outside the text."""
+        return str(self.tokens[index].type) if 0 <= index < len(self.tokens) else ""
+
+    def text(self, index: int) -> str:
+        """Text of a token, empty outside the text."""
+        return str(self.tokens[index].value) if 0 <= index < len(self.tokens) else ""
+
+    def glued(self) -> bool:
+        """Whether no blank stands before the token."""
+        return self.at > 0 and self.tokens[self.at].start_pos == self.tokens[self.at - 1].end_pos
+
+
+def hint_for(scene: Scene) -> str:
+    """The first hint that fits."""
+    return next(hint for rule in _RULES if (hint := rule(scene)))
+
+
+def _operator_of_others(scene: Scene) -> str:
+    here, before, after = scene.text(scene.at), scene.text(scene.at - 1), scene.text(scene.at + 1)
+    if scene.kind(scene.at) in ("STAR", "SLASH") and here + after == "/*":
+        return _PAIRS["/*"]
+    if scene.glued() and before + here in _PAIRS:
+        return _PAIRS[before + here]
+    if here == "+" and "MINUS" in scene.accepted:
+        return "GSQL has no unary `+`"
+    return ""
+
+
+def _address(scene: Scene) -> str:
+    names = [scene.text(index).upper() for index in (scene.at - 1, scene.at)]
+    if any(name.startswith(("IP", "IPV4_VAL", "IPV6")) and name.endswith("VAL") for name in names):
+        return _ADDRESS
+    return _ADDRESS if scene.kind(scene.at) == scene.kind(scene.at - 1) == "FLOAT" and scene.glued() else ""
+
+
+def _glued_word(scene: Scene) -> str:
+    here, before = scene.text(scene.at), scene.text(scene.at - 1)
+    if not scene.glued():
+        return ""
+    if before == "0" and here[:1] in "xX":
+        return "write a hexadecimal number as HEX'ff'"
+    if scene.kind(scene.at - 1) == "INT" and scene.kind(scene.at) == "NAME":
+        return "a name begins with a letter or `_`; put a blank after a number"
+    if scene.kind(scene.at - 1) == "STRING" and before.endswith("\\'"):
+        return "in a string a backslash is an ordinary character: write `''` for a quote inside it"
+    return ""
+
+
+def _case(scene: Scene) -> str:
+    if scene.opened != "CASE":
+        return ""
+    place = scene.tokens[scene.open]
+    return f"the CASE at {place.line}:{place.column} needs the form {_CASE}"
+
+
+def _window(scene: Scene) -> str:
+    bracket = scene.kind(scene.at) == "LSQB" and scene.clause in ("FROM", "SELECT")
+    words = scene.clause == "FROM" and scene.text(scene.at - 1).upper() in WINDOW_WORDS
+    return _WINDOW if scene.opened == "_WINDOW" or bracket or words else ""
+
+
+def _comparison(scene: Scene) -> str:
+    here, before = scene.text(scene.at).upper(), scene.kind(scene.at - 1)
+    if "AND" in scene.accepted and "OR" not in scene.accepted:
+        return "write `BETWEEN low AND high`"
+    if before == "IN":
+        return "write the values in brackets: `IN [1, 2]`"
+    if scene.kind(scene.at - 2) == "IN" and before in ("LSQB", "LPAR"):
+        return "list at least one value: `IN [1, 2]`"
+    if here == "IS" or before == "IS" or (here == "NULL" and before == "NOT"):
+        return "write `IS NULL` or `IS NOT NULL`; other values are compared with `=`"
+    if before == "NOT" and {"IN", "BETWEEN"} <= scene.accepted:
+        return "after a value write `NOT IN`, `NOT BETWEEN` or `NOT LIKE`; NOT before it turns a condition round"
+    return ""
+
+
+def _block(scene: Scene) -> str:
+    if scene.opened != "LBRACE" and scene.clause not in ("_DEFINE", "_PARAM", "_PROTOCOL", "WATCHLIST"):
+        return ""
+    if scene.kind(scene.at) in ("SELECT", "MERGE", END) and scene.opened == "LBRACE":
+        return _unclosed(scene)
+    return _BLOCKS.get(scene.clause, "")
+
+
+def _unclosed(scene: Scene) -> str:
+    bracket = scene.tokens[scene.open]
+    closing = {"RPAR": ")", "RSQB": "]", "RBRACE": "}"}[_OPENS[scene.opened]]
+    return f"the `{bracket.value}` at {bracket.line}:{bracket.column} is not closed: write `{closing}`"
+
+
+def _brackets(scene: Scene) -> str:
+    here = scene.kind(scene.at)
+    ends = here in CLAUSES or here in (END, "SEMICOLON", "FROM", "SELECT", "RPAR", "RSQB")
+    if scene.opened in ("LPAR", "LSQB") and ends and (here == END or _OPENS[scene.opened] in scene.accepted):
+        return _unclosed(scene)
+    if here in ("RPAR", "RSQB", "RBRACE") and scene.open < 0:
+        return f"no bracket is open here: leave out the `{scene.text(scene.at)}`"
+    return ""
+
+
+def _comma(scene: Scene) -> str:
+    here, before = scene.kind(scene.at), scene.kind(scene.at - 1)
+    if before == "COMMA" and (here in CLAUSES or here in ("FROM", "COMMA", "RPAR", "RSQB", END, "SEMICOLON")):
+        return "a `,` stands between two items: leave it out or write one more"
+    if here == "COMMA" and scene.open < 0 and scene.clause in _CONDITIONS:
+        return "join conditions with AND"
+    if here == "COMMA" and before in ("LPAR", "LSQB"):
+        return "a `,` stands between two items: leave it out or write one more"
+    if here == "COMMA" and scene.kind(scene.open + 1) == "DISTINCT":
+        return "DISTINCT takes one expression: `count(DISTINCT a)`"
+    return ""
+
+
+def _missing_comma(scene: Scene) -> str:
+    here, name = scene.kind(scene.at), scene.text(scene.at)
+    starts = here in EXPRESSION - {"MINUS", "NOT"}
+    if not starts or scene.kind(scene.at - 1) not in _VALUE_ENDS:
+        return ""
+    if scene.opened in ("LPAR", "LSQB"):
+        return "put `,` between two arguments" if "COMMA" in scene.accepted else ""
+    if scene.clause not in ("SELECT", "_GROUP"):
+        return ""
+    if here == "NAME" and scene.kind(scene.at + 1) not in ("LPAR", "DOT", "LSQB"):
+        return f"write `AS {name}` to name the item before it, or `,` to begin another"
+    if here == "LPAR" and scene.kind(scene.at - 2) == "DOT":
+        return "put `,` between two items; a function has no qualifier"
+    return "put `,` between two items"
+
+
+def _keyword(scene: Scene) -> str:
+    here, name = scene.kind(scene.at), scene.text(scene.at)
+    before = scene.kind(scene.at - 1)
+    if before == "STAR" and here == "_AS":
+        return "`*` stands for all columns and takes no name"
+    if before == "_AS":
+        quoted = f'"{name}"' if is_keyword(name) else '"from"'
+        return f"a name stands after AS; a keyword as a name stands between double quotes: {quoted}"
+    if here == "_AS" and scene.opened == "LPAR":
+        return "convert with a function: `INT(a)`, `UINT(a)`, `FLOAT(a)`; items are named outside of calls"
+    if name.upper() == "QUERY":
+        return "write `Query name:` before the SELECT"
+    if "SEMICOLON" in scene.accepted and here in ("SELECT", "MERGE", "WATCHLIST", "_DEFINE", "_PARAM", "QUERY"):
+        return "put `;` between two queries"
+    if here in CLAUSES and "SEMICOLON" in scene.accepted:
+        return _ORDER
+    return ""
+
+
+def _union(scene: Scene) -> str:
+    words = {scene.text(index).upper() for index in (scene.at - 2, scene.at - 1, scene.at)}
+    return "UNION joins sources, `FROM A UNION B AS m`; two queries are joined with MERGE" if "UNION" in words else ""
+
+
+def _source(scene: Scene) -> str:
+    if scene.clause != "FROM":
+        return ""
+    if scene.kind(scene.at - 1) == "STRING" or scene.kind(scene.at - 3) == "STRING":
+        return "a host stands before a link: `'host'.link.PROTOCOL`"
+    if scene.kind(scene.at) == "SLASH":
+        return "a query of a library is `library/query`"
+    if scene.text(scene.at - 1).upper() in ("LEFT", "RIGHT", "FULL", "INNER", "OUTER"):
+        return "the joins are JOIN, LEFT JOIN, RIGHT JOIN and FULL JOIN, between two sources"
+    return ""
+
+
+def _group(scene: Scene) -> str:
+    if scene.kind(scene.at - 1) in ("GROUPING", "GROUPING_SETS"):
+        return "write `CUBE(a, b)`, `ROLLUP(a, b)` or `GROUPING_SETS((a, b), (a), ())`"
+    return ""
+
+
+def _start(scene: Scene) -> str:
+    if "SELECT" not in scene.accepted:
+        return ""
+    word = scene.text(scene.at).upper()
+    if word in ("INSERT", "UPDATE", "DELETE", "CREATE", "DROP", "ALTER"):
+        return "GSQL only reads: write a SELECT or a MERGE, results go to the table of the query"
+    if scene.kind(scene.at + 1) == "COLON":
+        return "write `Query name:`, or make it a comment: `-- name`"
+    return ""
+
+
+def _form(scene: Scene) -> str:
+    if scene.clause in _CONDITIONS:
+        return f"the form is `{CLAUSES[scene.clause]} a = 1 AND f(b) > 2`"
+    return _FORMS.get(scene.clause, _FORMS[""])
+
+
+_RULES = (
+    _operator_of_others,
+    _address,
+    _glued_word,
+    _case,
+    _block,
+    _window,
+    _comparison,
+    _brackets,
+    _comma,
+    _union,
+    _keyword,
+    _missing_comma,
+    _source,
+    _group,
+    _start,
+    _form,
+)

@@ -1,0 +1,105 @@
+"""The constructs that Lowwater knows by name and does not run, and characters that begin no word.
+
+Beside `mistakes`, which asks here first: whoever writes ORDER BY is told of ORDER BY, not of an unexpected name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lark import Token
+
+from lowwater.errors import QueryError
+from lowwater.gsql.literals import fault, place_of, refusal
+from lowwater.gsql.words import BLOCKS, DECLARATIONS, SQL, TOKENS
+
+_BLOCK_HINTS = {
+    "PRED": "put functions and predicates into a file of their own: --functions FILE",
+    "STREAM": "write a PROTOCOL block for records, or a query",
+    "TABLE": "write a PROTOCOL block for records, a WATCHLIST for a table",
+    "UNPACK_FCNS": "leave it out: records are unpacked in one pass",
+    "OPERATOR_VIEW": "declare a user-defined aggregate in Python: --functions FILE",
+    "FTA": "keep the query in it, and write a PROTOCOL block for its STREAM",
+}
+_STRINGS = "write strings between straight single quotes: 'text'"
+_CHARACTERS = {
+    **dict.fromkeys("`‘’“”", _STRINGS),  # noqa: RUF001
+    "$": "a value of PARAM is `$name`, a superaggregate `sum$(x)`",
+    "@": "a property of the link is `@name`",
+    "#": "a value of DEFINE is `#name`; a comment begins with `--` or `//`",
+    "^": "write `pow(a, b)` for a power, `(a | b) - (a & b)` for an exclusive or",
+    "?": "a value that is given at run time is `$name`, declared in PARAM",
+    "\\": "in a string a backslash is an ordinary character; elsewhere leave it out",
+}
+_LOOK_AHEAD = 12
+_NESTED = "name the inner query with DEFINE and read it by name"
+# Place of the construct in the text: name, hint, index of its token.
+Found = tuple[str, str, int] | None
+
+
+def refused_token(token: Token) -> QueryError | None:
+    """The error of a token that no text may hold (TIMEVAL, a strange character), else None."""
+    if token.type in TOKENS:
+        name, hint = TOKENS[token.type]
+        return refusal(name, hint, place_of(token))
+    if token.type == "UNCLOSED" and token.value[0] == "'":
+        message, hint = "the string is not closed on its line", "end it with `'`; write `''` for a quote inside it"
+        return fault(message, hint, place_of(token))
+    if token.type == "UNCLOSED":
+        message = "the quoted name is not closed on its line"
+        return fault(message, 'end it with `"`; strings stand between single quotes', place_of(token))
+    if token.type == "STRANGE":
+        hint = _CHARACTERS.get(token.value, "leave it out, or put it into a string: 'text'")
+        return fault(f"the character {token.value!r} has no meaning in GSQL", hint, place_of(token))
+    return None
+
+
+def refused_here(tokens: Sequence[Token], at: int, accepted: set[str], clause: str) -> QueryError | None:
+    """The refusal of the construct that stands at the token that does not fit, else None.
+
+    Args:
+        tokens: all tokens of the statement.
+        at: index of the token that does not fit.
+        accepted: the terminals that would fit.
+        clause: the terminal that begins the clause of the token, empty before the first.
+    """
+    found = _block(tokens, at, accepted) or _sql_word(tokens, at, clause) or _nested(tokens, at)
+    if found:
+        construct, hint, position = found
+        return refusal(construct, hint, place_of(tokens[position]))
+    return None
+
+
+def _block(tokens: Sequence[Token], at: int, accepted: set[str]) -> Found:
+    if "SELECT" not in accepted or tokens[at].type == "$END":
+        return None
+    word = str(tokens[at].value)
+    if word in BLOCKS:
+        return f"{word} blocks", _BLOCK_HINTS[word], at
+    for token in tokens[at : at + _LOOK_AHEAD]:
+        if token.type == "SEMICOLON":
+            break
+        if token.type == "NAME" and token.value in DECLARATIONS:
+            name = f"{token.value} definitions in a query file"
+            return name, "put them into a file of their own: --functions FILE", at
+    return None
+
+
+def _sql_word(tokens: Sequence[Token], at: int, clause: str) -> Found:
+    # After a source the word has been read as its range variable, so the next token is the first that does not fit.
+    for position in (at, at - 1) if clause == "FROM" else (at,):
+        word = str(tokens[position].value).upper()
+        if tokens[position].type == "NAME" and word in SQL:
+            construct, hint = SQL[word]
+            return construct, hint, position
+    return None
+
+
+def _nested(tokens: Sequence[Token], at: int) -> Found:
+    if tokens[at].type in ("SELECT", "MERGE") and at and tokens[at - 1].type == "LPAR":
+        if at > 1 and str(tokens[at - 2].value).upper() == "EXISTS":
+            return "EXISTS", SQL["EXISTS"][1], at - 2
+        return f"a nested {tokens[at].type}", _NESTED, at
+    if tokens[at].type == "LPAR" and at + 1 < len(tokens) and tokens[at + 1].type in ("SELECT", "MERGE"):
+        return f"a nested {tokens[at + 1].type}", _NESTED, at + 1
+    return None

@@ -1,0 +1,155 @@
+"""Declarations of functions parse as GSQL's do, and what is wrong with them is said with its place."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lowwater.errors import QueryError, QueryErrors
+from lowwater.gsql.declarations import (
+    COSTS,
+    FLAGS,
+    MAX_BYTES,
+    Declaration,
+    Module,
+    Parameter,
+    parse_declarations,
+)
+from lowwater.gsql.nodes import Place
+
+EVERY_FORM = """
+-- one of each, in the forms that GSQL's own file has
+// both kinds of comments
+MODULE 'mine.py';
+        PRED [LFTA_LEGAL, COST HIGH]starts[string, string CONST CLASS];
+uint FUN [LFTA_LEGAL, COST EXPENSIVE]
+\tmatch( string, string HANDLE);
+llong (increasing) FUN next(llong (increasing, snap_len 10));
+uint UDAF [RUNNING, SUBAGGR FIRST_lfta, SUPERAGGR FIRST_hfta] FIRST uint (uint);
+float EXTR extr_avg avg_udaf extr_avg_fcn (uint, FLOAT);
+MODULE 'other''s.py';
+fstring20 STATE manku; BOOL SFUN local_count manku (UINT);
+        int SFUN current_bucket manku ();
+"""
+
+
+def read(text: str) -> tuple[Declaration, ...]:
+    return parse_declarations(text, "x.fun").declarations
+
+
+def test_every_form() -> None:
+    mine, other = Module("mine.py"), Module("other's.py")
+    text, number = Parameter("string"), Parameter("uint")
+    increasing = Parameter("llong", ("increasing", "snap_len 10"))
+    split = (("RUNNING", ""), ("SUBAGGR", "FIRST_lfta"), ("SUPERAGGR", "FIRST_hfta"))
+    legal = ("LFTA_LEGAL", "")
+    constant = (text, Parameter("string", (), "CONST", True))
+    assert read(EVERY_FORM) == (
+        Declaration("PRED", "starts", "", (), (legal, ("COST", "HIGH")), constant, (), mine),
+        Declaration(
+            "FUN",
+            "match",
+            "uint",
+            (),
+            (legal, ("COST", "EXPENSIVE")),
+            (text, Parameter("string", (), "HANDLE")),
+            (),
+            mine,
+        ),
+        Declaration("FUN", "next", "llong", ("increasing",), (), (increasing,), (), mine),
+        Declaration("UDAF", "FIRST", "uint", (), split, (number,), ("uint",), mine),
+        Declaration(
+            "EXTR", "extr_avg", "float", (), (), (number, Parameter("FLOAT")), ("avg_udaf", "extr_avg_fcn"), mine
+        ),
+        Declaration("STATE", "manku", uses=("fstring20",), module=other),
+        Declaration("SFUN", "local_count", "BOOL", (), (), (Parameter("UINT"),), ("manku",), other),
+        Declaration("SFUN", "current_bucket", "int", (), (), (), ("manku",), other),
+    )
+
+
+def test_places() -> None:
+    first = read(EVERY_FORM)[0]
+    assert first.place == Place(5, 37)
+    assert first.parameters[1].place == Place(5, 52)
+    assert first.module is not None
+    assert first.module.place == Place(4, 1)
+
+
+def test_keywords_are_words_of_one_case() -> None:
+    (one,) = read("fun FUN PREDicate(Const HANDLE);")
+    assert (one.returns, one.name, one.parameters[0].type) == ("fun", "PREDicate", "Const")
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "-- nothing", "// nothing\n", "\ufeff"])
+def test_empty_files(text: str) -> None:
+    assert read(text) == ()
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_ends_of_lines(end: str) -> None:
+    second = read(f"int FUN f();{end}  int FUN g();")[1]
+    assert second.place == Place(2, 11)
+
+
+MISTAKES = [
+    (
+        "int FUN f(int)",
+        "x.fun:1:15: the declaration ends too early: expected `;`\n  int FUN f(int)\n                ^\n"
+        "  hint: every declaration ends with a semicolon",
+    ),
+    (
+        "int FUNN f(int);",
+        "x.fun:1:5: unexpected `FUNN`: expected `(`, `EXTR`, `FUN`, `SFUN`, `STATE` or `UDAF`\n  int FUNN f(int);\n"
+        "      ^\n  hint: did you mean FUN?",
+    ),
+    ("int FUN f(uint CONTS);", "unexpected `CONTS`: expected `,`, `(`, `)`, `CLASS`, `CONST` or `HANDLE`"),
+    ("PRED p(int);", "x.fun:1:7: unexpected `(`: expected `[`"),
+    ("int UDAF u(int);", "x.fun:1:11: unexpected `(`: expected a name"),
+    ("int FUN [] f(int);", "unexpected `]`: expected a name"),
+    (";", "x.fun:1:1: unexpected `;`: expected a name, `MODULE` or `PRED`"),
+    ("MODULE mine.py;", "x.fun:1:8: unexpected `mine`: expected a string"),
+    ("MODULE 'mine.py;\n", "x.fun:1:8: the string is not closed"),
+    ("int FUN f(int); # text", "x.fun:1:17: unexpected `#`: expected a name, `MODULE` or `PRED`"),
+    ("int FUN [LFTA] f();", "x.fun:1:10: unknown modifier LFTA\n  int FUN [LFTA] f();\n           ^"),
+    ("int FUN [COST SMALL] f();", "COST SMALL is no class of costs"),
+    ("int FUN [COST] f();", "COST is no class of costs"),
+    (
+        "int FUN [SUBAGGR] f();",
+        "SUBAGGR names no aggregate\n  int FUN [SUBAGGR] f();\n           ^\n  hint: write `SUBAGGR name`",
+    ),
+    ("int FUN [PARTIAL LOW] f();", "x.fun:1:18: PARTIAL takes no value"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), MISTAKES)
+def test_mistakes(text: str, message: str) -> None:
+    with pytest.raises(QueryError) as caught:
+        read(text)
+    assert not isinstance(caught.value, QueryErrors)
+    assert message in str(caught.value)
+
+
+def test_all_mistakes_of_a_file_are_reported() -> None:
+    text = "int FUN f(;\nint FUN right(int);\nPRED p();\nint FUN [COST X] g();"
+    with pytest.raises(QueryErrors) as caught:
+        read(text)
+    assert [error.line for error in caught.value.errors] == [1, 3, 4]
+    assert all(error.file == "x.fun" and error.source == text for error in caught.value.errors)
+
+
+def test_a_text_that_is_too_long() -> None:
+    with pytest.raises(QueryError, match="more than 1,000,000"):
+        read("-" * (MAX_BYTES + 1))
+
+
+TOKENS = ["FUN", "PRED", "UDAF", "EXTR", "SFUN", "STATE", "MODULE", "HANDLE", "CONST", "CLASS", "COST", *COSTS, *FLAGS]
+TOKENS += ["(", ")", "[", "]", ",", ";", "int", "f", "'x.py'", "'", "7", "--", "\n", "§", "//", "\x00"]
+
+
+@given(st.lists(st.sampled_from(TOKENS), max_size=40).map(" ".join) | st.text(max_size=60))
+def test_random_texts_raise_nothing_else(text: str) -> None:
+    try:
+        read(text)
+    except QueryError as error:
+        assert str(error)
