@@ -6,11 +6,15 @@ them to Spark columns, `reference` interprets them. The rules of values are SEMA
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from lowwater.catalog.values import format_ip, format_mac
+
+if TYPE_CHECKING:
+    from lowwater.catalog.functions import Function, StateFunction
 
 
 class Type(StrEnum):
@@ -55,8 +59,15 @@ class Column(Expr):
 
 
 @dataclass(frozen=True)
+class Param(Expr):
+    """`$name` without a value: a constant that is known when the query runs."""
+
+    name: str
+
+
+@dataclass(frozen=True)
 class Unary(Expr):
-    """`-`, `~` (integers) or `NOT`."""
+    """`-`, `~` (integers), `NOT` or `IS NULL`."""
 
     op: str
     operand: Expr
@@ -75,6 +86,45 @@ class Binary(Expr):
 
     def children(self) -> tuple[Expr, ...]:
         return (self.left, self.right)
+
+
+@dataclass(frozen=True)
+class Call(Expr):
+    """A function of the catalog, with arguments of its types; NULL where one of them is.
+
+    Attributes:
+        place: line and column of the text, for the message of an engine that does not run it.
+    """
+
+    function: Function
+    arguments: tuple[Expr, ...]
+    place: tuple[int, int] = field(default=(0, 0), compare=False)
+
+    def children(self) -> tuple[Expr, ...]:
+        return self.arguments
+
+
+@dataclass(frozen=True)
+class StateCall(Expr):
+    """A stateful function of the sampling operator: its state is that of the row's supergroup."""
+
+    function: StateFunction
+    arguments: tuple[Expr, ...]
+    place: tuple[int, int] = field(default=(0, 0), compare=False)
+
+    def children(self) -> tuple[Expr, ...]:
+        return self.arguments
+
+
+@dataclass(frozen=True)
+class Case(Expr):
+    """The value beside the first condition that is true, else `otherwise`; all values have one type."""
+
+    branches: tuple[tuple[Expr, Expr], ...]
+    otherwise: Expr
+
+    def children(self) -> tuple[Expr, ...]:
+        return (*(part for branch in self.branches for part in branch), self.otherwise)
 
 
 def walk(expr: Expr) -> Iterator[Expr]:
@@ -103,11 +153,23 @@ def rewrite(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
         >>> rewrite(Unary(Type.INT, "-", time), lambda e: Const(Type.INT, 7) if e == time else e)
         Unary(type=<Type.INT: 'int'>, op='-', operand=Const(type=<Type.INT: 'int'>, value=7))
     """
+    return change(with_children(expr, [rewrite(child, change) for child in expr.children()]))
+
+
+def with_children(expr: Expr, below: Sequence[Expr]) -> Expr:
+    """The expression with other children, in the order of `children()`."""
+    if not below:
+        return expr
     if isinstance(expr, Unary):
-        expr = replace(expr, operand=rewrite(expr.operand, change))
-    elif isinstance(expr, Binary):
-        expr = replace(expr, left=rewrite(expr.left, change), right=rewrite(expr.right, change))
-    return change(expr)
+        return replace(expr, operand=below[0])
+    if isinstance(expr, Binary):
+        return replace(expr, left=below[0], right=below[1])
+    if isinstance(expr, Call | StateCall):
+        return replace(expr, arguments=tuple(below))
+    if isinstance(expr, Case):
+        *parts, otherwise = below
+        return replace(expr, branches=tuple(zip(parts[::2], parts[1::2], strict=True)), otherwise=otherwise)
+    raise TypeError(type(expr).__name__)
 
 
 def conjuncts(expr: Expr | None) -> list[Expr]:
@@ -145,6 +207,9 @@ def show(expr: Expr, outer: int = 0) -> str:
     if isinstance(expr, Column):
         return expr.name
     if isinstance(expr, Unary):
+        if expr.op == "IS NULL":
+            text = f"{show(expr.operand, 4)} IS NULL"
+            return f"({text})" if outer > 4 else text
         space = " " if expr.op == "NOT" else ""
         return f"{expr.op}{space}{show(expr.operand, 3 if expr.op == 'NOT' else 10)}"
     if isinstance(expr, Binary):
@@ -153,6 +218,22 @@ def show(expr: Expr, outer: int = 0) -> str:
         op = expr.op if tight else f" {expr.op} "
         text = f"{show(expr.left, power)}{op}{show(expr.right, power + 1)}"
         return f"({text})" if power < outer else text
+    return _show_wide(expr)
+
+
+def _show_wide(expr: Expr) -> str:
+    if isinstance(expr, Param):
+        return expr.name if expr.name.startswith("@") else f"${expr.name}"
+    if isinstance(expr, Call) and expr.function.name == "like":
+        return f"{show(expr.arguments[0], 4)} LIKE {show(expr.arguments[1], 5)}"
+    if isinstance(expr, Call):
+        arguments = ", ".join(show(each) for each in expr.arguments)
+        return f"{expr.function.name}[{arguments}]" if expr.function.predicate else f"{expr.function.name}({arguments})"
+    if isinstance(expr, StateCall):
+        return f"{expr.function.name}({', '.join(show(each) for each in expr.arguments)})"
+    if isinstance(expr, Case):
+        branches = " ".join(f"WHEN {show(when)} THEN {show(then)}" for when, then in expr.branches)
+        return f"CASE {branches} ELSE {show(expr.otherwise)} END"
     raise TypeError(type(expr).__name__)
 
 

@@ -7,25 +7,65 @@ of every protocol; one that a packet lacks is NULL.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from lowwater.catalog.expr import Binary, Column, Const, Expr, Type
 from lowwater.catalog.packets import TYPES
 
+SECOND = 1_000_000_000
+PAYLOAD = "payload"
+"""Column of the captured prefix of the payload: a column of every packet protocol that ingest does not keep yet."""
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """A temporal attribute of a protocol (SEMANTICS T8).
+
+    Attributes:
+        name: the stored column.
+        decreasing: its direction.
+        unit: ns that one unit of it takes; None where the protocol does not say, then no duration can be given of it.
+        clock: whether it is the clock of its protocol; every other one makes progress of its own.
+        skew: how far it may run behind, in its unit: a banded attribute.
+        stamp: `external` (in the record), `internal` (its arrival) or `latent` (set by the operator that asks).
+    """
+
+    name: str
+    decreasing: bool = False
+    unit: int | None = 1
+    clock: bool = True
+    skew: int = 0
+    stamp: str = "external"
+
 
 @dataclass(frozen=True)
 class Protocol:
-    """A packet schema.
+    """A schema of records.
 
     Attributes:
         name: as written after `FROM link.`.
         member: which packets belong to it, over stored columns; None for every packet.
         columns: what each column reads, over stored columns.
+        stored: types of the stored columns.
+        attributes: the temporal ones; one at most is the clock.
+        kind: of the links that have it: `pcap`, `csv`, or `other` for records that only an external function reads.
+        access: stored column -> access function, of a declared protocol.
+        declared: stored column -> GSQL's own type, of a declared protocol.
     """
 
     name: str
     member: Expr | None
     columns: dict[str, Expr]
+    stored: Mapping[str, Type] = field(default_factory=lambda: {**TYPES, PAYLOAD: Type.STRING})
+    attributes: tuple[Attribute, ...] = (Attribute("timestamp"),)
+    kind: str = "pcap"
+    access: Mapping[str, str] = field(default_factory=dict)
+    declared: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def clock(self) -> Attribute | None:
+        return next((attribute for attribute in self.attributes if attribute.clock), None)
 
 
 def _stored(name: str) -> Column:
@@ -57,6 +97,7 @@ def _columns() -> dict[str, Expr]:
     for bit, name in enumerate(("FIN", "SYN", "RST", "PSH", "ACK", "URG")):
         masked = Binary(Type.INT, "&", _stored("flags"), _number(1 << bit))
         columns[name] = Binary(Type.BOOL, "<>", masked, _number(0))
+    columns[PAYLOAD] = Column(Type.STRING, PAYLOAD)
     for alias, name in ALIASES.items():
         columns[alias] = columns[name]
     return columns
@@ -78,11 +119,12 @@ ALIASES = {
     "fragment_offset": "offset",
     "tcp_flags": "flags",
     "TTL": "ttl",
+    "ts": "time",
+    "flag": "flags",
+    "TCP_data": PAYLOAD,
+    "UDP_data": PAYLOAD,
 }
 """Names that the papers and manuals give to our columns."""
-
-UNSTORED = ("TCP_data", "UDP_data", "payload")
-"""Columns that the protocols have and that ingest does not keep yet."""
 
 _COLUMNS = _columns()
 

@@ -1,0 +1,36 @@
+"""The functions, aggregates and stateful functions that are shipped, as one catalog.
+
+Beside the expressions: the scope resolves calls by `CATALOG`, which `declared` extends by those of the user.
+"""
+
+from __future__ import annotations
+
+from lowwater.catalog.builtin import (
+    addresses,
+    aggregates,
+    averages,
+    distinct,
+    heavy,
+    numbers,
+    ordered,
+    quantiles,
+    regexes,
+    running,
+    sampling,
+    strings,
+)
+from lowwater.catalog.functions import Catalog
+
+CATALOG = Catalog(
+    functions=(*numbers.FUNCTIONS, *strings.FUNCTIONS, *regexes.FUNCTIONS, *addresses.FUNCTIONS),
+    aggregates=(
+        *aggregates.AGGREGATES,
+        *averages.AGGREGATES,
+        *distinct.AGGREGATES,
+        *quantiles.AGGREGATES,
+        *ordered.AGGREGATES,
+        *running.AGGREGATES,
+        *heavy.AGGREGATES,
+    ),
+    states=sampling.STATES,
+)

@@ -1,0 +1,173 @@
+"""Functions of numbers: minima, comparisons, conditions, casts, mathematics.
+
+A family of the shipped catalog. Integers are 64-bit and signed, so GSQL's versions for int, uint, llong and ullong are
+one; where a result has no 64-bit value, or no value at all, the function fails (V2).
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from lowwater.catalog.builtin.base import EVERY, in_range
+from lowwater.catalog.expr import Type
+from lowwater.catalog.functions import Cost, Function
+
+_INTEGER_CASTS = ("INT", "UINT", "LLONG", "ULLONG")
+_COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
+    "EQ": operator.eq,
+    "GEQ": operator.ge,
+    "GE": operator.gt,
+    "LEQ": operator.le,
+    "LE": operator.lt,
+}
+_MATHEMATICS: dict[str, Callable[[float], float]] = {
+    "sqrt": math.sqrt,
+    "sin": math.sin,
+    "cos": math.cos,
+    "tan": math.tan,
+    "asin": math.asin,
+    "acos": math.acos,
+    "atan": math.atan,
+    "log": math.log,
+    "log2": math.log2,
+    "log10": math.log10,
+    "ceil": math.ceil,
+    "floor": math.floor,
+    "trunc": math.trunc,
+}
+_MONOTONE = ("ceil", "floor", "trunc")
+
+
+def smaller(left: Any, right: Any) -> Any:
+    """The smaller of two values, the second where they are equal or not comparable."""
+    return left if left < right else right
+
+
+def larger(left: Any, right: Any) -> Any:
+    """The larger of two values, the first where they are equal or not comparable."""
+    return right if left < right else left
+
+
+def truncated(value: float) -> int | None:
+    """The integer part; None for what is no 64-bit integer.
+
+    Example:
+        >>> truncated(-2.7), truncated(1e30)
+        (-2, None)
+    """
+    return in_range(int(value)) if math.isfinite(value) else None
+
+
+def same(value: Any) -> Any:
+    """The value itself."""
+    return value
+
+
+def choose(condition: int | bool, then: Any, otherwise: Any) -> Any:
+    """The second argument where the first is true (not 0), else the third."""
+    return then if condition else otherwise
+
+
+def address_number(address: bytes) -> int | None:
+    """The 32 bits of an IPv4 address as a number; None for IPv6, which 64 bits do not hold."""
+    return int.from_bytes(address[1:], "big") if address[0] == 4 else None
+
+
+def endian_swap(value: int) -> int:
+    """The low 32 bits with their four bytes in reverse order.
+
+    Example:
+        >>> hex(endian_swap(0x01020304))
+        '0x4030201'
+    """
+    return int.from_bytes((value & 0xFFFFFFFF).to_bytes(4, "little"), "big")
+
+
+def _as_integer(function: Callable[..., Any], *arguments: Any) -> int | None:
+    return truncated(function(*arguments))
+
+
+def _as_flag(function: Callable[..., bool], *arguments: Any) -> int:
+    return int(function(*arguments))
+
+
+def _guarded(function: Callable[..., float], *arguments: float) -> float | None:
+    try:
+        return float(function(*arguments))
+    except (ValueError, OverflowError):
+        return None
+
+
+def _free(name: str, parameters: tuple[Type, ...], returns: Type, value: Callable[..., Any]) -> Function:
+    return Function(name, parameters, returns, value, Cost.FREE, lfta=True)
+
+
+def _minima() -> list[Function]:
+    found = []
+    for suffix, function in (("MIN", smaller), ("MAX", larger)):
+        for prefix in ("ULL", "LL", "U", "L"):
+            whole = partial(_as_integer, function)
+            found.append(_free(prefix + suffix, (Type.INT, Type.INT), Type.INT, function))
+            found.append(
+                Function(prefix + suffix, (Type.FLOAT, Type.FLOAT), Type.INT, whole, Cost.FREE, lfta=True, partial=True)
+            )
+        found.append(_free(f"U{suffix}", (Type.IP, Type.IP), Type.IP, function))
+        found.append(_free(f"F{suffix}", (Type.FLOAT, Type.FLOAT), Type.FLOAT, function))
+    return found
+
+
+def _conditions() -> list[Function]:
+    found = [
+        _free(name, (kind, kind), Type.INT, partial(_as_flag, compare))
+        for name, compare in _COMPARISONS.items()
+        for kind in (Type.INT, Type.FLOAT)
+    ]
+    found += [
+        _free(name, (test, kind, kind), kind, choose)
+        for name in ("IF", "if_else")
+        for test in (Type.BOOL, Type.INT)
+        for kind in EVERY
+    ]
+    for suffix, kind in (("i", Type.INT), ("u", Type.INT), ("ll", Type.INT), ("ul", Type.INT), ("f", Type.FLOAT)):
+        found.append(_free(f"if_else_{suffix}", (Type.INT, kind, kind), kind, choose))
+    return found
+
+
+def _casts() -> list[Function]:
+    found = []
+    for name in _INTEGER_CASTS:
+        cast = partial(Function, name, returns=Type.INT, cost=Cost.FREE, lfta=True)
+        found.append(cast(parameters=(Type.INT,), value=same, monotone=True))
+        found.append(cast(parameters=(Type.FLOAT,), value=truncated, partial=True, monotone=True))
+        found.append(cast(parameters=(Type.BOOL,), value=int))
+        found.append(cast(parameters=(Type.IP,), value=address_number, partial=True))
+    for kind in (Type.INT, Type.FLOAT):
+        found.append(Function("FLOAT", (kind,), Type.FLOAT, float, Cost.FREE, lfta=True, monotone=True))
+    found += [_free("non_temporal", (kind,), kind, same) for kind in EVERY]
+    return found
+
+
+def _mathematics() -> list[Function]:
+    one, two = (Type.FLOAT,), (Type.FLOAT, Type.FLOAT)
+    found = [
+        Function(
+            name, one, Type.FLOAT, partial(_guarded, function), lfta=True, partial=True, monotone=name in _MONOTONE
+        )
+        for name, function in _MATHEMATICS.items()
+    ]
+    for name, binary in (("pow", math.pow), ("fmod", math.fmod)):
+        found.append(Function(name, two, Type.FLOAT, partial(_guarded, binary), lfta=True, partial=True))
+    return found
+
+
+FUNCTIONS: tuple[Function, ...] = (
+    *_minima(),
+    *_conditions(),
+    *_casts(),
+    *_mathematics(),
+    Function("endian_swap_ui", (Type.INT,), Type.INT, endian_swap, lfta=True),
+)

@@ -1,0 +1,210 @@
+"""Functions and predicates of strings: parts, positions, lists, hashes, numbers in text.
+
+A family of the shipped catalog. Lengths and positions count characters, which are bytes in payloads. The predicates can
+also be called as functions, which give 1 or 0 (Tigon SQL User Manual, section 12.2).
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Callable
+from functools import partial
+from hashlib import blake2b
+from typing import Any
+
+from lowwater.catalog.builtin.addresses import parse_address
+from lowwater.catalog.builtin.base import in_range, octets
+from lowwater.catalog.builtin.files import check_strings, mapped_string
+from lowwater.catalog.builtin.numbers import address_number
+from lowwater.catalog.expr import Type
+from lowwater.catalog.functions import Cost, Function
+
+_WHOLE_NUMBER = re.compile(r"\s*([+-]?[0-9]{1,100})\s*", re.ASCII)
+_FIRST_NUMBER = re.compile(r"[0-9]{1,100}", re.ASCII)
+_WORD = 4
+
+
+def matches_start(text: str, start: str) -> bool:
+    """Whether the text begins with the other."""
+    return text.startswith(start)
+
+
+def contains(text: str, part: str) -> bool:
+    """Whether the second string is contained in the first."""
+    return part in text
+
+
+def equal(left: str, right: str) -> bool:
+    """Whether both strings are equal."""
+    return left == right
+
+
+def matches_at(offset: int, part: str, text: str) -> bool:
+    """Whether `part` stands in `text` at the offset, which counts from 0."""
+    return 0 <= offset <= len(text) - len(part) and text.startswith(part, offset)
+
+
+def byte_at(offset: int, value: int, text: str) -> bool:
+    """Whether the byte at the offset, which counts from 0, is the low byte of the value."""
+    return 0 <= offset < len(text) and ord(text[offset]) == value & 0xFF
+
+
+def byte_from_end(offset: int, value: int, text: str) -> bool:
+    """Like `byte_at`, the offset counted backwards: 1 is the last byte."""
+    return 1 <= offset <= len(text) and ord(text[-offset]) == value & 0xFF
+
+
+def word_at(order: Callable[[bytes], int], offset: int, value: int, text: str) -> bool:
+    """Whether the four bytes at the offset are the low 32 bits of the value, in the order of bytes."""
+    word = octets(text[offset : offset + _WORD]) if offset >= 0 else b""
+    return len(word) == _WORD and order(word) == value & 0xFFFFFFFF
+
+
+def _big(word: bytes) -> int:
+    return int.from_bytes(word, "big")
+
+
+def _little(word: bytes) -> int:
+    return int.from_bytes(word, "little")
+
+
+def truncate(text: str, length: int) -> str | None:
+    """The first characters, as many as there are; None for a negative length."""
+    return text[:length] if length >= 0 else None
+
+
+def suffix(text: str, length: int) -> str | None:
+    """The last characters, as many as there are; None for a negative length."""
+    return text[max(len(text) - length, 0) :] if length >= 0 else None
+
+
+def suffix_from(text: str, position: int) -> str | None:
+    """The text from a position on, which counts from 1; None for one that is not in the text."""
+    return text[position - 1 :] if 1 <= position <= len(text) else None
+
+
+def list_entry(text: str, separator: str, index: int) -> str | None:
+    """The entry of a list at an index that counts from 0; None where there is none.
+
+    Example:
+        >>> list_entry("a|b|c", "|", 1)
+        'b'
+    """
+    if not separator or index < 0 or text.count(separator) < index:
+        return None
+    return text.split(separator, index + 1)[index]
+
+
+def sum_in_list(text: str, separator: str) -> int | None:
+    """The sum of the numbers of a list, an empty entry counted 0; None where an entry is no number.
+
+    Example:
+        >>> sum_in_list("34|45|56", "|"), sum_in_list("|8|", "|")
+        (135, 8)
+    """
+    if not separator:
+        return None
+    total = 0
+    for entry in text.split(separator):
+        number = whole_number(entry) if entry else 0
+        if number is None or number < 0:
+            return None
+        total += number
+    return in_range(total)
+
+
+def whole_number(text: str) -> int | None:
+    """The number that the text is, blanks around it left out; None where it is none or 64 bits do not hold it."""
+    found = _WHOLE_NUMBER.fullmatch(text)
+    return in_range(int(found[1])) if found else None
+
+
+def first_number(text: str) -> int | None:
+    """The first run of digits in the text as a number; None where there is none or 64 bits do not hold it."""
+    found = _FIRST_NUMBER.search(text)
+    return in_range(int(found[0])) if found else None
+
+
+def short_hash(text: str) -> int:
+    """CRC-32 of the bytes: a number of 32 bits, the same everywhere (not the number that GSQL gives)."""
+    return zlib.crc32(octets(text))
+
+
+def long_hash(text: str) -> int:
+    """BLAKE2b of the bytes, its first 64 bits as a signed number, the same everywhere."""
+    return int.from_bytes(blake2b(octets(text), digest_size=8).digest(), "big", signed=True)
+
+
+def to_hex(text: str) -> str:
+    """The bytes of the text, each as two hexadecimal digits."""
+    return octets(text).hex()
+
+
+def _as_flag(predicate: Callable[..., bool], *arguments: Any) -> int:
+    return int(predicate(*arguments))
+
+
+def _both(name: str, parameters: tuple[Type, ...], value: Callable[..., bool], cost: Cost) -> list[Function]:
+    return [
+        Function(name, parameters, Type.BOOL, value, cost, lfta=True, predicate=True),
+        Function(name, parameters, Type.INT, partial(_as_flag, value), cost, lfta=True),
+    ]
+
+
+def _functions() -> list[Function]:
+    string, number, none = (Type.STRING,), (Type.STRING, Type.INT), Cost.FREE
+    part = partial(Function, returns=Type.STRING, cost=none, lfta=True, partial=True)
+    return [
+        part("str_truncate", number, value=truncate),
+        part("str_suffix", number, value=suffix),
+        part("get_suffix", number, value=suffix_from),
+        part("get_list_entry", (Type.STRING, Type.STRING, Type.INT), value=list_entry, constant=(2,)),
+        Function(
+            "sum_uint_in_list",
+            (Type.STRING, Type.STRING),
+            Type.INT,
+            sum_in_list,
+            lfta=True,
+            partial=True,
+            constant=(1,),
+        ),
+        Function("string_hash", string, Type.INT, short_hash, lfta=True),
+        Function("string_hash_long", string, Type.INT, long_hash),
+        Function("to_hex_string", string, Type.STRING, to_hex, Cost.EXPENSIVE),
+        Function("to_llong", string, Type.INT, whole_number, lfta=True, partial=True),
+        Function("to_llong", (Type.IP,), Type.INT, address_number, lfta=True, partial=True),
+        Function("strtoi", string, Type.INT, first_number, Cost.HIGH, partial=True),
+        Function("strtoip", string, Type.IP, parse_address, Cost.HIGH, partial=True),
+        Function("strtoi_c", string, Type.INT, first_number, lfta=True, partial=True, constant=(0,)),
+        Function("strtoip_c", string, Type.IP, parse_address, lfta=True, partial=True, constant=(0,)),
+        Function(
+            "int_to_string_map",
+            (Type.INT, Type.STRING),
+            Type.STRING,
+            mapped_string,
+            Cost.EXPENSIVE,
+            constant=(1,),
+            files=(1,),
+            check=check_strings,
+        ),
+    ]
+
+
+def _predicates() -> list[Function]:
+    two, found = (Type.STRING, Type.STRING), []
+    for name, value in (("str_match_start", matches_start), ("str_exists_substr", contains), ("str_compare", equal)):
+        found += _both(name, two, value, Cost.HIGH)
+    found += _both("str_match_offset", (Type.INT, Type.STRING, Type.STRING), matches_at, Cost.LOW)
+    words: dict[str, Callable[..., bool]] = {
+        "byte_match_offset": byte_at,
+        "byte_match_reverse_offset": byte_from_end,
+        "net_word_match_offset": partial(word_at, _big),
+        "little_endian_word_match_offset": partial(word_at, _little),
+    }
+    for name, compare in words.items():
+        found += _both(name, (Type.INT, Type.INT, Type.STRING), compare, Cost.LOW)
+    return found
+
+
+FUNCTIONS: tuple[Function, ...] = (*_predicates(), *_functions())

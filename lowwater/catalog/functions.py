@@ -1,0 +1,171 @@
+"""What the planner knows of functions and aggregates: types, cost, LFTA-safety, and the Python that gives their values.
+
+Beside the expressions: the shipped ones are in `builtin`, those that a user declares come from `declared`. The scope
+looks them up by name and types; the split reads their cost. (Tigon SQL manuals; GSQL's external_fcns.def.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any, Protocol
+
+from lowwater.catalog.expr import Type
+
+
+class Cost(IntEnum):
+    """What one evaluation costs, in operations: GSQL's five classes."""
+
+    FREE = 1
+    LOW = 10
+    HIGH = 100
+    EXPENSIVE = 1000
+    TOP = 10000
+
+
+@dataclass(frozen=True)
+class Function:
+    """A scalar function, or a predicate, which is written with brackets: `str_match_start[TCP_data, 'GET']`.
+
+    Attributes:
+        name: as written.
+        parameters: types of the arguments.
+        returns: type of the value; BOOL for a predicate.
+        value: the Python that gives it; called only without NULL among the arguments, gives None for a failure (V2).
+            None for a function that the planner rewrites itself.
+        cost: of one evaluation.
+        lfta: whether it may run at the low level.
+        partial: whether it may fail over arguments that are not NULL.
+        predicate: whether it is written with brackets.
+        constant: positions of the arguments that must be constants (GSQL's HANDLE and CONST).
+        files: positions of the constants that name a file, whose content is an input (S1).
+        check: called at planning with the value of every constant argument; raises ValueError or a
+            LowwaterError that says what is wrong.
+        monotone: whether the value keeps the order of its one argument, so that it stays temporal.
+        origin: `built-in`, or the file that declared it.
+    """
+
+    name: str
+    parameters: tuple[Type, ...]
+    returns: Type
+    value: Callable[..., Any] | None = None
+    cost: Cost = Cost.LOW
+    lfta: bool = False
+    partial: bool = False
+    predicate: bool = False
+    constant: tuple[int, ...] = ()
+    files: tuple[int, ...] = ()
+    check: Callable[[Any], None] | None = None
+    monotone: bool = False
+    origin: str = "built-in"
+
+
+class Udaf(Protocol):
+    """A user-defined aggregate: the four functions of the TigonSQL architecture, and two that are optional.
+
+    A state is any picklable value. `iterate(state, *values)` and `merge(state, other)` return the new state and may
+    change the old one; `output(state, *extra)` changes nothing. `reinit(state)` is called between epochs for a running
+    aggregate (CLOSING_WHEN) instead of `initialize` and returns the new state; without it the state stays as it is.
+    """
+
+    def initialize(self) -> Any: ...
+
+    # Properties, because a class may name and count the values that it takes.
+    @property
+    def iterate(self) -> Callable[..., Any]: ...
+
+    @property
+    def output(self) -> Callable[..., Any]: ...
+
+    def destroy(self, state: Any) -> None: ...
+
+
+@dataclass(frozen=True)
+class AggregateFunction:
+    """An aggregate.
+
+    Attributes:
+        name: as written.
+        parameters: types of the arguments; the first `taken` go to ITERATE, the others are constants for OUTPUT.
+        returns: type of the value.
+        make: the class of its four functions; None for those that every engine has of its own.
+        taken: how many arguments ITERATE takes.
+        cost: of one ITERATE.
+        lfta: whether it may run at the low level.
+        sub: aggregate that the low level computes; empty where it is not split (O2).
+        sup: aggregate over the results of `sub`.
+        constant: positions of the arguments that must be constants, beside those that are not taken.
+        running: whether it keeps its state between epochs, and so needs CLOSING_WHEN.
+        ordered: whether its value depends on the order of its input (O1).
+        origin: `built-in`, or the file that declared it.
+    """
+
+    name: str
+    parameters: tuple[Type, ...]
+    returns: Type
+    make: Callable[[], Udaf] | None = None
+    taken: int = 1
+    cost: Cost = Cost.LOW
+    lfta: bool = False
+    sub: str = ""
+    sup: str = ""
+    constant: tuple[int, ...] = ()
+    running: bool = False
+    ordered: bool = False
+    origin: str = "built-in"
+
+
+@dataclass(frozen=True)
+class StateFunction:
+    """A stateful function of the sampling operator: all that name one state share it, one a supergroup.
+
+    Attributes:
+        name: as written.
+        state: name of the state.
+        parameters: types of the arguments.
+        returns: type of the value.
+        origin: `built-in`, or the file that declared it.
+    """
+
+    name: str
+    state: str
+    parameters: tuple[Type, ...]
+    returns: Type
+    origin: str = "built-in"
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """All functions by name; several of one name differ in the types of their arguments."""
+
+    functions: tuple[Function, ...] = ()
+    aggregates: tuple[AggregateFunction, ...] = ()
+    states: tuple[StateFunction, ...] = ()
+    _by_name: dict[str, list[Function | AggregateFunction | StateFunction]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
+    def __post_init__(self) -> None:
+        every: Iterable[Function | AggregateFunction | StateFunction] = (
+            *self.functions,
+            *self.aggregates,
+            *self.states,
+        )
+        for one in every:
+            self._by_name.setdefault(one.name, []).append(one)
+
+    def extended(self, other: Catalog) -> Catalog:
+        """This catalog with another's functions, which come before those of the same name and types."""
+        return Catalog(other.functions + self.functions, other.aggregates + self.aggregates, other.states + self.states)
+
+    def named(self, name: str) -> Sequence[Function | AggregateFunction | StateFunction]:
+        """All of this name: as written, else the only spelling that differs in case; empty where there is none."""
+        if name in self._by_name:
+            return self._by_name[name]
+        alike = [known for known in self._by_name if known.lower() == name.lower()]
+        return self._by_name[alike[0]] if len(alike) == 1 else ()
+
+    def names(self) -> list[str]:
+        """Every name."""
+        return list(self._by_name)

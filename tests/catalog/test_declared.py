@@ -1,0 +1,316 @@
+"""Declared functions: the checks, the Python files, the catalog that comes of them."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lowwater.catalog.builtin import CATALOG
+from lowwater.catalog.declared import functions_digest, load_functions
+from lowwater.catalog.expr import Type
+from lowwater.catalog.functions import AggregateFunction, Catalog, Cost, Function
+from lowwater.errors import ConfigError, QueryError, QueryErrors
+from lowwater.gsql.declarations import parse_declarations
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "functions" / "duplicates.fun"
+
+PYTHON = """
+from dataclasses import dataclass
+
+@dataclass
+class Sum:
+    value: int = 0
+
+class total:
+    def initialize(self): return Sum()
+    def iterate(self, state, value): return Sum(state.value + value)
+    def merge(self, state, other): return Sum(state.value + other.value)
+    def reinit(self, state): return state
+    def output(self, state): return state.value
+    def destroy(self, state): pass
+
+class lower(total): pass
+class upper(total): pass
+
+class last:
+    def initialize(self): return None
+    def iterate(self, state, value): return value
+    def output(self, state): return state
+    def destroy(self, state): pass
+
+class half:
+    def initialize(self): return None
+
+def twice(x): return 2 * x
+def is_web(port): return port in (80, 443)
+def scaled(x, factor): return x * factor
+CONSTANT = 7
+"""
+
+
+def load(folder: Path, declarations: str, python: str = PYTHON) -> Catalog:
+    (folder / "mine.py").write_text(python, encoding="utf-8")
+    file = folder / "mine.fun"
+    file.write_text(declarations, encoding="utf-8")
+    return load_functions([file], parse_declarations)
+
+
+def only(catalog: Catalog, name: str) -> Any:
+    (found,) = catalog.named(name)
+    return found
+
+
+# The example
+
+
+def run(made: Any, epochs: list[list[int]]) -> list[int]:
+    state, results = made.initialize(), []
+    for at, epoch in enumerate(epochs):
+        state = made.reinit(state) if at else state
+        for value in epoch:
+            state = made.iterate(state, value)
+        results.append(made.output(state))
+    return results
+
+
+def test_the_example() -> None:
+    catalog = load_functions([EXAMPLE], parse_declarations)
+    (found,) = catalog.aggregates
+    assert (found.name, found.parameters, found.returns) == ("sum_of_dups", (Type.INT,), Type.INT)
+    assert (found.running, found.ordered, found.origin) == (False, False, str(EXAMPLE))
+    made = pickle.loads(pickle.dumps(found)).make()
+    assert run(made, [[1, 2, 1, 1], [2, 3], [], [3, 3]]) == [2, 1, 0, 2]
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 9))))
+def test_the_example_merges(rows: list[tuple[int, int]]) -> None:
+    made = only(load_functions([EXAMPLE], parse_declarations), "sum_of_dups").make()
+    merged = made.initialize()
+    for part in range(3):
+        state = made.initialize()
+        for where, value in rows:
+            state = made.iterate(state, value) if where == part else state
+        merged = made.merge(merged, state)
+    assert made.output(merged) == sum(count - 1 for count in Counter(value for _, value in rows).values())
+
+
+# What comes of right declarations
+
+
+def test_functions_and_predicates(tmp_path: Path) -> None:
+    text = """MODULE 'mine.py';
+    llong (increasing) FUN [LFTA_LEGAL, COST FREE] twice(llong (increasing));
+    PRED [LFTA_LEGAL] is_web[uint];
+    float FUN [PARTIAL, COST HIGH] scaled(float, float CONST);"""
+    catalog = load(tmp_path, text)
+    twice, web, scaled = (only(catalog, name) for name in ("twice", "is_web", "scaled"))
+    assert twice.value(4) == 8
+    assert (twice.parameters, twice.returns, twice.cost, twice.lfta) == ((Type.INT,), Type.INT, Cost.FREE, True)
+    assert (twice.monotone, scaled.monotone) == (True, False)
+    assert (web.predicate, web.returns, web.value(443)) == (True, Type.BOOL, True)
+    assert (scaled.partial, scaled.constant, scaled.cost, scaled.lfta) == (True, (1,), Cost.HIGH, False)
+    assert twice.origin == str(tmp_path / "mine.fun")
+
+
+def test_types_of_one_kind_are_one_function(tmp_path: Path) -> None:
+    catalog = load(tmp_path, "MODULE 'mine.py'; int FUN twice(int); uint FUN twice(UINT); float FUN twice(float);")
+    assert {each.parameters for each in catalog.functions} == {(Type.INT,), (Type.FLOAT,)}
+
+
+def test_own_functions_come_before_shipped_ones(tmp_path: Path) -> None:
+    python = "def UMIN(a, b): return 7"
+    whole = CATALOG.extended(load(tmp_path, "MODULE 'mine.py'; uint FUN UMIN(uint, uint);", python))
+    first = whole.named("UMIN")[0]
+    assert isinstance(first, Function)
+    assert first.value is not None
+    assert first.value(1, 2) == 7
+
+
+def test_a_later_file_comes_first(tmp_path: Path) -> None:
+    for number in (1, 2):
+        (tmp_path / f"{number}.py").write_text(f"def f(): return {number}", encoding="utf-8")
+        (tmp_path / f"{number}.fun").write_text(f"MODULE '{number}.py'; int FUN f();", encoding="utf-8")
+    catalog = load_functions([tmp_path / "1.fun", tmp_path / "2.fun"], parse_declarations)
+    assert only(catalog, "f").value() == 2
+
+
+SPLIT = """MODULE 'mine.py';
+int UDAF [SUBAGGR lower, SUPERAGGR upper] total fstring8 (uint);
+int UDAF lower fstring8 (uint);
+int UDAF upper fstring8 (int);
+int UDAF last int (int);
+"""
+
+
+def test_split_aggregates(tmp_path: Path) -> None:
+    catalog = load(tmp_path, SPLIT)
+    total, lower, last = (only(catalog, name) for name in ("total", "lower", "last"))
+    assert (total.sub, total.sup, total.taken, total.ordered) == ("lower", "upper", 1, False)
+    assert (lower.lfta, total.lfta) == (True, False)
+    # Without merge and without a split an aggregate may depend on the order.
+    assert (last.ordered, lower.ordered) == (True, False)
+
+
+def test_extraction(tmp_path: Path) -> None:
+    text = SPLIT + "float EXTR share total scaled (uint, float); float FUN scaled(int, float);"
+    catalog = load(tmp_path, text)
+    share: AggregateFunction = only(catalog, "share")
+    assert (share.parameters, share.taken, share.returns) == ((Type.INT, Type.FLOAT), 1, Type.FLOAT)
+    assert share.make is not None
+    made: Any = pickle.loads(pickle.dumps(share)).make()
+    state = made.iterate(made.iterate(made.initialize(), 4), 6)
+    assert made.output(state, 0.5) == 5.0
+    assert made.output(made.merge(state, state), 0.5) == 10.0
+    upper = only(catalog, share.sup)
+    assert (share.sub, upper.parameters, upper.taken) == ("lower", (Type.INT, Type.FLOAT), 1)
+
+
+def test_extraction_from_what_is_shipped(tmp_path: Path) -> None:
+    text = "MODULE 'mine.py'; int EXTR twice_distinct count_distinct twice (string); int FUN twice(int);"
+    made = only(load(tmp_path, text), "twice_distinct").make()
+    assert made.output(made.iterate(made.initialize(), "a")) == 2
+
+
+def test_states(tmp_path: Path) -> None:
+    catalog = load(tmp_path, "MODULE 'mine.py'; fstring20 STATE s; BOOL SFUN keep s (UINT, float);")
+    (keep,) = catalog.states
+    assert (keep.name, keep.state, keep.parameters, keep.returns) == ("keep", "s", (Type.INT, Type.FLOAT), Type.BOOL)
+
+
+def test_declarations_of_shipped_functions_confirm_them(tmp_path: Path) -> None:
+    text = """PRED [LFTA_LEGAL, COST HIGH] str_exists_substr[string, string];
+    uint EXTR moving_sum moving_sum_udaf moving_sum_extract (uint,uint);
+    uint FUN [COST LOW] moving_sum_extract(ullong);
+    ullong UDAF [RUNNING, SUBAGGR moving_sum_lfta, SUPERAGGR super_moving_sum_udaf]
+        moving_sum_udaf fstring12 (uint, uint);
+    ullong UDAF [RUNNING] super_moving_sum_udaf fstring12 (ullong);
+    ullong UDAF moving_sum_lfta fstring8 (uint, uint);
+    fstring20 STATE manku_hh_state; BOOL SFUN local_count manku_hh_state (UINT);"""
+    assert load(tmp_path, text) == Catalog()
+
+
+# What is wrong
+
+MISTAKES = [
+    (
+        "int FUN mine(int);",
+        "mine.fun:1:9: FUN mine is not shipped with Lowwater\n  int FUN mine(int);\n          ^\n"
+        "  hint: name the Python file that holds it, in a line before it: MODULE 'file.py';",
+    ),
+    ("uint FUN str_trunkate(string, uint);", "hint: did you mean str_truncate? Otherwise name the Python file"),
+    ("PRED UMIN[uint, uint];", "PRED UMIN is not shipped"),
+    ("MODULE 'mine.py'; timeval FUN twice(int);", ":1:31: unknown type timeval"),
+    ("MODULE 'mine.py'; int FUN twice(fstring8);", ":1:33: unknown type fstring8"),
+    ("MODULE 'mine.py'; int FUN absent(int);", "mine.py has no absent"),
+    ("MODULE 'mine.py'; int FUN CONSTANT(int);", "CONSTANT of {}/mine.py is no function"),
+    ("MODULE 'none.py'; int FUN twice(int);", "{}/none.py: cannot be read: No such file or directory"),
+    ("MODULE 'mine.py'; int UDAF twice int (int);", "twice of {}/mine.py is no class"),
+    ("MODULE 'mine.py'; int UDAF half int (int);", "class half of {}/mine.py lacks iterate, output, destroy"),
+    ("MODULE 'mine.py'; int UDAF [SUBAGGR lower] total int (int);", "total has SUBAGGR but no SUPERAGGR"),
+    ("MODULE 'mine.py'; int UDAF [HFTA_SUPERAGGR a] total int (int);", "total has HFTA_SUPERAGGR but no HFTA_SUBAGGR"),
+    (SPLIT.replace("lower fstring8 (uint)", "lower fstring8 (float)"), "total: there is no SUBAGGR lower(int)"),
+    (SPLIT.replace("upper fstring8 (int)", "upper fstring8 (string)"), "total: there is no SUPERAGGR upper(int)"),
+    (
+        SPLIT.replace("int UDAF lower", "string UDAF lower"),
+        "total: there is no SUPERAGGR upper(string)\n"
+        "  int UDAF [SUBAGGR lower, SUPERAGGR upper] total fstring8 (uint);\n"
+        "                                            ^\n  hint: it takes exactly what lower returns",
+    ),
+    (SPLIT.replace("int UDAF upper", "int UDAF [RUNNING] upper"), "total: upper is RUNNING and total is not"),
+    (SPLIT.replace("[SUBAGGR", "[RUNNING, SUBAGGR"), "total: total is RUNNING and upper is not"),
+    (SPLIT.replace("int UDAF upper", "float UDAF upper"), "total returns int, but its SUPERAGGR upper returns float"),
+    (SPLIT.replace("UDAF lower", "UDAF [SUBAGGR last, SUPERAGGR last] lower"), "total: lower is itself split"),
+    (SPLIT + "float EXTR e nothing scaled (uint);", "e: there is no aggregate nothing over its first types"),
+    (SPLIT + "float EXTR e total scaled (string);", "e: there is no aggregate total over its first types"),
+    (
+        SPLIT + "float EXTR e total scaled (uint, float); float FUN scaled(int, int);",
+        "e: there is no function scaled(result of total, float) that returns float",
+    ),
+    (
+        SPLIT + "int EXTR e total scaled (uint, float); float FUN scaled(int, float);",
+        "e: there is no function scaled(result of total, float) that returns int",
+    ),
+    (
+        "MODULE 'mine.py'; int EXTR e sum twice (int); int FUN twice(int);",
+        "e: sum or twice has no Python",
+    ),
+    ("MODULE 'mine.py'; BOOL SFUN keep s (UINT);", "keep: there is no state s"),
+    (
+        "MODULE 'mine.py'; PRED [COMBINABLE] is_web[uint CLASS, uint];",
+        ":1:56: is_web is COMBINABLE, so every parameter is CLASS, CONST or HANDLE",
+    ),
+    (
+        "MODULE 'mine.py'; int FUN twice(int);\nfloat FUN twice(uint);",
+        ":2:11: twice(int) returns float here and int at line 1",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), MISTAKES)
+def test_mistakes(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(QueryError) as caught:
+        load(tmp_path, text)
+    assert not isinstance(caught.value, QueryErrors)
+    assert message.replace("{}", str(tmp_path)) in str(caught.value)
+
+
+def test_all_mistakes_are_reported(tmp_path: Path) -> None:
+    with pytest.raises(QueryErrors) as caught:
+        load(tmp_path, "MODULE 'mine.py';\nint FUN one(int);\nint FUN two(int);\nint UDAF twice int (int);")
+    assert [error.line for error in caught.value.errors] == [2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("python", "cause"),
+    [
+        ("1 / 0", "fails: ZeroDivisionError: division by zero"),
+        ("def f(:", "fails: SyntaxError"),
+        ("import nowhere", "nowhere"),
+    ],
+)
+def test_modules_that_fail(tmp_path: Path, python: str, cause: str) -> None:
+    with pytest.raises(QueryError, match=re.escape(cause)) as caught:
+        load(tmp_path, "-- mine\nMODULE 'mine.py'; int FUN f(int); int FUN g(int);", python)
+    assert (caught.value.line, caught.value.column) == (2, 1)
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"none\.fun: cannot be read"):
+        load_functions([tmp_path / "none.fun"], parse_declarations)
+    (tmp_path / "bad.fun").write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match="declarations are UTF-8 text"):
+        load_functions([tmp_path / "bad.fun"], parse_declarations)
+
+
+# Content counts, not time of change
+
+
+def test_changed_modules_are_loaded_again(tmp_path: Path) -> None:
+    text = "MODULE 'mine.py'; int FUN f();"
+    assert only(load(tmp_path, text, "def f(): return 1"), "f").value() == 1
+    assert only(load(tmp_path, text, "def f(): return 2"), "f").value() == 2
+    assert not (tmp_path / "__pycache__").exists()
+
+
+def test_the_digest_is_that_of_the_contents(tmp_path: Path) -> None:
+    def digest(folder: Path, text: str, python: str) -> str:
+        folder.mkdir(exist_ok=True)
+        (folder / "mine.py").write_text(python, encoding="utf-8")
+        (folder / "mine.fun").write_text(text, encoding="utf-8")
+        return functions_digest([folder / "mine.fun"], parse_declarations)
+
+    text, python = "MODULE 'mine.py'; int FUN f();", "def f(): return 1"
+    first = digest(tmp_path / "a", text, python)
+    assert first == digest(tmp_path / "b", text, python)
+    others = {digest(tmp_path / "a", text, python + " "), digest(tmp_path / "a", text + " ", python)}
+    assert len(others | {first}) == 3
+    assert re.fullmatch("[0-9a-f]{64}", first)
+    with pytest.raises(QueryError, match=r"none\.py: cannot be read"):
+        digest(tmp_path / "a", "MODULE 'none.py'; int FUN f();", python)
