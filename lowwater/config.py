@@ -212,6 +212,18 @@ class LinkThresholds(Section):
     failed: Limits | None = None
 
 
+class GroupSkew(Section):
+    """`[links.NAME.group_skew]`: a skew for some values of one column (group-wise punctuation, T8).
+
+    Attributes:
+        column: of the packets.
+        values: value as text -> its skew, ns; every other value has the link's.
+    """
+
+    column: str
+    values: dict[str, Duration] = {}
+
+
 class Link(Section):
     """`[links.NAME]`: a capture interface.
 
@@ -220,24 +232,30 @@ class Link(Section):
         rotation: how long each file covers from the instant in its name, ns.
         kind: how its records are stored.
         skew: bound of its disorder, ns (T2).
+        skews: of temporal attributes that are no function of the clock, in their own unit (T8).
+        group_skew: a skew for some values of one column (T8).
         max_jump: how far ahead of its neighbours a timestamp may be, ns (T3); skew + 60 s unless set.
         since: start of its life, ns; `until` the end (T5).
         policy: what a gap in its coverage does to a run (T6).
         delay: shifts arrivals and promises alike, ns; for experiments (T2).
         thresholds: which shares of its records an audit bears, over those of all links.
+        properties: what queries read as `@name`.
     """
 
     captures: str | None = None
     rotation: Positive | None = None
-    kind: Literal["pcap", "csv"] = "pcap"
+    kind: Literal["pcap", "csv", "parquet"] = "pcap"
     separator: str | None = None
     skew: Duration = SECOND
+    skews: dict[str, int] = {}
+    group_skew: GroupSkew | None = None
     max_jump: Duration | None = None
     since: Instant | None = None
     until: Instant | None = None
     policy: Literal["fail", "wait", "exclude"] = "fail"
     delay: Duration = 0
     thresholds: LinkThresholds = LinkThresholds()
+    properties: dict[str, str] = {}
 
     @property
     def jump(self) -> int:
@@ -246,8 +264,8 @@ class Link(Section):
 
     @model_validator(mode="after")
     def _consistent(self) -> Link:
-        if self.kind == "csv" or self.separator is not None:
-            raise ValueError('kind: links of kind "csv" are not read yet; convert the records to pcap')
+        if self.separator is not None and (self.kind != "csv" or len(self.separator) != 1):
+            raise ValueError('separator: one character, of a link of kind "csv"')
         if self.skew >= LONGEST_SKEW:
             raise ValueError(f"skew: must be below {format_duration(LONGEST_SKEW)}")
         if self.since is not None and self.until is not None and self.until <= self.since:

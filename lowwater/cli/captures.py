@@ -48,7 +48,10 @@ def ingest_captures(lake: Path, link: str, covers: tuple[int, int] | None, files
 
     config = load_config(lake)
     opened = open_lake(lake)
-    config.link(link)  # a link that is not configured is refused before a session is started
+    # A link that is not configured, or whose records are no packets, is refused before a session is started.
+    if config.link(link).kind != "pcap":
+        kind = config.link(link).kind
+        raise ConfigError(f'links.{link}: links of kind "{kind}" are not read yet', "convert the records to pcap")
     progress = Progress()
     sessions = Sessions("lowwater ingest", progress)
     with progress.stage("ingest", f"of {link}"):

@@ -90,20 +90,43 @@ def ingest(lake: Path, link: str, covers: tuple[int, int] | None, files: tuple[P
 
 @cli.command()
 @options.QUERY_FILES
-@click.option("--links", type=options.FILE, metavar="FILE", help="TOML file of links and sets that FROM may name.")
-@click.option("--format", "form", default="text", help="text (json and mermaid are not there yet).", show_default=True)
-@options.LATER_FILES
-def explain(files: tuple[Path, ...], links: Path | None, form: str, schema: Any, functions: Any) -> None:
-    """Shows the plan of a query set: both levels, punctuation, read ranges, and why.
+@click.option(
+    "--format",
+    "form",
+    default="text",
+    type=click.Choice(["text", "json", "mermaid"]),
+    help="json is described by docs/explain.schema.json.",
+    show_default=True,
+)
+@options.DEFINITIONS
+def explain(files: tuple[Path, ...], form: str, **definitions: Any) -> None:
+    """Shows the plan of a query set: both levels as GSQL, operators, punctuation, read ranges, and why.
 
     Without --links every name before a protocol is taken as a link.
     """
     from lowwater.cli.queries import explain_files
 
-    options.refuse(schema=schema, functions=functions)
-    if form != "text":
-        options.not_yet(f"--format {form}")
-    click.echo(explain_files(files, links), nl=False)
+    click.echo(explain_files(files, form, **definitions), nl=False)
+
+
+@cli.command()
+@options.QUERY_FILES
+@click.option(
+    "--format", "form", default="text", type=click.Choice(["text", "json"]), help="Of the errors.", show_default=True
+)
+@options.DEFINITIONS
+def check(files: tuple[Path, ...], form: str, **definitions: Any) -> None:
+    """Parses and plans query files and reports every error; for editors and CI. Exits with 1 if there is one.
+
+    \b
+    The JSON is {"errors": [{"file", "line", "column", "message", "hint", "source", "kind"}], "notes": [...]}.
+    Example:
+      lowwater check queries/*.gsql --format json
+    """
+    from lowwater.cli.queries import check_files
+
+    if not check_files(files, form, **definitions):
+        sys.exit(1)
 
 
 @cli.command()
@@ -121,15 +144,6 @@ def explain(files: tuple[Path, ...], links: Path | None, form: str, schema: Any,
     show_default=True,
 )
 @click.option("--query", metavar="NAME", help="Only this output query.")
-@click.option("--links", type=options.FILE, metavar="FILE", help="TOML file of links and sets.")
-@click.option(
-    "--dialect",
-    default="lowwater",
-    type=click.Choice(["lowwater", "gigascope"]),
-    help="Whose value semantics; gigascope is not there yet.",
-    show_default=True,
-)
-@click.option("--param", multiple=True, metavar="NAME=VALUE", help="Not there yet.")
 @click.option("--skew", multiple=True, type=options.PAIR, metavar="LINK=DURATION", help="Disorder allowed; default 1s.")
 @click.option(
     "--heartbeat", default="1s", metavar="DURATION|POLICY", help="Period, data-driven or none.", show_default=True
@@ -142,7 +156,7 @@ def explain(files: tuple[Path, ...], links: Path | None, form: str, schema: Any,
     show_default=True,
 )
 @click.option("--interval", type=options.DURATION, help="Evaluate interval by interval; default one interval.")
-@options.LATER_FILES
+@options.DEFINITIONS
 def run(files: tuple[Path, ...], **chosen: Any) -> None:
     """Runs queries over captures: files in, one file per output query out. No lake, no scheduler.
 
@@ -152,9 +166,6 @@ def run(files: tuple[Path, ...], **chosen: Any) -> None:
     """
     from lowwater.cli.queries import run_files
 
-    options.refuse(schema=chosen.pop("schema"), functions=chosen.pop("functions"), param=chosen.pop("param"))
-    if chosen.pop("dialect") != "lowwater":
-        options.not_yet("--dialect gigascope")
     run_files(files, **chosen)
 
 

@@ -42,6 +42,13 @@ def _pair(text: str) -> tuple[str, str]:
     return name, value
 
 
+def _param(text: str) -> tuple[str, str]:
+    name, mark, value = text.partition("=")
+    if not mark or not name:
+        raise ValueError(f"{text!r} is not of the form NAME=VALUE")
+    return name.removeprefix("$"), value
+
+
 def _span(text: str) -> tuple[int, int]:
     begin, mark, end = text.partition("/")
     if not mark:
@@ -55,15 +62,32 @@ def _span(text: str) -> tuple[int, int]:
 DURATION = _Parsed("duration", parse_duration)
 INSTANT = _Parsed("instant", parse_instant)
 PAIR = _Parsed("pair", _pair)
+PARAM = _Parsed("parameter", _param)
 SPAN = _Parsed("span", _span)
 
 QUERY_FILES = click.argument("files", nargs=-1, required=True, type=FILE, metavar="FILE.gsql...")
 
 
-def LATER_FILES(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--schema and --functions: named in the contract, refused by name until they work."""
-    for name in ("--functions", "--schema"):
-        command = click.option(name, multiple=True, type=FILE, metavar="FILE", help="Not there yet.")(command)
+def DEFINITIONS(command: Callable[..., Any]) -> Callable[..., Any]:
+    """What queries may name and how they are read: shared by every command that plans query files."""
+    for option in (
+        click.option("--links", type=FILE, metavar="FILE", help="TOML file of links and sets that FROM may name."),
+        click.option("--schema", "schemas", multiple=True, type=FILE, metavar="FILE", help="PROTOCOL blocks; repeats."),
+        click.option(
+            "--functions", multiple=True, type=FILE, metavar="FILE", help="FUN, PRED, UDAF declarations; repeats."
+        ),
+        click.option(
+            "--param", "params", multiple=True, type=PARAM, metavar="NAME=VALUE", help="Value of $NAME; repeats."
+        ),
+        click.option(
+            "--dialect",
+            default="lowwater",
+            type=click.Choice(["lowwater", "gigascope"]),
+            help="Whose value semantics, where a query does not say.",
+            show_default=True,
+        ),
+    ):
+        command = option(command)
     return command
 
 
@@ -71,13 +95,6 @@ def console() -> Console:
     """Where results are printed."""
     found = Console(highlight=False)
     return found if found.is_terminal else Console(highlight=False, width=WIDE)
-
-
-def refuse(**values: Iterable[Any]) -> None:
-    """Refuses, by name, options that do not work yet and were given."""
-    for name, value in values.items():
-        if value:
-            not_yet(f"--{name}")
 
 
 def not_yet(what: str) -> NoReturn:

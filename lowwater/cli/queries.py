@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +15,88 @@ from rich.table import Table
 
 from lowwater.cli import options
 from lowwater.config import Config, Link, format_duration, format_instant, load_config, parse_duration
-from lowwater.errors import ConfigError
+from lowwater.errors import ConfigError, QueryError, QueryErrors, UnsupportedError
 from lowwater.low import Policy
-from lowwater.plan.binder import Links
+from lowwater.plan.context import Links
+from lowwater.plan.definitions import make_context
 from lowwater.plan.explain import explain
-from lowwater.plan.queryset import plan_files
+from lowwater.plan.queryset import Plan, plan_files
+from lowwater.replay.job import config_links
+from lowwater.replay.lowered import require_lowered
 from lowwater.replay.progress import Progress
 from lowwater.replay.scratch import Request, run
 
 
-def explain_files(files: Sequence[Path], links: Path | None) -> str:
-    """The plan of some query files as text."""
+@dataclass(frozen=True)
+class Definitions:
+    """What the options of a command let its queries name.
+
+    Attributes:
+        schemas: files of PROTOCOL blocks.
+        functions: files of declarations.
+        params: values of `$name`.
+        dialect: lowwater or gigascope.
+    """
+
+    schemas: Sequence[Path] = ()
+    functions: Sequence[Path] = ()
+    params: Sequence[tuple[str, str]] = ()
+    dialect: str = "lowwater"
+
+    def plan(self, files: Sequence[Path], links: Links) -> Plan:
+        """The plan of some query files."""
+        params = dict(self.params)
+        context = make_context(links, self.schemas, self.functions, params, self.dialect)
+        plan = plan_files(files, links, context=context)
+        text = "".join(query.text for query in (*plan.queries, *plan.internal))
+        for name in params:
+            if not re.search(rf"\b{re.escape(name)} ", text):
+                raise click.BadParameter(f"--param {name}: no query has a parameter ${name}")
+        return plan
+
+
+def _known_links(links: Path | None) -> Links:
     config = load_config(path=links) if links else Config()
-    names = tuple(sorted(config.links)) if links else None
-    return explain(plan_files(files, Links(names, config.sets)))
+    return config_links(config, sorted(config.links) if links else None)
+
+
+def explain_files(files: Sequence[Path], form: str, links: Path | None, **definitions: Any) -> str:
+    """The plan of some query files."""
+    return explain(Definitions(**definitions).plan(files, _known_links(links)), form)
+
+
+def check_files(files: Sequence[Path], form: str, links: Path | None, **definitions: Any) -> bool:
+    """Prints every error of some query files, and what is worth knowing; whether there is no error."""
+    errors: tuple[QueryError, ...] = ()
+    notes: tuple[tuple[str, str], ...] = ()
+    try:
+        notes = Definitions(**definitions).plan(files, _known_links(links)).notes
+    except QueryError as found:
+        errors = found.errors if isinstance(found, QueryErrors) else (found,)
+    if form == "json":
+        shown = {"errors": [_as_json(error) for error in errors], "notes": [{"query": q, "note": n} for q, n in notes]}
+        click.echo(json.dumps(shown, indent=2, ensure_ascii=False))
+        return not errors
+    for error in errors:
+        click.echo(f"error: {error}", err=True)
+    for query, note in notes:
+        click.echo(f"note: query {query}: {note}")
+    count = f"{len(errors)} error{'s' if len(errors) > 1 else ''}"
+    click.echo(count if errors else f"{len(files)} file{'s' if len(files) > 1 else ''}, no error", err=bool(errors))
+    return not errors
+
+
+def _as_json(error: QueryError) -> dict[str, Any]:
+    lines = error.source.split("\n")
+    return {
+        "file": error.file,
+        "line": error.line,
+        "column": error.column,
+        "message": error.message,
+        "hint": error.hint,
+        "source": lines[error.line - 1] if 0 < error.line <= len(lines) else "",
+        "kind": "unsupported" if isinstance(error, UnsupportedError) else "error",
+    }
 
 
 def run_files(
@@ -39,15 +110,17 @@ def run_files(
     heartbeat: str,
     engine: str,
     interval: int | None,
+    **definitions: Any,
 ) -> None:
     """Runs queries over captures and prints what came out."""
     if interval is not None and interval <= 0:
         raise click.BadParameter("--interval must be above 0")
     config, captures = _links(links, capture, options.durations(skew))
     period, policy = _heartbeat(heartbeat)
-    plan = plan_files(files, Links(tuple(sorted(config.links)), config.sets))
+    plan = Definitions(**definitions).plan(files, config_links(config, sorted(config.links)))
     if query:
         plan = plan.only(query)
+    require_lowered(plan)
     progress = Progress()
     request = Request(plan, config, captures, out, form, period, policy, engine, interval)
     _show(run(request, progress), out)

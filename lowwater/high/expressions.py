@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pyspark.sql import Column as Spark
 from pyspark.sql import functions as F
 
-from lowwater.catalog.expr import ARITHMETIC, BITWISE, COMPARISON, Binary, Column, Const, Expr, Type, Unary
+from lowwater.catalog.expr import ARITHMETIC, BITWISE, COMPARISON, Binary, Case, Column, Const, Expr, Type, Unary
 
 SPARK_TYPES: dict[Type, str] = {
     Type.BOOL: "boolean",
@@ -43,14 +43,26 @@ def lower(expr: Expr, column: Resolve = plain) -> Spark:
         return column(expr.name)
     if isinstance(expr, Unary):
         return _unary(expr, lower(expr.operand, column))
+    if isinstance(expr, Case):
+        return _case(expr, column)
     if isinstance(expr, Binary):
         return _binary(expr, lower(expr.left, column), lower(expr.right, column))
     raise TypeError(type(expr).__name__)
 
 
+def _case(expr: Case, column: Resolve) -> Spark:
+    (when, then), *others = ((lower(when, column), lower(then, column)) for when, then in expr.branches)
+    chosen = F.when(when, then)
+    for when, then in others:
+        chosen = chosen.when(when, then)
+    return chosen.otherwise(lower(expr.otherwise, column))
+
+
 def _unary(expr: Unary, operand: Spark) -> Spark:
     if expr.op == "NOT":
         return ~operand
+    if expr.op == "IS NULL":
+        return operand.isNull()
     if expr.op == "~":
         return F.bitwise_not(operand)
     return -operand if expr.type is Type.FLOAT else F.try_subtract(_int(0), operand)

@@ -55,7 +55,7 @@ def _exact(aggregate: Aggregate) -> bool:
 def _states(aggregate: Aggregate) -> list[Column]:
     name, value = aggregate.name, plain(aggregate.name)
     if aggregate.function == "count":
-        return [F.count(F.lit(1)).alias(name)]
+        return [F.count(F.lit(1) if aggregate.argument is None else value).alias(name)]
     if aggregate.function in ("min", "max"):
         return [(F.min if aggregate.function == "min" else F.max)(value).alias(name)]
     sums = [F.sum(value).alias(name)]

@@ -1,7 +1,7 @@
 """Bound expressions to the statements of a row loop: names are positional, literals are numbers, no text of a query.
 
 Below `low.kernel`. Every value has its words, whether it is NULL and whether a V2 failure took part in it; operands are
-all evaluated (no short circuit), so `failed` does not depend on the order of conjuncts.
+all evaluated (no short circuit), so `failed` does not depend on the order of conjuncts. CASE alone has an order.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from lowwater.catalog.expr import COMPARISON, LOGICAL, Binary, Column, Const, Expr, Type, Unary, rewrite
+from lowwater.catalog.expr import COMPARISON, LOGICAL, Binary, Case, Column, Const, Expr, Type, Unary, rewrite
 from lowwater.catalog.packets import ADDRESSES, RECORD, stored
 from lowwater.catalog.values import words_from_ip
 from lowwater.errors import LowwaterError, UnsupportedError
@@ -141,6 +141,8 @@ class Emitter:
             return self._column(expr.name)
         if isinstance(expr, Unary):
             return self._unary(expr)
+        if isinstance(expr, Case):
+            return self._case(expr)
         if isinstance(expr, Binary):
             if expr.op in LOGICAL:
                 return self._logical(expr)
@@ -166,6 +168,8 @@ class Emitter:
 
     def _unary(self, expr: Unary) -> Value:
         inner = self.value(expr.operand)
+        if expr.op == "IS NULL":
+            return Value((inner.null,), FALSE, inner.failed)
         word = inner.words[0]
         if expr.op == "NOT":
             return Value((self.name(both(negation(inner.null), negation(word))),), inner.null, inner.failed)
@@ -174,6 +178,21 @@ class Emitter:
         if expr.type is Type.FLOAT:
             return Value((self.name(f"-{word}"),), inner.null, inner.failed)
         return self._call(f"negate({word})", inner)
+
+    def _case(self, expr: Case) -> Value:
+        """Of the failures only those of the conditions up to the first that is true, and of the value beside it."""
+        result = self.value(expr.otherwise)
+        for when, then in reversed(expr.branches):
+            # The word of a condition that is NULL is False.
+            test, value = self.value(when), self.value(then)
+            met = test.words[0]
+            words = (self._chosen(met, a, b) for a, b in zip(value.words, result.words, strict=True))
+            failed = either(test.failed, self._chosen(met, value.failed, result.failed))
+            result = Value(tuple(words), self._chosen(met, value.null, result.null), self.name(failed))
+        return result
+
+    def _chosen(self, test: str, met: str, other: str) -> str:
+        return met if met == other else self.name(f"({met} if {test} else {other})")
 
     def _call(self, text: str, *operands: Value) -> Value:
         word, fault = self._fresh(), self._fresh()

@@ -6,35 +6,29 @@ tree is whole; `split` makes two levels of it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from lowwater.catalog.expr import Column, Expr, Type
-from lowwater.catalog.packets import TYPES
-from lowwater.catalog.protocols import ALIASES, PROTOCOLS
+from lowwater.catalog.expr import Column, Const, Expr, Type
+from lowwater.catalog.functions import AggregateFunction
+from lowwater.catalog.protocols import ALIASES
 from lowwater.errors import QueryError
 from lowwater.gsql import nodes as syntax
+from lowwater.gsql.words import AGGREGATES
+from lowwater.plan.context import ANY_LINK, Context
+from lowwater.plan.grouping import bind_group
 from lowwater.plan.joins import bind_join
-from lowwater.plan.nodes import Aggregate, Field, Group, Item, Node, Source, Union
-from lowwater.plan.scope import AGGREGATES, NUMERIC, Scope, Text, nearest, place_of
-from lowwater.plan.sources import BoundSource, make_fields, make_map, name_items, narrow, temporals
-from lowwater.plan.temporal import CLOCK, infer
+from lowwater.plan.lookups import Watch, bind_filter_join, bind_watch_join, declare_watch
+from lowwater.plan.nodes import Field, Node, Source, Union
+from lowwater.plan.scope import Names, Scope
+from lowwater.plan.sources import BoundSource, binder, expand_stars, make_map, name_items, source_fields
+from lowwater.plan.temporal import Temporal
+from lowwater.plan.text import Text, each, nearest, place_of
 
-ANY_LINK = "*"
-"""Stands for every link where a plan is explained without knowing them."""
 
-
-@dataclass(frozen=True)
-class Links:
-    """The links and sets that queries may name.
-
-    Attributes:
-        names: all links; None where they are not known (explain without captures): then any name is a link.
-        sets: set name -> link names.
-    """
-
-    names: tuple[str, ...] | None = None
-    sets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+class BelowError(QueryError):
+    """A query cannot be bound because one that it reads has errors of its own, which are reported there."""
 
 
 @dataclass
@@ -42,20 +36,22 @@ class Binder:
     """Binds the statements of one query set.
 
     Attributes:
-        links: what FROM may name.
+        context: what queries may name.
         statements: query name -> (statement, text it stands in).
     """
 
-    links: Links
+    context: Context
     statements: Mapping[str, tuple[syntax.Statement, Text]]
     bound: dict[str, Node] = field(default_factory=dict)
+    failed: set[str] = field(default_factory=set)
     _active: list[str] = field(default_factory=list)
 
     def query(self, name: str) -> Node:
         """The logical plan of a query.
 
         Raises:
-            QueryError: anything in its text, or in a query that it reads, that has no meaning.
+            QueryError: anything in its text that has no meaning.
+            BelowError: a query that it reads has errors.
         """
         if name in self.bound:
             return self.bound[name]
@@ -65,204 +61,274 @@ class Binder:
             raise text.error(place_of(statement), f"query {name} reads itself: {cycle}")
         self._active.append(name)
         try:
-            if isinstance(statement, syntax.Select):
-                node = self._select(name, statement, text)
-            elif isinstance(statement, syntax.Merge):
-                node = self._merge(name, statement, text)
-            else:
-                raise TypeError(type(statement).__name__)
+            node = self._statement(name, statement, text)
+        except QueryError:
+            self.failed.add(name)
+            raise
         finally:
             self._active.pop()
         self.bound[name] = node
         return node
 
-    def _select(self, name: str, statement: syntax.Select, text: Text) -> Node:
-        if statement.join:
-            sides = [self._source(name, ref, text) for ref in statement.sources]
-            return bind_join(name, statement, text, sides)
-        source = self._source(name, statement.sources[0], text)
-        grouped = (
-            statement.group_by or statement.having or any(_aggregates(item.expression) for item in statement.items)
-        )
-        if grouped:
-            return _group(name, statement, text, source)
-        scope = Scope(text, {source.alias: source.columns}, where="a query without GROUP BY")
-        predicate = scope.predicate(statement.where, "WHERE") if statement.where else None
-        items = name_items(statement.items, [scope.bind(item.expression) for item in statement.items], text)
-        return make_map(name, source.node, predicate, items)
+    def _statement(self, name: str, statement: syntax.Statement, text: Text) -> Node:
+        names = Names.of(statement, self.context, text)
+        if isinstance(statement, syntax.Select):
+            return self._select(name, statement, text, names)
+        if isinstance(statement, syntax.Merge):
+            return self._merge(name, statement, text, names)
+        raise TypeError(type(statement).__name__)
 
-    def _merge(self, name: str, statement: syntax.Merge, text: Text) -> Node:
-        sides = [self._source(name, ref, text) for ref in statement.sources]
+    def _select(self, name: str, statement: syntax.Select, text: Text, names: Names) -> Node:
+        if statement.join == "WATCHLIST_JOIN":
+            return self._watched(name, statement, text, names)
+        sources = each([self._reader(name, ref, text) for ref in statement.sources])
+        names = replace(names, links=tuple(sorted({link for source in sources for link in source.links})))
+        if statement.join == "FILTER_JOIN":
+            self._check_lookup(statement, sources, text)
+            return bind_filter_join(name, statement, text, sources, names)
+        grouped = self._grouped(statement, sources)
+        if statement.having is not None and not statement.group_by and not self._has_aggregates(statement):
+            raise text.error(place_of(statement.having), "HAVING filters groups, and there are none", "write WHERE")
+        if statement.distinct and not grouped:
+            statement, grouped = _as_groups(statement, sources, text), True
+        elif statement.distinct:
+            # Rows of an aggregation are told apart by its variables, so only those that leave some out can be equal.
+            message = "Lowwater does not run SELECT DISTINCT of an aggregation"
+            raise text.unsupported(statement.place, message, "name the aggregation and select DISTINCT from it")
+        if statement.join:
+            return bind_join(name, statement, text, sources, names, grouped)
+        source = sources[0]
+        scope = Scope(text, {source.alias: source.columns}, where="a query without GROUP BY", names=names)
+        if grouped:
+            return bind_group(name, statement, scope, source)
+        return _selection(name, statement, scope, source)
+
+    def _grouped(self, statement: syntax.Select, sources: Sequence[BoundSource]) -> bool:
+        cleaning = (statement.cleaning_when, statement.cleaning_by)
+        clauses = (statement.having, statement.closing_when, *cleaning, statement.supergroup or None)
+        windowed = statement.window is not None or (not statement.join and sources[0].window is not None)
+        found = statement.group_by or windowed or any(clause is not None for clause in clauses)
+        return bool(found or self._has_aggregates(statement))
+
+    def _has_aggregates(self, statement: syntax.Select) -> bool:
+        exprs = [*(item.expression for item in statement.items), *([statement.having] if statement.having else [])]
+        return any(self._aggregates(expr) for expr in exprs)
+
+    def _aggregates(self, node: syntax.Expression) -> bool:
+        if isinstance(node, syntax.Call):
+            known = self.context.catalog.named(node.name)
+            if node.name.lower() in AGGREGATES or any(isinstance(one, AggregateFunction) for one in known):
+                return True
+        return any(self._aggregates(child) for child in syntax.children(node))
+
+    def _watched(self, name: str, statement: syntax.Select, text: Text, names: Names) -> Node:
+        left, right = statement.sources
+        watch = self._watch(right, text)
+        source = self._source(name, left, text)
+        self._check_lookup(statement, [source], text)
+        names = replace(names, links=source.links)
+        return bind_watch_join(name, statement, text, source, watch, right.alias or right.name, names)
+
+    def _check_lookup(self, statement: syntax.Select, sources: Sequence[BoundSource], text: Text) -> None:
+        """FILTER_JOIN and WATCHLIST_JOIN select rows one by one and nothing else."""
+        windowed = statement.window or any(source.window for source in sources)
+        if windowed or statement.distinct or self._grouped(statement, sources):
+            hint = "name the join as a query, and aggregate that"
+            raise text.error(statement.place, f"{statement.join} has only SELECT, FROM and WHERE", hint)
+
+    def _watch(self, ref: syntax.SourceRef, text: Text) -> Watch:
+        found = self.statements.get(ref.name)
+        if found is None or not isinstance(found[0], syntax.Watchlist):
+            known = [name for name, (other, _) in self.statements.items() if isinstance(other, syntax.Watchlist)]
+            raise text.error(ref.place, f"no watch list is called {ref.name}", nearest(ref.name, known))
+        if ref.name in self.failed:
+            raise BelowError(f"watch list {ref.name} has errors")
+        return declare_watch(ref.name, found[0], found[1])
+
+    def _merge(self, name: str, statement: syntax.Merge, text: Text, names: Names) -> Node:
+        sides = each([self._reader(name, ref, text) for ref in statement.sources])
         by_alias = {side.alias: side for side in sides}
         if len(by_alias) < len(sides):
             raise text.error(statement.place, "two sources of MERGE have one name", "give each a range variable")
-        if len(statement.columns) != len(sides):
-            raise text.error(statement.place, f"MERGE names {len(statement.columns)} columns for {len(sides)} sources")
+        if statement.slack is not None:
+            Scope(text, {}, names=names).constant(statement.slack, "SLACK")
         branches, position = [], -1
         for column, side in zip(statement.columns, sides, strict=True):
-            if column.qualifier and column.qualifier != side.alias:
+            if side.window is not None:
+                hint = "put the window into the query that aggregates the merged stream"
+                raise text.error(side.window.place, "a source of MERGE has no window", hint)
+            if column.qualifier != side.alias:
                 raise text.error(column.place, f"the merge column of {side.alias} is called {column.qualifier}")
-            Scope(text, {side.alias: side.columns}).bind(column)
-            branch = side.stream(name)
-            names = [f.name for f in branch.fields]
-            wanted = ALIASES.get(column.name, column.name) if isinstance(side.node, Source) else column.name
-            index = names.index(wanted)
-            if branch.fields[index].temporal is None:
-                raise text.error(column.place, f"{column.name} of {side.alias} is not temporal: it cannot be merged on")
+            branch, index = _branch(name, column, side, text)
             if position not in (-1, index):
                 raise text.error(column.place, f"{column.name} stands at another position in {side.alias}")
             position = index
             branches.append(branch)
-        _check_union(branches, statement, text)
-        times = [branch.fields[position].temporal for branch in branches]
-        first = times[0]
-        assert first is not None
-        if any(time is None or time.increasing != first.increasing for time in times):
+        _check_union(branches, "MERGE", statement.place, text)
+        merged = _merged([branch.fields[position].temporal for branch in branches])
+        if merged is None:
             raise text.error(statement.place, "the merge columns progress in opposite directions")
-        merged = first.joined(*(time for time in times[1:] if time))
         fields = tuple(
-            Field(f.name, f.type, merged if i == position else None) for i, f in enumerate(branches[0].fields)
+            Field(f.name, f.type, merged if i == position else None, f.declared)
+            for i, f in enumerate(branches[0].fields)
         )
         return Union(name, fields, tuple(branches))
 
-    def _source(self, query: str, ref: syntax.SourceRef, text: Text) -> BoundSource:
-        if not ref.links and not ref.bracketed and ref.name in self.statements:
-            node = self.query(ref.name)
-            columns: dict[str, Expr] = {f.name: Column(f.type, f.name) for f in node.fields}
-            return BoundSource(ref.alias or ref.name, node, columns)
-        if ref.name not in PROTOCOLS:
-            kind = "protocol" if ref.links else "query or protocol"
-            known = [*PROTOCOLS, *([] if ref.links else self.statements)]
-            raise text.error(ref.place, f"no {kind} is called {ref.name}", nearest(ref.name, known))
-        protocol = PROTOCOLS[ref.name]
-        alias = ref.alias or ref.name
-        fields = tuple(Field(n, t, CLOCK if n == "timestamp" else None) for n, t in TYPES.items())
-        links = self._links(ref, text)
-        node = Source(query, fields, alias, links, ref.name, protocol.member)
-        return BoundSource(alias, node, protocol.columns)
+    def _reader(self, query: str, ref: syntax.SourceRef, text: Text) -> Callable[[], BoundSource]:
+        return lambda: self._source(query, ref, text)
 
-    def _links(self, ref: syntax.SourceRef, text: Text) -> tuple[str, ...]:
-        if not ref.links:
-            if self.links.names is not None and not self.links.names:
-                raise text.error(ref.place, f"{ref.name} reads all links, and there are none")
-            return tuple(sorted(self.links.names or (ANY_LINK,)))
-        found: set[str] = set()
+    def _source(self, query: str, ref: syntax.SourceRef, text: Text) -> BoundSource:
+        if ref.union:
+            return self._union(query, ref, text)
+        if ref.host:
+            hint = "links have names of their own: link.PROTOCOL"
+            raise text.unsupported(ref.place, f"Lowwater knows no hosts, so {ref.host} cannot stand here", hint)
+        name = f"{ref.library}_{ref.name}" if ref.library else ref.name
+        if not ref.links and not ref.bracketed and name in self.statements:
+            return self._stream(name, ref, text)
+        link = self._bare_link(ref)
+        protocol = self.context.protocols.get("DataProtocol" if link else ref.name)
+        if ref.library or protocol is None:
+            kind = "protocol" if ref.links else "query, protocol or link"
+            known = [*self.context.protocols, *([] if ref.links else self.statements)]
+            known += [] if ref.links else self.context.links.names or []
+            raise text.error(ref.place, f"no {kind} is called {ref.name}", nearest(ref.name, known))
+        links = (ref.name,) if link else self._links(ref, protocol.kind, text)
+        self._check_kinds(ref, protocol.kind, links, text)
+        # The interface of a capture has `.` and `/` in its name, which no range variable has.
+        alias = ref.alias or re.sub(r"\W", "_", ref.name)
+        node = Source(query, source_fields(protocol), alias, links, protocol.name, protocol.member, protocol.kind)
+        groups = {self.context.links.groups.get(link, "") for link in links}
+        if len(groups) == 1 and (column := protocol.columns.get(group := groups.pop())) is not None:
+            node = replace(node, group=column.name if isinstance(column, Column) else group)
+        units = {a.name: a.unit for a in protocol.attributes if a.unit is None or not a.clock}
+        return BoundSource(alias, node, protocol.columns, ref.window, units)
+
+    def _stream(self, name: str, ref: syntax.SourceRef, text: Text) -> BoundSource:
+        if isinstance(self.statements[name][0], syntax.Watchlist):
+            raise text.error(ref.place, f"{name} is a watch list", "WATCHLIST_JOIN FROM protocol p, list w")
+        if name in self.failed:
+            raise BelowError(f"query {name} has errors")
+        node = self.query(name)
+        columns: dict[str, Expr] = {f.name: Column(f.type, f.name) for f in node.fields}
+        return BoundSource(ref.alias or ref.name, node, columns, ref.window)
+
+    def _bare_link(self, ref: syntax.SourceRef) -> bool:
+        """Whether a name that is neither a query nor a protocol is a link: then it reads DataProtocol."""
+        if ref.links or ref.bracketed or ref.library or ref.name in self.context.protocols:
+            return False
+        known = self.context.links.names
+        if known is not None:
+            return ref.name in known
+        # Links are not known: a name that is nearly one of those that are is a misspelling.
+        return not nearest(ref.name, [*self.context.protocols, *self.statements]).startswith("did")
+
+    def _union(self, query: str, ref: syntax.SourceRef, text: Text) -> BoundSource:
+        """`A UNION B as M`: links of one protocol are read together, other streams are united."""
+        parts = (replace(ref, union=(), window=None, alias=""), *ref.union)
+        sides = each([self._reader(query, part, text) for part in parts])
+        alias = ref.alias or sides[0].alias
+        nodes = [side.node for side in sides]
+        sources = [node for node in nodes if isinstance(node, Source)]
+        if len(sources) == len(nodes) and len({(s.protocol, s.kind) for s in sources}) == 1:
+            links = [link for source in sources for link in source.links]
+            if len(set(links)) < len(links):
+                raise text.error(ref.place, "UNION lists a link twice, which would count its packets twice")
+            whole = replace(sources[0], alias=alias, links=tuple(sorted(links)))
+            return BoundSource(alias, whole, sides[0].columns, ref.window, sides[0].units)
+        branches = [side.stream(query) for side in sides]
+        _check_union(branches, "UNION", ref.place, text)
+        fields = tuple(
+            Field(f.name, f.type, _merged([branch.fields[at].temporal for branch in branches]), f.declared)
+            for at, f in enumerate(branches[0].fields)
+        )
+        united = Union(query, fields, tuple(branches))
+        return BoundSource(alias, united, {f.name: Column(f.type, f.name) for f in fields}, ref.window)
+
+    def _links(self, ref: syntax.SourceRef, kind: str, text: Text) -> tuple[str, ...]:
+        links = self.context.links
+        if not ref.links or (ref.links == ("default",) and "default" not in links.sets):
+            if links.names is None:
+                return (ANY_LINK,)
+            # Without a link a protocol reads all that can have its records.
+            found = {name for name in links.names if _holds(links.kinds.get(name, "pcap"), kind)}
+            if not found:
+                raise text.error(ref.place, f"{ref.name} reads all links of {kind} records, and there are none")
+            return tuple(sorted(found))
+        found = set()
         for name in ref.links:
-            if ref.bracketed and name in self.links.sets:
-                found.update(self.links.sets[name])
-            elif self.links.names is None or name in self.links.names:
+            if ref.bracketed and name in links.sets:
+                found.update(links.sets[name])
+            elif links.names is None or name in links.names:
                 found.add(name)
             else:
-                known = [*self.links.names, *(self.links.sets if ref.bracketed else ())]
+                known = [*links.names, *(links.sets if ref.bracketed else ())]
                 kind = "link or set" if ref.bracketed else "link"
                 raise text.error(ref.place, f"{kind} {name} has no capture", nearest(name, known))
         return tuple(sorted(found))
 
-
-def _aggregates(node: syntax.Expression) -> bool:
-    if isinstance(node, syntax.Call):
-        return node.name.lower() in AGGREGATES
-    if isinstance(node, syntax.UnaryOp):
-        return _aggregates(node.operand)
-    return isinstance(node, syntax.BinaryOp) and (_aggregates(node.left) or _aggregates(node.right))
-
-
-def _group(query: str, statement: syntax.Select, text: Text, source: BoundSource) -> Group:
-    sources = {source.alias: source.columns}
-    rows = Scope(text, sources, where="WHERE or GROUP BY")
-    predicate = rows.predicate(statement.where, "WHERE") if statement.where else None
-    keys = _keys(statement, text, rows)
-    key_fields = make_fields(keys, temporals(source.node.fields))
-    if not any(f.temporal for f in key_fields):
-        times = [n for n, e in source.columns.items() if n not in ALIASES and infer(e, temporals(source.node.fields))]
-        shortest = min(times, key=len, default="")
-        hint = f"add a temporal variable, such as {shortest}/60 AS tb" if times else "no column of it is temporal"
-        raise text.error(place_of(statement), "GROUP BY has no temporal variable, so no group would ever close", hint)
-    aggregates: list[Aggregate] = []
-    results = _result_scope(text, rows, keys, aggregates)
-    having = results.predicate(statement.having, "HAVING") if statement.having else None
-    bound = [_over_groups(item, results, keys, rows) for item in statement.items]
-    items = name_items(statement.items, bound, text)
-    fields = make_fields(items, temporals(key_fields))
-    read = narrow(source.node, predicate, *(key.expr for key in keys), *(each.argument for each in aggregates))
-    return Group(query, fields, read, predicate, tuple(keys), key_fields, tuple(aggregates), having, tuple(items))
+    def _check_kinds(self, ref: syntax.SourceRef, kind: str, links: Sequence[str], text: Text) -> None:
+        if self.context.links.names is None:
+            return
+        for link in links:
+            own = self.context.links.kinds.get(link, "pcap")
+            if not _holds(own, kind):
+                raise text.error(ref.place, f"{ref.name} reads {kind} records, and link {link} has {own} records")
 
 
-def _keys(statement: syntax.Select, text: Text, rows: Scope) -> list[Item]:
-    keys: list[Item] = []
-    for item in statement.group_by:
-        if not item.alias and not isinstance(item.expression, syntax.Name):
-            raise text.error(place_of(item), "a computed group-by variable needs a name", "write: expression AS name")
-        name = item.alias or item.expression.name  # type: ignore[attr-defined]
-        if name.startswith("_"):
-            raise text.error(place_of(item), f"{name}: names that begin with _ are Lowwater's own")
-        if any(key.name.lower() == name.lower() for key in keys):
-            raise text.error(place_of(item), f"two group-by variables are called {name}")
-        keys.append(Item(name, rows.bind(item.expression)))
-    return keys
+def _holds(link: str, protocol: str) -> bool:
+    """Whether links of a kind hold the records of a protocol of a kind: both sorts of tables are read by position."""
+    return protocol == "other" or link == protocol or (link, protocol) == ("parquet", "csv")
 
 
-def _result_scope(text: Text, rows: Scope, keys: Sequence[Item], aggregates: list[Aggregate]) -> Scope:
-    taken = {key.name.lower() for key in keys}
-
-    def on_aggregate(call: syntax.Call) -> Expr:
-        function = call.name.lower()
-        argument = _argument(call, function, text, rows)
-        result = _result_type(call, function, argument, text)
-        for known in aggregates:
-            if known.function == function and known.argument == argument:
-                return Column(known.type, known.name)
-        number = len(aggregates)
-        while f"agg{number}" in taken:
-            number += 1
-        taken.add(f"agg{number}")
-        aggregates.append(Aggregate(f"agg{number}", function, argument, result))
-        return Column(result, f"agg{number}")
-
-    visible = {key.name: Column(key.expr.type, key.name) for key in keys}
-    return Scope(text, {}, visible, on_aggregate)
+def _branch(query: str, column: syntax.Name, side: BoundSource, text: Text) -> tuple[Node, int]:
+    """One input of MERGE, and the position of its merge column."""
+    Scope(text, {side.alias: side.columns}).bind(column)
+    branch = side.stream(query)
+    names = [f.name for f in branch.fields]
+    wanted = ALIASES.get(column.name, column.name) if isinstance(side.node, Source) else column.name
+    index = names.index(wanted)
+    if branch.fields[index].temporal is None:
+        raise text.error(column.place, f"{column.name} of {side.alias} is not temporal: it cannot be merged on")
+    return branch, index
 
 
-def _argument(call: syntax.Call, function: str, text: Text, rows: Scope) -> Expr | None:
-    if function == "count":
-        if not call.star:
-            raise text.unsupported(call.place, "count(x) is not supported yet", "count(*) counts rows")
+def _merged(times: Sequence[Temporal | None]) -> Temporal | None:
+    """The progress of a column of united streams: the least of theirs; None where they do not go together (P3)."""
+    known = [time for time in times if time is not None]
+    if not known or len(known) < len(times) or not all(known[0].alike(time) for time in known):
         return None
-    if call.star or len(call.arguments) != 1:
-        raise text.error(call.place, f"{call.name} takes one argument")
-    return replace(rows, where="another aggregate").bind(call.arguments[0])
+    return known[0].joined(*known[1:])
 
 
-def _result_type(call: syntax.Call, function: str, argument: Expr | None, text: Text) -> Type:
-    if argument is None:
-        return Type.INT
-    if function in ("sum", "avg") and argument.type not in NUMERIC:
-        raise text.error(call.place, f"{call.name} needs numbers, this is of type {argument.type}")
-    if argument.type is Type.STRING:
-        raise text.unsupported(call.place, f"{call.name} of strings is not supported yet")
-    return Type.FLOAT if function == "avg" else argument.type
+def _selection(query: str, statement: syntax.Select, scope: Scope, source: BoundSource) -> Node:
+    written = expand_stars(statement.items, [source], scope.text)
+
+    def where() -> Expr:
+        return scope.predicate(statement.where, "WHERE") if statement.where else Const(Type.BOOL, True)
+
+    predicate, *bound = each([where, *(binder(scope, item) for item in written)])
+    items = name_items(written, bound, scope.text)
+    return make_map(query, source.node, predicate if statement.where else None, items)
 
 
-def _over_groups(item: syntax.SelectItem, results: Scope, keys: Sequence[Item], rows: Scope) -> Expr:
-    """Binds a select item over groups; an expression that repeats a group-by definition is that variable."""
-    if not _aggregates(item.expression) and not isinstance(item.expression, syntax.Literal):
-        try:
-            raw = rows.bind(item.expression)
-        except QueryError:  # not an expression over rows: bound over groups below, which reports what is wrong
-            raw = None
-        if raw is not None:
-            for key in keys:
-                if key.expr == raw:
-                    return Column(raw.type, key.name)
-    return results.bind(item.expression)
+def _as_groups(statement: syntax.Select, sources: Sequence[BoundSource], text: Text) -> syntax.Select:
+    """SELECT DISTINCT as GROUP BY its items: one row for each, when its epoch has closed."""
+    written = expand_stars(statement.items, sources, text)
+    literals = [Const(Type.BOOL, True)] * len(written)
+    named = name_items(written, literals, text)
+    keys = tuple(
+        syntax.SelectItem(item.expression, name.name, item.place) for item, name in zip(written, named, strict=True)
+    )
+    chosen = tuple(syntax.SelectItem(syntax.Name(key.alias), "", key.place) for key in keys)
+    return replace(statement, items=chosen, group_by=keys, distinct=False)
 
 
-def _check_union(branches: Sequence[Node], statement: syntax.Merge, text: Text) -> None:
+def _check_union(branches: Sequence[Node], word: str, place: syntax.Place, text: Text) -> None:
     first = branches[0].fields
     for branch in branches[1:]:
         if len(branch.fields) != len(first):
-            message = f"the inputs of MERGE have {len(first)} and {len(branch.fields)} columns"
-            raise text.error(statement.place, message)
+            raise text.error(place, f"the inputs of {word} have {len(first)} and {len(branch.fields)} columns")
         for a, b in zip(first, branch.fields, strict=True):
             if a.type is not b.type:
-                raise text.error(statement.place, f"MERGE pairs {a.name} ({a.type}) with {b.name} ({b.type})")
+                raise text.error(place, f"{word} pairs {a.name} ({a.type}) with {b.name} ({b.type})")

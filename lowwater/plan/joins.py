@@ -7,15 +7,31 @@ window is the first equality of temporal expressions, else a band of two inequal
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from lowwater.catalog.expr import Binary, Column, Const, Expr, columns_of, conjunction, conjuncts, rewrite
+from lowwater.catalog.expr import (
+    Binary,
+    Column,
+    Const,
+    Expr,
+    Param,
+    Type,
+    columns_of,
+    conjunction,
+    conjuncts,
+    rewrite,
+    walk,
+    with_children,
+)
 from lowwater.catalog.protocols import ALIASES
 from lowwater.gsql import nodes as syntax
-from lowwater.plan.nodes import Field, Join, JoinKind, Node, Source, Window
-from lowwater.plan.scope import Scope, Text, place_of
-from lowwater.plan.sources import BoundSource, name_items
+from lowwater.plan.grouping import bind_group
+from lowwater.plan.nodes import Aggregation, Field, Item, Join, JoinKind, Node, Source, Window
+from lowwater.plan.scope import Names, Scope
+from lowwater.plan.sources import BoundSource, binder, expand_stars, name_items
 from lowwater.plan.temporal import Step, Temporal, infer
+from lowwater.plan.text import Text, each, place_of
+from lowwater.plan.windows import bind_attribute, length
 
 
 @dataclass(frozen=True)
@@ -28,20 +44,111 @@ class _Side:
     times: Mapping[str, Temporal]
 
 
-def bind_join(query: str, statement: syntax.Select, text: Text, sources: Sequence[BoundSource]) -> Join:
-    """The logical plan of a join of two sources.
+@dataclass(frozen=True)
+class _Match:
+    """When two rows meet: everything of a join but what it selects."""
+
+    kind: JoinKind
+    sides: tuple[_Side, _Side]
+    filters: Mapping[str, list[Expr]]
+    across: list[Expr]
+    window: Window
+    equalities: tuple[tuple[Expr, Expr], ...]
+    residual: Expr | None
+
+    def join(self, query: str, items: Sequence[Item]) -> Join:
+        """The join that selects the items; its inputs have only the columns that are read."""
+        read = [*(item.expr for item in items), *self.across]
+        left, right = (_stream(query, side, self.filters[side.source.alias], read) for side in self.sides)
+        fields = tuple(
+            Field(item.name, item.expr.type, output_time(item.expr, self.kind, self.window)) for item in items
+        )
+        return Join(
+            query,
+            fields,
+            self.kind,
+            left,
+            right,
+            self.sides[0].source.alias,
+            self.sides[1].source.alias,
+            self.window,
+            self.equalities,
+            self.residual,
+            tuple(items),
+        )
+
+
+def bind_join(
+    query: str, statement: syntax.Select, text: Text, sources: Sequence[BoundSource], names: Names, grouped: bool
+) -> Join | Aggregation:
+    """The logical plan of a join of two sources, and of the aggregation over it where the statement has one.
 
     Raises:
-        QueryError: no temporal predicate relates the sides, equal range variables, GROUP BY beside a join.
+        QueryError: no temporal predicate relates the sides, equal range variables.
     """
+    match, scope = _match(statement, text, sources, names)
+    if grouped:
+        return _aggregated(query, statement, match, text, names)
+    written = expand_stars(statement.items, sources, text)
+    bound = each([binder(scope, item) for item in written])
+    return match.join(query, name_items(written, bound, text))
+
+
+def _aggregated(query: str, statement: syntax.Select, match: _Match, text: Text, names: Names) -> Aggregation:
+    """The aggregation of a join's rows: the join selects just the columns that the aggregation reads."""
+    named: dict[str, Item] = {}
+    scopes: dict[str, dict[str, Expr]] = {}
+    for side in match.sides:
+        alias = side.source.alias
+        scopes[alias] = {}
+        for name, expr in side.after.items():
+            assert isinstance(expr, Column)
+            given = expr.name.replace(".", "_")
+            item = named.setdefault(expr.name, Item(_free(given, {i.name for i in named.values()}), expr))
+            scopes[alias][name] = Column(item.expr.type, item.name)
+    whole = match.join(query, list(named.values()))
+    rows = Scope(text, scopes, where="a join", names=names)
+    source = BoundSource("", whole, {field.name: Column(field.type, field.name) for field in whole.fields})
+    group = bind_group(query, replace(statement, where=None), rows, source)
+    exprs = [*(key.expr for key in group.keys), *(e for a in group.aggregates for e in (a.argument, *a.more))]
+    below = group.input
+    while below is not whole and below.inputs():
+        exprs += [item.expr for item in getattr(below, "items", ())]
+        exprs += [getattr(below, "attribute", None), getattr(below, "predicate", None)]
+        below = below.inputs()[0]
+    used = set(columns_of(*exprs))
+    narrowed = match.join(query, [item for item in named.values() if item.name in used])
+    found = _replaced(group, whole, narrowed)
+    assert isinstance(found, Aggregation)
+    return found
+
+
+def _free(name: str, taken: set[str]) -> str:
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _replaced(node: Node, old: Node, new: Node) -> Node:
+    """The plan with one input put in the place of another; what passes its rows on has its fields."""
+    if node is old:
+        return new
+    below = node.inputs()[0]
+    replaced = _replaced(below, old, new)
+    if isinstance(node, Aggregation) or hasattr(node, "items"):
+        return replace(node, input=replaced)  # type: ignore[call-arg]
+    own = node.fields[len(below.fields) :]
+    return replace(node, input=replaced, fields=(*replaced.fields, *own))  # type: ignore[call-arg]
+
+
+def _match(statement: syntax.Select, text: Text, sources: Sequence[BoundSource], names: Names) -> tuple[_Match, Scope]:
     left, right = (_side(source) for source in sources)
     if left.source.alias == right.source.alias:
         hint = "write: FROM flow A, flow B"
         raise text.error(statement.place, f"both sides are called {left.source.alias}", hint)
-    if statement.group_by or statement.having:
-        raise text.error(statement.place, "one query cannot join and aggregate", "name the join and group that query")
-    scope = Scope(text, {left.source.alias: left.after, right.source.alias: right.after}, where="a join")
+    scope = Scope(text, {left.source.alias: left.after, right.source.alias: right.after}, where="a join", names=names)
     parts = conjuncts(scope.predicate(statement.where, "WHERE")) if statement.where else []
+    parts += _windowed(left, right, text, names)
     filters: dict[str, list[Expr]] = {left.source.alias: [], right.source.alias: []}
     across: list[Expr] = []
     for part in parts:
@@ -49,16 +156,44 @@ def bind_join(query: str, statement: syntax.Select, text: Text, sources: Sequenc
         (filters[aliases.pop()] if len(aliases) == 1 else across).append(part)
     window, rest = _window(across, left, right, statement, text)
     equalities, residual = _equalities(rest, left.source.alias)
-    items = name_items(statement.items, [scope.bind(item.expression) for item in statement.items], text)
     kind = JoinKind(statement.join)
-    read = [*(i.expr for i in items), *across]
-    streams = [_stream(query, side, filters[side.source.alias], read) for side in (left, right)]
-    times = _output_times(kind, window)
-    fields = tuple(Field(item.name, item.expr.type, infer(item.expr, times)) for item in items)
-    aliases_of = (left.source.alias, right.source.alias)
-    return Join(
-        query, fields, kind, streams[0], streams[1], *aliases_of, window, tuple(equalities), residual, tuple(items)
-    )
+    return _Match(kind, (left, right), filters, across, window, tuple(equalities), residual), scope
+
+
+def _windowed(left: _Side, right: _Side, text: Text, names: Names) -> list[Expr]:
+    """The band of two windows: a row of either side meets what the other had in its window (002, section 4.2).
+
+    A row stays in its window for its RANGE, so y of the right side meets x of the left side where
+    x - RANGE_right <= y <= x + RANGE_left (SEMANTICS P4; both ends belong to it).
+    """
+    windows = (left.source.window, right.source.window)
+    if windows == (None, None):
+        return []
+    if None in windows:
+        missing = right if windows[0] else left
+        place = (windows[0] or windows[1]).place  # type: ignore[union-attr]
+        raise text.error(place, f"{missing.source.alias} has no window", "give both sources of the join one")
+    attributes, reaches = [], []
+    for side, window in zip((left, right), windows, strict=True):
+        assert window is not None
+        if window.range is None or window.slide is not None or window.partition:
+            hint = "[RANGE 2 min, WA ts]"
+            raise text.error(window.place, "a window of a join has a RANGE and no SLIDE: it slides by itself", hint)
+        own = Scope(text, {side.source.alias: side.before}, where="a window", names=names)
+        attribute, time = bind_attribute(window, side.source, own)
+        reaches.append(length(window.range, attribute, time, side.source, text))
+        attributes.append(_after(window, side))
+    x, y = attributes
+    low = Binary(Type.INT, "-", x, Const(Type.INT, reaches[1]))
+    high = Binary(Type.INT, "+", x, Const(Type.INT, reaches[0]))
+    return [Binary(Type.BOOL, "<=", low, y), Binary(Type.BOOL, "<=", y, high)]
+
+
+def _after(window: syntax.Window, side: _Side) -> Expr:
+    name = window.attribute.name if window.attribute else "time"
+    if name in side.after:
+        return side.after[name]
+    return next(side.after[f.name] for f in side.source.node.fields if f.temporal and f.name in side.after)
 
 
 def _side(source: BoundSource) -> _Side:
@@ -115,14 +250,26 @@ def _window(
                 raise text.unsupported(place_of(statement.where), "a band over attributes of different scale")
             window = Window(pair.left, pair.right, pair.left_time, pair.right_time, -max(lows), min(highs))
             return window, [part for j, part in enumerate(across) if j not in used]
-    raise _no_window(left, right, statement, text)
+    if bands:
+        message = "the band of the join is open on one side, so it would never close"
+        names = (_clock_name(left), _clock_name(right))
+        hint = f"bound it from both sides: {names[0]} - 5 <= {names[1]} AND {names[1]} <= {names[0]} + 5"
+        raise text.error(place_of(statement.where), message, hint)
+    raise _no_window(left, right, across, statement, text)
 
 
-def _no_window(left: _Side, right: _Side, statement: syntax.Select, text: Text) -> Exception:
+def _no_window(left: _Side, right: _Side, across: Sequence[Expr], statement: syntax.Select, text: Text) -> Exception:
     place = place_of(statement.where) if statement.where else statement.place
-    names = [min(side.times, key=len, default="") for side in (left, right)]
+    names = [_clock_name(side) for side in (left, right)]
     hint = f"add a temporal equality such as {names[0]} = {names[1]}" if all(names) else "a side has no temporal column"
+    params = [node.name for part in across for node in walk(part) if isinstance(node, Param)]
+    hint = f"a band needs the value of ${params[0]}: give --param {params[0]}=VALUE" if params else hint
     return text.error(place, "no predicate relates a temporal column of each side, so the join would never close", hint)
+
+
+def _clock_name(side: _Side) -> str:
+    time = f"{side.source.alias}.time"
+    return time if time in side.times else min(side.times, key=len, default="")
 
 
 @dataclass(frozen=True)
@@ -160,7 +307,7 @@ def _pair(part: Expr, left: _Side, right: _Side) -> _Pair | None:
     if _alias(a) != left.source.alias or _alias(b) != right.source.alias:
         return None
     a_time, b_time = infer(a, times), infer(b, times)
-    if a_time is None or b_time is None or a_time.increasing != b_time.increasing:
+    if a_time is None or b_time is None or not a_time.alike(b_time):
         return None
     return _Pair(op, a, b, a_time, b_time)
 
@@ -209,13 +356,31 @@ def _equalities(parts: list[Expr], left_alias: str) -> tuple[list[tuple[Expr, Ex
     return equalities, conjunction(residual)
 
 
-def _output_times(kind: JoinKind, window: Window) -> dict[str, Temporal]:
-    """Joined column -> its progress: only bare columns of the window have any, carried through it (P4)."""
-    times: dict[str, Temporal] = {}
+def output_time(expr: Expr, kind: JoinKind, window: Window) -> Temporal | None:
+    """The progress of an expression over joined rows: of the sides of the window and what is computed of them (P4).
+
+    A side that is no bare column is NULL in the unmatched rows of the other, so then it makes no progress.
+    """
     sign = 1 if window.left_time.increasing else -1
     ahead, behind = (window.above, window.below) if sign > 0 else (window.below, window.above)
-    if isinstance(window.left, Column) and (window.equality or not kind.keeps_right):
-        times[window.left.name] = window.left_time.joined(window.right_time.then(Step("add", -sign * ahead)))
-    if isinstance(window.right, Column) and (window.equality or not kind.keeps_left):
-        times[window.right.name] = window.right_time.joined(window.left_time.then(Step("add", -sign * behind)))
-    return times
+    times: dict[str, Temporal] = {}
+    sides: dict[Expr, Column] = {}
+    if _always(window.left, kind.keeps_right, window):
+        times["<left>"] = window.left_time.joined(window.right_time.then(Step("add", -sign * ahead)))
+        sides[window.left] = Column(window.left.type, "<left>")
+    if _always(window.right, kind.keeps_left, window):
+        times["<right>"] = window.right_time.joined(window.left_time.then(Step("add", -sign * behind)))
+        sides[window.right] = Column(window.right.type, "<right>")
+    return infer(_over_sides(expr, sides), times)
+
+
+def _always(side: Expr, missing: bool, window: Window) -> bool:
+    """Whether every joined row has a value of a side of the window."""
+    return not missing or (isinstance(side, Column) and window.equality)
+
+
+def _over_sides(expr: Expr, sides: Mapping[Expr, Column]) -> Expr:
+    """The expression with the sides of the window as columns, wherever they stand in it whole."""
+    if expr in sides:
+        return sides[expr]
+    return with_children(expr, [_over_sides(child, sides) for child in expr.children()])

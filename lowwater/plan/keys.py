@@ -6,26 +6,40 @@ operators: groups are told apart by their GROUP BY variables, joined rows by the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from lowwater.catalog.expr import Binary, Column, Const, Expr, Type, Unary, columns_of
 from lowwater.plan.nodes import Field, Group, Item, Join, JoinKind, Map, Node
+from lowwater.plan.split import walk
+
+Key = tuple[str, ...] | None
 
 
-def unique_key(node: Node) -> tuple[str, ...] | None:
+def unique_key(node: Node, known: dict[int, Key] | None = None) -> Key:
     """The columns of a unique key of a node's rows, in the order of its fields; NULL equals NULL.
+
+    Args:
+        node: a logical plan.
+        known: keys by the identity of operators that live on, kept from call to call where plans share queries.
 
     Returns:
         Names of output columns, as few as the plan shows; None where none follows from the plan.
     """
+    found = {} if known is None else known
+    for part in walk(node, done=found):
+        found[id(part)] = _key(part, found)
+    return found[id(node)]
+
+
+def _key(node: Node, found: Mapping[int, Key]) -> Key:
     if isinstance(node, Group):
         return _carried([{key.name} for key in node.keys], node.items, node.fields)
     if isinstance(node, Map):
-        below = unique_key(node.input)
+        below = found[id(node.input)]
         return None if below is None else _carried([{name} for name in below], node.items, node.fields)
     if isinstance(node, Join):
-        return _of_join(node)
+        return _of_join(node, found)
     return None
 
 
@@ -90,9 +104,9 @@ class _Side:
 _Tie = tuple[_Side, _Side]
 
 
-def _of_join(node: Join) -> tuple[str, ...] | None:
+def _of_join(node: Join, known: Mapping[int, Key]) -> tuple[str, ...] | None:
     """The key of a join of keyed inputs: the key of one side, and what of the other's it does not determine."""
-    left, right = unique_key(node.left), unique_key(node.right)
+    left, right = known[id(node.left)], known[id(node.right)]
     if left is None or right is None:
         return None
     left_key = tuple(f"{node.left_alias}.{name}" for name in left)

@@ -10,20 +10,30 @@ changed it (SEMANTICS I1). A punctuation's `_last` is its promise in the same do
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from lowwater.catalog.expr import Expr, Type
+from lowwater.catalog.functions import AggregateFunction, StateFunction
 from lowwater.plan.temporal import Temporal
+
+Place = tuple[int, int]
+"""Line and column of the text, for the message of an engine that does not run an operator."""
 
 
 @dataclass(frozen=True)
 class Field:
-    """A column of a stream; `temporal` is None where it makes no progress with the clock."""
+    """A column of a stream.
+
+    Attributes:
+        temporal: None where it makes no progress.
+        declared: GSQL's own type, where the old compilers' value semantics are asked for.
+    """
 
     name: str
     type: Type
     temporal: Temporal | None = None
+    declared: str = ""
 
 
 @dataclass(frozen=True)
@@ -40,15 +50,20 @@ class Aggregate:
 
     Attributes:
         name: column that HAVING and the select items read it by.
-        function: count, sum, min, max or avg. All but count ignore NULL and give NULL over nothing else.
+        function: of the catalog. All but count ignore NULL; the built-in ones give NULL over nothing else.
         argument: over the input row; None for count.
         type: of the result.
+        more: further arguments.
+        udaf: the catalog's entry of an aggregate that engines do not have of their own; else None.
     """
 
     name: str
     function: str
     argument: Expr | None
     type: Type
+    more: tuple[Expr, ...] = ()
+    udaf: AggregateFunction | None = None
+    place: Place = field(default=(0, 0), compare=False)
 
 
 class JoinKind(StrEnum):
@@ -91,14 +106,18 @@ class Source(Node):
     Attributes:
         alias: range variable of the source in its query.
         links: names, sorted.
-        protocol: key of `catalog.protocols.PROTOCOLS`.
+        protocol: its name.
         member: which packets belong to the protocol; None for all.
+        kind: of its records: `pcap`, `csv` or `other`.
+        group: column whose values have skews of their own on these links; empty for none (SEMANTICS T8).
     """
 
     alias: str
     links: tuple[str, ...]
     protocol: str
     member: Expr | None
+    kind: str = "pcap"
+    group: str = ""
 
 
 @dataclass(frozen=True)
@@ -114,10 +133,8 @@ class Map(Node):
 
 
 @dataclass(frozen=True)
-class Group(Node):
-    """Aggregation by epochs: WHERE, GROUP BY, HAVING, select items.
-
-    A group can change until `min(last(key))` over its temporal keys, and that is the `_last` of its row.
+class Aggregation(Node):
+    """What all aggregations have: WHERE, GROUP BY, HAVING, select items.
 
     Attributes:
         predicate: over the input row, before grouping.
@@ -134,6 +151,89 @@ class Group(Node):
     aggregates: tuple[Aggregate, ...]
     having: Expr | None
     items: tuple[Item, ...]
+
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+
+@dataclass(frozen=True)
+class Group(Aggregation):
+    """Aggregation by epochs: every group lives in one epoch, whose end closes it.
+
+    A group can change until `min(last(key))` over its temporal keys, and that is the `_last` of its row.
+    """
+
+
+@dataclass(frozen=True)
+class Running(Aggregation):
+    """Aggregation whose groups live on from epoch to epoch until CLOSING_WHEN holds (SEMANTICS O4, 004)."""
+
+    closing: Expr
+    place: Place = field(default=(0, 0), compare=False)
+
+
+@dataclass(frozen=True)
+class Sampling(Aggregation):
+    """The sampling operator: WHERE admits a row, CLEANING_WHEN asks for a cleaning, CLEANING_BY keeps a group.
+
+    Attributes:
+        supergroup: names of the keys that share the states and superaggregates.
+        supers: aggregates over the rows of a supergroup, by name.
+        cleaning_when: over keys, superaggregates and stateful functions; None where there is no cleaning.
+        cleaning_by: over keys, aggregates, superaggregates and stateful functions.
+        states: the stateful functions that are called.
+    """
+
+    supergroup: tuple[str, ...]
+    supers: tuple[Aggregate, ...]
+    cleaning_when: Expr | None
+    cleaning_by: Expr | None
+    states: tuple[StateFunction, ...]
+    place: Place = field(default=(0, 0), compare=False)
+
+
+@dataclass(frozen=True)
+class Bucket(Node):
+    """Tags each row with the windows it belongs to, one row out for each (WID; 002, Figure A-2).
+
+    Window w holds the values v of the attribute with w*slide <= v < w*slide + range.
+
+    Attributes:
+        attribute: over the input row; for a window of rows the number of the row.
+        range: in units of the attribute; `slide` too.
+        name: output column of the window's number; the other fields are the input's.
+        rows: whether the attribute counts rows.
+        partition: over the input row; rows are counted in each partition.
+    """
+
+    input: Node
+    attribute: Expr
+    range: int
+    slide: int
+    name: str
+    rows: bool = False
+    partition: tuple[Item, ...] = ()
+    place: Place = field(default=(0, 0), compare=False)
+
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+
+@dataclass(frozen=True)
+class Expand(Node):
+    """One row out for each grouping set: CUBE, ROLLUP and GROUPING_SETS.
+
+    Attributes:
+        keys: the columns that the sets choose from; one that a set leaves out is NULL in its row.
+        sets: the columns that each set keeps.
+        name: output column of the set's number; the other fields are the input's.
+    """
+
+    input: Node
+    keys: tuple[str, ...]
+    sets: tuple[tuple[str, ...], ...]
+    name: str
+    place: Place = field(default=(0, 0), compare=False)
 
     def inputs(self) -> tuple[Node, ...]:
         return (self.input,)
@@ -218,8 +318,66 @@ class Join(Node):
 
 
 @dataclass(frozen=True)
+class FilterJoin(Node):
+    """Rows of the left source that a row of the right source with equal keys precedes by `range` at most (O6).
+
+    Attributes:
+        left: what is filtered; `right` is what it is looked up in; both are read on the same links.
+        keys: (over the left row, over the right row).
+        left_time: over the left row; `right_time` over the right row: the attribute t of FILTER_JOIN(t, range).
+        range: in units of the attribute.
+        items: over the left row.
+        algorithm: as DEFINE asks, for EXPLAIN; the rows do not depend on it.
+    """
+
+    left: Node
+    right: Node
+    left_alias: str
+    right_alias: str
+    keys: tuple[tuple[Expr, Expr], ...]
+    left_time: Expr
+    right_time: Expr
+    range: int
+    items: tuple[Item, ...]
+    algorithm: str
+    place: Place = field(default=(0, 0), compare=False)
+
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.left, self.right)
+
+
+@dataclass(frozen=True)
+class WatchJoin(Node):
+    """Rows of a stream with the row of a watch list that has their key; an input of the run by its hash (S1).
+
+    Attributes:
+        input: the stream.
+        watchlist: name of the list; `file` is where it is, `refresh` how often it was read anew, in seconds.
+        columns: of the list, as `alias.name`.
+        keys: (over the input row, column of the list).
+        residual: over both.
+        items: over both.
+    """
+
+    input: Node
+    alias: str
+    watchlist: str
+    watch_alias: str
+    file: str
+    refresh: int
+    columns: tuple[Field, ...]
+    keys: tuple[tuple[Expr, str], ...]
+    residual: Expr | None
+    items: tuple[Item, ...]
+    place: Place = field(default=(0, 0), compare=False)
+
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+
+@dataclass(frozen=True)
 class Partial:
-    """One sub-aggregate of an LFTA: count, sum, min or max; `name` is its output column.
+    """One sub-aggregate of an LFTA: count, sum, min, max, or the SUBAGGR of an aggregate; `name` is its output column.
 
     A count with an argument counts the rows where it is not NULL (the divisor of avg).
     """
@@ -244,6 +402,8 @@ class Lfta:
         aggregates: whether rows are grouped.
         slots: size of the group table, a power of two.
         fields: output columns: the keys, then the partials.
+        kind: of the records: `pcap`, `csv` or `other`.
+        group: as of its source.
     """
 
     name: str
@@ -256,6 +416,8 @@ class Lfta:
     aggregates: bool
     slots: int
     fields: tuple[Field, ...]
+    kind: str = "pcap"
+    group: str = ""
 
     def promises(self, instant: int) -> tuple[int | None, ...]:
         """What a punctuation with the promise `instant` says of each field (P2); None of a field without progress."""
@@ -281,4 +443,5 @@ class Cut(Node):
 
 def group_last(fields: tuple[Field, ...], values: tuple[int | None, ...]) -> int:
     """`_last` of a group: the least `last(value)` over its temporal keys."""
-    return min(f.temporal.last(v) for f, v in zip(fields, values, strict=True) if f.temporal and v is not None)
+    pairs = ((f.temporal, v) for f, v in zip(fields, values, strict=True))
+    return min(time.last(v) for time, v in pairs if time and not time.origin and v is not None)

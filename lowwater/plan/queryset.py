@@ -5,18 +5,30 @@ Parses, binds and splits the queries of a set. The result is what every engine, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 
-from lowwater.errors import LowwaterError
+from lowwater.errors import LowwaterError, QueryError, raise_all
 from lowwater.gsql import nodes as syntax
-from lowwater.gsql.parser import parse
 from lowwater.gsql.printer import print_statement
-from lowwater.plan.binder import Binder, Links
+from lowwater.plan.binder import BelowError, Binder
+from lowwater.plan.context import Context, Links
+from lowwater.plan.defines import check_options, key_of, options, slots_of, threshold_of
+from lowwater.plan.dialect import gigascope
+from lowwater.plan.keys import Key
+from lowwater.plan.lookups import declare_watch
 from lowwater.plan.nodes import Lfta, Node, Source
-from lowwater.plan.scope import Text, nearest, place_of
-from lowwater.plan.split import DEFAULT_SLOTS, lftas_of, split
+from lowwater.plan.prefilter import Prefilter, choose_prefilters
+from lowwater.plan.protocols import declare
+from lowwater.plan.rules import LEVELS, LOGICAL, Setting
+from lowwater.plan.rules.setting import order_dependent
+from lowwater.plan.split import Rewriter, lftas_of, walk
+from lowwater.plan.text import Text, nearest
+from lowwater.plan.texts import Named, read_texts
+
+Statements = Mapping[str, Named]
 
 
 @dataclass(frozen=True)
@@ -28,12 +40,18 @@ class QueryPlan:
         text: canonical text of the query and of all that it reads, for the digest of inputs (S1).
         logical: plan before the split; the reference engine runs it.
         high: plan after the split; its leaves are the LFTAs.
+        file: that its text stands in.
+        internal: whether nobody sees it: it is planned to be read by others, and explained.
+        key: columns that no two of its rows have in common: as DEFINE says, else as the plan shows; None for unknown.
     """
 
     name: str
     text: str
     logical: Node
     high: Node
+    file: str = ""
+    internal: bool = False
+    key: tuple[str, ...] | None = None
 
     @property
     def lftas(self) -> list[Lfta]:
@@ -46,13 +64,24 @@ class QueryPlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """The output queries of a query set, in the order of their text."""
+    """The output queries of a query set, in the order of their text.
+
+    Attributes:
+        queries: the outputs.
+        internal: the queries that only others read, in the order of their text.
+        prefilters: of all links.
+        notes: (query, what is worth knowing), such as an option that changes nothing.
+
+    """
 
     queries: tuple[QueryPlan, ...]
+    internal: tuple[QueryPlan, ...] = ()
+    prefilters: tuple[Prefilter, ...] = ()
+    notes: tuple[tuple[str, str], ...] = ()
 
     @property
     def lftas(self) -> list[Lfta]:
-        return list({lfta.name: lfta for query in self.queries for lfta in query.lftas}.values())
+        return lftas_of(*(query.high for query in self.queries))
 
     @property
     def links(self) -> list[str]:
@@ -68,110 +97,222 @@ class Plan:
         if not chosen:
             names = [query.name for query in self.queries]
             raise LowwaterError(f"no output query is called {name}", nearest(name, names))
-        return Plan(chosen)
+        return _planned(chosen, self.internal, [note for note in self.notes if note[0] == name])
 
 
-def plan_files(paths: Sequence[Path], links: Links, slots: int | None = None) -> Plan:
+def plan_files(paths: Sequence[Path], links: Links, slots: int | None = None, context: Context | None = None) -> Plan:
     """Plans the queries of some files as one query set.
 
     Args:
         paths: `.gsql` files, UTF-8.
         links: what FROM may name.
         slots: size of every group table, over what the queries say; for tests of the law.
+        context: functions, protocols and parameters; the built-in ones where it is not given.
 
     Raises:
         LowwaterError: a file cannot be read.
-        QueryError: a text has no meaning.
+        QueryError: a text has no meaning; QueryErrors for several.
     """
-    texts = []
-    for path in paths:
+    texts = [(str(path), read_query(path)) for path in paths]
+    folders = tuple(dict.fromkeys(path.parent for path in paths))
+    return plan_texts(texts, links, slots, context, folders)
+
+
+def read_query(path: Path) -> str:
+    """The text of a query file.
+
+    Raises:
+        LowwaterError: it cannot be read.
+    """
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise LowwaterError(f"query file {path} cannot be read: {reason}") from None
+
+
+def plan_texts(
+    texts: Iterable[tuple[str, str]],
+    links: Links,
+    slots: int | None = None,
+    context: Context | None = None,
+    folders: Sequence[Path] = (),
+) -> Plan:
+    """Plans query texts, each with the name of its file.
+
+    Args:
+        texts: (file, text).
+        links: what FROM may name.
+        slots: size of every group table, for tests of the law.
+        context: as for `plan_files`.
+        folders: where libraries of queries (`library/query`) are looked for.
+    """
+    read = read_texts(texts, folders)
+    context = replace(context or Context(), links=links)
+    if read.protocols:
+        context = replace(context, protocols=declare(read.protocols, context.protocols))
+    bound, notes = _bind(read.statements, context)
+    setting = _setting(read.statements, bound, slots, context, read.library)
+    rewriter = Rewriter(LOGICAL, setting)
+    logical = {name: rewriter.rewrite(node) for name, node in bound.items()}
+    levels = Rewriter(LEVELS, replace(setting, several=_several(logical.values())))
+    plans: list[QueryPlan] = []
+    below: dict[str, list[str]] = {}
+    keys: dict[int, Key] = {}
+    printed = cache(lambda name: print_statement(read.statements[name][0]))
+    for name, node in bound.items():
+        whole = logical[name]
+        statement, text = read.statements[name]
+        below[name] = _below(node, name, below)
+        canonical = _canonical([*below[name], name], read.statements, context, printed)
+        internal = _internal(name, statement, read.library)
+        key = key_of(statement, whole, text, keys)
+        plans.append(QueryPlan(name, canonical, whole, levels.rewrite(whole), text.file, internal, key))
+    order = {name: at for at, name in enumerate(read.statements)}
+    plans.sort(key=lambda plan: order[plan.name])
+    outputs = tuple(plan for plan in plans if not plan.internal)
+    if not outputs:
+        raise LowwaterError("the query files hold no output query", "write a SELECT, or remove a visibility 'internal'")
+    return _planned(outputs, tuple(plan for plan in plans if plan.internal), notes)
+
+
+def _planned(outputs: tuple[QueryPlan, ...], internal: tuple[QueryPlan, ...], notes: Sequence[tuple[str, str]]) -> Plan:
+    prefilters = choose_prefilters(lftas_of(*(query.high for query in outputs)))
+    return Plan(outputs, internal, prefilters, tuple(notes))
+
+
+def _internal(name: str, statement: syntax.Statement, library: frozenset[str]) -> bool:
+    return name in library or options(statement).get("visibility", "").lower() == "internal"
+
+
+def _bind(statements: Statements, context: Context) -> tuple[dict[str, Node], list[tuple[str, str]]]:
+    """The logical plans, those that are read before their readers; the errors of all queries together."""
+    binder = Binder(context, statements)
+    errors: list[QueryError] = []
+    notes: list[tuple[str, str]] = []
+
+    def attempt(step: Callable[[], object]) -> bool:
         try:
-            texts.append((str(path), path.read_text(encoding="utf-8")))
-        except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-            raise LowwaterError(f"query file {path} cannot be read: {reason}") from None
-    return plan_texts(texts, links, slots)
+            step()
+        except BelowError:
+            return False
+        except QueryError as error:
+            errors.append(error)
+            return False
+        return True
 
-
-def plan_texts(texts: Iterable[tuple[str, str]], links: Links, slots: int | None = None) -> Plan:
-    """Plans query texts, each with the name of its file."""
-    statements = _named([(file, source, parse(source, file)) for file, source in texts])
-    binder = Binder(links, statements)
-    sizes = {name: slots or _slots(statement, text) for name, (statement, text) in statements.items()}
-    queries = []
-    for name, (statement, _) in statements.items():
-        logical = binder.query(name)
-        if _define(statement, "visibility").lower() == "internal":
+    for name, (statement, text) in statements.items():
+        sound = attempt(partial(_note, notes, name, statement, text))
+        if sound and isinstance(statement, syntax.Watchlist):
+            sound = attempt(partial(declare_watch, name, statement, text))
+        if not sound:
+            binder.failed.add(name)
+    for name in _order(statements):
+        statement = statements[name][0]
+        if isinstance(statement, syntax.Watchlist) or name in binder.failed:
             continue
-        read = _read_queries(logical, name)
-        canonical = "\n\n".join(print_statement(statements[query][0]) for query in read)
-        queries.append(QueryPlan(name, canonical, logical, split(logical, sizes)))
-    if not queries:
-        raise LowwaterError("the query files hold no output query", "remove a visibility 'internal'")
-    return Plan(tuple(queries))
+        if attempt(partial(binder.query, name)):
+            dialect = options(statement).get("dialect", context.dialect)
+            if dialect == "gigascope":
+                binder.bound[name] = gigascope(binder.bound[name])
+    raise_all(sorted(errors, key=lambda error: (error.file, error.line, error.column)))
+    return {name: binder.bound[name] for name in _order(statements) if name in binder.bound}, notes
 
 
-def _named(files: list[tuple[str, str, syntax.QueryFile]]) -> dict[str, tuple[syntax.Statement, Text]]:
-    named: dict[str, tuple[syntax.Statement, Text]] = {}
-    for file, source, parsed in files:
-        text = Text(file, source)
-        for number, statement in enumerate(parsed.statements):
-            name = _define(statement, "query_name")
-            if not name and number == 0:
-                name = Path(file).name.split(".", 1)[0] or "default_query"
-            if not name:
-                raise text.error(
-                    place_of(statement), "a second query of one file needs a name", "DEFINE{query_name 'x';}"
-                )
-            _check_name(name, statement, text)
-            if name.lower() in {known.lower() for known in named}:
-                raise text.error(place_of(statement), f"two queries are called {name}")
-            named[name] = (statement, text)
-    return named
+def _note(notes: list[tuple[str, str]], name: str, statement: syntax.Statement, text: Text) -> None:
+    notes.extend((name, note) for note in check_options(statement, text))
 
 
-def _check_name(name: str, statement: syntax.Statement, text: Text) -> None:
-    # The name becomes a folder of the lake and a file of `run`: letters, digits and _ keep it one path component.
-    if not (name.isascii() and name.replace("_", "a").isalnum() and not name[0].isdigit()):
-        message = f"query name {name!r}: only letters, digits and _ can be used, a letter first"
-        raise text.error(place_of(statement), message)
-    if name.startswith("_"):
-        raise text.error(place_of(statement), f"query name {name}: names that begin with _ are Lowwater's own")
+def _order(statements: Statements) -> list[str]:
+    """The queries, those that are read before their readers; without recursion, as chains may be long."""
+    order: dict[str, None] = {}
+    for root in statements:
+        stack = [(root, iter(_reads(statements[root][0])))]
+        active = {root}
+        while stack:
+            name, reading = stack[-1]
+            step = next((one for one in reading if one in statements and one not in order and one not in active), None)
+            if step is None:
+                order.setdefault(name)
+                active.discard(name)
+                stack.pop()
+            else:
+                active.add(step)
+                stack.append((step, iter(_reads(statements[step][0]))))
+    return list(order)
 
 
-def _define(statement: syntax.Statement, key: str) -> str:
-    defines: tuple[tuple[str, str], ...] = getattr(statement, "defines", ())
-    return next((value for name, value in defines if name == key), "")
+def _reads(statement: syntax.Statement) -> list[str]:
+    refs = [ref for source in getattr(statement, "sources", ()) for ref in (source, *source.union)]
+    return [f"{ref.library}_{ref.name}" if ref.library else ref.name for ref in refs if not ref.links]
 
 
-def _slots(statement: syntax.Statement, text: Text) -> int:
-    written = _define(statement, "aggregate_slots")
-    if not written:
-        return DEFAULT_SLOTS
-    if not written.isdigit() or not 1 <= int(written) <= 1 << 24:
-        raise text.error(place_of(statement), f"aggregate_slots {written!r} is not a number from 1 to {1 << 24}")
-    return 1 << (int(written) - 1).bit_length()
+def _several(plans: Iterable[Node]) -> frozenset[str]:
+    """The queries that read packets in more than one place."""
+    counts: dict[str, int] = {}
+    for node in walk(*plans):
+        for below in node.inputs():
+            if isinstance(below, Source):
+                counts[node.query] = counts.get(node.query, 0) + 1
+    return frozenset(query for query, count in counts.items() if count > 1)
 
 
-def _read_queries(node: Node, name: str) -> list[str]:
-    """The query and all that it reads, itself last."""
+def _setting(
+    statements: Statements, bound: Mapping[str, Node], slots: int | None, context: Context, library: frozenset[str]
+) -> Setting:
+    sizes: dict[str, int] = {}
+    thresholds: dict[str, int] = {}
+    readers: dict[str, set[tuple[str, int]]] = {}
+    errors: list[QueryError] = []
+    for name, (statement, text) in statements.items():
+        try:
+            size, threshold = slots or slots_of(statement, text), threshold_of(statement, text)
+        except QueryError as error:
+            errors.append(error)
+            continue
+        sizes |= {name: size} if size else {}
+        thresholds |= {name: threshold} if threshold is not None else {}
+        for at, read in enumerate(_reads(statement)):
+            readers.setdefault(read, set()).add((name, at))
+    raise_all(errors)
+    hidden = {name for name in bound if _internal(name, statements[name][0], library)}
+    return Setting(
+        sizes,
+        thresholds,
+        frozenset(name for name in bound if "select_lfta" in options(statements[name][0])),
+        frozenset(name for name in hidden if len(readers.get(name, ())) == 1),
+        catalog=context.catalog,
+        ordered=frozenset(node.query for node in walk(*bound.values()) if order_dependent(node)),
+    )
+
+
+def _below(node: Node, name: str, known: Mapping[str, list[str]]) -> list[str]:
+    """The queries that a query reads, in the order of their reading."""
     found: dict[str, None] = {}
+    stack = list(node.inputs())
+    seen: set[int] = set()
+    for part in stack:
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        if part.query != name and part.query in known:
+            found.update(dict.fromkeys([*known[part.query], part.query]))
+        else:
+            stack.extend(part.inputs())
+    return list(found)
 
-    def visit(part: Node) -> None:
-        for child in part.inputs():
-            visit(child)
-        found[part.query] = None
 
-    visit(node)
-    found.pop(name, None)
-    return [*found, name]
+def _canonical(names: Sequence[str], statements: Statements, context: Context, printed: Callable[[str], str]) -> str:
+    """The text of queries with everything that they name and that rows depend on (S1)."""
+    parts = [printed(name) for name in names]
+    declared = {param.name for name in names for param in getattr(statements[name][0], "params", ())}
+    values = [f"${name} = {context.params[name]!r}" for name in sorted(declared) if name in context.params]
+    extra = [*values, *(f"functions {digest}" for digest in context.digests)]
+    if context.dialect != "lowwater":
+        extra.append(f"dialect {context.dialect}")
+    return "\n\n".join([*(["\n".join(extra)] if extra else []), *parts])
 
 
 def source_links(plan: Node) -> dict[str, tuple[str, ...]]:
     """Links of every source of a logical plan, by `query.alias`."""
-    if isinstance(plan, Source):
-        return {f"{plan.query}.{plan.alias}": plan.links}
-    found: dict[str, tuple[str, ...]] = {}
-    for child in plan.inputs():
-        found.update(source_links(child))
-    return found
+    return {f"{node.query}.{node.alias}": node.links for node in walk(plan) if isinstance(node, Source)}

@@ -7,8 +7,26 @@ preimage of each side; chains compose.
 
 from __future__ import annotations
 
-from lowwater.plan.nodes import Field, Group, Join, LftaInput, Map, Node, Source, Union, Window
-from lowwater.plan.temporal import END_OF_TIME
+from lowwater.plan.nodes import (
+    Aggregation,
+    Bucket,
+    Expand,
+    Field,
+    FilterJoin,
+    Group,
+    Join,
+    LftaInput,
+    Map,
+    Node,
+    Running,
+    Sampling,
+    Source,
+    Union,
+    WatchJoin,
+    Window,
+)
+from lowwater.plan.split import walk
+from lowwater.plan.temporal import END_OF_TIME, infer
 
 
 def read_from(node: Node, start: int) -> dict[str, int]:
@@ -23,36 +41,65 @@ def read_from(node: Node, start: int) -> dict[str, int]:
     return starts
 
 
-def _descend(node: Node, start: int, starts: dict[str, int]) -> None:
-    if isinstance(node, Source):
-        key = f"{node.query}.{node.alias}"
-        starts[key] = min(start, starts.get(key, start))
-    elif isinstance(node, LftaInput):
-        lfta = node.lfta
-        if lfta.aggregates:
-            start = _epoch_start(node.lfta.fields[: len(lfta.keys)], start)
-        starts[lfta.name] = min(start, starts.get(lfta.name, start))
-    elif isinstance(node, Group):
-        _descend(node.input, _epoch_start(node.key_fields, start), starts)
-    elif isinstance(node, Map | Union):
-        for child in node.inputs():
-            _descend(child, start, starts)
-    elif isinstance(node, Join):
-        left, right = _join_starts(node, start)
-        _descend(node.left, left, starts)
-        _descend(node.right, right, starts)
-    else:
-        raise TypeError(type(node).__name__)
+def _descend(root: Node, first: int, starts: dict[str, int]) -> None:
+    # Plans share the queries that they read: one operator is asked again only for an earlier start.
+    asked: dict[int, int] = {}
+    stack = [(root, first)]
+    while stack:
+        node, start = stack.pop()
+        if asked.get(id(node), start + 1) <= start:
+            continue
+        asked[id(node)] = start
+        if isinstance(node, Source):
+            key = f"{node.query}.{node.alias}"
+            starts[key] = min(start, starts.get(key, start))
+        elif isinstance(node, LftaInput):
+            lfta = node.lfta
+            if lfta.aggregates:
+                start = _epoch_start(node.lfta.fields[: len(lfta.keys)], start)
+            starts[lfta.name] = min(start, starts.get(lfta.name, start))
+        else:
+            stack += reversed(list(zip(node.inputs(), _input_starts(node, start), strict=True)))
+
+
+def _input_starts(node: Node, start: int) -> tuple[int, ...]:
+    """From which timestamp each input of an operator is needed."""
+    if isinstance(node, Running | Sampling):
+        return (0,)
+    if isinstance(node, Group):
+        return (_epoch_start(node.key_fields, start),)
+    if isinstance(node, Join):
+        return _join_starts(node, start)
+    if isinstance(node, FilterJoin):
+        return (start, _filter_start(node, start))
+    if isinstance(node, Map | Union | Bucket | Expand | WatchJoin):
+        return tuple(start for _ in node.inputs())
+    raise TypeError(type(node).__name__)
+
+
+def _filter_start(node: FilterJoin, start: int) -> int:
+    """From where the keys are needed that may let a row at `start` pass."""
+    times = {f"{node.right_alias}.{field.name}": field.temporal for field in node.right.fields if field.temporal}
+    time = infer(node.right_time, times)
+    assert time is not None
+    if time.origin:
+        return 0
+    value = time.promise(start)
+    return max(0, time.first(value - node.range if time.increasing else value + node.range))
 
 
 def _epoch_start(keys: tuple[Field, ...], start: int) -> int:
     """The first instant of the oldest group that can still change at `start`."""
-    times = [key.temporal for key in keys if key.temporal]
+    times = [key.temporal for key in keys if key.temporal and not key.temporal.origin]
+    if not times:
+        return 0
     return max(0, max(time.first(time.promise(start)) for time in times))
 
 
 def _join_starts(node: Join, start: int) -> tuple[int, int]:
     window = node.window
+    if window.left_time.origin:
+        return 0, 0
     if window.equality:
         both = window.left_time.joined(window.right_time)
         value = both.promise(start)
@@ -78,13 +125,18 @@ def _band_values(window: Window, start: int, keeps_left: bool, keeps_right: bool
 
 def horizon(node: Node, latest: int) -> int:
     """The largest `_last` that a row can have when no packet is after `latest` (ns); where intervals may stop (I3)."""
-    if isinstance(node, Source | LftaInput):
-        return latest
-    ends = [horizon(child, latest) for child in node.inputs()]
-    if isinstance(node, Group):
-        closing = min(f.temporal.last(f.temporal.latest(latest)) for f in node.key_fields if f.temporal)
-        ends.append(closing)
-    elif isinstance(node, Join):
+    ends = [latest]
+    for below in walk(node):
+        ends += _ends(below, latest)
+    return min(max(ends), END_OF_TIME - 1)
+
+
+def _ends(node: Node, latest: int) -> list[int]:
+    ends: list[int] = []
+    if isinstance(node, Aggregation):
+        times = [f.temporal for f in node.key_fields if f.temporal and not f.temporal.origin]
+        ends += [min(time.last(time.latest(latest)) for time in times)] if times else []
+    elif isinstance(node, Join) and not node.window.left_time.origin:
         ends.append(node.window.last_left(node.window.left_time.latest(latest)))
         ends.append(node.window.last_right(node.window.right_time.latest(latest)))
-    return min(max(ends), END_OF_TIME - 1)
+    return ends

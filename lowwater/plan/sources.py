@@ -5,24 +5,48 @@ Shared by `binder` and `joins`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from lowwater.catalog.expr import Column, Expr, columns_of
-from lowwater.catalog.protocols import ALIASES
+from lowwater.catalog.protocols import ALIASES, PAYLOAD, SECOND, Attribute, Protocol
 from lowwater.gsql import nodes as syntax
-from lowwater.plan.nodes import Field, Item, Map, Node, Source
-from lowwater.plan.scope import Text, place_of
-from lowwater.plan.temporal import Temporal, infer
+from lowwater.gsql.words import AGGREGATES
+from lowwater.plan.nodes import Bucket, Field, Item, Map, Node, Source
+from lowwater.plan.scope import Scope
+from lowwater.plan.temporal import CLOCK, Step, Temporal, infer
+from lowwater.plan.text import Text, place_of
+
+ROW = "_row"
+"""Column of a record's number on its links (SEMANTICS I4)."""
 
 
 @dataclass(frozen=True)
 class BoundSource:
-    """One source of a statement: its stream, and what its column names read of the stream's rows."""
+    """One source of a statement: its stream, and what its column names read of the stream's rows.
+
+    Attributes:
+        window: written after it, else None.
+        units: stored temporal column -> ns that one unit of it takes, where it is no function of the clock in ns; None
+            where it is not known, so that no duration can be given of it.
+    """
 
     alias: str
     node: Node
     columns: Mapping[str, Expr]
+    window: syntax.Window | None = None
+    units: Mapping[str, int | None] = field(default_factory=dict)
+
+    @property
+    def links(self) -> tuple[str, ...]:
+        """The links that it reads directly."""
+        return self.node.links if isinstance(self.node, Source) else ()
+
+    def shown(self) -> list[str]:
+        """What `*` stands for: of packets neither second names nor the payload, which ingest does not keep."""
+        if not isinstance(self.node, Source):
+            return list(self.columns)
+        return [name for name in self.columns if name not in ALIASES and name != PAYLOAD]
 
     def stream(self, query: str, predicate: Expr | None = None, names: Sequence[str] | None = None) -> Node:
         """The source as a stream of named columns: packets are projected, a query's rows only filtered."""
@@ -31,8 +55,22 @@ class BoundSource:
                 return self.node
             keep = [Item(f.name, Column(f.type, f.name)) for f in self.node.fields]
             return make_map(query, self.node, predicate, keep)
-        chosen = [n for n in self.columns if n not in ALIASES] if names is None else names
+        chosen = self.shown() if names is None else names
         return make_map(query, self.node, predicate, [Item(n, self.columns[n]) for n in chosen])
+
+
+def source_fields(protocol: Protocol) -> tuple[Field, ...]:
+    """The stored columns of a protocol, with the progress of its temporal attributes (SEMANTICS T8)."""
+    times = {attribute.name: _progress(protocol, attribute) for attribute in protocol.attributes}
+    declared = protocol.declared
+    return tuple(Field(n, t, times.get(n), declared.get(n, "")) for n, t in protocol.stored.items())
+
+
+def _progress(protocol: Protocol, attribute: Attribute) -> Temporal:
+    time = CLOCK if attribute.clock else Temporal(((),), f"{protocol.name}.{attribute.name}")
+    if attribute.clock and attribute.unit != 1:
+        time = time.then(Step("div", attribute.unit or SECOND))
+    return time.then(Step("neg")) if attribute.decreasing else time
 
 
 def temporals(fields: Sequence[Field]) -> dict[str, Temporal]:
@@ -53,6 +91,12 @@ def make_map(query: str, source: Node, predicate: Expr | None, items: Sequence[I
 
 def narrow(node: Node, *exprs: Expr | None) -> Node:
     """A source of packets with only the columns that its one reader uses; any other stream as it is."""
+    if isinstance(node, Bucket):
+        below = narrow(node.input, *exprs, node.attribute, *(item.expr for item in node.partition))
+        kept = {f.name for f in below.fields}
+        own = len(node.input.fields)
+        fields = tuple(f for at, f in enumerate(node.fields) if at >= own or f.name in kept)
+        return replace(node, input=below, fields=fields)
     if not isinstance(node, Source):
         return node
     used = set(columns_of(*exprs))
@@ -64,7 +108,7 @@ def name_items(written: Sequence[syntax.SelectItem], bound: Sequence[Expr], text
     items: list[Item] = []
     taken: set[str] = set()
     for position, (item, expr) in enumerate(zip(written, bound, strict=True)):
-        name = item.alias or _default_name(item.expression, position)
+        name = item.alias or default_name(item.expression, position)
         if name.startswith("_"):
             raise text.error(place_of(item), f"{name}: names that begin with _ are Lowwater's own")
         unique, count = name, 0
@@ -76,14 +120,48 @@ def name_items(written: Sequence[syntax.SelectItem], bound: Sequence[Expr], text
     return items
 
 
-def _default_name(node: syntax.Expression, position: int) -> str:
+def default_name(node: syntax.Expression, position: int) -> str:
+    """The name of a select item that has none (shared rules of GSQL, section 2)."""
     if isinstance(node, syntax.Name):
         return node.name
     if isinstance(node, syntax.Literal):
         return "Literal"
+    if isinstance(node, syntax.Parameter):
+        return f"Param_{node.name}"
+    if isinstance(node, syntax.Property):
+        return f"Iparam_{node.name}"
     if isinstance(node, syntax.Call):
         if node.star:
             return "Cnt"
         argument = node.arguments[0] if node.arguments else None
-        return f"{node.name.upper()}_{argument.name if isinstance(argument, syntax.Name) else 'SE'}"
+        name = node.name.upper() if node.name in AGGREGATES else node.name
+        return f"{name}_{argument.name if isinstance(argument, syntax.Name) else 'SE'}"
     return f"Field{position}"
+
+
+def expand_stars(
+    items: Sequence[syntax.SelectItem], sources: Sequence[BoundSource], text: Text
+) -> list[syntax.SelectItem]:
+    """The select items with `*` and `alias.*` as the columns that they stand for, each once, in the source's order.
+
+    Raises:
+        QueryError: `alias.*` of no source.
+    """
+    found: list[syntax.SelectItem] = []
+    for item in items:
+        star = item.expression
+        if not isinstance(star, syntax.Star):
+            found.append(item)
+            continue
+        chosen = [source for source in sources if star.qualifier in ("", source.alias)]
+        if not chosen:
+            raise text.error(star.place, f"no source is called {star.qualifier}")
+        for source in chosen:
+            names = (syntax.Name(name, source.alias, star.place) for name in source.shown())
+            found += [syntax.SelectItem(name, "", star.place) for name in names]
+    return found
+
+
+def binder(scope: Scope, item: syntax.SelectItem) -> Callable[[], Expr]:
+    """The binding of one select item, to be done with the others by `text.each`."""
+    return lambda: scope.bind(item.expression)

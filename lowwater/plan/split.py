@@ -1,135 +1,99 @@
-"""Splits a logical plan into its low and high level.
+"""Applies the rules: from the logical plan of a query to its two levels.
 
-Third stage of the pipeline. Whatever reads packets directly becomes an LFTA: a selection, or a partial aggregation
-that the high level completes (000, section 3.1; subaggregates and superaggregates, 004). Every built-in aggregate
-merges exactly for any partition of its input (O2).
+Third stage of the pipeline. Whatever reads packets directly becomes an LFTA (000, section 3.1; 004). Plans share the
+queries that they read, so what has been rewritten once is not rewritten again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
-from lowwater.catalog.expr import Binary, Column, Expr, Type, rewrite
-from lowwater.plan.nodes import (
-    Aggregate,
-    Field,
-    Group,
-    Item,
-    Join,
-    Lfta,
-    LftaInput,
-    Map,
-    Node,
-    Partial,
-    Source,
-    Union,
-)
-
-DEFAULT_SLOTS = 1 << 14
-"""Groups that an LFTA's table holds unless the query says `aggregate_slots`."""
-
-SUPER = {"count": "sum", "sum": "sum", "min": "min", "max": "max"}
-"""Sub-aggregate -> the aggregate that merges it."""
+from lowwater.errors import LawError
+from lowwater.plan.nodes import FilterJoin, Join, Lfta, LftaInput, Node, Union
+from lowwater.plan.rules import LEVELS, LOGICAL, Rule, Setting
 
 
-def split(node: Node, slots: Mapping[str, int]) -> Node:
-    """The high-level plan; its leaves are the LFTAs.
+@dataclass
+class Rewriter:
+    """Applies rules to an operator, to what is below it, and to it again, each as long as it applies.
 
-    Args:
-        node: logical plan of one query.
-        slots: query -> size of its group tables, a power of two, where it is not the default.
+    Attributes:
+        rules: in order.
+        setting: of the query set.
     """
-    return _split(node, "", slots)
+
+    rules: Sequence[Rule]
+    setting: Setting
+    _done: dict[int, tuple[Node, Node]] = field(default_factory=dict)
+
+    def rewrite(self, node: Node) -> Node:
+        """The plan after the rules; the same node gives the same plan.
+
+        Raises:
+            LawError: a rule changed the columns of an operator.
+        """
+        known = self._done.get(id(node))
+        if known is not None:
+            return known[1]
+        # Once before what is below has changed, since levels are cut where packets are read, and once after.
+        changed = self._apply(node)
+        changed = with_inputs(changed, [self.rewrite(below) for below in changed.inputs()])
+        changed = self._apply(changed)
+        self._done[id(node)] = (node, changed)
+        return changed
+
+    def _apply(self, node: Node) -> Node:
+        again = True
+        while again:
+            again = False
+            for rule in self.rules:
+                found = rule(node, self.setting)
+                if found is not None:
+                    if [(f.name, f.type) for f in found.fields] != [(f.name, f.type) for f in node.fields]:
+                        raise LawError(f"rule {rule.__name__} changes the columns of query {node.query}")
+                    # What a rule moved down may move on from there.
+                    node = with_inputs(found, [self.rewrite(below) for below in found.inputs()])
+                    again = True
+        return node
 
 
-def _split(node: Node, parent: str, slots: Mapping[str, int]) -> Node:
-    """`parent` is the query of an operator above with several inputs: its sources are told apart by their names."""
-    if isinstance(node, Group | Map) and isinstance(node.input, Source):
-        source = node.input
-        name = f"{node.query}.{source.alias}" if parent == node.query else node.query
-        size = slots.get(node.query, DEFAULT_SLOTS)
-        return _grouped(node, source, name, size) if isinstance(node, Group) else _selected(node, source, name)
-    if isinstance(node, Group | Map):
-        return replace(node, input=_split(node.input, "", slots))
+def with_inputs(node: Node, inputs: Sequence[Node]) -> Node:
+    """The operator over other inputs with the same columns."""
+    if all(new is old for new, old in zip(inputs, node.inputs(), strict=True)):
+        return node
     if isinstance(node, Union):
-        return replace(node, branches=tuple(_split(branch, node.query, slots) for branch in node.branches))
-    if isinstance(node, Join):
-        left, right = (_split(side, node.query, slots) for side in node.inputs())
-        return replace(node, left=left, right=right)
-    raise TypeError(type(node).__name__)
+        return replace(node, branches=tuple(inputs))
+    if isinstance(node, Join | FilterJoin):
+        return replace(node, left=inputs[0], right=inputs[1])
+    return replace(node, input=inputs[0])  # type: ignore[call-arg]
 
 
-def _selected(node: Map, source: Source, name: str) -> LftaInput:
-    lfta = Lfta(
-        name=name,
-        links=source.links,
-        protocol=source.protocol,
-        member=source.member,
-        predicate=node.predicate,
-        keys=node.items,
-        partials=(),
-        aggregates=False,
-        slots=1,
-        fields=node.fields,
-    )
-    return LftaInput(node.query, node.fields, lfta)
+def walk(*roots: Node, done: Container[int] = ()) -> Iterator[Node]:
+    """Every operator of some plans, each once, inputs first; but those whose identity is done."""
+    seen: set[int] = set()
+    stack = [(root, False) for root in reversed(roots)]
+    while stack:
+        node, ready = stack.pop()
+        if ready:
+            yield node
+        elif id(node) not in seen and id(node) not in done:
+            seen.add(id(node))
+            stack.append((node, True))
+            stack += [(below, False) for below in reversed(node.inputs())]
 
 
-def _grouped(node: Group, source: Source, name: str, slots: int) -> Group:
-    partials: list[Partial] = []
-    merged: list[Aggregate] = []
-    averages: dict[str, Expr] = {}
-    for aggregate in node.aggregates:
-        parts = _parts(aggregate)
-        partials += parts
-        merged += [Aggregate(p.name, SUPER[p.function], Column(p.type, p.name), p.type) for p in parts]
-        if aggregate.function == "avg":
-            total, count = (Column(p.type, p.name) for p in parts)
-            averages[aggregate.name] = Binary(Type.FLOAT, "/", total, count)
-    fields = node.key_fields + tuple(Field(p.name, p.type) for p in partials)
-    lfta = Lfta(
-        name=name,
-        links=source.links,
-        protocol=source.protocol,
-        member=source.member,
-        predicate=node.predicate,
-        keys=node.keys,
-        partials=tuple(partials),
-        aggregates=True,
-        slots=slots,
-        fields=fields,
-    )
+def lftas_of(*nodes: Node) -> list[Lfta]:
+    """The LFTAs below high-level plans, each once, in order of first use.
 
-    def finish(expr: Expr) -> Expr:
-        return rewrite(expr, lambda e: averages.get(e.name, e) if isinstance(e, Column) else e)
-
-    return replace(
-        node,
-        input=LftaInput(node.query, fields, lfta),
-        predicate=None,
-        keys=tuple(Item(f.name, Column(f.type, f.name)) for f in node.key_fields),
-        aggregates=tuple(merged),
-        having=finish(node.having) if node.having else None,
-        items=tuple(Item(item.name, finish(item.expr)) for item in node.items),
-    )
-
-
-def _parts(aggregate: Aggregate) -> list[Partial]:
-    if aggregate.function == "avg":
-        assert aggregate.argument is not None
-        return [
-            Partial(f"{aggregate.name}_sum", "sum", aggregate.argument, aggregate.argument.type),
-            Partial(f"{aggregate.name}_count", "count", aggregate.argument, Type.INT),
-        ]
-    return [Partial(aggregate.name, aggregate.function, aggregate.argument, aggregate.type)]
-
-
-def lftas_of(node: Node) -> list[Lfta]:
-    """The LFTAs below a high-level plan, each once, in order of first use."""
-    if isinstance(node, LftaInput):
-        return [node.lfta]
+    Raises:
+        LawError: two of them have one name.
+    """
     found: dict[str, Lfta] = {}
-    for child in node.inputs():
-        found.update({lfta.name: lfta for lfta in lftas_of(child)})
+    for node in walk(*nodes):
+        if isinstance(node, LftaInput) and found.setdefault(node.lfta.name, node.lfta) != node.lfta:
+            raise LawError(f"two LFTAs are called {node.lfta.name}")
     return list(found.values())
+
+
+__all__ = ["LEVELS", "LOGICAL", "Rewriter", "Setting", "lftas_of", "walk", "with_inputs"]

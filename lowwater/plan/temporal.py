@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lowwater.catalog.expr import Binary, Column, Const, Expr, Unary
+from lowwater.catalog.expr import Binary, Call, Column, Const, Expr, Param, Type, Unary
 
 END_OF_TIME = 1 << 62
 """First timestamp (ns) that is out of range (SEMANTICS T3): the promise of a link that has ended."""
@@ -21,10 +21,15 @@ INT64_MAX = (1 << 63) - 1
 
 @dataclass(frozen=True)
 class Step:
-    """One step: `add` c, `mul` c > 0, `div` c > 0 (truncating toward zero, V2), or `neg`."""
+    """One step: `add` c, `mul` c > 0, `div` c > 0 (truncating toward zero, V2), or `neg`.
+
+    `param` names the parameter that c is, where its value is not known yet; then no instant can be computed, only the
+    direction is known, and nothing runs.
+    """
 
     op: str
     by: int = 0
+    param: str = ""
 
     def __call__(self, value: int) -> int:
         if self.op == "add":
@@ -72,9 +77,10 @@ def _bound(steps: Component, value: int, at_most: bool) -> int:
 
 
 def _append(steps: Component, step: Step) -> Component:
-    if step.op == "add" and steps and steps[-1].op == "add":
+    if step.op == "add" and not step.param and steps and steps[-1].op == "add" and not steps[-1].param:
         steps, step = steps[:-1], Step("add", steps[-1].by + step.by)
-    return steps if step == Step("add", 0) else (*steps, step)
+    idle = step in (Step("add", 0), Step("mul", 1), Step("div", 1))
+    return steps if idle else (*steps, step)
 
 
 @dataclass(frozen=True)
@@ -83,6 +89,8 @@ class Temporal:
 
     Attributes:
         components: step chains from the clock; all have the same direction.
+        origin: empty for the packet clock. Else the temporal attribute whose own values the chains begin with, since
+            it is no function of the clock (SEMANTICS T8, I4); then promises and values are in its unit, not in ns.
 
     Example:
         >>> tenths = Temporal(((Step("div", 10_000_000_000),),))
@@ -91,6 +99,7 @@ class Temporal:
     """
 
     components: tuple[Component, ...]
+    origin: str = ""
 
     @property
     def increasing(self) -> bool:
@@ -120,14 +129,18 @@ class Temporal:
         components = self.components
         for step in steps:
             components = tuple(_append(component, step) for component in components)
-        return Temporal(components)
+        return Temporal(components, self.origin)
 
     def joined(self, *others: Temporal) -> Temporal:
-        """The attribute whose rows also wait for the components of the others."""
+        """The attribute whose rows also wait for the components of the others, which have the same origin."""
         merged = dict.fromkeys(self.components)
         for other in others:
             merged.update(dict.fromkeys(other.components))
-        return Temporal(tuple(merged))
+        return Temporal(tuple(merged), self.origin)
+
+    def alike(self, other: Temporal) -> bool:
+        """Whether both progress in one direction and are functions of one clock."""
+        return self.increasing == other.increasing and self.origin == other.origin
 
     def fits(self) -> bool:
         """Whether every sane instant has a 64-bit value at every step."""
@@ -153,6 +166,8 @@ def infer(expr: Expr, columns: dict[str, Temporal]) -> Temporal | None:
     """
     if isinstance(expr, Column):
         return columns.get(expr.name)
+    if isinstance(expr, Call):
+        return infer(expr.arguments[0], columns) if _keeps(expr) else None
     if isinstance(expr, Unary) and expr.op == "-":
         inner = infer(expr.operand, columns)
         return inner.then(Step("neg")) if inner else None
@@ -164,22 +179,45 @@ def infer(expr: Expr, columns: dict[str, Temporal]) -> Temporal | None:
 
 def _steps_of(expr: Binary, columns: dict[str, Temporal]) -> Temporal | None:
     left, right = infer(expr.left, columns), infer(expr.right, columns)
-    if left and isinstance(expr.right, Const) and type(expr.right.value) is int:
-        by = expr.right.value
+    known = _constant(expr.right)
+    if left and known:
+        by, param = known
         if expr.op == "+":
-            return left.then(Step("add", by))
+            return left.then(Step("add", by, param))
         if expr.op == "-":
-            return left.then(Step("add", -by))
+            return left.then(Step("add", -by, param))
         if expr.op in "*/" and by != 0:
-            scaled = left.then(Step("mul" if expr.op == "*" else "div", abs(by)))
+            scaled = left.then(Step("mul" if expr.op == "*" else "div", abs(by), param))
             return scaled if by > 0 else scaled.then(Step("neg"))
-    if right and isinstance(expr.left, Const) and type(expr.left.value) is int:
-        by = expr.left.value
+    known = _constant(expr.left)
+    if right and known:
+        by, param = known
         if expr.op == "+":
-            return right.then(Step("add", by))
+            return right.then(Step("add", by, param))
         if expr.op == "-":
-            return right.then(Step("neg"), Step("add", by))
+            return right.then(Step("neg"), Step("add", by, param))
         if expr.op == "*" and by != 0:
-            scaled = right.then(Step("mul", abs(by)))
+            scaled = right.then(Step("mul", abs(by), param))
             return scaled if by > 0 else scaled.then(Step("neg"))
+    return None
+
+
+def _keeps(call: Call) -> bool:
+    """Whether a call gives the integer that it takes: a cast. What else is monotone has other values to promise."""
+    function = call.function
+    return (
+        function.monotone
+        and function.origin == "built-in"
+        and function.parameters == (function.returns,) == (Type.INT,)
+    )
+
+
+def _constant(expr: Expr) -> tuple[int, str] | None:
+    """An integer that does not move; a parameter without a value counts as 1, above 0."""
+    if isinstance(expr, Const) and type(expr.value) is int:
+        return expr.value, ""
+    if isinstance(expr, Param) and expr.type is Type.INT and not expr.name.startswith("@"):
+        return 1, expr.name
+    if isinstance(expr, Call) and _keeps(expr):
+        return _constant(expr.arguments[0])
     return None

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lowwater.catalog.expr import BITWISE, COMPARISON, LOGICAL, Binary, Column, Const, Expr, Type, Unary
+from lowwater.catalog.expr import BITWISE, COMPARISON, LOGICAL, Binary, Case, Column, Const, Expr, Type, Unary
 
 Value = int | float | bool | str | bytes | None
 Values = tuple[Value, ...]
@@ -32,7 +32,7 @@ class Faults:
 
 
 def compile_expr(expr: Expr, names: Sequence[str], faults: Faults) -> Evaluate:
-    """The closure that evaluates an expression; all operands are evaluated, so faults do not depend on their order.
+    """The closure that evaluates an expression; operands are all evaluated, so faults do not depend on their order.
 
     Args:
         expr: over the columns `names`.
@@ -49,6 +49,12 @@ def compile_expr(expr: Expr, names: Sequence[str], faults: Faults) -> Evaluate:
         return lambda row: value
     if isinstance(expr, Column):
         return operator.itemgetter(names.index(expr.name))
+    if isinstance(expr, Unary) and expr.op == "IS NULL":
+        operand = compile_expr(expr.operand, names, faults)
+        return lambda row: operand(row) is None
+    if isinstance(expr, Case):
+        branches = [tuple(compile_expr(part, names, faults) for part in branch) for branch in expr.branches]
+        return _case(branches, compile_expr(expr.otherwise, names, faults))
     if isinstance(expr, Unary):
         return _strict(_unary(expr), [compile_expr(expr.operand, names, faults)], faults)
     if isinstance(expr, Binary):
@@ -65,6 +71,17 @@ def compile_predicate(expr: Expr | None, names: Sequence[str], faults: Faults) -
         return lambda row: True
     evaluate = compile_expr(expr, names, faults)
     return lambda row: evaluate(row) is True
+
+
+def _case(branches: Sequence[tuple[Evaluate, ...]], otherwise: Evaluate) -> Evaluate:
+    """Only the conditions up to the first that is true and the value beside it are evaluated, and can fail."""
+
+    def evaluate(row: Values) -> Value:
+        chosen = next((value for condition, value in branches if condition(row) is True), otherwise)
+        found: Value = chosen(row)
+        return found
+
+    return evaluate
 
 
 def _strict(function: Callable[..., Value], operands: list[Evaluate], faults: Faults) -> Evaluate:

@@ -20,7 +20,6 @@ from lowwater.errors import AuditError, LakeError
 from lowwater.lake.layout import QUALITY, QUARANTINE
 from lowwater.lake.records import record_quality
 from lowwater.lake.streams import fingerprint, stream_files
-from lowwater.plan.keys import unique_key
 from lowwater.plan.queryset import QueryPlan
 from lowwater.quality.measures import Counts, Scope, frames, lfta_counts
 from lowwater.quality.pages import page_of, write_index, write_pages
@@ -126,7 +125,7 @@ def _queries(
     shared = _shared_keys(job.plan.queries, files, checks, spark, job.partitions)
     measures = []
     for query in job.plan.queries:
-        name, key = query.name, unique_key(query.logical)
+        name, key = query.name, query.key
         keys, broken = shared.get(name, (0, Broken()))
         measures.append(QueryMeasures(name, query.links, key, made[name], prints[name], checks[name], broken, keys))
     return measures
@@ -148,7 +147,7 @@ def _shared_keys(
 ) -> dict[str, tuple[int, Broken]]:
     """Query -> how many keys several rows have, and these rows; only of streams that have a key and can be read."""
     fields = {query.name: query.high.fields for query in queries}
-    keys = {query.name: unique_key(query.logical) for query in queries}
+    keys = {query.name: query.key for query in queries}
     chosen = {name: key for name, key in keys.items() if key and files[name] and not checks[name].columns}
     if not chosen:
         return {}

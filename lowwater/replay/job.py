@@ -19,9 +19,11 @@ from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledger import Capture, ingested_links, read_captures
 from lowwater.lake.records import DONE, INCOMPLETE, PROVISIONAL
 from lowwater.low import LowSettings, Policy
-from lowwater.plan.binder import Links
+from lowwater.plan.context import Context, Links
+from lowwater.plan.definitions import make_context
 from lowwater.plan.queryset import Plan, QueryPlan, plan_files
-from lowwater.plan.scope import nearest
+from lowwater.plan.text import nearest
+from lowwater.replay.lowered import require_lowered
 from lowwater.replay.stages import LowInputs
 
 
@@ -56,8 +58,9 @@ class Job:
         lake = open_lake(root, make=False)
         files = query_files(config, query_set, queries)
         names = sorted(config.links) or ingested_links(lake)
-        plan = plan_files(files, Links(tuple(names), config.sets))
         section = config.query_sets.get(query_set)
+        plan = plan_files(files, config_links(config, names), context=set_context(config, query_set))
+        require_lowered(plan)
         length = section.interval if section and section.interval else config.interval.length
         return Job(lake, config, query_set, plan, length)
 
@@ -97,6 +100,27 @@ class Job:
     def inputs(self, start: int, end: int, captures: Mapping[str, Sequence[Capture]]) -> IntervalInputs:
         """What the interval is evaluated from, as things are now."""
         return IntervalInputs(self.lake, self.plan, self.config, start, end, captures)
+
+
+def config_links(config: Config, names: Sequence[str] | None) -> Links:
+    """The links that queries may name, with their properties; None where they are not known."""
+    properties = {name: link.properties for name, link in config.links.items()}
+    kinds = {name: link.kind for name, link in config.links.items()}
+    groups = {name: link.group_skew.column for name, link in config.links.items() if link.group_skew}
+    return Links(None if names is None else tuple(names), config.sets, properties, kinds, groups)
+
+
+def set_context(config: Config, query_set: str) -> Context:
+    """What the section of a query set lets its queries name: protocols, functions, parameters.
+
+    Raises:
+        QueryError: a definition has no meaning.
+    """
+    section = config.query_sets.get(query_set)
+    if section is None:
+        return Context()
+    schemas, functions = ([Path(file) for file in files] for files in (section.schemas, section.functions))
+    return make_context(Links(), schemas, functions, section.params)
 
 
 def query_files(config: Config, query_set: str, folder: Path) -> list[Path]:

@@ -114,7 +114,7 @@ def test_defaults_without_a_file(tmp_path: Path) -> None:
         ('[links.a]\nskew = "soon"', "lowwater.toml: links.a.skew: 'soon' is no duration"),
         ('[links.a]\nskew = "900000h"', "links.a: skew: must be below"),
         ('[links.a]\npolicy = "ignore"', "links.a.policy: Input should be 'fail', 'wait' or 'exclude'"),
-        ('[links.a]\nkind = "csv"', 'links.a: kind: links of kind "csv" are not read yet'),
+        ('[links.a]\nseparator = ","', 'links.a: separator: one character, of a link of kind "csv"'),
         ('[links.a]\nrotation = "1h"', "links.a: rotation: needs a pattern"),
         ('[links.a]\nsince = "2027-01-02"\nuntil = "2027-01-01"', "links.a: until: must be after since"),
         ('[links."a b"]', "links.a b: String should match pattern"),

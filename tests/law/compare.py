@@ -11,7 +11,7 @@ from pathlib import Path
 import duckdb
 
 from lowwater.config import Config, Link
-from lowwater.plan.binder import Links
+from lowwater.plan.context import Links
 from lowwater.plan.queryset import plan_texts
 from lowwater.replay.scratch import Request
 from tests.law.questions import Question

@@ -61,6 +61,14 @@ PREDICATES = {
     "WHERE 100 / (len - 42) > 2": "CASE WHEN len = 42 THEN FALSE ELSE 100 // (len - 42) > 2 END",
     "WHERE len < 0": "FALSE",
     "WHERE interface <> 'main1'": "link <> 'main1'",
+    "WHERE srcPort IN [53, 80] OR destIP IN ['10.0.0.2', '10.0.0.3']": (
+        "sport IN (53, 80) OR dest IN ('10.0.0.2', '10.0.0.3')"
+    ),
+    "WHERE len NOT BETWEEN 50 AND 70": "len NOT BETWEEN 50 AND 70",
+    "WHERE srcPort IS NULL OR SYN >= ACK": "sport IS NULL OR ((flags & 2) <> 0) >= ((flags & 16) <> 0)",
+    "WHERE CASE WHEN len = 42 THEN FALSE ELSE 100 / (len - 42) > 2 END": (
+        "CASE WHEN len = 42 THEN FALSE ELSE trunc(100 / (len - 42)) > 2 END"
+    ),
 }
 
 
@@ -69,10 +77,16 @@ def selections(draw: st.DrawFn, name: str = "q") -> Question:
     source, member = _from(draw)
     where, condition = draw(st.sampled_from(list(PREDICATES.items())))
     sql = (
-        f"SELECT ts // {SECOND} AS time, src, dport, len * 2 - caps AS x, link, (flags & 1) <> 0 AS fin "
+        f"SELECT ts // {SECOND} AS time, src, dport, len * 2 - caps AS x, link, (flags & 1) <> 0 AS fin, "
+        "CASE sport WHEN 80 THEN len WHEN 53 THEN -1 END AS c, "
+        "CASE WHEN sport IS NOT NULL THEN sport ELSE 0.5 END::DOUBLE AS d "
         f"FROM (SELECT *, len AS caps FROM p) WHERE {member} AND ({condition})"
     )
-    items = "time, srcIP, destPort, len * 2 - caplen AS x, interface, FIN"
+    items = (
+        "time, srcIP, destPort, len * 2 - caplen AS x, interface, FIN, "
+        "CASE srcPort WHEN 80 THEN len WHEN 53 THEN -1 END AS c, "
+        "CASE WHEN srcPort IS NOT NULL THEN srcPort ELSE 0.5 END AS d"
+    )
     return Question(name, f"DEFINE{{query_name '{name}';}} SELECT {items} FROM {source} {where}", sql)
 
 
@@ -93,16 +107,23 @@ def aggregations(draw: st.DrawFn, name: str = "q") -> Question:
     )
     having, having_sql = draw(
         st.sampled_from(
-            [("", "TRUE"), ("HAVING count(*) > 1", "n > 1"), ("HAVING max(len) - min(len) > 3", "b - a > 3")]
+            [
+                ("", "TRUE"),
+                ("HAVING count(*) > 1", "n > 1"),
+                ("HAVING max(len) - min(len) > 3", "b - a > 3"),
+                ("HAVING count(srcPort) > 1 AND destPort <> 80", "k > 1 AND dport <> 80"),
+            ]
         )
     )
     text = (
         f"DEFINE{{query_name '{name}';}} SELECT tb, srcIP, destPort, count(*) AS n, sum(len), min(len), max(len), "
-        f"avg(srcPort), sum(len)/count(*) AS mean, min(destIP) FROM {source} {where} "
+        f"avg(srcPort), sum(len)/count(*) AS mean, min(destIP), count(srcPort) AS k, sum(SYN) "
+        f"FROM {source} {where} "
         f"GROUP BY {epoch} AS tb, srcIP, destPort {having}"
     )
     sql = (
-        f"SELECT tb, src, dport, n, s, a, b, f, s // n, d FROM (SELECT {epoch_sql} AS tb, src, dport, count(*) AS n, "
+        f"SELECT tb, src, dport, n, s, a, b, f, s // n, d, k, y FROM (SELECT {epoch_sql} AS tb, src, dport, "
+        "count(*) AS n, count(sport) AS k, sum(((flags & 2) <> 0)::INT)::BIGINT AS y, "
         "sum(len)::BIGINT AS s, min(len) AS a, max(len) AS b, avg(sport) AS f, "
         # Addresses order as bytes, IPv4 below IPv6; these few order so as text too, once families are apart.
         "min(CASE WHEN contains(dest, ':') THEN '~' || dest ELSE dest END).ltrim('~') AS d "
@@ -211,6 +232,62 @@ def merges(draw: st.DrawFn, name: str = "q") -> Question:
     return Question(name, text, sql)
 
 
+@st.composite
+def windows(draw: st.DrawFn, name: str = "q") -> Question:
+    """Tumbling windows over united links, as the papers write them."""
+    links = draw(st.sampled_from([("main1",), ("main1", "control"), ("main1", "main2", "control")]))
+    length = draw(st.sampled_from((1, 7, 60)))
+    where, condition = draw(st.sampled_from(list(PREDICATES.items())))
+    united = " UNION ".join(links)
+    text = (
+        f"DEFINE{{query_name '{name}';}} SELECT window_start, window_end, destPort, count(*), max(len) "
+        f"FROM {united} [RANGE {length} sec, SLIDE {length} sec, WA ts] {where} GROUP BY destPort"
+    )
+    names = ", ".join(f"'{link}'" for link in links)
+    start = f"ts // {SECOND} // {length} * {length}"
+    sql = (
+        f"SELECT {start} AS a, {start} + {length} AS b, dport, count(*), max(len) FROM p "
+        f"WHERE link IN ({names}) AND {IP} AND ({condition}) GROUP BY ALL"
+    )
+    return Question(name, text, sql)
+
+
+@st.composite
+def distincts(draw: st.DrawFn, name: str = "q") -> Question:
+    """SELECT DISTINCT of packets, NULL equal to NULL."""
+    source, member = _from(draw)
+    where, condition = draw(st.sampled_from(list(PREDICATES.items())))
+    text = f"DEFINE{{query_name '{name}';}} SELECT DISTINCT time/5 AS t, destPort, srcIP FROM {source} {where}"
+    sql = f"SELECT DISTINCT ts // {SECOND} // 5 AS t, dport, src FROM p WHERE {member} AND ({condition})"
+    return Question(name, text, sql)
+
+
+@st.composite
+def joined_groups(draw: st.DrawFn, name: str = "q") -> Question:
+    """A band join and its aggregation in one statement (002, Q3 and Q7)."""
+    below, above = draw(st.sampled_from([(0, 3), (2, 2), (-1, 4)]))
+    left = draw(st.booleans())
+    key, key_sql = draw(st.sampled_from([("A.time/5 AS t", "A.t // 5"), ("A.time", "A.t")]))
+    shown = key.rpartition(" AS ")[2] if " AS " in key else key
+    window, window_sql = draw(st.sampled_from([("", ""), ("[RANGE 10, SLIDE 10, WA A.time]", ", A.t // 10")]))
+    text = (
+        f"DEFINE{{query_name '{name}';}} SELECT {shown} AS s, B.destPort, count(*), count(B.len), sum(B.len) {window} "
+        f"{'LEFT_OUTER_JOIN' if left else 'INNER_JOIN'} FROM main1.TCP A, [main2, control] .DataProtocol B "
+        f"WHERE A.time - {below} <= B.time AND B.time <= A.time + {above} AND A.destPort = B.destPort AND A.len > 54 "
+        f"GROUP BY {key}, B.destPort"
+    ).replace("] .", "].")
+    side = f"SELECT ts // {SECOND} AS t, * FROM p WHERE"
+    sql = (
+        f"SELECT s, port, count(*), count(lb), sum(lb)::BIGINT FROM (SELECT {key_sql} AS s, "
+        "CASE WHEN B.t IS NULL THEN A.dport ELSE B.dport END AS port, B.len AS lb, A.t "
+        f"FROM ({side} link = 'main1' AND flags IS NOT NULL AND len > 54) A {'LEFT JOIN' if left else 'JOIN'} "
+        f"({side} link IN ('main2', 'control') AND {IP}) B ON A.t - {below} <= B.t AND B.t <= A.t + {above} "
+        f"AND A.dport IS NOT DISTINCT FROM B.dport) A GROUP BY s, port{window_sql}"
+    )
+    return Question(name, text, sql)
+
+
 def questions(name: str = "q") -> st.SearchStrategy[Question]:
     """Any of them."""
-    return st.one_of(selections(name), aggregations(name), flow_joins(name), packet_joins(name), merges(name))
+    simple = (selections(name), aggregations(name), merges(name), windows(name), distincts(name))
+    return st.one_of(*simple, flow_joins(name), packet_joins(name), joined_groups(name))

@@ -13,7 +13,7 @@ from pathlib import Path
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from lowwater.plan.binder import Links
+from lowwater.plan.context import Links
 from lowwater.plan.queryset import plan_texts
 from lowwater.replay.progress import Progress
 from lowwater.replay.scratch import run

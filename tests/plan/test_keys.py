@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from lowwater.plan.binder import Links
+from lowwater.plan.context import Links
 from lowwater.plan.keys import unique_key
 from lowwater.plan.queryset import plan_files, plan_texts
 from lowwater.replay.progress import Progress

@@ -1,6 +1,7 @@
-"""Goldens of the query sets in `queries/`: packets in and rows out, and the plan.
+"""Goldens of the query sets in `queries/`: packets in and rows out.
 
-`python -m tests.replay.golden` rewrites `tests/golden/queries/*.txt` and `tests/golden/plans/*.txt`; read the diff.
+`python -m tests.replay.golden` rewrites `tests/golden/queries/*.txt`; read the diff. Those of the plans are written by
+`tests.plan.golden`.
 """
 
 from __future__ import annotations
@@ -10,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lowwater.config import Config, Link
-from lowwater.plan.binder import Links
-from lowwater.plan.explain import explain
+from lowwater.plan.context import Links
 from lowwater.plan.queryset import Plan, plan_texts
 from lowwater.replay.progress import Progress
 from lowwater.replay.scratch import Request, run
@@ -109,10 +109,9 @@ def rows_text(name: str, engine: str, spark: SparkSession | None = None) -> str:
 def main() -> None:
     """Rewrites the goldens."""
     for name in names():
-        for kind, text in (("queries", rows_text(name, "reference")), ("plans", explain(plan(name)))):
-            path = GOLDEN / kind / f"{name}.txt"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
+        path = GOLDEN / "queries" / f"{name}.txt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(rows_text(name, "reference"), encoding="utf-8")
 
 
 if __name__ == "__main__":

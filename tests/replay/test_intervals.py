@@ -17,7 +17,7 @@ import pytest
 from lowwater.capture.generate import GeneratedCapture, generate
 from lowwater.config import HOUR, SECOND, Config, Link
 from lowwater.lake.tables import open_table
-from lowwater.plan.binder import Links
+from lowwater.plan.context import Links
 from lowwater.plan.queryset import plan_files
 from lowwater.replay.interval import statuses
 from lowwater.replay.progress import Progress

@@ -18,7 +18,7 @@ import pytest
 
 from lowwater.capture.generate import GeneratedCapture
 from lowwater.config import Config, Link
-from lowwater.plan.binder import Links
+from lowwater.plan.context import Links
 from lowwater.plan.queryset import plan_files
 from lowwater.replay.progress import Progress
 from lowwater.replay.scratch import Request, run

@@ -1,0 +1,58 @@
+"""What a query set may name besides its own queries: links, protocols, functions, parameters.
+
+Given to the binder by whoever plans: the command line, or a job of the lake.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from lowwater.catalog.builtin import CATALOG
+from lowwater.catalog.functions import Catalog
+from lowwater.catalog.protocols import PROTOCOLS, Protocol
+
+ANY_LINK = "*"
+"""Stands for every link where a plan is explained without knowing them."""
+
+Value = int | float | str | bool
+
+
+@dataclass(frozen=True)
+class Links:
+    """The links and sets that queries may name.
+
+    Attributes:
+        names: all links; None where they are not known (explain without captures): then any name is a link.
+        sets: set name -> link names.
+        properties: link -> property -> value, for `@property`.
+        kinds: link -> kind of its records, where it is not `pcap`.
+        groups: link -> column whose values have skews of their own (group-wise punctuation, SEMANTICS T8).
+    """
+
+    names: tuple[str, ...] | None = None
+    sets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    properties: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    groups: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a query set may name.
+
+    Attributes:
+        links: links and sets.
+        catalog: functions and aggregates.
+        protocols: by name.
+        params: values given for `$name`, as written.
+        dialect: `lowwater`, or `gigascope` for every query that does not say.
+        digests: sha256 of the files that declare functions, for the digest of inputs (SEMANTICS S1).
+    """
+
+    links: Links = field(default_factory=Links)
+    catalog: Catalog = CATALOG
+    protocols: Mapping[str, Protocol] = field(default_factory=lambda: PROTOCOLS)
+    params: Mapping[str, Value] = field(default_factory=dict)
+    dialect: str = "lowwater"
+    digests: tuple[str, ...] = ()

@@ -1,0 +1,77 @@
+"""The cost model: what an expression costs, and whether it may run at the low level.
+
+Read by the rules that split a plan and by the prefilter. An expression is LFTA-safe if every function in it is
+LFTA-legal and cheaper than the threshold (004, Splitting Selection and Aggregation Queries); the default keeps
+functions of cost HIGH at the high level.
+"""
+
+from __future__ import annotations
+
+from lowwater.catalog.expr import BITWISE, COMPARISON, Binary, Call, Case, Column, Expr, Param, StateCall, Type, walk
+from lowwater.catalog.functions import Cost
+
+PREFILTER = 10
+"""A conjunct cheaper than this may stand in the prefilter (shared rules of GSQL, section 6)."""
+
+WIDE = 10
+"""What comparing two strings or addresses costs beside comparing two numbers."""
+
+
+def cost(expr: Expr) -> int:
+    """Operations that one evaluation takes.
+
+    Example:
+        >>> from lowwater.catalog.expr import Const
+        >>> cost(Binary(Type.BOOL, "=", Column(Type.INT, "protocol"), Const(Type.INT, 6)))
+        1
+    """
+    total = 0
+    for node in walk(expr):
+        if isinstance(node, Call):
+            total += node.function.cost
+        elif isinstance(node, Binary):
+            wide = node.op in COMPARISON and node.left.type in (Type.STRING, Type.IP)
+            total += WIDE if wide and not _of_link(node) else 1
+        elif isinstance(node, Case | StateCall) or type(node).__name__ == "Unary":
+            total += 1
+    return total
+
+
+def _of_link(node: Binary) -> bool:
+    # The link is one value for all packets of a pass.
+    return any(isinstance(side, Column) and side.name == "interface" for side in (node.left, node.right))
+
+
+def unsafe(expr: Expr, threshold: int = Cost.HIGH) -> str:
+    """Why an expression may not run at the low level; empty where it may."""
+    for node in walk(expr):
+        if isinstance(node, StateCall):
+            return f"{node.function.name} has a state, which is kept in canonical order in one place"
+        if isinstance(node, Call):
+            if not node.function.lfta:
+                return f"{node.function.name} is not LFTA-legal"
+            if node.function.cost >= threshold:
+                cheap = Cost(threshold).name if threshold in list(Cost) else str(threshold)
+                return (
+                    f"{node.function.name} costs {Cost(node.function.cost).name}, the low level takes less than {cheap}"
+                )
+        if isinstance(node, Binary) and node.op in BITWISE and node.type is Type.IP:
+            return f"{node.op} of addresses is computed at the high level"
+    return ""
+
+
+def safe(expr: Expr, threshold: int = Cost.HIGH) -> bool:
+    """Whether an expression may run at the low level."""
+    return not unsafe(expr, threshold)
+
+
+def unkeepable(expr: Expr) -> str:
+    """Why a value may not stand in the fixed-size group table of the low level; empty where it may."""
+    if expr.type is Type.STRING and not (isinstance(expr, Column) and expr.name == "interface"):
+        return "a string has no fixed size, and the slots of the group table have"
+    return ""
+
+
+def cheap(expr: Expr) -> bool:
+    """Whether a conjunct may stand in the prefilter: cheap, and the same in every run."""
+    return cost(expr) < PREFILTER and safe(expr) and not any(isinstance(node, Param) for node in walk(expr))

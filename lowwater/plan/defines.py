@@ -1,0 +1,137 @@
+"""What the entries of DEFINE mean here, and which mean nothing.
+
+Read by `queryset`. Every option of the public compilers either works, has a note that says why it changes nothing here,
+or is refused by name (shared rules of GSQL, section 3). Any other entry is text for `#name`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+
+from lowwater.catalog.functions import Cost
+from lowwater.gsql import nodes as syntax
+from lowwater.plan.keys import Key, unique_key
+from lowwater.plan.nodes import Node
+from lowwater.plan.text import Text, nearest, place_of
+
+WORKS = (
+    "query_name",
+    "visibility",
+    "aggregate_slots",
+    "select_lfta",
+    "lfta_cost",
+    "dialect",
+    "keys",
+    "extra_keys",
+    "algorithm",
+    "filename",
+    "refresh_interval",
+)
+
+KEYS = ("keys", "extra_keys")
+
+TEXT = ("comment", "title", "namespace", "_referenced_ifaces")
+
+NO_EFFECT = {
+    "slow_flush": "an LFTA flushes when a promise closes the epoch; a run's rows do not depend on it",
+    "hfta_slow_flush": "results are emitted when the promise allows",
+    "max_lfta_disorder": "the skew of a link bounds its disorder, and every open epoch is kept",
+    "max_hfta_disorder": "the skew of a link bounds its disorder, and every open epoch is kept",
+    "real_time": "the clock of a replay is virtual, and temporal values are saved before any predicate",
+    "num_bloom": "FILTER_JOIN is exact, whatever the algorithm",
+    "bloom_size": "FILTER_JOIN is exact, whatever the algorithm",
+    "print_warnings": "what is not counted is recorded with its reason",
+    "reusable": "a run computes every query once",
+    "liveness_timeout": "a gap in the coverage of a link is a failed node",
+}
+
+REFUSED = {
+    "no_temporal_aggr": (
+        "an aggregation without a temporal group-by variable, which would never close",
+        "add an epoch such as time/60 AS tb to GROUP BY",
+    ),
+    "lfta_aggregation": (
+        "lfta_aggregation: its partial groups would depend on the size of a table",
+        "leave it out: the high level completes the groups",
+    ),
+}
+
+
+def options(statement: syntax.Statement) -> Mapping[str, str]:
+    """The entries of a statement's DEFINE."""
+    return dict(getattr(statement, "defines", ()))
+
+
+def check_options(statement: syntax.Statement, text: Text) -> list[str]:
+    """Notes on entries that change nothing here.
+
+    Raises:
+        UnsupportedError: an entry that asks for what cannot be right.
+        QueryError: a value that an entry does not take.
+    """
+    notes = []
+    known = (*WORKS, *TEXT, *NO_EFFECT, *REFUSED)
+    found = options(statement)
+    for name, value in found.items():
+        if name in REFUSED:
+            what, hint = REFUSED[name]
+            raise text.unsupported(place_of(statement), f"Lowwater does not run {what}", hint)
+        if name in NO_EFFECT:
+            notes.append(f"DEFINE {name} changes nothing: {NO_EFFECT[name]}")
+        elif name not in known:
+            close = difflib.get_close_matches(name, known, 1, 0.75)
+            if close:
+                notes.append(f"DEFINE {name} is only text for #{name}: did you mean {close[0]}?")
+        if name == "visibility" and value.lower() not in ("internal", "external"):
+            notes.append(f"visibility {value!r} hides nothing: 'internal' does")
+        if name == "dialect" and value not in ("lowwater", "gigascope"):
+            raise text.error(place_of(statement), f"dialect {value!r} is unknown", "lowwater or gigascope")
+        if name == "algorithm" and value not in ("hash", "bloom"):
+            raise text.error(place_of(statement), f"algorithm {value!r} is unknown", "hash or bloom")
+    if isinstance(statement, syntax.Merge) and statement.slack is not None:
+        notes.append("SLACK changes nothing: the skew of a link bounds its disorder")
+    return notes
+
+
+def slots_of(statement: syntax.Statement, text: Text) -> int | None:
+    """Size of the group tables that a query asks for, a power of two; None where it does not."""
+    written = options(statement).get("aggregate_slots", "")
+    if not written:
+        return None
+    if not written.isdigit() or len(written) > 9 or not 1 <= int(written) <= 1 << 24:
+        raise text.error(place_of(statement), f"aggregate_slots {written!r} is not a number from 1 to {1 << 24}")
+    return 1 << (int(written) - 1).bit_length()
+
+
+def threshold_of(statement: syntax.Statement, text: Text) -> int | None:
+    """The cost from which on a function is not LFTA-safe; None where the query does not say."""
+    written = options(statement).get("lfta_cost", "")
+    if not written:
+        return None
+    if written.upper() in Cost.__members__:
+        return Cost[written.upper()]
+    if not written.isdigit() or len(written) > 9:
+        hint = f"{', '.join(Cost.__members__)}, or a number"
+        raise text.error(place_of(statement), f"lfta_cost {written!r} is unknown", hint)
+    return int(written)
+
+
+def key_of(statement: syntax.Statement, plan: Node, text: Text, known: dict[int, Key]) -> Key:
+    """The unique key of a query's rows: `keys` of DEFINE, else the plan's own; `extra_keys` are added.
+
+    Raises:
+        QueryError: a key that is no column of the query.
+    """
+    found = options(statement)
+    names = [field.name for field in plan.fields]
+    written = {word: [part.strip() for part in found.get(word, "").split(",") if part.strip()] for word in KEYS}
+    for word, keys in written.items():
+        for key in keys:
+            if key not in names:
+                raise text.error(place_of(statement), f"{word}: the query has no column {key}", nearest(key, names))
+    derived = tuple(written["keys"]) or unique_key(plan, known)
+    if derived is None and not written["extra_keys"]:
+        return None
+    chosen = {*(derived or ()), *written["extra_keys"]}
+    return tuple(name for name in names if name in chosen)

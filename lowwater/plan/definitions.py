@@ -1,0 +1,70 @@
+"""Reads the files that define what queries may name: PROTOCOL blocks and declarations of functions.
+
+Beside `queryset`, for the command line (`--schema`, `--functions`) and for the query sets of a lake.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from lowwater.catalog.declared import functions_digest, load_functions
+from lowwater.errors import LowwaterError, QueryError, raise_all
+from lowwater.gsql.declarations import parse_declarations
+from lowwater.gsql.parser import parse
+from lowwater.plan.context import Context, Links, Value
+from lowwater.plan.protocols import Declared, declare
+from lowwater.plan.text import Text, place_of
+
+
+def make_context(
+    links: Links,
+    schemas: Sequence[Path] = (),
+    functions: Sequence[Path] = (),
+    params: Mapping[str, Value] | None = None,
+    dialect: str = "lowwater",
+) -> Context:
+    """The context that files and values make.
+
+    Args:
+        links: links and sets.
+        schemas: files of PROTOCOL blocks.
+        functions: files of declarations in GSQL's own format, with MODULE lines for Python.
+        params: values of `$name`.
+        dialect: lowwater or gigascope.
+
+    Raises:
+        LowwaterError: a file cannot be read.
+        QueryError: a definition has no meaning; QueryErrors for several.
+    """
+    context = Context(links=links, params=params or {}, dialect=dialect)
+    if schemas:
+        context = replace(context, protocols=declare(_blocks(schemas), context.protocols))
+    if functions:
+        catalog = load_functions(functions, parse_declarations)
+        digest = functions_digest(functions, parse_declarations)
+        context = replace(context, catalog=context.catalog.extended(catalog), digests=(digest,))
+    return context
+
+
+def _blocks(schemas: Sequence[Path]) -> list[Declared]:
+    blocks: list[Declared] = []
+    errors: list[QueryError] = []
+    for path in schemas:
+        try:
+            source = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+            raise LowwaterError(f"schema file {path} cannot be read: {reason}") from None
+        try:
+            parsed = parse(source, str(path))
+            if parsed.statements:
+                text = Text(str(path), source)
+                raise text.error(place_of(parsed.statements[0]), "a schema file holds PROTOCOL blocks only")
+        except QueryError as error:
+            errors.append(error)
+        else:
+            blocks += [(protocol, str(path), source) for protocol in parsed.protocols]
+    raise_all(errors)
+    return blocks

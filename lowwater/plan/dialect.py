@@ -1,0 +1,251 @@
+"""The value semantics of the old compilers, as a rewriting of the bound plan: `dialect 'gigascope'`.
+
+After the binder, before the rules. What differs from ours (docs/dialect.md): integers wrap at the width of their type,
+SUM with them; AVG of integers over packets truncates; what is missing is the default of its type. The operators stay
+ours, so every engine runs the dialect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from lowwater.catalog.expr import Binary, Call, Case, Column, Const, Expr, Type, Unary, rewrite
+from lowwater.catalog.values import pack_ip
+from lowwater.plan.joins import output_time
+from lowwater.plan.nodes import (
+    Aggregate,
+    Aggregation,
+    Bucket,
+    Expand,
+    Field,
+    Group,
+    Item,
+    Join,
+    Map,
+    Node,
+    Source,
+    Union,
+)
+from lowwater.plan.sources import temporals
+from lowwater.plan.temporal import infer
+
+NARROW = ("ushort", "uint", "int")
+"""GSQL's integer types of 32 bits or less; the others have 64 and do not wrap here: beyond them a value is NULL."""
+
+_WRAPS = ("+", "-", "*", "<<")
+_MASK = (1 << 32) - 1
+_WIDE_COLUMNS = ("timestamp", "sequence_number", "ack_number", "id")
+
+
+def gigascope(node: Node) -> Node:
+    """The plan of one query with the old compilers' values; the queries that it reads keep their own."""
+    return _Dialect(node.query).node(node)
+
+
+class _Dialect:
+    def __init__(self, query: str) -> None:
+        self.query = query
+
+    def node(self, node: Node) -> Node:
+        if node.query != self.query:
+            return node
+        if isinstance(node, Source):
+            return replace(node, fields=tuple(_declared(field) for field in node.fields))
+        if isinstance(node, Union):
+            return replace(node, branches=tuple(self.node(branch) for branch in node.branches))
+        if isinstance(node, Join):
+            return self._join(replace(node, left=self.node(node.left), right=self.node(node.right)))
+        if isinstance(node, Map):
+            return self._map(replace(node, input=self.node(node.input)))
+        if isinstance(node, Aggregation):
+            return self._aggregation(replace(node, input=self.node(node.input)))
+        if isinstance(node, Bucket | Expand):
+            below = self.node(node.input)
+            own = node.fields[len(below.fields) :]
+            kept = tuple(replace(f, declared=b.declared) for f, b in zip(node.fields, below.fields, strict=False))
+            return replace(node, input=below, fields=(*kept, *own))
+        return node
+
+    def _map(self, node: Map) -> Map:
+        columns = _Columns(node.input.fields)
+        items = tuple(Item(item.name, columns.wrapped(item.expr)) for item in node.items)
+        fields = _fields(node.fields, items, columns)
+        predicate = columns.wrapped(node.predicate) if node.predicate is not None else None
+        return replace(node, items=items, fields=fields, predicate=predicate)
+
+    def _aggregation(self, node: Aggregation) -> Aggregation:
+        rows = _Columns(node.input.fields)
+        keys = tuple(Item(key.name, rows.wrapped(key.expr)) for key in node.keys)
+        key_fields = _fields(node.key_fields, keys, rows)
+        aggregates, finish = _aggregates(node, rows)
+        groups = _Columns((*key_fields, *(Field(a.name, a.type, None, rows.result(a)) for a in aggregates)))
+        expand = node.input if isinstance(node.input, Expand) else None
+        if expand is not None:
+            finish |= {name: _present(_column(node, name), "") for name in expand.keys}
+
+        def over(expr: Expr) -> Expr:
+            # What is missing is replaced last: the names inside the replacement are those of the groups themselves.
+            wrapped = groups.wrapped(expr)
+            return rewrite(wrapped, lambda e: finish.get(e.name, e) if isinstance(e, Column) else e)
+
+        items = tuple(Item(item.name, over(item.expr)) for item in node.items)
+        fields = _fields(node.fields, items, groups)
+        having = over(node.having) if node.having is not None else None
+        predicate = rows.wrapped(node.predicate) if node.predicate is not None else None
+        found = replace(node, keys=keys, key_fields=key_fields, aggregates=aggregates)
+        return replace(found, items=items, fields=fields, having=having, predicate=predicate)
+
+    def _join(self, node: Join) -> Node:
+        """The join, and above it the defaults of what a missing side leaves NULL."""
+        sides = [(node.left_alias, node.left), (node.right_alias, node.right)]
+        columns = _Columns([replace(f, name=f"{alias}.{f.name}") for alias, side in sides for f in side.fields])
+        missing = {node.right_alias} if node.kind.keeps_left else set()
+        missing |= {node.left_alias} if node.kind.keeps_right else set()
+        items = tuple(Item(item.name, columns.wrapped(item.expr)) for item in node.items)
+        if not missing:
+            return replace(node, items=items, fields=_fields(node.fields, items, columns))
+        # The join hands on plain columns: an expression over one that is missing is computed with its default.
+        named = {leaf: Item(leaf.name.replace(".", "__", 1), leaf) for item in items for leaf in _leaves(item.expr)}
+        fields = tuple(
+            Field(item.name, leaf.type, output_time(leaf, node.kind, node.window), columns.widths.get(leaf.name, ""))
+            for leaf, item in named.items()
+        )
+        joined = replace(node, items=tuple(named.values()), fields=fields)
+        ties = [*node.equalities, *([(node.window.left, node.window.right)] if node.window.equality else [])]
+        tied = {leaf for pair in ties for leaf in pair}
+        shown = {
+            leaf: _present(Column(leaf.type, item.name), columns.widths.get(leaf.name, ""))
+            if leaf.name.split(".", 1)[0] in missing and leaf not in tied
+            else Column(leaf.type, item.name)
+            for leaf, item in named.items()
+        }
+        above = tuple(
+            Item(item.name, rewrite(item.expr, lambda e: shown.get(e, e) if isinstance(e, Column) else e))
+            for item in items
+        )
+        return Map(node.query, _fields(node.fields, items, columns), joined, None, above)
+
+
+def _leaves(expr: Expr) -> list[Column]:
+    found = [expr] if isinstance(expr, Column) else []
+    return found + [leaf for child in expr.children() for leaf in _leaves(child)]
+
+
+def _column(node: Aggregation, name: str) -> Column:
+    return next(Column(f.type, f.name) for f in node.key_fields if f.name == name)
+
+
+def _declared(field: Field) -> Field:
+    if field.type is not Type.INT or field.declared:
+        return field
+    return replace(field, declared="ullong" if field.name in _WIDE_COLUMNS else "uint")
+
+
+def _fields(fields: Sequence[Field], items: Sequence[Item], columns: _Columns) -> tuple[Field, ...]:
+    return tuple(replace(f, declared=columns.width(item.expr)) for f, item in zip(fields, items, strict=True))
+
+
+def _present(column: Column, declared: str) -> Expr:
+    """The column, or the default of its type where it is missing."""
+    zero: Mapping[Type, int | float | bool | str | bytes] = {
+        Type.BOOL: False,
+        Type.FLOAT: 0.0,
+        Type.STRING: "",
+        Type.IP: pack_ip("::" if declared == "ipv6" else "0.0.0.0"),
+    }
+    default = Const(column.type, zero.get(column.type, 0))
+    return Case(column.type, ((Unary(Type.BOOL, "IS NULL", column), default),), column)
+
+
+def _aggregates(node: Aggregation, rows: _Columns) -> tuple[tuple[Aggregate, ...], dict[str, Expr]]:
+    """The aggregates, and what each is in the clauses over groups."""
+    found: list[Aggregate] = []
+    finish: dict[str, Expr] = {}
+    over_packets = isinstance(node, Group) and isinstance(node.input, Source)
+    for aggregate in node.aggregates:
+        argument = rows.wrapped(aggregate.argument) if aggregate.argument is not None else None
+        aggregate = replace(aggregate, argument=argument)
+        if aggregate.function == "avg" and argument is not None and argument.type is Type.INT and over_packets:
+            total = Aggregate(f"{aggregate.name}_total", "sum", argument, Type.INT)
+            count = Aggregate(f"{aggregate.name}_rows", "count", argument, Type.INT)
+            found += [total, count]
+            whole = Binary(
+                Type.INT, "/", _wrap(Column(Type.INT, total.name), rows.width(argument)), Column(Type.INT, count.name)
+            )
+            finish[aggregate.name] = Binary(Type.FLOAT, "*", whole, Const(Type.FLOAT, 1.0))
+            continue
+        found.append(aggregate)
+        if aggregate.function == "sum" and aggregate.type is Type.INT and argument is not None:
+            finish[aggregate.name] = _wrap(Column(Type.INT, aggregate.name), rows.width(argument))
+    return tuple(found), finish
+
+
+def _wrap(expr: Expr, width: str) -> Expr:
+    """The integer as a type of 32 bits has it."""
+    if width not in NARROW:
+        return expr
+    mask = Const(Type.INT, _MASK)
+    if width != "int":
+        return Binary(Type.INT, "&", expr, mask)
+    half = Const(Type.INT, 1 << 31)
+    moved = Binary(Type.INT, "&", Binary(Type.INT, "+", expr, half), mask)
+    return Binary(Type.INT, "-", moved, half)
+
+
+class _Columns:
+    """The widths of the columns that expressions read."""
+
+    def __init__(self, fields: Sequence[Field]) -> None:
+        self.widths = {field.name: field.declared for field in fields}
+        self.times = temporals(fields)
+
+    def result(self, aggregate: Aggregate) -> str:
+        """The width of an aggregate."""
+        if aggregate.type is not Type.INT:
+            return ""
+        if aggregate.function == "count" or aggregate.argument is None:
+            return "int"
+        return self.width(aggregate.argument) or "uint"
+
+    def width(self, expr: Expr) -> str:
+        """GSQL's type of an integer expression; empty for every other."""
+        if expr.type is not Type.INT:
+            return ""
+        if isinstance(expr, Column):
+            return self.widths.get(expr.name) or "ullong"
+        if isinstance(expr, Const):
+            value = int(expr.value) if isinstance(expr.value, int) else 0
+            return ("uint" if value <= _MASK else "ullong") if value >= 0 else "int" if value >= -(1 << 31) else "llong"
+        if isinstance(expr, Unary):
+            inner = self.width(expr.operand)
+            return {"uint": "int", "ushort": "int", "ullong": "llong"}.get(inner, inner) if expr.op == "-" else inner
+        if isinstance(expr, Binary):
+            return _wider(self.width(expr.left), self.width(expr.right), expr.op)
+        if isinstance(expr, Case):
+            return self.width(expr.branches[0][1])
+        name = expr.function.name.lower() if isinstance(expr, Call) else ""
+        return name if name in ("int", "uint", "llong", "ullong") else "ullong"
+
+    def wrapped(self, expr: Expr) -> Expr:
+        """The expression with every sum, product and negation at the width of its type."""
+
+        def change(node: Expr) -> Expr:
+            overflows = (isinstance(node, Binary) and node.op in _WRAPS) or (isinstance(node, Unary) and node.op == "-")
+            # The order of time stays: seconds fit 32 bits until 2106.
+            if node.type is not Type.INT or not overflows or infer(node, self.times) is not None:
+                return node
+            return _wrap(node, self.width(node))
+
+        return rewrite(expr, change)
+
+
+def _wider(left: str, right: str, op: str) -> str:
+    if op in ("<<", ">>"):
+        return left
+    wide = [side for side in (left, right) if side not in NARROW]
+    if wide:
+        return "ullong" if "ullong" in wide else wide[0]
+    if "uint" in (left, right):
+        return "uint"
+    return "int" if "int" in (left, right) else "ushort"

@@ -1,0 +1,41 @@
+"""EXPLAIN: a plan as text, JSON or mermaid.
+
+Reads the same plan objects as the engines. `describe` says once what there is to say, which `text`, `json` and
+`mermaid` print; `gsql` writes both levels as GSQL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from lowwater.errors import LowwaterError
+from lowwater.plan.explain.describe import describe
+from lowwater.plan.explain.json import render_json
+from lowwater.plan.explain.mermaid import render_mermaid
+from lowwater.plan.explain.model import Description
+from lowwater.plan.explain.text import render_text
+from lowwater.plan.queryset import Plan
+
+FORMS: dict[str, Callable[[Description], str]] = {
+    "text": render_text,
+    "json": render_json,
+    "mermaid": render_mermaid,
+}
+
+
+def explain(plan: Plan, form: str = "text") -> str:
+    """The plan of a query set.
+
+    Args:
+        plan: of the set.
+        form: one of FORMS.
+
+    Raises:
+        LowwaterError: an unknown form.
+    """
+    if form not in FORMS:
+        raise LowwaterError(f"a plan is not explained as {form!r}", f"there are: {', '.join(FORMS)}")
+    return FORMS[form](describe(plan))
+
+
+__all__ = ["FORMS", "describe", "explain"]

@@ -1,0 +1,211 @@
+"""Describes a plan once, for all forms in which EXPLAIN prints it.
+
+Reads the same plan objects as the engines. A query that is published, or read several times, is described on its own,
+and its readers name its stream; one that is read once and by others only is described in place. Nothing here recurses
+over operators or visits a shared one twice, since chains of queries may be long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from lowwater.catalog.builtin import CATALOG
+from lowwater.catalog.functions import AggregateFunction, Catalog
+from lowwater.gsql.parser import parse
+from lowwater.plan.defines import options, threshold_of
+from lowwater.plan.explain.exprs import exprs_of
+from lowwater.plan.explain.gsql import HighText
+from lowwater.plan.explain.low import describe_lftas, describe_prefilters
+from lowwater.plan.explain.model import VERSION, Description, OperatorInfo, QueryInfo, ReadRange
+from lowwater.plan.explain.operators import describe_operator, stream_of
+from lowwater.plan.explain.spell import high, params_of
+from lowwater.plan.nodes import Aggregation, LftaInput, Node
+from lowwater.plan.queryset import Plan, QueryPlan
+from lowwater.plan.ranges import read_from
+from lowwater.plan.rules import Setting
+from lowwater.plan.split import walk
+from lowwater.plan.state import carried_state
+from lowwater.plan.text import Text
+
+HOUR = 3_600_000_000_000
+SAMPLE = 495_000 * HOUR
+"""An hour of 2026: read ranges are functions, described for an interval that begins on the hour."""
+
+DEEPEST = 8
+"""Queries within queries that are shown in place; below them a query is described on its own."""
+
+
+def describe(plan: Plan) -> Description:
+    """Everything that EXPLAIN says of a plan."""
+    setting = _setting(plan)
+    borders = _Borders.of(plan)
+    queries = [_query(query, plan, borders, setting) for query in (*plan.queries, *plan.internal)]
+    return Description(
+        VERSION,
+        tuple(queries),
+        describe_lftas(plan),
+        describe_prefilters(plan),
+    )
+
+
+def own_text(query: QueryPlan) -> str:
+    """The canonical text of a query without those that it reads."""
+    return query.text.split("\n\n")[-1]
+
+
+def _setting(plan: Plan) -> Setting:
+    """What the rules knew of the queries, for the reasons that they give."""
+    thresholds: dict[str, int] = {}
+    selections = set()
+    for query in (*plan.queries, *plan.internal):
+        statement = parse(own_text(query), query.file).statements[0]
+        threshold = threshold_of(statement, Text(query.file))
+        thresholds |= {query.name: threshold} if threshold is not None else {}
+        if "select_lfta" in options(statement):
+            selections.add(query.name)
+    return Setting(thresholds=thresholds, selections=frozenset(selections), catalog=_catalog(plan))
+
+
+def _catalog(plan: Plan) -> Catalog:
+    """The shipped catalog with the user's sub-aggregates: their declaration was held against theirs."""
+    found: dict[str, AggregateFunction] = {}
+    for node in walk(*(query.high for query in plan.queries)):
+        udafs = [a.udaf for a in node.aggregates if a.udaf] if isinstance(node, Aggregation) else []
+        for udaf in udafs:
+            if udaf.sub and not CATALOG.named(udaf.sub):
+                found[udaf.sub] = AggregateFunction(udaf.sub, udaf.parameters, udaf.returns)
+    return CATALOG.extended(Catalog(aggregates=tuple(found.values())))
+
+
+@dataclass
+class _Borders:
+    """Which queries are described on their own, and where the others are.
+
+    Attributes:
+        own: id of the last operator -> the query, of those that have a description of their own.
+        within: query -> the one that describes it in place.
+        unread: queries that no output reads.
+    """
+
+    own: dict[int, str] = field(default_factory=dict)
+    within: dict[str, str] = field(default_factory=dict)
+    unread: set[str] = field(default_factory=set)
+
+    @staticmethod
+    def of(plan: Plan) -> _Borders:
+        borders = _Borders({id(query.high): query.name for query in plan.queries})
+        nodes = list(walk(*(query.high for query in plan.queries)))
+        readers: dict[int, int] = {}
+        for node in nodes:
+            for below in node.inputs():
+                readers[id(below)] = readers.get(id(below), 0) + 1
+        hidden = {id(query.high): query.name for query in plan.internal}
+        borders.own |= {key: name for key, name in hidden.items() if readers.get(key, 0) > 1}
+        seen = borders._places(nodes, hidden)
+        for query in plan.internal:
+            if query.name not in borders.own.values() and query.name not in borders.within:
+                borders._merged(query, plan, seen)
+        return borders
+
+    def _places(self, nodes: Sequence[Node], hidden: Mapping[int, str]) -> dict[str, str]:
+        """Where each operator is described, readers first: query of the operators -> the query that describes them."""
+        homes: dict[int, tuple[str, int]] = {}
+        seen: dict[str, str] = {}
+        for node in reversed(nodes):
+            key = id(node)
+            if key in self.own:
+                homes[key] = (self.own[key], 0)
+            home, depth = homes[key]
+            seen.setdefault(node.query, home)
+            if key in hidden and key not in self.own:
+                if depth > DEEPEST:
+                    self.own[key] = hidden[key]
+                    home, depth = hidden[key], 0
+                else:
+                    self.within[hidden[key]] = home
+            for below in node.inputs():
+                homes.setdefault(id(below), (home, depth + (below.query != node.query)))
+        return seen
+
+    def _merged(self, query: QueryPlan, plan: Plan, seen: Mapping[str, str]) -> None:
+        """A query whose last operator the rules have rewritten together with its reader."""
+        text = own_text(query)
+        home = seen.get(query.name) or next(
+            (other.name for other in plan.queries if text in other.text.split("\n\n")[:-1]), ""
+        )
+        if home:
+            self.within[query.name] = home
+        else:
+            self.unread.add(query.name)
+
+
+def _query(query: QueryPlan, plan: Plan, borders: _Borders, setting: Setting) -> QueryInfo:
+    output = query in plan.queries
+    notes = tuple(note for name, note in plan.notes if name == query.name)
+    if query.name in borders.unread:
+        notes += ("no output query reads it, so it is not run",)
+    within = borders.within.get(query.name, "")
+    if within or query.name in borders.unread:
+        return QueryInfo(query.name, query.file, output, own_text(query), within, notes)
+    nodes = list(walk(query.high))
+    params = params_of(*(expr for node in nodes for expr in exprs_of(node)))
+    operators = _operators(query, borders, setting)
+    streams = {key: f"{name}_high" for key, name in borders.own.items() if key != id(query.high)}
+    return QueryInfo(
+        query.name,
+        query.file,
+        output,
+        own_text(query),
+        notes=notes,
+        parameters=tuple(f"{high(param)} {param.type.value}" for param in params.values()),
+        operators=operators,
+        cut=_cut(query.high, operators, query.name),
+        lftas=tuple(lfta.name for lfta in query.lftas),
+        high=HighText(query.name, streams).text(query.high),
+        state=tuple(carried_state(query.high)) if output else (),
+        reads=_reads(query) if output else (),
+    )
+
+
+def _operators(query: QueryPlan, borders: _Borders, setting: Setting) -> tuple[OperatorInfo, ...]:
+    """The operators, readers before what they read, up to the streams of queries that are described on their own."""
+    order: dict[int, tuple[Node, Node | None]] = {}
+    stack: list[tuple[Node, Node | None]] = [(query.high, None)]
+    while stack:
+        node, reader = stack.pop()
+        if id(node) in order:
+            continue
+        order[id(node)] = (node, reader)
+        if reader is None or id(node) not in borders.own:
+            stack += [(below, node) for below in reversed(node.inputs())]
+    at = {key: position for position, key in enumerate(order)}
+    found = []
+    for key, (node, reader) in order.items():
+        if reader is not None and key in borders.own:
+            found.append(stream_of(borders.own[key], node))
+        else:
+            inputs = [at[id(below)] for below in node.inputs()]
+            found.append(describe_operator(node, reader, inputs, setting))
+    return tuple(found)
+
+
+def _cut(high: Node, operators: Sequence[OperatorInfo], name: str) -> str:
+    """What is below and what above the cut between the levels."""
+    if isinstance(high, LftaInput):
+        return f"none: LFTA {high.lfta.name} does the whole query"
+    leaves = [op for op in operators if op.kind == "lfta"]
+    if not leaves:
+        return f"none: {name} reads the streams of queries only"
+    kinds = {node.lfta.name: node.lfta.aggregates for node in walk(high) if isinstance(node, LftaInput)}
+    sums = [leaf.reads for leaf in leaves if kinds[leaf.reads]]
+    rows = [leaf.reads for leaf in leaves if not kinds[leaf.reads]]
+    parts = [f"sub-aggregates in LFTA {', '.join(sums)}"] if sums else []
+    parts += [f"selection in LFTA {', '.join(rows)}"] if rows else []
+    above = list(dict.fromkeys(op.kind for op in operators if op.kind not in ("lfta", "stream")))
+    return f"{' and '.join(parts)}; {', '.join(above)} above"
+
+
+def _reads(query: QueryPlan) -> tuple[ReadRange, ...]:
+    starts = read_from(query.high, SAMPLE)
+    return tuple(ReadRange(name, SAMPLE - start if start else None) for name, start in starts.items())

@@ -1,0 +1,272 @@
+"""Both levels of a query as GSQL text, as the papers print them: `Query x_low: ...` and `Query x_high: ...`.
+
+Between `describe` and the syntax of the language. An operator that GSQL has no room for in the statement of its reader
+gets a statement of its own, `<query>_1`, `<query>_2` and so on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from lowwater.catalog.expr import Binary, Column, Const, Expr, Type
+from lowwater.gsql import nodes as gsql
+from lowwater.gsql.printer import print_statement
+from lowwater.plan.context import ANY_LINK
+from lowwater.plan.explain import syntax
+from lowwater.plan.explain.exprs import exprs_of
+from lowwater.plan.explain.spell import params_of, spelled, spelled_item
+from lowwater.plan.nodes import (
+    Aggregate,
+    Aggregation,
+    Bucket,
+    Expand,
+    FilterJoin,
+    Item,
+    Join,
+    Lfta,
+    LftaInput,
+    Map,
+    Node,
+    Running,
+    Sampling,
+    Union,
+    WatchJoin,
+)
+
+
+def low_name(lfta: Lfta) -> str:
+    """The name of an LFTA's statement."""
+    return f"{lfta.name.replace('.', '_')}_low"
+
+
+def low_text(lfta: Lfta) -> str:
+    """An LFTA as a statement of GSQL."""
+    keys = [spelled_item(key, lfta.kind) for key in lfta.keys]
+    where = spelled(lfta.predicate, lfta.kind) if lfta.predicate is not None else None
+    links = () if lfta.links == (ANY_LINK,) else lfta.links
+    source = gsql.SourceRef(lfta.protocol, links, bracketed=len(links) > 1)
+    partials = [
+        Aggregate(p.name, p.function, spelled(p.argument, lfta.kind) if p.argument is not None else None, p.type)
+        for p in lfta.partials
+    ]
+    if lfta.aggregates:
+        chosen = syntax.select_items([Item(key.name, Column(key.expr.type, key.name)) for key in keys])
+        chosen += tuple(gsql.SelectItem(syntax.aggregate_call(partial), partial.name) for partial in partials)
+    else:
+        chosen = syntax.select_items(keys)
+    groups = syntax.select_items(keys) if lfta.aggregates else ()
+    read = params_of(lfta.predicate, *(key.expr for key in keys), *(partial.argument for partial in partials))
+    select = gsql.Select(chosen, (source,), where=syntax.condition(where), group_by=groups, params=_params(read))
+    return _headed(low_name(lfta), select)
+
+
+def _headed(name: str, statement: gsql.Statement) -> str:
+    return f"Query {name}:\n{print_statement(statement)}"
+
+
+def _params(read: Mapping[str, Expr]) -> tuple[gsql.ParamDecl, ...]:
+    chosen = [(name, param) for name, param in read.items() if not name.startswith("@")]
+    return tuple(gsql.ParamDecl(name, syntax.PARAM_TYPES.get(param.type, "string")) for name, param in chosen)
+
+
+@dataclass
+class HighText:
+    """The high level of one query in the making.
+
+    Attributes:
+        query: its name.
+        streams: what is read by name: id of a node -> its stream.
+        statements: (name, statement), those that are read before their readers.
+    """
+
+    query: str
+    streams: Mapping[int, str]
+    statements: list[tuple[str, gsql.Statement]] = field(default_factory=list)
+    _done: dict[int, str] = field(default_factory=dict)
+
+    def text(self, root: Node) -> str:
+        """The statements as text; empty where the query is done by an LFTA alone."""
+        if isinstance(root, LftaInput):
+            return ""
+        self._whole(root)
+        return ";\n\n".join(_headed(name, statement) for name, statement in self.statements)
+
+    def _whole(self, root: Node) -> None:
+        # A statement is made when those that it reads are: without recursion, as chains of queries may be long.
+        stack: list[tuple[Node, Node | None]] = [(root, None)]
+        while stack:
+            node, reader = stack[-1]
+            waiting = [below for below in _read(node) if self._name(below) is None]
+            if waiting:
+                stack += [(below, node) for below in reversed(waiting)]
+                continue
+            stack.pop()
+            if id(node) in self._done:
+                continue
+            name = self._fresh(node, reader)
+            self.statements.append((name, self._statement(node)))
+            self._done[id(node)] = name
+
+    def _name(self, node: Node) -> str | None:
+        if isinstance(node, LftaInput):
+            return self.streams.get(id(node)) or low_name(node.lfta)
+        return self._done.get(id(node)) or self.streams.get(id(node))
+
+    def _fresh(self, node: Node, reader: Node | None) -> str:
+        """The query's own name for its last operator, a number for those before it."""
+        taken = {*self.streams.values(), *(name for name, _ in self.statements)}
+        own = f"{node.query}_high"
+        if reader is None or (reader.query != node.query and own not in taken):
+            return own if reader is not None else f"{self.query}_high"
+        at = 1
+        while f"{node.query}_{at}" in taken:
+            at += 1
+        return f"{node.query}_{at}"
+
+    def _statement(self, node: Node) -> gsql.Statement:
+        made = self._bare(node)
+        read = _params(params_of(*(expr for each in (node, *_folded(node)) for expr in exprs_of(each))))
+        return replace(made, params=read) if read else made
+
+    def _bare(self, node: Node) -> gsql.Select | gsql.Merge:
+        if isinstance(node, Map):
+            items = syntax.select_items(node.items)
+            return gsql.Select(items, (self._source(node.input),), where=syntax.condition(node.predicate))
+        if isinstance(node, Aggregation):
+            return self._aggregation(node)
+        if isinstance(node, Union):
+            return self._union(node)
+        if isinstance(node, Join):
+            return self._join(node)
+        if isinstance(node, FilterJoin):
+            where = syntax.both(*(syntax.equality(left, right) for left, right in node.keys))
+            select = gsql.Select(syntax.select_items(node.items), self._sides(node), "FILTER_JOIN", where)
+            time = node.left_time.name.rpartition(".")[2] if isinstance(node.left_time, Column) else "time"
+            return replace(select, filter_range=(gsql.Name(time), gsql.Literal("int", node.range)))
+        if isinstance(node, WatchJoin):
+            keys = [syntax.equality(mine, Column(mine.type, name)) for mine, name in node.keys]
+            sources = (
+                replace(self._source(node.input), alias=node.alias),
+                gsql.SourceRef(node.watchlist, alias=node.watch_alias),
+            )
+            where = syntax.both(*keys, syntax.condition(node.residual))
+            return gsql.Select(syntax.select_items(node.items), sources, "WATCHLIST_JOIN", where)
+        # A stream of tagged rows that something else than an aggregation reads.
+        return gsql.Select((gsql.SelectItem(gsql.Star()),), (self._source(node.inputs()[0]),))
+
+    def _source(self, node: Node) -> gsql.SourceRef:
+        """What FROM names: a stream, or several united."""
+        name = self._name(node)
+        if name is not None:
+            return gsql.SourceRef(name)
+        first, *rest = (self._source(branch) for branch in node.inputs())
+        return replace(first, union=tuple(rest))
+
+    def _sides(self, node: Join | FilterJoin) -> tuple[gsql.SourceRef, ...]:
+        pairs = ((node.left, node.left_alias), (node.right, node.right_alias))
+        return tuple(replace(self._source(side), alias=alias) for side, alias in pairs)
+
+    def _join(self, node: Join) -> gsql.Select:
+        equalities = [syntax.equality(left, right) for left, right in node.equalities]
+        where = syntax.both(syntax.band(node.window), *equalities, syntax.condition(node.residual))
+        return gsql.Select(syntax.select_items(node.items), self._sides(node), node.kind.value, where)
+
+    def _union(self, node: Union) -> gsql.Select | gsql.Merge:
+        position = next((at for at, f in enumerate(node.fields) if f.temporal), None)
+        sources = [self._source(branch) for branch in node.branches]
+        names = [source.name for source in sources]
+        aliased = [replace(s, alias=f"b{at}" if names.count(s.name) > 1 else "") for at, s in enumerate(sources)]
+        if position is None:
+            first, *rest = sources
+            return gsql.Select((gsql.SelectItem(gsql.Star()),), (replace(first, union=tuple(rest)),))
+        columns = [
+            gsql.Name(branch.fields[position].name, source.alias or source.name)
+            for branch, source in zip(node.branches, aliased, strict=True)
+        ]
+        return gsql.Merge(tuple(columns), tuple(aliased))
+
+    def _aggregation(self, node: Aggregation) -> gsql.Select:
+        names: dict[str, gsql.Expression] = {a.name: syntax.aggregate_call(a) for a in node.aggregates}
+        below, window, keys = node.input, None, list(node.keys)
+        groups: tuple[gsql.SelectItem | gsql.Grouping, ...] = ()
+        if isinstance(below, Bucket):
+            window, source = _window(below), self._source(below.input)
+            number = next((key.name for key in keys if key.expr == Column(Type.INT, below.name)), below.name)
+            names[number] = gsql.Name("wid")
+            partition = {item.name for item in below.partition}
+            keys = [key for key in keys if key.name != number and key.name not in partition]
+        elif isinstance(below, Expand):
+            source = self._source(below.input)
+            groups = _grouping(below, keys)
+            keys = [key for key in keys if key.name != below.name and key.name not in below.keys]
+        else:
+            source = self._source(below)
+        select = gsql.Select(
+            syntax.select_items(node.items, names),
+            (source,),
+            where=syntax.condition(node.predicate),
+            group_by=(*syntax.select_items(keys), *groups),
+            having=syntax.condition(node.having, names=names),
+            window=window,
+        )
+        if isinstance(node, Running):
+            return replace(select, closing_when=syntax.expression(node.closing, names))
+        return _sampling(node, names, select) if isinstance(node, Sampling) else select
+
+
+def _sampling(node: Sampling, names: dict[str, gsql.Expression], select: gsql.Select) -> gsql.Select:
+    names = {**names, **{a.name: syntax.aggregate_call(a, over=True) for a in node.supers}}
+    return replace(
+        select,
+        items=syntax.select_items(node.items, names),
+        having=syntax.condition(node.having, names=names),
+        supergroup=tuple(gsql.Name(name) for name in node.supergroup),
+        cleaning_when=syntax.condition(node.cleaning_when, names=names),
+        cleaning_by=syntax.condition(node.cleaning_by, names=names),
+    )
+
+
+def _folded(node: Node) -> list[Node]:
+    """The inputs that are written within the statement of their reader."""
+    if isinstance(node, Aggregation) and isinstance(node.input, Bucket | Expand):
+        return [node.input]
+    return []
+
+
+def _read(node: Node) -> list[Node]:
+    """What must have a name before the statement of an operator can be made."""
+    below = [under for each in (_folded(node) or [node]) for under in each.inputs()]
+    # UNION is written into FROM, except where it is the statement.
+    return [under for each in below for under in (each.branches if isinstance(each, Union) else (each,))]
+
+
+def _window(bucket: Bucket) -> gsql.Window:
+    if bucket.rows:
+        unit = "ROWS"
+        partition = tuple(gsql.Name(item.name) for item in bucket.partition)
+        return gsql.Window(gsql.Extent(bucket.range, unit), gsql.Extent(bucket.slide, unit), None, partition)
+    column, scale = bucket.attribute, 1
+    if isinstance(column, Binary) and column.op == "*" and isinstance(column.right, Const):
+        scale, column = int(column.right.value or 1), column.left
+    name = column.name if isinstance(column, Column) else "_attribute"
+    # In panes: windows slide over the number of a pane, and are as many panes long.
+    extents = (gsql.Extent(bucket.range // scale), gsql.Extent(bucket.slide // scale))
+    return gsql.Window(*extents, gsql.Name(name))
+
+
+def _grouping(expand: Expand, keys: Sequence[Item]) -> tuple[gsql.Grouping, ...]:
+    """The grouping sets by the keyword that has them."""
+    chosen = [tuple(name for name in names if name in expand.keys) for names in expand.sets]
+    order = max(chosen, key=len)
+    names = (*order, *(name for name in expand.keys if name not in order))
+    exprs = {key.name: key for key in keys}
+    items = syntax.select_items([exprs[name] for name in names])
+    rollup = [names[:count] for count in range(len(names), -1, -1)]
+    if chosen == rollup and len(names) > 1:
+        return (gsql.Grouping("ROLLUP", items),)
+    # As a number that counts down, the bits of a set of CUBE are the names that it keeps.
+    bits = [sum(1 << at for at, name in enumerate(reversed(names)) if name in some) for some in chosen]
+    if bits == list(range((1 << len(names)) - 1, -1, -1)):
+        return (gsql.Grouping("CUBE", items),)
+    return (gsql.Grouping("GROUPING_SETS", items, tuple(chosen)),)

@@ -1,0 +1,80 @@
+"""Describes the low level: every LFTA and every prefilter.
+
+Below `describe`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lowwater.gsql.printer import print_expression
+from lowwater.plan.explain import syntax
+from lowwater.plan.explain.gsql import low_text
+from lowwater.plan.explain.model import BitInfo, LftaInfo, PrefilterInfo, SignatureInfo
+from lowwater.plan.explain.model_parts import Named
+from lowwater.plan.explain.operators import columns_info, punctuation_info
+from lowwater.plan.explain.spell import low, spelled
+from lowwater.plan.nodes import Aggregate, Lfta, Partial
+from lowwater.plan.prefilter import Prefilter
+from lowwater.plan.punctuation import needed, promises_of
+from lowwater.plan.queryset import Plan
+
+
+def describe_lftas(plan: Plan) -> tuple[LftaInfo, ...]:
+    """Every LFTA of the outputs, in order of first use."""
+    asked = needed(*(query.high for query in plan.queries))
+    return tuple(_lfta(lfta, *asked[lfta.name], plan.prefilters) for lfta in plan.lftas)
+
+
+def _lfta(lfta: Lfta, granularity: int, asked_by: str, prefilters: Sequence[Prefilter]) -> LftaInfo:
+    return LftaInfo(
+        lfta.name,
+        "aggregation" if lfta.aggregates else "selection",
+        lfta.links,
+        lfta.protocol,
+        lfta.kind,
+        low_text(lfta),
+        columns_info(lfta.fields),
+        punctuation_info(promises_of(lfta)),
+        granularity,
+        asked_by,
+        member=low(lfta.member, lfta.kind),
+        predicate=low(lfta.predicate, lfta.kind),
+        keys=tuple(Named(key.name, low(key.expr, lfta.kind)) for key in lfta.keys),
+        partials=tuple(Named(partial.name, _partial(partial, lfta)) for partial in lfta.partials),
+        slots=lfta.slots if lfta.aggregates else 0,
+        flush="at the promise that closes the epoch; a collision ejects the old group as a partial row"
+        if lfta.aggregates
+        else "",
+        signatures=_signatures(lfta, prefilters),
+    )
+
+
+def _partial(partial: Partial, lfta: Lfta) -> str:
+    argument = spelled(partial.argument, lfta.kind) if partial.argument is not None else None
+    return print_expression(syntax.aggregate_call(Aggregate(partial.name, partial.function, argument, partial.type)))
+
+
+def _signatures(lfta: Lfta, prefilters: Sequence[Prefilter]) -> tuple[SignatureInfo, ...]:
+    return tuple(
+        SignatureInfo(prefilter.links, signature.bits, f"{signature.mask:#x}", low(signature.rest, lfta.kind))
+        for prefilter in prefilters
+        for signature in prefilter.signatures
+        if signature.lfta == lfta.name
+    )
+
+
+def describe_prefilters(plan: Plan) -> tuple[PrefilterInfo, ...]:
+    """Every prefilter, with how many LFTAs share each bit."""
+    records = {lfta.name: lfta.kind for lfta in plan.lftas}
+    return tuple(
+        PrefilterInfo(
+            prefilter.links,
+            tuple(signature.lfta for signature in prefilter.signatures),
+            tuple(
+                BitInfo(low(bit, records[prefilter.signatures[0].lfta]), count)
+                for bit, count in zip(prefilter.bits, prefilter.shared, strict=True)
+            ),
+        )
+        for prefilter in plan.prefilters
+    )

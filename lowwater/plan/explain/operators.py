@@ -1,0 +1,217 @@
+"""Describes one operator of the high level, of any kind.
+
+Below `describe`, which walks the plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from lowwater.catalog.expr import conjuncts
+from lowwater.gsql.printer import print_expression
+from lowwater.plan.cost import unsafe
+from lowwater.plan.explain import syntax
+from lowwater.plan.explain.model import OperatorInfo
+from lowwater.plan.explain.model_parts import ColumnInfo, Match, Named, Progress, PunctuationInfo, Sliding
+from lowwater.plan.explain.spell import high, steps
+from lowwater.plan.nodes import (
+    Aggregate,
+    Aggregation,
+    Bucket,
+    Expand,
+    Field,
+    FilterJoin,
+    Item,
+    Join,
+    LftaInput,
+    Map,
+    Node,
+    Running,
+    Sampling,
+    Union,
+    WatchJoin,
+    Window,
+)
+from lowwater.plan.physical import physical
+from lowwater.plan.punctuation import Punctuation, punctuation
+from lowwater.plan.rules import Setting
+from lowwater.plan.rules.groups import whole_reason
+
+
+def describe_operator(node: Node, reader: Node | None, inputs: Sequence[int], setting: Setting) -> OperatorInfo:
+    """What EXPLAIN says of an operator.
+
+    Args:
+        node: the operator.
+        reader: what reads it; None for the output of a query.
+        inputs: positions of its inputs.
+        setting: of its query, for the reasons of the split.
+    """
+    chosen = physical(node)
+    plain = OperatorInfo(
+        _kind(node),
+        node.query,
+        chosen.operator,
+        chosen.reason,
+        tuple(inputs),
+        columns_info(node.fields),
+        punctuation_info(punctuation(node, reader)),
+    )
+    return replace(plain, **_details(node), high=stays_high(node, setting))
+
+
+def stream_of(query: str, node: Node) -> OperatorInfo:
+    """The rows of a query that is shown on its own."""
+    promise = punctuation_info(punctuation(node, None))
+    reason = "computed once for all that read it"
+    return OperatorInfo("stream", query, "stream", reason, (), columns_info(node.fields), promise, reads=query)
+
+
+def columns_info(fields: Sequence[Field]) -> tuple[ColumnInfo, ...]:
+    """Columns with their temporal properties."""
+    return tuple(ColumnInfo(f.name, f.type.value, _progress(f)) for f in fields)
+
+
+def _progress(field: Field) -> Progress | None:
+    time = field.temporal
+    if time is None:
+        return None
+    return Progress("increasing" if time.increasing else "decreasing", steps(time), time.origin)
+
+
+def punctuation_info(made: Punctuation) -> PunctuationInfo:
+    """A punctuation as EXPLAIN gives it."""
+    return PunctuationInfo(made.columns, made.joint, made.reason, made.groupwise)
+
+
+def stays_high(node: Node, setting: Setting) -> str:
+    """Why an operator right above a selection LFTA is not done, or not whole, by an LFTA; empty elsewhere."""
+    below = node.inputs()[0] if node.inputs() else None
+    if isinstance(node, Map | Bucket | Expand) and isinstance(below, LftaInput) and not below.lfta.aggregates:
+        return "; ".join(dict.fromkeys(_unsafe(node, setting))) if isinstance(node, Map) else ""
+    if not isinstance(node, Aggregation):
+        return ""
+    while isinstance(below, Bucket | Expand) or (isinstance(below, Map) and below is not node.input):
+        below = below.inputs()[0]
+    if not isinstance(below, LftaInput) or below.lfta.aggregates or below.query != node.query:
+        return ""
+    if isinstance(node, Running):
+        return "CLOSING_WHEN keeps a group from epoch to epoch, and a table that ejects groups cannot"
+    if isinstance(node, Sampling):
+        return "the sampling operator sees rows in canonical order, one supergroup in one place"
+    if isinstance(node.input, Bucket) and node.input.rows:
+        return "rows are numbered in canonical order"
+    return whole_reason(node, node.keys, setting)
+
+
+def _unsafe(node: Map, setting: Setting) -> list[str]:
+    exprs = [*conjuncts(node.predicate), *(item.expr for item in node.items)]
+    return [reason for expr in exprs if (reason := unsafe(expr, setting.threshold(node.query)))]
+
+
+def _kind(node: Node) -> str:
+    if isinstance(node, Join):
+        return node.kind.value
+    kinds: dict[type[Node], str] = {
+        LftaInput: "lfta",
+        Map: "selection",
+        Running: "running aggregation",
+        Sampling: "sampling",
+        Aggregation: "aggregation",
+        Bucket: "windows",
+        Expand: "grouping sets",
+        Union: "merge",
+        FilterJoin: "FILTER_JOIN",
+        WatchJoin: "WATCHLIST_JOIN",
+    }
+    return next(name for kind, name in kinds.items() if isinstance(node, kind))
+
+
+def _details(node: Node) -> dict[str, Any]:
+    if isinstance(node, LftaInput):
+        return {"reads": node.lfta.name, "links": node.lfta.links}
+    if isinstance(node, Map):
+        return {"predicate": high(node.predicate), "items": _named(node.items)}
+    if isinstance(node, Aggregation):
+        return _aggregation(node)
+    if isinstance(node, Bucket):
+        names = tuple(item.name for item in node.partition)
+        return {"window": Sliding(high(node.attribute), node.range, node.slide, node.rows, names)}
+    if isinstance(node, Expand):
+        return {"sets": node.sets}
+    if isinstance(node, Join):
+        aliases = (node.left_alias, node.right_alias)
+        return {"aliases": aliases, "match": _match(node), "items": _named(node.items)}
+    if isinstance(node, FilterJoin):
+        keys = " AND ".join(f"{high(left)} = {high(right)}" for left, right in node.keys)
+        time = f"{high(node.right_time)} <= {high(node.left_time)} <= {high(node.right_time)} + {node.range}"
+        aliases = (node.left_alias, node.right_alias)
+        some = f"some {node.right_alias} with {keys} and {time} ({node.algorithm})"
+        return {"aliases": aliases, "lookup": some, "items": _named(node.items)}
+    if isinstance(node, WatchJoin):
+        tied = [f"{high(mine)} = {name}" for mine, name in node.keys]
+        rows = " AND ".join([*tied, *(high(part) for part in conjuncts(node.residual))])
+        where = f"{rows}; rows of {node.file}, an input of the run by its hash"
+        aliases = (node.alias, node.watch_alias)
+        return {"aliases": aliases, "lookup": where, "items": _named(node.items), "reads": node.watchlist}
+    return {}
+
+
+def _aggregation(node: Aggregation) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "predicate": high(node.predicate),
+        "keys": _named(node.keys),
+        "aggregates": _aggregates(node.aggregates),
+        "having": high(node.having),
+        "items": _named(node.items),
+    }
+    if isinstance(node, Running):
+        found["closing"] = high(node.closing)
+    if isinstance(node, Sampling):
+        found["supergroup"] = node.supergroup
+        found["supers"] = _aggregates(node.supers, over=True)
+        found["cleaning_when"] = high(node.cleaning_when)
+        found["cleaning_by"] = high(node.cleaning_by)
+        found["states"] = tuple(f"{state.name} of {state.state}" for state in node.states)
+    return found
+
+
+def _named(items: Sequence[Item]) -> tuple[Named, ...]:
+    return tuple(Named(item.name, high(item.expr)) for item in items)
+
+
+def _aggregates(aggregates: Sequence[Aggregate], over: bool = False) -> tuple[Named, ...]:
+    return tuple(Named(a.name, print_expression(syntax.aggregate_call(a, over))) for a in aggregates)
+
+
+def _match(node: Join) -> Match:
+    window = node.window
+    left, right = _promises(window)
+    return Match(
+        "equality" if window.equality else "band",
+        print_expression(syntax.band(window)),
+        left,
+        right,
+        tuple(f"{high(a)} = {high(b)}" for a, b in node.equalities),
+        high(node.residual),
+    )
+
+
+def _promises(window: Window) -> tuple[str, str]:
+    """P4: what each side's attribute is promised, of the promises of both."""
+    rising = window.left_time.increasing
+    least, ahead, behind = ("min", window.above, window.below) if rising else ("max", window.below, window.above)
+    left, right = high(window.left), high(window.right)
+    sign = -1 if rising else 1
+    return (
+        f"{least}({left}, {_shifted(right, sign * ahead)})",
+        f"{least}({right}, {_shifted(left, sign * behind)})",
+    )
+
+
+def _shifted(text: str, by: int) -> str:
+    if not by:
+        return text
+    return f"{text} {'-' if by < 0 else '+'} {abs(by)}"

@@ -1,0 +1,63 @@
+"""Expressions and temporal properties as EXPLAIN prints them.
+
+Between `describe` and `syntax`. LFTAs read stored packet columns; a reader knows the columns of the protocol, so stored
+expressions are printed as those (`timestamp/1000000000` is `time`).
+"""
+
+from __future__ import annotations
+
+from lowwater.catalog.expr import Column, Expr, Param, walk, with_children
+from lowwater.catalog.protocols import ALIASES, PROTOCOLS
+from lowwater.gsql.printer import print_expression
+from lowwater.plan.explain.syntax import expression
+from lowwater.plan.nodes import Item
+from lowwater.plan.temporal import Step, Temporal
+
+_COLUMNS: dict[Expr, Column] = {}
+for _name, _expr in PROTOCOLS["ETH"].columns.items():
+    if not isinstance(_expr, Column):
+        _COLUMNS.setdefault(_expr, Column(_expr.type, _name))
+
+
+def spelled(expr: Expr, records: str) -> Expr:
+    """An expression over stored columns, over the columns of packet protocols; `records` is the kind of records."""
+    if records != "pcap":
+        return expr
+    known = _COLUMNS.get(expr)
+    return known or with_children(expr, [spelled(child, records) for child in expr.children()])
+
+
+def spelled_item(item: Item, records: str) -> Item:
+    """An item of an LFTA over the columns of packet protocols; one by a second name of a column is that column."""
+    expr = spelled(item.expr, records)
+    second = records == "pcap" and isinstance(expr, Column) and ALIASES.get(item.name) == expr.name
+    return Item(item.name, Column(expr.type, item.name) if second else expr)
+
+
+def low(expr: Expr | None, records: str) -> str:
+    """An expression of the low level as text; empty for None."""
+    return high(spelled(expr, records)) if expr is not None else ""
+
+
+def high(expr: Expr | None) -> str:
+    """An expression of the high level as text; empty for None."""
+    return print_expression(expression(expr)) if expr is not None else ""
+
+
+def params_of(*exprs: Expr | None) -> dict[str, Param]:
+    """The parameters without a value that expressions read, by name."""
+    return {node.name: node for expr in exprs if expr is not None for node in walk(expr) if isinstance(node, Param)}
+
+
+def steps(time: Temporal) -> tuple[str, ...]:
+    """The ways in which a value is made, from the clock on."""
+    start = time.origin or "clock"
+    return tuple(" ".join([start, *(_step(step) for step in component)]) for component in time.components)
+
+
+def _step(step: Step) -> str:
+    if step.op == "neg":
+        return "negated"
+    if step.op == "add":
+        return f"{'-' if step.by < 0 else '+'} {abs(step.by)}"
+    return f"{'/' if step.op == 'div' else '*'} {step.by}"

@@ -1,0 +1,152 @@
+"""Bound expressions back as syntax trees, so that the printer of the language prints what EXPLAIN shows as GSQL.
+
+Below `gsql`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from lowwater.catalog.expr import (
+    Binary,
+    Call,
+    Case,
+    Column,
+    Const,
+    Expr,
+    Param,
+    StateCall,
+    Type,
+    Unary,
+    conjunction,
+)
+from lowwater.catalog.values import format_ip, format_mac
+from lowwater.gsql import nodes as gsql
+from lowwater.plan.nodes import Aggregate, Item, Window
+
+Names = Mapping[str, gsql.Expression]
+"""What stands for a column: an aggregate, or the words for the parts of a window."""
+
+PARAM_TYPES = {Type.INT: "int", Type.FLOAT: "float", Type.BOOL: "bool", Type.IP: "ip"}
+"""Our types as GSQL's; every other one is a string there."""
+
+
+def expression(expr: Expr, names: Names | None = None) -> gsql.Expression:
+    """The syntax of a bound expression."""
+    names = names or {}
+    if isinstance(expr, Const):
+        return _constant(expr)
+    if isinstance(expr, Column):
+        if expr.name in names:
+            return names[expr.name]
+        qualifier, _, name = expr.name.rpartition(".")
+        return gsql.Name(name, qualifier)
+    if isinstance(expr, Param):
+        return gsql.Property(expr.name[1:]) if expr.name.startswith("@") else gsql.Parameter(expr.name)
+    if isinstance(expr, Unary):
+        return _unary(expr, names)
+    if isinstance(expr, Binary):
+        left, right = expression(expr.left, names), expression(expr.right, names)
+        if expr.op == "/" and expr.type is Type.FLOAT and expr.left.type is expr.right.type is Type.INT:
+            left = gsql.Call("FLOAT", (left,))  # integers divide without a rest
+        return gsql.BinaryOp(expr.op, left, right)
+    return _wide(expr, names)
+
+
+def _unary(expr: Unary, names: Names) -> gsql.Expression:
+    if expr.op == "IS NULL":
+        return gsql.IsNull(expression(expr.operand, names))
+    inner = expr.operand
+    if expr.op == "NOT" and isinstance(inner, Unary) and inner.op == "IS NULL":
+        return gsql.IsNull(expression(inner.operand, names), negated=True)
+    return gsql.UnaryOp(expr.op, expression(inner, names))
+
+
+def _wide(expr: Expr, names: Names) -> gsql.Expression:
+    if isinstance(expr, Call | StateCall):
+        arguments = tuple(expression(argument, names) for argument in expr.arguments)
+        if expr.function.name == "like" and len(arguments) == 2:
+            return gsql.Like(*arguments)
+        brackets = isinstance(expr, Call) and expr.function.predicate
+        return gsql.Call(expr.function.name, arguments, brackets=brackets)
+    if isinstance(expr, Case):
+        branches = tuple((expression(when, names), expression(then, names)) for when, then in expr.branches)
+        empty = isinstance(expr.otherwise, Const) and expr.otherwise.value is None
+        return gsql.Case(branches, None, None if empty else expression(expr.otherwise, names))
+    raise TypeError(type(expr).__name__)
+
+
+def _constant(expr: Const) -> gsql.Expression:
+    value = expr.value
+    if value is None:
+        return gsql.Literal("null", None)
+    if isinstance(value, bool):
+        return gsql.Literal("bool", value)
+    if isinstance(value, bytes):
+        return gsql.Literal("ip", format_ip(value))
+    if expr.type is Type.MAC:
+        return gsql.Literal("string", format_mac(int(value)))
+    if isinstance(value, str):
+        return gsql.Literal("string", value)
+    kind = "float" if isinstance(value, float) else "int"
+    return gsql.UnaryOp("-", gsql.Literal(kind, -value)) if value < 0 else gsql.Literal(kind, value)
+
+
+def select_items(items: Sequence[Item], names: Names | None = None) -> tuple[gsql.SelectItem, ...]:
+    """Items of a select list; a column keeps its name without AS."""
+    found = []
+    for item in items:
+        made = expression(item.expr, names)
+        same = isinstance(made, gsql.Name) and made.name == item.name
+        found.append(gsql.SelectItem(made, "" if same else item.name))
+    return tuple(found)
+
+
+def aggregate_call(aggregate: Aggregate, over: bool = False) -> gsql.Call:
+    """An aggregate as it is written; `over` for a superaggregate."""
+    if aggregate.argument is None and aggregate.function == "count":
+        return gsql.Call("count", star=True, over=over)
+    arguments = [aggregate.argument] if aggregate.argument is not None else []
+    return gsql.Call(aggregate.function, tuple(expression(e) for e in (*arguments, *aggregate.more)), over=over)
+
+
+def band(window: Window) -> gsql.Expression:
+    """The condition of a match window."""
+    left, right = expression(window.left), expression(window.right)
+    if window.equality:
+        return gsql.BinaryOp("=", left, right)
+    low = gsql.BinaryOp("<=", _plus(left, -window.below), right)
+    return gsql.BinaryOp("AND", low, gsql.BinaryOp("<=", right, _plus(left, window.above)))
+
+
+def _plus(expr: gsql.Expression, by: int) -> gsql.Expression:
+    if not by:
+        return expr
+    return gsql.BinaryOp("-" if by < 0 else "+", expr, gsql.Literal("int", abs(by)))
+
+
+def both(*conditions: gsql.Expression | None) -> gsql.Expression | None:
+    """Conditions joined by AND, those that are None left out."""
+    whole: gsql.Expression | None = None
+    for condition in conditions:
+        if condition is not None:
+            whole = condition if whole is None else _and(whole, condition)
+    return whole
+
+
+def _and(whole: gsql.Expression, condition: gsql.Expression) -> gsql.Expression:
+    # AND is left associative: a conjunction on the right is taken apart, else it would be printed in parentheses.
+    if isinstance(condition, gsql.BinaryOp) and condition.op == "AND":
+        return _and(_and(whole, condition.left), condition.right)
+    return gsql.BinaryOp("AND", whole, condition)
+
+
+def equality(left: Expr, right: Expr) -> gsql.Expression:
+    """`left = right`."""
+    return gsql.BinaryOp("=", expression(left), expression(right))
+
+
+def condition(*parts: Expr | None, names: Names | None = None) -> gsql.Expression | None:
+    """Predicates joined by AND; None where there is none."""
+    whole = conjunction([part for part in parts if part is not None])
+    return expression(whole, names) if whole is not None else None

@@ -1,0 +1,248 @@
+"""EXPLAIN as text: stable, readable in a diff, at most 120 columns wide.
+
+Renders what `describe` made. Operators stand output first; an input stands below its reader, and is indented only where
+there are several.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from lowwater.plan.context import ANY_LINK
+from lowwater.plan.explain.model import Description, LftaInfo, OperatorInfo, PrefilterInfo, QueryInfo, SignatureInfo
+from lowwater.plan.explain.model_parts import ColumnInfo, Match, Named, PunctuationInfo, Sliding
+
+WIDTH = 112
+_WORD = re.compile(r"(?:'[^']*'|[^\s'])+|\s+|'")
+
+
+def render_text(description: Description) -> str:
+    """The description as text."""
+    parts = [_lines(_query(query)) for query in description.queries]
+    parts.append(_lines(["low level", *(line for lfta in description.lftas for line in _indent(_lfta(lfta)))]))
+    other = len(description.prefilters) > 1
+    below = (line for each in description.prefilters for line in _indent(_prefilter(each, other)))
+    parts.append(_lines(["prefilters", *below]))
+    return "\n\n".join(parts) + "\n"
+
+
+def _lines(lines: Iterable[str]) -> str:
+    return "\n".join(wrapped for line in lines for wrapped in wrap(line))
+
+
+def wrap(line: str) -> list[str]:
+    """A line as lines that are not too wide; never broken within a string of GSQL.
+
+    Example:
+        >>> [len(part) for part in wrap("  | SELECT " + "a, " * 60)]
+        [112, 85]
+    """
+    lead = re.match(r"[ |]*", line)
+    indent = lead.group() if lead else ""
+    lines, current = [], ""
+    for word in _WORD.findall(line):
+        if current.strip() and len(current) + len(word) > WIDTH and not word.isspace():
+            lines.append(current.rstrip())
+            current = f"{indent}    "
+        current += word
+    return [*lines, current.rstrip()]
+
+
+def _indent(lines: Iterable[str], by: str = "  ") -> Iterator[str]:
+    return (f"{by}{line}" for line in lines)
+
+
+def _quoted(text: str) -> Iterator[str]:
+    return (f"| {line}".rstrip() for line in text.splitlines())
+
+
+def _query(query: QueryInfo) -> Iterator[str]:
+    yield f"query {query.name}{'' if query.output else ', internal'}{f' ({query.file})' if query.file else ''}"
+    yield from _indent(_quoted(query.text))
+    yield from _indent(f"note: {note}" for note in query.notes)
+    if query.within:
+        yield f"  read once: shown in query {query.within}"
+    if not query.operators:
+        return
+    if query.parameters:
+        yield f"  parameters without a value: {', '.join(query.parameters)}"
+    yield "  high level, the output first"
+    yield from _indent(_tree(query.operators), "    ")
+    if query.high:
+        yield "  as GSQL"
+        yield from _indent(_quoted(query.high), "    ")
+    yield f"  cut between the levels: {query.cut}"
+    if query.output:
+        yield f"  state between intervals: {'; '.join(query.state) or 'none'}"
+        yield "  read range of an interval that begins on the hour"
+        for read in query.reads:
+            yield f"    {read.lfta}: {_range(read.before)}"
+
+
+def _range(before: int | None) -> str:
+    if before is None:
+        return "everything since the beginning of the chain"
+    return f"{_duration(before)} before the interval" if before else "from the beginning of the interval"
+
+
+def _duration(ns: int) -> str:
+    for unit, size in (("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000)):
+        if ns % size == 0:
+            return f"{ns // size:,} {unit}"
+    return f"{ns:,} ns"
+
+
+def _tree(operators: Sequence[OperatorInfo]) -> Iterator[str]:
+    """The operators, each below its reader; without recursion, as chains may be long."""
+    stack: list[tuple[int, str, str]] = [(0, "", "")]
+    shown: set[int] = set()
+    above = operators[0].query
+    while stack:
+        at, indent, label = stack.pop()
+        operator = operators[at]
+        if label:
+            yield f"{indent[:-2]}{label}"
+        if at in shown and operator.inputs:
+            yield f"{indent}the {operator.kind} of query {operator.query}, as above"
+            continue
+        shown.add(at)
+        lines = list(_operator(operator))
+        if operator.query != above and operator.kind != "stream":
+            lines[0] += f", of query {operator.query}"
+        yield from _indent(lines, indent)
+        several = len(operator.inputs) > 1
+        names = operator.aliases or tuple(str(number + 1) for number in range(len(operator.inputs)))
+        for number, below in reversed(list(enumerate(operator.inputs))):
+            stack.append((below, f"{indent}    " if several else indent, f"input {names[number]}" if several else ""))
+
+
+def _operator(op: OperatorInfo) -> Iterator[str]:
+    if op.kind == "stream":
+        yield f"stream of query {op.reads}"
+        return
+    if op.kind == "lfta":
+        yield f"LFTA {op.reads} on {'every link' if op.links == (ANY_LINK,) else ', '.join(op.links)}"
+    else:
+        yield f"{op.kind} of {', '.join(op.aliases)}" if op.aliases else op.kind
+    yield from _indent(_details(op))
+    yield f"  by {op.physical} ({op.reason})"
+    if op.high:
+        yield f"  not at the low level: {op.high}"
+    if op.kind != "lfta":
+        yield f"  columns: {_columns(op.columns)}"
+        yield f"  punctuation: {_punctuation(op.punctuation)}"
+
+
+def _details(op: OperatorInfo) -> Iterator[str]:
+    if op.keys:
+        yield f"by {_names(op.keys)}"
+    if op.supergroup:
+        yield f"supergroup {', '.join(op.supergroup)}"
+    for word, made in (("aggregates", op.aggregates), ("superaggregates", op.supers)):
+        if made:
+            yield f"{word} {', '.join(f'{each.name} = {each.expression}' for each in made)}"
+    if op.states:
+        yield f"states {', '.join(op.states)}"
+    if op.match:
+        yield f"{op.match.kind} {op.match.condition}"
+        for equality in op.match.equalities:
+            yield f"  and {equality} (NULL = NULL)"
+        if op.match.residual:
+            yield f"  and {op.match.residual}"
+        promises = (op.match.left_promise,) if op.match.kind == "equality" else _both(op.match)
+        yield f"promises {' and '.join(promises)}"
+    if op.lookup:
+        yield f"rows with {op.lookup}"
+    if op.window:
+        yield _window(op.window)
+    if op.sets:
+        sets = " ".join(f"({', '.join(names)})" for names in op.sets)
+        yield f"one row for each of {sets}"
+    clauses = (
+        ("where", op.predicate),
+        ("having", op.having),
+        ("cleaning when", op.cleaning_when),
+        ("cleaning keeps", op.cleaning_by),
+        ("closing when", op.closing),
+    )
+    yield from (f"{word} {text}" for word, text in clauses if text)
+    if op.items:
+        yield f"select {_names(op.items)}"
+
+
+def _both(match: Match) -> tuple[str, str]:
+    return match.left_promise, match.right_promise
+
+
+def _window(window: Sliding) -> str:
+    unit = " rows" if window.rows else ""
+    parts = f" of each {', '.join(window.partition)}" if window.partition else ""
+    return f"{window.range}{unit} of {window.attribute}{parts}, every {window.slide}{unit}"
+
+
+def _names(items: Sequence[Named]) -> str:
+    # `A.time` makes a column called time without AS, as in GSQL.
+    plain = (item.expression.rpartition(".")[2] == item.name for item in items)
+    return ", ".join(e.expression if p else f"{e.expression} AS {e.name}" for e, p in zip(items, plain, strict=True))
+
+
+def _columns(columns: Sequence[ColumnInfo]) -> str:
+    return ", ".join(_column(column) for column in columns)
+
+
+def _column(column: ColumnInfo) -> str:
+    text = f"{column.name} {column.type}"
+    if column.progress is None:
+        return text
+    extreme = "least" if column.progress.direction == "increasing" else "greatest"
+    ways = "; ".join(column.progress.steps)
+    return f"{text} {column.progress.direction} ({ways if len(column.progress.steps) == 1 else f'{extreme} of {ways}'})"
+
+
+def _punctuation(made: PunctuationInfo) -> str:
+    if not made.columns:
+        return made.reason
+    kind = (", joint" if made.joint else ", individual") if len(made.columns) > 1 else ""
+    groups = f", for each {', '.join(made.groupwise)}" if made.groupwise else ""
+    return f"{', '.join(made.columns)}{kind}{groups}: {made.reason}"
+
+
+def links_text(links: Sequence[str], other: bool = False) -> str:
+    """Links in words; `other` where some are named beside `*`."""
+    if tuple(links) == (ANY_LINK,):
+        return "every other link" if other else "every link"
+    return f"link{'s' if len(links) > 1 else ''} {', '.join(links)}"
+
+
+def _lfta(lfta: LftaInfo) -> Iterator[str]:
+    records = "" if lfta.records == "pcap" else f", {lfta.records} records"
+    yield f"LFTA {lfta.name}: {lfta.kind} of {lfta.protocol} on {links_text(lfta.links)}{records}"
+    yield from _indent(_quoted(lfta.gsql))
+    yield f"  member: {lfta.member or 'every record'}"
+    yield f"  columns: {_columns(lfta.columns)}"
+    if lfta.slots:
+        yield f"  table: {lfta.slots:,} slots, direct-mapped"
+        yield f"  flush: {lfta.flush}"
+    yield f"  punctuation: {_punctuation(lfta.punctuation)}"
+    often = f"one in {_duration(lfta.granularity)} of the clock is enough" if lfta.granularity > 1 else "any is of use"
+    yield f"  describe: {often} for {lfta.asked_by}"
+    several = any(ANY_LINK in signature.links for signature in lfta.signatures) and len(lfta.signatures) > 1
+    for signature in lfta.signatures:
+        yield f"  {_signature(signature, several)}"
+
+
+def _signature(signature: SignatureInfo, other: bool) -> str:
+    word = "bits" if len(signature.bits) > 1 else "bit"
+    bits = f"{word} {', '.join(str(bit) for bit in signature.bits)} ({signature.mask})" if signature.bits else "no bit"
+    rest = f"then {signature.rest}" if signature.rest else "nothing left to test"
+    return f"prefilter of {links_text(signature.links, other)}: {bits}, {rest}"
+
+
+def _prefilter(prefilter: PrefilterInfo, other: bool) -> Iterator[str]:
+    yield f"{links_text(prefilter.links, other)}, read by {', '.join(prefilter.lftas)}"
+    if not prefilter.bits:
+        yield "  no bit: every record goes on"
+    for at, bit in enumerate(prefilter.bits):
+        share = f"{bit.lftas} LFTAs" if bit.lftas > 1 else "1 LFTA"
+        yield f"  bit {at}: {bit.condition} ({share})"

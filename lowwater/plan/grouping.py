@@ -1,0 +1,287 @@
+"""Binds aggregations: GROUP BY with its variants, aggregates and superaggregates, HAVING, CLOSING and CLEANING.
+
+Called by `binder` for every SELECT that aggregates. Which operator an aggregation becomes is decided here: Group,
+Running (CLOSING_WHEN), Sampling (CLEANING_WHEN and stateful functions), over Expand for CUBE and its kin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+
+from lowwater.catalog.expr import Column, Expr, Type
+from lowwater.catalog.functions import AggregateFunction, StateFunction
+from lowwater.errors import QueryError
+from lowwater.gsql import nodes as syntax
+from lowwater.plan.aggregates import bind_aggregate
+from lowwater.plan.nodes import Aggregate, Aggregation, Expand, Field, Group, Item, Node, Running, Sampling
+from lowwater.plan.scope import Scope
+from lowwater.plan.sources import BoundSource, make_fields, make_map, name_items, narrow, temporals
+from lowwater.plan.temporal import infer
+from lowwater.plan.text import each, place_of, spot
+from lowwater.plan.windows import bind_window
+
+SET = "_set"
+"""Column of a grouping set's number."""
+
+
+@dataclass
+class _Parts:
+    """What is found while the clauses over groups are bound."""
+
+    taken: set[str]
+    aggregates: list[Aggregate] = field(default_factory=list)
+    supers: list[Aggregate] = field(default_factory=list)
+    states: list[StateFunction] = field(default_factory=list)
+
+    def state(self, function: StateFunction) -> None:
+        if function not in self.states:
+            self.states.append(function)
+
+
+def bind_group(query: str, statement: syntax.Select, rows: Scope, source: BoundSource) -> Aggregation:
+    """The logical plan of an aggregation over one stream.
+
+    Args:
+        query: name.
+        statement: its SELECT.
+        rows: scope of the input rows.
+        source: the stream, with the window that goes with it.
+
+    Raises:
+        QueryError: whatever has no meaning, first of all groups that would never close.
+    """
+    text = rows.text
+    parts = _Parts(set())
+    rows = replace(rows, where="WHERE or GROUP BY", on_state=parts.state)
+    node, keys, visible = _grouped(query, statement, rows, source)
+    predicate = rows.predicate(statement.where, "WHERE") if statement.where else None
+    parts.taken |= {key.name.lower() for key in keys}
+    results = _results(rows, keys, visible, parts)
+    items, clauses = _over_groups(statement, results, keys, rows)
+    node, keys, predicate, aggregates = _expanded(query, statement, rows, node, keys, predicate, parts.aggregates)
+    key_fields = make_fields(keys, temporals(node.fields))
+    if not any(each.temporal for each in key_fields):
+        raise _endless(statement, rows)
+    fields = tuple(_field(item, key_fields) for item in items)
+    exprs = (*(key.expr for key in keys), *(e for a in aggregates for e in (a.argument, *a.more)))
+    read = narrow(node, predicate, *exprs, *(e for a in parts.supers for e in (a.argument, *a.more)))
+    plain = (query, fields, read, predicate, tuple(keys), key_fields, tuple(aggregates))
+    having = clauses["having"]
+    if statement.cleaning_when is not None or statement.cleaning_by is not None or parts.states or parts.supers:
+        group = _supergroup(statement, keys, key_fields, rows)
+        cleaning = (clauses["cleaning_when"], clauses["cleaning_by"], tuple(parts.states))
+        _check_sampling(statement, rows)
+        return Sampling(*plain, having, tuple(items), group, tuple(parts.supers), *cleaning, spot(statement))
+    _check_running(statement, aggregates, rows)
+    if clauses["closing_when"] is not None:
+        return Running(*plain, having, tuple(items), clauses["closing_when"], spot(statement.closing_when))
+    if statement.supergroup:
+        hint = "SUPERGROUP goes with superaggregates such as sum$(len), and with CLEANING_WHEN"
+        raise text.error(statement.supergroup[0].place, "nothing uses the SUPERGROUP", hint)
+    return Group(*plain, having, tuple(items))
+
+
+def _grouped(
+    query: str, statement: syntax.Select, rows: Scope, source: BoundSource
+) -> tuple[Node, list[Item], dict[str, Expr]]:
+    """What is grouped, the group-by variables, and what a window adds to the names over groups."""
+    written = _key_items(statement)
+    keys = _told_apart(written, each([_key_binder(item, rows) for item in written]), rows)
+    names = [key.name.lower() for key in keys]
+    window = statement.window or source.window
+    if window is None:
+        return source.node, keys, {}
+    found = bind_window(query, window, source, rows)
+    extra = [item for item in found.partition if item.name.lower() not in names]
+    return found.node, [*keys, *extra, found.number], found.visible
+
+
+def _told_apart(written: Sequence[syntax.SelectItem], keys: Sequence[Item], rows: Scope) -> list[Item]:
+    """The variables with names of their own: columns of two sources that have one name get 1, 2, ..."""
+    found: list[Item] = []
+    for item, key in zip(written, keys, strict=True):
+        taken = {other.name.lower() for other in found}
+        name, count = key.name, 0
+        while name.lower() in taken:
+            if item.alias or key.expr in [other.expr for other in found]:
+                hint = "give one of them another name: expression AS name"
+                raise rows.text.error(place_of(item), f"two group-by variables are called {key.name}", hint)
+            count += 1
+            name = f"{key.name}{count}"
+        found.append(Item(name, key.expr))
+    return found
+
+
+def _key_items(statement: syntax.Select) -> list[syntax.SelectItem]:
+    items: dict[tuple[str, int, int], syntax.SelectItem] = {}
+    for group in statement.group_by:
+        for item in group.items if isinstance(group, syntax.Grouping) else (group,):
+            items[(_name(item), *spot(item))] = item
+    return list(items.values())
+
+
+def _name(item: syntax.SelectItem) -> str:
+    return item.alias or (item.expression.name if isinstance(item.expression, syntax.Name) else "")
+
+
+def _key_binder(item: syntax.SelectItem, rows: Scope) -> Callable[[], Item]:
+    def bind() -> Item:
+        name = _name(item)
+        if name.startswith("_"):
+            raise rows.text.error(place_of(item), f"{name}: names that begin with _ are Lowwater's own")
+        return Item(name, rows.bind(item.expression))
+
+    return bind
+
+
+def _results(rows: Scope, keys: Sequence[Item], visible: dict[str, Expr], parts: _Parts) -> Scope:
+    """The scope of everything over groups."""
+
+    def on_aggregate(call: syntax.Call, known: Sequence[AggregateFunction]) -> Expr:
+        found = bind_aggregate(call, known, replace(rows, where="another aggregate"))
+        # Over groups every superaggregate is one of the rows of the supergroup.
+        return _named(found, parts.supers if call.over else parts.aggregates, parts.taken, call.over)
+
+    shown = {key.name: Column(key.expr.type, key.name) for key in keys}
+    return Scope(rows.text, {}, {**visible, **shown}, on_aggregate, "this clause", rows.names, on_state=parts.state)
+
+
+def _named(found: Aggregate, known: list[Aggregate], taken: set[str], over: bool) -> Expr:
+    for other in known:
+        if replace(found, name=other.name) == other:
+            return Column(other.type, other.name)
+    prefix, number = ("super" if over else "agg"), len(known)
+    while f"{prefix}{number}" in taken:
+        number += 1
+    taken.add(f"{prefix}{number}")
+    known.append(replace(found, name=f"{prefix}{number}"))
+    return Column(found.type, f"{prefix}{number}")
+
+
+def _over_groups(
+    statement: syntax.Select, results: Scope, keys: Sequence[Item], rows: Scope
+) -> tuple[list[Item], dict[str, Expr | None]]:
+    """The select items and the clauses over groups; the errors of all are reported together."""
+    bound: list[Expr] = []
+    clauses: dict[str, Expr | None] = {}
+
+    def item_step(item: syntax.SelectItem) -> Callable[[], None]:
+        return lambda: bound.append(_over_group(item, results, keys, rows))
+
+    def clause_step(name: str) -> Callable[[], None]:
+        node = getattr(statement, name)
+
+        def bind() -> None:
+            clauses[name] = results.predicate(node, name.upper()) if node is not None else None
+
+        return bind
+
+    steps = [item_step(item) for item in statement.items]
+    each([*steps, *(clause_step(name) for name in ("having", "cleaning_when", "cleaning_by", "closing_when"))])
+    return name_items(statement.items, bound, rows.text), clauses
+
+
+def _over_group(item: syntax.SelectItem, results: Scope, keys: Sequence[Item], rows: Scope) -> Expr:
+    """Binds a select item over groups; an expression that repeats a group-by definition is that variable."""
+    if not isinstance(item.expression, syntax.Literal | syntax.Parameter | syntax.Defined):
+        try:
+            raw = rows.bind(item.expression)
+        except QueryError:  # not an expression over rows: bound over groups below, which reports what is wrong
+            raw = None
+        for key in keys:
+            if key.expr == raw:
+                return Column(key.expr.type, key.name)
+    return results.bind(item.expression)
+
+
+def _field(item: Item, key_fields: Sequence[Field]) -> Field:
+    return Field(item.name, item.expr.type, infer(item.expr, temporals(key_fields)))
+
+
+def _endless(statement: syntax.Select, rows: Scope) -> QueryError:
+    inside = [group for group in statement.group_by if isinstance(group, syntax.Grouping)]
+    if inside:
+        hint = f"write the epoch beside {inside[0].kind}: GROUP BY time/60 AS tb, {inside[0].kind}(...)"
+        message = f"no group-by variable outside {inside[0].kind} is temporal, so no group would ever close"
+        return rows.text.error(place_of(statement), message, hint)
+    columns = {name for source in rows.sources.values() for name in source}
+    example = "time/60 AS tb" if "time" in columns or not columns else "a temporal column"
+    message = "no group-by variable is temporal, so no group would ever close"
+    return rows.text.error(place_of(statement), message, f"add an epoch to GROUP BY, such as {example}, or a window")
+
+
+def _expanded(
+    query: str,
+    statement: syntax.Select,
+    rows: Scope,
+    node: Node,
+    keys: list[Item],
+    predicate: Expr | None,
+    aggregates: list[Aggregate],
+) -> tuple[Node, list[Item], Expr | None, list[Aggregate]]:
+    """For CUBE, ROLLUP and GROUPING_SETS: keys and arguments are computed first, then every row is expanded."""
+    groupings = [group for group in statement.group_by if isinstance(group, syntax.Grouping)]
+    if not groupings:
+        return node, keys, predicate, aggregates
+    inside = {_name(item) for group in groupings for item in group.items}
+    plain = tuple(key.name for key in keys if key.name not in inside)
+    sets = [tuple(n for part in parts for n in part) for parts in product(*(_sets(group) for group in groupings))]
+    unique = tuple(dict.fromkeys((*plain, *dict.fromkeys(chosen)) for chosen in sets))
+    arguments = [Item(f"_{a.name}", a.argument) for a in aggregates if a.argument is not None]
+    before = make_map(query, node, predicate, [*keys, *arguments])
+    fields = tuple(replace(f, temporal=None) if f.name in inside else f for f in before.fields)
+    expanded = Expand(
+        query, (*fields, Field(SET, Type.INT)), before, tuple(sorted(inside)), unique, SET, spot(groupings[0])
+    )
+    columns = [Item(key.name, Column(key.expr.type, key.name)) for key in keys]
+    read = {item.name: Column(item.expr.type, item.name) for item in arguments}
+    moved = [replace(a, argument=read.get(f"_{a.name}", a.argument)) for a in aggregates]
+    return expanded, [*columns, Item(SET, Column(Type.INT, SET))], None, moved
+
+
+def _sets(group: syntax.Grouping) -> list[tuple[str, ...]]:
+    names = [_name(item) for item in group.items]
+    if group.kind == "ROLLUP":
+        return [tuple(names[:count]) for count in range(len(names), -1, -1)]
+    if group.kind == "CUBE":
+        masks = range((1 << len(names)) - 1, -1, -1)
+        return [tuple(n for at, n in enumerate(names) if mask >> (len(names) - 1 - at) & 1) for mask in masks]
+    return list(group.sets)
+
+
+def _supergroup(
+    statement: syntax.Select, keys: Sequence[Item], key_fields: Sequence[Field], rows: Scope
+) -> tuple[str, ...]:
+    """The names of SUPERGROUP; without it all rows of an epoch are one supergroup."""
+    temporal = tuple(f.name for f in key_fields if f.temporal)
+    if not statement.supergroup:
+        return temporal
+    known = {key.name for key in keys}
+    for name in statement.supergroup:
+        if name.name not in known:
+            hint = f"group-by variables: {', '.join(sorted(known))}"
+            raise rows.text.error(name.place, f"{name.name} of SUPERGROUP is no group-by variable", hint)
+    chosen = tuple(dict.fromkeys(name.name for name in statement.supergroup))
+    return (*(name for name in temporal if name not in chosen), *chosen)
+
+
+def _check_sampling(statement: syntax.Select, rows: Scope) -> None:
+    if (statement.cleaning_when is None) != (statement.cleaning_by is None):
+        raise rows.text.error(statement.place, "CLEANING_WHEN and CLEANING_BY go together", "write both or neither")
+    if statement.closing_when is not None:
+        raise rows.text.error(place_of(statement.closing_when), "CLOSING_WHEN does not go with CLEANING_WHEN")
+    if any(isinstance(group, syntax.Grouping) for group in statement.group_by):
+        hint = "write one query for each grouping"
+        raise rows.text.error(statement.place, "CUBE and its kin do not go with supergroups", hint)
+
+
+def _check_running(statement: syntax.Select, aggregates: Sequence[Aggregate], rows: Scope) -> None:
+    running = [a for a in aggregates if a.udaf is not None and a.udaf.running]
+    if statement.closing_when is None and running:
+        name = running[0].function
+        hint = "add CLOSING_WHEN count(*) = 0, for example"
+        raise rows.text.error(statement.place, f"{name} keeps its state between epochs: it needs CLOSING_WHEN", hint)
+    if statement.closing_when is not None and any(isinstance(g, syntax.Grouping) for g in statement.group_by):
+        raise rows.text.error(place_of(statement.closing_when), "CLOSING_WHEN does not go with CUBE and its kin")

@@ -1,0 +1,75 @@
+"""Which physical operator runs each node, and why: what EXPLAIN says after `by`.
+
+Read by EXPLAIN. Native Spark wherever Spark has the operator; a stateful processor where it has not; the low level
+where Gigascope has it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lowwater.plan.context import ANY_LINK
+from lowwater.plan.nodes import (
+    Aggregation,
+    Bucket,
+    Expand,
+    FilterJoin,
+    Join,
+    LftaInput,
+    Map,
+    Node,
+    Running,
+    Sampling,
+    Union,
+    WatchJoin,
+)
+from lowwater.plan.state import ROWS, off_clock
+
+
+@dataclass(frozen=True)
+class Physical:
+    """A physical operator: its name, and the reason of the choice."""
+
+    operator: str
+    reason: str
+
+
+def physical(node: Node) -> Physical:
+    """The physical operator of a node of the high level."""
+    if isinstance(node, LftaInput):
+        if len(node.lfta.links) > 1 or ANY_LINK in node.lfta.links:
+            return Physical("Spark union", "the watermark is the least promise of the links")
+        return Physical("Spark source", "rows and promises of one link")
+    if isinstance(node, Map):
+        return Physical("Spark projection", "stateless: rows and punctuation pass through")
+    if isinstance(node, Union):
+        return Physical("Spark union", "the watermark is the least promise of the inputs")
+    if isinstance(node, Expand):
+        return Physical("Spark explode", "stateless: one row out for each grouping set")
+    if isinstance(node, Bucket):
+        kind = "rows are numbered in canonical order" if node.rows else "one row out for each window"
+        return Physical("Spark explode", f"stateless: {kind}")
+    if isinstance(node, Join):
+        kind = "equality of" if node.window.equality else "band on"
+        return Physical("Spark stream-stream join", f"{kind} temporal columns")
+    if isinstance(node, FilterJoin):
+        return Physical("lookup", "the right side is a set of keys, each kept for the range")
+    if isinstance(node, WatchJoin):
+        return Physical("lookup", "the list is a table in memory: nothing waits")
+    assert isinstance(node, Aggregation)
+    return _aggregation(node)
+
+
+def _aggregation(node: Aggregation) -> Physical:
+    if isinstance(node, Running):
+        return Physical("transformWithState", "groups outlive their epoch, which Spark's own aggregation cannot do")
+    if isinstance(node, Sampling):
+        return Physical("transformWithState", "states of a supergroup see its rows in canonical order")
+    ordered = [a.function for a in node.aggregates if a.udaf is not None and a.udaf.make is not None]
+    if ordered:
+        return Physical("transformWithState", f"Spark has no {ordered[0]}, which keeps a state of its own")
+    origin = off_clock(node.key_fields)
+    if origin:
+        what = "counted in rows" if origin == ROWS else f"of {origin}"
+        return Physical("transformWithState", f"the epoch is {what}, not of the clock, which is Spark's watermark")
+    return Physical("Spark streaming aggregation", "a group closes at the end of its epoch")

@@ -1,0 +1,240 @@
+"""Declared protocols: PROTOCOL blocks become protocols of the catalog.
+
+Beside the built-in ones. A stream need not be packets: a text record is read by position (`get_csv_uint_pos1`), a
+packet by the name of a built-in column (`get_srcIP`). (Tigon SQL user manual, sections 4 and 5; features of GSQL, 6.)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from lowwater.catalog.expr import Column, Expr, Type
+from lowwater.catalog.protocols import PROTOCOLS, SECOND, Attribute, Protocol
+from lowwater.errors import QueryError, raise_all
+from lowwater.gsql.nodes import FieldDecl, Place, ProtocolDecl
+
+GSQL_TYPES: dict[str, Type] = {
+    "bool": Type.BOOL,
+    **dict.fromkeys(("ushort", "uint", "int", "ullong", "llong"), Type.INT),
+    "float": Type.FLOAT,
+    "string": Type.STRING,
+    "v_str": Type.STRING,
+    "ip": Type.IP,
+    "ipv6": Type.IP,
+}
+"""GSQL's types, in lower case; any spelling of case is taken. `timeval` has none of ours."""
+
+UNITS = {"s": SECOND, "ms": 1_000_000, "us": 1_000, "ns": 1}
+ATTRIBUTES = ("increasing", "decreasing", "banded", "unit", "clock", "external", "internal", "latent")
+IGNORED = ("required", "snap_len", "low_cardinality", "high_cardinality", "expensive", "key", "subtype")
+HEADERS = ("eth", "ip", "ipv4", "ipv6", "tcp", "udp", "icmp")
+"""What may stand before the name of a column in an access function of packets."""
+POSITIONAL = re.compile(r"get_(?:csv|gdat)_([a-z0-9_]+)_pos([0-9]{1,4})")
+
+Declared = tuple[ProtocolDecl, str, str]
+"""A block, the name of its file, the text of the file."""
+
+
+def type_of(written: str) -> Type | None:
+    """Our type of a GSQL type, None where there is none.
+
+    Example:
+        >>> type_of("UINT")
+        <Type.INT: 'int'>
+    """
+    return GSQL_TYPES.get(written.lower())
+
+
+def declare(blocks: Iterable[Declared], known: Mapping[str, Protocol] = PROTOCOLS) -> dict[str, Protocol]:
+    """The known protocols and the declared ones, which go over built-in ones of their name.
+
+    Fields of parents follow a protocol's own, parents in alphabetical order, and an own field wins over an inherited.
+
+    Raises:
+        QueryError: an unknown parent, type or attribute, a cycle of parents, a field twice.
+    """
+    named: dict[str, Declared] = {}
+    errors: list[QueryError] = []
+    for block in blocks:
+        if block[0].name in named:
+            errors.append(_error(block, block[0].place, f"two protocols are called {block[0].name}"))
+        named[block[0].name] = block
+    found = dict(known)
+    for name in named:
+        try:
+            base = _packet_base(name, named, known, ())
+            found[name] = _protocol(named[name], _fields(name, named, known, ()), base)
+        except QueryError as error:
+            errors.append(error)
+    raise_all(errors)
+    return found
+
+
+def _error(block: Declared, place: Place, message: str, hint: str = "") -> QueryError:
+    return QueryError(message, hint, block[1], place.line, place.column, block[2])
+
+
+def _fields(
+    name: str, named: Mapping[str, Declared], known: Mapping[str, Protocol], below: tuple[str, ...]
+) -> dict[str, FieldDecl]:
+    block = named[name]
+    declaration = block[0]
+    if name in below:
+        raise _error(block, declaration.place, f"protocol {name} is its own parent: {' -> '.join([*below, name])}")
+    fields: dict[str, FieldDecl] = {}
+    for column in declaration.columns:
+        if column.name in fields:
+            raise _error(block, column.place, f"protocol {name} has two fields called {column.name}")
+        fields[column.name] = column
+    for parent in sorted(declaration.parents):
+        # A block may have the name of a built-in protocol and extend it.
+        if parent in named and not (parent == name and parent in known):
+            inherited = _fields(parent, named, known, (*below, name))
+        elif parent in known:
+            inherited = {column: FieldDecl("", column, f"get_{column}") for column in known[parent].columns}
+        else:
+            raise _error(block, declaration.place, f"protocol {name} has an unknown parent {parent}")
+        fields = {**fields, **{column: field for column, field in inherited.items() if column not in fields}}
+    return fields
+
+
+def _packet_base(
+    name: str, named: Mapping[str, Declared], known: Mapping[str, Protocol], below: tuple[str, ...]
+) -> Protocol | None:
+    """The packet protocol that a declared one extends, however far up; None for one of other records."""
+    for parent in sorted(named[name][0].parents):
+        if parent in known and (parent == name or parent not in named):
+            return known[parent]
+        if parent in named and parent not in below:
+            found = _packet_base(parent, named, known, (*below, name))
+            if found is not None:
+                return found
+    return None
+
+
+def _protocol(block: Declared, fields: Mapping[str, FieldDecl], base: Protocol | None) -> Protocol:
+    name = block[0].name
+    columns: dict[str, Expr] = {}
+    stored: dict[str, Type] = {}
+    attributes: list[Attribute] = []
+    packet = {column: expr for column, field in fields.items() if (expr := _of_packet(field)) is not None}
+    if packet or base is not None:
+        _check_packet(block, fields, packet)
+        return replace(base or PROTOCOLS["ETH"], name=name, columns=packet)
+    for column, field in fields.items():
+        stored[column] = kind = _type(block, field)
+        columns[column] = Column(kind, column)
+        attributes += _temporal(block, field)
+    clocks = [attribute.name for attribute in attributes if attribute.clock]
+    if len(clocks) > 1:
+        raise _error(block, fields[clocks[1]].place, f"protocol {name} has two clocks: {' and '.join(clocks)}")
+    kinds = {_kind(block, field) for field in fields.values()}
+    return Protocol(
+        name,
+        None,
+        columns,
+        stored,
+        _with_clock(attributes),
+        kind=kinds.pop() if len(kinds) == 1 else "other",
+        access={column: field.access for column, field in fields.items()},
+        declared={column: field.type.lower() for column, field in fields.items()},
+    )
+
+
+def _type(block: Declared, field: FieldDecl) -> Type:
+    kind = type_of(field.type)
+    if kind is None:
+        hint = f"types: {', '.join(GSQL_TYPES)}"
+        raise _error(block, field.place, f"{field.name} has the type {field.type}, which is none of ours", hint)
+    return kind
+
+
+def _check_packet(block: Declared, fields: Mapping[str, FieldDecl], packet: Mapping[str, Expr]) -> None:
+    """Fields of packets are read by our columns' names, have their types, and progress as they do."""
+    for column, field in fields.items():
+        if column not in packet:
+            hint = "packets and text records cannot be mixed in one protocol"
+            raise _error(block, field.place, f"{field.access} of {column} reads no column of packets", hint)
+        if not field.type:
+            continue
+        kind = _type(block, field)
+        if kind is not packet[column].type:
+            raise _error(block, field.place, f"{column} is of type {packet[column].type}, not {field.type}")
+        if any(word.lower() in ("banded", "decreasing", "unit", "clock") for word, _ in field.attributes):
+            raise _error(
+                block, field.place, f"the time of packets is our own: {column} takes no attribute but increasing"
+            )
+        _check_words(block, field)
+
+
+def _kind(block: Declared, field: FieldDecl) -> str:
+    """What reads a field: text records by position, or a function outside."""
+    if field.access in ("get_system_time", "get_schemaId"):
+        return "csv"
+    if not field.access.startswith(("get_csv_", "get_gdat_")):
+        return "other"
+    match = POSITIONAL.fullmatch(field.access)
+    if (
+        match is None
+        or (match[1] not in GSQL_TYPES and match[1] != "float_to_timestamp")
+        or not 1 <= int(match[2]) <= 1000
+    ):
+        hint = "get_csv_<type>_pos<1 to 1000>, such as get_csv_uint_pos1"
+        raise _error(block, field.place, f"{field.access} reads no position of a record", hint)
+    return "csv" if field.access.startswith("get_csv_") else "other"
+
+
+def _of_packet(field: FieldDecl) -> Expr | None:
+    """What an access function reads of a packet: `get_srcIP` and `get_tcp_ack_number` by the names of our columns."""
+    columns = PROTOCOLS["ETH"].columns
+    if not field.access.startswith("get_"):
+        return None
+    name = field.access.removeprefix("get_")
+    header, _, rest = name.partition("_")
+    return columns.get(name) or (columns.get(rest) if header in HEADERS else None)
+
+
+def _temporal(block: Declared, field: FieldDecl) -> list[Attribute]:
+    words = _check_words(block, field)
+    if not {"increasing", "decreasing"} & words.keys():
+        return []
+    if type_of(field.type) is not Type.INT:
+        raise _error(block, field.place, f"{field.name} is temporal and of type {field.type}: it must be an integer")
+    unit = words.get("unit") or _unit_by_name(field.name)
+    if unit and unit not in UNITS:
+        raise _error(block, field.place, f"the unit {unit} of {field.name} is unknown", f"units: {', '.join(UNITS)}")
+    stamp = next((word for word in ("internal", "latent") if word in words), "external")
+    stamp = "internal" if field.access == "get_system_time" else stamp
+    skew = words.get("banded", "")
+    if "banded" in words and not skew.isdigit():
+        raise _error(block, field.place, f"banded needs a number: how far {field.name} may run behind", "banded 5")
+    return [
+        Attribute(
+            field.name, "decreasing" in words, UNITS[unit] if unit else None, "clock" in words, int(skew or 0), stamp
+        )
+    ]
+
+
+def _check_words(block: Declared, field: FieldDecl) -> dict[str, str]:
+    words = {word.lower(): value for word, value in field.attributes}
+    unknown = [word for word in words if word not in (*ATTRIBUTES, *IGNORED)]
+    if unknown:
+        hint = f"attributes: {', '.join(ATTRIBUTES)}; taken and ignored: {', '.join(IGNORED)}"
+        raise _error(block, field.place, f"{field.name} has the attribute {unknown[0]}, which means nothing", hint)
+    return words
+
+
+def _unit_by_name(name: str) -> str:
+    if name in ("time", "ts", "systemTime"):
+        return "s"
+    return next((unit for unit in ("ms", "us", "ns") if name.endswith(f"_{unit}")), "")
+
+
+def _with_clock(attributes: list[Attribute]) -> tuple[Attribute, ...]:
+    """Exactly one clock: the one that says so, else the first that the record brings, else the first."""
+    chosen = next((a for a in attributes if a.clock), None)
+    chosen = chosen or next((a for a in attributes if a.stamp == "external"), None)
+    chosen = chosen or next(iter(attributes), None)
+    return tuple(replace(attribute, clock=attribute is chosen) for attribute in attributes)

@@ -1,0 +1,51 @@
+"""Splits CUBE, ROLLUP and GROUPING_SETS: one aggregation by all variables below, the sets above.
+
+The partial groups by all variables are expanded into the sets instead of the packets, which is what the sub- and
+superaggregates of a data cube are for (004).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lowwater.catalog.expr import Column
+from lowwater.plan.nodes import Expand, Group, Item, LftaInput, Map, Node, Source
+from lowwater.plan.rules.groups import Merging, partial_leaf, whole_reason
+from lowwater.plan.rules.setting import Setting
+
+
+def split_grouping_sets(node: Node, setting: Setting) -> Node | None:
+    """Both levels of a Group over an Expand over a projection of packets."""
+    if not isinstance(node, Group) or not isinstance(node.input, Expand):
+        return None
+    expand = node.input
+    below = expand.input
+    if not isinstance(below, Map) or not isinstance(below.input, Source):
+        return None
+    source = below.input
+    arguments = {item.name: item.expr for item in below.items}
+    names = [key.name for key in node.keys if key.name != expand.name]
+    keys = tuple(item for item in below.items if item.name in names)
+    aggregates = [
+        replace(a, argument=arguments[a.argument.name] if isinstance(a.argument, Column) else a.argument)
+        for a in node.aggregates
+    ]
+    whole = replace(node, input=source, predicate=below.predicate, aggregates=tuple(aggregates))
+    if whole_reason(whole, keys, setting):
+        return None
+    merging = Merging.of(aggregates, setting)
+    key_fields = tuple(field for field in below.fields if field.name in names)
+    leaf = partial_leaf(whole, source, keys, key_fields, merging, setting)
+    return replace(
+        node,
+        input=_expanded(expand, leaf),
+        aggregates=tuple(merging.merged),
+        having=merging.over(node.having) if node.having else None,
+        items=tuple(Item(item.name, merging.over(item.expr)) for item in node.items),
+    )
+
+
+def _expanded(expand: Expand, leaf: LftaInput) -> Expand:
+    fields = tuple(replace(f, temporal=None) if f.name in expand.keys else f for f in leaf.fields)
+    number = next(field for field in expand.fields if field.name == expand.name)
+    return replace(expand, input=leaf, fields=(*fields, number))

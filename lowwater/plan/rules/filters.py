@@ -1,0 +1,74 @@
+"""Moves a selection below a union, another selection or an aggregation: predicates as low as they go.
+
+A predicate commutes with a union and a projection; with an aggregation where it reads group-by variables only, which
+are the same for all rows of a group. Promises do not change: they are not of the rows that a filter drops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from lowwater.catalog.expr import Column, Expr, columns_of, conjunction, conjuncts, rewrite
+from lowwater.plan.nodes import Group, Item, Map, Node, Running, Union
+from lowwater.plan.rules.setting import Setting
+
+
+def push_filter(node: Node, setting: Setting) -> Node | None:
+    """One step down for the predicate of a selection or an aggregation."""
+    if not isinstance(node, Map | Group | Running) or not setting.one(node, node.input):
+        return None
+    below = node.input
+    if isinstance(below, Union) and node.predicate is not None:
+        return replace(node, input=_filtered(below, node.predicate, setting), predicate=None)
+    if not isinstance(node, Map):
+        return None
+    if isinstance(below, Map):
+        return _through_map(node, below)
+    if node.predicate is None:
+        return None
+    return _into_group(node, below, node.predicate) if isinstance(below, Group) else None
+
+
+def substitute(expr: Expr, items: Sequence[Item]) -> Expr:
+    """The expression over the input of a projection."""
+    made = {item.name: item.expr for item in items}
+    return rewrite(expr, lambda e: made.get(e.name, e) if isinstance(e, Column) else e)
+
+
+def _through_map(node: Map, below: Map) -> Map:
+    """Two selections and projections as one, with the names and fields of the upper one."""
+    parts = conjuncts(below.predicate)
+    if node.predicate is not None:
+        parts += conjuncts(substitute(node.predicate, below.items))
+    items = tuple(Item(item.name, substitute(item.expr, below.items)) for item in node.items)
+    return replace(node, input=below.input, predicate=conjunction(parts), items=items)
+
+
+def _filtered(below: Union, predicate: Expr, setting: Setting) -> Union:
+    """The union of the rows for which a predicate over its columns is true."""
+    branches = []
+    for branch in below.branches:
+        keep = tuple(Item(f.name, Column(f.type, f.name)) for f in branch.fields)
+        names = [Item(f.name, Column(own.type, own.name)) for f, own in zip(below.fields, branch.fields, strict=True)]
+        # A branch that others read too stays as they read it, and the filter is the union's.
+        query = branch.query if setting.one(below, branch) else below.query
+        filtered = Map(query, branch.fields, branch, substitute(predicate, names), keep)
+        # A branch that is a selection of this query takes the predicate into its own.
+        own = isinstance(branch, Map) and branch.query == below.query
+        branches.append(_through_map(filtered, branch) if own and isinstance(branch, Map) else filtered)
+    return replace(below, branches=tuple(branches))
+
+
+def _into_group(node: Map, below: Group, predicate: Expr) -> Map | None:
+    keys = {key.name: key.expr for key in below.keys}
+    shown = {item.name: item.expr for item in below.items}
+    down: list[tuple[Expr, Expr]] = []
+    stay: list[tuple[Expr, Expr]] = []
+    for part in conjuncts(predicate):
+        over_groups = rewrite(part, lambda e: shown.get(e.name, e) if isinstance(e, Column) else e)
+        (down if set(columns_of(over_groups)) <= keys.keys() else stay).append((part, over_groups))
+    if not down:
+        return None
+    having = conjunction([*conjuncts(below.having), *(over for _, over in down)])
+    return replace(node, input=replace(below, having=having), predicate=conjunction([part for part, _ in stay]))

@@ -1,0 +1,190 @@
+"""Splits an aggregation of packets into sub-aggregates below and superaggregates above.
+
+Where a group-by variable, an argument or a conjunct is not LFTA-safe, or an aggregate does not merge exactly for every
+partition of its input (SEMANTICS O2), a selection LFTA is all that goes low (004; 000, section 3.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from lowwater.catalog.expr import Binary, Column, Expr, Type, conjuncts, rewrite
+from lowwater.catalog.functions import AggregateFunction
+from lowwater.plan.cost import unkeepable, unsafe
+from lowwater.plan.nodes import Aggregate, Aggregation, Field, Group, Item, LftaInput, Node, Partial, Source
+from lowwater.plan.rules.low import Selection, lfta_name, make_lfta
+from lowwater.plan.rules.setting import Setting
+
+A = TypeVar("A", bound=Aggregation)
+
+SUPER = {"count": "sum", "sum": "sum", "min": "min", "max": "max"}
+"""Sub-aggregate of every engine's own -> the aggregate that merges it."""
+
+
+def split_group(node: Node, setting: Setting) -> Node | None:
+    """Both levels of a Group over packets."""
+    if not isinstance(node, Group) or not isinstance(node.input, Source):
+        return None
+    source = node.input
+    if not whole_reason(node, node.keys, setting):
+        return aggregated(node, source, node.keys, node.key_fields, setting)
+    return selected(node, source, setting)
+
+
+def whole_reason(node: Aggregation, keys: Sequence[Item], setting: Setting) -> str:
+    """Why an aggregation is done at the high level as a whole; empty where it is split."""
+    threshold = setting.threshold(node.query)
+    if node.query in setting.selections:
+        return "DEFINE asks for select_lfta"
+    for part in conjuncts(node.predicate):
+        if reason := unsafe(part, threshold):
+            return reason
+    for key in keys:
+        if reason := unsafe(key.expr, threshold) or unkeepable(key.expr):
+            return f"group-by variable {key.name}: {reason}"
+    for aggregate in node.aggregates:
+        if reason := _aggregate_reason(aggregate, setting, threshold):
+            return f"{aggregate.function}: {reason}"
+    return ""
+
+
+def _aggregate_reason(aggregate: Aggregate, setting: Setting, threshold: int) -> str:
+    if aggregate.udaf is not None:
+        if reason := _udaf_reason(aggregate.udaf, setting, threshold):
+            return reason
+        kept = True
+    else:
+        kept = (
+            aggregate.argument is None or aggregate.function in ("count", "avg") or not unkeepable(aggregate.argument)
+        )
+    reasons = [unsafe(e, threshold) for e in (aggregate.argument, *aggregate.more) if e is not None]
+    return next((reason for reason in reasons if reason), "" if kept else "a string has no fixed size")
+
+
+def _udaf_reason(udaf: AggregateFunction, setting: Setting, threshold: int) -> str:
+    if not (udaf.sub and udaf.sup):
+        return "it is not split: its value needs all rows of a group in one place"
+    sub, sup = _halves(udaf, setting)
+    if sub is None or sup is None or not sub.lfta or sub.cost >= threshold:
+        return "its sub-aggregate is not LFTA-safe"
+    return "" if udaf.taken <= 1 else "a sub-aggregate takes one argument"
+
+
+def _halves(udaf: AggregateFunction, setting: Setting) -> tuple[AggregateFunction | None, AggregateFunction | None]:
+    """The sub- and the superaggregate that take what this one takes, and what the sub-aggregate gives."""
+    sub = _named(udaf.sub, udaf.parameters[: udaf.taken], setting)
+    return sub, _named(udaf.sup, (sub.returns, *udaf.parameters[udaf.taken :]), setting) if sub else None
+
+
+def _named(name: str, parameters: tuple[Type, ...], setting: Setting) -> AggregateFunction | None:
+    found = (one for one in setting.catalog.named(name) if isinstance(one, AggregateFunction))
+    return next((one for one in found if one.parameters == parameters), None)
+
+
+@dataclass
+class Merging:
+    """The two halves of some aggregates.
+
+    Attributes:
+        partials: sub-aggregates, columns of the LFTA.
+        merged: superaggregates over them.
+        finish: aggregate -> what it is of the superaggregates.
+    """
+
+    partials: list[Partial] = field(default_factory=list)
+    merged: list[Aggregate] = field(default_factory=list)
+    finish: dict[str, Expr] = field(default_factory=dict)
+
+    @staticmethod
+    def of(aggregates: Sequence[Aggregate], setting: Setting) -> Merging:
+        made = Merging()
+        for aggregate in aggregates:
+            made.add(aggregate, setting)
+        return made
+
+    def add(self, aggregate: Aggregate, setting: Setting) -> None:
+        """Splits one aggregate; avg becomes a sum and a count."""
+        if aggregate.udaf is not None:
+            self._declared(aggregate, aggregate.udaf, setting)
+            return
+        for part in _parts(aggregate):
+            self.partials.append(part)
+            column = Column(part.type, part.name)
+            self.merged.append(Aggregate(part.name, SUPER[part.function], column, part.type, place=aggregate.place))
+        if aggregate.function == "avg":
+            total, count = (Column(part.type, part.name) for part in self.partials[-2:])
+            self.finish[aggregate.name] = Binary(Type.FLOAT, "/", total, count)
+
+    def _declared(self, aggregate: Aggregate, udaf: AggregateFunction, setting: Setting) -> None:
+        sub, sup = _halves(udaf, setting)
+        assert sub is not None and sup is not None
+        self.partials.append(Partial(aggregate.name, sub.name, aggregate.argument, sub.returns))
+        column = Column(sub.returns, aggregate.name)
+        # Constants after what ITERATE takes are for OUTPUT, which is that of the superaggregate.
+        extra = aggregate.more[max(udaf.taken, 1) - 1 :]
+        above = None if sup.make is None and sup.name in SUPER else sup
+        merged = replace(aggregate, function=sup.name, argument=column, type=sup.returns, more=extra, udaf=above)
+        self.merged.append(merged)
+
+    def over(self, expr: Expr) -> Expr:
+        """An expression over aggregates, over the superaggregates."""
+        return rewrite(expr, lambda e: self.finish.get(e.name, e) if isinstance(e, Column) else e)
+
+
+def _parts(aggregate: Aggregate) -> list[Partial]:
+    if aggregate.function == "avg":
+        assert aggregate.argument is not None
+        return [
+            Partial(f"{aggregate.name}_sum", "sum", aggregate.argument, aggregate.argument.type),
+            Partial(f"{aggregate.name}_count", "count", aggregate.argument, Type.INT),
+        ]
+    return [Partial(aggregate.name, aggregate.function, aggregate.argument, aggregate.type)]
+
+
+def partial_leaf(
+    node: Aggregation,
+    source: Source,
+    keys: tuple[Item, ...],
+    key_fields: tuple[Field, ...],
+    merging: Merging,
+    setting: Setting,
+) -> LftaInput:
+    """The aggregation LFTA of a query as a leaf of the high level."""
+    fields = key_fields + tuple(Field(p.name, p.type) for p in merging.partials)
+    name, slots = lfta_name(node.query, source, setting), setting.size(node.query)
+    lfta = make_lfta(source, name, node.predicate, keys, tuple(merging.partials), slots, fields, aggregates=True)
+    return LftaInput(node.query, fields, lfta)
+
+
+def aggregated(
+    node: Group, source: Source, keys: tuple[Item, ...], key_fields: tuple[Field, ...], setting: Setting
+) -> Group:
+    """Sub-aggregates below, superaggregates above."""
+    merging = Merging.of(node.aggregates, setting)
+    return replace(
+        node,
+        input=partial_leaf(node, source, keys, key_fields, merging, setting),
+        predicate=None,
+        keys=tuple(Item(f.name, Column(f.type, f.name)) for f in key_fields),
+        aggregates=tuple(merging.merged),
+        having=merging.over(node.having) if node.having else None,
+        items=tuple(Item(item.name, merging.over(item.expr)) for item in node.items),
+    )
+
+
+def selected(node: A, source: Source, setting: Setting) -> A:
+    """A selection LFTA below, the whole aggregation above."""
+    selection = Selection(source, setting.threshold(node.query))
+    keys = tuple(Item(key.name, selection.over(key.expr, key.name)) for key in node.keys)
+    aggregates = tuple(over_selection(aggregate, selection) for aggregate in node.aggregates)
+    low, high = selection.predicate(node.predicate)
+    leaf = selection.leaf(node.query, lfta_name(node.query, source, setting), low)
+    return replace(node, input=leaf, predicate=high, keys=keys, aggregates=aggregates)
+
+
+def over_selection(aggregate: Aggregate, selection: Selection) -> Aggregate:
+    """An aggregate with its arguments over the columns of a selection LFTA."""
+    argument = None if aggregate.argument is None else selection.over(aggregate.argument)
+    return replace(aggregate, argument=argument, more=tuple(selection.over(expr) for expr in aggregate.more))

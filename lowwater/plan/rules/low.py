@@ -1,0 +1,113 @@
+"""Makes the low level of a query: LFTAs, and the expressions that read them.
+
+Below the rules that split. A selection LFTA takes the LFTA-safe conjuncts, and of every other expression the largest
+LFTA-safe parts as columns (004, Splitting Selection and Aggregation Queries).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from lowwater.catalog.expr import Column, Const, Expr, Param, Type, conjunction, conjuncts, with_children
+from lowwater.catalog.protocols import ALIASES
+from lowwater.plan.cost import safe
+from lowwater.plan.nodes import Field, Item, Lfta, LftaInput, Partial, Source
+from lowwater.plan.rules.setting import Setting
+from lowwater.plan.sources import temporals
+from lowwater.plan.temporal import infer
+
+ONE = Item("_value", Const(Type.INT, 1))
+
+
+@dataclass
+class Selection:
+    """A selection LFTA in the making.
+
+    Attributes:
+        source: the packets that it reads.
+        threshold: cost from which on a function is not LFTA-safe.
+        items: its columns so far.
+    """
+
+    source: Source
+    threshold: int
+    items: list[Item] = field(default_factory=list)
+
+    def column(self, expr: Expr, name: str) -> Column:
+        """The LFTA's column of a safe expression, under the name given or its own."""
+        for item in self.items:
+            if item.expr == expr:
+                return Column(expr.type, item.name)
+        name = name or (self._own_name(expr.name) if isinstance(expr, Column) else "_value")
+        taken = {item.name.lower() for item in self.items}
+        unique, count = name, 0
+        while unique.lower() in taken:
+            count += 1
+            unique = f"{name}{count}"
+        self.items.append(Item(unique, expr))
+        return Column(expr.type, unique)
+
+    def _own_name(self, name: str) -> str:
+        # The payload has the name that queries over its protocol give to it.
+        data = f"{self.source.protocol}_data"
+        return data if ALIASES.get(data) == name else name
+
+    def over(self, expr: Expr, name: str = "") -> Expr:
+        """The expression over the LFTA's columns: safe parts, as large as they are, are computed below."""
+        if isinstance(expr, Const | Param):
+            return expr
+        if safe(expr, self.threshold):
+            return self.column(expr, name)
+        return with_children(expr, [self.over(child) for child in expr.children()])
+
+    def predicate(self, predicate: Expr | None) -> tuple[Expr | None, Expr | None]:
+        """The conjuncts that go low, and the others over the LFTA's columns."""
+        parts = conjuncts(predicate)
+        low = conjunction([part for part in parts if safe(part, self.threshold)])
+        high = conjunction([self.over(part) for part in parts if not safe(part, self.threshold)])
+        return low, high
+
+    def leaf(self, query: str, name: str, low: Expr | None) -> LftaInput:
+        """The finished LFTA as a leaf of the high level."""
+        if not self.items:
+            # A stream has at least one column: the clock, as far as the source has one.
+            clock = next((f for f in self.source.fields if f.temporal), None)
+            self.items.append(Item(clock.name, Column(clock.type, clock.name)) if clock else ONE)
+        times = temporals(self.source.fields)
+        fields = tuple(Field(item.name, item.expr.type, infer(item.expr, times)) for item in self.items)
+        lfta = make_lfta(self.source, name, low, tuple(self.items), (), 1, fields)
+        return LftaInput(query, fields, lfta)
+
+
+def make_lfta(
+    source: Source,
+    name: str,
+    predicate: Expr | None,
+    keys: tuple[Item, ...],
+    partials: tuple[Partial, ...],
+    slots: int,
+    fields: tuple[Field, ...],
+    aggregates: bool = False,
+) -> Lfta:
+    """An LFTA over the packets of a source."""
+    return Lfta(
+        name=name,
+        links=source.links,
+        protocol=source.protocol,
+        member=source.member,
+        predicate=predicate,
+        keys=keys,
+        partials=partials,
+        aggregates=aggregates,
+        slots=slots,
+        fields=fields,
+        kind=source.kind,
+        group=source.group,
+    )
+
+
+def lfta_name(query: str, source: Source, setting: Setting) -> str:
+    """The name of an LFTA: its query, with the source where the query has several."""
+    if query not in setting.several:
+        return query
+    return f"{query}.{source.alias}" if source.query == query else f"{query}.{source.query}.{source.alias}"

@@ -1,0 +1,45 @@
+"""Gives an aggregation that needs its rows one by one a selection LFTA: CLOSING_WHEN and the sampling operator.
+
+Both see the canonical order (SEMANTICS O1, O4), one group in one place, so nothing of them can be done in a table that
+ejects groups.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lowwater.catalog.expr import conjunction, conjuncts
+from lowwater.plan.cost import safe
+from lowwater.plan.nodes import Bucket, Node, Running, Sampling, Source
+from lowwater.plan.rules.groups import over_selection, selected
+from lowwater.plan.rules.low import Selection, lfta_name
+from lowwater.plan.rules.setting import Setting
+from lowwater.plan.rules.windows import tagged
+
+
+def split_row_by_row(node: Node, setting: Setting) -> Node | None:
+    """Both levels of a Running or Sampling over packets."""
+    if isinstance(node, Running) and isinstance(node.input, Source):
+        return selected(node, node.input, setting)
+    if isinstance(node, Running) and isinstance(node.input, Bucket) and isinstance(node.input.input, Source):
+        return tagged(node, node.input, node.input.input, setting)
+    if isinstance(node, Sampling) and isinstance(node.input, Source):
+        return _sampled(node, node.input, setting)
+    return None
+
+
+def _sampled(node: Sampling, source: Source, setting: Setting) -> Sampling:
+    """As `selected`; conjuncts after a stateful one stay high, since the state sees what passes those before it."""
+    parts = conjuncts(node.predicate)
+    threshold = setting.threshold(node.query)
+    first = next((at for at, part in enumerate(parts) if not safe(part, threshold)), len(parts))
+    above = parts[first:]
+    whole = replace(node, predicate=conjunction(parts[:first]), keys=node.keys)
+    selection = Selection(source, threshold)
+    late = conjunction([selection.over(part) for part in above])
+    supers = tuple(over_selection(aggregate, selection) for aggregate in node.supers)
+    keys = tuple(replace(key, expr=selection.over(key.expr, key.name)) for key in node.keys)
+    aggregates = tuple(over_selection(aggregate, selection) for aggregate in node.aggregates)
+    low, _ = selection.predicate(whole.predicate)
+    leaf = selection.leaf(node.query, lfta_name(node.query, source, setting), low)
+    return replace(node, input=leaf, predicate=late, keys=keys, aggregates=aggregates, supers=supers)

@@ -1,0 +1,89 @@
+"""Splits an aggregation over sliding windows: panes below, windows of panes above.
+
+A pane is as long as the greatest common divisor of RANGE and SLIDE, so every window is made of whole panes, and the low
+level holds one group a pane instead of one a window (paned windows; 002, section 4.1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lowwater.catalog.expr import Binary, Column, Const, Type
+from lowwater.plan.nodes import Bucket, Field, Group, Item, Node, Source
+from lowwater.plan.rules.groups import A, Merging, partial_leaf, whole_reason
+from lowwater.plan.rules.low import Selection, lfta_name
+from lowwater.plan.rules.setting import Setting
+from lowwater.plan.sources import make_fields, temporals
+from lowwater.plan.windows import pane
+
+PANE = "_pane"
+"""Column of a pane's number."""
+
+
+def split_sliding_window(node: Node, setting: Setting) -> Node | None:
+    """Both levels of a Group over a Bucket over packets."""
+    if not isinstance(node, Group) or not isinstance(node.input, Bucket):
+        return None
+    bucket = node.input
+    source = bucket.input
+    if not isinstance(source, Source):
+        return None
+    keys = tuple(key for key in node.keys if key.expr != Column(Type.INT, bucket.name))
+    if bucket.rows or whole_reason(node, [*keys, Item(PANE, bucket.attribute)], setting):
+        return tagged(node, bucket, source, setting)
+    length = pane(bucket.range, bucket.slide)
+    panes = Item(PANE, Binary(Type.INT, "/", bucket.attribute, Const(Type.INT, length)))
+    low = (*keys, panes)
+    fields = make_fields(low, temporals(source.fields))
+    merging = Merging.of(node.aggregates, setting)
+    leaf = partial_leaf(node, source, low, fields, merging, setting)
+    start = Binary(Type.INT, "*", Column(Type.INT, PANE), Const(Type.INT, length))
+    number = next(field for field in bucket.fields if field.name == bucket.name)
+    panes_tagged = replace(bucket, fields=(*leaf.fields, number), input=leaf, attribute=start)
+    return replace(
+        node,
+        input=panes_tagged,
+        predicate=None,
+        keys=tuple(Item(key.name, Column(key.expr.type, key.name)) for key in node.keys),
+        aggregates=tuple(merging.merged),
+        having=merging.over(node.having) if node.having else None,
+        items=tuple(Item(item.name, merging.over(item.expr)) for item in node.items),
+    )
+
+
+def split_bucket(node: Node, setting: Setting) -> Node | None:
+    """A selection LFTA of what a Bucket reads, where no rule looks at both it and its reader."""
+    if not isinstance(node, Bucket) or not isinstance(node.input, Source):
+        return None
+    source = node.input
+    selection = Selection(source, setting.threshold(node.query))
+    for field in source.fields:
+        selection.column(Column(field.type, field.name), field.name)
+    leaf = selection.leaf(node.query, lfta_name(node.query, source, setting), None)
+    number = next(field for field in node.fields if field.name == node.name)
+    return replace(node, input=leaf, fields=(*leaf.fields, number))
+
+
+def tagged(node: A, bucket: Bucket, source: Source, setting: Setting) -> A:
+    """A selection LFTA below; the high level tags its rows and aggregates them."""
+    selection = Selection(source, setting.threshold(node.query))
+    attribute = selection.over(bucket.attribute, "_attribute")
+    partition = tuple(Item(item.name, selection.over(item.expr, item.name)) for item in bucket.partition)
+    mine = Column(Type.INT, bucket.name)
+    keys = tuple(key if key.expr == mine else Item(key.name, selection.over(key.expr, key.name)) for key in node.keys)
+    arguments = [
+        (None if a.argument is None else selection.over(a.argument), tuple(selection.over(e) for e in a.more))
+        for a in node.aggregates
+    ]
+    if bucket.partition:
+        # The rows of a partition are counted before WHERE, so the high level needs all of them.
+        low, high = None, selection.over(node.predicate) if node.predicate else None
+    else:
+        low, high = selection.predicate(node.predicate)
+    leaf = selection.leaf(node.query, lfta_name(node.query, source, setting), low)
+    number = Field(bucket.name, Type.INT, next(f.temporal for f in bucket.fields if f.name == bucket.name))
+    tagged = replace(bucket, fields=(*leaf.fields, number), input=leaf, attribute=attribute, partition=partition)
+    aggregates = tuple(
+        replace(a, argument=argument, more=more) for a, (argument, more) in zip(node.aggregates, arguments, strict=True)
+    )
+    return replace(node, input=tagged, predicate=high, keys=keys, aggregates=aggregates)

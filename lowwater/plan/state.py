@@ -1,0 +1,45 @@
+"""Finds what a query carries from interval to interval (SEMANTICS I4).
+
+Read by EXPLAIN and by whoever schedules intervals: a query without such state can be replayed in any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lowwater.catalog.expr import Column
+from lowwater.plan.nodes import Aggregation, Bucket, Field, FilterJoin, Join, Node, Running, Sampling
+from lowwater.plan.split import walk
+
+ROWS = "rows"
+"""Origin of attributes that count rows."""
+
+
+def off_clock(fields: Sequence[Field]) -> str:
+    """The origin of the temporal columns where none is a function of the clock; else empty."""
+    origins = [field.temporal.origin for field in fields if field.temporal]
+    return origins[0] if origins and all(origins) else ""
+
+
+def carried_state(plan: Node) -> list[str]:
+    """Why the intervals of a query follow one another; empty where they can be replayed in any order."""
+    reasons = (f"{node.query}: {reason}" for node in walk(plan) if (reason := _carried(node)))
+    return list(dict.fromkeys(reasons))
+
+
+def _carried(node: Node) -> str:
+    if isinstance(node, Running):
+        return "CLOSING_WHEN keeps groups from epoch to epoch"
+    if isinstance(node, Sampling):
+        return "the sampling operator carries its state into the next epoch"
+    if isinstance(node, Bucket) and node.rows:
+        return "rows are numbered from the beginning of the chain"
+    origin = ""
+    if isinstance(node, Aggregation):
+        origin = off_clock(node.key_fields)
+    elif isinstance(node, Join):
+        origin = node.window.left_time.origin
+    elif isinstance(node, FilterJoin) and isinstance(node.right_time, Column):
+        name = node.right_time.name.removeprefix(f"{node.right_alias}.")
+        origin = off_clock([field for field in node.right.fields if field.name == name])
+    return f"{origin} is no function of the clock" if origin and origin != ROWS else ""

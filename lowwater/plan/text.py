@@ -1,0 +1,68 @@
+"""The text that a statement stands in, and the errors that are marked in it.
+
+Below `scope` and everything that binds.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from lowwater.errors import QueryError, UnsupportedError, raise_all
+from lowwater.gsql.nodes import Place
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Text:
+    """The file that a statement stands in, to mark errors in."""
+
+    file: str = ""
+    source: str = ""
+
+    def error(self, place: Place, message: str, hint: str = "") -> QueryError:
+        return QueryError(message, hint, self.file, place.line, place.column, self.source)
+
+    def unsupported(self, place: Place, message: str, hint: str = "") -> UnsupportedError:
+        return UnsupportedError(message, hint, self.file, place.line, place.column, self.source)
+
+
+def place_of(node: object) -> Place:
+    """Where a syntax node begins; an unknown place where it has none."""
+    place = getattr(node, "place", None)
+    return place if isinstance(place, Place) else Place()
+
+
+def spot(node: object) -> tuple[int, int]:
+    """Line and column of a syntax node, as plan nodes keep them."""
+    place = place_of(node)
+    return place.line, place.column
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A hint with the nearest known name, or with all of them where they are few, or nothing."""
+    names = sorted(known)
+    close = [n for n in names if n.lower() == name.lower()] or difflib.get_close_matches(name, names, 1)
+    if close:
+        return f"did you mean {close[0]}?"
+    return f"there are: {', '.join(names)}" if 0 < len(names) <= 12 else ""
+
+
+def each(steps: Sequence[Callable[[], T]]) -> list[T]:
+    """Does all of some steps that do not need one another, so that their errors are reported together.
+
+    Raises:
+        QueryError: the error of the one step that fails; of several steps QueryErrors.
+    """
+    done: list[T] = []
+    errors: list[QueryError] = []
+    for step in steps:
+        try:
+            done.append(step())
+        except QueryError as error:
+            errors.append(error)
+    raise_all(errors)
+    return done

@@ -1,0 +1,128 @@
+"""Reads the texts of a query set: named statements, protocols, and the queries of libraries that they read.
+
+Between the parser and the binder, called by `queryset`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lowwater.errors import QueryError, raise_all
+from lowwater.gsql import nodes as syntax
+from lowwater.gsql.parser import parse
+from lowwater.plan.protocols import Declared
+from lowwater.plan.text import Text, place_of
+
+Named = tuple[syntax.Statement, Text]
+
+
+@dataclass
+class Texts:
+    """What the texts hold.
+
+    Attributes:
+        statements: query name -> (statement, text it stands in), in the order of the texts, libraries last.
+        protocols: declared in the query files.
+        library: names of the queries that come from libraries.
+    """
+
+    statements: dict[str, Named] = field(default_factory=dict)
+    protocols: list[Declared] = field(default_factory=list)
+    library: frozenset[str] = frozenset()
+
+
+def read_texts(texts: Iterable[tuple[str, str]], folders: Sequence[Path]) -> Texts:
+    """Parses texts, names their statements and adds the libraries.
+
+    Raises:
+        QueryError: a syntax error, a query without a name or with one that is taken, a library that is not there.
+    """
+    found = Texts()
+    errors: list[QueryError] = []
+    for file, source in texts:
+        try:
+            _add(found, file, source, "")
+        except QueryError as error:
+            errors.append(error)
+    raise_all(errors)
+    _add_libraries(found, folders)
+    return found
+
+
+def _add(found: Texts, file: str, source: str, library: str) -> None:
+    parsed = parse(source, file)
+    text = Text(file, source)
+    found.protocols += [(protocol, file, source) for protocol in parsed.protocols]
+    errors: list[QueryError] = []
+    for number, statement in enumerate(parsed.statements):
+        try:
+            name = _name(statement, number, text)
+            if library:
+                # A library's own queries see one another by their names.
+                name = f"{library}_{name}"
+            taken = {known.lower() for known in found.statements}
+            if name.lower() in taken:
+                raise text.error(place_of(statement), f"two queries are called {name}")
+        except QueryError as error:
+            errors.append(error)
+        else:
+            found.statements[name] = (statement, text)
+    raise_all(errors)
+
+
+def _name(statement: syntax.Statement, number: int, text: Text) -> str:
+    defines: tuple[tuple[str, str], ...] = getattr(statement, "defines", ())
+    name = dict(defines).get("query_name", "")
+    if not name and number == 0:
+        name = Path(text.file).name.split(".", 1)[0].replace("-", "_") or "default_query"
+        name = f"q{name}" if name[0].isdigit() else name
+    if not name:
+        raise text.error(place_of(statement), "a second query of one file needs a name", "DEFINE{query_name 'x';}")
+    # The name becomes a folder of the lake and a file of `run`: letters, digits and _ keep it one path component.
+    if not (name.isascii() and name.replace("_", "a").isalnum() and not name[0].isdigit()):
+        message = f"query name {name!r}: only letters, digits and _ can be used, a letter first"
+        raise text.error(place_of(statement), message)
+    if name.startswith("_"):
+        raise text.error(place_of(statement), f"query name {name}: names that begin with _ are Lowwater's own")
+    return name
+
+
+def _add_libraries(found: Texts, folders: Sequence[Path]) -> None:
+    """Adds `library/query` from the file of that name, and what that reads in turn."""
+    added: dict[str, None] = {}
+    pending = list(found.statements.values())
+    while pending:
+        statement, text = pending.pop(0)
+        for ref in _library_refs(statement):
+            name = f"{ref.library}_{ref.name}"
+            if name in found.statements:
+                continue
+            before = set(found.statements)
+            path = _library_file(ref, folders, text)
+            _add(found, str(path), path.read_text(encoding="utf-8"), ref.library)
+            if name not in found.statements:
+                raise text.error(ref.place, f"{path} holds no query called {ref.name}")
+            new = [key for key in found.statements if key not in before]
+            added.update(dict.fromkeys(new))
+            pending += [found.statements[key] for key in new]
+    found.library = frozenset(added)
+
+
+def _library_refs(statement: syntax.Statement) -> list[syntax.SourceRef]:
+    sources: tuple[syntax.SourceRef, ...] = getattr(statement, "sources", ())
+    return [ref for source in sources for ref in (source, *source.union) if ref.library]
+
+
+def _library_file(ref: syntax.SourceRef, folders: Sequence[Path], text: Text) -> Path:
+    # The parser lets letters, digits and _ through, so neither name leaves the folder.
+    relative = Path(ref.library) / f"{ref.name}.gsql"
+    roots = [folder.resolve() for folder in folders]
+    above = [parent / "qlib" for root in roots for parent in (root, *root.parents)]
+    places = [place / relative for place in dict.fromkeys((*folders, *above))]
+    for path in places:
+        if path.is_file():
+            return path
+    hint = f"a library is a folder beside the query file, or in a folder qlib there or above: qlib/{relative}"
+    raise text.error(ref.place, f"there is no query {ref.name} in library {ref.library}", hint)

@@ -1,0 +1,199 @@
+"""Binds windows: RANGE, SLIDE and WA become epochs, buckets or the band of a join.
+
+Called by `binder`, `grouping` and `joins`. Window w of an attribute holds the values v with
+w*SLIDE <= v < w*SLIDE + RANGE, counted from the epoch; where RANGE is SLIDE it is an epoch like any other (002,
+sections 4.1, 5.2 and Figure A-2).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import gcd
+
+from lowwater.catalog.expr import Binary, Column, Const, Expr, Type, columns_of
+from lowwater.catalog.protocols import SECOND
+from lowwater.gsql import nodes as syntax
+from lowwater.plan.nodes import Bucket, Field, Item, Node, Source
+from lowwater.plan.scope import Scope
+from lowwater.plan.sources import ROW, BoundSource, temporals
+from lowwater.plan.temporal import Step, Temporal, infer
+from lowwater.plan.text import Text, nearest, spot
+
+NUMBER = "_window"
+"""Column of a window's number."""
+
+UNITS = {
+    **dict.fromkeys(("ns", "nanosecond", "nanoseconds"), 1),
+    **dict.fromkeys(("us", "microsecond", "microseconds"), 1_000),
+    **dict.fromkeys(("ms", "msec", "millisecond", "milliseconds"), 1_000_000),
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), SECOND),
+    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60 * SECOND),
+    **dict.fromkeys(("h", "hour", "hours"), 3600 * SECOND),
+    **dict.fromkeys(("d", "day", "days"), 86400 * SECOND),
+}
+ROWS = ("row", "rows", "tuple", "tuples")
+
+
+@dataclass(frozen=True)
+class Windowed:
+    """A stream with its windows.
+
+    Attributes:
+        node: what is grouped.
+        number: group-by variable of the window's number, over the node's rows.
+        visible: what `window_start`, `window_end` and `wid` read of the groups.
+        partition: further group-by variables.
+    """
+
+    node: Node
+    number: Item
+    visible: dict[str, Expr]
+    partition: tuple[Item, ...] = ()
+
+
+def bind_window(query: str, window: syntax.Window, source: BoundSource, scope: Scope) -> Windowed:
+    """The windows of an aggregation over one stream.
+
+    Raises:
+        QueryError: a part is missing, the attribute is not temporal, or a duration stands for something else than time.
+    """
+    text = scope.text
+    if window.range is None:
+        raise text.error(window.place, "a window needs a RANGE", "[RANGE 5 min, SLIDE 1 min, WA time]")
+    if window.range.unit.lower() in ROWS:
+        return _rows(query, window, source, scope)
+    if window.partition:
+        raise text.error(window.place, "PARTITION BY goes with windows of rows", "write the columns into GROUP BY")
+    attribute, time = bind_attribute(window, source, scope)
+    reach = length(window.range, attribute, time, source, text)
+    slide = length(window.slide, attribute, time, source, text) if window.slide else reach
+    if reach == slide:
+        number = Binary(Type.INT, "/", attribute, Const(Type.INT, slide))
+        return Windowed(source.node, Item(NUMBER, number), _visible(slide, reach))
+    if not time.increasing:
+        raise text.unsupported(window.place, "a sliding window over a decreasing attribute", "slide over its negative")
+    tagged = Field(NUMBER, Type.INT, numbered(time, reach, slide))
+    fields = (*source.node.fields, tagged)
+    node = Bucket(query, fields, source.node, attribute, reach, slide, NUMBER, place=spot(window))
+    return Windowed(node, Item(NUMBER, Column(Type.INT, NUMBER)), _visible(slide, reach))
+
+
+def numbered(time: Temporal, reach: int, slide: int) -> Temporal:
+    """The window's number as a temporal attribute: the least and the largest number of a value's windows.
+
+    The promise is the first window still open, `last` the end of a window, `first` its beginning.
+    """
+    ahead = -(-reach // slide)
+    opens = time.then(Step("add", ahead * slide - reach), Step("div", slide), Step("add", 1 - ahead))
+    return opens.joined(time.then(Step("div", slide))) if reach >= slide else opens
+
+
+def pane(reach: int, slide: int) -> int:
+    """The length of the panes of which all windows are made (002, section 4.1)."""
+    return gcd(reach, slide)
+
+
+def _visible(slide: int, reach: int) -> dict[str, Expr]:
+    number = Column(Type.INT, NUMBER)
+    start = Binary(Type.INT, "*", number, Const(Type.INT, slide))
+    return {
+        "wid": number,
+        "window_start": start,
+        "window_end": Binary(Type.INT, "+", start, Const(Type.INT, reach)),
+    }
+
+
+def _rows(query: str, window: syntax.Window, source: BoundSource, scope: Scope) -> Windowed:
+    text = scope.text
+    if not isinstance(source.node, Source):
+        raise text.error(
+            window.place,
+            "rows are counted on links, and this is the stream of a query",
+            "put the window into the query that reads the links",
+        )
+    if window.attribute is not None:
+        raise text.error(window.attribute.place, "a window of rows has no WA: it counts the records of its links")
+    reach, slide = _count(window.range, text), _count(window.slide or window.range, text)
+    node = replace(source.node, fields=(*source.node.fields, Field(ROW, Type.INT, Temporal(((),), "rows"))))
+    partition = tuple(Item(name.name, scope.bind(name)) for name in window.partition)
+    number = Field(NUMBER, Type.INT, numbered(Temporal(((),), "rows"), reach, slide))
+    attribute = Column(Type.INT, ROW)
+    fields = (*node.fields, number)
+    tagged = Bucket(query, fields, node, attribute, reach, slide, NUMBER, True, partition, spot(window))
+    return Windowed(tagged, Item(NUMBER, Column(Type.INT, NUMBER)), _visible(slide, reach), partition)
+
+
+def _count(extent: syntax.Extent | None, text: Text) -> int:
+    assert extent is not None
+    if extent.unit.lower() not in ROWS or not isinstance(extent.value, int) or extent.value <= 0:
+        raise text.error(extent.place, "RANGE and SLIDE count rows together", "[RANGE 100 ROWS, SLIDE 10 ROWS]")
+    return extent.value
+
+
+def bind_attribute(window: syntax.Window, source: BoundSource, scope: Scope) -> tuple[Expr, Temporal]:
+    """The windowing attribute over the source's rows: WA, or the clock of a source that has just one."""
+    text, times = scope.text, temporals(source.node.fields)
+    if window.attribute is None:
+        names = [f.name for f in source.node.fields if f.temporal]
+        if len(names) != 1 or names[0] not in source.columns:
+            raise text.error(window.place, "the window does not say which attribute it slides over", "WA time")
+        attribute = scope.bind(syntax.Name("time" if "time" in source.columns else names[0], source.alias))
+    else:
+        attribute = scope.bind(window.attribute)
+    time = infer(attribute, times)
+    if time is None or attribute.type is not Type.INT:
+        place = window.attribute.place if window.attribute else window.place
+        known = [
+            name if len(scope.sources) == 1 else f"{alias}.{name}"
+            for alias, columns in scope.sources.items()
+            for name, expr in columns.items()
+            if infer(expr, times)
+        ]
+        hint = nearest(window.attribute.name, known) if window.attribute else ""
+        raise text.error(place, "the attribute of a window must be temporal", hint or "WA time")
+    return attribute, time
+
+
+def length(extent: syntax.Extent, attribute: Expr, time: Temporal, source: BoundSource, text: Text) -> int:
+    """RANGE or SLIDE in units of the attribute.
+
+    Raises:
+        QueryError: not a whole number of units above 0, or a duration of an attribute whose unit is not known.
+    """
+    unit = extent.unit.lower()
+    if not unit:
+        value = extent.value
+    elif unit not in UNITS:
+        raise text.error(extent.place, f"{extent.unit} is no unit", nearest(unit, (*UNITS, *ROWS)))
+    else:
+        own = _unit(attribute, time, source)
+        if own is None:
+            raise text.error(
+                extent.place,
+                "a duration needs an attribute whose unit is known",
+                "write the RANGE as a number in the attribute's own unit, or declare `unit 's'` in its PROTOCOL",
+            )
+        value = extent.value * UNITS[unit] / own
+    if value != int(value) or not 0 < value < 1 << 62:
+        raise text.error(extent.place, "RANGE and SLIDE are whole numbers of the attribute's unit, above 0")
+    return int(value)
+
+
+def _unit(attribute: Expr, time: Temporal, source: BoundSource) -> float | None:
+    """How many ns one unit of a windowing attribute takes, None where that is not known."""
+    scale = unit_of(time)
+    declared = [source.units[name] for name in columns_of(attribute) if name in source.units]
+    if None in declared or scale is None or (time.origin and not declared):
+        return None
+    return scale * (declared[0] or 1) if time.origin else scale
+
+
+def unit_of(time: Temporal) -> float | None:
+    """How many ns one unit of an attribute takes; None where its components differ."""
+    units = set()
+    for steps in time.components:
+        unit = 1.0
+        for step in steps:
+            unit = unit * step.by if step.op == "div" else unit / step.by if step.op == "mul" else unit
+        units.add(unit)
+    return units.pop() if len(units) == 1 else None

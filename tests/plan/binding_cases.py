@@ -1,0 +1,176 @@
+"""Texts that parse and have no meaning; `python -m tests.plan.binding_cases` writes the golden of each error."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lowwater.errors import QueryError
+from lowwater.plan.context import Context, Links
+from lowwater.plan.queryset import plan_texts
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "errors"
+LINKS = Links(
+    ("control", "main1", "main2", "web"),
+    {"backbone": ("main1", "main2")},
+    {"main1": {"site": "berlin"}, "main2": {"site": "oslo"}},
+    {"web": "csv"},
+)
+LOG = "PROTOCOL LOG { uint t get_csv_uint_pos1 (increasing); string who get_csv_string_pos2; }\n"
+W = "DEFINE { query_name 'w'; filename 'w.csv'; refresh_interval '60'; }\n"
+
+CASES = {
+    "column": "SELECT tb, count(*)\nFROM TCP\nGROUP BY time/10 AS tb, scrIP",
+    "ambiguous": "SELECT time FROM main1.TCP A JOIN main2.TCP B WHERE A.time = B.time",
+    "source": "SELECT X.len FROM main1.TCP A",
+    "link": "SELECT len FROM man1.TCP",
+    "set": "SELECT len FROM [backbon].TCP",
+    "protocol": "SELECT len FROM main1.TPC",
+    "link_kind": "SELECT len FROM web.TCP",
+    "record_kind": LOG + "SELECT who FROM main1.LOG",
+    "host": "SELECT len FROM server.main1.TCP",
+    "library": "SELECT len FROM lib/query",
+    "union_twice": "SELECT count(*) FROM main1 UNION main1 [RANGE 1 min, WA ts]",
+    "union_columns": "Query a: SELECT time, len FROM main1.TCP;\nQuery b: SELECT time FROM main2.TCP;\n"
+    "Query c: SELECT time FROM a UNION b AS M",
+    "function": "SELECT str_lne(srcIP) FROM TCP",
+    "function_types": "SELECT sqrt(srcIP) FROM TCP",
+    "function_constant": "SELECT str_regex_match(TCP_data, TCP_data) FROM TCP",
+    "function_regex": "SELECT str_extract_regex(TCP_data, '(a') FROM TCP",
+    "aggregate_in_where": "SELECT time FROM TCP WHERE count(*) > 1",
+    "aggregate_types": "SELECT tb, sum(srcIP) FROM TCP GROUP BY time/10 AS tb",
+    "aggregate_star": "SELECT tb, sum(*) FROM TCP GROUP BY time/10 AS tb",
+    "aggregate_nested": "SELECT tb, sum(max(len)) FROM TCP GROUP BY time/10 AS tb",
+    "distinct_aggregate": "SELECT tb, sum(DISTINCT len) FROM TCP GROUP BY time/10 AS tb",
+    "not_an_aggregate": "SELECT tb, sqrt$(len) FROM TCP GROUP BY time/10 AS tb",
+    "types": "SELECT srcIP + 1 FROM TCP",
+    "address": "SELECT len FROM TCP WHERE srcIP IN ['10.0.0.1', 'ten']",
+    "condition": "SELECT len FROM TCP WHERE len",
+    "case_types": "SELECT CASE WHEN SYN THEN 1 ELSE 'no' END FROM TCP",
+    "star_inside": "SELECT count(*) + * FROM TCP",
+    "parameter": "PARAM { n uint; }\nSELECT len FROM TCP WHERE len > $m",
+    "parameter_type": "PARAM { n number; }\nSELECT len FROM TCP WHERE len > $n",
+    "parameter_default": "PARAM { n uint = 'x'; }\nSELECT len FROM TCP WHERE len > $n",
+    "define_value": "DEFINE { query_name 'a'; site 'x'; }\nSELECT #siet FROM TCP",
+    "property": "SELECT @town FROM main1.TCP",
+    "property_over_query": "Query a: SELECT time FROM main1.TCP;\nQuery b: SELECT @site FROM a",
+    "group_variable": "SELECT tb, len FROM TCP GROUP BY time/10 AS tb",
+    "group_twice": "SELECT tb FROM TCP GROUP BY time/10 AS tb, len AS TB",
+    "endless": "SELECT srcIP, count(*) FROM TCP GROUP BY srcIP",
+    "endless_distinct": "SELECT DISTINCT srcIP FROM TCP",
+    "endless_cube": "SELECT tb, count(*) FROM TCP GROUP BY CUBE(time/10 AS tb, srcIP)",
+    "distinct_of_group": "SELECT DISTINCT tb, count(*) FROM TCP GROUP BY time/10 AS tb",
+    "running_without_closing": "SELECT tb, running_sum(len) FROM TCP GROUP BY time/10 AS tb",
+    "closing_cube": "SELECT tb, count(*) FROM TCP GROUP BY time/10 AS tb, CUBE(srcIP) CLOSING_WHEN count(*) = 0",
+    "cleaning_alone": "SELECT tb, count(*) FROM TCP GROUP BY time/10 AS tb CLEANING_WHEN count(*) > 1",
+    "cleaning_and_closing": "SELECT tb, count(*) FROM TCP GROUP BY time/10 AS tb CLEANING_WHEN count$(*) > 1"
+    " CLEANING_BY count(*) > 1 CLOSING_WHEN count(*) = 0",
+    "supergroup_unused": "SELECT tb, count(*) FROM TCP GROUP BY time/10 AS tb, srcIP SUPERGROUP tb, srcIP",
+    "supergroup_name": "SELECT tb, count(*) FROM TCP GROUP BY time/10 AS tb SUPERGROUP tb, srcIP HAVING count$(*) > 1",
+    "state_in_selection": "SELECT len FROM TCP WHERE ssample(len, 100) = TRUE",
+    "window_attribute": "SELECT count(*) FROM main1.TCP [RANGE 5 min, WA len]",
+    "window_unit": "SELECT count(*) FROM main1.TCP [RANGE 5 mins_, WA time]",
+    "window_fraction": "SELECT count(*) FROM main1.TCP [RANGE 100 ms, WA time]",
+    "window_unknown_unit": LOG + "SELECT count(*) FROM web.LOG [RANGE 5 min, WA t]",
+    "window_partition": "SELECT count(*) FROM main1.TCP [RANGE 5 min, WA time, PARTITION BY srcIP]",
+    "window_rows_of_query": "Query a: SELECT time FROM main1.TCP;\nQuery b: SELECT count(*) FROM a [RANGE 10 ROWS]",
+    "window_rows_wa": "SELECT count(*) FROM main1.TCP [RANGE 10 ROWS, WA time]",
+    "window_rows_slide": "SELECT count(*) FROM main1.TCP [RANGE 10 ROWS, SLIDE 5]",
+    "window_one_side": "SELECT * FROM main1 A [RANGE 5 min, WA ts], main2 B WHERE A.srcIP = B.destIP",
+    "window_join_slide": "SELECT * FROM main1 A [RANGE 5 min, SLIDE 1 min, WA ts], main2 B [RANGE 5 min, WA ts]",
+    "join_endless": "SELECT A.time FROM main1.TCP A JOIN main2.TCP B WHERE A.len = B.len",
+    "join_alias": "SELECT A.time FROM main1.TCP A JOIN main2.TCP A WHERE A.time = A.time",
+    "join_direction": "SELECT A.time FROM main1.TCP A JOIN main2.TCP B WHERE A.time = -B.time",
+    "join_param": "PARAM { n uint; }\nSELECT A.time FROM main1.TCP A JOIN main2.TCP B\n"
+    "WHERE A.time <= B.time AND B.time <= A.time + $n",
+    "join_half_band": "SELECT A.time FROM main1.TCP A JOIN main2.TCP B WHERE A.time <= B.time",
+    "having_alone": "SELECT time FROM TCP HAVING time > 4",
+    "brackets": "SELECT sqrt[len] FROM TCP",
+    "aggregate_brackets": "SELECT tb, count[len] FROM TCP GROUP BY time/60 AS tb",
+    "aggregate_constant": "SELECT tb, heavy_hitters(len, FLOAT(len)) FROM TCP GROUP BY time/60 AS tb",
+    "merge_window": "MERGE a.time : b.time FROM main1.TCP [RANGE 5 min, WA time] a, main2.TCP b",
+    "lookup_group": "SELECT R.time FILTER_JOIN(time, 5) FROM main1.TCP R, main1.TCP S"
+    " WHERE R.srcIP = S.srcIP HAVING len > 1",
+    "lookup_distinct": "SELECT DISTINCT R.time FILTER_JOIN(time, 5) FROM main1.TCP R, main1.TCP S WHERE R.len = S.len",
+    "protocol_mixed": "PROTOCOL a (TCP) { uint rtt get_csv_uint_pos9; }\nSELECT rtt FROM main1.a",
+    "protocol_packet_type": "PROTOCOL a { uint s get_srcIP; }\nSELECT s FROM main1.a",
+    "protocol_packet_word": "PROTOCOL a { uint t get_time (incresing); }\nSELECT t FROM main1.a",
+    "protocol_position": "PROTOCOL a { uint t get_csv_uint_pos0; }\nSELECT t FROM main1.a",
+    "protocol_clocks": "PROTOCOL a { uint t get_csv_uint_pos1 (increasing, clock);"
+    " uint u get_csv_uint_pos2 (increasing, clock); }\nSELECT t FROM main1.a",
+    "watch_twice": W + "WATCHLIST FIELDS { IP a (key); IP a; }",
+    "filter_qualifier": "SELECT R.time FILTER_JOIN(S.time, 5) FROM main1.TCP R, main1.TCP S WHERE R.srcIP = S.srcIP",
+    "filter_query": "Query a: SELECT time, srcIP FROM main1.TCP;\n"
+    "Query b: SELECT R.time FILTER_JOIN(time, 5) FROM main1.TCP R, a S WHERE R.srcIP = S.srcIP",
+    "filter_links": "SELECT R.time FILTER_JOIN(time, 5) FROM main1.TCP R, main2.TCP S WHERE R.srcIP = S.srcIP",
+    "filter_keyless": "SELECT R.time FILTER_JOIN(time, 5) FROM main1.TCP R, main1.TCP S WHERE R.len > 5",
+    "filter_column": "SELECT R.time FILTER_JOIN(len, 5) FROM main1.TCP R, main1.TCP S WHERE R.srcIP = S.srcIP",
+    "filter_range": "SELECT R.time FILTER_JOIN(time, 0) FROM main1.TCP R, main1.TCP S WHERE R.srcIP = S.srcIP",
+    "filter_right": "SELECT S.time FILTER_JOIN(time, 5) FROM main1.TCP R, main1.TCP S WHERE R.srcIP = S.srcIP",
+    "filter_inequality": "SELECT R.time FILTER_JOIN(time, 5) FROM main1.TCP R, main1.TCP S"
+    " WHERE R.srcIP = S.srcIP AND R.len < S.len",
+    "watch_file": "DEFINE { query_name 'w'; refresh_interval '60'; }\nWATCHLIST FIELDS { IP a (key); }",
+    "watch_interval": "DEFINE { query_name 'w'; filename 'w.csv'; }\nWATCHLIST FIELDS { IP a (key); }",
+    "watch_keyless": W + "WATCHLIST FIELDS { IP a; }",
+    "watch_type": W + "WATCHLIST FIELDS { address a (key); }",
+    "watch_read": W + "WATCHLIST FIELDS { IP a (key); };\nQuery q: SELECT a FROM w",
+    "watch_name": "SELECT p.len WATCHLIST_JOIN FROM main1.TCP p, w x WHERE p.srcIP = x.a",
+    "watch_key": W + "WATCHLIST FIELDS { IP a (key); };\n"
+    "Query q: SELECT p.len WATCHLIST_JOIN FROM main1.TCP p, w x WHERE p.len = 5",
+    "merge_temporal": "MERGE a.len : b.len FROM main1.TCP a, main2.TCP b",
+    "merge_position": "Query x: SELECT time, len FROM main1.TCP;\nQuery y: SELECT len, time FROM main2.TCP;\n"
+    "Query z: MERGE a.time : b.time FROM x a, y b",
+    "merge_types": "Query x: SELECT time, len FROM main1.TCP;\nQuery y: SELECT time, srcIP FROM main2.TCP;\n"
+    "Query z: MERGE a.time : b.time FROM x a, y b",
+    "merge_slack": "MERGE a.time : b.time SLACK len FROM main1.TCP a, main2.TCP b",
+    "define_no_temporal": "DEFINE { query_name 'a'; no_temporal_aggr '1'; }\n"
+    "SELECT srcIP, count(*) FROM TCP GROUP BY srcIP",
+    "define_lfta": "DEFINE { query_name 'a'; lfta_aggregation '1'; }\nSELECT tb FROM TCP GROUP BY time/9 AS tb",
+    "define_slots": "DEFINE { query_name 'a'; aggregate_slots 'many'; }\nSELECT tb FROM TCP GROUP BY time/9 AS tb",
+    "define_cost": "DEFINE { query_name 'a'; lfta_cost 'CHEAP'; }\nSELECT len FROM TCP",
+    "define_dialect": "DEFINE { query_name 'a'; dialect 'sql'; }\nSELECT len FROM TCP",
+    "define_keys": "DEFINE { query_name 'a'; keys 'lenn'; }\nSELECT len FROM TCP",
+    "protocol_parent": "PROTOCOL a (b) { uint t get_csv_uint_pos1; }\nSELECT t FROM main1.a",
+    "protocol_cycle": "PROTOCOL a (b) { uint t get_csv_uint_pos1; }\nPROTOCOL b (a) { uint u get_csv_uint_pos2; }\n"
+    "SELECT t FROM main1.a",
+    "protocol_type": "PROTOCOL a { number t get_csv_uint_pos1; }\nSELECT t FROM main1.a",
+    "protocol_attribute": "PROTOCOL a { uint t get_csv_uint_pos1 (rising); }\nSELECT t FROM main1.a",
+    "protocol_unit": "PROTOCOL a { uint t get_csv_uint_pos1 (increasing, unit 'week'); }\nSELECT t FROM main1.a",
+    "protocol_float_clock": "PROTOCOL a { float t get_csv_float_pos1 (increasing); }\nSELECT t FROM main1.a",
+    "cycle": "Query a: SELECT len FROM b;\nQuery b: SELECT len FROM a",
+    "name_path": "DEFINE { query_name '../x'; }\nSELECT len FROM TCP",
+    "name_twice": "Query a: SELECT len FROM TCP;\nQuery A: SELECT len FROM TCP",
+    "name_missing": "SELECT len FROM TCP;\nSELECT len FROM TCP",
+    "several": "Query a: SELECT lenn, tmie FROM TCP;\nQuery b: SELECT lenn FROM a;\n"
+    "Query c: SELECT tb FROM TCP GROUP BY tiem/10 AS tb",
+}
+
+
+def failure(text: str) -> QueryError:
+    """The error that a text gives.
+
+    Raises:
+        AssertionError: the text has a meaning.
+    """
+    try:
+        plan_texts([("queries/q.gsql", text)], LINKS, context=Context())
+    except QueryError as error:
+        return error
+    raise AssertionError(f"bound: {text}")
+
+
+def errors() -> dict[str, str]:
+    """Golden name -> the error, with its class."""
+    found = {f"plan_{name}": failure(text) for name, text in CASES.items()}
+    return {name: f"{type(error).__name__}\n{error}\n" for name, error in found.items()}
+
+
+def write() -> None:
+    """Rewrites the goldens."""
+    for path in GOLDEN.glob("plan_*.txt"):
+        path.unlink()
+    for name, text in errors().items():
+        (GOLDEN / f"{name}.txt").write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write()
