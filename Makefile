@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DELETE_ON_ERROR:
-.PHONY: help setup demo up down test test-fast lint types fuzz bench lock clean
+.PHONY: help setup demo up down test test-fast lint types fuzz goldens bench lock clean
 
 help:
 	@echo 'setup      create .venv, install the lock, fetch the Delta jars, record Spark'"'"'s classes'
@@ -18,6 +18,7 @@ help:
 	@echo 'lint       ruff: rules and format'
 	@echo 'types      mypy, strict'
 	@echo 'fuzz       the randomised tests with many examples and fresh seeds'
+	@echo 'goldens    rewrite plans, rows, errors and the examples of the documents that tests compare with'
 	@echo 'bench      packets/s, rows/s and fixed costs of every stage'
 	@echo 'lock       requirements.txt from requirements.in'
 	@echo 'clean      remove var/ and all caches; .venv stays'
@@ -78,6 +79,12 @@ types: $(VENV)/.packages
 
 fuzz: setup
 	$(BIN)/python -m pytest tests --hypothesis-profile=fuzz --timeout=0 -m hypothesis
+	$(BIN)/python -m tests.gsql.fuzz_parser --inputs 1000000 --seed 1 --jobs 2
+
+# Everything that tests compare with; the reader of the diff decides.
+goldens: setup
+	for writer in tests.gsql.gsql_cases tests.plan.binding_cases tests.plan.golden tests.replay.golden tests.docs.book; do \
+	    $(BIN)/python -m $$writer || exit 1; done
 
 bench: setup
 	$(BIN)/python -m benchmarks

@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
-BENCHMARKS = ("bench_capture.py", "bench_low.py", "bench_ingest.py", "bench_run.py", "bench_interval.py")
+STAGES = ("plan", "capture", "low", "ingest", "run", "interval")
+BENCHMARKS = tuple(f"bench_{stage}.py" for stage in STAGES)
 
 
 def main() -> int:

@@ -27,7 +27,7 @@ from lowwater.lake.layout import open_lake
 from lowwater.lake.ledger import read_captures
 from lowwater.lake.records import read_replays
 from lowwater.lake.tables import live_files, open_table
-from lowwater.plan.binder import Links
+from lowwater.plan.context import Links
 from lowwater.plan.queryset import plan_files
 from lowwater.replay.interval import replay
 from lowwater.replay.job import Job

@@ -1,0 +1,111 @@
+"""Surveys GSQL that others wrote: which share parses, binds and plans, and why the rest does not.
+
+    python scripts/survey.py [--together] [--schema FILE]... [--functions FILE]... FILE.gsql...
+
+Every file is a query set of its own unless --together; --schema and --functions are those of every set. A statement
+whose source has an error of its own is counted with the reason of that source.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from lowwater.errors import LowwaterError, QueryError
+from lowwater.gsql import nodes as syntax
+from lowwater.plan.binder import BelowError, Binder
+from lowwater.plan.context import Context, Links
+from lowwater.plan.defines import check_options
+from lowwater.plan.definitions import make_context
+from lowwater.plan.lookups import declare_watch
+from lowwater.plan.protocols import declare
+from lowwater.plan.rules import LEVELS, LOGICAL, Setting
+from lowwater.plan.split import Rewriter
+from lowwater.plan.texts import read_texts
+
+STEPS = ("parses", "binds", "plans")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How far one statement came.
+
+    Attributes:
+        file: its file; `query` its name.
+        steps: which of STEPS it passed.
+        reason: why no further; empty where it passed all.
+    """
+
+    file: str
+    query: str
+    steps: int
+    reason: str = ""
+
+
+def survey(files: Sequence[Path], context: Context) -> list[Outcome]:
+    """The outcomes of one query set."""
+    texts = [(str(path), path.read_text(encoding="utf-8", errors="replace")) for path in files]
+    found: list[Outcome] = []
+    readable = []
+    for file, text in texts:
+        try:
+            read_texts([(file, text)], [Path(file).parent])
+            readable.append((file, text))
+        except LowwaterError as error:
+            found += [Outcome(file, "", 0, error.message)] * max(1, text.count(";"))
+    read = read_texts(readable, sorted({Path(file).parent for file, _ in readable}))
+    if read.protocols:
+        context = Context(context.links, context.catalog, declare(read.protocols, context.protocols), context.params)
+    binder = Binder(context, read.statements)
+    for name, (statement, text) in read.statements.items():
+        found.append(_outcome(binder, name, statement, text.file))
+    return found
+
+
+def _outcome(binder: Binder, name: str, statement: syntax.Statement, file: str) -> Outcome:
+    try:
+        check_options(statement, binder.statements[name][1])
+        if isinstance(statement, syntax.Watchlist):
+            declare_watch(name, statement, binder.statements[name][1])
+            return Outcome(file, name, 3)
+        node = binder.query(name)
+    except BelowError as error:
+        return Outcome(file, name, 1, error.message)
+    except QueryError as error:
+        return Outcome(file, name, 1, error.message)
+    try:
+        logical = Rewriter(LOGICAL, Setting()).rewrite(node)
+        Rewriter(LEVELS, Setting()).rewrite(logical)
+    except LowwaterError as error:
+        return Outcome(file, name, 2, error.message)
+    return Outcome(file, name, 3)
+
+
+@click.command()
+@click.option("--together", is_flag=True, help="All files are one query set.")
+@click.option("--schema", "schemas", multiple=True, type=click.Path(path_type=Path))
+@click.option("--functions", multiple=True, type=click.Path(path_type=Path))
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+def main(together: bool, schemas: tuple[Path, ...], functions: tuple[Path, ...], files: tuple[Path, ...]) -> None:
+    """Surveys files and prints the shares and the reasons."""
+    try:
+        context = make_context(Links(), schemas, functions)
+    except LowwaterError as error:
+        sys.exit(f"error: {error}")
+    outcomes: list[Outcome] = []
+    for group in [files] if together else [(file,) for file in files]:
+        outcomes += survey(group, context)
+    for step, word in enumerate(STEPS, 1):
+        passed = sum(outcome.steps >= step for outcome in outcomes)
+        click.echo(f"{word}: {passed} of {len(outcomes)} ({passed / max(1, len(outcomes)):.1%})")
+    for outcome in outcomes:
+        if outcome.reason:
+            click.echo(f"  {outcome.file} {outcome.query}: {outcome.reason}")
+
+
+if __name__ == "__main__":
+    main()
