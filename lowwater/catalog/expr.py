@@ -8,25 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
-from typing import TYPE_CHECKING
 
+from lowwater.catalog.functions import Function, StateFunction
+from lowwater.catalog.types import Type as Type
 from lowwater.catalog.values import format_ip, format_mac
-
-if TYPE_CHECKING:
-    from lowwater.catalog.functions import Function, StateFunction
-
-
-class Type(StrEnum):
-    """Types of values. Integers are 64-bit and signed (V2); IP is an address of either family, v4 below v6."""
-
-    BOOL = "bool"
-    INT = "int"
-    FLOAT = "float"
-    IP = "ip"
-    MAC = "mac"
-    STRING = "string"
-
 
 ARITHMETIC = ("+", "-", "*", "/", "%")
 BITWISE = ("&", "|", "<<", ">>")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Protocol
 
-from lowwater.catalog.expr import Type
+from lowwater.catalog.types import Type
 
 
 class Cost(IntEnum):

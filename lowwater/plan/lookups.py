@@ -16,7 +16,7 @@ from lowwater.plan.nodes import Field, FilterJoin, Node, Source, WatchJoin
 from lowwater.plan.protocols import type_of
 from lowwater.plan.scope import Names, Scope
 from lowwater.plan.sources import BoundSource, binder, expand_stars, name_items, temporals
-from lowwater.plan.temporal import infer
+from lowwater.plan.temporal import Step, Temporal, infer
 from lowwater.plan.text import Text, each, place_of, spot
 
 
@@ -124,7 +124,7 @@ def bind_filter_join(
     bound = each([binder(own, item) for item in written])
     items = name_items(written, bound, text)
     streams = [_stream(query, s, filters[s.alias], [*(e for k in keys for e in k), *bound], column) for s in sources]
-    progress = {f"{left.alias}.{f.name}": f.temporal for f in streams[0].fields if f.temporal}
+    progress = _progress(left.alias, streams[0].fields, column.name, reach)
     fields = tuple(Field(item.name, item.expr.type, infer(item.expr, progress)) for item in items)
     algorithm = "hash" if names.defines.get("algorithm") == "hash" else "bloom"
     return FilterJoin(
@@ -145,6 +145,20 @@ def bind_filter_join(
 
 
 _BY_KEY = ("FILTER_JOIN relates its sides by equalities only", "write a join for other conditions")
+
+
+def _progress(alias: str, fields: Sequence[Field], name: str, reach: int) -> dict[str, Temporal]:
+    """The progress of the left columns: a row waits for what may come in its own unit of t, and where t decreases for
+    the whole range, so only what is no finer than t makes any (P4).
+    """
+    base = next(f.temporal for f in fields if f.name == name)
+    assert base is not None
+    (chain,), found = base.components, {}
+    for f in fields:
+        if f.temporal and f.temporal.origin == base.origin and f.temporal.components[0][: len(chain)] == chain:
+            waiting = base.then(Step("add", 0 if base.increasing else reach))
+            found[f"{alias}.{f.name}"] = waiting.then(*f.temporal.components[0][len(chain) :])
+    return found
 
 
 def _keys(

@@ -321,6 +321,9 @@ class Join(Node):
 class FilterJoin(Node):
     """Rows of the left source that a row of the right source with equal keys precedes by `range` at most (O6).
 
+    Both are packets of one link. `_last` is the last instant at which such a row may still come: the end of the left
+    row's own unit of t; where t decreases that of t - range.
+
     Attributes:
         left: what is filtered; `right` is what it is looked up in; both are read on the same links.
         keys: (over the left row, over the right row).

@@ -26,7 +26,7 @@ from lowwater.plan.nodes import (
     Window,
 )
 from lowwater.plan.split import walk
-from lowwater.plan.temporal import END_OF_TIME, infer
+from lowwater.plan.temporal import END_OF_TIME, Temporal, infer
 
 
 def read_from(node: Node, start: int) -> dict[str, int]:
@@ -71,21 +71,27 @@ def _input_starts(node: Node, start: int) -> tuple[int, ...]:
     if isinstance(node, Join):
         return _join_starts(node, start)
     if isinstance(node, FilterJoin):
-        return (start, _filter_start(node, start))
+        return _filter_starts(node, start)
     if isinstance(node, Map | Union | Bucket | Expand | WatchJoin):
         return tuple(start for _ in node.inputs())
     raise TypeError(type(node).__name__)
 
 
-def _filter_start(node: FilterJoin, start: int) -> int:
-    """From where the keys are needed that may let a row at `start` pass."""
+def _filter_starts(node: FilterJoin, start: int) -> tuple[int, int]:
+    """From where the rows are needed that are final at `start`, and the keys that may let them pass."""
+    time = _filter_time(node)
+    if time.origin:
+        return 0, 0
+    value = time.promise(start)
+    left, right = (value, value - node.range) if time.increasing else (value + node.range, value + node.range)
+    return max(0, time.first(left)), max(0, time.first(right))
+
+
+def _filter_time(node: FilterJoin) -> Temporal:
     times = {f"{node.right_alias}.{field.name}": field.temporal for field in node.right.fields if field.temporal}
     time = infer(node.right_time, times)
     assert time is not None
-    if time.origin:
-        return 0
-    value = time.promise(start)
-    return max(0, time.first(value - node.range if time.increasing else value + node.range))
+    return time
 
 
 def _epoch_start(keys: tuple[Field, ...], start: int) -> int:
@@ -139,4 +145,7 @@ def _ends(node: Node, latest: int) -> list[int]:
     elif isinstance(node, Join) and not node.window.left_time.origin:
         ends.append(node.window.last_left(node.window.left_time.latest(latest)))
         ends.append(node.window.last_right(node.window.right_time.latest(latest)))
+    elif isinstance(node, FilterJoin) and not _filter_time(node).origin:
+        time = _filter_time(node)
+        ends.append(time.last(time.latest(latest) - (0 if time.increasing else node.range)))
     return ends
