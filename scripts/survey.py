@@ -1,6 +1,6 @@
 """Surveys GSQL that others wrote: which share parses, binds and plans, and why the rest does not.
 
-    python scripts/survey.py [--together] [--schema FILE]... [--functions FILE]... FILE.gsql...
+    python scripts/survey.py [--together] [--schema FILE]... [--functions FILE]... [--links FILE] FILE.gsql...
 
 Every file is a query set of its own unless --together; --schema and --functions are those of every set. A statement
 whose source has an error of its own is counted with the reason of that source.
@@ -10,22 +10,27 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
 
-from lowwater.errors import LowwaterError, QueryError
+from lowwater.config import load_config
+from lowwater.errors import LowwaterError, QueryError, QueryErrors
 from lowwater.gsql import nodes as syntax
-from lowwater.plan.binder import BelowError, Binder
+from lowwater.gsql.parser import parse
+from lowwater.plan.binder import Binder
 from lowwater.plan.context import Context, Links
 from lowwater.plan.defines import check_options
 from lowwater.plan.definitions import make_context
 from lowwater.plan.lookups import declare_watch
 from lowwater.plan.protocols import declare
+from lowwater.plan.queryset import plan_texts
 from lowwater.plan.rules import LEVELS, LOGICAL, Setting
 from lowwater.plan.split import Rewriter
+from lowwater.plan.text import BelowError
 from lowwater.plan.texts import read_texts
+from lowwater.replay.job import config_links
 
 STEPS = ("parses", "binds", "plans")
 
@@ -53,16 +58,28 @@ def survey(files: Sequence[Path], context: Context) -> list[Outcome]:
     readable = []
     for file, text in texts:
         try:
-            read_texts([(file, text)], [Path(file).parent])
+            parse(text, file)
             readable.append((file, text))
-        except LowwaterError as error:
-            found += [Outcome(file, "", 0, error.message)] * max(1, text.count(";"))
-    read = read_texts(readable, sorted({Path(file).parent for file, _ in readable}))
-    if read.protocols:
-        context = Context(context.links, context.catalog, declare(read.protocols, context.protocols), context.params)
+        except QueryErrors as errors:
+            found += [Outcome(file, "", 0, error.message) for error in errors.errors]
+        except QueryError as error:
+            found.append(Outcome(file, "", 0, error.message))
+    try:
+        read = read_texts(readable, sorted({Path(file).parent for file, _ in readable}))
+        context = replace(context, protocols=declare(read.protocols, context.protocols))
+    except LowwaterError as error:
+        return [
+            *found,
+            *(Outcome(file, "", 1, error.message) for file, text in readable for _ in parse(text).statements),
+        ]
     binder = Binder(context, read.statements)
-    for name, (statement, text) in read.statements.items():
-        found.append(_outcome(binder, name, statement, text.file))
+    own = {name: named for name, named in read.statements.items() if name not in read.library}
+    found += [_outcome(binder, name, statement, text.file) for name, (statement, text) in own.items()]
+    if all(not outcome.reason for outcome in found) and readable:
+        try:
+            plan_texts(readable, context.links, context=context, folders=[path.parent for path in files])
+        except LowwaterError as error:
+            found[-1] = replace(found[-1], steps=2, reason=error.message)
     return found
 
 
@@ -89,11 +106,20 @@ def _outcome(binder: Binder, name: str, statement: syntax.Statement, file: str) 
 @click.option("--together", is_flag=True, help="All files are one query set.")
 @click.option("--schema", "schemas", multiple=True, type=click.Path(path_type=Path))
 @click.option("--functions", multiple=True, type=click.Path(path_type=Path))
+@click.option("--links", type=click.Path(path_type=Path))
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-def main(together: bool, schemas: tuple[Path, ...], functions: tuple[Path, ...], files: tuple[Path, ...]) -> None:
+def main(
+    together: bool,
+    schemas: tuple[Path, ...],
+    functions: tuple[Path, ...],
+    links: Path | None,
+    files: tuple[Path, ...],
+) -> None:
     """Surveys files and prints the shares and the reasons."""
     try:
-        context = make_context(Links(), schemas, functions)
+        config = load_config(path=links) if links else None
+        known = config_links(config, sorted(config.links)) if config else Links()
+        context = make_context(known, schemas, functions)
     except LowwaterError as error:
         sys.exit(f"error: {error}")
     outcomes: list[Outcome] = []

@@ -7,7 +7,7 @@ Beside the shipped functions: the scope looks names up in the shipped catalog ex
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from difflib import get_close_matches
+from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -27,7 +27,7 @@ from lowwater.catalog.declared_checks import (
 )
 from lowwater.catalog.declared_code import Extracted, aggregate, content, function, load
 from lowwater.catalog.expr import Type
-from lowwater.catalog.functions import AggregateFunction, Catalog, Cost, Function, StateFunction
+from lowwater.catalog.functions import AggregateFunction, Catalog, Cost, Function, StateFunction, Udaf
 from lowwater.errors import ConfigError, QueryError, raise_all
 
 _AT_LOW_LEVEL = ("LFTA_LEGAL", "LFTA_ONLY")
@@ -36,9 +36,9 @@ _AT_LOW_LEVEL = ("LFTA_LEGAL", "LFTA_ONLY")
 def load_functions(paths: Iterable[Path | str], read: Reader) -> Catalog:
     """The catalog of what the files declare and Python files define.
 
-    A declaration without a MODULE line before it confirms a shipped function and adds nothing. One with the name and
-    types of a shipped function takes its place. An aggregate depends on order unless its class has `merge`, or it is
-    split.
+    A declaration without a MODULE line before it confirms a shipped function and adds nothing; one that nobody ships
+    can be planned with and not be run. One with the name and types of a shipped function takes its place. An aggregate
+    depends on order unless its class has `merge`, or it is split.
 
     Args:
         paths: of the files, in order; a later file comes before an earlier one.
@@ -58,10 +58,9 @@ def load_functions(paths: Iterable[Path | str], read: Reader) -> Catalog:
             except QueryError as error:
                 errors.append(error)
     # Checks of names would repeat what an unknown type already says.
-    if not errors:
-        errors = [*mistakes(entries), *_unknown(entries)]
-    raise_all(errors)
-    return _catalog([entry for entry in reversed(entries) if entry.node.module])
+    raise_all(errors or list(mistakes(entries)))
+    found = _catalog([entry for entry in reversed(entries) if entry.node.module])
+    return found.extended(_without_code(_unknown(entries)))
 
 
 def functions_digest(paths: Iterable[Path | str], read: Reader) -> str:
@@ -99,7 +98,7 @@ def _code(file: DeclaredFile, module: DeclaredModule) -> bytes:
         raise error_at(file, module.place, error.message, error.hint) from None
 
 
-def _unknown(entries: Sequence[Entry]) -> list[QueryError]:
+def _unknown(entries: Sequence[Entry]) -> list[Entry]:
     """Declarations without Python that neither confirm something shipped nor belong to what does."""
     bare = [entry for entry in entries if not entry.node.module]
     groups: tuple[tuple[str, set[str]], ...] = (
@@ -119,13 +118,7 @@ def _unknown(entries: Sequence[Entry]) -> list[QueryError]:
         parts = {*entry.node.uses, *(value for _, value in entry.node.modifiers)}
         reached += [each for each in waiting if each.node.name in parts]
         waiting = [each for each in waiting if each.node.name not in parts]
-    errors = []
-    for entry in waiting:
-        close = get_close_matches(entry.node.name, shipped[entry.node.kind], 1)
-        like = f"did you mean {close[0]}? Otherwise name" if close else "name"
-        hint = f"{like} the Python file that holds it, in a line before it: MODULE 'file.py';"
-        errors.append(entry.error(f"{entry.node.kind} {entry.node.name} is not shipped with Lowwater", hint))
-    return errors
+    return waiting
 
 
 def _catalog(entries: Sequence[Entry]) -> Catalog:
@@ -150,6 +143,17 @@ def _catalog(entries: Sequence[Entry]) -> Catalog:
     extracted = [one for pair in each(("EXTR",), partial(_extracted, everything)) for one in pair]
     raise_all(_in_order(errors.values()))
     return Catalog(tuple(functions), (*extracted, *aggregates), tuple(each(("SFUN",), _stateful)))
+
+
+def _without_code(entries: Sequence[Entry]) -> Catalog:
+    """What is declared and has no Python: its types and its cost, for a plan."""
+    functions = [entry for entry in entries if entry.node.kind in ("FUN", "PRED")]
+    aggregates = [entry for entry in entries if entry.node.kind in ("UDAF", "EXTR")]
+    return Catalog(
+        tuple(_declared_function(entry, None) for entry in functions),
+        tuple(_declared_aggregate(entry, None, ordered=True) for entry in aggregates),
+        tuple(_stateful(entry) for entry in entries if entry.node.kind == "SFUN"),
+    )
 
 
 def _in_order(errors: Iterable[QueryError]) -> list[QueryError]:
@@ -179,13 +183,17 @@ def _lfta(entry: Entry) -> bool:
 
 
 def _function(entry: Entry) -> Function:
+    return _declared_function(entry, _loaded(entry, function))
+
+
+def _declared_function(entry: Entry, value: Callable[..., Any] | None) -> Function:
     parameters = entry.node.parameters
     directions = [each for each in ("increasing", "decreasing") if each in map(str.lower, entry.node.attributes)]
     return Function(
         entry.node.name,
         entry.parameters,
         entry.returns,
-        _loaded(entry, function),
+        value,
         _cost(entry),
         lfta=_lfta(entry),
         partial=entry.modifier("PARTIAL") is not None,
@@ -198,7 +206,12 @@ def _function(entry: Entry) -> Function:
 
 def _aggregate(parts: set[str | None], entry: Entry) -> AggregateFunction:
     make = _loaded(entry, aggregate)
-    sub = entry.modifier("SUBAGGR") or ""
+    ordered = entry.modifier("SUBAGGR") is None and not hasattr(make.found, "merge")
+    found = _declared_aggregate(entry, make, ordered)
+    return replace(found, lfta=found.lfta or entry.node.name in parts)
+
+
+def _declared_aggregate(entry: Entry, make: Callable[[], Udaf] | None, ordered: bool) -> AggregateFunction:
     return AggregateFunction(
         entry.node.name,
         entry.parameters,
@@ -206,11 +219,11 @@ def _aggregate(parts: set[str | None], entry: Entry) -> AggregateFunction:
         make,
         taken=len(entry.parameters),
         cost=_cost(entry),
-        lfta=_lfta(entry) or entry.node.name in parts,
-        sub=sub,
-        sup=entry.modifier("SUPERAGGR") or "",
+        lfta=_lfta(entry),
+        sub=entry.modifier("SUBAGGR") or "" if make is not None else "",
+        sup=entry.modifier("SUPERAGGR") or "" if make is not None else "",
         running=entry.modifier("RUNNING") is not None,
-        ordered=not sub and not hasattr(make.found, "merge"),
+        ordered=ordered,
         origin=entry.file.file,
     )
 

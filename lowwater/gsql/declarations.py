@@ -177,7 +177,7 @@ class _Builder(Transformer[Token, Any]):
 
     def function(self, parts: Sequence[Any]) -> Declaration:
         (returns, attributes), word, modifiers, name, *uses, parameters = parts
-        others = tuple(str(each) for each in uses)
+        others = tuple(str(each) for each in uses if each is not None)
         return Declaration(
             str(word), str(name), returns, attributes, modifiers or (), parameters or (), others, place=place_of(name)
         )

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 
 from lowwater.catalog.expr import Column, Const, Expr, Type
 from lowwater.catalog.functions import AggregateFunction
-from lowwater.catalog.protocols import ALIASES
 from lowwater.errors import QueryError
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.words import AGGREGATES
@@ -24,11 +23,7 @@ from lowwater.plan.nodes import Field, Node, Source, Union
 from lowwater.plan.scope import Names, Scope
 from lowwater.plan.sources import BoundSource, binder, expand_stars, make_map, name_items, source_fields
 from lowwater.plan.temporal import Temporal
-from lowwater.plan.text import Text, each, nearest, place_of
-
-
-class BelowError(QueryError):
-    """A query cannot be bound because one that it reads has errors of its own, which are reported there."""
+from lowwater.plan.text import BelowError, Text, each, nearest, place_of
 
 
 @dataclass
@@ -82,7 +77,8 @@ class Binder:
         if statement.join == "WATCHLIST_JOIN":
             return self._watched(name, statement, text, names)
         sources = each([self._reader(name, ref, text) for ref in statement.sources])
-        names = replace(names, links=tuple(sorted({link for source in sources for link in source.links})))
+        links = tuple(sorted({link for source in sources for link in source.links}))
+        names = replace(names, links=links, assumed=tuple(source.alias for source in sources if source.assumed))
         if statement.join == "FILTER_JOIN":
             self._check_lookup(statement, sources, text)
             return bind_filter_join(name, statement, text, sources, names)
@@ -202,7 +198,7 @@ class Binder:
         if len(groups) == 1 and (column := protocol.columns.get(group := groups.pop())) is not None:
             node = replace(node, group=column.name if isinstance(column, Column) else group)
         units = {a.name: a.unit for a in protocol.attributes if a.unit is None or not a.clock}
-        return BoundSource(alias, node, protocol.columns, ref.window, units)
+        return BoundSource(alias, node, protocol.columns, ref.window, units, link and self.context.links.names is None)
 
     def _stream(self, name: str, ref: syntax.SourceRef, text: Text) -> BoundSource:
         if isinstance(self.statements[name][0], syntax.Watchlist):
@@ -243,7 +239,12 @@ class Binder:
             for at, f in enumerate(branches[0].fields)
         )
         united = Union(query, fields, tuple(branches))
-        return BoundSource(alias, united, {f.name: Column(f.type, f.name) for f in fields}, ref.window)
+        columns: dict[str, Expr] = {f.name: Column(f.type, f.name) for f in fields}
+        if len(sources) == len(nodes):
+            # Columns of packets keep all their names.
+            first = sides[0]
+            columns |= {n: columns[c] for n in first.columns if (c := first.canonical(n)) in columns}
+        return BoundSource(alias, united, columns, ref.window)
 
     def _links(self, ref: syntax.SourceRef, kind: str, text: Text) -> tuple[str, ...]:
         links = self.context.links
@@ -286,8 +287,7 @@ def _branch(query: str, column: syntax.Name, side: BoundSource, text: Text) -> t
     Scope(text, {side.alias: side.columns}).bind(column)
     branch = side.stream(query)
     names = [f.name for f in branch.fields]
-    wanted = ALIASES.get(column.name, column.name) if isinstance(side.node, Source) else column.name
-    index = names.index(wanted)
+    index = names.index(side.canonical(column.name))
     if branch.fields[index].temporal is None:
         raise text.error(column.place, f"{column.name} of {side.alias} is not temporal: it cannot be merged on")
     return branch, index

@@ -16,6 +16,7 @@ from lowwater.catalog.expr import (
     Expr,
     Param,
     Type,
+    Unary,
     columns_of,
     conjunction,
     conjuncts,
@@ -23,10 +24,10 @@ from lowwater.catalog.expr import (
     walk,
     with_children,
 )
-from lowwater.catalog.protocols import ALIASES
 from lowwater.gsql import nodes as syntax
 from lowwater.plan.grouping import bind_group
 from lowwater.plan.nodes import Aggregation, Field, Item, Join, JoinKind, Node, Source, Window
+from lowwater.plan.operators import negate
 from lowwater.plan.scope import Names, Scope
 from lowwater.plan.sources import BoundSource, binder, expand_stars, name_items
 from lowwater.plan.temporal import Step, Temporal, infer
@@ -200,7 +201,7 @@ def _side(source: BoundSource) -> _Side:
     columns = dict(source.columns)
     if isinstance(source.node, Source):
         # An alias is read as the column it stands for, so that a projected side has each column once.
-        named = {name: Column(expr.type, ALIASES.get(name, name)) for name, expr in columns.items()}
+        named = {name: Column(expr.type, source.canonical(name)) for name, expr in columns.items()}
     else:
         named = {name: Column(expr.type, name) for name, expr in columns.items()}
     after = {n: Column(c.type, f"{source.alias}.{c.name}") for n, c in named.items()}
@@ -351,6 +352,10 @@ def _equalities(parts: list[Expr], left_alias: str) -> tuple[list[tuple[Expr, Ex
         if isinstance(part, Binary) and None not in sides and part.left.type is part.right.type:
             swap = sides[0] != left_alias
             equalities.append((part.right, part.left) if swap else (part.left, part.right))
+            # NULL equals NULL between columns only (V1): what is computed must have a value.
+            if not (isinstance(part.left, Column) and isinstance(part.right, Column)):
+                computed = part.right if isinstance(part.left, Column) else part.left
+                residual.append(negate(Unary(Type.BOOL, "IS NULL", computed), True))
         else:
             residual.append(part)
     return equalities, conjunction(residual)

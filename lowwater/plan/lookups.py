@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from lowwater.catalog.expr import Binary, Column, Expr, Type, columns_of, conjunction, conjuncts, rewrite
 from lowwater.errors import QueryError
 from lowwater.gsql import nodes as syntax
+from lowwater.plan.context import ANY_LINK
 from lowwater.plan.nodes import Field, FilterJoin, Node, Source, WatchJoin
 from lowwater.plan.protocols import type_of
 from lowwater.plan.scope import Names, Scope
@@ -119,6 +120,9 @@ def bind_filter_join(
     if not keys:
         hint = f"{left.alias}.srcIP = {right.alias}.srcIP"
         raise text.error(statement.place, "FILTER_JOIN needs an equality between both sides", hint)
+    if nodes[0].links == (ANY_LINK,) or len(nodes[0].links) > 1:
+        # A key is looked up among the records of the row's own link (O6).
+        keys.append((Column(Type.STRING, f"{left.alias}.interface"), Column(Type.STRING, f"{right.alias}.interface")))
     written = expand_stars(statement.items, [left], text)
     own = replace(scope, sources={left.alias: _scoped(left)}, where="SELECT of FILTER_JOIN")
     bound = each([binder(own, item) for item in written])

@@ -13,7 +13,7 @@ from pathlib import Path
 from lowwater.errors import LowwaterError, QueryError, raise_all
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_statement
-from lowwater.plan.binder import BelowError, Binder
+from lowwater.plan.binder import Binder
 from lowwater.plan.context import Context, Links
 from lowwater.plan.defines import check_options, key_of, options, slots_of, threshold_of
 from lowwater.plan.dialect import gigascope
@@ -25,7 +25,7 @@ from lowwater.plan.protocols import declare
 from lowwater.plan.rules import LEVELS, LOGICAL, Setting
 from lowwater.plan.rules.setting import order_dependent
 from lowwater.plan.split import Rewriter, lftas_of, walk
-from lowwater.plan.text import Text, nearest
+from lowwater.plan.text import BelowError, Text, nearest
 from lowwater.plan.texts import Named, read_texts
 
 Statements = Mapping[str, Named]

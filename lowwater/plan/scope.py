@@ -32,12 +32,14 @@ class Names:
         params: of PARAM, with their values; None where none is given.
         defines: of DEFINE.
         links: that the statement reads, for `@property`.
+        assumed: sources that are taken for links only because nothing else is called so.
     """
 
     context: Context = field(default_factory=Context)
     params: Mapping[str, tuple[Type, Value | None]] = field(default_factory=dict)
     defines: Mapping[str, str] = field(default_factory=dict)
     links: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()
 
     @staticmethod
     def of(statement: syntax.Statement, context: Context, text: Text) -> Names:
@@ -179,6 +181,11 @@ class Scope:
         if self.keys and not self.sources:
             hint = nearest(node.name, known) or "only group-by variables and aggregates can be used here"
             return self.text.error(node.place, f"{node.name} is no group-by variable of this query", hint)
+        assumed = [alias for alias in self.names.assumed if alias in self.sources]
+        if assumed:
+            what = f"nothing is called {assumed[0]}, so it is read as a link of packets"
+            message = f"unknown column {node.name}; {what}"
+            return self.text.error(node.place, message, f"is {assumed[0]} a query of another file, or a PROTOCOL?")
         return self.text.error(node.place, f"unknown column {node.name}", nearest(node.name, known))
 
     def _operation(self, node: syntax.Expression, op: str, left: Expr, right: Expr) -> Expr:
@@ -292,7 +299,8 @@ class Scope:
             raise self.text.error(node.place, f"{node.name} is not {kind}", nearest(node.name, AGGREGATES))
         if not known:
             catalog = self.names.context.catalog.names()
-            hint = nearest(node.name, catalog) or "declare functions of your own: --functions FILE"
+            close = nearest(node.name, catalog)
+            hint = f"{close} Otherwise declare it: --functions FILE".strip()
             raise self.text.error(node.place, f"no function is called {node.name}", hint)
         return self._function(node.name, node, [self.bind(argument) for argument in node.arguments], known)
 
@@ -313,7 +321,8 @@ class Scope:
         if isinstance(one, StateFunction):
             if self.on_state is None:
                 hint = "a query with CLEANING_WHEN and CLEANING_BY has states"
-                raise self.text.error(place_of(node), f"{name}: a stateful function cannot stand in {self.where}", hint)
+                message = f"{name}: Lowwater does not run a stateful function in {self.where}"
+                raise self.text.unsupported(place_of(node), message, hint)
             self.on_state(one)
             return StateCall(one.returns, one, tuple(fitted), spot(node))
         assert isinstance(one, Function)

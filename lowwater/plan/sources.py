@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from lowwater.catalog.expr import Column, Expr, columns_of
+from lowwater.catalog.expr import Column, Expr, Type, columns_of
 from lowwater.catalog.protocols import ALIASES, PAYLOAD, SECOND, Attribute, Protocol
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.words import AGGREGATES
@@ -29,6 +29,7 @@ class BoundSource:
         window: written after it, else None.
         units: stored temporal column -> ns that one unit of it takes, where it is no function of the clock in ns; None
             where it is not known, so that no duration can be given of it.
+        assumed: whether its name is taken for a link only because nothing else is called so.
     """
 
     alias: str
@@ -36,6 +37,7 @@ class BoundSource:
     columns: Mapping[str, Expr]
     window: syntax.Window | None = None
     units: Mapping[str, int | None] = field(default_factory=dict)
+    assumed: bool = False
 
     @property
     def links(self) -> tuple[str, ...]:
@@ -44,9 +46,14 @@ class BoundSource:
 
     def shown(self) -> list[str]:
         """What `*` stands for: of packets neither second names nor the payload, which ingest does not keep."""
-        if not isinstance(self.node, Source):
-            return list(self.columns)
-        return [name for name in self.columns if name not in ALIASES and name != PAYLOAD]
+        hidden = Column(Type.STRING, PAYLOAD) if isinstance(self.node, Source) and self.node.kind == "pcap" else None
+        return [name for name, expr in self.columns.items() if self.canonical(name) == name and expr != hidden]
+
+    def canonical(self, name: str) -> str:
+        """The first name of a column of packets that has several."""
+        other = ALIASES.get(name, name)
+        same = isinstance(self.node, Source) and other in self.columns and self.columns[other] == self.columns[name]
+        return other if same else name
 
     def stream(self, query: str, predicate: Expr | None = None, names: Sequence[str] | None = None) -> Node:
         """The source as a stream of named columns: packets are projected, a query's rows only filtered."""

@@ -30,6 +30,10 @@ class Text:
         return UnsupportedError(message, hint, self.file, place.line, place.column, self.source)
 
 
+class BelowError(QueryError):
+    """A query cannot be bound because one that it reads has errors of its own, which are reported there."""
+
+
 def place_of(node: object) -> Place:
     """Where a syntax node begins; an unknown place where it has none."""
     place = getattr(node, "place", None)
@@ -64,5 +68,6 @@ def each(steps: Sequence[Callable[[], T]]) -> list[T]:
             done.append(step())
         except QueryError as error:
             errors.append(error)
-    raise_all(errors)
+    raise_all([error for error in errors if not isinstance(error, BelowError)])
+    raise_all(errors[:1])
     return done

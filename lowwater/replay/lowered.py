@@ -127,7 +127,13 @@ def _in_node(node: Node) -> Iterator[tuple[str, str, Place]]:
 
 def _in_expr(expr: Expr | None) -> Iterator[tuple[str, str, Place]]:
     for node in walk(expr) if expr is not None else ():
-        if isinstance(node, Call | StateCall):
+        if isinstance(node, Call) and node.function.value is None and node.function.origin != "built-in":
+            yield (
+                "declared without Python: name its file by a line MODULE",
+                f"the function {node.function.name}",
+                node.place,
+            )
+        elif isinstance(node, Call | StateCall):
             yield NOT_RUN, f"the function {node.function.name}", node.place
         elif isinstance(node, Param):
             yield "no value", f"${node.name}", (0, 0)

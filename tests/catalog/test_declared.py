@@ -196,16 +196,21 @@ def test_declarations_of_shipped_functions_confirm_them(tmp_path: Path) -> None:
     assert load(tmp_path, text) == Catalog()
 
 
+def test_what_nobody_ships_plans_and_has_no_python(tmp_path: Path) -> None:
+    found = load(
+        tmp_path, "int FUN [COST HIGH] mine(int); PRED near[IP, IP]; float UDAF [RUNNING] drift fstring8 (float);"
+    )
+    assert [(each.name, each.value, each.predicate) for each in found.functions] == [
+        ("mine", None, False),
+        ("near", None, True),
+    ]
+    (drift,) = found.aggregates
+    assert drift.make is None and drift.running and drift.origin.endswith("mine.fun")
+
+
 # What is wrong
 
 MISTAKES = [
-    (
-        "int FUN mine(int);",
-        "mine.fun:1:9: FUN mine is not shipped with Lowwater\n  int FUN mine(int);\n          ^\n"
-        "  hint: name the Python file that holds it, in a line before it: MODULE 'file.py';",
-    ),
-    ("uint FUN str_trunkate(string, uint);", "hint: did you mean str_truncate? Otherwise name the Python file"),
-    ("PRED UMIN[uint, uint];", "PRED UMIN is not shipped"),
     ("MODULE 'mine.py'; timeval FUN twice(int);", ":1:31: unknown type timeval"),
     ("MODULE 'mine.py'; int FUN twice(fstring8);", ":1:33: unknown type fstring8"),
     ("MODULE 'mine.py'; int FUN absent(int);", "mine.py has no absent"),

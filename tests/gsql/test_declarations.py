@@ -104,8 +104,8 @@ MISTAKES = [
         "      ^\n  hint: did you mean FUN?",
     ),
     ("int FUN f(uint CONTS);", "unexpected `CONTS`: expected `,`, `(`, `)`, `CLASS`, `CONST` or `HANDLE`"),
-    ("PRED p(int);", "x.fun:1:7: unexpected `(`: expected `[`"),
-    ("int UDAF u(int);", "x.fun:1:11: unexpected `(`: expected a name"),
+    ("PRED p{int};", "x.fun:1:7: unexpected `{`: expected `(` or `[`"),
+    ("int UDAF (int);", "x.fun:1:10: unexpected `(`: expected a name or `[`"),
     ("int FUN [] f(int);", "unexpected `]`: expected a name"),
     (";", "x.fun:1:1: unexpected `;`: expected a name, `MODULE` or `PRED`"),
     ("MODULE mine.py;", "x.fun:1:8: unexpected `mine`: expected a string"),
@@ -131,7 +131,7 @@ def test_mistakes(text: str, message: str) -> None:
 
 
 def test_all_mistakes_of_a_file_are_reported() -> None:
-    text = "int FUN f(;\nint FUN right(int);\nPRED p();\nint FUN [COST X] g();"
+    text = "int FUN f(;\nint FUN right(int);\nPRED p{};\nint FUN [COST X] g();"
     with pytest.raises(QueryErrors) as caught:
         read(text)
     assert [error.line for error in caught.value.errors] == [1, 3, 4]

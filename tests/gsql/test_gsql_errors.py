@@ -51,6 +51,7 @@ def test_known_constructs_are_refused_by_name(name: str) -> None:
     assert error.column > 0
 
 
+@pytest.mark.slow
 def test_many_sources_are_read_in_linear_time() -> None:
     begun = time.process_time()
     with pytest.raises(QueryError, match="takes exactly two sources, not 20001"):
@@ -114,6 +115,7 @@ NESTERS: dict[str, Callable[[int], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nester", NESTERS)
 def test_depth_is_bounded(nester: str) -> None:
     nest = NESTERS[nester]

@@ -167,6 +167,7 @@ def _below(value: object) -> Iterator[type]:
 CLASSES = [kind for _, kind in inspect.getmembers(nodes, dataclasses.is_dataclass)]
 
 
+@pytest.mark.slow
 def test_the_random_trees_hold_every_class_of_node() -> None:
     seen: set[type] = set()
 
@@ -192,6 +193,7 @@ def test_random_words_raise_only_our_errors(text: str) -> None:
     check(text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "char", ["(", "[", "-", "NOT ", "f(", "a,", "a.", "'", "{", ";", "a ", "SELECT ", "CASE ", "^"]
 )

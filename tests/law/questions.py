@@ -186,10 +186,16 @@ def packet_joins(draw: st.DrawFn, name: str = "q") -> Question:
     else:
         window = f"A.time - {below} <= B.time AND B.time <= A.time + {above}"
         window_sql = f"A.t - {below} <= B.t AND B.t <= A.t + {above}"
+    # NULL equals NULL between columns, not where a side is computed (V1).
+    port, same_port = draw(
+        st.sampled_from(
+            [("A.destPort", "A.dport IS NOT DISTINCT FROM B.dport"), ("A.destPort + 0", "A.dport = B.dport")]
+        )
+    )
     joined = (
         f"SELECT A.time AS ta, B.time AS tb, A.len AS la, B.len AS lb, B.destPort AS port {kind} "
         f"FROM main1.TCP A, [main2, control].DataProtocol B "
-        f"WHERE {window} AND A.destPort = B.destPort AND A.len > 54 AND A.len <> B.len + 7"
+        f"WHERE {window} AND {port} = B.destPort AND A.len > 54 AND A.len <> B.len + 7"
     )
     side = f"SELECT ts // {SECOND} AS t, * FROM p WHERE"
     tied = f"coalesce(A.t, B.t + {shift})" if equality else "A.t"
@@ -199,7 +205,7 @@ def packet_joins(draw: st.DrawFn, name: str = "q") -> Question:
         "CASE WHEN B.t IS NULL THEN A.dport ELSE B.dport END AS port "
         f"FROM ({side} link = 'main1' AND flags IS NOT NULL AND len > 54) A {kind_sql} "
         f"({side} link IN ('main2', 'control') AND {IP}) B "
-        f"ON {window_sql} AND A.dport IS NOT DISTINCT FROM B.dport AND A.len <> B.len + 7"
+        f"ON {window_sql} AND {same_port} AND A.len <> B.len + 7"
     )
     if draw(st.booleans()) and (equality or kind in ("INNER_JOIN", "LEFT_OUTER_JOIN")):
         text = (

@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from lowwater.caches import cache_folder
 from lowwater.catalog.expr import Column, Type
 from lowwater.errors import ConfigError, LawError, LowwaterError
 from lowwater.low import Bounds, LowSettings, needed_columns, run_link
-from lowwater.caches import cache_folder
 from lowwater.low.compiler import load
 from lowwater.low.kernel import generate
 from lowwater.plan.schemas import stream_schema

@@ -312,6 +312,7 @@ def chain(count: int, visibility: str) -> str:
     return "".join([*texts, f"DEFINE {{ query_name 'last'; }} SELECT tb, min(c) FROM q{count - 1} GROUP BY tb"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("visibility", ["", "visibility 'internal';"])
 def test_a_chain_of_150_queries(visibility: str) -> None:
     found = planned(chain(150, visibility))
@@ -379,7 +380,7 @@ def test_state_between_intervals(every: Plan) -> None:
 def test_leaves_keep_the_columns_of_protocols(every: Plan) -> None:
     description: Description = describe(every)
     looked = next(lfta for lfta in description.lftas if lfta.name == "looked.S")
-    assert looked.predicate == "SYN" and [key.expression for key in looked.keys] == ["destIP", "time"]
+    assert looked.predicate == "SYN" and [key.expression for key in looked.keys] == ["destIP", "interface", "time"]
     leaf = next(node for node in walk(*(q.high for q in every.queries)) if isinstance(node, LftaInput))
     assert "timestamp/1000000000" in show(leaf.lfta.keys[0].expr)
 

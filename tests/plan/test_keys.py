@@ -191,6 +191,7 @@ def asked(draw: st.DrawFn) -> list[Question]:
     return found
 
 
+@pytest.mark.slow
 @settings(phases=(Phase.explicit, Phase.generate), suppress_health_check=list(HealthCheck))
 @given(worlds(), asked(), choices((None,)))
 def test_no_two_rows_of_the_reference_engine_share_a_key(

@@ -177,6 +177,7 @@ def test_every_seed_plans_and_what_does_not_run_says_why() -> None:
     assert {*SQL, *BOTH} == set(seeds()) - set(refused)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SQL)
 def test_rows_of_the_reference_engine_are_those_of_sql(name: str, world: World, tmp_path: Path) -> None:
     expected = world.sql(SQL[name])

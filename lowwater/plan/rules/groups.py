@@ -69,6 +69,8 @@ def _udaf_reason(udaf: AggregateFunction, setting: Setting, threshold: int) -> s
     sub, sup = _halves(udaf, setting)
     if sub is None or sup is None or not sub.lfta or sub.cost >= threshold:
         return "its sub-aggregate is not LFTA-safe"
+    if sub.returns is Type.STRING:
+        return "its sub-aggregate is a string, which has no fixed size"
     return "" if udaf.taken <= 1 else "a sub-aggregate takes one argument"
 
 

@@ -1,0 +1,117 @@
+"""The joins of the batch evaluator: windowed, filtering, and with a watch list.
+
+Below `batch`; SEMANTICS V1 and O6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lowwater.catalog.expr import Column, Expr
+from lowwater.plan.nodes import FilterJoin, Join, WatchJoin, Window
+from lowwater.plan.temporal import END_OF_TIME, infer
+from tests.plan.batch_rows import Row, World
+from tests.plan.batch_values import Evaluate, compiled, condition
+
+
+def named(alias: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns of a side as expressions of a join call them."""
+    return {f"{alias}.{name}": value for name, value in values.items()}
+
+
+def join(node: Join, left: Sequence[Row], right: Sequence[Row]) -> list[Row]:
+    """Pairs that meet, then the rows that met nobody, with what equalities tie filled in."""
+    window, residual = node.window, condition(node.residual)
+    pairs = [*([(window.left, window.right)] if window.equality else []), *node.equalities]
+    items = [(item.name, compiled(item.expr)) for item in node.items]
+    sides = (
+        [(named(node.left_alias, row.values), row) for row in left],
+        [(named(node.right_alias, row.values), row) for row in right],
+    )
+    own = [compiled(a) for a, _ in node.equalities], [compiled(b) for _, b in node.equalities]
+    at = compiled(window.left), compiled(window.right)
+    buckets: dict[tuple[Any, ...], list[int]] = {}
+    for number, (env, _) in enumerate(sides[1]):
+        buckets.setdefault(tuple(part(env) for part in own[1]), []).append(number)
+    found, met = [], set()
+    for env, row in sides[0]:
+        for number in buckets.get(tuple(part(env) for part in own[0]), ()):
+            other, its = sides[1][number]
+            both = {**env, **other}
+            if _meet(window, at[0](env), at[1](other)) and residual(both):
+                met |= {("left", id(row)), ("right", id(its))}
+                found.append(Row({name: made(both) for name, made in items}, max(row.last, its.last)))
+    if node.kind.keeps_left:
+        absent = _ties([f"{node.right_alias}.{f.name}" for f in node.right.fields], [(b, a) for a, b in pairs])
+        for env, row in sides[0]:
+            if ("left", id(row)) not in met:
+                found.append(_unmatched(env, absent, items, at[0](env), window.last_left))
+    if node.kind.keeps_right:
+        absent = _ties([f"{node.left_alias}.{f.name}" for f in node.left.fields], pairs)
+        for env, row in sides[1]:
+            if ("right", id(row)) not in met:
+                found.append(_unmatched(env, absent, items, at[1](env), window.last_right))
+    return found
+
+
+def _meet(window: Window, x: int | None, y: int | None) -> bool:
+    if window.equality:
+        return x == y
+    return x is not None and y is not None and x - window.below <= y <= x + window.above
+
+
+def _ties(missing: Sequence[str], pairs: Sequence[tuple[Expr, Expr]]) -> dict[str, Evaluate]:
+    """What a missing side's columns are: the other side of the first equality that ties them, else NULL (V1)."""
+    tied: dict[str, Evaluate] = {}
+    for own, other in pairs:
+        if isinstance(own, Column):
+            tied.setdefault(own.name, compiled(other))
+    return {name: tied.get(name, lambda env: None) for name in missing}
+
+
+def _unmatched(
+    env: Mapping[str, Any],
+    absent: Mapping[str, Evaluate],
+    items: Sequence[tuple[str, Evaluate]],
+    value: int | None,
+    last: Any,
+) -> Row:
+    both = {**env, **{name: made(env) for name, made in absent.items()}}
+    return Row({name: made(both) for name, made in items}, END_OF_TIME - 1 if value is None else last(value))
+
+
+def filter_join(node: FilterJoin, left: Sequence[Row], right: Sequence[Row]) -> list[Row]:
+    """r passes where some s of its link has equal keys and s.t <= r.t <= s.t + range."""
+    r_time, s_time = compiled(node.left_time), compiled(node.right_time)
+    clock = infer(
+        node.right_time, {f"{node.right_alias}.{f.name}": f.temporal for f in node.right.fields if f.temporal}
+    )
+    assert clock is not None and not clock.origin
+    r_keys, s_keys = [compiled(a) for a, _ in node.keys], [compiled(b) for _, b in node.keys]
+    seen: dict[tuple[Any, ...], list[int]] = {}
+    for row in right:
+        env = named(node.right_alias, row.values)
+        seen.setdefault((row.link, *(key(env) for key in s_keys)), []).append(s_time(env))
+    items, found = [(item.name, compiled(item.expr)) for item in node.items], []
+    for row in left:
+        env = named(node.left_alias, row.values)
+        known = seen.get((row.link, *(key(env) for key in r_keys)), ())
+        if any(time <= r_time(env) <= time + node.range for time in known):
+            last = clock.last(r_time(env) - (0 if clock.increasing else node.range))
+            found.append(Row({name: made(env) for name, made in items}, last, row.order, row.link))
+    return found
+
+
+def watch_join(node: WatchJoin, rows: Sequence[Row], world: World) -> list[Row]:
+    """Every row with every row of the list that has its key and fits the rest."""
+    residual = condition(node.residual)
+    keys = [(compiled(expr), name) for expr, name in node.keys]
+    items, found = [(item.name, compiled(item.expr)) for item in node.items], []
+    for row in rows:
+        env = named(node.alias, row.values)
+        for entry in world.watch[node.watchlist]:
+            both = {**env, **named(node.watch_alias, entry)}
+            if all(key(env) == both[name] for key, name in keys) and residual(both):
+                found.append(Row({name: made(both) for name, made in items}, row.last, row.order, row.link))
+    return found
