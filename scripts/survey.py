@@ -19,17 +19,17 @@ from lowwater.config import load_config
 from lowwater.errors import LowwaterError, QueryError, QueryErrors
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.parser import parse
-from lowwater.plan.binder import Binder
+from lowwater.plan.bind.binder import Binder
+from lowwater.plan.bind.defines import check_options
+from lowwater.plan.bind.lookups import declare_watch
+from lowwater.plan.bind.protocols import declare
+from lowwater.plan.bind.texts import read_texts
 from lowwater.plan.context import Context, Links
-from lowwater.plan.defines import check_options
 from lowwater.plan.definitions import make_context
-from lowwater.plan.lookups import declare_watch
-from lowwater.plan.protocols import declare
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.rules import LEVELS, LOGICAL, Setting
 from lowwater.plan.split import Rewriter
 from lowwater.plan.text import BelowError
-from lowwater.plan.texts import read_texts
 from lowwater.replay.job import config_links
 
 STEPS = ("parses", "binds", "plans")

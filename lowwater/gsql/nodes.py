@@ -1,7 +1,7 @@
 """The syntax tree of GSQL: one short immutable class per construct, with its place in the text.
 
 First stage of the pipeline: `parser` makes these from text, `printer` makes text from these, and
-`lowwater.plan.binder` gives them meaning. Nothing is resolved or typed here.
+`lowwater.plan.bind.binder` gives them meaning. Nothing is resolved or typed here.
 """
 
 from __future__ import annotations

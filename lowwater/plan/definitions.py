@@ -13,8 +13,8 @@ from lowwater.catalog.declared import functions_digest, load_functions
 from lowwater.errors import LowwaterError, QueryError, raise_all
 from lowwater.gsql.declarations import parse_declarations
 from lowwater.gsql.parser import parse
+from lowwater.plan.bind.protocols import Declared, declare
 from lowwater.plan.context import Context, Links, Value
-from lowwater.plan.protocols import Declared, declare
 from lowwater.plan.text import Text, place_of
 
 

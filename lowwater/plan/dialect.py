@@ -12,7 +12,8 @@ from dataclasses import replace
 
 from lowwater.catalog.expr import Binary, Call, Case, Column, Const, Expr, Type, Unary, rewrite
 from lowwater.catalog.values import pack_ip
-from lowwater.plan.joins import output_time
+from lowwater.plan.bind.joins import output_time
+from lowwater.plan.bind.sources import temporals
 from lowwater.plan.nodes import (
     Aggregate,
     Aggregation,
@@ -27,7 +28,6 @@ from lowwater.plan.nodes import (
     Source,
     Union,
 )
-from lowwater.plan.sources import temporals
 from lowwater.plan.temporal import infer
 
 NARROW = ("ushort", "uint", "int")

@@ -13,20 +13,20 @@ from pathlib import Path
 from lowwater.errors import LowwaterError, QueryError, raise_all
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_statement
-from lowwater.plan.binder import Binder
+from lowwater.plan.bind.binder import Binder
+from lowwater.plan.bind.defines import check_options, key_of, options, slots_of, threshold_of
+from lowwater.plan.bind.lookups import declare_watch
+from lowwater.plan.bind.protocols import declare
+from lowwater.plan.bind.texts import Named, read_texts
 from lowwater.plan.context import Context, Links
-from lowwater.plan.defines import check_options, key_of, options, slots_of, threshold_of
 from lowwater.plan.dialect import gigascope
 from lowwater.plan.keys import Key
-from lowwater.plan.lookups import declare_watch
 from lowwater.plan.nodes import Lfta, Node, Source
 from lowwater.plan.prefilter import Prefilter, choose_prefilters
-from lowwater.plan.protocols import declare
 from lowwater.plan.rules import LEVELS, LOGICAL, Setting
 from lowwater.plan.rules.setting import order_dependent
 from lowwater.plan.split import Rewriter, lftas_of, walk
 from lowwater.plan.text import BelowError, Text, nearest
-from lowwater.plan.texts import Named, read_texts
 
 Statements = Mapping[str, Named]
 

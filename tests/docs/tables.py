@@ -9,8 +9,8 @@ from lowwater.catalog.builtin import CATALOG
 from lowwater.catalog.expr import Type
 from lowwater.catalog.functions import AggregateFunction, Cost, Function
 from lowwater.catalog.protocols import ALIASES, PROTOCOLS
-from lowwater.plan.defines import NO_EFFECT
-from lowwater.plan.sources import source_fields, temporals
+from lowwater.plan.bind.defines import NO_EFFECT
+from lowwater.plan.bind.sources import source_fields, temporals
 from lowwater.plan.temporal import infer
 from lowwater.replay.lowered import OPERATORS
 from tests.docs.meanings import AGGREGATES, FUNCTIONS, STATES

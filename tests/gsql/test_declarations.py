@@ -105,7 +105,7 @@ MISTAKES = [
     ),
     ("int FUN f(uint CONTS);", "unexpected `CONTS`: expected `,`, `(`, `)`, `CLASS`, `CONST` or `HANDLE`"),
     ("PRED p{int};", "x.fun:1:7: unexpected `{`: expected `(` or `[`"),
-    ("int UDAF (int);", "x.fun:1:10: unexpected `(`: expected a name or `[`"),
+    ("int UDAF (int);", "x.fun:1:10: unexpected `(`: expected `[` or a name"),
     ("int FUN [] f(int);", "unexpected `]`: expected a name"),
     (";", "x.fun:1:1: unexpected `;`: expected a name, `MODULE` or `PRED`"),
     ("MODULE mine.py;", "x.fun:1:8: unexpected `mine`: expected a string"),

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from lowwater.gsql import nodes as syntax
-from lowwater.plan.binder import Binder
+from lowwater.plan.bind.binder import Binder
+from lowwater.plan.bind.protocols import declare
+from lowwater.plan.bind.texts import read_texts
 from lowwater.plan.context import Context, Links
 from lowwater.plan.nodes import Lfta, LftaInput, Node
-from lowwater.plan.protocols import declare
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.split import walk
-from lowwater.plan.texts import read_texts
 from tests.plan.batch import evaluate
 from tests.plan.batch_rows import World, multiset
 

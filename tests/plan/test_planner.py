@@ -8,6 +8,7 @@ import pytest
 
 from lowwater.catalog.expr import Call, Case, Const, Param, Type, show
 from lowwater.errors import LowwaterError, QueryError, UnsupportedError
+from lowwater.plan.bind.windows import numbered
 from lowwater.plan.context import Context, Links
 from lowwater.plan.cost import cost, unsafe
 from lowwater.plan.explain import explain
@@ -29,7 +30,6 @@ from lowwater.plan.punctuation import promises_of, punctuation
 from lowwater.plan.queryset import Plan, QueryPlan, plan_files, plan_texts
 from lowwater.plan.ranges import read_from
 from lowwater.plan.state import carried_state
-from lowwater.plan.windows import numbered
 from lowwater.replay.lowered import require_lowered
 
 HOUR = 3600 * 10**9

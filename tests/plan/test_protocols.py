@@ -7,9 +7,9 @@ import pytest
 from lowwater.catalog.expr import Type
 from lowwater.catalog.protocols import Protocol
 from lowwater.gsql.parser import parse
+from lowwater.plan.bind.protocols import declare
 from lowwater.plan.context import Links
 from lowwater.plan.nodes import Group, Source
-from lowwater.plan.protocols import declare
 from lowwater.plan.queryset import Plan, plan_texts
 from lowwater.plan.temporal import Step
 

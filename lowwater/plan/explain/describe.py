@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from lowwater.catalog.builtin import CATALOG
 from lowwater.catalog.functions import AggregateFunction, Catalog
 from lowwater.gsql.parser import parse
-from lowwater.plan.defines import options, threshold_of
+from lowwater.plan.bind.defines import options, threshold_of
 from lowwater.plan.explain.exprs import exprs_of
 from lowwater.plan.explain.gsql import HighText
 from lowwater.plan.explain.low import describe_lftas, describe_prefilters

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 
 from lowwater.catalog.expr import Column, Const, Expr, Param, Type, conjunction, conjuncts, with_children
 from lowwater.catalog.protocols import ALIASES
+from lowwater.plan.bind.sources import temporals
 from lowwater.plan.cost import safe
 from lowwater.plan.nodes import Field, Item, Lfta, LftaInput, Partial, Source
 from lowwater.plan.rules.setting import Setting
-from lowwater.plan.sources import temporals
 from lowwater.plan.temporal import infer
 
 ONE = Item("_value", Const(Type.INT, 1))

@@ -12,7 +12,7 @@ from pathlib import Path
 from lowwater.errors import QueryError, raise_all
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.parser import parse
-from lowwater.plan.protocols import Declared
+from lowwater.plan.bind.protocols import Declared
 from lowwater.plan.text import Text, place_of
 
 Named = tuple[syntax.Statement, Text]

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from lowwater.catalog.expr import Binary, Column, Expr, Type, columns_of, conjunction, conjuncts, rewrite
 from lowwater.errors import QueryError
 from lowwater.gsql import nodes as syntax
+from lowwater.plan.bind.protocols import type_of
+from lowwater.plan.bind.scope import Names, Scope
+from lowwater.plan.bind.sources import BoundSource, binder, expand_stars, name_items, temporals
 from lowwater.plan.context import ANY_LINK
 from lowwater.plan.nodes import Field, FilterJoin, Node, Source, WatchJoin
-from lowwater.plan.protocols import type_of
-from lowwater.plan.scope import Names, Scope
-from lowwater.plan.sources import BoundSource, binder, expand_stars, name_items, temporals
 from lowwater.plan.temporal import Step, Temporal, infer
 from lowwater.plan.text import Text, each, place_of, spot
 

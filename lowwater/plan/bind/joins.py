@@ -25,14 +25,14 @@ from lowwater.catalog.expr import (
     with_children,
 )
 from lowwater.gsql import nodes as syntax
-from lowwater.plan.grouping import bind_group
+from lowwater.plan.bind.grouping import bind_group
+from lowwater.plan.bind.operators import negate
+from lowwater.plan.bind.scope import Names, Scope
+from lowwater.plan.bind.sources import BoundSource, binder, expand_stars, name_items
+from lowwater.plan.bind.windows import bind_attribute, length
 from lowwater.plan.nodes import Aggregation, Field, Item, Join, JoinKind, Node, Source, Window
-from lowwater.plan.operators import negate
-from lowwater.plan.scope import Names, Scope
-from lowwater.plan.sources import BoundSource, binder, expand_stars, name_items
 from lowwater.plan.temporal import Step, Temporal, infer
 from lowwater.plan.text import Text, each, place_of
-from lowwater.plan.windows import bind_attribute, length
 
 
 @dataclass(frozen=True)

@@ -14,13 +14,13 @@ from lowwater.catalog.expr import Column, Expr, Type
 from lowwater.catalog.functions import AggregateFunction, StateFunction
 from lowwater.errors import QueryError
 from lowwater.gsql import nodes as syntax
-from lowwater.plan.aggregates import bind_aggregate
+from lowwater.plan.bind.aggregates import bind_aggregate
+from lowwater.plan.bind.scope import Scope
+from lowwater.plan.bind.sources import BoundSource, make_fields, make_map, name_items, narrow, temporals
+from lowwater.plan.bind.windows import bind_window
 from lowwater.plan.nodes import Aggregate, Aggregation, Expand, Field, Group, Item, Node, Running, Sampling
-from lowwater.plan.scope import Scope
-from lowwater.plan.sources import BoundSource, make_fields, make_map, name_items, narrow, temporals
 from lowwater.plan.temporal import infer
 from lowwater.plan.text import each, place_of, spot
-from lowwater.plan.windows import bind_window
 
 SET = "_set"
 """Column of a grouping set's number."""

@@ -14,10 +14,10 @@ from lowwater.catalog.values import pack_ip
 from lowwater.errors import LowwaterError, QueryError
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.words import AGGREGATES
-from lowwater.plan import operators
+from lowwater.plan.bind import operators
+from lowwater.plan.bind.operators import NUMERIC, negate
+from lowwater.plan.bind.protocols import type_of
 from lowwater.plan.context import Context, Value
-from lowwater.plan.operators import NUMERIC, negate
-from lowwater.plan.protocols import type_of
 from lowwater.plan.text import Text, nearest, place_of, spot
 
 LITERALS = {"int": Type.INT, "float": Type.FLOAT, "string": Type.STRING, "bool": Type.BOOL, "null": Type.STRING}

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from lowwater.catalog.expr import Const, Expr, Param, Type
 from lowwater.catalog.functions import AggregateFunction
 from lowwater.gsql import nodes as syntax
+from lowwater.plan.bind.operators import number_of
+from lowwater.plan.bind.scope import Scope, choose
 from lowwater.plan.nodes import Aggregate
-from lowwater.plan.operators import number_of
-from lowwater.plan.scope import Scope, choose
 from lowwater.plan.text import spot
 
 DISTINCT = {"count": "count_distinct"}

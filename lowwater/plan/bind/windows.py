@@ -13,9 +13,9 @@ from math import gcd
 from lowwater.catalog.expr import Binary, Column, Const, Expr, Type, columns_of
 from lowwater.catalog.protocols import SECOND
 from lowwater.gsql import nodes as syntax
+from lowwater.plan.bind.scope import Scope
+from lowwater.plan.bind.sources import ROW, BoundSource, temporals
 from lowwater.plan.nodes import Bucket, Field, Item, Node, Source
-from lowwater.plan.scope import Scope
-from lowwater.plan.sources import ROW, BoundSource, temporals
 from lowwater.plan.temporal import Step, Temporal, infer
 from lowwater.plan.text import Text, nearest, spot
 

@@ -12,8 +12,8 @@ from lowwater.catalog.expr import Column, Expr, Type, columns_of
 from lowwater.catalog.protocols import ALIASES, PAYLOAD, SECOND, Attribute, Protocol
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.words import AGGREGATES
+from lowwater.plan.bind.scope import Scope
 from lowwater.plan.nodes import Bucket, Field, Item, Map, Node, Source
-from lowwater.plan.scope import Scope
 from lowwater.plan.temporal import CLOCK, Step, Temporal, infer
 from lowwater.plan.text import Text, place_of
 

@@ -15,13 +15,13 @@ from lowwater.catalog.functions import AggregateFunction
 from lowwater.errors import QueryError
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.words import AGGREGATES
+from lowwater.plan.bind.grouping import bind_group
+from lowwater.plan.bind.joins import bind_join
+from lowwater.plan.bind.lookups import Watch, bind_filter_join, bind_watch_join, declare_watch
+from lowwater.plan.bind.scope import Names, Scope
+from lowwater.plan.bind.sources import BoundSource, binder, expand_stars, make_map, name_items, source_fields
 from lowwater.plan.context import ANY_LINK, Context
-from lowwater.plan.grouping import bind_group
-from lowwater.plan.joins import bind_join
-from lowwater.plan.lookups import Watch, bind_filter_join, bind_watch_join, declare_watch
 from lowwater.plan.nodes import Field, Node, Source, Union
-from lowwater.plan.scope import Names, Scope
-from lowwater.plan.sources import BoundSource, binder, expand_stars, make_map, name_items, source_fields
 from lowwater.plan.temporal import Temporal
 from lowwater.plan.text import BelowError, Text, each, nearest, place_of
 
