@@ -6,10 +6,12 @@ Parses, binds and splits the queries of a set. The result is what every engine, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
+from hashlib import sha256
 from pathlib import Path
 
+from lowwater.catalog.protocols import PROTOCOLS
 from lowwater.errors import LowwaterError, QueryError, raise_all
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_statement
@@ -71,6 +73,7 @@ class Plan:
         internal: the queries that only others read, in the order of their text.
         prefilters: of all links.
         notes: (query, what is worth knowing), such as an option that changes nothing.
+        setting: what the rules knew of the queries.
 
     """
 
@@ -78,6 +81,7 @@ class Plan:
     internal: tuple[QueryPlan, ...] = ()
     prefilters: tuple[Prefilter, ...] = ()
     notes: tuple[tuple[str, str], ...] = ()
+    setting: Setting = field(default_factory=Setting, compare=False, repr=False)
 
     @property
     def lftas(self) -> list[Lfta]:
@@ -97,7 +101,8 @@ class Plan:
         if not chosen:
             names = [query.name for query in self.queries]
             raise LowwaterError(f"no output query is called {name}", nearest(name, names))
-        return _planned(chosen, self.internal, [note for note in self.notes if note[0] == name])
+        notes = [note for note in self.notes if note[0] == name]
+        return _planned(chosen, self.internal, notes, self.setting)
 
 
 def plan_files(paths: Sequence[Path], links: Links, slots: int | None = None, context: Context | None = None) -> Plan:
@@ -164,7 +169,9 @@ def plan_texts(
         whole = logical[name]
         statement, text = read.statements[name]
         below[name] = _below(node, name, below)
-        canonical = _canonical([*below[name], name], read.statements, context, printed)
+        used = [read.statements[each][0] for each in (*below[name], name)]
+        named = [*_named_inputs(whole, used, context), *(printed(each) for each in (*below[name], name))]
+        canonical = _canonical([*below[name], name], named, read.statements, context)
         internal = _internal(name, statement, read.library)
         key = key_of(statement, whole, text, keys)
         plans.append(QueryPlan(name, canonical, whole, levels.rewrite(whole), text.file, internal, key))
@@ -173,12 +180,14 @@ def plan_texts(
     outputs = tuple(plan for plan in plans if not plan.internal)
     if not outputs:
         raise LowwaterError("the query files hold no output query", "write a SELECT, or remove a visibility 'internal'")
-    return _planned(outputs, tuple(plan for plan in plans if plan.internal), notes)
+    return _planned(outputs, tuple(plan for plan in plans if plan.internal), notes, setting)
 
 
-def _planned(outputs: tuple[QueryPlan, ...], internal: tuple[QueryPlan, ...], notes: Sequence[tuple[str, str]]) -> Plan:
+def _planned(
+    outputs: tuple[QueryPlan, ...], internal: tuple[QueryPlan, ...], notes: Sequence[tuple[str, str]], setting: Setting
+) -> Plan:
     prefilters = choose_prefilters(lftas_of(*(query.high for query in outputs)))
-    return Plan(outputs, internal, prefilters, tuple(notes))
+    return Plan(outputs, internal, prefilters, tuple(notes), setting)
 
 
 def _internal(name: str, statement: syntax.Statement, library: frozenset[str]) -> bool:
@@ -302,9 +311,28 @@ def _below(node: Node, name: str, known: Mapping[str, list[str]]) -> list[str]:
     return list(found)
 
 
-def _canonical(names: Sequence[str], statements: Statements, context: Context, printed: Callable[[str], str]) -> str:
+def _named_inputs(plan: Node, statements: Sequence[syntax.Statement], context: Context) -> list[str]:
+    """What a plan took from definitions beside the queries: declared protocols, properties of links."""
+    found: dict[str, None] = {}
+    asks = any(_has_property(expr) for statement in statements for expr in syntax.expressions_of(statement))
+    for source in walk(plan):
+        if not isinstance(source, Source):
+            continue
+        protocol = context.protocols[source.protocol]
+        if protocol is not PROTOCOLS.get(source.protocol):
+            found[f"protocol {protocol.name} {sha256(repr(protocol).encode()).hexdigest()}"] = None
+        for link in source.links if asks else ():
+            for word, value in sorted(context.links.properties.get(link, {}).items()):
+                found[f"property {link} {word} = {value!r}"] = None
+    return list(found)
+
+
+def _has_property(expr: syntax.Expression) -> bool:
+    return isinstance(expr, syntax.Property) or any(_has_property(child) for child in syntax.children(expr))
+
+
+def _canonical(names: Sequence[str], parts: Sequence[str], statements: Statements, context: Context) -> str:
     """The text of queries with everything that they name and that rows depend on (S1)."""
-    parts = [printed(name) for name in names]
     declared = {param.name for name in names for param in getattr(statements[name][0], "params", ())}
     values = [f"${name} = {context.params[name]!r}" for name in sorted(declared) if name in context.params]
     extra = [*values, *(f"functions {digest}" for digest in context.digests)]

@@ -258,6 +258,17 @@ def test_properties_are_constants_or_chosen_by_the_link() -> None:
     assert isinstance(unknown.queries[0].lftas[0].keys[0].expr, Param)
 
 
+def test_the_text_of_a_query_has_all_that_its_rows_depend_on() -> None:
+    def text(query: str, properties: dict[str, dict[str, str]]) -> str:
+        return plan_texts([("q.gsql", query)], Links(("a", "b"), {}, properties)).queries[0].text
+
+    asking, silent = "SELECT @site AS s FROM a.TCP", "SELECT len FROM a.TCP"
+    assert text(asking, {"a": {"site": "x"}}) != text(asking, {"a": {"site": "y"}})
+    assert text(silent, {"a": {"site": "x"}}) == text(silent, {"a": {"site": "y"}})
+    one_field = "PROTOCOL P (TCP) { uint size get_len; } SELECT size FROM a.P"
+    assert text(one_field, {}) != text(one_field.replace("get_len", "get_caplen"), {})
+
+
 def test_define_values_are_strings() -> None:
     (item,) = one("DEFINE { query_name 'q'; who 'me'; } SELECT #who AS w FROM TCP").lftas[0].keys
     assert item.expr == Const(Type.STRING, "me")

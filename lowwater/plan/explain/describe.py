@@ -10,23 +10,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from lowwater.catalog.builtin import CATALOG
-from lowwater.catalog.functions import AggregateFunction, Catalog
-from lowwater.gsql.parser import parse
-from lowwater.plan.bind.defines import options, threshold_of
 from lowwater.plan.explain.exprs import exprs_of
 from lowwater.plan.explain.gsql import HighText
 from lowwater.plan.explain.low import describe_lftas, describe_prefilters
 from lowwater.plan.explain.model import VERSION, Description, OperatorInfo, QueryInfo, ReadRange
 from lowwater.plan.explain.operators import describe_operator, stream_of
 from lowwater.plan.explain.spell import high, params_of
-from lowwater.plan.nodes import Aggregation, LftaInput, Node
+from lowwater.plan.nodes import LftaInput, Node
 from lowwater.plan.queryset import Plan, QueryPlan
 from lowwater.plan.ranges import read_from
 from lowwater.plan.rules import Setting
 from lowwater.plan.split import walk
 from lowwater.plan.state import carried_state
-from lowwater.plan.text import Text
 
 HOUR = 3_600_000_000_000
 SAMPLE = 495_000 * HOUR
@@ -38,7 +33,7 @@ DEEPEST = 8
 
 def describe(plan: Plan) -> Description:
     """Everything that EXPLAIN says of a plan."""
-    setting = _setting(plan)
+    setting = plan.setting
     borders = _Borders.of(plan)
     queries = [_query(query, plan, borders, setting) for query in (*plan.queries, *plan.internal)]
     return Description(
@@ -52,30 +47,6 @@ def describe(plan: Plan) -> Description:
 def own_text(query: QueryPlan) -> str:
     """The canonical text of a query without those that it reads."""
     return query.text.split("\n\n")[-1]
-
-
-def _setting(plan: Plan) -> Setting:
-    """What the rules knew of the queries, for the reasons that they give."""
-    thresholds: dict[str, int] = {}
-    selections = set()
-    for query in (*plan.queries, *plan.internal):
-        statement = parse(own_text(query), query.file).statements[0]
-        threshold = threshold_of(statement, Text(query.file))
-        thresholds |= {query.name: threshold} if threshold is not None else {}
-        if "select_lfta" in options(statement):
-            selections.add(query.name)
-    return Setting(thresholds=thresholds, selections=frozenset(selections), catalog=_catalog(plan))
-
-
-def _catalog(plan: Plan) -> Catalog:
-    """The shipped catalog with the user's sub-aggregates: their declaration was held against theirs."""
-    found: dict[str, AggregateFunction] = {}
-    for node in walk(*(query.high for query in plan.queries)):
-        udafs = [a.udaf for a in node.aggregates if a.udaf] if isinstance(node, Aggregation) else []
-        for udaf in udafs:
-            if udaf.sub and not CATALOG.named(udaf.sub):
-                found[udaf.sub] = AggregateFunction(udaf.sub, udaf.parameters, udaf.returns)
-    return CATALOG.extended(Catalog(aggregates=tuple(found.values())))
 
 
 @dataclass
