@@ -26,7 +26,8 @@ from lowwater_airflow.child import ChildDied
 from lowwater_airflow.retries import POLICY, RETRYING
 leaves = [each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, errors.LowwaterError)]
 for each in [*leaves, ChildDied, KeyError]:
-    decision = POLICY.evaluate(each("x"), 1, RETRYING["retries"])
+    error = each([errors.QueryError("x")]) if each is errors.QueryErrors else each("x")
+    decision = POLICY.evaluate(error, 1, RETRYING["retries"])
     print("RESULT", each.__name__, decision.action.value)
 """
 RUN = """
@@ -52,7 +53,16 @@ def test_the_kind_of_error_decides_about_the_retry(tmp_path: Path) -> None:
     assert {name for name, action in found.items() if action == "retry"} == {"BusyError", "LakeError", "ChildDied"}
     undecided = {name for name, action in found.items() if action == "default"}
     assert undecided == {"LowwaterError", "KeyError"}, done.stderr
-    for leaf in ("GapError", "CaptureError", "QueryError", "ConfigError", "LawError", "AuditError", "OwnerError"):
+    for leaf in (
+        "GapError",
+        "CaptureError",
+        "QueryError",
+        "ConfigError",
+        "LawError",
+        "AuditError",
+        "OwnerError",
+        "QueryErrors",
+    ):
         assert found[leaf] == "fail"
 
 
