@@ -11,7 +11,8 @@ from collections.abc import Iterable
 
 Record = tuple[int, bytes] | tuple[int, bytes, int]
 
-ETHERNET, LINUX_SLL = 1, 113
+ETHERNET, LINUX_SLL, LINUX_SLL2, NULL, LOOP, WIFI, RADIOTAP = 1, 113, 276, 0, 108, 105, 127
+PPP, PPP_SERIAL, RAW12, RAW14, RAW, IPV4, IPV6 = 9, 50, 12, 14, 101, 228, 229
 FIN, SYN, RST, PSH, ACK, URG = 1, 2, 4, 8, 16, 32
 
 
@@ -50,6 +51,91 @@ def ethernet(
 def linux_sll(payload: bytes, protocol: int = 0x0800, src: bytes = b"\x02\x00\x00\x00\x00\x01") -> bytes:
     """A Linux cooked frame."""
     return struct.pack("!HHH8sH", 0, 1, len(src), src, protocol) + payload
+
+
+def linux_sll2(payload: bytes, protocol: int = 0x0800, src: bytes = b"\x02\x00\x00\x00\x00\x01") -> bytes:
+    """A Linux cooked frame, version 2."""
+    return struct.pack("!HHIHBB8s", protocol, 0, 3, 1, 0, len(src), src) + payload
+
+
+def tagged(payload: bytes, ether_type: int, vlans: Iterable[int], outer: int = 0x88A8) -> tuple[bytes, int]:
+    """VLAN tags before a payload, the first of them of type `outer`; with the ether type to put before them."""
+    for vlan in reversed(list(vlans)):
+        payload, ether_type = struct.pack("!HH", vlan, ether_type) + payload, 0x8100
+    return payload, outer if ether_type == 0x8100 else ether_type
+
+
+def mpls(payload: bytes, labels: Iterable[int]) -> bytes:
+    """A stack of MPLS labels, the last one marked."""
+    words = [label << 12 | 64 for label in labels]
+    words[-1] |= 0x100
+    return struct.pack(f"!{len(words)}I", *words) + payload
+
+
+def ppp(payload: bytes, protocol: int = 0x0021, framed: bool = False, compressed: bool = False) -> bytes:
+    """A PPP frame: with address and control, with a protocol number of one byte."""
+    number = bytes([protocol]) if compressed else struct.pack("!H", protocol)
+    return (b"\xff\x03" if framed else b"") + number + payload
+
+
+def pppoe(payload: bytes, session: int = 1, length: int | None = None, code: int = 0) -> bytes:
+    """A PPPoE session header before a PPP frame."""
+    return struct.pack("!BBHH", 0x11, code, session, len(payload) if length is None else length) + payload
+
+
+def loopback(payload: bytes, family: int = 2, byte_order: str = "big") -> bytes:
+    """A NULL (either order) or LOOP (big endian) frame."""
+    return struct.pack(">I" if byte_order == "big" else "<I", family) + payload
+
+
+def snap(payload: bytes, ether_type: int = 0x0800, organisation: int = 0) -> bytes:
+    """An LLC and SNAP header before a payload."""
+    return b"\xaa\xaa\x03" + organisation.to_bytes(3, "big") + struct.pack("!H", ether_type) + payload
+
+
+def ieee802_3(
+    payload: bytes, src: int = 0x020000000001, dest: int = 0x020000000002, length: int | None = None
+) -> bytes:
+    """An Ethernet frame with the length of its payload, which begins with LLC, in place of a type."""
+    return ethernet(payload, len(payload) if length is None else length, src, dest)
+
+
+def wifi(
+    payload: bytes,
+    addresses: Iterable[int] = (1, 2, 3),
+    *,
+    to_ds: bool = False,
+    from_ds: bool = False,
+    qos: int | None = None,
+    ht_control: bytes = b"",
+    protected: bool = False,
+    fragment_number: int = 0,
+    kind: int = 2,
+    subtype: int = 0,
+    padded: bool = False,
+) -> bytes:
+    """An 802.11 frame of a kind (0 management, 1 control, 2 data), with three or four addresses, not encrypted."""
+    first = kind << 2 | subtype << 4 | (0x80 if qos is not None else 0)
+    flags = to_ds | from_ds << 1 | protected << 6 | bool(ht_control) << 7
+    one, two, three, *four = [address.to_bytes(6, "big") for address in addresses]
+    head = bytes([first, flags, 0, 0]) + one + two + three + struct.pack("<H", fragment_number) + b"".join(four)
+    head += (b"" if qos is None else struct.pack("<H", qos)) + ht_control
+    return head + (bytes(-len(head) % 4) if padded else b"") + payload
+
+
+def radiotap(frame: bytes, time: bool = False, flags: int | None = None, words: int = 1) -> bytes:
+    """A radiotap header with up to two fields and `words` words of presence, before an 802.11 frame."""
+    present = [0x8000_0000 | (0x2000_0000 if index == 0 else 0) for index in range(words)]
+    present[0] |= time | (flags is not None) << 1
+    present[-1] &= 0x7FFF_FFFF
+    if words == 1:
+        present[0] &= 0x1FFF_FFFF
+    head = struct.pack(f"<{words}I", *present)
+    if time:
+        head += bytes(-(len(head) + 4) % 8) + bytes(8)
+    if flags is not None:
+        head += bytes([flags])
+    return struct.pack("<BBH", 0, 0, len(head) + 4) + head + frame
 
 
 def ipv4(

@@ -1,17 +1,25 @@
-"""A capture file as a window of bytes that moves over it.
+"""A capture file as a window of bytes that moves over it, or in pieces: of 64 KiB, or those of a zstd or lz4 frame.
 
-Below the reader: bounded memory whatever the size of the file, and the sha256 computed beside the decoding.
+Below the reader: bounded memory whatever the size of the file, and the sha256 computed beside the decoding. The
+pieces of a frame (RFC 8878, section 3.1.1; LZ4 frame format description 1.6) tell `compression` how far a file is good,
+where a frame ends, and how much memory it asks for before any is given to it.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from io import FileIO
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+_PIECE = 64 << 10
+_LARGEST_ZSTD_BLOCK = 128 << 10
+_RLE = 1
 
 
 def digest(path: str | Path) -> str:
@@ -20,16 +28,96 @@ def digest(path: str | Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-class Window:
-    """The bytes [begin, end) of `buffer`, which lie in the file from `offset` on.
+class Source(Protocol):
+    """What a window moves over: an unbuffered file, or what a compressed one holds."""
+
+    def readinto(self, target: memoryview, /) -> int | None:
+        """Fills the beginning of `target`; gives how many bytes, nothing at the end."""
+
+    def close(self) -> None:
+        """Ends it."""
+
+
+class Stored:
+    """A file by pieces of at most 64 KiB, at a `position` that may be set anywhere.
+
+    Pieces begin and end at the same offsets however often they are read. Bytes are hashed once, when first read.
 
     Args:
-        file: opened for reading, at its start.
+        file: opened for reading, unbuffered.
+        hashed: whether to compute the sha256.
+
+    Attributes:
+        position: offset of the next byte.
+    """
+
+    def __init__(self, file: FileIO, hashed: bool) -> None:
+        self.position = 0
+        self._file = file
+        self._start = 0
+        self._buffer = b""
+        self._hash = hashlib.sha256() if hashed else None
+        self._read = 0
+
+    def piece(self, most: int | None = None) -> memoryview:
+        """The next bytes, at most `most`; none at the end of the file. `position` stays."""
+        begin = self.position - self._start
+        if not 0 <= begin < len(self._buffer):
+            self._load()
+            begin = self.position - self._start
+        return memoryview(self._buffer)[begin : len(self._buffer) if most is None else begin + most]
+
+    def take(self, size: int) -> bytes:
+        """The next `size` bytes, fewer at the end of the file; moves `position` behind them."""
+        parts = bytearray()
+        while len(parts) < size and (piece := self.piece(size - len(parts))):
+            parts += piece
+            self.position += len(piece)
+        return bytes(parts)
+
+    def peek(self, size: int) -> bytes:
+        """As `take`, but `position` stays."""
+        start = self.position
+        taken = self.take(size)
+        self.position = start
+        return taken
+
+    def drain(self) -> None:
+        """Reads to the end of the file; `position` is then its size."""
+        while piece := self.piece():
+            self.position += len(piece)
+
+    def sha256(self) -> str:
+        """The sha256 of all bytes up to the farthest that was read, in hex."""
+        return "" if self._hash is None else self._hash.hexdigest()
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._file.close()
+
+    def _load(self) -> None:
+        self._start = self.position - self.position % _PIECE
+        self._file.seek(self._start)
+        buffer = bytearray()
+        while len(buffer) < _PIECE and (more := self._file.read(_PIECE - len(buffer))):
+            buffer += more
+        self._buffer = bytes(buffer)
+        end = self._start + len(buffer)
+        if self._hash is not None and end > self._read:
+            self._hash.update(memoryview(self._buffer)[self._read - self._start :])
+            self._read = end
+
+
+class Window:
+    """The bytes [begin, end) of `buffer`, which lie in the source from `offset` on.
+
+    Args:
+        file: a file opened for reading, at its start, or another source.
         size: bytes read at a time; the window grows beyond it where one record needs more.
         hashed: whether to compute the sha256, in a thread of its own.
     """
 
-    def __init__(self, file: FileIO, size: int, hashed: bool) -> None:
+    def __init__(self, file: Source, size: int, hashed: bool) -> None:
         self.buffer: NDArray[np.uint8] = np.empty(size, np.uint8)
         self.begin = 0
         self.end = 0
@@ -63,7 +151,7 @@ class Window:
             self._pending = self._thread.submit(self._hash.update, self.buffer[start : self.end].data)
 
     def drain(self) -> None:
-        """Reads to the end of the file without keeping what it reads; `offset` is then the file's size."""
+        """Reads to the end without keeping what it reads; `offset` is then the size of the source."""
         while not self.at_end:
             self.advance(self.end)
             self.fill()
@@ -84,3 +172,81 @@ class Window:
         if self._pending is not None:
             self._pending.result()
             self._pending = None
+
+
+class BrokenFrame(Exception):
+    """The next piece of a frame is not whole, or not one that is read; the message says why."""
+
+
+def zstd_pieces(stored: Stored, history: int) -> Iterator[bytes]:
+    """The header of a zstd frame, its blocks with theirs, and its checksum.
+
+    Args:
+        stored: the file, at a frame's magic; afterwards behind the frame.
+        history: largest history that the frame may ask for, bytes.
+
+    Raises:
+        BrokenFrame: if the file ends in a piece, the frame wants more history or a dictionary, or a block is too long.
+    """
+    head = stored.peek(18)
+    flags = head[4] if len(head) > 4 else 0
+    single, checked = flags >> 5 & 1, flags >> 2 & 1
+    identity = (0, 1, 2, 4)[flags & 3]
+    content = (single, 2, 4, 8)[flags >> 6]
+    size = 5 + (1 - single) + identity + content
+    if len(head) < max(size, 5):
+        raise BrokenFrame("it ends inside the header of a zstd frame")
+    if single:
+        wanted = int.from_bytes(head[size - content : size], "little")
+    else:
+        base = 1 << 10 + (head[5] >> 3)
+        wanted = base + base // 8 * (head[5] & 7)
+    if wanted > history:
+        raise BrokenFrame(f"a zstd frame asks for {wanted:,} bytes of history, more than {history:,}")
+    if any(head[size - content - identity : size - content]):
+        raise BrokenFrame("a zstd frame was compressed with a dictionary")
+    yield stored.take(size)
+    last = 0
+    while not last:
+        word = int.from_bytes(_whole(stored.peek(3), 3, "zstd"), "little")
+        last, kind, length = word & 1, word >> 1 & 3, word >> 3
+        if length > _LARGEST_ZSTD_BLOCK:
+            raise BrokenFrame("a zstd block is too long")
+        yield _take(stored, 3 + (1 if kind == _RLE else length), "zstd")
+    if checked:
+        yield _take(stored, 4, "zstd")
+
+
+def lz4_pieces(stored: Stored) -> Iterator[bytes]:
+    """The header of an lz4 frame, its blocks with their lengths and checksums, and its end.
+
+    Args:
+        stored: the file, at a frame's magic; afterwards behind the frame.
+
+    Raises:
+        BrokenFrame: if the file ends in a piece, the frame wants a dictionary, or a block is too long.
+    """
+    head = _whole(stored.peek(6), 6, "lz4")
+    flags, largest = head[4], 1 << 8 + 2 * (head[5] >> 4 & 7)
+    if flags & 1:
+        raise BrokenFrame("an lz4 frame was compressed with a dictionary")
+    yield _take(stored, 7 + (8 if flags & 8 else 0), "lz4")
+    while length := int.from_bytes(_whole(stored.peek(4), 4, "lz4"), "little") & 0x7FFF_FFFF:
+        if length > largest:
+            raise BrokenFrame("an lz4 block is too long")
+        yield _take(stored, 4 + length + (4 if flags & 16 else 0), "lz4")
+    yield _take(stored, 4 + (4 if flags & 4 else 0), "lz4")
+
+
+def _take(stored: Stored, size: int, name: str) -> bytes:
+    start = stored.position
+    piece = stored.take(size)
+    if len(piece) < size:
+        stored.position = start
+    return _whole(piece, size, name)
+
+
+def _whole(piece: bytes, size: int, name: str) -> bytes:
+    if len(piece) < size:
+        raise BrokenFrame(f"it ends inside {'an' if name == 'lz4' else 'a'} {name} frame")
+    return piece

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from lowwater.capture import scan as scanning
 from lowwater.capture.batches import decode_batch
 from lowwater.capture.chunks import Window, digest
+from lowwater.capture.compression import Unpacked, compression_of
 from lowwater.capture.decode import BATCH
 from lowwater.capture.header import FILE_HEADER, RECORD_HEADER, CaptureFile, open_capture, parse_header
 from lowwater.capture.median import Median
@@ -35,10 +36,11 @@ __all__ = [
     "read",
 ]
 
-DECODER_VERSION: int = 1
+DECODER_VERSION: int = 2
 """Raised whenever the same file would give other rows (SEMANTICS T7)."""
 
 CHUNK_BYTES = 64 << 20
+_COMPRESSED_CHUNK = 16 << 20
 _ROWS = 1 << 16
 _LARGEST_WIRE = (1 << 31) - 1
 
@@ -49,11 +51,13 @@ class Malformed:
 
     Attributes:
         position: number of the record in the capture, counted from 0 over all records; None where it is not known.
-        offset: where the bytes begin in the file.
+        offset: where the bytes begin in the file; in what it holds, where it is compressed.
         length: how many they are, record header included.
         reason: `time-range`, `time-jump` (SEMANTICS T3); `wire-length`: its length on the wire is 2^31 or more;
             `cut`: the file ends inside the record; `length`: its captured length is beyond `CaptureFile.limit`, so
-            that nothing says where the next record begins: the rest of the file is this one row.
+            that nothing says where the next record begins: the rest of the file is this one row; `compression`: the
+            file cannot be decompressed to its end. Its length is that of the record that this cuts (0 between records
+            and after a row `length`; there `position` is None) plus `CaptureSummary.skipped`.
         arrival: largest sane timestamp of the capture before it, ns; None if there is none.
     """
 
@@ -69,8 +73,8 @@ class CaptureSummary:
     """What a capture turned out to hold, known once it is read.
 
     Attributes:
-        sha256: of the file, hex.
-        bytes: its size.
+        sha256: of the file as it is stored, hex.
+        bytes: its size, as it is stored.
         format: `pcap`.
         link_type: name of the link type.
         packets: number of sane records.
@@ -80,10 +84,15 @@ class CaptureSummary:
         last: that of the last one.
         largest: the largest one.
         median: the lower median.
-        ended_cleanly: whether the file ends where a record ends.
+        ended_cleanly: whether the file ends where a record ends, all of it decompressed.
         largest_ahead: how far ahead of its median the farthest sane record is (SEMANTICS T3), ns, at least 0.
         smallest_jump: how far ahead of its median the nearest time-jump is, ns; None if there is none. Any `max_jump`
             in [largest_ahead, smallest_jump) gives the same rows.
+        compression: `gzip`, `zstd`, `xz` or `lz4`; empty for a plain file.
+        unpacked: bytes that were decompressed; `bytes` for a plain file. File header, records and malformed rows have
+            `unpacked + skipped` bytes together.
+        skipped: bytes of the file, as it is stored, that were not decompressed: from where its damage begins.
+        damage: why decompression stopped there, empty where it did not.
     """
 
     sha256: str
@@ -100,6 +109,10 @@ class CaptureSummary:
     ended_cleanly: bool
     largest_ahead: int
     smallest_jump: int | None
+    compression: str
+    unpacked: int
+    skipped: int
+    damage: str
 
 
 class CaptureReader:
@@ -112,10 +125,8 @@ class CaptureReader:
     """
 
     def __init__(self, path: Path, max_jump: int, chunk_bytes: int, sha256: str | None) -> None:
-        try:
-            self._window = Window(path.open("rb", buffering=0), max(chunk_bytes, FILE_HEADER), sha256 is None)
-        except OSError as error:
-            raise CaptureError(f"{path}: cannot be read: {error.strerror}", "check the path") from error
+        self._unpacked: Unpacked | None = None
+        self._window = self._open_window(path, max(chunk_bytes, FILE_HEADER), sha256 is None)
         self.header: CaptureFile
         self.malformed: list[Malformed] = []
         self.summary: CaptureSummary | None = None
@@ -135,6 +146,18 @@ class CaptureReader:
             self._window.close()
             raise
 
+    def _open_window(self, path: Path, size: int, hashed: bool) -> Window:
+        try:
+            with path.open("rb") as head:
+                self._compression = compression_of(head.read(FILE_HEADER))
+            file = path.open("rb", buffering=0)
+        except OSError as error:
+            raise CaptureError(f"{path}: cannot be read: {error.strerror}", "check the path") from error
+        if not self._compression:
+            return Window(file, size, hashed)
+        self._unpacked = Unpacked(file, hashed)
+        return Window(self._unpacked, min(size, _COMPRESSED_CHUNK), False)
+
     def _open(self, path: Path) -> None:
         try:
             self._window.fill()
@@ -142,7 +165,8 @@ class CaptureReader:
         except OSError as error:
             raise CaptureError(f"{path}: cannot be read: {error.strerror}", "check the disk") from error
         head = self._window.buffer[: min(self._window.end, FILE_HEADER)].tobytes()
-        self.header = parse_header(path, head, size)
+        damage = self._unpacked.damage if self._unpacked else ""
+        self.header = parse_header(path, head, size, self._compression, damage)
         self._window.advance(FILE_HEADER)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
@@ -198,7 +222,7 @@ class CaptureReader:
             self._reject(self._position + index, offset, length, reason, int(clocks[before]))
         return settled, kept
 
-    def _reject(self, position: int, offset: int, length: int, reason: str, clock: int) -> None:
+    def _reject(self, position: int | None, offset: int, length: int, reason: str, clock: int) -> None:
         self.malformed.append(Malformed(position, offset, length, reason, clock if clock >= 0 else None))
 
     def _batch(self, records: NDArray[np.int64], kept: NDArray[np.int64]) -> pa.RecordBatch:
@@ -216,16 +240,20 @@ class CaptureReader:
 
     def _finish(self, absurd: bool) -> None:
         """Accounts for what follows the last whole record, and sums up."""
-        window = self._window
+        window, packed = self._window, self._unpacked
         rest = window.offset
         cut = window.begin < window.end
         window.drain()
-        if absurd or cut:
+        skipped, damage = (packed.skipped, packed.damage) if packed else (0, "")
+        if absurd or (cut and not damage):
             reason = "length" if absurd else "cut"
             self._reject(self._position, rest, window.offset - rest, reason, self._clock)
+        if damage:
+            position, begin = (None, window.offset) if absurd else (self._position, rest)
+            self._reject(position, begin, window.offset - begin + skipped, "compression", self._clock)
         self.summary = CaptureSummary(
-            sha256=self._sha256 or window.sha256(),
-            bytes=window.offset,
+            sha256=self._sha256 or (packed or window).sha256(),
+            bytes=packed.stored if packed else window.offset,
             format=self.header.format,
             link_type=self.header.link_type,
             packets=self._packets,
@@ -235,18 +263,23 @@ class CaptureReader:
             last=self._last,
             largest=self._clock if self._packets else None,
             median=self._median.value(),
-            ended_cleanly=not (absurd or cut),
+            ended_cleanly=not (absurd or cut or damage),
             largest_ahead=self._judge.largest_ahead,
             smallest_jump=self._judge.smallest_jump,
+            compression=self._compression,
+            unpacked=window.offset,
+            skipped=skipped,
+            damage=damage,
         )
 
 
 def read(path: str | Path, max_jump: int, chunk_bytes: int = CHUNK_BYTES, sha256: str | None = None) -> CaptureReader:
-    """Reads a capture in one pass, within bounded memory (some four chunks, whatever the file's size).
+    """Reads a capture in one pass, within bounded memory: some four chunks, and what `compression` bounds.
 
     Args:
-        path: a classic pcap file; records of link types other than Ethernet and Linux SLL keep timestamp, len and
-            caplen only.
+        path: a classic pcap file, plain or in gzip, zstd, xz or lz4 frames (told by their magic, not by its name);
+            records of link types that `capture.links` does not know keep
+            timestamp, len and caplen only.
         max_jump: how far ahead of the median of its neighbours a timestamp may be, ns (SEMANTICS T3).
         chunk_bytes: bytes read at a time.
         sha256: of the file where it is known already; else it is computed in a thread beside the decoding.

@@ -250,11 +250,11 @@ def test_cooked_addresses_of_another_length_are_no_mac(tmp_path: Path) -> None:
 
 
 def test_other_link_types_keep_timestamp_and_lengths(tmp_path: Path) -> None:
-    path = tmp_path / "raw.pcap"
-    path.write_bytes(maker.pcap_bytes([(START, maker.ipv4("1.1.1.1", "2.2.2.2", 6, bytes(20)), 900)], link_type=101))
+    path = tmp_path / "user.pcap"
+    path.write_bytes(maker.pcap_bytes([(START, maker.ipv4("1.1.1.1", "2.2.2.2", 6, bytes(20)), 900)], link_type=147))
     reader = read(path, FORGIVING)
     (row,) = [row for batch in reader for row in batch.to_pylist()]
     assert (row["timestamp"], row["len"], row["caplen"]) == (START, 900, 40)
     assert all(row[name] is None for name in FIELDS)
     assert reader.summary is not None
-    assert (reader.summary.link_type, reader.summary.packets, reader.summary.undecoded) == ("RAW", 1, 1)
+    assert (reader.summary.link_type, reader.summary.packets, reader.summary.undecoded) == ("147", 1, 1)
