@@ -1,7 +1,7 @@
-"""Reading a classic pcap capture as Arrow batches of sane records, with a row for everything else.
+"""Reading a capture as Arrow batches of sane records, with a row for everything else.
 
-The top of the reader: moves a window over the file, finds records (`scan`), judges their timestamps (`sanity`),
-decodes their headers (`batches`); ingest writes the batches to `packets/`.
+The top of the reader: moves a window over the file, finds records (a `Scanner`), judges their timestamps (`sanity`),
+decodes their headers (`batches`); `index` uses it to divide a file into chunks that decode by themselves.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ from numpy.typing import NDArray
 from lowwater.capture import scan as scanning
 from lowwater.capture.batches import decode_batch
 from lowwater.capture.chunks import Window, digest
+from lowwater.capture.classic import ClassicScanner, Scanner
 from lowwater.capture.compression import Unpacked, compression_of
 from lowwater.capture.decode import BATCH
-from lowwater.capture.header import FILE_HEADER, RECORD_HEADER, CaptureFile, open_capture, parse_header
-from lowwater.capture.median import Median
+from lowwater.capture.facts import CaptureSummary, Interface, InterfaceSummary, Malformed
+from lowwater.capture.header import FILE_HEADER, CaptureFile, open_capture, parse_header
 from lowwater.capture.sanity import Judge, in_range
+from lowwater.capture.tally import Tally
 from lowwater.errors import CaptureError
 
 __all__ = [
@@ -30,6 +32,8 @@ __all__ = [
     "CaptureFile",
     "CaptureReader",
     "CaptureSummary",
+    "Interface",
+    "InterfaceSummary",
     "Malformed",
     "digest",
     "open_capture",
@@ -46,77 +50,26 @@ _LARGEST_WIRE = (1 << 31) - 1
 
 
 @dataclass(frozen=True)
-class Malformed:
-    """Bytes of a capture that are not a whole sane record.
+class Round:
+    """Records of a stretch of the file, judged.
 
     Attributes:
-        position: number of the record in the capture, counted from 0 over all records; None where it is not known.
-        offset: where the bytes begin in the file; in what it holds, where it is compressed.
-        length: how many they are, record header included.
-        reason: `time-range`, `time-jump` (SEMANTICS T3); `wire-length`: its length on the wire is 2^31 or more;
-            `cut`: the file ends inside the record; `length`: its captured length is beyond `CaptureFile.limit`, so
-            that nothing says where the next record begins: the rest of the file is this one row; `compression`: the
-            file cannot be decompressed to its end. Its length is that of the record that this cuts (0 between records
-            and after a row `length`; there `position` is None) plus `CaptureSummary.skipped`.
-        arrival: largest sane timestamp of the capture before it, ns; None if there is none.
+        buffer: holds them.
+        records: shape (scan.ROWS, n), as `scan` fills it.
+        kept: indices of the sane ones, ascending.
+        position: number of the first one in the capture.
+        end: offset in the file behind the last one.
     """
 
-    position: int | None
-    offset: int
-    length: int
-    reason: str
-    arrival: int | None
-
-
-@dataclass(frozen=True)
-class CaptureSummary:
-    """What a capture turned out to hold, known once it is read.
-
-    Attributes:
-        sha256: of the file as it is stored, hex.
-        bytes: its size, as it is stored.
-        format: `pcap`.
-        link_type: name of the link type.
-        packets: number of sane records.
-        undecoded: those of them without an IPv4 or IPv6 header.
-        malformed: number of malformed rows.
-        first: timestamp of the first sane record, ns; None if there is none, as the next three.
-        last: that of the last one.
-        largest: the largest one.
-        median: the lower median.
-        ended_cleanly: whether the file ends where a record ends, all of it decompressed.
-        largest_ahead: how far ahead of its median the farthest sane record is (SEMANTICS T3), ns, at least 0.
-        smallest_jump: how far ahead of its median the nearest time-jump is, ns; None if there is none. Any `max_jump`
-            in [largest_ahead, smallest_jump) gives the same rows.
-        compression: `gzip`, `zstd`, `xz` or `lz4`; empty for a plain file.
-        unpacked: bytes that were decompressed; `bytes` for a plain file. File header, records and malformed rows have
-            `unpacked + skipped` bytes together.
-        skipped: bytes of the file, as it is stored, that were not decompressed: from where its damage begins.
-        damage: why decompression stopped there, empty where it did not.
-    """
-
-    sha256: str
-    bytes: int
-    format: str
-    link_type: str
-    packets: int
-    undecoded: int
-    malformed: int
-    first: int | None
-    last: int | None
-    largest: int | None
-    median: int | None
-    ended_cleanly: bool
-    largest_ahead: int
-    smallest_jump: int | None
-    compression: str
-    unpacked: int
-    skipped: int
-    damage: str
+    buffer: NDArray[np.uint8]
+    records: NDArray[np.int64]
+    kept: NDArray[np.int64]
+    position: int
+    end: int
 
 
 class CaptureReader:
-    """One pass over a capture: iterate it once for its batches; see `read`.
+    """One pass over a capture: iterate it once, for its batches or `by_interface`; see `read`.
 
     Attributes:
         header: facts of the file header.
@@ -130,21 +83,66 @@ class CaptureReader:
         self.header: CaptureFile
         self.malformed: list[Malformed] = []
         self.summary: CaptureSummary | None = None
+        self._scanner: Scanner
         self._sha256 = sha256
         self._judge = Judge(max_jump)
-        self._median = Median()
-        self._records = np.empty((4, _ROWS), np.int64)
+        self._tallies: list[Tally] = []
         self._position = 0
-        self._packets = 0
-        self._undecoded = 0
-        self._clock = -1
-        self._first: int | None = None
-        self._last: int | None = None
+        self._record_bytes = 0
         try:
             self._open(path)
         except BaseException:
             self._window.close()
             raise
+
+    @property
+    def scanner(self) -> Scanner:
+        """Where the reading is."""
+        return self._scanner
+
+    @property
+    def interfaces(self) -> tuple[Interface, ...]:
+        """The interfaces met so far."""
+        return self._scanner.interfaces
+
+    def clocks(self) -> tuple[int, ...]:
+        """Largest sane timestamp of each interface in what was counted so far, ns; -1 where there is none."""
+        return tuple(tally.clock for tally in self._tallies)
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for _, batch in self.by_interface():
+            yield batch
+
+    def by_interface(self) -> Iterator[tuple[Interface, pa.RecordBatch]]:
+        """The batches, each of one interface, with that interface."""
+        for each in self.rounds():
+            for number, chosen in self.shares(each):
+                tally = self._tallies[number]
+                interface = self.interfaces[number]
+                batch = decode_round(each, chosen, tally.clock, interface)
+                tally.undecoded += batch.column("ipversion").null_count
+                tally.add(each.records[scanning.STAMP][chosen])
+                yield interface, batch
+
+    def rounds(self) -> Iterator[Round]:
+        """The records, judged but not decoded. Whoever iterates adds the sane ones to the tallies (`count`)."""
+        try:
+            yield from self._rounds()
+        except OSError as error:
+            raise CaptureError(f"{self.header.path}: cannot be read: {error.strerror}", "check the disk") from error
+        finally:
+            self._window.close()
+            for tally in self._tallies:
+                tally.close()
+
+    def count(self, each: Round) -> None:
+        """Counts the sane records of a round that nobody decodes."""
+        for number, chosen in self.shares(each):
+            self._tallies[number].add(each.records[scanning.STAMP][chosen])
+
+    def shares(self, each: Round) -> Iterator[tuple[int, NDArray[np.int64]]]:
+        """The sane records of a round by interface: its number, and the indices of its records, at least one."""
+        return shares(each, len(self.interfaces))
 
     def _open_window(self, path: Path, size: int, hashed: bool) -> Window:
         try:
@@ -167,40 +165,38 @@ class CaptureReader:
         head = self._window.buffer[: min(self._window.end, FILE_HEADER)].tobytes()
         damage = self._unpacked.damage if self._unpacked else ""
         self.header = parse_header(path, head, size, self._compression, damage)
-        self._window.advance(FILE_HEADER)
+        self._scanner = ClassicScanner.of(self.header)
+        self._window.advance(self._scanner.start)
 
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        try:
-            yield from self._batches()
-        except OSError as error:
-            raise CaptureError(f"{self.header.path}: cannot be read: {error.strerror}", "check the disk") from error
-        finally:
-            self._window.close()
-            self._median.close()
-
-    def _batches(self) -> Iterator[pa.RecordBatch]:
-        window, header = self._window, self.header
-        big, scale = header.byte_order == "big", 1000 if header.resolution == "us" else 1
-        final = False
+    def _rounds(self) -> Iterator[Round]:
+        window, scanner = self._window, self._scanner
+        records = np.zeros((scanning.ROWS, _ROWS), np.int64)
+        waiting, at, final = 0, window.begin, False
         while not final:
-            count, after, stopped = scanning.scan(
-                window.buffer, window.begin, window.end, big, scale, header.limit, self._records
-            )
+            count, at, stopped = scanner.scan(window.buffer, at, window.end, records, waiting)
             final = stopped == scanning.LENGTH or (stopped == scanning.MORE and window.at_end)
-            records = self._records[:, :count]
-            settled, kept = self._sift(records, after, final)
-            if len(kept):
-                yield self._batch(records, kept)
+            self._tallies += [Tally() for _ in range(len(self.interfaces) - len(self._tallies))]
+            settled, kept = self._sift(records[:, :count], final)
+            rest = at if settled == count else scanner.extent(window.buffer, records, settled)[0]
+            end = window.offset + rest - window.begin
+            self._record_bytes += scanner.bytes_of(window.buffer, records, kept)
+            if settled:
+                yield Round(window.buffer, records[:, :settled], kept, self._position, end)
             self._position += settled
-            window.advance(after if settled == count else int(records[scanning.OFFSET, settled]))
-            if not final and stopped == scanning.MORE:
+            window.advance(rest)
+            # Those not settled yet stay, so that every byte is scanned once.
+            waiting = count - settled
+            records[:, :waiting] = records[:, settled:count].copy()
+            if stopped == scanning.MORE and not final:
+                moved = window.begin
                 window.fill()
-            elif not settled and not final:
-                # The scan was full of records out of range: more of them must be seen at once.
-                self._records = np.empty((4, 2 * self._records.shape[1]), np.int64)
+                records[[scanning.OFFSET, scanning.BLOCK], :waiting] -= moved
+                at -= moved
+            elif waiting == records.shape[1]:  # all of them out of range: more must be seen at once
+                records = np.concatenate([records, np.zeros_like(records)], axis=1)
         self._finish(stopped == scanning.LENGTH)
 
-    def _sift(self, records: NDArray[np.int64], after: int, final: bool) -> tuple[int, NDArray[np.int64]]:
+    def _sift(self, records: NDArray[np.int64], final: bool) -> tuple[int, NDArray[np.int64]]:
         """Judges records: how many are settled, and which of these are sane; the others become malformed rows."""
         stamps = records[scanning.STAMP]
         short = records[scanning.WIRE] <= _LARGEST_WIRE
@@ -214,29 +210,31 @@ class CaptureReader:
             return settled, kept
         kept = kept[~jumps]
         insane = np.setdiff1d(np.arange(settled), kept, assume_unique=True)
-        clocks = np.maximum.accumulate(np.concatenate([[self._clock], stamps[kept]]))
-        for index, before in zip(insane.tolist(), np.searchsorted(kept, insane).tolist(), strict=True):
+        for index, clock in zip(insane.tolist(), self._clocks_at(records, kept, insane), strict=True):
             reason = "time-jump" if usable[index] else "wire-length" if not short[index] else "time-range"
-            length = RECORD_HEADER + int(records[scanning.CAPTURED, index])
-            offset = self._window.offset + int(records[scanning.OFFSET, index]) - self._window.begin
-            self._reject(self._position + index, offset, length, reason, int(clocks[before]))
+            begin, length = self._scanner.extent(self._window.buffer, records, index)
+            offset = self._window.offset + begin - self._window.begin
+            interface = int(records[scanning.INTERFACE, index])
+            self._reject(self._position + index, offset, length, reason, clock, interface)
         return settled, kept
 
-    def _reject(self, position: int | None, offset: int, length: int, reason: str, clock: int) -> None:
-        self.malformed.append(Malformed(position, offset, length, reason, clock if clock >= 0 else None))
+    def _clocks_at(self, records: NDArray[np.int64], kept: NDArray[np.int64], insane: NDArray[np.int64]) -> list[int]:
+        """The clock of its interface before each of the insane records."""
+        clocks = np.empty(len(insane), np.int64)
+        for number in np.unique(records[scanning.INTERFACE][insane]).tolist():
+            mine = kept[records[scanning.INTERFACE][kept] == number]
+            stamps = np.concatenate([[self._tallies[number].clock], records[scanning.STAMP][mine]])
+            wanted = records[scanning.INTERFACE][insane] == number
+            clocks[wanted] = np.maximum.accumulate(stamps)[np.searchsorted(mine, insane[wanted])]
+        found: list[int] = clocks.tolist()
+        return found
 
-    def _batch(self, records: NDArray[np.int64], kept: NDArray[np.int64]) -> pa.RecordBatch:
-        sane = records[:, : len(kept)] if kept[-1] == len(kept) - 1 else records[:, kept]
-        stamps = sane[scanning.STAMP]
-        batch, self._clock = decode_batch(
-            self._window.buffer, sane, kept + self._position, self._clock, self.header.link_number
-        )
-        self._median.add(stamps)
-        self._first = int(stamps[0]) if self._first is None else self._first
-        self._last = int(stamps[-1])
-        self._packets += len(kept)
-        self._undecoded += batch.column("ipversion").null_count
-        return batch
+    def _reject(
+        self, position: int | None, offset: int, length: int, reason: str, clock: int, interface: int = 0
+    ) -> None:
+        arrival = clock if clock >= 0 else None
+        self.malformed.append(Malformed(position, offset, length, reason, arrival, interface))
+        self._tallies[interface].malformed += 1
 
     def _finish(self, absurd: bool) -> None:
         """Accounts for what follows the last whole record, and sums up."""
@@ -245,24 +243,21 @@ class CaptureReader:
         cut = window.begin < window.end
         window.drain()
         skipped, damage = (packed.skipped, packed.damage) if packed else (0, "")
+        clock = self._tallies[0].clock
         if absurd or (cut and not damage):
             reason = "length" if absurd else "cut"
-            self._reject(self._position, rest, window.offset - rest, reason, self._clock)
+            self._reject(self._position, rest, window.offset - rest, reason, clock)
         if damage:
             position, begin = (None, window.offset) if absurd else (self._position, rest)
-            self._reject(position, begin, window.offset - begin + skipped, "compression", self._clock)
+            self._reject(position, begin, window.offset - begin + skipped, "compression", clock)
+        summaries = zip(self.interfaces, self._tallies, strict=True)
         self.summary = CaptureSummary(
             sha256=self._sha256 or (packed or window).sha256(),
             bytes=packed.stored if packed else window.offset,
             format=self.header.format,
-            link_type=self.header.link_type,
-            packets=self._packets,
-            undecoded=self._undecoded,
-            malformed=len(self.malformed),
-            first=self._first,
-            last=self._last,
-            largest=self._clock if self._packets else None,
-            median=self._median.value(),
+            interfaces=tuple(tally.summary(interface) for interface, tally in summaries),
+            record_bytes=self._record_bytes,
+            overhead=self._scanner.overhead,
             ended_cleanly=not (absurd or cut or damage),
             largest_ahead=self._judge.largest_ahead,
             smallest_jump=self._judge.smallest_jump,
@@ -273,13 +268,41 @@ class CaptureReader:
         )
 
 
+def shares(each: Round, interfaces: int) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    """The sane records of a round by interface; see `CaptureReader.shares`."""
+    if interfaces == 1:
+        if len(each.kept):
+            yield 0, each.kept
+        return
+    numbers = each.records[scanning.INTERFACE][each.kept]
+    for number in np.unique(numbers).tolist():
+        yield number, each.kept[numbers == number]
+
+
+def decode_round(each: Round, chosen: NDArray[np.int64], clock: int, interface: Interface) -> pa.RecordBatch:
+    """Decodes some records of a round.
+
+    Args:
+        each: the round.
+        chosen: indices of sane records of one interface, ascending, at least one.
+        clock: largest sane timestamp of the interface before them, ns.
+        interface: theirs.
+
+    Returns:
+        A batch of `BATCH`.
+    """
+    together = chosen[-1] == len(chosen) - 1
+    sane = each.records[:, : len(chosen)] if together else each.records[:, chosen]
+    batch, _ = decode_batch(each.buffer, sane, chosen + each.position, clock, interface.link_number)
+    return batch
+
+
 def read(path: str | Path, max_jump: int, chunk_bytes: int = CHUNK_BYTES, sha256: str | None = None) -> CaptureReader:
     """Reads a capture in one pass, within bounded memory: some four chunks, and what `compression` bounds.
 
     Args:
-        path: a classic pcap file, plain or in gzip, zstd, xz or lz4 frames (told by their magic, not by its name);
-            records of link types that `capture.links` does not know keep
-            timestamp, len and caplen only.
+        path: a classic pcap file, plain or in gzip, zstd, xz or lz4 frames (told by their magic, not by its name).
+            Records of link types that `capture.links` does not know keep timestamp, len and caplen only.
         max_jump: how far ahead of the median of its neighbours a timestamp may be, ns (SEMANTICS T3).
         chunk_bytes: bytes read at a time.
         sha256: of the file where it is known already; else it is computed in a thread beside the decoding.

@@ -15,12 +15,17 @@ from lowwater.capture.loads import big32, little32
 FULL, MORE, LENGTH = 0, 1, 2
 """Why a scan stopped: the output is full, more bytes are needed, the next record's length is absurd."""
 
-OFFSET, STAMP, WIRE, CAPTURED = 0, 1, 2, 3
-"""Rows of a scan's output: offset of the record's header in the buffer, timestamp (ns), lengths (bytes)."""
+OFFSET, STAMP, WIRE, CAPTURED, INTERFACE, BLOCK = range(6)
+"""Rows of a scan's output: RECORD_HEADER bytes before the frame in the buffer, timestamp (ns), lengths (bytes). Only
+where the format has them (else 0): number of the interface, and where the block begins in the buffer."""
+
+ROWS = 6
 
 
 @njit(nogil=True, cache=True)
-def scan(buffer: Any, begin: int, end: int, big: bool, scale: int, limit: int, out: Any) -> tuple[int, int, int]:
+def scan(
+    buffer: Any, begin: int, end: int, big: bool, scale: int, limit: int, out: Any, count: int
+) -> tuple[int, int, int]:
     """Finds whole records in buffer[begin:end].
 
     Args:
@@ -30,14 +35,14 @@ def scan(buffer: Any, begin: int, end: int, big: bool, scale: int, limit: int, o
         big: whether the capture is big endian.
         scale: nanoseconds per unit of the sub-second field.
         limit: largest believed captured length.
-        out: int64 array of shape (4, capacity), filled.
+        out: int64 array of shape (ROWS, capacity), filled.
+        count: number of records that it holds already.
 
     A sub-second field beyond a second (real captures have them) counts as it stands: the seconds carry over.
 
     Returns:
-        Number of records, where the next one begins, and FULL, MORE or LENGTH.
+        Number of records in `out`, where the next one begins, and FULL, MORE or LENGTH.
     """
-    count = 0
     at = begin
     while count < out.shape[1]:
         if end - at < RECORD_HEADER:

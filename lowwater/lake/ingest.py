@@ -211,21 +211,22 @@ def _note(row: Capture) -> str:
 
 def _row(task: PackTask, packed: Packed) -> Capture:
     facts = packed.summary
+    only = facts.interfaces[0]
     return Capture(
         link=task.link,
         capture=task.sha256,
         path=str(task.path),
         bytes=facts.bytes,
         format=facts.format,
-        link_type=facts.link_type,
+        link_type=only.interface.link_type,
         packets=facts.packets,
         undecoded=facts.undecoded,
         malformed=facts.malformed,
-        first=facts.first,
-        last=facts.last,
+        first=only.first,
+        last=only.last,
         smallest=packed.smallest,
-        largest=facts.largest,
-        median=facts.median,
+        largest=only.largest,
+        median=only.median,
         covers_from=0,
         covers_to=0,
         declared_from=None,

@@ -257,4 +257,8 @@ def test_other_link_types_keep_timestamp_and_lengths(tmp_path: Path) -> None:
     assert (row["timestamp"], row["len"], row["caplen"]) == (START, 900, 40)
     assert all(row[name] is None for name in FIELDS)
     assert reader.summary is not None
-    assert (reader.summary.link_type, reader.summary.packets, reader.summary.undecoded) == ("147", 1, 1)
+    assert (reader.summary.interfaces[0].interface.link_type, reader.summary.packets, reader.summary.undecoded) == (
+        "147",
+        1,
+        1,
+    )

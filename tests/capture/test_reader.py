@@ -69,9 +69,10 @@ def test_time_jumps_are_those_of_the_naive_rule(
     assert summary.largest_ahead == max((lead for index, lead in enumerate(leads(stamps)) if index in sane), default=0)
     assert summary.smallest_jump == min(jumped.values(), default=None)
     kept = [stamps[index] for index in sane]
-    assert summary.median == (statistics.median_low(kept) if kept else None)
-    assert (summary.first, summary.last) == ((kept[0], kept[-1]) if kept else (None, None))
-    assert summary.largest == max(kept, default=None)
+    (only,) = summary.interfaces
+    assert only.median == (statistics.median_low(kept) if kept else None)
+    assert (only.first, only.last) == ((kept[0], kept[-1]) if kept else (None, None))
+    assert (only.smallest, only.largest) == (min(kept, default=None), max(kept, default=None))
 
 
 @given(st.lists(st.integers(0, 1000), max_size=700), st.integers(0, 100), st.integers(1, 60))
@@ -177,7 +178,8 @@ def test_a_capture_without_packets_is_valid(tmp_path: Path) -> None:
     reader, rows = whole(saved(tmp_path, maker.pcap_bytes([])))
     summary = reader.summary
     assert rows == [] and reader.malformed == [] and summary is not None
-    assert (summary.packets, summary.first, summary.median, summary.ended_cleanly) == (0, None, None, True)
+    (only,) = summary.interfaces
+    assert (summary.packets, only.first, only.median, summary.ended_cleanly) == (0, None, None, True)
 
 
 @pytest.mark.parametrize("hashed", [True, False])

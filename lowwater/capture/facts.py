@@ -1,0 +1,133 @@
+"""What reading a capture tells besides its packets: its interfaces, its damage, its sums.
+
+Below the reader: `malformed` rows and the summary go to the ledgers, interfaces become links.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Interface:
+    """One interface of a capture; a classic pcap has one without a name.
+
+    Attributes:
+        index: its number in `CaptureReader.interfaces`.
+        name: as in the file, or an empty string.
+        link_number: link type, as in the file.
+        link_type: its name, or the number as text where it has none here.
+        snaplen: largest captured length, as in the file (untrusted; 0 for no limit).
+    """
+
+    index: int
+    name: str
+    link_number: int
+    link_type: str
+    snaplen: int
+
+
+@dataclass(frozen=True)
+class Malformed:
+    """Bytes of a capture that are not a whole sane record.
+
+    Attributes:
+        position: number of the record in the capture, counted from 0 over all records; None where it is not known.
+        offset: where the bytes begin in the file; in what it holds, where it is compressed.
+        length: how many they are, record header included.
+        reason: `time-range`, `time-jump` (SEMANTICS T3); `wire-length`: its length on the wire is 2^31 or more;
+            `cut`: the file ends inside the record; `length`: its captured length is beyond `CaptureFile.limit`, so
+            that nothing says where the next record begins: the rest of the file is this one row; `compression`: the
+            file cannot be decompressed to its end. Its length is that of the record that this cuts (0 between records
+            and after a row `length`; there `position` is None) plus `CaptureSummary.skipped`.
+        arrival: largest sane timestamp of its interface before it, ns; None if there is none.
+        interface: number of its interface; 0 where it is not known.
+    """
+
+    position: int | None
+    offset: int
+    length: int
+    reason: str
+    arrival: int | None
+    interface: int = 0
+
+
+@dataclass(frozen=True)
+class InterfaceSummary:
+    """What an interface of a capture turned out to hold.
+
+    Attributes:
+        interface: which one.
+        packets: number of sane records.
+        undecoded: those of them without an IPv4 or IPv6 header; 0 as long as nothing was decoded.
+        malformed: number of malformed rows.
+        first: timestamp of the first sane record, ns; None if there is none, as the next four.
+        last: that of the last one.
+        smallest: the smallest one.
+        largest: the largest one.
+        median: the lower median.
+    """
+
+    interface: Interface
+    packets: int
+    undecoded: int
+    malformed: int
+    first: int | None
+    last: int | None
+    smallest: int | None
+    largest: int | None
+    median: int | None
+
+
+@dataclass(frozen=True)
+class CaptureSummary:
+    """What a capture turned out to hold, known once it is read.
+
+    The bytes of its sane records, of its malformed rows and of everything else (`overhead`) are together
+    `unpacked + skipped`.
+
+    Attributes:
+        sha256: of the file as it is stored, hex.
+        bytes: its size, as it is stored.
+        format: `pcap` or `pcapng`.
+        interfaces: one summary each; one at least.
+        record_bytes: bytes of sane records, headers included.
+        overhead: bytes of file headers, and of blocks that are no packets.
+        ended_cleanly: whether the file ends where a record ends, all of it decompressed.
+        largest_ahead: how far ahead of its median the farthest sane record is (SEMANTICS T3), ns, at least 0.
+        smallest_jump: how far ahead of its median the nearest time-jump is, ns; None if there is none. Any `max_jump`
+            in [largest_ahead, smallest_jump) gives the same rows.
+        compression: `gzip`, `zstd`, `xz` or `lz4`; empty for a plain file.
+        unpacked: bytes that were decompressed; `bytes` for a plain file.
+        skipped: bytes of the file, as it is stored, that were not decompressed: from where its damage begins.
+        damage: why decompression stopped there, empty where it did not.
+    """
+
+    sha256: str
+    bytes: int
+    format: str
+    interfaces: tuple[InterfaceSummary, ...]
+    record_bytes: int
+    overhead: int
+    ended_cleanly: bool
+    largest_ahead: int
+    smallest_jump: int | None
+    compression: str
+    unpacked: int
+    skipped: int
+    damage: str
+
+    @property
+    def packets(self) -> int:
+        """Number of sane records."""
+        return sum(each.packets for each in self.interfaces)
+
+    @property
+    def undecoded(self) -> int:
+        """Those of them without an IPv4 or IPv6 header."""
+        return sum(each.undecoded for each in self.interfaces)
+
+    @property
+    def malformed(self) -> int:
+        """Number of malformed rows."""
+        return sum(each.malformed for each in self.interfaces)

@@ -1,0 +1,60 @@
+"""The running sums of one interface while its capture is read.
+
+Beside the reader: the clock that arrivals are made of, and what the summary says.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lowwater.capture.facts import Interface, InterfaceSummary
+from lowwater.capture.median import Median
+
+
+class Tally:
+    """Counts the records of one interface.
+
+    Attributes:
+        clock: largest sane timestamp so far, ns; -1 before the first.
+        undecoded: sane records without an IP header, set by whoever decodes.
+        malformed: rows of the interface, set by the reader.
+    """
+
+    def __init__(self) -> None:
+        self.clock = -1
+        self.undecoded = 0
+        self.malformed = 0
+        self._packets = 0
+        self._first: int | None = None
+        self._last: int | None = None
+        self._smallest: int | None = None
+        self._median = Median()
+
+    def add(self, stamps: NDArray[np.int64]) -> None:
+        """Counts sane records by their timestamps (ns), at least one."""
+        self._median.add(stamps)
+        self._first = int(stamps[0]) if self._first is None else self._first
+        self._last = int(stamps[-1])
+        smallest = int(stamps.min())
+        self._smallest = smallest if self._smallest is None else min(smallest, self._smallest)
+        self.clock = max(self.clock, int(stamps.max()))
+        self._packets += len(stamps)
+
+    def summary(self, interface: Interface) -> InterfaceSummary:
+        """What was counted."""
+        return InterfaceSummary(
+            interface=interface,
+            packets=self._packets,
+            undecoded=self.undecoded,
+            malformed=self.malformed,
+            first=self._first,
+            last=self._last,
+            smallest=self._smallest,
+            largest=self.clock if self._packets else None,
+            median=self._median.value(),
+        )
+
+    def close(self) -> None:
+        """Drops what was kept for the median."""
+        self._median.close()
