@@ -1,0 +1,154 @@
+"""Inputs of the fuzzers of captures: seeds from the tests' own makers, and what damages them."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import struct
+from random import Random
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tests import capturemaker as maker
+
+SECOND = 1_000_000_000
+START = 1_600_000_000 * SECOND
+LINK_TYPES = (1, 113, 276, 0, 108, 12, 14, 101, 228, 229, 9, 50, 105, 127, 147)
+_SMALL = (0, 1, 2, 4, 6, 16, 17, 24, 41, 44, 47, 58, 96, 127, 128, 255)
+_NUMBERS = (*_SMALL, 1500, 0x0800, 0x86DD, 0x8100, 65535, 1 << 31, (1 << 32) - 1)
+
+
+def packets() -> list[bytes]:
+    """IP packets, and what IP carries."""
+    tcp = maker.tcp_header(1, 80)
+    walked = maker.extension(60) + maker.extension(44)
+    found = [
+        maker.ip("10.0.0.1", "10.0.0.2", 6, tcp),
+        maker.ip("10.0.0.1", "10.0.0.2", 17, maker.udp_header(53, 53, bytes(range(40)))),
+        maker.ip("10.0.0.1", "10.0.0.2", 1, bytes(16)),
+        maker.ip("2001:db8::1", "2001:db8::2", 6, tcp),
+        maker.ip("2001:db8::1", "2001:db8::2", 58, bytes([128, 0]) + bytes(10)),
+        maker.ip("2001:db8::1", "2001:db8::2", 0, walked + maker.fragment(6, 0, True) + tcp),
+        maker.ip("10.0.0.1", "10.0.0.2", 132, struct.pack("!HHII", 1, 2, 3, 4) + bytes(16)),
+    ]
+    inner = found[0]
+    vxlan = struct.pack("!II", 0x08000000, 77 << 8) + maker.ethernet(inner)
+    gtp = (
+        struct.pack("!BBHI", 0x34, 255, len(inner) + 8, 99)
+        + struct.pack("!HBB", 1, 0, 0x85)
+        + bytes([1, 0, 9, 0])
+        + inner
+    )
+    for body in (vxlan, gtp):
+        port = 4789 if body is vxlan else 2152
+        found.append(maker.ip("10.0.0.1", "10.0.0.2", 17, maker.udp_header(port, port, body)))
+    found.append(maker.ip("10.0.0.1", "10.0.0.2", 4, inner))
+    found.append(maker.ip("10.0.0.1", "10.0.0.2", 47, struct.pack("!HHI", 0x2000, 0x0800, 5) + inner))
+    found.append(maker.ip("10.0.0.1", "10.0.0.2", 47, struct.pack("!HH", 0, 0x6558) + maker.ethernet(found[1])))
+    found.append(maker.ip("10.0.0.1", "10.0.0.2", 41, found[3]))
+    return found
+
+
+def frames() -> list[bytes]:
+    """Frames of every link type that is decoded; each may stand under any of them."""
+    found = [maker.arp()]
+    for packet in packets():
+        kind = 0x0800 if packet[0] >> 4 == 4 else 0x86DD
+        found += [
+            packet,
+            maker.ethernet(packet, kind),
+            maker.ethernet(packet, kind, vlans=[5, 6]),
+            maker.ethernet(maker.mpls(packet, [16, 17]), 0x8847),
+            maker.ethernet(maker.pppoe(maker.ppp(packet)), 0x8864),
+            maker.linux_sll(packet, kind),
+            maker.linux_sll2(packet, kind),
+            maker.loopback(packet),
+            maker.ppp(packet, framed=True),
+            maker.wifi(maker.snap(packet, kind)),
+            maker.radiotap(maker.wifi(maker.snap(packet, kind))),
+        ]
+    return found
+
+
+def files() -> list[bytes]:
+    """Whole captures: byte orders, precisions, link types, compressions."""
+    pool = frames()
+    found = []
+    for number, link in enumerate(LINK_TYPES):
+        records = [(START + n * SECOND // 3, pool[(number * 7 + n * 11) % len(pool)][:120]) for n in range(5)]
+        order = ("little", "big")[number % 2]
+        found.append(maker.pcap_bytes(records, order, number % 3 == 0, link))
+    found.append(maker.pcap_bytes([]))
+    found.append(maker.pcap_bytes([(START + n, b"") for n in range(40)]))
+    one = found[0]
+    found += [gzip.compress(one), lzma.compress(one), pa.Codec("zstd").compress(one, asbytes=True), bz2.compress(one)]
+    found += [gzip.compress(one) + gzip.compress(found[1])]
+    return found
+
+
+def damaged(random: Random, seeds: list[bytes]) -> bytes:
+    """A file: a seed, or parts of several, with a few things wrong."""
+    data = bytearray(random.choice(seeds))
+    for _ in range(random.choice((0, 1, 1, 2, 3, 8))):
+        at = random.randrange(len(data) + 1)
+        kind = random.randrange(7)
+        if kind == 0 and data:
+            data[at % len(data)] ^= 1 << random.randrange(8)
+        elif kind == 1:
+            size = random.choice((1, 2, 4, 4, 8))
+            order = random.choice(("little", "big"))
+            number = random.choice(_NUMBERS) + random.randint(-1, 1)
+            data[at : at + size] = (number % (1 << 8 * size)).to_bytes(size, order)
+        elif kind == 2:
+            del data[at : at + random.choice((1, 4, 16, 100))]
+        elif kind == 3:
+            data[at:at] = random.randbytes(random.choice((1, 3, 4, 16, 60)))
+        elif kind == 4:
+            del data[at:]
+        elif kind == 5:
+            other = random.choice(seeds)
+            begin = random.randrange(len(other) + 1)
+            data[at:at] = other[begin : begin + random.choice((24, 60, 400))]
+        else:
+            begin = random.randrange(len(data) + 1)
+            data[at:at] = data[begin : begin + random.choice((16, 32, 90))]
+    return bytes(data)
+
+
+def damaged_frames(
+    seed: int, count: int, pool: list[bytes], gap: int
+) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
+    """Many frames at once.
+
+    Args:
+        seed: of the random numbers.
+        count: number of frames.
+        pool: what they are made of.
+        gap: bytes between two frames.
+
+    Returns:
+        A buffer, where each frame begins in it, and its length.
+    """
+    random = np.random.default_rng(seed)
+    widest = max(map(len, pool))
+    table = np.zeros((len(pool), widest), np.uint8)
+    for row, frame in enumerate(pool):
+        table[row, : len(frame)] = np.frombuffer(frame, np.uint8)
+    chosen = random.integers(len(pool), size=count)
+    rows = table[chosen]
+    full = np.array([len(frame) for frame in pool])[chosen]
+    for _ in range(4):
+        hit = random.random(count) < 0.6
+        at = (random.random(count) * full).astype(np.int64)
+        value = np.where(
+            random.random(count) < 0.5, random.integers(256, size=count), random.choice(np.array(_NUMBERS) % 256, count)
+        )
+        rows[hit, at[hit]] = value[hit]
+    lengths = np.where(random.random(count) < 0.5, (random.random(count) * (full + 1)).astype(np.int64), full)
+    buffer = np.zeros((count, widest + gap), np.uint8)
+    buffer[:, gap : gap + widest] = rows
+    begins = np.arange(count, dtype=np.int64) * (widest + gap) + gap
+    return buffer.reshape(-1), begins, lengths
