@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[1]
 
+# Looking for doctests imports every module, and this one turns the compiler off for its whole process.
+collect_ignore = ["capture/fuzz_guided.py"]
+
 # The compiled kernels make the first example slow, so no test has a deadline.
 settings.register_profile("fast", deadline=None, derandomize=True, database=None, max_examples=50)
 settings.register_profile("quick", settings.get_profile("fast"), max_examples=5)
