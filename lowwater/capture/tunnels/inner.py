@@ -32,6 +32,9 @@ from lowwater.capture.tunnels.gre import GRE, gre
 from lowwater.capture.tunnels.gtp import GTP_U, gtp
 from lowwater.capture.tunnels.vxlan import VXLAN, VXLAN_LINUX, vxlan
 
+PORTS = (VXLAN, VXLAN_LINUX, GTP_U, GENEVE)
+"""Destination ports of UDP that may mean a tunnel."""
+
 _IN_IP4, _IN_IP6 = 4, 41
 _DEPTH = 4
 
@@ -40,8 +43,7 @@ _DEPTH = 4
 def carries(buffer: Any, protocol: int, at: int, end: int) -> bool:
     """Whether an IP protocol, whose header is at `at`, can be a tunnel."""
     if protocol == UDP:
-        port = u16(buffer, at + 2, end)
-        return port in (VXLAN, VXLAN_LINUX, GTP_U, GENEVE)
+        return u16(buffer, at + 2, end) in PORTS
     return protocol in (_IN_IP4, _IN_IP6, GRE)
 
 
