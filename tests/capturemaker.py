@@ -222,6 +222,87 @@ def icmp(src: str, dest: str, kind: int = 8, code: int = 0, data: bytes = bytes(
     return ip(src, dest, 58 if ":" in src else 1, struct.pack("!BBH", kind, code, 0) + data)
 
 
-def arp() -> bytes:
-    """An Ethernet frame with an ARP request, which no IP protocol sees."""
-    return ethernet(struct.pack("!HHBBH", 1, 0x0800, 6, 4, 1) + bytes(20), 0x0806)
+def arp(
+    sender: str = "0.0.0.0",
+    target: str = "0.0.0.0",
+    op: int = 1,
+    hardware: int = 1,
+    protocol: int = 0x0800,
+    lengths: tuple[int, int] = (6, 4),
+) -> bytes:
+    """An Ethernet frame with ARP, which no IP protocol sees."""
+    head = struct.pack("!HHBBH", hardware, protocol, *lengths, op)
+    addresses = [ipaddress.IPv4Address(one).packed for one in (sender, target)]
+    return ethernet(head + bytes(6) + addresses[0] + bytes(6) + addresses[1], 0x0806)
+
+
+def sctp_header(sport: int, dport: int, data: bytes = b"") -> bytes:
+    """An SCTP common header and its chunks."""
+    return struct.pack("!HHII", sport, dport, 0, 0) + data
+
+
+def dccp_header(sport: int, dport: int, data: bytes = b"", words: int = 4) -> bytes:
+    """A DCCP-Data header with a sequence number of 48 bits, and its data."""
+    return struct.pack("!HHBBHBB6x", sport, dport, words, 0, 0, 2 << 1 | 1, 0) + bytes(4 * words - 16) + data
+
+
+def gre(
+    payload: bytes,
+    protocol_type: int = 0x0800,
+    *,
+    checksum: bool = False,
+    key: int | None = None,
+    sequence: int | None = None,
+) -> bytes:
+    """A GRE header before a payload."""
+    flags = checksum << 15 | (key is not None) << 13 | (sequence is not None) << 12
+    fields = bytes(4) if checksum else b""
+    fields += b"".join(struct.pack("!I", word) for word in (key, sequence) if word is not None)
+    return struct.pack("!HH", flags, protocol_type) + fields + payload
+
+
+def pptp(payload: bytes, call: int, sequence: int | None = None, acknowledgement: int | None = None) -> bytes:
+    """A GRE header of version 1 before a PPP frame."""
+    flags = 0x2001 | (sequence is not None) << 12 | (acknowledgement is not None) << 7
+    fields = b"".join(struct.pack("!I", word) for word in (sequence, acknowledgement) if word is not None)
+    return struct.pack("!HHHH", flags, 0x880B, len(payload), call) + fields + payload
+
+
+def erspan(frame: bytes, session: int, version: int = 2, subheader: bool = False) -> bytes:
+    """GRE and ERSPAN (type II or III) before an Ethernet frame."""
+    if version == 2:
+        return gre(struct.pack("!HHI", 0x1000, session, 0) + frame, 0x88BE, sequence=1)
+    head = struct.pack("!HHIHH", 0x2000, session, 0, 0, subheader) + bytes(8 * subheader)
+    return gre(head + frame, 0x22EB, sequence=1)
+
+
+def vxlan(frame: bytes, vni: int, flags: int = 0x08, port: int = 4789) -> bytes:
+    """UDP and VXLAN before an Ethernet frame."""
+    return udp_header(49152, port, struct.pack("!B3xI", flags, vni << 8) + frame)
+
+
+def geneve(payload: bytes, vni: int, protocol_type: int = 0x6558, options: bytes = b"", version: int = 0) -> bytes:
+    """UDP and Geneve, its options a multiple of 4 bytes."""
+    head = struct.pack("!BBHI", version << 6 | len(options) // 4, 0, protocol_type, vni << 8)
+    return udp_header(49152, 6081, head + options + payload)
+
+
+def gtp_u(
+    packet: bytes,
+    teid: int,
+    extensions: Iterable[tuple[int, bytes]] = (),
+    *,
+    message: int = 255,
+    sequence: bool = False,
+) -> bytes:
+    """UDP and GTP-U before a packet; an extension is its type and its content, 2 bytes and a multiple of 4."""
+    headers = list(extensions)
+    flags = 0x30 | (0x04 if headers else 0) | (0x02 if sequence else 0)
+    body = b""
+    if headers or sequence:
+        body = struct.pack("!HBB", 1, 0, headers[0][0] if headers else 0)
+        following = [kind for kind, _ in headers[1:]] + [0]
+        for (_, content), kind in zip(headers, following, strict=False):
+            body += bytes([(len(content) + 2) // 4]) + content + bytes([kind])
+    body += packet
+    return udp_header(49152, 2152, struct.pack("!BBHI", flags, message, len(body), teid) + body)

@@ -6,25 +6,41 @@ a copy.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lowwater.capture.decode import BATCH, NARROW, NULLABLE, WIDE, bitmaps, decode
+from lowwater.capture.columns import SPARSE
+from lowwater.capture.decode import BATCH, NARROW, NULLABLE, PLANES, WIDE, bitmaps, decode
 
 _LINE = 64  # bytes of a cache line
+_BITS = {name: bit for bit, name in enumerate(NULLABLE)}
 
 
-def _block(kind: type[np.int64] | type[np.int32], columns: int, rows: int) -> tuple[pa.Buffer, NDArray[Any], int]:
-    """A zeroed Arrow buffer as (columns, rows) array, and its bytes per column."""
+def _block(
+    kind: type[np.int64] | type[np.int32], columns: int, sparse: tuple[int, int], rows: int
+) -> tuple[pa.Buffer, NDArray[Any], int]:
+    """An Arrow buffer as (columns, rows) array, zeros in the sparse columns; and its bytes per column."""
     # One more line per column: columns a power of two apart would all fall into one set of the cache.
     stride = (rows * np.dtype(kind).itemsize // _LINE + 2) * _LINE
     buffer = pa.allocate_buffer(stride * columns)
     array = np.frombuffer(buffer, kind).reshape(columns, -1)
-    array.fill(0)
+    array[slice(*sparse)].fill(0)
     return buffer, array, stride
+
+
+@cache
+def _zeros(size: int) -> pa.Buffer:
+    return pa.py_buffer(np.zeros(size, np.uint8))
+
+
+def _nothing(kind: pa.DataType, rows: int) -> pa.Array:
+    """A column of NULLs, over memory that all such columns share."""
+    zeros = _zeros(8 << rows.bit_length())
+    return pa.Array.from_buffers(kind, rows, [zeros, zeros], null_count=rows)
 
 
 def decode_batch(
@@ -43,21 +59,23 @@ def decode_batch(
         A batch of n rows, schema `BATCH`, and the clock after them, ns.
     """
     rows = len(positions)
-    wide_buffer, wide, wide_stride = _block(np.int64, len(WIDE), rows)
-    narrow_buffer, narrow, narrow_stride = _block(np.int32, len(NARROW), rows)
-    present = np.zeros(-(-rows // 8) * 8, np.uint32)
-    clock = decode(buffer, records, rows, positions, clock, link, wide, narrow, present)
-    bits = np.empty((-(-len(NULLABLE) // 8) * 8, len(present) // 8), np.uint8)
-    bitmaps(present, rows, bits)
-    everywhere = int(np.bitwise_and.reduce(present[:rows], initial=np.uint32(0xFFFFFFFF)))
+    wide_buffer, wide, wide_stride = _block(np.int64, len(WIDE), SPARSE[0], rows)
+    narrow_buffer, narrow, narrow_stride = _block(np.int32, len(NARROW), SPARSE[1], rows)
+    present = np.empty(-(-rows // 8) * 8, np.int64)
+    present[rows:] = 0
+    clock, everywhere, anywhere = decode(buffer, records, rows, positions, clock, link, wide, narrow, present)
+    bits = np.empty((PLANES * 8, len(present) // 8), np.uint8)
+    bitmaps(present, rows, anywhere & ~everywhere, bits)
     arrays = []
     for field in BATCH:
+        bit = _BITS.get(field.name, -1)
+        if bit >= 0 and not anywhere >> bit & 1:
+            arrays.append(_nothing(field.type, rows))
+            continue
         if field.type == pa.int64():
             data = wide_buffer.slice(WIDE.index(field.name) * wide_stride, rows * 8)
         else:
             data = narrow_buffer.slice(NARROW.index(field.name) * narrow_stride, rows * 4)
-        valid = None
-        if field.nullable and not everywhere >> NULLABLE.index(field.name) & 1:
-            valid = pa.py_buffer(bits[NULLABLE.index(field.name)])
+        valid = pa.py_buffer(bits[bit]) if bit >= 0 and not everywhere >> bit & 1 else None
         arrays.append(pa.Array.from_buffers(field.type, rows, [valid, data]))
     return pa.RecordBatch.from_arrays(arrays, schema=BATCH), clock

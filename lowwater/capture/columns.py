@@ -1,6 +1,7 @@
 """The columns that decoding fills, and how a kernel writes one.
 
 Below the decoding kernels: they write into two blocks (64-bit and 32-bit columns) and keep one presence mask a record.
+The columns of ARP and of tunnels stand last in both, so that a batch without any never touches them.
 """
 
 from __future__ import annotations
@@ -17,23 +18,49 @@ WIDE = tuple(field.name for field in BATCH if field.type == pa.int64())
 NARROW = tuple(field.name for field in BATCH if field.type == pa.int32())
 _WIDE_FIXED = 3  # position, arrival, timestamp
 _NARROW_FIXED = 2  # len, caplen
-NULLABLE = WIDE[_WIDE_FIXED:] + NARROW[_NARROW_FIXED:]
-"""Column names: the rows of the 64-bit block, of the 32-bit block, and the bits of the presence mask."""
 
-POSITION, ARRIVAL, TIMESTAMP, SRC_MAC, DEST_MAC, SRC_HI, SRC_LO, DEST_HI, DEST_LO, ID, SEQ, ACK = map(
+POSITION, ARRIVAL, TIMESTAMP, SRC_MAC, DEST_MAC, SRC_HI, DEST_HI, ID, SEQ, ACK = map(
     WIDE.index,
-    ("position", "arrival", "timestamp", "srcMAC", "destMAC", "srcIP_hi", "srcIP_lo", "destIP_hi", "destIP_lo", "id",
-     "sequence_number", "ack_number"),
+    ("position", "arrival", "timestamp", "srcMAC", "destMAC", "srcIP_hi", "destIP_hi", "id", "sequence_number",
+     "ack_number"),
 )  # fmt: skip
+TUNNEL_ID, INNER_SRC_HI, INNER_DEST_HI, ARP_SRC_HI, ARP_SRC_LO, ARP_DEST_LO = map(
+    WIDE.index, ("tunnel_id", "inner_srcIP_hi", "inner_destIP_hi", "arp_srcIP_hi", "arp_srcIP_lo", "arp_destIP_lo")
+)
 LEN, CAPLEN, ETHER_TYPE, VLAN, VERSION, PROTOCOL, SRC_PORT, DEST_PORT = map(
     NARROW.index, ("len", "caplen", "ether_type", "vlan_id", "ipversion", "protocol", "srcPort", "destPort")
 )
-TOTAL, TTL, TOS, FRAGMENT, FLAGS, WINDOW, ICMP_TYPE, ICMP_CODE = map(
-    NARROW.index, ("total_length", "ttl", "tos", "offset", "flags", "window", "icmp_type", "icmp_code")
-)
-_FIRST_NARROW = len(WIDE) - _WIDE_FIXED - _NARROW_FIXED  # what turns a narrow column into its bit
-SRC_BITS = (1 << NULLABLE.index("srcIP_hi")) | (1 << NULLABLE.index("srcIP_lo"))
-DEST_BITS = (1 << NULLABLE.index("destIP_hi")) | (1 << NULLABLE.index("destIP_lo"))
+TOTAL, TTL, TOS, FRAGMENT, FLAGS, WINDOW, ICMP_TYPE, ICMP_CODE, PAYLOAD_OFFSET, PAYLOAD_LENGTH = map(
+    NARROW.index,
+    ("total_length", "ttl", "tos", "offset", "flags", "window", "icmp_type", "icmp_code", "payload_offset",
+     "payload_length"),
+)  # fmt: skip
+TUNNEL, INNER_VERSION, INNER_PROTOCOL, INNER_SRC_PORT, INNER_DEST_PORT, INNER_FLAGS, ARP_OP, ARP_VERSION = map(
+    NARROW.index,
+    ("tunnel", "inner_ipversion", "inner_protocol", "inner_srcPort", "inner_destPort", "inner_flags", "arp_op",
+     "arp_ipversion"),
+)  # fmt: skip
+
+NULLABLE = WIDE[_WIDE_FIXED:TUNNEL_ID] + NARROW[_NARROW_FIXED:] + WIDE[TUNNEL_ID:]
+"""Column names in the order of the bits of the presence mask: what most records have, first."""
+
+_FIRST_NARROW = NULLABLE.index(NARROW[_NARROW_FIXED]) - _NARROW_FIXED  # what turns a narrow column into its bit
+_FIRST_TUNNEL = NULLABLE.index("tunnel_id") - TUNNEL_ID  # and a wide one from the tunnel's on
+
+
+def _bits(name: str) -> int:
+    return (1 << NULLABLE.index(f"{name}_hi")) | (1 << NULLABLE.index(f"{name}_lo"))
+
+
+SRC_BITS, DEST_BITS = _bits("srcIP"), _bits("destIP")
+INNER_SRC_BITS, INNER_DEST_BITS = _bits("inner_srcIP"), _bits("inner_destIP")
+ARP_SRC_BITS, ARP_DEST_BITS = _bits("arp_srcIP"), _bits("arp_destIP")
+
+SPARSE = ((SRC_HI, TUNNEL_ID), (VERSION, PAYLOAD_OFFSET))
+"""Columns [from, to) of the 64-bit and of the 32-bit block that only some records write: zeros before."""
+OF_TUNNELS = ((TUNNEL_ID, ARP_SRC_HI), (TUNNEL, ARP_OP))
+OF_ARP = ((ARP_SRC_HI, len(WIDE)), (ARP_OP, len(NARROW)))
+"""The same of tunnels and of ARP: zeros once a record of the batch has any."""
 
 
 @part
@@ -47,4 +74,6 @@ def put_narrow(narrow: Any, column: int, row: int, value: int) -> int:
 def put_wide(wide: Any, column: int, row: int, value: int) -> int:
     """Writes a 64-bit column, where `value` is not negative; its presence bit."""
     wide[column, row] = max(value, 0)
-    return (1 << (column - _WIDE_FIXED)) if value >= 0 else 0
+    if value < 0:
+        return 0
+    return 1 << (column - _WIDE_FIXED if column < TUNNEL_ID else column + _FIRST_TUNNEL)

@@ -1,7 +1,8 @@
 """Decoding packet headers into columns.
 
-Second kernel of the reader: link (`links`), network and transport header of each record. There is one kernel for each
-kind of link, made when the first record of that kind comes.
+Second and third kernel of the reader. The second reads link (`links`), network and transport header of each record;
+there is one for each kind of link, made when the first record of that kind comes. It lists the few records that carry
+ARP or a tunnel, which the third reads on (`arp`, `tunnels`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+import numpy as np
+
+from lowwater.capture.arp import ARP, arp
 from lowwater.capture.columns import (
     ARRIVAL,
     BATCH,
@@ -21,6 +25,10 @@ from lowwater.capture.columns import (
     LEN,
     NARROW,
     NULLABLE,
+    OF_ARP,
+    OF_TUNNELS,
+    PAYLOAD_LENGTH,
+    PAYLOAD_OFFSET,
     POSITION,
     SRC_MAC,
     TIMESTAMP,
@@ -29,7 +37,6 @@ from lowwater.capture.columns import (
     put_narrow,
     put_wide,
 )
-from lowwater.capture.fields import u8
 from lowwater.capture.header import RECORD_HEADER
 from lowwater.capture.inlining import kernel, part
 from lowwater.capture.links import COOKED, COOKED2, ETHERNET, KINDS, NULL, PPP, RADIOTAP, RAW, UNKNOWN, WIFI
@@ -39,53 +46,95 @@ from lowwater.capture.links.null import null
 from lowwater.capture.links.ppp import ppp_link
 from lowwater.capture.links.radiotap import radiotap
 from lowwater.capture.links.raw import raw
-from lowwater.capture.links.types import IPV4, IPV6
+from lowwater.capture.links.types import IPV4
 from lowwater.capture.links.wifi import wifi
-from lowwater.capture.network import version4, version6
+from lowwater.capture.network import LATER, is_header, version4, version6
 from lowwater.capture.scan import CAPTURED, OFFSET, STAMP, WIRE
 from lowwater.capture.transport import ICMP, ICMPV6, transport
+from lowwater.capture.tunnels.inner import carries, tunnels
 
-__all__ = ["BATCH", "NARROW", "NULLABLE", "WIDE", "bitmaps", "decode"]
+__all__ = ["BATCH", "NARROW", "NULLABLE", "PLANES", "WIDE", "bitmaps", "decode"]
 
-_INLINED = ("columns.py", "fields.py", "header.py", "inlining.py", "loads.py", "network.py", "scan.py", "transport.py")
+PLANES = -(-len(NULLABLE) // 8)
+"""Bytes of the presence mask that are in use."""
+
+_INLINED = ("arp", "columns", "fields", "header", "inlining", "loads", "network", "scan", "transport")
+_FOLDERS = ("links", "tunnels")
 
 
 @cache
 def _sources() -> str:
     """A digest of the code that becomes part of the kernels, apart from this module."""
     here = resources.files("lowwater.capture")
-    files = [here / name for name in _INLINED]
-    files += sorted((one for one in (here / "links").iterdir() if one.name.endswith(".py")), key=lambda one: one.name)
+    files = [here / f"{name}.py" for name in _INLINED]
+    for folder in _FOLDERS:
+        found = (one for one in (here / folder).iterdir() if one.name.endswith(".py"))
+        files += sorted(found, key=lambda one: one.name)
     files.append(resources.files("lowwater.catalog") / "packets.py")
     return hashlib.sha256(b"\0".join(one.read_bytes() for one in files)).hexdigest()[:16]
 
 
+def _made(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """Compiles a kernel that other modules are part of."""
+    # Numba keeps compiled kernels in files by this name and compiles anew only when this very module has changed:
+    # so the name tells what else went in, and no two kernels share a file, which two processes could mix up.
+    function.__qualname__ = f"{name}_{_sources()}"
+    return kernel(function)
+
+
 @part
-def _above(buffer: Any, network: int, at: int, end: int, wide: Any, narrow: Any, row: int) -> int:
-    """Network and transport headers; presence bits."""
-    lead = u8(buffer, at, end)
-    protocol, icmp, bits = -1, -1, 0
-    if network == IPV4 and lead >> 4 == 4 and lead & 0x0F >= 5:
-        bits, protocol, at, end = version4(buffer, at, end, wide, narrow, row)
-        icmp = ICMP
-    elif network == IPV6 and lead >> 4 == 6:
-        bits, protocol, at, end = version6(buffer, at, end, wide, narrow, row)
-        icmp = ICMPV6
-    if protocol >= 0:
-        bits |= transport(buffer, at, end, protocol, icmp, wide, narrow, row)
-    return bits
+def _payload(begin: int, at: int, stop: int, narrow: Any, row: int) -> int:
+    """Place and length of the payload that begins at `at` (-1 unknown) and ends at `stop`; presence bits."""
+    known = 0 <= at <= stop
+    bits = put_narrow(narrow, PAYLOAD_OFFSET, row, at - begin if known else -1)
+    return bits | put_narrow(narrow, PAYLOAD_LENGTH, row, stop - at if known else -1)
+
+
+@part
+def _above(
+    buffer: Any, network: int, begin: int, at: int, end: int, stop: int, wide: Any, narrow: Any, row: int
+) -> tuple[int, int, int, int]:
+    """Network and transport headers; presence bits, and protocol, begin and end of what else is to be read, or -1."""
+    protocol, icmp, bits, payload = -1, -1, 0, -1
+    if is_header(buffer, network, at, end):
+        if network == IPV4:
+            bits, protocol, at, end, stop = version4(buffer, at, end, stop, wide, narrow, row)
+            icmp = ICMP
+        else:
+            bits, protocol, at, end, stop = version6(buffer, at, end, stop, wide, narrow, row)
+            icmp = ICMPV6
+        if protocol >= 0:
+            found, length = transport(buffer, at, end, protocol, icmp, wide, narrow, row)
+            bits |= found
+            if length >= 0:
+                payload = at + length
+        elif protocol == LATER:
+            payload = at
+    elif network == ARP:
+        protocol = ARP
+    bits |= _payload(begin, payload, stop, narrow, row)
+    return bits, protocol if protocol == ARP or carries(buffer, protocol, at, end) else -1, at, end
 
 
 @cache
-def _kernel(kind: int) -> Callable[..., int]:
+def _kernel(kind: int) -> Callable[..., tuple[int, int, int, int]]:
     """The kernel of one kind of link.
 
     `kind` is a constant of it, and so are the names that it is held against: Numba drops the branches not taken.
     """
 
     def rows(
-        buffer: Any, records: Any, count: int, positions: Any, clock: int, wide: Any, narrow: Any, present: Any
-    ) -> int:
+        buffer: Any,
+        records: Any,
+        count: int,
+        positions: Any,
+        clock: int,
+        wide: Any,
+        narrow: Any,
+        present: Any,
+        carriers: Any,
+    ) -> tuple[int, int, int, int]:
+        everywhere, anywhere, listed = -1, 0, 0
         for row in range(count):
             stamp = records[STAMP, row]
             clock = max(clock, stamp)
@@ -113,18 +162,58 @@ def _kernel(kind: int) -> Callable[..., int]:
                 destination, source, ether_type, vlan, network, at, end = -1, -1, -1, -1, -1, begin, stop
             bits = put_wide(wide, DEST_MAC, row, destination) | put_wide(wide, SRC_MAC, row, source)
             bits |= put_narrow(narrow, ETHER_TYPE, row, ether_type) | put_narrow(narrow, VLAN, row, vlan)
-            present[row] = bits | _above(buffer, network, at, end, wide, narrow, row)
-        return clock
+            wire = begin + max(records[WIRE, row], records[CAPTURED, row])
+            above, carrier, at, end = _above(buffer, network, begin, at, end, wire, wide, narrow, row)
+            bits |= above
+            present[row] = bits
+            everywhere &= bits
+            anywhere |= bits
+            if carrier >= 0:
+                carriers[listed, 0], carriers[listed, 1] = row, carrier
+                carriers[listed, 2], carriers[listed, 3] = at, end
+                listed += 1
+        return clock, everywhere, anywhere, listed
 
-    # Numba keeps compiled kernels in files by this name and compiles anew only when this very module has changed:
-    # so the name tells what else went in, and no two kernels share a file, which two processes could mix up.
-    rows.__qualname__ = f"rows_{kind}_{_sources()}"
-    return kernel(rows)
+    return _made(rows, f"rows_{kind}")
+
+
+@part
+def _clear(block: Any, columns: tuple[int, int], count: int) -> None:
+    for column in range(columns[0], columns[1]):
+        for row in range(count):
+            block[column, row] = 0
+
+
+@cache
+def _carried() -> Callable[..., int]:
+    """The kernel of records that carry ARP or a tunnel."""
+
+    def carried(buffer: Any, carriers: Any, listed: int, count: int, wide: Any, narrow: Any, present: Any) -> int:
+        anywhere, arps, others = 0, False, False
+        for index in range(listed):
+            row, carrier, at, end = carriers[index, 0], carriers[index, 1], carriers[index, 2], carriers[index, 3]
+            if carrier == ARP:
+                if not arps:
+                    _clear(wide, OF_ARP[0], count)
+                    _clear(narrow, OF_ARP[1], count)
+                    arps = True
+                bits = arp(buffer, at, end, wide, narrow, row)
+            else:
+                if not others:
+                    _clear(wide, OF_TUNNELS[0], count)
+                    _clear(narrow, OF_TUNNELS[1], count)
+                    others = True
+                bits = tunnels(buffer, carrier, at, end, wide, narrow, row)
+            present[row] |= bits
+            anywhere |= bits
+        return anywhere
+
+    return _made(carried, "carried")
 
 
 def decode(
     buffer: Any, records: Any, count: int, positions: Any, clock: int, link: int, wide: Any, narrow: Any, present: Any
-) -> int:
+) -> tuple[int, int, int]:
     """Decodes sane records into columns.
 
     Args:
@@ -134,28 +223,37 @@ def decode(
         positions: int64 array (count), their numbers in the capture.
         clock: largest sane timestamp of the capture before them, ns.
         link: link type of the capture.
-        wide: int64 array (len(WIDE), at least count) of zeros, filled.
-        narrow: int32 array (len(NARROW), at least count) of zeros, filled.
-        present: uint32 array (at least count), filled: bit i tells that NULLABLE[i] is not NULL.
+        wide: int64 array (len(WIDE), at least count), zeros in the columns `SPARSE`, filled.
+        narrow: int32 array (len(NARROW), at least count), the same. Columns that no record has may stay as they are.
+        present: int64 array (at least count), filled: bit i tells that NULLABLE[i] is not NULL.
 
     Returns:
-        The clock after them, ns.
+        The clock after them, ns; the bits that all of `present` have, and those that any of it has.
     """
     rows = _kernel(KINDS.get(link, UNKNOWN))
-    return rows(buffer, records, count, positions, clock, wide, narrow, present)
+    carriers = np.empty((count, 4), np.int64)  # memory that is not written takes none
+    clock, everywhere, anywhere, listed = rows(
+        buffer, records, count, positions, clock, wide, narrow, present, carriers
+    )
+    if listed:
+        anywhere |= _carried()(buffer, carriers, listed, count, wide, narrow, present)
+    return clock, everywhere, anywhere
 
 
 @kernel
-def bitmaps(present: Any, count: int, out: Any) -> None:
+def bitmaps(present: Any, count: int, wanted: int, out: Any) -> None:
     """Turns presence masks into Arrow validity bitmaps, by 8 x 8 bit transposition (Hacker's Delight, 7-3).
 
     Args:
-        present: uint32 array, its first `count` entries as `decode` fills them, zeros up to a multiple of 8.
+        present: int64 array, its first `count` entries as `decode` fills them, zeros up to a multiple of 8.
         count: number of rows.
-        out: uint8 array (24 or more, at least ceil(count / 8)), filled; row i belongs to NULLABLE[i].
+        wanted: bits of which a bitmap is wanted; of others there may be none.
+        out: uint8 array (PLANES * 8, at least ceil(count / 8)), filled; row i belongs to NULLABLE[i].
     """
-    for block in range((count + 7) // 8):
-        for plane in range(3):
+    for plane in range(PLANES):
+        if (wanted >> (8 * plane)) & 0xFF == 0:
+            continue
+        for block in range((count + 7) // 8):
             word = 0
             for row in range(8):
                 word |= ((present[8 * block + row] >> (8 * plane)) & 0xFF) << (8 * row)

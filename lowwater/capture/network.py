@@ -10,13 +10,11 @@ from typing import Any
 from lowwater.capture.columns import (
     DEST_BITS,
     DEST_HI,
-    DEST_LO,
     FRAGMENT,
     ID,
     PROTOCOL,
     SRC_BITS,
     SRC_HI,
-    SRC_LO,
     TOS,
     TOTAL,
     TTL,
@@ -26,30 +24,79 @@ from lowwater.capture.columns import (
 )
 from lowwater.capture.fields import u8, u16, u32
 from lowwater.capture.inlining import part
+from lowwater.capture.links.types import IPV4, IPV6
 from lowwater.capture.loads import big64
 
 _HOP_BY_HOP, _ROUTING, _FRAGMENT_HEADER, _AUTHENTICATION, _DESTINATION, _MOBILITY = 0, 43, 44, 51, 60, 135
 
 
+LATER = -2
+"""In place of a protocol: the packet is a later fragment, what follows the header is the middle of something."""
+
+
 @part
-def version4(buffer: Any, at: int, end: int, wide: Any, narrow: Any, row: int) -> tuple[int, int, int, int]:
-    """IPv4 header; presence bits, protocol (-1 where nothing of it can be read), where its header is, its end."""
+def is_header(buffer: Any, network: int, at: int, end: int) -> bool:
+    """Whether a header of this network (0x0800, 0x86DD) begins at `at`, as its first byte tells."""
+    lead = u8(buffer, at, end)
+    return (network == IPV4 and lead >> 4 == 4 and lead & 0x0F >= 5) or (network == IPV6 and lead >> 4 == 6)
+
+
+@part
+def put_address4(buffer: Any, at: int, end: int, wide: Any, column: int, row: int) -> bool:
+    """Writes the low word of an IPv4 address (`column` is the high one); whether it is captured."""
+    value = u32(buffer, at, end)
+    wide[column + 1, row] = max(value, 0)
+    return value >= 0
+
+
+@part
+def put_address6(buffer: Any, at: int, end: int, wide: Any, column: int, row: int) -> bool:
+    """Writes both words of an IPv6 address; whether it is captured."""
+    if at + 16 > end:
+        return False
+    wide[column, row] = big64(buffer, at)
+    wide[column + 1, row] = big64(buffer, at + 8)
+    return True
+
+
+@part
+def above4(buffer: Any, at: int, end: int, stop: int) -> tuple[int, int, int, int, int, int]:
+    """What an IPv4 header says of its packet.
+
+    Returns:
+        Protocol, fragment offset and id (-1 where not captured), where what it carries begins, where that ends in the
+        captured bytes, and on the wire.
+    """
     total = u16(buffer, at + 2, end)
     field = u16(buffer, at + 6, end)
-    offset = (field & 0x1FFF) << 3 if field >= 0 else -1
+    identity = u16(buffer, at + 4, end)
     protocol = u8(buffer, at + 9, end)
-    source, destination = u32(buffer, at + 12, end), u32(buffer, at + 16, end)
-    bits = put_narrow(narrow, VERSION, row, 4) | put_narrow(narrow, TOS, row, u8(buffer, at + 1, end))
-    bits |= put_narrow(narrow, TOTAL, row, total) | put_wide(wide, ID, row, u16(buffer, at + 4, end))
-    bits |= put_narrow(narrow, FRAGMENT, row, offset) | put_narrow(narrow, TTL, row, u8(buffer, at + 8, end))
-    bits |= put_narrow(narrow, PROTOCOL, row, protocol)
-    if put_wide(wide, SRC_LO, row, source):
-        bits |= SRC_BITS
-    if put_wide(wide, DEST_LO, row, destination):
-        bits |= DEST_BITS
     if total > 0:  # 0 is left by segmentation offload
-        end = min(end, at + total)
-    return bits, protocol if offset == 0 else -1, at + 4 * (buffer[at] & 0x0F), end
+        end, stop = min(end, at + total), min(stop, at + total)
+    return protocol, (field & 0x1FFF) << 3 if field >= 0 else -1, identity, at + 4 * (buffer[at] & 0x0F), end, stop
+
+
+@part
+def version4(
+    buffer: Any, at: int, end: int, stop: int, wide: Any, narrow: Any, row: int
+) -> tuple[int, int, int, int, int]:
+    """IPv4 header.
+
+    Returns:
+        Presence bits, protocol (-1 unknown, or LATER), where its header is, and the ends as `above4`.
+    """
+    total = u16(buffer, at + 2, end)
+    tos, ttl = u8(buffer, at + 1, end), u8(buffer, at + 8, end)
+    bits = put_narrow(narrow, VERSION, row, 4) | put_narrow(narrow, TOS, row, tos)
+    bits |= put_narrow(narrow, TOTAL, row, total) | put_narrow(narrow, TTL, row, ttl)
+    if put_address4(buffer, at + 12, end, wide, SRC_HI, row):
+        bits |= SRC_BITS
+    if put_address4(buffer, at + 16, end, wide, DEST_HI, row):
+        bits |= DEST_BITS
+    protocol, offset, identity, above, end, stop = above4(buffer, at, end, stop)
+    bits |= put_narrow(narrow, FRAGMENT, row, offset) | put_wide(wide, ID, row, identity)
+    bits |= put_narrow(narrow, PROTOCOL, row, protocol)
+    return bits, protocol if offset <= 0 else LATER, above, end, stop
 
 
 @part
@@ -81,26 +128,32 @@ def _extensions(buffer: Any, kind: int, at: int, end: int) -> tuple[int, int, in
 
 
 @part
-def version6(buffer: Any, at: int, end: int, wide: Any, narrow: Any, row: int) -> tuple[int, int, int, int]:
+def above6(buffer: Any, at: int, end: int, stop: int) -> tuple[int, int, int, int, int, int]:
+    """What an IPv6 header and its extensions say of their packet; returns as `above4` (-1: not a fragment)."""
+    payload = u16(buffer, at + 4, end)
+    kind = u8(buffer, at + 6, end)
+    if payload > 0:  # 0 is left by segmentation offload and by jumbograms
+        end, stop = min(end, at + 40 + payload), min(stop, at + 40 + payload)
+    protocol, above, offset, identity = _extensions(buffer, kind, at + 40, end)
+    return protocol, offset, identity, above, end, stop
+
+
+@part
+def version6(
+    buffer: Any, at: int, end: int, stop: int, wide: Any, narrow: Any, row: int
+) -> tuple[int, int, int, int, int]:
     """IPv6 header and its extensions; returns as `version4`."""
     payload = u16(buffer, at + 4, end)
     first = u16(buffer, at, end)
-    kind = u8(buffer, at + 6, end)
     bits = put_narrow(narrow, VERSION, row, 6)
     bits |= put_narrow(narrow, TOS, row, (first >> 4) & 0xFF if first >= 0 else -1)
     bits |= put_narrow(narrow, TOTAL, row, payload + 40 if payload >= 0 else -1)
     bits |= put_narrow(narrow, TTL, row, u8(buffer, at + 7, end))
-    if at + 24 <= end:
-        wide[SRC_HI, row] = big64(buffer, at + 8)
-        wide[SRC_LO, row] = big64(buffer, at + 16)
+    if put_address6(buffer, at + 8, end, wide, SRC_HI, row):
         bits |= SRC_BITS
-    if at + 40 <= end:
-        wide[DEST_HI, row] = big64(buffer, at + 24)
-        wide[DEST_LO, row] = big64(buffer, at + 32)
+    if put_address6(buffer, at + 24, end, wide, DEST_HI, row):
         bits |= DEST_BITS
-    if payload > 0:  # 0 is left by segmentation offload and by jumbograms
-        end = min(end, at + 40 + payload)
-    protocol, above, offset, identity = _extensions(buffer, kind, at + 40, end)
+    protocol, offset, identity, above, end, stop = above6(buffer, at, end, stop)
     bits |= put_narrow(narrow, PROTOCOL, row, protocol)
     bits |= put_narrow(narrow, FRAGMENT, row, offset) | put_wide(wide, ID, row, identity)
-    return bits, protocol if offset <= 0 else -1, above, end
+    return bits, protocol if offset <= 0 else LATER, above, end, stop

@@ -1,4 +1,4 @@
-"""TCP, UDP, ICMP and ICMPv6 headers.
+"""TCP, UDP, ICMP and ICMPv6 headers; the ports of SCTP, DCCP and UDP-Lite.
 
 Called by the decoding kernels after `network`.
 """
@@ -22,14 +22,28 @@ from lowwater.capture.columns import (
 from lowwater.capture.fields import u8, u16, u32
 from lowwater.capture.inlining import part
 
-TCP, UDP, ICMP, ICMPV6 = 6, 17, 1, 58
+TCP, UDP, ICMP, ICMPV6, SCTP, DCCP, UDP_LITE = 6, 17, 1, 58, 132, 33, 136
 
 
 @part
-def transport(buffer: Any, at: int, end: int, protocol: int, icmp: int, wide: Any, narrow: Any, row: int) -> int:
-    """TCP, UDP or ICMP header; presence bits."""
-    bits = 0
-    if protocol in (TCP, UDP):
+def has_ports(protocol: int) -> bool:
+    """Whether a header of this protocol begins with two ports."""
+    return protocol in (TCP, UDP, SCTP, DCCP, UDP_LITE)
+
+
+@part
+def _words(count: int, least: int) -> int:
+    """Bytes of a header that tells its length in 32-bit words; -1 where it is not captured or too small."""
+    return 4 * count if count >= least else -1
+
+
+@part
+def transport(
+    buffer: Any, at: int, end: int, protocol: int, icmp: int, wide: Any, narrow: Any, row: int
+) -> tuple[int, int]:
+    """Header above IP; presence bits, and its length (0 of a protocol not known here, -1 where it is not known)."""
+    bits, length = 0, 0
+    if has_ports(protocol):
         bits |= put_narrow(narrow, SRC_PORT, row, u16(buffer, at, end))
         bits |= put_narrow(narrow, DEST_PORT, row, u16(buffer, at + 2, end))
         if protocol == TCP:
@@ -37,7 +51,15 @@ def transport(buffer: Any, at: int, end: int, protocol: int, icmp: int, wide: An
             bits |= put_wide(wide, ACK, row, u32(buffer, at + 8, end))
             bits |= put_narrow(narrow, FLAGS, row, u8(buffer, at + 13, end))
             bits |= put_narrow(narrow, WINDOW, row, u16(buffer, at + 14, end))
+            length = _words(u8(buffer, at + 12, end) >> 4, 5)
+        elif protocol == SCTP:
+            length = 12
+        elif protocol == DCCP:
+            length = _words(u8(buffer, at + 4, end), 3)
+        else:
+            length = 8
     elif protocol == icmp:
         bits |= put_narrow(narrow, ICMP_TYPE, row, u8(buffer, at, end))
         bits |= put_narrow(narrow, ICMP_CODE, row, u8(buffer, at + 1, end))
-    return bits
+        length = 8
+    return bits, length

@@ -1,7 +1,8 @@
 """The stored packet schema: what `packets/` holds of every record, and its types.
 
 Ingest writes exactly these columns; every other column of a protocol is computed from them (`protocols`). An address
-takes two signed 64-bit words (`<name>_hi`, `<name>_lo`) and shares `ipversion` for its family.
+takes two signed 64-bit words (`<name>_hi`, `<name>_lo`) and a column for its family (`ADDRESSES`). What each column
+means and when it is NULL: `docs/packets.md`.
 """
 
 from __future__ import annotations
@@ -46,20 +47,46 @@ COLUMNS = pa.schema(
         pa.field("window", pa.int32()),
         pa.field("icmp_type", pa.int32()),
         pa.field("icmp_code", pa.int32()),
+        pa.field("payload_offset", pa.int32()),  # from the start of the frame to behind the outermost transport header
+        pa.field("payload_length", pa.int32()),  # bytes on the wire
+        pa.field("tunnel", pa.int32()),  # IP protocol or UDP port of the outermost one
+        pa.field("tunnel_id", pa.int64()),
+        pa.field("inner_ipversion", pa.int32()),
+        pa.field("inner_srcIP_hi", pa.int64()),
+        pa.field("inner_srcIP_lo", pa.int64()),
+        pa.field("inner_destIP_hi", pa.int64()),
+        pa.field("inner_destIP_lo", pa.int64()),
+        pa.field("inner_protocol", pa.int32()),
+        pa.field("inner_srcPort", pa.int32()),
+        pa.field("inner_destPort", pa.int32()),
+        pa.field("inner_flags", pa.int32()),
+        pa.field("arp_op", pa.int32()),
+        pa.field("arp_ipversion", pa.int32()),
+        pa.field("arp_srcIP_hi", pa.int64()),
+        pa.field("arp_srcIP_lo", pa.int64()),
+        pa.field("arp_destIP_hi", pa.int64()),
+        pa.field("arp_destIP_lo", pa.int64()),
     ]
 )
 
 RECORD = pa.schema([*IDENTITY, *COLUMNS])
 """One row of `packets/` without its partition columns `link` and `hour` (of the arrival, hours since the epoch)."""
 
-ADDRESSES = ("srcIP", "destIP")
+ADDRESSES = {
+    "srcIP": "ipversion",
+    "destIP": "ipversion",
+    "inner_srcIP": "inner_ipversion",
+    "inner_destIP": "inner_ipversion",
+    "arp_srcIP": "arp_ipversion",
+    "arp_destIP": "arp_ipversion",
+}
+"""Address column -> the stored column of its family."""
 
 TYPES: dict[str, Type] = {
     **{field.name: Type.INT for field in COLUMNS if not field.name.endswith(("_hi", "_lo"))},
     "srcMAC": Type.MAC,
     "destMAC": Type.MAC,
-    "srcIP": Type.IP,
-    "destIP": Type.IP,
+    **dict.fromkeys(ADDRESSES, Type.IP),
     "interface": Type.STRING,  # the link: constant in a stream of one link, never stored
 }
 """Types of the columns that expressions may read of a packet, by name."""
@@ -75,7 +102,7 @@ def stored(names: list[str]) -> list[str]:
     found: dict[str, None] = {}
     for name in names:
         if name in ADDRESSES:
-            found.update(dict.fromkeys(("ipversion", f"{name}_hi", f"{name}_lo")))
+            found.update(dict.fromkeys((ADDRESSES[name], f"{name}_hi", f"{name}_lo")))
         elif name != "interface":
             found[name] = None
     return list(found)

@@ -1,8 +1,8 @@
 """The built-in packet protocols: which packets belong to each, and its columns.
 
 A column is an expression over the stored packet columns, so that everything below the binder sees stored columns
-only, and `time` is monotone because it is `timestamp/1000000000`. All columns of the outermost header are columns
-of every protocol; one that a packet lacks is NULL.
+only, and `time` is monotone because it is `timestamp/1000000000`. All columns are columns of every protocol; one that a
+packet lacks is NULL.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ class Protocol:
         kind: of the links that have it: `pcap`, `csv`, or `other` for records that only an external function reads.
         access: stored column -> access function, of a declared protocol.
         declared: stored column -> GSQL's own type, of a declared protocol.
+        hidden: columns that `*` leaves out.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Protocol:
     kind: str = "pcap"
     access: Mapping[str, str] = field(default_factory=dict)
     declared: Mapping[str, str] = field(default_factory=dict)
+    hidden: frozenset[str] = frozenset()
 
     @property
     def clock(self) -> Attribute | None:
@@ -127,16 +129,28 @@ ALIASES = {
 """Names that the papers and manuals give to our columns."""
 
 _COLUMNS = _columns()
+_TUNNEL = frozenset(name for name in _COLUMNS if name.startswith(("tunnel", "inner_")))
+_ARP = frozenset(name for name in _COLUMNS if name.startswith("arp_"))
+_APART = _TUNNEL | _ARP | {"payload_offset", "payload_length"}
+
+
+def _packets(name: str, member: Expr | None, shown: frozenset[str] = frozenset()) -> Protocol:
+    """A protocol of packets; `*` shows the columns of the outermost headers, and these."""
+    return Protocol(name, member, _COLUMNS, hidden=_APART - shown)
+
 
 PROTOCOLS: dict[str, Protocol] = {
     protocol.name: protocol
     for protocol in (
-        Protocol("ETH", None, _COLUMNS),
-        Protocol("IPV4", _equals("ipversion", 4), _COLUMNS),
-        Protocol("IPV6", _equals("ipversion", 6), _COLUMNS),
-        Protocol("DataProtocol", _known("ipversion"), _COLUMNS),
-        Protocol("TCP", _both(_equals("protocol", 6), _known("flags")), _COLUMNS),
-        Protocol("UDP", _both(_equals("protocol", 17), _known("srcPort")), _COLUMNS),
-        Protocol("ICMP", _known("icmp_type"), _COLUMNS),
+        _packets("ETH", None),
+        _packets("ARP", _known("arp_op"), _ARP),
+        _packets("IPV4", _equals("ipversion", 4)),
+        _packets("IPV6", _equals("ipversion", 6)),
+        _packets("DataProtocol", _known("ipversion")),
+        _packets("TCP", _both(_equals("protocol", 6), _known("flags"))),
+        _packets("UDP", _both(_equals("protocol", 17), _known("srcPort"))),
+        _packets("SCTP", _both(_equals("protocol", 132), _known("srcPort"))),
+        _packets("ICMP", _known("icmp_type")),
+        _packets("TUNNEL", _known("tunnel"), _TUNNEL),
     )
 }

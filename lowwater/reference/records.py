@@ -67,5 +67,5 @@ def _column(batch: pa.RecordBatch, name: str, link: str) -> list[Value]:
     if name not in ADDRESSES:
         stored: list[Value] = batch[name].to_pylist()
         return stored
-    words = [batch[part].to_pylist() for part in ("ipversion", f"{name}_hi", f"{name}_lo")]
+    words = [batch[part].to_pylist() for part in (ADDRESSES[name], f"{name}_hi", f"{name}_lo")]
     return [None if None in parts else ip_from_words(*parts) for parts in zip(*words, strict=True)]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import dpkt
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +17,7 @@ from tests import capturemaker as maker
 
 START = 1_600_000_000_000_000_000
 FORGIVING = 1 << 61
+PADDING = 3
 FIELDS = [name for name in BATCH.names if name not in ("position", "arrival", "timestamp", "len", "caplen")]
 
 
@@ -41,8 +43,22 @@ def of_transport(packet: Any, above: Any) -> dict[str, int]:
     return {}
 
 
+def of_payload(packet: Any, frame: bytes, header: int) -> dict[str, int]:
+    """Place and length of the payload; `header` bytes stand between IP and it."""
+    offset = len(frame) - len(packet.data) + header
+    unknown = isinstance(packet, dpkt.ip6.IP6) and packet.plen == 0
+    return {"payload_offset": offset, "payload_length": len(frame) - offset + (PADDING if unknown else 0)}
+
+
+def length(above: Any) -> int:
+    """Bytes of a transport header."""
+    if isinstance(above, dpkt.tcp.TCP):
+        return 4 * int(above.off)
+    return 0 if isinstance(above, bytes) else 8
+
+
 def oracle(frame: bytes, link_type: int) -> dict[str, Any]:
-    """What dpkt says of a wholly captured frame."""
+    """What dpkt says of a wholly captured frame, with PADDING bytes behind it on the wire."""
     found: dict[str, Any] = dict.fromkeys(FIELDS)
     if link_type == maker.LINUX_SLL:
         cooked = dpkt.sll.SLL(frame)
@@ -67,6 +83,7 @@ def oracle(frame: bytes, link_type: int) -> dict[str, Any]:
         }  # fmt: skip
         if not packet.offset:
             found |= of_transport(packet, packet.data)
+        found |= of_payload(packet, frame, 0 if packet.offset else length(packet.data))
     elif isinstance(packet, dpkt.ip6.IP6):
         fragment = packet.extension_hdrs.get(44)
         found |= {
@@ -75,12 +92,14 @@ def oracle(frame: bytes, link_type: int) -> dict[str, Any]:
             "total_length": packet.plen + 40, "ttl": packet.hlim, "tos": packet.fc,
             "id": fragment.id if fragment else None, "offset": fragment.frag_off * 8 if fragment else None,
         }  # fmt: skip
-        if not (fragment and fragment.frag_off):
+        later = fragment and fragment.frag_off
+        if not later:
             found |= of_transport(packet, packet.data)
+        found |= of_payload(packet, frame, 0 if later else length(packet.data))
     return found
 
 
-ports = st.integers(0, 65535)
+ports = st.integers(0, 65535).filter(lambda port: port not in (2152, 4789, 6081, 8472))  # those of tunnels
 words = st.integers(0, (1 << 32) - 1)
 bytes_ = st.integers(0, 255)
 v4 = st.ip_addresses(v=4).map(str)
@@ -149,12 +168,12 @@ def test_every_field_equals_dpkt(
     texts = [text for _, text in found]
     unit = 1 if nanoseconds else 1000
     stamps = [START + index * step // unit * unit for index in range(len(texts))]
-    wires = [len(text) + 3 for text in texts]
+    wires = [len(text) + PADDING for text in texts]
     data = maker.pcap_bytes(zip(stamps, texts, wires, strict=True), order, nanoseconds, link)
     decoded = rows(tmp_path_factory.mktemp("decode") / "one.pcap", data)
     assert [row["timestamp"] for row in decoded] == stamps
     assert [row["arrival"] for row in decoded] == stamps
-    assert [(row["len"], row["caplen"]) for row in decoded] == [(len(text) + 3, len(text)) for text in texts]
+    assert [(row["len"], row["caplen"]) for row in decoded] == [(len(text) + PADDING, len(text)) for text in texts]
     assert [row["position"] for row in decoded] == list(range(len(texts)))
     for row, text in zip(decoded, texts, strict=True):
         assert {name: row[name] for name in FIELDS} == oracle(text, link)
@@ -191,6 +210,7 @@ def test_each_field_appears_with_its_last_byte(tmp_path: Path) -> None:
         "destMAC": 6, "srcMAC": 12, "ether_type": 14, "ipversion": 15, "tos": 16, "total_length": 18, "id": 20,
         "offset": 22, "ttl": 23, "protocol": 24, "srcIP_lo": 30, "srcIP_hi": 30, "destIP_lo": 34, "destIP_hi": 34,
         "srcPort": 36, "destPort": 38, "sequence_number": 42, "ack_number": 46, "flags": 48, "window": 50,
+        "payload_offset": 47, "payload_length": 47,
     }  # fmt: skip
     for snaplen in range(len(text) + 1):
         (row,) = rows(tmp_path / "one.pcap", maker.pcap_bytes([(START, text)], snaplen=snaplen))
@@ -247,6 +267,93 @@ def test_cooked_addresses_of_another_length_are_no_mac(tmp_path: Path) -> None:
         tmp_path, maker.linux_sll(maker.ipv4("1.1.1.1", "2.2.2.2", 17, maker.udp_header(1, 2)), src=b"\x07" * 4), 113
     )
     assert (row["srcMAC"], row["destMAC"], row["srcPort"]) == (None, None, 1)
+
+
+def place(row: dict[str, Any]) -> tuple[int | None, int | None]:
+    return row["payload_offset"], row["payload_length"]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "above", "header", "sport"),
+    [
+        (6, maker.tcp_header(5, 6, data=b"abc"), 20, 5),
+        (17, maker.udp_header(5, 6, b"abc"), 8, 5),
+        (132, maker.sctp_header(5, 6, b"abc"), 12, 5),
+        (136, maker.udp_header(5, 6, b"abc"), 8, 5),
+        (33, maker.dccp_header(5, 6, b"abc"), 16, 5),
+        (33, maker.dccp_header(5, 6, b"abc", 7), 28, 5),
+        (1, bytes(8) + b"abc", 8, None),
+        (50, b"abc", 0, None),
+        (59, b"abc", 0, None),
+    ],
+)
+@pytest.mark.parametrize("padding", [b"", bytes(9)])
+def test_where_the_payload_is(
+    tmp_path: Path, protocol: int, above: bytes, header: int, sport: int | None, padding: bytes
+) -> None:
+    """Behind the header above IP, whose length IP tells; what follows is padding of the link."""
+    row = one(tmp_path, maker.ethernet(maker.ipv4("1.1.1.1", "2.2.2.2", protocol, above, options=bytes(4)) + padding))
+    assert (*place(row), row["srcPort"]) == (14 + 24 + header, 3, sport)
+    if protocol != 1:  # that is ICMP of IPv4 only
+        chain = maker.extension(protocol, bytes(14)) + above
+        packet = maker.ipv6("::1", "::2", 60, chain)
+        row = one(tmp_path, maker.ethernet(packet + padding, 0x86DD, vlans=[7]))
+        assert (*place(row), row["srcPort"]) == (18 + 40 + 16 + header, 3, sport)
+
+
+def test_the_payload_without_a_length_ends_with_the_frame(tmp_path: Path) -> None:
+    row = one(
+        tmp_path, maker.ethernet(maker.ipv4("1.1.1.1", "2.2.2.2", 17, maker.udp_header(1, 2, b"xy"), total_length=0))
+    )
+    assert place(row) == (42, 2)
+    row = one(
+        tmp_path, maker.ethernet(maker.ipv6("::1", "::2", 17, maker.udp_header(1, 2, b"xy"), payload_length=0), 0x86DD)
+    )
+    assert place(row) == (62, 2)
+    too_long = maker.ipv4("1.1.1.1", "2.2.2.2", 17, maker.udp_header(1, 2, b"xy"), total_length=4000)
+    assert place(one(tmp_path, maker.ethernet(too_long))) == (42, 2)
+
+
+def test_a_later_fragment_is_payload_behind_the_ip_header(tmp_path: Path) -> None:
+    row = one(tmp_path, maker.ethernet(maker.ipv4("1.1.1.1", "2.2.2.2", 17, bytes(24), offset=1480)))
+    assert (*place(row), row["protocol"], row["srcPort"]) == (34, 24, 17, None)
+    later = maker.fragment(17, 1480, True) + bytes(24)
+    row = one(tmp_path, maker.ethernet(maker.ipv6("::1", "::2", 44, later), 0x86DD))
+    assert (*place(row), row["protocol"], row["srcPort"]) == (62, 24, 17, None)
+
+
+def test_a_payload_whose_place_is_not_known(tmp_path: Path) -> None:
+    for packet in (
+        maker.ipv4("1.1.1.1", "2.2.2.2", 6, bytes(12) + b"\x40" + bytes(20)),  # a TCP header of 16 bytes
+        maker.ipv4("1.1.1.1", "2.2.2.2", 6, bytes(12) + b"\xf0" + bytes(7)),  # one that is longer than the packet
+        maker.ipv4("1.1.1.1", "2.2.2.2", 17, bytes(7)),
+        maker.ipv4("1.1.1.1", "2.2.2.2", 33, bytes(40)),  # a DCCP header of 0 bytes
+        maker.ipv4("1.1.1.1", "2.2.2.2", 50, b"", total_length=19),
+    ):
+        row = one(tmp_path, maker.ethernet(packet + bytes(60)))
+        assert (row["ipversion"], *place(row)) == (4, None, None)
+    assert place(one(tmp_path, maker.arp())) == (None, None)
+
+
+def test_the_payload_may_begin_where_nothing_is_captured(tmp_path: Path) -> None:
+    frame = maker.udp("1.1.1.1", "2.2.2.2", 5, 6, b"abc")
+    (row,) = rows(tmp_path / "one.pcap", maker.pcap_bytes([(START, frame)], snaplen=34))
+    assert (*place(row), row["caplen"], row["srcPort"]) == (42, 3, 34, None)
+
+
+def test_arp(tmp_path: Path) -> None:
+    names = ("arp_op", "arp_ipversion", "arp_srcIP_hi", "arp_srcIP_lo", "arp_destIP_hi", "arp_destIP_lo", "ipversion")
+    frame = maker.arp("10.0.0.1", "10.0.0.2", 2)
+    first, second = 0x0A000001, 0x0A000002
+    row = one(tmp_path, frame)
+    assert [row[name] for name in names] == [2, 4, 0, first, 0, second, None]
+    for other in ({"hardware": 6}, {"protocol": 0x86DD}, {"lengths": (8, 4)}):
+        row = one(tmp_path, maker.arp("10.0.0.1", "10.0.0.2", 2, **other))
+        assert [row[name] for name in names] == [2, None, None, None, None, None, None]
+    cut = {19: [], 20: [4], 22: [2, 4], 31: [2, 4], 32: [2, 4, 0, first], 42: [2, 4, 0, first, 0, second]}
+    for snaplen, known in cut.items():
+        (row,) = rows(tmp_path / "one.pcap", maker.pcap_bytes([(START, frame)], snaplen=snaplen))
+        assert [row[name] for name in names if row[name] is not None] == known, snaplen
 
 
 def test_other_link_types_keep_timestamp_and_lengths(tmp_path: Path) -> None:

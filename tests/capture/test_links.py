@@ -179,10 +179,10 @@ def test_frames_cut_at_every_length_equal_tshark(tmp_path: Path, link: int) -> N
     assert (count, found) == (len(cuts), [])
 
 
-def decoded(frame: bytes, link: int, after: bytes = b"") -> dict[str, Any]:
-    """The row of one frame in a buffer in which `after` follows it."""
+def decoded(frame: bytes, link: int, after: bytes = b"", wire: int | None = None) -> dict[str, Any]:
+    """The row of a frame in a buffer in which `after` follows it; `wire` is its length, that captured if not given."""
     buffer = np.array(bytearray(RECORD_HEADER + frame + after))
-    records = np.array([[0, 0], [START, 0], [len(frame), 0], [len(frame), 0]], np.int64)[:, :1]
+    records = np.array([[0, 0], [START, 0], [wire or len(frame), 0], [len(frame), 0]], np.int64)[:, :1]
     batch, _ = decode_batch(buffer, records, np.zeros(1, np.int64), -1, link)
     (row,) = batch.to_pylist()
     return {name: value for name, value in row.items() if name not in FIXED}
@@ -204,8 +204,9 @@ def test_nothing_is_read_beyond_the_captured_bytes(
         if at < len(whole):
             whole[at] = value
     short, rest = bytes(whole[:cut]), bytes(whole[cut:])
-    row = decoded(short, link, rest + bytes(64))
-    assert row == decoded(short, link) == decoded(short, link, b"\xff" * 64) == decoded(short, link, b"\x45" * 64)
+    row = decoded(short, link, rest + bytes(64), len(whole))
+    for after in (b"", b"\xff" * 64, b"\x45" * 64):
+        assert row == decoded(short, link, after, len(whole))
     complete = decoded(bytes(whole), link)
     assert all(value in (complete[name], None) for name, value in row.items())
 

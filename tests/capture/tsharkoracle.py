@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import struct
 import subprocess
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from lowwater.capture import read
+from lowwater.catalog.packets import ADDRESSES
 from lowwater.catalog.values import format_ip, ip_from_words
 
 TAGS = (0x8100, 0x88A8, 0x9100)  # ours is the type behind them, which a cut frame may not have
@@ -17,9 +21,19 @@ TYPES = ("eth.type", "sll.etype", "llc.type", "vlan.etype")
 VLANS = ("ieee8021ad.id", "vlan.id")  # tshark has an outer tag of type 0x88A8 apart
 NETWORK = (
     "ip.src", "ip.dst", "ip.proto", "ipv6.src", "ipv6.dst", "tcp.srcport", "tcp.dstport", "tcp.flags", "udp.srcport",
-    "udp.dstport", "ip.len", "ip.ttl",
+    "udp.dstport", "ip.len", "ip.ttl", "ipv6.nxt", "sctp.srcport", "sctp.dstport", "dccp.srcport", "dccp.dstport",
+    "ip.frag_offset",
 )  # fmt: skip
-FIELDS = (LAYERS, *FRAME.values(), *MACS, *TYPES, *VLANS, *NETWORK)
+PAYLOAD_BYTES = "payload"
+PAYLOAD = ("tcp.len", "tcp.payload", "udp.payload")
+ARP = ("arp.opcode", "arp.src.proto_ipv4", "arp.dst.proto_ipv4", "arp.hw.type")
+IDS = {
+    "gre": ("gre.key.call_id", "erspan.spanid", "gre.key"), "gtp": ("gtp.teid",), "vxlan": ("vxlan.vni",),
+    "geneve": ("geneve.vni",),
+}  # fmt: skip
+"""Layer of a tunnel -> fields of its id."""
+TUNNELS = (*(field for fields in IDS.values() for field in fields), "gtp.message")
+FIELDS = (LAYERS, *FRAME.values(), *MACS, *TYPES, *VLANS, *NETWORK, *PAYLOAD, *ARP, *TUNNELS)
 LINKS = {
     "eth", "ethertype", "vlan", "ieee8021ad", "sll", "llc", "mpls", "pppoes", "ppp", "null", "raw", "radiotap",
     "wlan_radio", "wlan",
@@ -27,9 +41,15 @@ LINKS = {
 """Layers of tshark that the link readers look through."""
 
 
+PORTED = {"tcp": "tcp", "udp": "udp", "sctp": "sctp", "dccp": "dccp", "udplite": "udp"}
+"""Layer with ports -> the prefix of their fields."""
+WITHIN = {"eth", "ethertype", "vlan", "ieee8021ad", "llc", "mpls", "pppoes", "ppp", "erspan"}
+"""Layers between a tunnel's header and the IP header in it."""
+
+
 def tshark(path: Path) -> list[dict[str, str]]:
     """One row a packet: the fields, values of a field that occurs more than once separated by commas."""
-    command = ["tshark", "-n", "-r", str(path), "-T", "fields", "-E", "occurrence=a"]
+    command = ["tshark", "-n", "-r", str(path), "-T", "fields", "-E", "occurrence=a", "-d", "udp.port==8472,vxlan"]
     # One packet says what it says by itself: nothing is put together, and nothing is known from others.
     for setting in (
         "ip.defragment:FALSE", "ipv6.defragment:FALSE", "tcp.desegment_tcp_streams:FALSE", "wlan.defragment:FALSE",
@@ -52,7 +72,7 @@ def nanoseconds(epoch: str) -> int:
 def _address(row: dict[str, Any], name: str) -> str | None:
     if row[f"{name}_lo"] is None:
         return None
-    return format_ip(ip_from_words(row["ipversion"], row[f"{name}_hi"], row[f"{name}_lo"]))
+    return format_ip(ip_from_words(row[ADDRESSES[name]], row[f"{name}_hi"], row[f"{name}_lo"]))
 
 
 def _first(told: dict[str, str], *names: str) -> str | None:
@@ -81,25 +101,112 @@ def _link(told: dict[str, str], layers: list[str]) -> dict[str, Any]:
     return found
 
 
+def _tunnels(told: dict[str, str], layers: list[str], depth: int) -> Iterator[tuple[str, int | None]]:
+    """Layers of the tunnels from the network layer at `depth` on, and where the next network layer is."""
+    at: int | None = depth
+    while at is not None:
+        above = [*layers[at + 1 : at + 3], "", ""]
+        if above[0] in ("ip", "ipv6"):
+            at += 1
+            yield above[0], at
+            continue
+        length = 1 if above[0] == "gre" else 2
+        name = above[length - 1]
+        if name not in IDS or (length == 2 and above[0] != "udp"):
+            return
+        if name == "gtp" and _first(told, "gtp.message") != "0xff":
+            return
+        inside = next((n for n in range(at + 1 + length, len(layers)) if layers[n] not in WITHIN), len(layers))
+        at = inside if layers[inside : inside + 1] in (["ip"], ["ipv6"]) else None
+        yield name, at
+
+
+def _tunnel(told: dict[str, str], layers: list[str], depth: int) -> dict[str, Any]:
+    """The outermost tunnel and the innermost network header within four."""
+    found: dict[str, Any] = {}
+    passed = list(islice(_tunnels(told, layers, depth), 4))
+    protocol = int(_first(told, "ip.proto") or 0) if layers[depth] == "ip" else 0
+    if layers[depth] == "ip" and (_first(told, "ip.frag_offset") or "0") != "0":
+        protocol = 0
+    if not passed:
+        return {"tunnel": protocol if protocol in (4, 41, 47) else None, "inner_ipversion": None}
+    name = passed[0][0]
+    ports = {"ip": 4, "ipv6": 41, "gre": 47}
+    found["tunnel"] = ports[name] if name in ports else int(_first(told, "udp.dstport") or 0)
+    if name in IDS and layers.count("gre") <= 1:  # of several it does not say which has a key
+        identity = _first(told, *IDS[name])
+        found["tunnel_id"] = None if identity is None else int(identity, 0)
+    inner = next((at for _, at in reversed(passed) if at is not None), None)
+    return found | (_inner(told, layers, inner) if inner is not None else {"inner_ipversion": None})
+
+
+def _inner(told: dict[str, str], layers: list[str], at: int) -> dict[str, Any]:
+    """The columns of the network header at layer `at`, and of the layer above it."""
+    network = layers[at]
+    found: dict[str, Any] = {"inner_ipversion": 4 if network == "ip" else 6}
+    nth = layers[:at].count(network)
+    names = {"inner_srcIP": (f"{network}.src", nth), "inner_destIP": (f"{network}.dst", nth)}
+    if network == "ip":
+        names["inner_protocol"] = ("ip.proto", nth)
+    above = layers[at + 1] if at + 1 < len(layers) else ""
+    if above in PORTED:
+        prefix = PORTED[above]
+        nth = sum(PORTED.get(layer) == prefix for layer in layers[: at + 1])
+        names |= {"inner_srcPort": (f"{prefix}.srcport", nth), "inner_destPort": (f"{prefix}.dstport", nth)}
+        if above == "tcp":
+            names["inner_flags"] = ("tcp.flags", nth)
+    for name, (field, which) in names.items():
+        values = told[field].split(",") if told[field] else []
+        if which < len(values):
+            value = values[which]
+            found[name] = value if name.endswith("IP") else int(value, 0) & (0xFF if name == "inner_flags" else 0xFFFF)
+    return found
+
+
+def _arp(told: dict[str, str]) -> dict[str, Any]:
+    """The columns of ARP; its addresses are of IPv4 over Ethernet."""
+    operation = _first(told, "arp.opcode")
+    found: dict[str, Any] = {"arp_op": None if operation is None else int(operation)}
+    known = told["arp.hw.type"] == "1"
+    for name, field in (("arp_srcIP", "arp.src.proto_ipv4"), ("arp_destIP", "arp.dst.proto_ipv4")):
+        found[name] = _first(told, field) if known else None
+    return found
+
+
+def _payload(told: dict[str, str], above: str) -> dict[str, Any]:
+    """The length of the payload, and the bytes of it that are captured."""
+    found: dict[str, Any] = {}
+    length = _first(told, "tcp.len") if above == "tcp" else None
+    if length is not None:
+        found["payload_length"] = int(length)
+    if length != "0" and above in ("tcp", "udp") and (text := _first(told, f"{above}.payload")):
+        found[PAYLOAD_BYTES] = bytes.fromhex(text)
+    return found
+
+
 def expected(told: dict[str, str]) -> dict[str, Any]:
-    """What tshark says of the link and of the outermost network header; what it does not say is left out."""
+    """What tshark says of the link, of ARP, and of network headers; what it does not say is left out."""
     layers = [layer for layer in told[LAYERS].split(":") if not layer.startswith("ipv6.")]
     depth = next((index for index, layer in enumerate(layers) if layer in ("ip", "ipv6")), len(layers))
-    found = {"timestamp": nanoseconds(told[FRAME["timestamp"]])}
+    found: dict[str, Any] = {"timestamp": nanoseconds(told[FRAME["timestamp"]])}
     found |= {name: int(told[FRAME[name]]) for name in ("len", "caplen")}
     if "cfp" not in layers:  # tshark's eth.* are those of the frame inside FabricPath, ours those of the outer one
         found |= _link(told, layers[:depth])
-    if not set(layers[:depth]) <= LINKS:  # something else, or a tunnel
+    strange = [layer for layer in layers[:depth] if layer not in LINKS]
+    if strange == ["arp"] and found.get("ether_type") == 0x0806:
+        return found | _arp(told) | {"ipversion": None}
+    if strange:  # something else, or a tunnel
         return found
+    found["arp_op"] = None
     if depth == len(layers):
-        return found | {"ipversion": None}
-    network, above = layers[depth], layers[depth + 1 : depth + 2]
+        return found | {"ipversion": None, "tunnel": None, "payload_offset": None, "payload_length": None}
+    network, above = layers[depth], (layers[depth + 1] if depth + 1 < len(layers) else "")
     names = {"srcIP": f"{network}.src", "destIP": f"{network}.dst"}
     if network == "ip":
         names |= {"protocol": "ip.proto", "total_length": "ip.len", "ttl": "ip.ttl"}
-    if above in (["tcp"], ["udp"]):
-        names |= {"srcPort": f"{above[0]}.srcport", "destPort": f"{above[0]}.dstport"}
-    if above == ["tcp"]:
+    if above in PORTED:
+        names |= {"srcPort": f"{PORTED[above]}.srcport", "destPort": f"{PORTED[above]}.dstport"}
+    if above == "tcp":
         names["flags"] = "tcp.flags"
     # A field that the snaplen cut is empty.
     values = {ours: value for ours, theirs in names.items() if (value := _first(told, theirs)) is not None}
@@ -107,8 +214,32 @@ def expected(told: dict[str, str]) -> dict[str, Any]:
         address = name in ("srcIP", "destIP")
         found[name] = value if address else int(value, 0) & (0xFF if name == "flags" else 0xFFFF)
     if values:
-        found["ipversion"] = 4 if network == "ip" else 6
+        found |= {"ipversion": 4 if network == "ip" else 6}
+        found |= _payload(told, above) | _tunnel(told, layers, depth)
     return found
+
+
+def frames(path: Path) -> Iterator[bytes]:
+    """The captured bytes of the records of a classic pcap."""
+    data = path.read_bytes()
+    order = "<" if data[0] in (0xD4, 0x4D) else ">"
+    at = 24
+    while at + 16 <= len(data):
+        length = struct.unpack_from(order + "8xI", data, at)[0]
+        yield data[at + 16 : at + 16 + length]
+        at += 16 + length
+
+
+def _ours(row: dict[str, Any], name: str, frame: bytes, theirs: Any) -> Any:
+    if name in ADDRESSES:
+        return _address(row, name)
+    if name == PAYLOAD_BYTES:
+        place, length = row["payload_offset"], row["payload_length"]
+        if place is None:
+            return None
+        whole = frame[place : place + length]
+        return whole[: len(theirs)] if row["protocol"] == 17 else whole  # its own length may be less than IP's
+    return row[name]
 
 
 def compare(path: Path) -> tuple[int, list[str]]:
@@ -118,9 +249,9 @@ def compare(path: Path) -> tuple[int, list[str]]:
     if len(rows) != len(told):
         return len(rows), [f"{len(rows)} packets, tshark {len(told)}"]
     found = []
-    for number, (row, other) in enumerate(zip(rows, told, strict=True), 1):
+    for number, (row, other, frame) in enumerate(zip(rows, told, frames(path), strict=False), 1):
         for name, theirs in expected(other).items():
-            ours = _address(row, name) if name in ("srcIP", "destIP") else row[name]
+            ours = _ours(row, name, frame, theirs)
             # tshark gives up on a layer that is cut where it is not whole; we give what is there.
             unsaid = theirs is None and row["caplen"] < row["len"]
             if ours != theirs and not unsaid:

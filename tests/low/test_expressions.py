@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lowwater.catalog import packets
 from lowwater.catalog.expr import Binary, Column, Const, Expr, Type, Unary
 from lowwater.catalog.values import pack_ip
 from lowwater.errors import UnsupportedError
@@ -128,16 +129,16 @@ COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 
 def packed(name: str, value: bytes | None) -> Row:
     if value is None:
-        return {"ipversion": None}
+        return {packets.ADDRESSES[name]: None}
     high, low = (0, value[1:]) if value[0] == 4 else (int.from_bytes(value[1:9], "big", signed=True), value[9:])
     signed = int.from_bytes(low, "big", signed=value[0] == 6)
-    return {"ipversion": value[0], f"{name}_hi": high, f"{name}_lo": signed}
+    return {packets.ADDRESSES[name]: value[0], f"{name}_hi": high, f"{name}_lo": signed}
 
 
-@given(a=ADDRESSES, b=ADDRESSES)
-def test_addresses_compare_as_their_bytes(a: bytes | None, b: bytes | None) -> None:
-    exprs: dict[str, Expr] = {name: op(col("srcIP"), name, Const(Type.IP, b)) for name in COMPARE}
-    row = evaluate({**exprs, "self": col("srcIP")}, packed("srcIP", a))
+@given(a=ADDRESSES, b=ADDRESSES, column=st.sampled_from(sorted(packets.ADDRESSES)))
+def test_addresses_compare_as_their_bytes(a: bytes | None, b: bytes | None, column: str) -> None:
+    exprs: dict[str, Expr] = {name: op(col(column), name, Const(Type.IP, b)) for name in COMPARE}
+    row = evaluate({**exprs, "self": col(column)}, packed(column, a))
     assert row["self"] == a
     for name, compare in COMPARE.items():
         assert row[name] == (None if a is None or b is None else compare(a, b))

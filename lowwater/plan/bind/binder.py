@@ -198,7 +198,8 @@ class Binder:
         if len(groups) == 1 and (column := protocol.columns.get(group := groups.pop())) is not None:
             node = replace(node, group=column.name if isinstance(column, Column) else group)
         units = {a.name: a.unit for a in protocol.attributes if a.unit is None or not a.clock}
-        return BoundSource(alias, node, protocol.columns, ref.window, units, link and self.context.links.names is None)
+        assumed = link and self.context.links.names is None
+        return BoundSource(alias, node, protocol.columns, ref.window, units, assumed, protocol.hidden)
 
     def _stream(self, name: str, ref: syntax.SourceRef, text: Text) -> BoundSource:
         if isinstance(self.statements[name][0], syntax.Watchlist):
@@ -231,8 +232,9 @@ class Binder:
             if len(set(links)) < len(links):
                 raise text.error(ref.place, "UNION lists a link twice, which would count its packets twice")
             whole = replace(sources[0], alias=alias, links=tuple(sorted(links)))
-            return BoundSource(alias, whole, sides[0].columns, ref.window, sides[0].units)
-        branches = [side.stream(query) for side in sides]
+            return replace(sides[0], alias=alias, node=whole, window=ref.window, assumed=False)
+        packets = len(sources) == len(nodes)
+        branches = [side.stream(query, names=side.whole() if packets else None) for side in sides]
         _check_union(branches, "UNION", ref.place, text)
         fields = tuple(
             Field(f.name, f.type, _merged([branch.fields[at].temporal for branch in branches]), f.declared)
@@ -240,11 +242,13 @@ class Binder:
         )
         united = Union(query, fields, tuple(branches))
         columns: dict[str, Expr] = {f.name: Column(f.type, f.name) for f in fields}
-        if len(sources) == len(nodes):
-            # Columns of packets keep all their names.
-            first = sides[0]
-            columns |= {n: columns[c] for n in first.columns if (c := first.canonical(n)) in columns}
-        return BoundSource(alias, united, columns, ref.window)
+        if not packets:
+            return BoundSource(alias, united, columns, ref.window)
+        # Columns of packets keep all their names.
+        first = sides[0]
+        columns |= {n: columns[c] for n in first.columns if (c := first.canonical(n)) in columns}
+        hidden = frozenset[str]().union(*(side.hidden for side in sides))
+        return BoundSource(alias, united, columns, ref.window, hidden=hidden)
 
     def _links(self, ref: syntax.SourceRef, kind: str, text: Text) -> tuple[str, ...]:
         links = self.context.links

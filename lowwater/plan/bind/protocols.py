@@ -29,7 +29,7 @@ GSQL_TYPES: dict[str, Type] = {
 UNITS = {"s": SECOND, "ms": 1_000_000, "us": 1_000, "ns": 1}
 ATTRIBUTES = ("increasing", "decreasing", "banded", "unit", "clock", "external", "internal", "latent")
 IGNORED = ("required", "snap_len", "low_cardinality", "high_cardinality", "expensive", "key", "subtype")
-HEADERS = ("eth", "ip", "ipv4", "ipv6", "tcp", "udp", "icmp")
+HEADERS = ("eth", "ip", "ipv4", "ipv6", "tcp", "udp", "sctp", "icmp")
 """What may stand before the name of a column in an access function of packets."""
 POSITIONAL = re.compile(r"get_(?:csv|gdat)_([a-z0-9_]+)_pos([0-9]{1,4})")
 
@@ -122,7 +122,10 @@ def _protocol(block: Declared, fields: Mapping[str, FieldDecl], base: Protocol |
     packet = {column: expr for column, field in fields.items() if (expr := _of_packet(field)) is not None}
     if packet or base is not None:
         _check_packet(block, fields, packet)
-        return replace(base or PROTOCOLS["ETH"], name=name, columns=packet)
+        base = base or PROTOCOLS["ETH"]
+        # What a block names itself is shown; an inherited field has no type.
+        hidden = frozenset(column for column in base.hidden if column in fields and not fields[column].type)
+        return replace(base, name=name, columns=packet, hidden=hidden)
     for column, field in fields.items():
         stored[column] = kind = _type(block, field)
         columns[column] = Column(kind, column)

@@ -30,6 +30,7 @@ class BoundSource:
         units: stored temporal column -> ns that one unit of it takes, where it is no function of the clock in ns; None
             where it is not known, so that no duration can be given of it.
         assumed: whether its name is taken for a link only because nothing else is called so.
+        hidden: columns that `*` leaves out.
     """
 
     alias: str
@@ -38,6 +39,7 @@ class BoundSource:
     window: syntax.Window | None = None
     units: Mapping[str, int | None] = field(default_factory=dict)
     assumed: bool = False
+    hidden: frozenset[str] = frozenset()
 
     @property
     def links(self) -> tuple[str, ...]:
@@ -45,9 +47,13 @@ class BoundSource:
         return self.node.links if isinstance(self.node, Source) else ()
 
     def shown(self) -> list[str]:
-        """What `*` stands for: of packets neither second names nor the payload, which ingest does not keep."""
-        hidden = Column(Type.STRING, PAYLOAD) if isinstance(self.node, Source) and self.node.kind == "pcap" else None
-        return [name for name, expr in self.columns.items() if self.canonical(name) == name and expr != hidden]
+        """What `*` stands for."""
+        return [name for name in self.whole() if name not in self.hidden]
+
+    def whole(self) -> list[str]:
+        """All columns: of packets neither second names nor the payload, which ingest does not keep."""
+        absent = Column(Type.STRING, PAYLOAD) if isinstance(self.node, Source) and self.node.kind == "pcap" else None
+        return [name for name, expr in self.columns.items() if self.canonical(name) == name and expr != absent]
 
     def canonical(self, name: str) -> str:
         """The first name of a column of packets that has several."""

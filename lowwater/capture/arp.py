@@ -1,0 +1,39 @@
+"""ARP (RFC 826).
+
+Called by the decoding kernels for frames of its ether type; in a tunnel it is not read.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lowwater.capture.columns import (
+    ARP_DEST_BITS,
+    ARP_DEST_LO,
+    ARP_OP,
+    ARP_SRC_BITS,
+    ARP_SRC_LO,
+    ARP_VERSION,
+    put_narrow,
+    put_wide,
+)
+from lowwater.capture.fields import u16, u32
+from lowwater.capture.inlining import rare
+from lowwater.capture.links.types import IPV4
+
+ARP = 0x0806
+_ETHERNET, _LENGTHS = 1, 6 << 8 | 4  # bytes of the addresses of Ethernet and of IPv4
+
+
+@rare
+def arp(buffer: Any, at: int, end: int, wide: Any, narrow: Any, row: int) -> int:
+    """Operation, and the protocol addresses where they are of IPv4 over Ethernet; presence bits."""
+    bits = put_narrow(narrow, ARP_OP, row, u16(buffer, at + 6, end))
+    if u16(buffer, at, end) != _ETHERNET or u16(buffer, at + 2, end) != IPV4 or u16(buffer, at + 4, end) != _LENGTHS:
+        return bits
+    bits |= put_narrow(narrow, ARP_VERSION, row, 4)
+    if put_wide(wide, ARP_SRC_LO, row, u32(buffer, at + 14, end)):
+        bits |= ARP_SRC_BITS
+    if put_wide(wide, ARP_DEST_LO, row, u32(buffer, at + 24, end)):
+        bits |= ARP_DEST_BITS
+    return bits
