@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +117,8 @@ def run_files(
         raise click.BadParameter("--interval must be above 0")
     config, captures = _links(links, capture, options.durations(skew))
     period, policy = _heartbeat(heartbeat)
-    plan = Definitions(**definitions).plan(files, config_links(config, sorted(config.links)))
+    known = replace(config_links(config, sorted(config.links)), remedy="give --capture {}=FILE")
+    plan = Definitions(**definitions).plan(files, known)
     if query:
         plan = plan.only(query)
     require_lowered(plan)
@@ -134,7 +135,8 @@ def _links(
     given = [(link, Path(path)) for link, path in captures]
     for link, path in given:
         if not path.is_file():
-            raise click.BadParameter(f"--capture {link}={path}: there is no such file")
+            why = "it is a folder: name a file in it" if path.is_dir() else "there is no such file"
+            raise click.BadParameter(f"--capture {link}={path}: {why}")
     named = {link for link, _ in given}
     for name, settings in base.links.items():
         if name not in named and settings.captures:
@@ -197,6 +199,9 @@ def _show(summary: dict[str, Any], out: Path) -> None:
         counts = (f"{link[key]:,}" for key in ("read", "malformed", "violating"))
         links.add_row(name, *counts, format_duration(link["skew_ns"]), enough)
     console.print(links)
+    for name, link in summary["links"].items():
+        for path, end in link["cut"].items():
+            console.print(f"note: link {name}: {path} is cut; its last whole record is at {end}", soft_wrap=True)
 
 
 def replay_range(

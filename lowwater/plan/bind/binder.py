@@ -188,7 +188,9 @@ class Binder:
             kind = "protocol" if ref.links else "query, protocol or link"
             known = [*self.context.protocols, *([] if ref.links else self.statements)]
             known += [] if ref.links else self.context.links.names or []
-            raise text.error(ref.place, f"no {kind} is called {ref.name}", nearest(ref.name, known))
+            a_set = not ref.links and ref.name in self.context.links.sets
+            hint = self.context.links.without(ref.name, ()) if a_set else nearest(ref.name, known)
+            raise text.error(ref.place, f"no {kind} is called {ref.name}", hint)
         links = (ref.name,) if link else self._links(ref, protocol.kind, text)
         self._check_kinds(ref, protocol.kind, links, text)
         # The interface of a capture has `.` and `/` in its name, which no range variable has.
@@ -265,7 +267,8 @@ class Binder:
             else:
                 known = [*links.names, *(links.sets if ref.bracketed else ())]
                 kind = "link or set" if ref.bracketed else "link"
-                raise text.error(ref.place, f"{kind} {name} has no capture", nearest(name, known))
+                message = f"{kind} {name} has no capture" if links.remedy else f"no {kind} is called {name}"
+                raise text.error(ref.place, message, links.without(name, known))
         return tuple(sorted(found))
 
     def _check_kinds(self, ref: syntax.SourceRef, kind: str, links: Sequence[str], text: Text) -> None:
