@@ -176,7 +176,7 @@ def _note_missing(
             name = part.operand.name
             free = f" (not {name}, which an equality ties to the other side)" if part.operand in tied else ""
             names.notes[part.operand.place] = (
-                f"{name} IS NULL filters {side.source.alias} before the join: for rows without a match name the"
+                f"{name} IS NULL filters {side.source.alias} before the join: for unmatched rows name the"
                 f" join and select WHERE a column of {side.source.alias} IS NULL from it{free}"
             )
 
