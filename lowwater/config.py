@@ -107,16 +107,21 @@ def format_instant(instant: int) -> str:
 
 
 def format_duration(duration: int) -> str:
-    """The text of a duration (ns) in the largest unit that keeps it whole.
+    """The exact text of a duration (ns): whole hours or minutes, else the largest unit of which it is one or more.
 
     Example:
-        >>> format_duration(90_000_000_000), format_duration(1_500_000_000)
-        ('90s', '1500ms')
+        >>> format_duration(90_000_000_000), format_duration(1_500_000_000), format_duration(2_000)
+        ('90s', '1.5s', '2us')
     """
-    for unit in ("h", "min", "s", "ms", "us"):
+    for unit in ("h", "min"):
         if duration and duration % _UNITS[unit] == 0:
             return f"{duration // _UNITS[unit]}{unit}"
-    return f"{duration}ns" if duration else "0s"
+    for unit in ("s", "ms", "us", "ns"):
+        whole, rest = divmod(duration, _UNITS[unit])
+        if whole:
+            digits = len(str(_UNITS[unit])) - 1
+            return f"{whole}.{rest:0{digits}d}".rstrip("0") + unit if rest else f"{whole}{unit}"
+    return "0s"
 
 
 def _heartbeat(value: object) -> object:
@@ -328,7 +333,8 @@ class Config(Section):
         for name, links in self.sets.items():
             for link in links:
                 if link not in self.links:
-                    raise ValueError(f"sets.{name}: no link {link!r}{nearest(link, self.links)}")
+                    known = nearest(link, self.links) if self.links else f"; write [links.{link}]"
+                    raise ValueError(f"sets.{name}: no link {link!r}{known}")
         return self
 
     def link(self, name: str) -> Link:

@@ -89,9 +89,20 @@ class QueryErrors(QueryError):
         return "\n".join(str(error) for error in self.errors)
 
 
+def singles(errors: Sequence[QueryError]) -> list[QueryError]:
+    """The errors one by one, those of one place and cause once."""
+    single = (each for error in errors for each in (error.errors if isinstance(error, QueryErrors) else (error,)))
+    return list({(each.file, each.line, each.column, each.message): each for each in single}.values())
+
+
+def in_order(errors: Sequence[QueryError]) -> list[QueryError]:
+    """The errors one by one in the order of the text."""
+    return sorted(singles(errors), key=lambda error: (error.file, error.line, error.column))
+
+
 def raise_all(errors: Sequence[QueryError]) -> None:
     """Raises the one error as it is, several as QueryErrors; nothing for none."""
-    found = [single for error in errors for single in (error.errors if isinstance(error, QueryErrors) else (error,))]
+    found = singles(errors)
     if found:
         raise found[0] if len(found) == 1 else QueryErrors(found)
 

@@ -38,16 +38,18 @@ class Const(Expr):
 
 @dataclass(frozen=True)
 class Column(Expr):
-    """A column of the input row, by name."""
+    """A column of the input row, by name; `place` is the line and column of the text where one is read."""
 
     name: str
+    place: tuple[int, int] = field(default=(0, 0), compare=False, repr=False)
 
 
 @dataclass(frozen=True)
 class Param(Expr):
-    """`$name` without a value: a constant that is known when the query runs."""
+    """`$name` without a value: a constant that is known when the query runs; `place` as of a column."""
 
     name: str
+    place: tuple[int, int] = field(default=(0, 0), compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,12 @@ def walk(expr: Expr) -> Iterator[Expr]:
     yield expr
     for child in expr.children():
         yield from walk(child)
+
+
+def place_of(*exprs: Expr | None) -> tuple[int, int]:
+    """Line and column of the first part of some expressions that has a place in the text; (0, 0) for none."""
+    places = (getattr(node, "place", (0, 0)) for expr in exprs if expr is not None for node in walk(expr))
+    return next((place for place in places if place != (0, 0)), (0, 0))
 
 
 def columns_of(*exprs: Expr | None) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,9 @@ from lowwater.plan.context import Links
 from lowwater.plan.definitions import make_context
 from lowwater.plan.explain import explain
 from lowwater.plan.queryset import Plan, plan_files
+from lowwater.plan.text import Note
 from lowwater.replay.job import config_links
-from lowwater.replay.lowered import require_lowered
+from lowwater.replay.lowered import not_run, require_lowered
 from lowwater.replay.progress import Progress
 from lowwater.replay.scratch import Request, run
 
@@ -62,25 +63,32 @@ def _known_links(links: Path | None) -> Links:
 
 def explain_files(files: Sequence[Path], form: str, links: Path | None, **definitions: Any) -> str:
     """The plan of some query files."""
-    return explain(Definitions(**definitions).plan(files, _known_links(links)), form)
+    return explain(_noted(files, links, definitions), form)
+
+
+def _noted(files: Sequence[Path], links: Path | None, definitions: dict[str, Any]) -> Plan:
+    """The plan with notes on what `run` would refuse."""
+    plan = Definitions(**definitions).plan(files, _known_links(links))
+    return replace(plan, notes=(*plan.notes, *not_run(plan)))
 
 
 def check_files(files: Sequence[Path], form: str, links: Path | None, **definitions: Any) -> bool:
     """Prints every error of some query files, and what is worth knowing; whether there is no error."""
     errors: tuple[QueryError, ...] = ()
-    notes: tuple[tuple[str, str], ...] = ()
+    notes: tuple[Note, ...] = ()
     try:
-        notes = Definitions(**definitions).plan(files, _known_links(links)).notes
+        notes = _noted(files, links, definitions).notes
     except QueryError as found:
         errors = found.errors if isinstance(found, QueryErrors) else (found,)
     if form == "json":
-        shown = {"errors": [_as_json(error) for error in errors], "notes": [{"query": q, "note": n} for q, n in notes]}
+        told = [{"query": n.query, "note": n.text, "line": n.place[0], "column": n.place[1]} for n in notes]
+        shown = {"errors": [_as_json(error) for error in errors], "notes": told}
         click.echo(json.dumps(shown, indent=2, ensure_ascii=False))
         return not errors
     for error in errors:
         click.echo(f"error: {error}", err=True)
-    for query, note in notes:
-        click.echo(f"note: query {query}: {note}")
+    for note in notes:
+        click.echo(f"note: query {note.query}: {note}")
     count = f"{len(errors)} error{'s' if len(errors) > 1 else ''}"
     click.echo(count if errors else f"{len(files)} file{'s' if len(files) > 1 else ''}, no error", err=bool(errors))
     return not errors
@@ -117,7 +125,8 @@ def run_files(
         raise click.BadParameter("--interval must be above 0")
     config, captures = _links(links, capture, options.durations(skew))
     period, policy = _heartbeat(heartbeat)
-    plan = Definitions(**definitions).plan(files, config_links(config, sorted(config.links)))
+    known = replace(config_links(config, sorted(config.links)), remedy="give --capture {}=FILE")
+    plan = Definitions(**definitions).plan(files, known)
     if query:
         plan = plan.only(query)
     require_lowered(plan)
@@ -134,7 +143,8 @@ def _links(
     given = [(link, Path(path)) for link, path in captures]
     for link, path in given:
         if not path.is_file():
-            raise click.BadParameter(f"--capture {link}={path}: there is no such file")
+            why = "it is a folder: name a file in it" if path.is_dir() else "there is no such file"
+            raise click.BadParameter(f"--capture {link}={path}: {why}")
     named = {link for link, _ in given}
     for name, settings in base.links.items():
         if name not in named and settings.captures:
@@ -197,6 +207,9 @@ def _show(summary: dict[str, Any], out: Path) -> None:
         counts = (f"{link[key]:,}" for key in ("read", "malformed", "violating"))
         links.add_row(name, *counts, format_duration(link["skew_ns"]), enough)
     console.print(links)
+    for name, link in summary["links"].items():
+        for path, end in link["cut"].items():
+            console.print(f"note: link {name}: {path} is cut; its last whole record is at {end}", soft_wrap=True)
 
 
 def replay_range(

@@ -30,7 +30,7 @@ _PAIRS = {
     "=<": "write `<=`",
     "<=>": "write `=`; a comparison with NULL is `IS NULL`",
     "&&": "write AND",
-    "||": "write OR",
+    "||": "write OR; strings are not joined",
     "**": "write `pow(a, b)`",
     "/*": "comments run from `--` or `//` to the end of the line",
     "::": "convert with a function: `INT(a)`, `FLOAT(a)`",
@@ -240,6 +240,8 @@ def _keyword(scene: Scene) -> str:
 
 def _union(scene: Scene) -> str:
     words = {scene.text(index).upper() for index in (scene.at - 2, scene.at - 1, scene.at)}
+    if {"UNION", "ALL"} <= words | {scene.text(scene.at - 3).upper()}:
+        return "UNION keeps all rows and takes no ALL: `FROM A UNION B AS m`; two queries are joined with MERGE"
     return "UNION joins sources, `FROM A UNION B AS m`; two queries are joined with MERGE" if "UNION" in words else ""
 
 

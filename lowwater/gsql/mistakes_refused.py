@@ -33,6 +33,7 @@ _CHARACTERS = {
 }
 _LOOK_AHEAD = 12
 _NESTED = "name the inner query with DEFINE and read it by name"
+_NESTED_IN = "join the two streams, or write FILTER_JOIN for packets of one link; IN takes a list of values"
 # Place of the construct in the text: name, hint, index of its token.
 Found = tuple[str, str, int] | None
 
@@ -87,7 +88,9 @@ def _block(tokens: Sequence[Token], at: int, accepted: set[str]) -> Found:
 
 def _sql_word(tokens: Sequence[Token], at: int, clause: str) -> Found:
     # After a source the word has been read as its range variable, so the next token is the first that does not fit.
-    for position in (at, at - 1) if clause == "FROM" else (at,):
+    # So has TOP, as a column, if a number follows.
+    top = clause == "SELECT" and tokens[at].type == "INT"
+    for position in (at, at - 1) if clause == "FROM" or top else (at,):
         word = str(tokens[position].value).upper()
         if tokens[position].type == "NAME" and word in SQL:
             construct, hint = SQL[word]
@@ -99,7 +102,11 @@ def _nested(tokens: Sequence[Token], at: int) -> Found:
     if tokens[at].type in ("SELECT", "MERGE") and at and tokens[at - 1].type == "LPAR":
         if at > 1 and str(tokens[at - 2].value).upper() == "EXISTS":
             return "EXISTS", SQL["EXISTS"][1], at - 2
+        if at > 1 and tokens[at - 2].type == "IN":
+            return f"a nested {tokens[at].type}", _NESTED_IN, at
         return f"a nested {tokens[at].type}", _NESTED, at
     if tokens[at].type == "LPAR" and at + 1 < len(tokens) and tokens[at + 1].type in ("SELECT", "MERGE"):
+        if tokens[at - 1].type == "IN":
+            return f"a nested {tokens[at + 1].type}", _NESTED_IN, at + 1
         return f"a nested {tokens[at + 1].type}", _NESTED, at + 1
     return None

@@ -203,10 +203,11 @@ def _items(items: tuple[SelectItem, ...]) -> str:
 
 
 def _sources(sources: tuple[SourceRef, ...]) -> str:
-    return ", ".join(_source(source) for source in sources)
+    return ", ".join(print_source(source) for source in sources)
 
 
-def _source(source: SourceRef) -> str:
+def print_source(source: SourceRef) -> str:
+    """A source of FROM as canonical text."""
     streams = " UNION ".join(_stream(each) for each in (source, *source.union))
     window = f" {_window(source.window)}" if source.window else ""
     return streams + window + (f" {_name(source.alias)}" if source.alias else "")

@@ -60,8 +60,12 @@ TOKENS = {
 
 # Words of SQL that have no meaning here: refused where they stand in the way of a parse.
 SQL = {
-    "ORDER": ("ORDER BY", "published rows are already in a fixed order: leave it out"),
-    "LIMIT": ("LIMIT", "filter with WHERE or HAVING"),
+    "ORDER": (
+        "ORDER BY",
+        "leave it out: rows are in a fixed order; the largest groups are those above a bound, HAVING count(*) > 100",
+    ),
+    "LIMIT": ("LIMIT", "keep the groups above a bound, such as HAVING count(*) > 100"),
+    "TOP": ("TOP", "keep the groups above a bound, such as HAVING count(*) > 100"),
     "ON": ("ON", "write the condition of the join into WHERE"),
     "USING": ("USING", "write the condition of the join into WHERE"),
     "WITH": ("WITH", "name the inner query with DEFINE and read it by name"),
@@ -163,7 +167,7 @@ class _Reading:
         return "NAME" if found == "QUOTED" else found
 
     def opens_window(self, ahead: int) -> bool:
-        inside = self.word(ahead + 1) in WINDOW_WORDS and self.kind(ahead + 2) in ("INT", "FLOAT", "NAME")
+        inside = self.word(ahead + 1) in WINDOW_WORDS and self.kind(ahead + 2) in ("INT", "FLOAT", "NAME", "PARAMETER")
         return inside and self.kind(ahead) == "LSQB"
 
     def source_follows(self) -> bool:
@@ -200,7 +204,7 @@ class _Reading:
     def _soft(self, token: Token, word: str) -> Token:
         """A word of SQL: a keyword only where one can stand."""
         if self.window and word in WINDOW_WORDS:
-            follows = ("INT", "FLOAT") if word in ("RANGE", "SLIDE") else ("NAME",)
+            follows = ("INT", "FLOAT", "PARAMETER") if word in ("RANGE", "SLIDE") else ("NAME",)
             opens = self.before in ("_WINDOW", "COMMA") and self.kind(1) in follows
             return token.update(type=WINDOW_WORDS[word]) if opens else token
         if self.clause == "FROM" and self.before in ("NAME", "RSQB"):

@@ -5,12 +5,13 @@ Given to the binder by whoever plans: the command line, or a job of the lake.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from lowwater.catalog.builtin import CATALOG
 from lowwater.catalog.functions import Catalog
 from lowwater.catalog.protocols import PROTOCOLS, Protocol
+from lowwater.plan.text import nearest
 
 ANY_LINK = "*"
 """Stands for every link where a plan is explained without knowing them."""
@@ -28,6 +29,7 @@ class Links:
         properties: link -> property -> value, for `@property`.
         kinds: link -> kind of its records, where it is not `pcap`.
         groups: link -> column whose values have skews of their own (group-wise punctuation, SEMANTICS T8).
+        remedy: what gives a link that is not among the names, with `{}` for it; empty where only settings do.
     """
 
     names: tuple[str, ...] | None = None
@@ -35,6 +37,15 @@ class Links:
     properties: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     kinds: Mapping[str, str] = field(default_factory=dict)
     groups: Mapping[str, str] = field(default_factory=dict)
+    remedy: str = ""
+
+    def without(self, name: str, known: Iterable[str]) -> str:
+        """What to write in the place of a link that is not there, or how to add it."""
+        if name in self.sets:
+            return f"{name} is a set of links: write [{name}].PROTOCOL"
+        remedy = self.remedy.format(name)
+        close = nearest(name, known)
+        return f"{close} Otherwise {remedy}" if remedy and close.startswith("did") else remedy or close
 
 
 @dataclass(frozen=True)

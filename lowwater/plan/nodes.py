@@ -118,6 +118,7 @@ class Source(Node):
     member: Expr | None
     kind: str = "pcap"
     group: str = ""
+    place: Place = field(default=(0, 0), compare=False)
 
 
 @dataclass(frozen=True)
@@ -389,6 +390,7 @@ class Partial:
     function: str
     argument: Expr | None
     type: Type
+    place: Place = field(default=(0, 0), compare=False)
 
 
 @dataclass(frozen=True)
@@ -406,7 +408,7 @@ class Lfta:
         slots: size of the group table, a power of two.
         fields: output columns: the keys, then the partials.
         kind: of the records: `pcap`, `csv` or `other`.
-        group: as of its source.
+        group: as of its source; `place` too.
     """
 
     name: str
@@ -421,6 +423,7 @@ class Lfta:
     fields: tuple[Field, ...]
     kind: str = "pcap"
     group: str = ""
+    place: Place = field(default=(0, 0), compare=False)
 
     def promises(self, instant: int) -> tuple[int | None, ...]:
         """What a punctuation with the promise `instant` says of each field (P2); None of a field without progress."""

@@ -12,7 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from lowwater.catalog.protocols import PROTOCOLS
-from lowwater.errors import LowwaterError, QueryError, raise_all
+from lowwater.errors import LowwaterError, QueryError, in_order, raise_all
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_statement
 from lowwater.plan.bind.binder import Binder
@@ -28,7 +28,7 @@ from lowwater.plan.prefilter import Prefilter, choose_prefilters
 from lowwater.plan.rules import LEVELS, LOGICAL, Setting
 from lowwater.plan.rules.setting import order_dependent
 from lowwater.plan.split import Rewriter, lftas_of, walk
-from lowwater.plan.text import BelowError, Text, nearest
+from lowwater.plan.text import BelowError, Note, Text, nearest
 
 Statements = Mapping[str, Named]
 
@@ -72,7 +72,7 @@ class Plan:
         queries: the outputs.
         internal: the queries that only others read, in the order of their text.
         prefilters: of all links.
-        notes: (query, what is worth knowing), such as an option that changes nothing.
+        notes: what is worth knowing, such as an option that changes nothing.
         setting: what the rules knew of the queries.
 
     """
@@ -80,7 +80,7 @@ class Plan:
     queries: tuple[QueryPlan, ...]
     internal: tuple[QueryPlan, ...] = ()
     prefilters: tuple[Prefilter, ...] = ()
-    notes: tuple[tuple[str, str], ...] = ()
+    notes: tuple[Note, ...] = ()
     setting: Setting = field(default_factory=Setting, compare=False, repr=False)
 
     @property
@@ -101,7 +101,7 @@ class Plan:
         if not chosen:
             names = [query.name for query in self.queries]
             raise LowwaterError(f"no output query is called {name}", nearest(name, names))
-        notes = [note for note in self.notes if note[0] == name]
+        notes = [note for note in self.notes if note.query == name]
         return _planned(chosen, self.internal, notes, self.setting)
 
 
@@ -184,7 +184,7 @@ def plan_texts(
 
 
 def _planned(
-    outputs: tuple[QueryPlan, ...], internal: tuple[QueryPlan, ...], notes: Sequence[tuple[str, str]], setting: Setting
+    outputs: tuple[QueryPlan, ...], internal: tuple[QueryPlan, ...], notes: Sequence[Note], setting: Setting
 ) -> Plan:
     prefilters = choose_prefilters(lftas_of(*(query.high for query in outputs)))
     return Plan(outputs, internal, prefilters, tuple(notes), setting)
@@ -194,11 +194,11 @@ def _internal(name: str, statement: syntax.Statement, library: frozenset[str]) -
     return name in library or options(statement).get("visibility", "").lower() == "internal"
 
 
-def _bind(statements: Statements, context: Context) -> tuple[dict[str, Node], list[tuple[str, str]]]:
+def _bind(statements: Statements, context: Context) -> tuple[dict[str, Node], list[Note]]:
     """The logical plans, those that are read before their readers; the errors of all queries together."""
     binder = Binder(context, statements)
     errors: list[QueryError] = []
-    notes: list[tuple[str, str]] = []
+    notes: list[Note] = []
 
     def attempt(step: Callable[[], object]) -> bool:
         try:
@@ -224,12 +224,14 @@ def _bind(statements: Statements, context: Context) -> tuple[dict[str, Node], li
             dialect = options(statement).get("dialect", context.dialect)
             if dialect == "gigascope":
                 binder.bound[name] = gigascope(binder.bound[name])
-    raise_all(sorted(errors, key=lambda error: (error.file, error.line, error.column)))
-    return {name: binder.bound[name] for name in _order(statements) if name in binder.bound}, notes
+    raise_all(in_order(errors))
+    bound = {name: binder.bound[name] for name in _order(statements) if name in binder.bound}
+    at = {name: number for number, name in enumerate(statements)}
+    return bound, sorted((*notes, *binder.notes), key=lambda note: (at[note.query], note.place))
 
 
-def _note(notes: list[tuple[str, str]], name: str, statement: syntax.Statement, text: Text) -> None:
-    notes.extend((name, note) for note in check_options(statement, text))
+def _note(notes: list[Note], name: str, statement: syntax.Statement, text: Text) -> None:
+    notes.extend(Note(name, note) for note in check_options(statement, text))
 
 
 def _order(statements: Statements) -> list[str]:

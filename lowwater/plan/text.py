@@ -30,6 +30,24 @@ class Text:
         return UnsupportedError(message, hint, self.file, place.line, place.column, self.source)
 
 
+@dataclass(frozen=True)
+class Note:
+    """What is worth knowing of a query that has a meaning.
+
+    Attributes:
+        query: its name.
+        text: what is worth knowing.
+        place: line and column in its file; (0, 0) for the whole query.
+    """
+
+    query: str
+    text: str
+    place: tuple[int, int] = (0, 0)
+
+    def __str__(self) -> str:
+        return f"{self.place[0]}:{self.place[1]}: {self.text}" if self.place[0] else self.text
+
+
 class BelowError(QueryError):
     """A query cannot be bound because one that it reads has errors of its own, which are reported there."""
 
@@ -49,7 +67,8 @@ def spot(node: object) -> tuple[int, int]:
 def nearest(name: str, known: Iterable[str]) -> str:
     """A hint with the nearest known name, or with all of them where they are few, or nothing."""
     names = sorted(known)
-    close = [n for n in names if n.lower() == name.lower()] or difflib.get_close_matches(name, names, 1)
+    lower = {n.lower(): n for n in names}
+    close = [lower[n] for n in difflib.get_close_matches(name.lower(), lower, 1)]
     if close:
         return f"did you mean {close[0]}?"
     return f"there are: {', '.join(names)}" if 0 < len(names) <= 12 else ""

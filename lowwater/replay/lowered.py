@@ -1,16 +1,19 @@
 """What the engines do not run yet: every construct that plans has a name and a place to be refused by.
 
-Between the planner and the engines: `run` and `replay` ask before anything starts, so that no run fails half way.
+Between the planner and the engines: `run` and `replay` ask before anything starts, so that no run fails half way;
+`check` and `explain` say it as notes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from lowwater.catalog.expr import Binary, Call, Column, Expr, Param, StateCall, Type, walk
+from lowwater.catalog.expr import Binary, Call, Column, Expr, Param, StateCall, Type, place_of, walk
 from lowwater.catalog.protocols import PAYLOAD
-from lowwater.errors import UnsupportedError, raise_all
+from lowwater.errors import UnsupportedError, in_order, raise_all
 from lowwater.plan.nodes import (
+    Aggregate,
     Aggregation,
     Bucket,
     Expand,
@@ -29,6 +32,7 @@ from lowwater.plan.nodes import (
 )
 from lowwater.plan.queryset import Plan, QueryPlan
 from lowwater.plan.split import walk as walk_plan
+from lowwater.plan.text import Note
 
 AGGREGATES = ("count", "sum", "min", "max", "avg")
 
@@ -41,6 +45,51 @@ OPERATORS: dict[type[Node], str] = {
     WatchJoin: "WATCHLIST_JOIN",
 }
 
+NOT_RUN = "planned, but not run by the engines yet"
+_PAYLOAD = "planned, but ingest does not keep payloads yet"
+_NO_PYTHON = "declared without Python: name its file by a line MODULE"
+_NO_VALUE = "no value"
+
+_HINTS: dict[type[Node], str] = {
+    Bucket: "a tumbling window runs: RANGE without SLIDE",
+    Expand: "write a query for each grouping",
+    FilterJoin: "a join on a band of time finds these rows, each as often as it matches",
+    WatchJoin: "write the keys of the list into WHERE: srcIP IN ['10.0.0.1', '10.0.0.2']",
+}
+_ONLY = f"the aggregates that run are {', '.join(AGGREGATES)}"
+_INSTEAD = {
+    "count_distinct": "SELECT DISTINCT the value in a query of its own, and count(*) the rows of that",
+    "FLOAT": "write x*1.0",
+}
+"""Functions and aggregates that have another form which runs."""
+
+
+@dataclass(frozen=True)
+class Missing:
+    """Why the engines do not run a query.
+
+    Attributes:
+        query: its name.
+        what: construct, as messages name it; `$name` of a parameter.
+        why: what it is or has.
+        place: line and column in the text; (0, 0) for unknown.
+        hint: what runs instead, or nothing.
+    """
+
+    query: str
+    what: str
+    why: str
+    place: Place
+    hint: str = ""
+
+    @property
+    def valueless(self) -> bool:
+        """Whether it is a parameter without a value."""
+        return self.why == _NO_VALUE
+
+    def __str__(self) -> str:
+        return f"{self.what} {'has' if self.valueless else 'is'} {self.why}"
+
 
 def require_lowered(plan: Plan) -> None:
     """Checks that the engines run every operator and expression of a plan.
@@ -50,92 +99,105 @@ def require_lowered(plan: Plan) -> None:
         QueryError: a parameter without a value.
         QueryErrors: several of these.
     """
-    found: dict[tuple[str, str, Place], UnsupportedError] = {}
+    raise_all(
+        in_order(
+            [
+                UnsupportedError(f"query {each.query}: {each}", each.hint, file, *each.place)
+                for file, each in _missing(plan)
+            ]
+        )
+    )
+
+
+def not_run(plan: Plan) -> tuple[Note, ...]:
+    """What the engines do not run of a plan, as notes; a parameter may get its value yet."""
+    found = sorted((each for _, each in _missing(plan) if not each.valueless), key=lambda each: each.place)
+    return tuple(Note(each.query, f"{each}{f'; {each.hint}' if each.hint else ''}", each.place) for each in found)
+
+
+def _missing(plan: Plan) -> list[tuple[str, Missing]]:
+    """What is missing, with the file of its query; each construct once."""
+    files = {each.name: each.file for each in (*plan.queries, *plan.internal)}
+    found: dict[tuple[str, str, Place], tuple[str, Missing]] = {}
     for query in plan.queries:
-        files = {each.name: each.file for each in (*plan.queries, *plan.internal)}
-        for owner, level, what, place in _missing(query):
-            file = files.get(owner, query.file)
-            message = f"query {owner}: {what} {'is' if what[0] != '$' else 'has'} {level}"
-            key = (file, what, place)
-            found.setdefault(key, UnsupportedError(message, _hint(what), file, *place))
-    raise_all(sorted(found.values(), key=lambda error: (error.file, error.line, error.column)))
+        for each in _of_query(query):
+            file = files.get(each.query, query.file)
+            found.setdefault((file, each.what, each.place), (file, each))
+    return list(found.values())
 
 
-def _hint(what: str) -> str:
-    if what.startswith("$"):
-        return f"give --param {what[1:]}=VALUE"
-    return "`lowwater explain` shows the plan; this operator is not lowered in this version"
-
-
-NOT_RUN = "planned, but not run by the engines yet"
-
-
-def _missing(query: QueryPlan) -> Iterator[tuple[str, str, str, Place]]:
+def _of_query(query: QueryPlan) -> Iterator[Missing]:
     for node in walk_plan(query.high):
         kind = OPERATORS.get(type(node))
         if kind:
-            yield node.query, NOT_RUN, kind, getattr(node, "place", (0, 0))
-            continue
-        if isinstance(node, LftaInput):
+            hint = _HINTS.get(type(node), "")
+            yield Missing(node.query, kind, NOT_RUN, getattr(node, "place", (0, 0)), hint)
+        elif isinstance(node, LftaInput):
             yield from _in_lfta(node.query, node.lfta)
-            continue
-        yield from ((node.query, level, what, place) for level, what, place in _in_node(node))
+        else:
+            yield from _in_node(node)
 
 
-def _in_lfta(query: str, lfta: Lfta) -> Iterator[tuple[str, str, str, Place]]:
+def _in_lfta(query: str, lfta: Lfta) -> Iterator[Missing]:
     if lfta.kind != "pcap":
-        yield query, NOT_RUN, f"protocol {lfta.protocol} of {lfta.kind} records", (0, 0)
+        yield Missing(query, f"protocol {lfta.protocol} of {lfta.kind} records", NOT_RUN, lfta.place, "packets run")
         return
     if lfta.group:
-        yield query, NOT_RUN, f"a skew for each value of {lfta.group} ([links.NAME.group_skew])", (0, 0)
+        what = f"a skew for each value of {lfta.group} ([links.NAME.group_skew])"
+        yield Missing(query, what, NOT_RUN, lfta.place, "give the link one skew that admits all of them")
     for partial in lfta.partials:
         if partial.function not in AGGREGATES:
-            yield query, NOT_RUN, f"the aggregate {partial.function} at the low level", (0, 0)
-    exprs = [lfta.predicate, *(key.expr for key in lfta.keys), *(p.argument for p in lfta.partials)]
-    for expr in exprs:
-        yield from ((query, level, what, place) for level, what, place in _in_expr(expr))
+            yield Missing(query, f"the aggregate {partial.function}", NOT_RUN, partial.place, _ONLY)
+    for expr in (lfta.predicate, *(key.expr for key in lfta.keys), *(p.argument for p in lfta.partials)):
+        yield from _in_expr(query, expr)
         for column in walk(expr) if expr is not None else ():
             if isinstance(column, Column) and column.name == PAYLOAD:
-                yield query, "planned, but ingest does not keep payloads yet", "the payload (TCP_data)", (0, 0)
+                place = column.place if column.place[0] else lfta.place
+                yield Missing(query, "the payload (TCP_data)", _PAYLOAD, place)
 
 
-def _in_node(node: Node) -> Iterator[tuple[str, str, Place]]:
+def _in_node(node: Node) -> Iterator[Missing]:
     exprs: list[Expr | None] = []
     if isinstance(node, Map):
         exprs = [node.predicate, *(item.expr for item in node.items)]
     elif isinstance(node, Join):
         sides = [expr for pair in node.equalities for expr in pair]
         exprs = [node.residual, node.window.left, node.window.right, *sides, *(item.expr for item in node.items)]
-        if node.window.left_time.origin:
-            yield NOT_RUN, f"a join on {node.window.left_time.origin}, which is no function of the clock", (0, 0)
+        if origin := node.window.left_time.origin:
+            what = f"a join on {origin}, which is no function of the clock"
+            yield Missing(node.query, what, NOT_RUN, place_of(node.window.left, node.window.right))
     elif isinstance(node, Aggregation):
-        items = [*node.keys, *node.items]
-        exprs = [node.predicate, node.having, *(item.expr for item in items)]
+        exprs = [node.predicate, node.having, *(item.expr for item in (*node.keys, *node.items))]
         for aggregate in node.aggregates:
             exprs += [aggregate.argument, *aggregate.more]
-            text = aggregate.argument is not None and aggregate.argument.type is Type.STRING
-            if aggregate.udaf is not None or (text and aggregate.function != "count"):
-                of = " of strings" if text and aggregate.udaf is None else ""
-                yield NOT_RUN, f"the aggregate {aggregate.function}{of}", aggregate.place
+            yield from _of_aggregate(node.query, aggregate)
         if isinstance(node, Group) and all(f.temporal.origin for f in node.key_fields if f.temporal):
-            yield NOT_RUN, "an epoch that is no function of the clock", (0, 0)
+            place = place_of(*(key.expr for key in node.keys))
+            yield Missing(node.query, "an epoch that is no function of the clock", NOT_RUN, place)
     elif not isinstance(node, Union):
         raise TypeError(type(node).__name__)
     for expr in exprs:
-        yield from _in_expr(expr)
+        yield from _in_expr(node.query, expr)
 
 
-def _in_expr(expr: Expr | None) -> Iterator[tuple[str, str, Place]]:
+def _of_aggregate(query: str, aggregate: Aggregate) -> Iterator[Missing]:
+    text = aggregate.argument is not None and aggregate.argument.type is Type.STRING
+    if aggregate.udaf is not None:
+        hint = _INSTEAD.get(aggregate.function, _ONLY)
+        yield Missing(query, f"the aggregate {aggregate.function}", NOT_RUN, aggregate.place, hint)
+    elif text and aggregate.function != "count":
+        yield Missing(query, f"the aggregate {aggregate.function} of strings", NOT_RUN, aggregate.place)
+
+
+def _in_expr(query: str, expr: Expr | None) -> Iterator[Missing]:
     for node in walk(expr) if expr is not None else ():
-        if isinstance(node, Call) and node.function.value is None and node.function.origin != "built-in":
-            yield (
-                "declared without Python: name its file by a line MODULE",
-                f"the function {node.function.name}",
-                node.place,
-            )
-        elif isinstance(node, Call | StateCall):
-            yield NOT_RUN, f"the function {node.function.name}", node.place
+        if isinstance(node, Call | StateCall):
+            name = node.function.name
+            bare = isinstance(node, Call) and node.function.value is None and node.function.origin != "built-in"
+            why = _NO_PYTHON if bare else NOT_RUN
+            yield Missing(query, f"the function {name}", why, node.place, _INSTEAD.get(name, ""))
         elif isinstance(node, Param):
-            yield "no value", f"${node.name}", (0, 0)
+            yield Missing(query, f"${node.name}", _NO_VALUE, node.place, f"give --param {node.name}=VALUE")
         elif isinstance(node, Binary) and node.op in ("&", "|") and node.type is Type.IP:
-            yield NOT_RUN, f"{node.op} of addresses", (0, 0)
+            hint = "compare with the ends of the range: srcIP BETWEEN '10.0.0.0' AND '10.0.0.255'"
+            yield Missing(query, f"{node.op} of addresses", NOT_RUN, place_of(node), hint)

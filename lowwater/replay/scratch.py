@@ -31,7 +31,7 @@ from lowwater.plan.temporal import END_OF_TIME
 from lowwater.replay.export import write_csv, write_rows
 from lowwater.replay.progress import Progress
 from lowwater.replay.stages import LowInputs, high_stage, low_stage, reference_stage
-from lowwater.replay.summary import Accounts
+from lowwater.replay.summary import Accounts, lfta_counts, link_summary
 from lowwater.tempfolders import make_folder, remove_folder
 
 if TYPE_CHECKING:
@@ -92,9 +92,11 @@ def run(request: Request, progress: Progress, spark: Session | None = None) -> d
         The summary, as written to `summary.json`.
 
     Raises:
+        ConfigError: a link that a query reads has no capture.
         LowwaterError: a capture or the output folder is wrong.
         LawError: a record is in no account, or Spark dropped rows as late.
     """
+    _require_captures(request)
     try:
         request.out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -116,13 +118,23 @@ def run(request: Request, progress: Progress, spark: Session | None = None) -> d
     return _write(request, gathered, captures, progress)
 
 
+def _require_captures(request: Request) -> None:
+    """Every link that a query reads must have a capture, be it one of which the link is an interface."""
+    given = {name for name, _ in request.captures}
+    missing = [name for name in request.plan.links if not {name, name.partition("/")[0]} & given]
+    if missing:
+        options = " ".join(f"--capture {name}=FILE" for name in missing)
+        message = f"no capture of {', '.join(missing)}, which a query reads"
+        raise ConfigError(message, f"give {options}, or name other links in FROM")
+
+
 def _ingest(request: Request, lake: Lake, progress: Progress, spark: Session | None) -> dict[str, tuple[Capture, ...]]:
     links = sorted({link for link, _ in request.captures})
     with progress.stage("ingest", f"of {len(request.captures)} captures"):
         for link in links:
             files = [path for name, path in request.captures if name == link]
             ingest(lake, link, files, request.config, runner=_runner(spark))
-    return dict(read_captures(lake, links))
+    return dict(read_captures(lake, [*links, *request.plan.links]))
 
 
 def _runner(spark: Session | None) -> Any:
@@ -232,12 +244,12 @@ def _write(
                 "file": path.name,
                 "rows": rows.num_rows,
                 "punctuation": gathered.punctuation[query.name],
-                "lftas": _lfta_counts(gathered.accounts, sources),
+                "lftas": lfta_counts(gathered.accounts, sources),
             }
         violations = pa.concat_tables(gathered.violations) if gathered.violations else VIOLATIONS.empty_table()
         chosen = violations.select(VIOLATIONS.names).sort_by([("link", "ascending"), ("arrival", "ascending")])
         write_csv(chosen, request.out / "skew_violations.csv")
-    links = {name: _link_summary(request.config, gathered.accounts, captures[name], name) for name in sorted(captures)}
+    links = {name: link_summary(request.config, gathered.accounts, captures[name], name) for name in sorted(captures)}
     summary = {
         "engine": request.engine,
         "heartbeat": {"policy": str(request.policy), "period_ns": request.period},
@@ -248,29 +260,3 @@ def _write(
     }
     (request.out / "summary.json").write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
     return summary
-
-
-def _lfta_counts(accounts: Accounts, names: set[str]) -> dict[str, dict[str, dict[str, int]]]:
-    found: dict[str, dict[str, dict[str, int]]] = {}
-    for (lfta, link), counts in sorted(accounts.lftas.items()):
-        if lfta in names:
-            found.setdefault(lfta, {})[link] = dict(counts)
-    return found
-
-
-def _link_summary(config: Config, accounts: Accounts, captures: Sequence[Capture], name: str) -> dict[str, Any]:
-    skew = config.link(name).skew
-    shared = {"captures": [row.path for row in captures], "skew_ns": skew}
-    if name not in accounts.links:  # no query reads the link: its records are only counted
-        malformed = sum(row.malformed for row in captures)
-        packets = sum(row.packets for row in captures)
-        return {**shared, "read": malformed + packets, "malformed": malformed, "queried": False}
-    counts = accounts.links[name]
-    return {
-        **shared,
-        "read": counts.read,
-        "malformed": counts.malformed,
-        "violating": counts.violating,
-        "sane": counts.sane,
-        "skew_that_admits_all_ns": counts.latest or skew,
-    }

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lowwater.config import Config, format_instant
 from lowwater.errors import LawError
 from lowwater.lake.layout import OUTCOMES
 from lowwater.lake.ledger import Capture
@@ -100,3 +102,32 @@ class Accounts:
             held = sum(row.packets for row in rows)
             if held != counts.sane + counts.violating:
                 raise LawError(f"link {name}: {held} records, {counts.sane} sane and {counts.violating} violating")
+
+
+def lfta_counts(accounts: Accounts, names: set[str]) -> dict[str, dict[str, dict[str, int]]]:
+    """The counts of some LFTAs: LFTA -> link -> COUNTED and TOTALS."""
+    found: dict[str, dict[str, dict[str, int]]] = {}
+    for (lfta, link), counts in sorted(accounts.lftas.items()):
+        if lfta in names:
+            found.setdefault(lfta, {})[link] = dict(counts)
+    return found
+
+
+def link_summary(config: Config, accounts: Accounts, captures: Sequence[Capture], name: str) -> dict[str, Any]:
+    """What the summary says of a link: its captures, and where those that were cut end."""
+    skew = config.link(name).skew
+    cut = {row.path: format_instant(row.covers_to) for row in captures if not row.ended_cleanly}
+    shared = {"captures": [row.path for row in captures], "cut": cut, "skew_ns": skew}
+    if name not in accounts.links:  # no query reads the link: its records are only counted
+        malformed = sum(row.malformed for row in captures)
+        packets = sum(row.packets for row in captures)
+        return {**shared, "read": malformed + packets, "malformed": malformed, "queried": False}
+    counts = accounts.links[name]
+    return {
+        **shared,
+        "read": counts.read,
+        "malformed": counts.malformed,
+        "violating": counts.violating,
+        "sane": counts.sane,
+        "skew_that_admits_all_ns": counts.latest or skew,
+    }

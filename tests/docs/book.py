@@ -142,7 +142,7 @@ def _context() -> Context:
 def result(block: Block) -> str:
     """What comes of an example: its rows as CSV, its notes, or its errors as they are shown."""
     if "note" in block.words:
-        return "".join(f"{name}: {note}\n" for name, note in plan(block).notes)
+        return "".join(f"{note.query}: {note}\n" for note in plan(block).notes)
     if "run" in block.words:
         return _rows(plan(block))
     try:

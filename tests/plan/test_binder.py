@@ -130,12 +130,12 @@ def test_logical_plans_read_stored_columns_only() -> None:
 
 ERRORS = {
     "SELECT tb, count(*) FROM TCP\nGROUP BY time/10 AS tb, scrIP": (2, "unknown column scrIP", "srcIP"),
-    "SELECT srcIP FROM man1.TCP": (1, "link man1 has no capture", "main1"),
-    "SELECT srcIP FROM [backbon].TCP": (1, "backbon has no capture", "backbone"),
+    "SELECT srcIP FROM man1.TCP": (1, "no link is called man1", "main1"),
+    "SELECT srcIP FROM [backbon].TCP": (1, "no link or set is called backbon", "backbone"),
     "SELECT srcIP FROM main1.TPC": (1, "no protocol is called TPC", "TCP"),
     "SELECT srcIP FROM flow1": (1, "no query, protocol or link is called flow1", ""),
     "SELECT srcIP, count(*) FROM TCP GROUP BY srcIP": (1, "no group-by variable is temporal", "time/60 AS tb"),
-    "SELECT tb, len FROM TCP GROUP BY time/10 AS tb": (1, "len is no group-by variable", "tb"),
+    "SELECT tb, len FROM TCP GROUP BY time/10 AS tb": (1, "len is no group-by variable", "add len to GROUP BY"),
     "SELECT srcIP FROM TCP WHERE len": (1, "WHERE needs a condition", ""),
     "SELECT srcIP + 1 FROM TCP": (1, "+ does not apply to types ip and int", ""),
     "SELECT srcIP FROM TCP WHERE srcIP = 'ten'": (1, "'ten' is no address", ""),

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from lowwater.catalog.expr import Const, Expr, Param, Type
 from lowwater.catalog.functions import AggregateFunction
 from lowwater.gsql import nodes as syntax
+from lowwater.plan.bind.choice import choose
 from lowwater.plan.bind.operators import number_of
-from lowwater.plan.bind.scope import Scope, choose
+from lowwater.plan.bind.scope import Scope
 from lowwater.plan.nodes import Aggregate
 from lowwater.plan.text import spot
 

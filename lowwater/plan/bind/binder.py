@@ -14,16 +14,18 @@ from lowwater.catalog.expr import Column, Const, Expr, Type
 from lowwater.catalog.functions import AggregateFunction
 from lowwater.errors import QueryError
 from lowwater.gsql import nodes as syntax
+from lowwater.gsql.printer import print_expression
 from lowwater.gsql.words import AGGREGATES
 from lowwater.plan.bind.grouping import bind_group
 from lowwater.plan.bind.joins import bind_join
 from lowwater.plan.bind.lookups import Watch, bind_filter_join, bind_watch_join, declare_watch
-from lowwater.plan.bind.scope import Names, Scope
+from lowwater.plan.bind.names import Names
+from lowwater.plan.bind.scope import Scope
 from lowwater.plan.bind.sources import BoundSource, binder, expand_stars, make_map, name_items, source_fields
 from lowwater.plan.context import ANY_LINK, Context
 from lowwater.plan.nodes import Field, Node, Source, Union
 from lowwater.plan.temporal import Temporal
-from lowwater.plan.text import BelowError, Text, each, nearest, place_of
+from lowwater.plan.text import BelowError, Note, Text, each, nearest, place_of, spot
 
 
 @dataclass
@@ -33,12 +35,14 @@ class Binder:
     Attributes:
         context: what queries may name.
         statements: query name -> (statement, text it stands in).
+        notes: on the queries that are bound.
     """
 
     context: Context
     statements: Mapping[str, tuple[syntax.Statement, Text]]
     bound: dict[str, Node] = field(default_factory=dict)
     failed: set[str] = field(default_factory=set)
+    notes: list[Note] = field(default_factory=list)
     _active: list[str] = field(default_factory=list)
 
     def query(self, name: str) -> Node:
@@ -68,10 +72,13 @@ class Binder:
     def _statement(self, name: str, statement: syntax.Statement, text: Text) -> Node:
         names = Names.of(statement, self.context, text)
         if isinstance(statement, syntax.Select):
-            return self._select(name, statement, text, names)
-        if isinstance(statement, syntax.Merge):
-            return self._merge(name, statement, text, names)
-        raise TypeError(type(statement).__name__)
+            node = self._select(name, statement, text, names)
+        elif isinstance(statement, syntax.Merge):
+            node = self._merge(name, statement, text, names)
+        else:
+            raise TypeError(type(statement).__name__)
+        self.notes += [Note(name, note, place) for place, note in names.notes.items()]
+        return node
 
     def _select(self, name: str, statement: syntax.Select, text: Text, names: Names) -> Node:
         if statement.join == "WATCHLIST_JOIN":
@@ -188,12 +195,15 @@ class Binder:
             kind = "protocol" if ref.links else "query, protocol or link"
             known = [*self.context.protocols, *([] if ref.links else self.statements)]
             known += [] if ref.links else self.context.links.names or []
-            raise text.error(ref.place, f"no {kind} is called {ref.name}", nearest(ref.name, known))
+            a_set = not ref.links and ref.name in self.context.links.sets
+            hint = self.context.links.without(ref.name, ()) if a_set else nearest(ref.name, known)
+            raise text.error(ref.place, f"no {kind} is called {ref.name}", hint)
         links = (ref.name,) if link else self._links(ref, protocol.kind, text)
         self._check_kinds(ref, protocol.kind, links, text)
         # The interface of a capture has `.` and `/` in its name, which no range variable has.
         alias = ref.alias or re.sub(r"\W", "_", ref.name)
-        node = Source(query, source_fields(protocol), alias, links, protocol.name, protocol.member, protocol.kind)
+        fields = source_fields(protocol)
+        node = Source(query, fields, alias, links, protocol.name, protocol.member, protocol.kind, place=spot(ref))
         groups = {self.context.links.groups.get(link, "") for link in links}
         if len(groups) == 1 and (column := protocol.columns.get(group := groups.pop())) is not None:
             node = replace(node, group=column.name if isinstance(column, Column) else group)
@@ -269,7 +279,8 @@ class Binder:
             else:
                 known = [*links.names, *(links.sets if ref.bracketed else ())]
                 kind = "link or set" if ref.bracketed else "link"
-                raise text.error(ref.place, f"{kind} {name} has no capture", nearest(name, known))
+                message = f"{kind} {name} has no capture" if links.remedy else f"no {kind} is called {name}"
+                raise text.error(ref.place, message, links.without(name, known))
         return tuple(sorted(found))
 
     def _check_kinds(self, ref: syntax.SourceRef, kind: str, links: Sequence[str], text: Text) -> None:
@@ -307,6 +318,9 @@ def _merged(times: Sequence[Temporal | None]) -> Temporal | None:
 
 def _selection(query: str, statement: syntax.Select, scope: Scope, source: BoundSource) -> Node:
     written = expand_stars(statement.items, [source], scope.text)
+    aliases = {item.alias: print_expression(item.expression) for item in written if item.alias}
+    hints = {name: f"{name} is the name of a select item: write {text}" for name, text in aliases.items()}
+    scope = replace(scope, aliases=hints)
 
     def where() -> Expr:
         return scope.predicate(statement.where, "WHERE") if statement.where else Const(Type.BOOL, True)

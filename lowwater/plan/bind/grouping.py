@@ -10,11 +10,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 
-from lowwater.catalog.expr import Column, Expr, Type
+from lowwater.catalog.expr import Column, Const, Expr, Type
 from lowwater.catalog.functions import AggregateFunction, StateFunction
-from lowwater.errors import QueryError
+from lowwater.errors import QueryError, raise_all
 from lowwater.gsql import nodes as syntax
+from lowwater.gsql.printer import print_expression
 from lowwater.plan.bind.aggregates import bind_aggregate
+from lowwater.plan.bind.endless import endless
 from lowwater.plan.bind.scope import Scope
 from lowwater.plan.bind.sources import BoundSource, make_fields, make_map, name_items, narrow, temporals
 from lowwater.plan.bind.windows import bind_window
@@ -54,16 +56,22 @@ def bind_group(query: str, statement: syntax.Select, rows: Scope, source: BoundS
     """
     text = rows.text
     parts = _Parts(set())
-    rows = replace(rows, where="WHERE or GROUP BY", on_state=parts.state)
-    node, keys, visible = _grouped(query, statement, rows, source)
-    predicate = rows.predicate(statement.where, "WHERE") if statement.where else None
+    written = _aliases(statement)
+    named = {name: f"name it where it is grouped: GROUP BY {text} AS {name}" for name, text in written.items()}
+    computed = {name: f"{name} is the name of a select item: write {text}" for name, text in written.items()}
+    rows = replace(rows, where="WHERE or GROUP BY", on_state=parts.state, aliases=computed)
+    try:
+        (node, keys, visible), predicate = _over_rows(query, statement, rows, replace(rows, aliases=named), source)
+    except QueryError as error:
+        raise_all([error, *_further(statement, rows)])
+        raise
     parts.taken |= {key.name.lower() for key in keys}
-    results = _results(rows, keys, visible, parts)
+    results = replace(_results(rows, keys, visible, parts), aliases=computed, rows=rows)
     items, clauses = _over_groups(statement, results, keys, rows)
     node, keys, predicate, aggregates = _expanded(query, statement, rows, node, keys, predicate, parts.aggregates)
     key_fields = make_fields(keys, temporals(node.fields))
     if not any(each.temporal for each in key_fields):
-        raise _endless(statement, rows)
+        raise endless(statement, _key_items(statement), rows, node, keys)
     fields = tuple(_field(item, key_fields) for item in items)
     exprs = (*(key.expr for key in keys), *(e for a in aggregates for e in (a.argument, *a.more)))
     read = narrow(node, predicate, *exprs, *(e for a in parts.supers for e in (a.argument, *a.more)))
@@ -81,6 +89,46 @@ def bind_group(query: str, statement: syntax.Select, rows: Scope, source: BoundS
         hint = "SUPERGROUP goes with superaggregates such as sum$(len), and with CLEANING_WHEN"
         raise text.error(statement.supergroup[0].place, "nothing uses the SUPERGROUP", hint)
     return Group(*plain, having, tuple(items))
+
+
+def _aliases(statement: syntax.Select) -> dict[str, str]:
+    """Name -> expression, as text, of the select items that AS names."""
+    return {item.alias: print_expression(item.expression) for item in statement.items if item.alias}
+
+
+def _over_rows(
+    query: str, statement: syntax.Select, rows: Scope, grouped: Scope, source: BoundSource
+) -> tuple[tuple[Node, list[Item], dict[str, Expr]], Expr | None]:
+    """GROUP BY and WHERE; the errors of both are reported together."""
+    found: list[tuple[Node, list[Item], dict[str, Expr]]] = []
+    predicate: list[Expr] = []
+
+    def where() -> None:
+        if statement.where is not None:
+            predicate.append(rows.predicate(statement.where, "WHERE"))
+
+    each([lambda: found.append(_grouped(query, statement, grouped, source)), where])
+    return found[0], next(iter(predicate), None)
+
+
+def _further(statement: syntax.Select, rows: Scope) -> list[QueryError]:
+    """What is wrong with the select items and HAVING where GROUP BY has errors, so that its variables are not known."""
+
+    def on_aggregate(call: syntax.Call, known: Sequence[AggregateFunction]) -> Expr:
+        return Column(bind_aggregate(call, known, replace(rows, where="another aggregate")).type, "")
+
+    # NULL has the type that it stands beside, so that a variable that is not known makes no error of its own.
+    names = [_name(item) for item in _key_items(statement)]
+    unknown: dict[str, Expr] = {name: Const(Type.STRING, None) for name in names}
+    scope = replace(rows, keys=unknown, on_aggregate=on_aggregate)
+    errors: list[QueryError] = []
+    written = [item.expression for item in statement.items if not isinstance(item.expression, syntax.Star)]
+    for expression in (*written, *([statement.having] if statement.having is not None else [])):
+        try:
+            scope.bind(expression)
+        except QueryError as error:
+            errors.append(error)
+    return errors
 
 
 def _grouped(
@@ -185,6 +233,9 @@ def _over_groups(
 
 def _over_group(item: syntax.SelectItem, results: Scope, keys: Sequence[Item], rows: Scope) -> Expr:
     """Binds a select item over groups; an expression that repeats a group-by definition is that variable."""
+    if isinstance(item.expression, syntax.Star):
+        hint = "select group-by variables and aggregates one by one"
+        raise rows.text.error(item.expression.place, "`*` does not stand for the columns of groups", hint)
     if not isinstance(item.expression, syntax.Literal | syntax.Parameter | syntax.Defined):
         try:
             raw = rows.bind(item.expression)
@@ -198,18 +249,6 @@ def _over_group(item: syntax.SelectItem, results: Scope, keys: Sequence[Item], r
 
 def _field(item: Item, key_fields: Sequence[Field]) -> Field:
     return Field(item.name, item.expr.type, infer(item.expr, temporals(key_fields)))
-
-
-def _endless(statement: syntax.Select, rows: Scope) -> QueryError:
-    inside = [group for group in statement.group_by if isinstance(group, syntax.Grouping)]
-    if inside:
-        hint = f"write the epoch beside {inside[0].kind}: GROUP BY time/60 AS tb, {inside[0].kind}(...)"
-        message = f"no group-by variable outside {inside[0].kind} is temporal, so no group would ever close"
-        return rows.text.error(place_of(statement), message, hint)
-    columns = {name for source in rows.sources.values() for name in source}
-    example = "time/60 AS tb" if "time" in columns or not columns else "a temporal column"
-    message = "no group-by variable is temporal, so no group would ever close"
-    return rows.text.error(place_of(statement), message, f"add an epoch to GROUP BY, such as {example}, or a window")
 
 
 def _expanded(

@@ -14,20 +14,21 @@ from lowwater.catalog.expr import (
     Column,
     Const,
     Expr,
-    Param,
     Type,
     Unary,
     columns_of,
     conjunction,
     conjuncts,
     rewrite,
-    walk,
     with_children,
 )
 from lowwater.gsql import nodes as syntax
+from lowwater.gsql.printer import print_source
 from lowwater.plan.bind.grouping import bind_group
+from lowwater.plan.bind.match import Side, alias_of, apart, match_window, note_window
+from lowwater.plan.bind.names import Names
 from lowwater.plan.bind.operators import negate
-from lowwater.plan.bind.scope import Names, Scope
+from lowwater.plan.bind.scope import Scope
 from lowwater.plan.bind.sources import BoundSource, binder, expand_stars, name_items
 from lowwater.plan.bind.windows import bind_attribute, length
 from lowwater.plan.nodes import Aggregation, Field, Item, Join, JoinKind, Node, Source, Window
@@ -36,21 +37,11 @@ from lowwater.plan.text import Text, each, place_of
 
 
 @dataclass(frozen=True)
-class _Side:
-    """One input of the join: how its columns are read before and after."""
-
-    source: BoundSource
-    before: Mapping[str, Expr]
-    after: Mapping[str, Expr]
-    times: Mapping[str, Temporal]
-
-
-@dataclass(frozen=True)
 class _Match:
     """When two rows meet: everything of a join but what it selects."""
 
     kind: JoinKind
-    sides: tuple[_Side, _Side]
+    sides: tuple[Side, Side]
     filters: Mapping[str, list[Expr]]
     across: list[Expr]
     window: Window
@@ -145,23 +136,52 @@ def _replaced(node: Node, old: Node, new: Node) -> Node:
 def _match(statement: syntax.Select, text: Text, sources: Sequence[BoundSource], names: Names) -> tuple[_Match, Scope]:
     left, right = (_side(source) for source in sources)
     if left.source.alias == right.source.alias:
-        hint = "write: FROM flow A, flow B"
+        named = zip(statement.sources, "AB", strict=True)
+        first, second = (print_source(replace(ref, alias=name)) for ref, name in named)
+        hint = f"write: FROM {first}, {second}"
         raise text.error(statement.place, f"both sides are called {left.source.alias}", hint)
     scope = Scope(text, {left.source.alias: left.after, right.source.alias: right.after}, where="a join", names=names)
     parts = conjuncts(scope.predicate(statement.where, "WHERE")) if statement.where else []
+    parts = [apart(part, left, right) for part in parts]
     parts += _windowed(left, right, text, names)
     filters: dict[str, list[Expr]] = {left.source.alias: [], right.source.alias: []}
     across: list[Expr] = []
     for part in parts:
         aliases = {name.split(".", 1)[0] for name in columns_of(part)}
         (filters[aliases.pop()] if len(aliases) == 1 else across).append(part)
-    window, rest = _window(across, left, right, statement, text)
+    window, rest = match_window(across, left, right, statement, text)
     equalities, residual = _equalities(rest, left.source.alias)
     kind = JoinKind(statement.join)
+    _note_missing(kind, filters, across, (left, right), names)
+    note_window(window, place_of(statement.where) if statement.where else statement.place, names)
     return _Match(kind, (left, right), filters, across, window, tuple(equalities), residual), scope
 
 
-def _windowed(left: _Side, right: _Side, text: Text, names: Names) -> list[Expr]:
+def _note_missing(
+    kind: JoinKind, filters: Mapping[str, list[Expr]], across: Sequence[Expr], sides: tuple[Side, Side], names: Names
+) -> None:
+    """IS NULL on the side that may be missing filters its rows before the join: it does not ask for unmatched rows."""
+    optional = [side for side, kept in zip(sides, (kind.keeps_right, kind.keeps_left), strict=True) if kept]
+    tied = {
+        expr
+        for part in across
+        if isinstance(part, Binary) and part.op == "="
+        for expr in (part.left, part.right)
+        if isinstance(part.left, Column) and isinstance(part.right, Column)
+    }
+    for side in optional:
+        for part in filters[side.source.alias]:
+            if not (isinstance(part, Unary) and part.op == "IS NULL" and isinstance(part.operand, Column)):
+                continue
+            name = part.operand.name
+            free = f" (not {name}, which an equality ties to the other side)" if part.operand in tied else ""
+            names.notes[part.operand.place] = (
+                f"{name} IS NULL filters {side.source.alias} before the join: for unmatched rows name the"
+                f" join and select WHERE a column of {side.source.alias} IS NULL from it{free}"
+            )
+
+
+def _windowed(left: Side, right: Side, text: Text, names: Names) -> list[Expr]:
     """The band of two windows: a row of either side meets what the other had in its window (002, section 4.2).
 
     A row stays in its window for its RANGE, so y of the right side meets x of the left side where
@@ -190,14 +210,14 @@ def _windowed(left: _Side, right: _Side, text: Text, names: Names) -> list[Expr]
     return [Binary(Type.BOOL, "<=", low, y), Binary(Type.BOOL, "<=", y, high)]
 
 
-def _after(window: syntax.Window, side: _Side) -> Expr:
+def _after(window: syntax.Window, side: Side) -> Expr:
     name = window.attribute.name if window.attribute else "time"
     if name in side.after:
         return side.after[name]
     return next(side.after[f.name] for f in side.source.node.fields if f.temporal and f.name in side.after)
 
 
-def _side(source: BoundSource) -> _Side:
+def _side(source: BoundSource) -> Side:
     columns = dict(source.columns)
     if isinstance(source.node, Source):
         # An alias is read as the column it stands for, so that a projected side has each column once.
@@ -207,10 +227,10 @@ def _side(source: BoundSource) -> _Side:
     after = {n: Column(c.type, f"{source.alias}.{c.name}") for n, c in named.items()}
     fields = {f.name: f.temporal for f in source.node.fields if f.temporal}
     times = {f"{source.alias}.{name}": t for name, e in columns.items() if (t := infer(e, fields))}
-    return _Side(source, columns, after, times)
+    return Side(source, columns, after, times)
 
 
-def _stream(query: str, side: _Side, filters: list[Expr], read: Sequence[Expr]) -> Node:
+def _stream(query: str, side: Side, filters: list[Expr], read: Sequence[Expr]) -> Node:
     """The input of the join: its own filters below it, and of packets only the columns that the join reads."""
     prefix = f"{side.source.alias}."
     used = [name.removeprefix(prefix) for name in columns_of(*read) if name.startswith(prefix)]
@@ -218,7 +238,7 @@ def _stream(query: str, side: _Side, filters: list[Expr], read: Sequence[Expr]) 
     return side.source.stream(query, predicate, used)
 
 
-def _before(part: Expr, side: _Side) -> Expr:
+def _before(part: Expr, side: Side) -> Expr:
     prefix = f"{side.source.alias}."
 
     def change(node: Expr) -> Expr:
@@ -227,128 +247,13 @@ def _before(part: Expr, side: _Side) -> Expr:
     return rewrite(part, change)
 
 
-def _window(
-    across: list[Expr], left: _Side, right: _Side, statement: syntax.Select, text: Text
-) -> tuple[Window, list[Expr]]:
-    """The match window, and the conjuncts that it does not use up."""
-    pairs = [_pair(part, left, right) for part in across]
-    for i, pair in enumerate(pairs):
-        if pair and pair.op == "=":
-            rest = [part for j, part in enumerate(across) if j != i]
-            return Window(pair.left, pair.right, pair.left_time, pair.right_time, 0, 0), rest
-    bands: dict[tuple[Expr, Expr], list[int]] = {}
-    for i, pair in enumerate(pairs):
-        if pair:
-            key = pair.stripped()
-            bands.setdefault((key.left, key.right), []).append(i)
-    for used in bands.values():
-        bounds = [pairs[i].bound() for i in used]  # type: ignore[union-attr]
-        lows = [value for side, value in bounds if side == "low"]
-        highs = [value for side, value in bounds if side == "high"]
-        if lows and highs:
-            pair = pairs[used[0]].stripped()  # type: ignore[union-attr]
-            if not _same_scale(pair):
-                raise text.unsupported(place_of(statement.where), "a band over attributes of different scale")
-            window = Window(pair.left, pair.right, pair.left_time, pair.right_time, -max(lows), min(highs))
-            return window, [part for j, part in enumerate(across) if j not in used]
-    if bands:
-        message = "the band of the join is open on one side, so it would never close"
-        names = (_clock_name(left), _clock_name(right))
-        hint = f"bound it from both sides: {names[0]} - 5 <= {names[1]} AND {names[1]} <= {names[0]} + 5"
-        raise text.error(place_of(statement.where), message, hint)
-    raise _no_window(left, right, across, statement, text)
-
-
-def _no_window(left: _Side, right: _Side, across: Sequence[Expr], statement: syntax.Select, text: Text) -> Exception:
-    place = place_of(statement.where) if statement.where else statement.place
-    names = [_clock_name(side) for side in (left, right)]
-    hint = f"add a temporal equality such as {names[0]} = {names[1]}" if all(names) else "a side has no temporal column"
-    params = [node.name for part in across for node in walk(part) if isinstance(node, Param)]
-    hint = f"a band needs the value of ${params[0]}: give --param {params[0]}=VALUE" if params else hint
-    return text.error(place, "no predicate relates a temporal column of each side, so the join would never close", hint)
-
-
-def _clock_name(side: _Side) -> str:
-    time = f"{side.source.alias}.time"
-    return time if time in side.times else min(side.times, key=len, default="")
-
-
-@dataclass(frozen=True)
-class _Pair:
-    """A comparison `left op right` of a temporal expression of each side."""
-
-    op: str
-    left: Expr
-    right: Expr
-    left_time: Temporal
-    right_time: Temporal
-
-    def bound(self) -> tuple[str, int]:
-        """The bound on (right - left), both without their constants: ("low" or "high", value)."""
-        shift = _constant(self.left) - _constant(self.right)
-        if self.op in ("<", "<="):
-            return "low", shift + (1 if self.op == "<" else 0)
-        return "high", shift - (1 if self.op == ">" else 0)
-
-    def stripped(self) -> _Pair:
-        """The same pair of attributes without added constants."""
-        left, right = _without_constant(self.left), _without_constant(self.right)
-        left_time = self.left_time.then(Step("add", -_constant(self.left)))
-        right_time = self.right_time.then(Step("add", -_constant(self.right)))
-        return _Pair(self.op, left, right, left_time, right_time)
-
-
-def _pair(part: Expr, left: _Side, right: _Side) -> _Pair | None:
-    if not (isinstance(part, Binary) and part.op in ("=", "<", "<=", ">", ">=")):
-        return None
-    times = {**left.times, **right.times}
-    op, a, b = part.op, part.left, part.right
-    if _alias(a) == right.source.alias and _alias(b) == left.source.alias:
-        op, a, b = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}.get(op, op), b, a
-    if _alias(a) != left.source.alias or _alias(b) != right.source.alias:
-        return None
-    a_time, b_time = infer(a, times), infer(b, times)
-    if a_time is None or b_time is None or not a_time.alike(b_time):
-        return None
-    return _Pair(op, a, b, a_time, b_time)
-
-
-def _alias(expr: Expr) -> str | None:
-    found = {name.split(".", 1)[0] for name in columns_of(expr)}
-    return found.pop() if len(found) == 1 else None
-
-
-def _constant(expr: Expr) -> int:
-    """The constant that is added to an expression at its top."""
-    if isinstance(expr, Binary) and expr.op in ("+", "-"):
-        if isinstance(expr.right, Const) and isinstance(expr.right.value, int):
-            return _constant(expr.left) + (expr.right.value if expr.op == "+" else -expr.right.value)
-        if expr.op == "+" and isinstance(expr.left, Const) and isinstance(expr.left.value, int):
-            return _constant(expr.right) + expr.left.value
-    return 0
-
-
-def _without_constant(expr: Expr) -> Expr:
-    if isinstance(expr, Binary) and expr.op in ("+", "-"):
-        if isinstance(expr.right, Const) and isinstance(expr.right.value, int):
-            return _without_constant(expr.left)
-        if expr.op == "+" and isinstance(expr.left, Const) and isinstance(expr.left.value, int):
-            return _without_constant(expr.right)
-    return expr
-
-
-def _same_scale(pair: _Pair) -> bool:
-    def scale(time: Temporal) -> set[tuple[Step, ...]]:
-        return {steps[:-1] if steps and steps[-1].op == "add" else steps for steps in time.components}
-
-    return scale(pair.left_time) == scale(pair.right_time)
-
-
 def _equalities(parts: list[Expr], left_alias: str) -> tuple[list[tuple[Expr, Expr]], Expr | None]:
     equalities: list[tuple[Expr, Expr]] = []
     residual: list[Expr] = []
     for part in parts:
-        sides = (_alias(part.left), _alias(part.right)) if isinstance(part, Binary) and part.op == "=" else (None, None)
+        sides: tuple[str | None, str | None] = (None, None)
+        if isinstance(part, Binary) and part.op == "=":
+            sides = alias_of(part.left), alias_of(part.right)
         if isinstance(part, Binary) and None not in sides and part.left.type is part.right.type:
             swap = sides[0] != left_alias
             equalities.append((part.right, part.left) if swap else (part.left, part.right))

@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from lowwater.catalog.expr import Binary, Column, Expr, Type, columns_of, conjunction, conjuncts, rewrite
 from lowwater.errors import QueryError
 from lowwater.gsql import nodes as syntax
+from lowwater.plan.bind.names import Names
 from lowwater.plan.bind.protocols import type_of
-from lowwater.plan.bind.scope import Names, Scope
+from lowwater.plan.bind.scope import Scope
 from lowwater.plan.bind.sources import BoundSource, binder, expand_stars, name_items, temporals
 from lowwater.plan.context import ANY_LINK
 from lowwater.plan.nodes import Field, FilterJoin, Node, Source, WatchJoin

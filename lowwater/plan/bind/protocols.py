@@ -186,6 +186,10 @@ def _kind(block: Declared, field: FieldDecl) -> str:
     ):
         hint = "get_csv_<type>_pos<1 to 1000>, such as get_csv_uint_pos1"
         raise _error(block, field.place, f"{field.access} reads no position of a record", hint)
+    read = GSQL_TYPES.get(match[1])
+    if read is not None and type_of(field.type) not in (None, read):
+        message = f"{field.name} is of type {field.type}, and {field.access} reads {match[1]}"
+        raise _error(block, field.place, message, f"write {match[1]} {field.name} {field.access}")
     return "csv" if field.access.startswith("get_csv_") else "other"
 
 

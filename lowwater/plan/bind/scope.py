@@ -6,81 +6,35 @@ Between the syntax tree and the logical plan: `binder` builds a Scope per statem
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from lowwater.catalog.expr import Binary, Call, Case, Column, Const, Expr, Param, StateCall, Type, Unary
+from lowwater.catalog.expr import (
+    COMPARISON,
+    Binary,
+    Call,
+    Case,
+    Column,
+    Const,
+    Expr,
+    Param,
+    StateCall,
+    Type,
+    Unary,
+    rewrite,
+)
 from lowwater.catalog.functions import AggregateFunction, Function, StateFunction
 from lowwater.catalog.values import pack_ip
-from lowwater.errors import LowwaterError, QueryError
+from lowwater.errors import LowwaterError, QueryError, raise_all
 from lowwater.gsql import nodes as syntax
+from lowwater.gsql.printer import print_expression
 from lowwater.gsql.words import AGGREGATES
-from lowwater.plan.bind import operators
+from lowwater.plan.bind import hints, operators
+from lowwater.plan.bind.choice import choose, fitted, written
+from lowwater.plan.bind.names import Names
 from lowwater.plan.bind.operators import NUMERIC, negate
-from lowwater.plan.bind.protocols import type_of
-from lowwater.plan.context import Context, Value
 from lowwater.plan.text import Text, nearest, place_of, spot
 
 LITERALS = {"int": Type.INT, "float": Type.FLOAT, "string": Type.STRING, "bool": Type.BOOL, "null": Type.STRING}
-
-
-@dataclass(frozen=True)
-class Names:
-    """What one statement may name besides columns.
-
-    Attributes:
-        context: functions, links, protocols.
-        params: of PARAM, with their values; None where none is given.
-        defines: of DEFINE.
-        links: that the statement reads, for `@property`.
-        assumed: sources that are taken for links only because nothing else is called so.
-    """
-
-    context: Context = field(default_factory=Context)
-    params: Mapping[str, tuple[Type, Value | None]] = field(default_factory=dict)
-    defines: Mapping[str, str] = field(default_factory=dict)
-    links: tuple[str, ...] = ()
-    assumed: tuple[str, ...] = ()
-
-    @staticmethod
-    def of(statement: syntax.Statement, context: Context, text: Text) -> Names:
-        """The names that a statement's PARAM and DEFINE blocks give.
-
-        Raises:
-            QueryError: an unknown type, or a value that is not of the declared type.
-        """
-        declared: tuple[syntax.ParamDecl, ...] = getattr(statement, "params", ())
-        defines: tuple[tuple[str, str], ...] = getattr(statement, "defines", ())
-        return Names(context, {p.name: _param(p, context.params.get(p.name), text) for p in declared}, dict(defines))
-
-
-def _param(declared: syntax.ParamDecl, given: Value | None, text: Text) -> tuple[Type, Value | None]:
-    kind = type_of(declared.type)
-    if kind is None:
-        raise text.error(declared.place, f"${declared.name} has the type {declared.type}, which is none of ours")
-    value = given if given is not None or declared.default is None else declared.default.value
-    if value is None:
-        return kind, None
-    try:
-        return kind, _value(kind, value)
-    except ValueError:
-        message = f"${declared.name} is {value!r}, which is no {declared.type}"
-        raise text.error(declared.place, message, f"--param {declared.name}=VALUE") from None
-
-
-def _value(kind: Type, value: Value) -> Value:
-    if kind is Type.BOOL:
-        words: dict[str, bool] = {"true": True, "false": False}
-        if str(value).lower() not in words:
-            raise ValueError(value)
-        return words[str(value).lower()]
-    if kind is Type.INT:
-        number = int(str(value))
-        if abs(number) >= 1 << 63:
-            raise ValueError(value)
-        return number
-    if kind is Type.IP:
-        pack_ip(str(value))
-    return float(value) if kind is Type.FLOAT else str(value)
 
 
 @dataclass
@@ -92,9 +46,11 @@ class Scope:
         sources: range variable -> column name -> what it reads of the input row.
         keys: group-by variables, which come before columns.
         on_aggregate: turns an aggregate call into a bound column; None where aggregates are not allowed.
-        on_state: told of every stateful function; None where they are not allowed.
         where: what a misplaced aggregate stands in, for the message.
         names: parameters, functions and the like.
+        on_state: told of every stateful function; None where they are not allowed.
+        aliases: name of a select item -> what to write instead of it, for the message.
+        rows: of an aggregation's input where this scope is over its groups, for the message.
     """
 
     text: Text
@@ -104,6 +60,8 @@ class Scope:
     where: str = "here"
     names: Names = field(default_factory=Names)
     on_state: Callable[[StateFunction], None] | None = None
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    rows: Scope | None = None
 
     def bind(self, node: syntax.Expression) -> Expr:
         """Binds one expression.
@@ -118,7 +76,7 @@ class Scope:
         if isinstance(node, syntax.UnaryOp):
             return self._fitting(node, node.op, operators.unary(node.op, operand := self.bind(node.operand)), operand)
         if isinstance(node, syntax.BinaryOp):
-            return self._operation(node, node.op, self.bind(node.left), self.bind(node.right))
+            return self._operation(node, node.op, *self.all(node.left, node.right))
         if isinstance(node, syntax.Call):
             return self._call(node)
         if isinstance(node, syntax.Parameter):
@@ -129,11 +87,24 @@ class Scope:
             return self._property(node)
         return self._wide(node)
 
+    def all(self, *nodes: syntax.Expression) -> list[Expr]:
+        """Binds several expressions; the errors of all are reported together."""
+        bound: list[Expr] = []
+        errors: list[QueryError] = []
+        for node in nodes:
+            try:
+                bound.append(self.bind(node))
+            except QueryError as error:
+                errors.append(error)
+        raise_all(errors)
+        return bound
+
     def predicate(self, node: syntax.Expression, clause: str) -> Expr:
         """Binds an expression that must be a condition."""
         bound = operators.typed(self.bind(node), Type.BOOL)
         if bound.type is not Type.BOOL:
-            raise self.text.error(place_of(node), f"{clause} needs a condition, this is of type {bound.type}")
+            message = f"{clause} needs a condition, this is of type {bound.type}"
+            raise self.text.error(place_of(node), message, hints.of_condition(node, bound))
         return bound
 
     def constant(self, node: syntax.Expression, what: str) -> int | float:
@@ -163,63 +134,102 @@ class Scope:
                 choices = " or ".join(f"{alias}.{node.name}" for alias in found)
                 raise self.text.error(node.place, f"column {node.name} is ambiguous", f"write {choices}")
             if found:
-                return self.sources[found[0]][node.name]
+                return _placed(self.sources[found[0]][node.name], node)
             raise self._unknown(node, {name for columns in self.sources.values() for name in columns} | set(self.keys))
         alias = node.qualifier if node.qualifier in self.sources else node.qualifier.split(".")[-1]
         if alias not in self.sources:
             if not self.sources and node.name in self.keys:
                 return self.keys[node.name]
+            if self.rows is not None:
+                raise self._unknown(node, set(self.keys))
             raise self.text.error(
                 node.place, f"no source is called {node.qualifier}", nearest(node.qualifier, self.sources)
             )
         columns = self.sources[alias]
         if node.name not in columns:
             raise self._unknown(node, set(columns))
-        return columns[node.name]
+        return _placed(columns[node.name], node)
 
     def _unknown(self, node: syntax.Name, known: set[str]) -> QueryError:
-        if self.keys and not self.sources:
-            hint = nearest(node.name, known) or "only group-by variables and aggregates can be used here"
-            return self.text.error(node.place, f"{node.name} is no group-by variable of this query", hint)
+        if self.rows is not None:
+            return self._ungrouped(node, self.rows)
+        if not node.qualifier and node.name in self.aliases:
+            return self.text.error(node.place, f"unknown column {node.name}", self.aliases[node.name])
         assumed = [alias for alias in self.names.assumed if alias in self.sources]
         if assumed:
             what = f"nothing is called {assumed[0]}, so it is read as a link of packets"
             message = f"unknown column {node.name}; {what}"
             return self.text.error(node.place, message, f"is {assumed[0]} a query of another file, or a PROTOCOL?")
-        return self.text.error(node.place, f"unknown column {node.name}", nearest(node.name, known))
+        hint = hints.of_name(node.name) or nearest(node.name, known)
+        return self.text.error(node.place, f"unknown column {node.name}", hint)
+
+    def _ungrouped(self, node: syntax.Name, rows: Scope) -> QueryError:
+        """The error of a name over groups that is neither a group-by variable nor in an aggregate."""
+        message = f"{node.name} is no group-by variable of this query"
+        close = nearest(node.name, self.keys)
+        if not node.qualifier and node.name in self.aliases:
+            return self.text.error(node.place, message, self.aliases[node.name])
+        try:
+            rows.bind(node)
+        except QueryError as error:
+            # A word that is nearly a variable is one that is misspelt, any other is no column at all.
+            return self.text.error(node.place, message, close) if close.startswith("did") else error
+        written = print_expression(node)
+        if close.startswith("did"):
+            hint = close
+        elif self.keys:
+            hint = f"add {written} to GROUP BY, or select an aggregate of it, such as max({written})"
+        else:
+            clock = next((f"{alias}." for alias in rows.sources if len(rows.sources) > 1), "")
+            hint = f"add GROUP BY {clock}time/60 AS tb, {written}"
+        return self.text.error(node.place, message, hint)
 
     def _operation(self, node: syntax.Expression, op: str, left: Expr, right: Expr) -> Expr:
         try:
             return self._fitting(node, op, operators.binary(op, left, right), left, right)
         except ValueError as error:
-            raise self.text.error(place_of(node), f"{str(error)!r} is no address", "IP_VAL'10.0.0.1'") from None
+            kind, other = (left.type, "left") if left.type in (Type.IP, Type.MAC) else (right.type, "right")
+            operand = getattr(node, other, None) or getattr(node, "operand", None)
+            shown = print_expression(operand) if operand is not None else "it"
+            hint = hints.of_address(str(error), kind, shown)
+            raise self.text.error(place_of(node), f"{str(error)!r} is no address", hint) from None
 
     def _fitting(self, node: syntax.Expression, op: str, bound: Expr | None, *operands: Expr) -> Expr:
         if bound is None:
             types = " and ".join(operand.type for operand in operands)
             plural = "types" if len(operands) > 1 else "type"
-            raise self.text.error(place_of(node), f"{op} does not apply to {plural} {types}")
+            hint = hints.of_types(op, node, operands)
+            raise self.text.error(place_of(node), f"{op} does not apply to {plural} {types}", hint)
+        if op in COMPARISON and isinstance(node, syntax.BinaryOp):
+            self._note_null(node)
         return bound
+
+    def _note_null(self, node: syntax.BinaryOp) -> None:
+        for value, other in ((node.left, node.right), (node.right, node.left)):
+            if value == syntax.Literal("null", None):
+                test = f"{print_expression(other)} IS {'NOT ' if node.op == '<>' else ''}NULL"
+                self.names.notes[spot(node)] = f"{print_expression(node)} is never true: write {test}"
 
     def _wide(self, node: syntax.Expression) -> Expr:
         """The constructs of SQL that GSQL lacks, by what they stand for."""
         if isinstance(node, syntax.IsNull):
             return negate(Unary(Type.BOOL, "IS NULL", self.bind(node.operand)), node.negated)
         if isinstance(node, syntax.InList):
-            operand = self.bind(node.operand)
-            equals = [self._operation(value, "=", operand, self.bind(value)) for value in node.values]
+            operand, *values = self.all(node.operand, *node.values)
+            pairs = zip(node.values, values, strict=True)
+            equals = [self._operation(written, "=", operand, value) for written, value in pairs]
             whole = equals[0]
             for equal in equals[1:]:
                 whole = Binary(Type.BOOL, "OR", whole, equal)
             return negate(whole, node.negated)
         if isinstance(node, syntax.Between):
-            operand = self.bind(node.operand)
-            low = self._operation(node, ">=", operand, self.bind(node.low))
-            return negate(
-                Binary(Type.BOOL, "AND", low, self._operation(node, "<=", operand, self.bind(node.high))), node.negated
-            )
+            operand, low, high = self.all(node.operand, node.low, node.high)
+            above, below = self._operation(node, ">=", operand, low), self._operation(node, "<=", operand, high)
+            return negate(Binary(Type.BOOL, "AND", above, below), node.negated)
         if isinstance(node, syntax.Like):
-            arguments = [self.bind(node.operand), self.bind(node.pattern)]
+            arguments = self.all(node.operand, node.pattern)
+            if hint := hints.of_like(arguments[0], node.operand):
+                raise self.text.error(place_of(node), f"LIKE compares strings, not {arguments[0].type}", hint)
             return negate(self._function("like", node, arguments, self._functions("like")), node.negated)
         if isinstance(node, syntax.Case):
             return self._case(node)
@@ -240,7 +250,7 @@ class Scope:
         if len(types) > 1 and kind is not Type.FLOAT:
             raise self.text.error(node.place, f"CASE has values of the types {' and '.join(sorted(types))}")
         whens = [when for when, _ in branches]
-        *thens, otherwise = (_argument(value, kind, False) or value for value in values)
+        *thens, otherwise = (fitted(value, kind, False) or value for value in values)
         return Case(kind, tuple(zip(whens, thens, strict=True)), otherwise)
 
     def _parameter(self, node: syntax.Parameter) -> Expr:
@@ -249,7 +259,7 @@ class Scope:
             raise self.text.error(node.place, f"the parameter ${node.name} is not declared", hint)
         kind, value = self.names.params[node.name]
         if value is None:
-            return Param(kind, node.name)
+            return Param(kind, node.name, spot(node))
         return Const(kind, pack_ip(str(value)) if kind is Type.IP else value)
 
     def _defined(self, node: syntax.Defined) -> Expr:
@@ -298,11 +308,9 @@ class Scope:
             kind = "a superaggregate" if node.over else "an aggregate"
             raise self.text.error(node.place, f"{node.name} is not {kind}", nearest(node.name, AGGREGATES))
         if not known:
-            catalog = self.names.context.catalog.names()
-            close = nearest(node.name, catalog)
-            hint = f"{close} Otherwise declare it: --functions FILE".strip()
+            hint = hints.of_function(node.name, set(self.names.context.catalog.names()))
             raise self.text.error(node.place, f"no function is called {node.name}", hint)
-        return self._function(node.name, node, [self.bind(argument) for argument in node.arguments], known)
+        return self._function(node.name, node, self.all(*node.arguments), known)
 
     def _function(
         self,
@@ -312,7 +320,7 @@ class Scope:
         known: Sequence[Function | AggregateFunction | StateFunction],
     ) -> Expr:
         brackets = isinstance(node, syntax.Call) and node.brackets
-        chosen = choose(_written(known, brackets), arguments)
+        chosen = choose(written(known, brackets), arguments)
         if chosen is None:
             wanted = " or ".join(dict.fromkeys(f"({', '.join(one.parameters)})" for one in known))
             types = ", ".join(argument.type for argument in arguments)
@@ -350,37 +358,6 @@ class Scope:
             raise self.text.error(place_of(node), error.message, error.hint) from None
 
 
-def _written(
-    known: Sequence[Function | AggregateFunction | StateFunction], brackets: bool
-) -> Sequence[Function | AggregateFunction | StateFunction]:
-    """Those that are written so, with brackets or without; all where none is, since the manual mixes both."""
-    fitting = [one for one in known if not isinstance(one, Function) or one.predicate is brackets]
-    return fitting or known
-
-
-def choose(
-    known: Sequence[Function | AggregateFunction | StateFunction], arguments: Sequence[Expr]
-) -> tuple[Function | AggregateFunction | StateFunction, list[Expr]] | None:
-    """The first whose parameters take the arguments: exactly, else with integers as floats and NULL as anything."""
-    for exact in (True, False):
-        for one in known:
-            if len(one.parameters) != len(arguments):
-                continue
-            fitted = [_argument(a, kind, exact) for a, kind in zip(arguments, one.parameters, strict=True)]
-            if all(argument is not None for argument in fitted):
-                return one, [argument for argument in fitted if argument is not None]
-    return None
-
-
-def _argument(argument: Expr, kind: Type, exact: bool) -> Expr | None:
-    if argument.type is kind:
-        return argument
-    if exact:
-        return None
-    if isinstance(argument, Const) and argument.value is None:
-        return Const(kind, None)
-    if argument.type is Type.INT and kind is Type.FLOAT:
-        if isinstance(argument, Const) and isinstance(argument.value, int):
-            return Const(kind, float(argument.value))
-        return Binary(Type.FLOAT, "*", argument, Const(Type.FLOAT, 1.0))
-    return operators.number_of(argument) if argument.type is Type.BOOL and kind is Type.INT else None
+def _placed(expr: Expr, node: syntax.Name) -> Expr:
+    """What a name reads, its columns with the place of the name."""
+    return rewrite(expr, lambda part: replace(part, place=spot(node)) if isinstance(part, Column) else part)

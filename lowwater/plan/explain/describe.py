@@ -113,7 +113,7 @@ class _Borders:
 
 def _query(query: QueryPlan, plan: Plan, borders: _Borders, setting: Setting) -> QueryInfo:
     output = query in plan.queries
-    notes = tuple(note for name, note in plan.notes if name == query.name)
+    notes = tuple(str(note) for note in plan.notes if note.query == query.name)
     if query.name in borders.unread:
         notes += ("no output query reads it, so it is not run",)
     within = borders.within.get(query.name, "")

@@ -122,7 +122,7 @@ class Merging:
     def _declared(self, aggregate: Aggregate, udaf: AggregateFunction, setting: Setting) -> None:
         sub, sup = _halves(udaf, setting)
         assert sub is not None and sup is not None
-        self.partials.append(Partial(aggregate.name, sub.name, aggregate.argument, sub.returns))
+        self.partials.append(Partial(aggregate.name, sub.name, aggregate.argument, sub.returns, aggregate.place))
         column = Column(sub.returns, aggregate.name)
         # Constants after what ITERATE takes are for OUTPUT, which is that of the superaggregate.
         extra = aggregate.more[max(udaf.taken, 1) - 1 :]

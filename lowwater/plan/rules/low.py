@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from lowwater.catalog.expr import Column, Const, Expr, Param, Type, conjunction, conjuncts, with_children
+from lowwater.catalog.expr import Column, Const, Expr, Param, Type, conjunction, conjuncts, place_of, with_children
 from lowwater.catalog.protocols import ALIASES
 from lowwater.plan.bind.sources import temporals
 from lowwater.plan.cost import safe
@@ -37,7 +37,7 @@ class Selection:
         """The LFTA's column of a safe expression, under the name given or its own."""
         for item in self.items:
             if item.expr == expr:
-                return Column(expr.type, item.name)
+                return Column(expr.type, item.name, place_of(expr))
         name = name or (self._own_name(expr.name) if isinstance(expr, Column) else "_value")
         taken = {item.name.lower() for item in self.items}
         unique, count = name, 0
@@ -45,7 +45,7 @@ class Selection:
             count += 1
             unique = f"{name}{count}"
         self.items.append(Item(unique, expr))
-        return Column(expr.type, unique)
+        return Column(expr.type, unique, place_of(expr))
 
     def _own_name(self, name: str) -> str:
         # The payload has the name that queries over its protocol give to it.
@@ -103,6 +103,7 @@ def make_lfta(
         fields=fields,
         kind=source.kind,
         group=source.group,
+        place=source.place,
     )
 
 

@@ -1,0 +1,63 @@
+"""Why the groups of an aggregation would never close: the error of a GROUP BY without an epoch.
+
+Called by `grouping`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lowwater.catalog.expr import Binary, Const, Expr, Type, walk
+from lowwater.errors import QueryError
+from lowwater.gsql import nodes as syntax
+from lowwater.gsql.printer import print_expression
+from lowwater.plan.bind.scope import Scope
+from lowwater.plan.bind.sources import temporals
+from lowwater.plan.nodes import Item, Node, Source
+from lowwater.plan.temporal import Temporal, infer
+from lowwater.plan.text import place_of
+
+
+def endless(
+    statement: syntax.Select, written: Sequence[syntax.SelectItem], rows: Scope, node: Node, keys: Sequence[Item]
+) -> QueryError:
+    """The error of an aggregation none of whose variables is temporal.
+
+    Args:
+        statement: its SELECT.
+        written: the group-by variables as written.
+        rows: scope of the input rows.
+        node: what is grouped.
+        keys: the group-by variables, those that are written first.
+    """
+    inside = [group for group in statement.group_by if isinstance(group, syntax.Grouping)]
+    if inside:
+        hint = f"write the epoch beside {inside[0].kind}: GROUP BY time/60 AS tb, {inside[0].kind}(...)"
+        message = f"no group-by variable outside {inside[0].kind} is temporal, so no group would ever close"
+        return rows.text.error(place_of(statement), message, hint)
+    times = temporals(node.fields)
+    for item, key in zip(written, keys, strict=False):
+        if fault := _no_epoch(key.expr, times):
+            message = f"{print_expression(item.expression)} is no epoch, since {fault}: no group would ever close"
+            return rows.text.error(place_of(item), message, "divide by a whole number above 0, such as time/60 AS tb")
+    columns = [expr for source in rows.sources.values() for expr in source.values()]
+    if not any(infer(expr, times) for expr in columns):
+        hint = "select one, such as time, in the query that is read"
+        if isinstance(node, Source):
+            hint = "declare one in its PROTOCOL: uint time get_csv_uint_pos1 (increasing);"
+        message = "no column of the source is temporal, so no group would ever close"
+        return rows.text.error(place_of(statement), message, hint)
+    example = "time/60 AS tb" if any("time" in source for source in rows.sources.values()) else "a temporal column"
+    message = "no group-by variable is temporal, so no group would ever close"
+    return rows.text.error(place_of(statement), message, f"add an epoch to GROUP BY, such as {example}, or a window")
+
+
+def _no_epoch(key: Expr, times: dict[str, Temporal]) -> str:
+    """Why arithmetic on a temporal column is no epoch, or nothing."""
+    for part in walk(key):
+        if isinstance(part, Binary) and part.op in ("*", "/") and infer(part.left, times):
+            if part.right.type is Type.FLOAT:
+                return "it is no integer"
+            if isinstance(part.right, Const) and part.right.value == 0:
+                return "it divides by 0" if part.op == "/" else "it is always 0"
+    return ""

@@ -1,0 +1,103 @@
+"""What to write instead of what has no meaning: the habits of SQL, of tcpdump and of hand-written addresses and times.
+
+Below `scope`, which asks for a hint when it has found the error.
+"""
+
+from __future__ import annotations
+
+from ipaddress import ip_network
+
+from lowwater.catalog.expr import Const, Expr, Type
+from lowwater.config import parse_instant
+from lowwater.gsql import nodes as syntax
+from lowwater.gsql.printer import print_expression
+from lowwater.plan.text import nearest
+
+FUNCTIONS = {
+    "abs": "write CASE WHEN a < 0 THEN -a ELSE a END",
+    **dict.fromkeys(("coalesce", "ifnull", "nvl"), "write CASE WHEN a IS NOT NULL THEN a ELSE b END"),
+    **dict.fromkeys(("stddev", "variance", "var"), "select count(*), sum(x) and sum(x*x), of which it is made"),
+    **dict.fromkeys(("date_trunc", "time_bucket"), "write time/60 for minutes, time/3600 for hours"),
+}
+"""Functions of other systems, in lower case -> what to write here."""
+
+
+def of_function(name: str, known: set[str]) -> str:
+    """What to write for a function that is not there."""
+    if name.lower() in FUNCTIONS:
+        return FUNCTIONS[name.lower()]
+    close = nearest(name, known)
+    return f"{close} Otherwise declare it: --functions FILE" if close else "declare it: --functions FILE"
+
+
+def of_name(name: str) -> str:
+    """What to write for a word of SQL that was read as a column, or nothing."""
+    return f"write {name.upper()}" if name.lower() in ("true", "false") else ""
+
+
+def of_address(text: str, kind: Type, other: str) -> str:
+    """What to write for a string that is no address.
+
+    Args:
+        text: the string.
+        kind: of address that it stands beside.
+        other: what it stands beside, as GSQL.
+    """
+    if kind is Type.MAC:
+        return "'02:00:00:00:00:01'"
+    found = _prefix(text) if "/" in text else None
+    return f"write {other} BETWEEN '{found[0]}' AND '{found[1]}'" if found else "IP_VAL'10.0.0.1'"
+
+
+def _prefix(text: str) -> tuple[str, str] | None:
+    """The first and the last address of a prefix such as 10.0.0.0/8."""
+    try:
+        network = ip_network(text, strict=False)
+    except ValueError:
+        return None
+    return str(network[0]), str(network[-1])
+
+
+def of_types(op: str, node: syntax.Expression, operands: tuple[Expr, ...]) -> str:
+    """What to write where an operator does not apply to the types of its operands, or nothing."""
+    if not isinstance(node, syntax.BinaryOp):
+        return ""
+    left, right = operands
+    if op in ("=", "<>") and {left.type, right.type} == {Type.BOOL, Type.INT}:
+        condition, number = (node.left, right) if left.type is Type.BOOL else (node.right, left)
+        return _of_condition(condition, op, number)
+    for side, other, name in ((left, right, node.right), (right, left, node.left)):
+        if isinstance(side, Const) and isinstance(side.value, str) and other.type is Type.INT:
+            return _of_instant(side.value, op if side is right else "", name)
+    return ""
+
+
+def _of_condition(condition: syntax.Expression, op: str, number: Expr) -> str:
+    text = print_expression(condition)
+    if isinstance(number, Const) and number.value in (0, 1):
+        return f"{text} is a condition: write {text if (number.value == 1) == (op == '=') else f'NOT {text}'}"
+    return f"{text} is a condition: it stands without a comparison"
+
+
+def _of_instant(text: str, op: str, other: syntax.Expression) -> str:
+    try:
+        instant = parse_instant(text)
+    except ValueError:
+        return ""
+    seconds = instant // 1_000_000_000
+    shown = f"{print_expression(other)} {op} {seconds}" if op else str(seconds)
+    return f"write {shown}, the seconds since 1970 that time counts"
+
+
+def of_like(operand: Expr, written: syntax.Expression) -> str:
+    """What to write for LIKE over an address, or nothing."""
+    if operand.type is not Type.IP:
+        return ""
+    return f"an address is no string: write {print_expression(written)} BETWEEN '10.0.0.0' AND '10.0.255.255'"
+
+
+def of_condition(node: syntax.Expression, bound: Expr) -> str:
+    """What to write for a number that stands as a condition, or nothing."""
+    text = print_expression(node)
+    simple = isinstance(node, syntax.Name | syntax.Call)
+    return f"write {text if simple else f'({text})'} <> 0" if bound.type is Type.INT else ""

@@ -1,0 +1,209 @@
+"""Finds the match window of a join: an equality or a band of one temporal expression of each side (SEMANTICS P4).
+
+Called by `joins`, which has split the condition at its ANDs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lowwater.catalog.expr import Binary, Const, Expr, Param, Type, columns_of, show, walk
+from lowwater.gsql import nodes as syntax
+from lowwater.plan.bind.names import Names
+from lowwater.plan.bind.sources import BoundSource
+from lowwater.plan.bind.windows import unit_of
+from lowwater.plan.nodes import Window
+from lowwater.plan.temporal import Step, Temporal, infer
+from lowwater.plan.text import Text, place_of
+
+_FLIPPED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+FAR = 1000
+"""Units of the sides of an equality that differ by so much are not meant."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One input of the join: how its columns are read before and after."""
+
+    source: BoundSource
+    before: Mapping[str, Expr]
+    after: Mapping[str, Expr]
+    times: Mapping[str, Temporal]
+
+
+def match_window(
+    across: list[Expr], left: Side, right: Side, statement: syntax.Select, text: Text
+) -> tuple[Window, list[Expr]]:
+    """The match window, and the conjuncts that it does not use up."""
+    pairs = [_pair(part, left, right) for part in across]
+    for i, pair in enumerate(pairs):
+        if pair and pair.op == "=":
+            rest = [part for j, part in enumerate(across) if j != i]
+            return Window(pair.left, pair.right, pair.left_time, pair.right_time, 0, 0), rest
+    bands: dict[tuple[Expr, Expr], list[int]] = {}
+    for i, pair in enumerate(pairs):
+        if pair:
+            key = pair.stripped()
+            bands.setdefault((key.left, key.right), []).append(i)
+    for used in bands.values():
+        bounds = [pairs[i].bound() for i in used]  # type: ignore[union-attr]
+        lows = [value for side, value in bounds if side == "low"]
+        highs = [value for side, value in bounds if side == "high"]
+        if lows and highs:
+            pair = pairs[used[0]].stripped()  # type: ignore[union-attr]
+            if not _same_scale(pair):
+                units = _units(pair.left, pair.right, pair.left_time, pair.right_time)
+                hint = f"write {units[1]}/{units[2]} in the place of {units[1]}" if units else ""
+                raise text.unsupported(place_of(statement.where), "a band over attributes of different scale", hint)
+            window = Window(pair.left, pair.right, pair.left_time, pair.right_time, -max(lows), min(highs))
+            return window, [part for j, part in enumerate(across) if j not in used]
+    temporal = [part for part, pair in zip(across, pairs, strict=True) if pair]
+    params = [node for part in temporal for node in walk(part) if isinstance(node, Param)]
+    if params:
+        message = f"the match window of the join needs the value of ${params[0].name}"
+        place = syntax.Place(*params[0].place)
+        raise text.error(place, message, f"give --param {params[0].name}=VALUE")
+    if bands:
+        message = "the band of the join is open on one side, so it would never close"
+        names = (_clock_name(left), _clock_name(right))
+        hint = f"bound it from both sides: {names[0]} - 5 <= {names[1]} AND {names[1]} <= {names[0]} + 5"
+        raise text.error(place_of(statement.where), message, hint)
+    raise _no_window(left, right, statement, text)
+
+
+def _no_window(left: Side, right: Side, statement: syntax.Select, text: Text) -> Exception:
+    place = place_of(statement.where) if statement.where else statement.place
+    names = [_clock_name(side) for side in (left, right)]
+    hint = f"add a temporal equality such as {names[0]} = {names[1]}" if all(names) else "a side has no temporal column"
+    return text.error(place, "no predicate relates a temporal column of each side, so the join would never close", hint)
+
+
+def _clock_name(side: Side) -> str:
+    time = f"{side.source.alias}.time"
+    return time if time in side.times else min(side.times, key=len, default="")
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """A comparison `left op right` of a temporal expression of each side."""
+
+    op: str
+    left: Expr
+    right: Expr
+    left_time: Temporal
+    right_time: Temporal
+
+    def bound(self) -> tuple[str, int]:
+        """The bound on (right - left), both without their constants: ("low" or "high", value)."""
+        shift = _constant(self.left) - _constant(self.right)
+        if self.op in ("<", "<="):
+            return "low", shift + (1 if self.op == "<" else 0)
+        return "high", shift - (1 if self.op == ">" else 0)
+
+    def stripped(self) -> _Pair:
+        """The same pair of attributes without added constants."""
+        left, right = _without_constant(self.left), _without_constant(self.right)
+        left_time = self.left_time.then(Step("add", -_constant(self.left)))
+        right_time = self.right_time.then(Step("add", -_constant(self.right)))
+        return _Pair(self.op, left, right, left_time, right_time)
+
+
+def _pair(part: Expr, left: Side, right: Side) -> _Pair | None:
+    if not (isinstance(part, Binary) and part.op in _FLIPPED):
+        return None
+    times = {**left.times, **right.times}
+    op, a, b = part.op, part.left, part.right
+    if alias_of(a) == right.source.alias and alias_of(b) == left.source.alias:
+        op, a, b = _FLIPPED[op], b, a
+    if alias_of(a) != left.source.alias or alias_of(b) != right.source.alias:
+        return None
+    a_time, b_time = infer(a, times), infer(b, times)
+    if a_time is None or b_time is None or not a_time.alike(b_time):
+        return None
+    return _Pair(op, a, b, a_time, b_time)
+
+
+def alias_of(expr: Expr) -> str | None:
+    """The range variable of the one side that an expression reads, else None."""
+    found = {name.split(".", 1)[0] for name in columns_of(expr)}
+    return found.pop() if len(found) == 1 else None
+
+
+def _constant(expr: Expr) -> int:
+    """The constant that is added to an expression at its top."""
+    if isinstance(expr, Binary) and expr.op in ("+", "-"):
+        if isinstance(expr.right, Const) and isinstance(expr.right.value, int):
+            return _constant(expr.left) + (expr.right.value if expr.op == "+" else -expr.right.value)
+        if expr.op == "+" and isinstance(expr.left, Const) and isinstance(expr.left.value, int):
+            return _constant(expr.right) + expr.left.value
+    return 0
+
+
+def _without_constant(expr: Expr) -> Expr:
+    if isinstance(expr, Binary) and expr.op in ("+", "-"):
+        if isinstance(expr.right, Const) and isinstance(expr.right.value, int):
+            return _without_constant(expr.left)
+        if expr.op == "+" and isinstance(expr.left, Const) and isinstance(expr.left.value, int):
+            return _without_constant(expr.right)
+    return expr
+
+
+def _same_scale(pair: _Pair) -> bool:
+    def scale(time: Temporal) -> set[tuple[Step, ...]]:
+        return {_divided(steps[:-1] if steps and steps[-1].op == "add" else steps) for steps in time.components}
+
+    return scale(pair.left_time) == scale(pair.right_time)
+
+
+def _divided(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    """The steps with divisions that follow one another as one: x / a / b is x / (a * b), both truncated."""
+    found: list[Step] = []
+    for step in steps:
+        known = not step.param and found and not found[-1].param
+        if known and step.op == found[-1].op == "div":
+            found[-1] = Step("div", found[-1].by * step.by)
+        else:
+            found.append(step)
+    return tuple(found)
+
+
+def apart(part: Expr, left: Side, right: Side) -> Expr:
+    """A bound on the difference of two temporal expressions, `b - a <= 3`, as `b <= a + 3`; anything else as it is."""
+    if not (isinstance(part, Binary) and part.op in _FLIPPED):
+        return part
+    op, difference, by = part.op, part.left, part.right
+    if isinstance(difference, Const):
+        op, difference, by = _FLIPPED[op], by, difference
+    if not (isinstance(difference, Binary) and difference.op == "-" and _whole(by)):
+        return part
+    moved = Binary(Type.BOOL, op, difference.left, Binary(Type.INT, "+", difference.right, by))
+    return moved if _pair(moved, left, right) else part
+
+
+def _whole(expr: Expr) -> bool:
+    """Whether an expression is an integer that is known, or a parameter of one."""
+    return isinstance(expr, Const | Param) and expr.type is Type.INT
+
+
+def note_window(window: Window, place: syntax.Place, names: Names) -> None:
+    """A match window that is empty, or whose sides count in units that are far apart."""
+    spot = (place.line, place.column)
+    if window.below + window.above < 0:
+        names.notes[spot] = "the band of the join is empty, so no rows can meet: its lower end is above its upper end"
+    found = _units(window.left, window.right, window.left_time, window.right_time)
+    if window.equality and found and found[2] >= FAR:
+        coarse, fine, factor = found
+        names.notes[spot] = (
+            f"{coarse} and {fine} count in units that differ by a factor of {factor:,}, so rows with equal values lie"
+            f" far apart: write {coarse} = {fine}/{factor}"
+        )
+
+
+def _units(left: Expr, right: Expr, left_time: Temporal, right_time: Temporal) -> tuple[str, str, int] | None:
+    """The side with the larger unit, that with the smaller, and how often this goes into that; None where equal."""
+    units = (unit_of(left_time), unit_of(right_time))
+    if units[0] is None or units[1] is None or units[0] == units[1] or left_time.origin:
+        return None
+    coarse, fine = (left, right) if units[0] > units[1] else (right, left)
+    return show(coarse), show(fine), round(max(units[0], units[1]) / min(units[0], units[1]))

@@ -1,0 +1,99 @@
+"""Notes: what check and explain say of queries that have a meaning, but hardly the one that was meant."""
+
+from __future__ import annotations
+
+import pytest
+
+from lowwater.plan.context import Context, Links
+from lowwater.plan.queryset import Plan, plan_texts
+from lowwater.plan.text import Note
+from lowwater.replay.lowered import not_run
+
+LINKS = Links(("main1", "main2", "web"), kinds={"web": "csv"})
+JOIN = "SELECT A.time FROM main1.TCP A, main2.TCP B WHERE "
+OUTER = "SELECT A.time, B.srcIP FROM main1.TCP A LEFT JOIN main2.TCP B WHERE A.time = B.time AND A.srcIP = B.srcIP AND "
+
+
+def plan(text: str, **params: str) -> Plan:
+    return plan_texts([("q.gsql", text)], LINKS, None, Context(params=params))
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "says"),
+    [
+        (OUTER + "B.srcIP IS NULL", (1, 111), "(not B.srcIP, which an equality ties to the other side)"),
+        (OUTER + "B.len IS NULL", (1, 111), "B.len IS NULL filters B before the join"),
+        (OUTER.replace("LEFT", "FULL") + "A.len IS NULL", (1, 111), "A.len IS NULL filters A before the join"),
+        (JOIN + "A.time <= B.time AND B.time <= A.time - 3", (1, 51), "the band of the join is empty"),
+        (JOIN + "A.time = B.timestamp", (1, 51), "write A.time = B.timestamp/1000000000"),
+        ("SELECT time FROM TCP WHERE destPort = NULL", (1, 28), "is never true: write destPort IS NULL"),
+        ("SELECT time FROM TCP WHERE NULL <> destPort", (1, 28), "is never true: write destPort IS NOT NULL"),
+    ],
+)
+def test_what_can_hardly_be_meant_is_noted(text: str, place: tuple[int, int], says: str) -> None:
+    (note,) = plan(text).notes
+    assert note.query == "q" and note.place == place and says in note.text
+    assert str(note) == f"{place[0]}:{place[1]}: {note.text}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        OUTER + "B.len IS NOT NULL",
+        OUTER + "A.len IS NULL",
+        OUTER.replace("LEFT ", "") + "B.len IS NULL",
+        JOIN + "A.time = 2*B.time",
+        JOIN + "B.time BETWEEN A.time AND A.time",
+        "SELECT time FROM TCP WHERE destPort IS NULL",
+    ],
+)
+def test_what_is_meant_is_not_noted(text: str) -> None:
+    assert plan(text).notes == ()
+
+
+def test_the_band_of_a_parameter_is_noted_by_its_value() -> None:
+    text = "PARAM { n int; }\n" + JOIN + "A.time BETWEEN B.time AND B.time + $n"
+    assert plan(text, n="4").notes == ()
+    assert "is empty" in plan(text, n="-4").notes[0].text
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "B.time - A.time BETWEEN 0 AND 3",
+        "B.time - A.time <= 3 AND B.time - A.time >= 0",
+        "3 >= B.time - A.time AND B.time >= A.time",
+        "A.time - B.time > -4 AND A.time - B.time < 1",
+    ],
+)
+def test_bounds_on_a_difference_are_a_band(condition: str) -> None:
+    written = plan(JOIN + "A.time <= B.time AND B.time <= A.time + 3").queries[0].logical
+    found = plan(JOIN + condition).queries[0].logical
+    assert [found.window.below, found.window.above] == [written.window.below, written.window.above] == [0, 3]  # type: ignore[attr-defined]
+    assert found.residual is None  # type: ignore[attr-defined]
+
+
+def test_units_that_are_divided_in_steps_are_one_scale() -> None:
+    text = JOIN + "A.time <= B.timestamp_ms/1000 AND B.timestamp_ms/1000 <= A.time + 3"
+    assert plan(text).queries[0].logical.window.above == 3  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "says"),
+    [
+        ("SELECT tb, count(DISTINCT destIP) FROM TCP GROUP BY time/60 AS tb", (1, 12), "count_distinct is planned"),
+        ("SELECT tb, and_aggr(len) FROM TCP GROUP BY time/60 AS tb", (1, 12), "and_aggr is planned"),
+        ("SELECT count(*) FROM TCP [RANGE 5 min, SLIDE 1 min, WA time]", (1, 33), "a tumbling window runs"),
+        ("SELECT FLOAT(len) FROM TCP", (1, 8), "write x*1.0"),
+        ("SELECT TCP_data FROM TCP", (1, 8), "ingest does not keep payloads"),
+        ("SELECT srcIP & IP_VAL'255.0.0.0' AS net FROM TCP", (1, 8), "& of addresses is planned"),
+        ("PROTOCOL N { uint t get_csv_uint_pos1 (increasing); }\nSELECT t FROM web.N", (2, 15), "protocol N of csv"),
+    ],
+)
+def test_what_the_engines_do_not_run_is_noted_once_with_its_place(text: str, place: tuple[int, int], says: str) -> None:
+    (note,) = not_run(plan(text))
+    assert isinstance(note, Note) and note.place == place and says in note.text
+
+
+def test_a_parameter_without_a_value_is_no_note() -> None:
+    assert not_run(plan("PARAM { n uint; }\nSELECT time FROM TCP WHERE len > $n")) == ()
