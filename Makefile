@@ -65,7 +65,7 @@ down:
 
 test: setup
 	@$(BIN)/lowwater doctor
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses=2 --dist=loadgroup
 
 test-fast: $(VENV)/.package
 	$(BIN)/python -m pytest -m "not spark and not captures and not slow" --hypothesis-profile=quick
