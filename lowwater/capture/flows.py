@@ -44,7 +44,7 @@ def community_ids(batch: pa.RecordBatch, seed: int = 0) -> pa.StringArray:
     # Once for each distinct tuple of the batch: a hash takes some microseconds, a batch has far fewer flows than rows.
     found = keys.dictionary_encode()
     values = np.frombuffer(found.dictionary.buffers()[1], _KEY, len(found.dictionary))
-    names = pa.array([_named(*value, seed) for value in values.tolist()], pa.string())
+    names = pa.array([_named(value, seed) for value in values.tolist()], pa.string())
     return names.take(found.indices)
 
 
@@ -52,7 +52,8 @@ def _keys(batch: pa.RecordBatch) -> NDArray[Any]:
     """The tuple of every row; `_NONE` for what is NULL."""
 
     def numbers(name: str, missing: int) -> NDArray[Any]:
-        return batch.column(name).fill_null(missing).to_numpy(False)
+        found: NDArray[Any] = batch.column(name).fill_null(missing).to_numpy(False)
+        return found
 
     keys = np.zeros(batch.num_rows, _KEY)
     addressed = np.ones(batch.num_rows, np.bool_)
@@ -68,17 +69,8 @@ def _keys(batch: pa.RecordBatch) -> NDArray[Any]:
     return keys
 
 
-def _named(
-    src_hi: int,
-    src_lo: int,
-    dest_hi: int,
-    dest_lo: int,
-    version: int,
-    protocol: int,
-    first: int,
-    second: int,
-    seed: int,
-) -> str | None:
+def _named(key: tuple[int, ...], seed: int) -> str | None:
+    src_hi, src_lo, dest_hi, dest_lo, version, protocol, first, second = key
     if version < 0:
         return None
     source, destination = ip_from_words(version, src_hi, src_lo), ip_from_words(version, dest_hi, dest_lo)

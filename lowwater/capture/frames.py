@@ -96,7 +96,8 @@ def _gather(
 ) -> pa.ChunkedArray:
     """The ranges of `source` as binary values, at least one chunk."""
     ends = np.cumsum(lengths)
-    chunks, first, before = [], 0, 0
+    chunks: list[pa.Array] = []
+    first, before = 0, 0
     while first < len(lengths) or not chunks:
         last = max(int(np.searchsorted(ends, before + largest, "right")), min(first + 1, len(lengths)))
         offsets = np.zeros(last - first + 1, np.int32)
