@@ -1,0 +1,268 @@
+"""DNS and HTTP fields: against dpkt, against tshark on real captures, cut anywhere, and from bytes of any kind."""
+
+from __future__ import annotations
+
+import csv
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import dpkt
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lowwater.capture.applications import APPLICATIONS, LONGEST_TEXT, application_fields, dns_fields, http_fields
+
+QUESTION = bytes.fromhex("1a2b8183000100000001000003777777076578616d706c6503636f6d00001c0001")
+"""A response of rcode 3 without answers: www.example.com, type 28."""
+REQUEST = (
+    b"POST /a%20b?c=d HTTP/1.1\r\nhost:  a.example \r\nX: y\r\nUser-Agent: curl/7.8\r\nHost: b\r\n\r\nUser-Agent: body"
+)
+UDP, TCP = 17, 6
+
+Packet = tuple[int | None, int | None, int | None, bytes]
+"""Protocol, ports, payload."""
+
+
+def fields_of(packets: list[Packet], headers: int = 42, cut: int | None = None) -> list[dict[str, Any]]:
+    """The fields of payloads behind `headers` bytes of something else; of each, `cut` bytes are captured."""
+    buffer, begins, captured = b"", [], []
+    for _, _, _, payload in packets:
+        begins.append(len(buffer))
+        kept = payload[:cut]
+        buffer += b"\x01" * headers + kept
+        captured.append(headers + len(kept))
+    batch = pa.record_batch(
+        {
+            "caplen": pa.array(captured, pa.int32()),
+            "protocol": pa.array([packet[0] for packet in packets], pa.int32()),
+            "srcPort": pa.array([packet[1] for packet in packets], pa.int32()),
+            "destPort": pa.array([packet[2] for packet in packets], pa.int32()),
+            "payload_offset": pa.array([None if packet[0] is None else headers for packet in packets], pa.int32()),
+            "payload_length": pa.array([len(packet[3]) for packet in packets], pa.int32()),
+        }
+    )
+    found = application_fields(np.frombuffer(buffer, np.uint8), np.array(begins, np.int64), batch)
+    found.validate(full=True)
+    assert found.schema == APPLICATIONS
+    rows: list[dict[str, Any]] = found.to_pylist()
+    return rows
+
+
+def said(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if value is not None}
+
+
+ANSWERED = {"dns_id": 0x1A2B, "dns_response": 1, "dns_rcode": 3, "dns_answers": 0}
+ASKED = {"dns_query": "www.example.com", "dns_type": 28}
+
+
+def test_which_packets_are_looked_at() -> None:
+    tcp = len(QUESTION).to_bytes(2, "big") + QUESTION
+    packets: list[Packet] = [
+        (UDP, 53, 40_000, QUESTION),
+        (UDP, 5353, 5353, QUESTION),
+        (UDP, 40_000, 5355, QUESTION),
+        (UDP, 40_000, 54, QUESTION),
+        (TCP, 53, 40_000, tcp),
+        (TCP, 40_000, 8_080, REQUEST),
+        (UDP, 40_000, 8_080, REQUEST),
+        (TCP, 8_080, 40_000, b"HTTP/1.0 404 Not Found\r\n"),
+        (TCP, None, None, b"GET /\r\n"),
+        (None, None, None, b""),
+        (132, 53, 53, QUESTION),
+    ]
+    request = {"http_method": "POST", "http_uri": "/a%20b?c=d", "http_host": "a.example", "http_user_agent": "curl/7.8"}
+    dns = ANSWERED | ASKED
+    expected: list[dict[str, Any]] = [dns, dns, dns, {}, dns, request, {}, {"http_status": 404}]
+    expected += [{"http_method": "GET", "http_uri": "/"}, {}, {}]
+    assert [said(row) for row in fields_of(packets)] == expected
+    assert fields_of([]) == []
+    assert [said(row) for row in fields_of([(UDP, 1, 2, b"")] * 3)] == [{}] * 3
+
+
+@pytest.mark.parametrize(
+    ("payload", "ports"),
+    [(QUESTION, 53), (REQUEST, 80), (b"HTTP/1.1 200 OK\r\nServer: x\r\n\r\n", 80), (b"GET /a b HTTP/1.1\r\n\r\n", 80)],
+)
+def test_a_cut_message_shows_what_is_whole(payload: bytes, ports: int) -> None:
+    protocol = UDP if ports == 53 else TCP
+    (whole,) = fields_of([(protocol, 40_000, ports, payload)])
+    before: set[str] = set()
+    for cut in range(len(payload) + 1):
+        (row,) = fields_of([(protocol, 40_000, ports, payload)], cut=cut)
+        assert said(row).items() <= said(whole).items(), cut
+        assert before <= said(row).keys()
+        before = set(said(row))
+    assert before == set(said(whole))
+
+
+def test_names_are_written_as_in_zone_files() -> None:
+    labels = [b"J\xf6rg's TV", b"a.b", b"\x00\\"]
+    wire = b"".join(bytes([len(label)]) + label for label in labels) + b"\x00\x00\x01\x00\x01"
+    fields = dns_fields(QUESTION[:12] + wire, tcp=False)
+    assert fields["dns_query"] == "J\\246rg's\\032TV.a\\.b.\\000\\\\"
+    assert dns_fields(QUESTION[:12] + b"\x00\x00\x02\x00\x01", tcp=False)["dns_query"] == "."
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        b"\xc0\x0c",  # a pointer to itself
+        b"\x01a\xc0\x0c",  # to the beginning of its own name
+        b"\xc0\x12\x00\x01\x00\x01\x00",  # forward
+        b"\x80a\x00",  # no kind of label
+        b"\x3f" + b"a" * 10,  # longer than the message
+        (b"\x3f" + b"a" * 63) * 4 + b"\x00",  # longer than 255 bytes
+    ],
+)
+def test_a_name_that_is_none_leaves_the_header(name: bytes) -> None:
+    assert dns_fields(QUESTION[:12] + name, tcp=False) == ANSWERED
+
+
+def test_the_length_before_a_message_over_tcp_bounds_it() -> None:
+    short = (20).to_bytes(2, "big") + QUESTION
+    assert dns_fields(short, tcp=True) == ANSWERED
+    assert dns_fields(b"\x00\x05" + QUESTION, tcp=True) == {}
+
+
+def test_fields_of_http_are_bounded_and_keep_their_bytes() -> None:
+    long = b"GET /" + b"x" * 5_000 + b" HTTP/1.1\r\nHost: h\xe9\xff\r\nUser-Agent:" + b"y" * 30_000 + b"\r\n\r\n"
+    (row,) = fields_of([(TCP, 1, 80, long)])
+    assert row["http_uri"] == "/" + "x" * (LONGEST_TEXT - 1)
+    assert row["http_host"] == "h\xe9\xff"
+    assert row["http_user_agent"] is None  # it ends beyond the bytes that are looked at
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"OPTIONS rtsp://a/b RTSP/1.0\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"HTTP/2 200 OK\r\n",
+        b"POST /no-version\r\n",
+        b"GETTY / HTTP/1.1\r\n",
+        b"HTTP/1.1 2000 OK\r\n",
+        b"GET \r\n",
+    ],
+)
+def test_what_is_no_http(payload: bytes) -> None:
+    assert http_fields(payload) == {}
+
+
+@given(st.binary(max_size=80) | st.binary(max_size=80).map(lambda tail: QUESTION[:13] + tail), st.booleans())
+def test_any_bytes_are_read_as_dpkt_reads_them_or_not_at_all(payload: bytes, tcp: bool) -> None:
+    fields = dns_fields(payload, tcp)
+    message = payload[2:] if tcp else payload
+    if not tcp and len(message) >= 12:
+        header = dpkt.dns.DNS(message[:4] + bytes(8))
+        assert (fields["dns_id"], fields["dns_response"]) == (header.id, header.qr)
+    try:
+        known = dpkt.dns.DNS(message)
+    except Exception:  # noqa: BLE001 - dpkt raises many kinds of error, none of them ours
+        return
+    if not tcp and known.qd and "\\" not in fields.get("dns_query", "\\"):
+        assert (fields["dns_query"], fields["dns_type"]) == (known.qd[0].name or ".", known.qd[0].type)
+
+
+@given(st.binary(max_size=200).map(lambda tail: b"GET / HTTP/1.1\r\n" + tail) | st.binary(max_size=200))
+def test_any_bytes_are_read_as_http_or_not_at_all(payload: bytes) -> None:
+    fields = http_fields(payload)
+    assert set(fields) <= set(APPLICATIONS.names)
+    try:
+        known = dpkt.http.Request(payload.split(b"\r\n\r\n")[0] + b"\r\n\r\n")
+    except Exception:  # noqa: BLE001 - dpkt raises many kinds of error, none of them ours
+        return
+    if fields and b"\r\n\r\n" in payload and payload.isascii() and re.fullmatch(rb"[ -~\r\n]*", payload):
+        assert (fields["http_method"], fields["http_uri"]) == (known.method, known.uri)
+
+
+# Real captures
+
+LARGEST = 700_000
+NAMES = {
+    "dns_id": "dns.id", "dns_query": "dns.qry.name", "dns_type": "dns.qry.type", "dns_response": "dns.flags.response",
+    "dns_rcode": "dns.flags.rcode", "dns_answers": "dns.count.answers", "http_method": "http.request.method",
+    "http_host": "http.host", "http_uri": "http.request.uri", "http_user_agent": "http.user_agent",
+    "http_status": "http.response.code",
+}  # fmt: skip
+TRANSPORT = [f"{name}.{field}" for name in ("tcp", "udp") for field in ("srcport", "dstport", "payload")]
+SETTINGS = (
+    "ip.defragment:FALSE", "ipv6.defragment:FALSE", "tcp.desegment_tcp_streams:FALSE", "http.desegment_headers:FALSE",
+    "http.desegment_body:FALSE", "dns.desegment_dns_messages:FALSE", "http.dechunk_body:FALSE",
+)  # fmt: skip
+"""One packet says what it says by itself."""
+
+
+def told(path: Path) -> list[dict[str, str]]:
+    """One row a packet: the first occurrence of every field."""
+    fields = ["frame.protocols", "frame.len", "frame.cap_len", *TRANSPORT, *NAMES.values()]
+    command = ["tshark", "-n", "-r", str(path), "-T", "fields", "-E", "occurrence=f"]
+    command += [word for setting in SETTINGS for word in ("-o", setting)]
+    command += [word for field in fields for word in ("-e", field)]
+    done = subprocess.run(command, capture_output=True, text=True, errors="surrogateescape", check=False)
+    return [dict(zip(fields, line.split("\t"), strict=True)) for line in done.stdout.split("\n")[:-1]]
+
+
+def packet_of(row: dict[str, str]) -> Packet:
+    """The outermost transport of what tshark says of a packet."""
+    layer = next((layer for layer in row["frame.protocols"].split(":") if layer in ("tcp", "udp")), None)
+    if layer is None or not row[f"{layer}.srcport"]:
+        return None, None, None, b""
+    ports = int(row[f"{layer}.srcport"]), int(row[f"{layer}.dstport"])
+    return TCP if layer == "tcp" else UDP, *ports, bytes.fromhex(row[f"{layer}.payload"].replace(":", ""))
+
+
+def theirs(name: str, text: str) -> int | str | None:
+    if not text or APPLICATIONS.field(name).type == pa.string():
+        return text or None
+    return int(text, 0)
+
+
+def unescaped(name: str) -> str:
+    """A name as tshark writes it, which marks no dot inside a label."""
+    plain = re.sub(r"\\(\d{3}|.)", lambda found: chr(int(found[1])) if len(found[1]) == 3 else found[1], name)
+    return "<Root>" if plain == "." else plain
+
+
+def excuse(row: dict[str, str], name: str, ours: int | str | None) -> str:
+    """Why tshark may say otherwise; empty where it may not."""
+    layers = row["frame.protocols"].split(":")
+    if sum(layer in ("ip", "ipv6") for layer in layers) > 1:
+        return "another header inside, of which tshark tells"
+    if "ssdp" in layers or "tls" in layers:
+        return "HTTP over UDP, or decrypted"
+    if ours is None and "http" in layers and not re.search(rb"\r?\n\r?\n", packet_of(row)[3]):
+        return "a segment that ends inside a header: tshark takes the piece of a line for the line"
+    if row["frame.len"] != row["frame.cap_len"]:
+        return "cut: tshark gives the half of a field, or gives up the message"
+    if ours is not None and not {"http", "dns", "mdns", "llmnr"} & set(layers):
+        return "tshark takes the port for another protocol's"
+    return ""
+
+
+@pytest.mark.captures
+def test_real_captures_equal_tshark(captures_dir: Path) -> None:
+    if shutil.which("tshark") is None:
+        pytest.skip("no tshark on this machine")
+    with (captures_dir / "INDEX.csv").open(newline="") as file:
+        files = [row["file"] for row in csv.DictReader(file) if {"dns", "http"} & set(row["features"].split(" | "))]
+    equal, wrong = 0, []
+    for path in (captures_dir / file for file in files):
+        if path.stat().st_size > LARGEST:
+            continue
+        rows = told(path)
+        for number, (row, found) in enumerate(zip(rows, fields_of([packet_of(row) for row in rows]), strict=True), 1):
+            for name, field in NAMES.items():
+                ours, other = found[name], theirs(name, row[field])
+                same = unescaped(ours) == other if name == "dns_query" and ours else ours == other
+                equal += same and other is not None
+                if not same and not excuse(row, name, ours):
+                    wrong.append(f"{path.name} {number} {name}: {ours!r}, tshark {other!r} ({row['frame.protocols']})")
+    assert wrong == []
+    assert equal > 5_000
