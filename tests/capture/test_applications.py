@@ -237,8 +237,9 @@ def excuse(row: dict[str, str], name: str, ours: int | str | None) -> str:
         return "another header inside, of which tshark tells"
     if "ssdp" in layers or "tls" in layers:
         return "HTTP over UDP, or decrypted"
-    if ours is None and "http" in layers and not re.search(rb"\r?\n\r?\n", packet_of(row)[3]):
-        return "a segment that ends inside a header: tshark takes the piece of a line for the line"
+    begun = row["http.request.method"] or row["http.response.code"]
+    if ours is None and "http" in layers and not (begun and re.search(rb"\r?\n\r?\n", packet_of(row)[3])):
+        return "a head over several segments: tshark reads on in the later ones, and takes pieces of lines for lines"
     if row["frame.len"] != row["frame.cap_len"]:
         return "cut: tshark gives the half of a field, or gives up the message"
     if ours is not None and not {"http", "dns", "mdns", "llmnr"} & set(layers):
