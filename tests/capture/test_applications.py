@@ -1,12 +1,8 @@
-"""DNS and HTTP fields: against dpkt, against tshark on real captures, cut anywhere, and from bytes of any kind."""
+"""DNS and HTTP fields against dpkt, cut anywhere, of any bytes; `test_real_captures` has tshark's."""
 
 from __future__ import annotations
 
-import csv
 import re
-import shutil
-import subprocess
-from pathlib import Path
 from typing import Any
 
 import dpkt
@@ -180,90 +176,3 @@ def test_any_bytes_are_read_as_http_or_not_at_all(payload: bytes) -> None:
         return
     if fields and b"\r\n\r\n" in payload and payload.isascii() and re.fullmatch(rb"[ -~\r\n]*", payload):
         assert (fields["http_method"], fields["http_uri"]) == (known.method, known.uri)
-
-
-# Real captures
-
-LARGEST = 700_000
-NAMES = {
-    "dns_id": "dns.id", "dns_query": "dns.qry.name", "dns_type": "dns.qry.type", "dns_response": "dns.flags.response",
-    "dns_rcode": "dns.flags.rcode", "dns_answers": "dns.count.answers", "http_method": "http.request.method",
-    "http_host": "http.host", "http_uri": "http.request.uri", "http_user_agent": "http.user_agent",
-    "http_status": "http.response.code",
-}  # fmt: skip
-TRANSPORT = [f"{name}.{field}" for name in ("tcp", "udp") for field in ("srcport", "dstport", "payload")]
-SETTINGS = (
-    "ip.defragment:FALSE", "ipv6.defragment:FALSE", "tcp.desegment_tcp_streams:FALSE", "http.desegment_headers:FALSE",
-    "http.desegment_body:FALSE", "dns.desegment_dns_messages:FALSE", "http.dechunk_body:FALSE",
-)  # fmt: skip
-"""One packet says what it says by itself."""
-
-
-def told(path: Path) -> list[dict[str, str]]:
-    """One row a packet: the first occurrence of every field."""
-    fields = ["frame.protocols", "frame.len", "frame.cap_len", *TRANSPORT, *NAMES.values()]
-    command = ["tshark", "-n", "-r", str(path), "-T", "fields", "-E", "occurrence=f"]
-    command += [word for setting in SETTINGS for word in ("-o", setting)]
-    command += [word for field in fields for word in ("-e", field)]
-    done = subprocess.run(command, capture_output=True, text=True, errors="surrogateescape", check=False)
-    return [dict(zip(fields, line.split("\t"), strict=True)) for line in done.stdout.split("\n")[:-1]]
-
-
-def packet_of(row: dict[str, str]) -> Packet:
-    """The outermost transport of what tshark says of a packet."""
-    layer = next((layer for layer in row["frame.protocols"].split(":") if layer in ("tcp", "udp")), None)
-    if layer is None or not row[f"{layer}.srcport"]:
-        return None, None, None, b""
-    ports = int(row[f"{layer}.srcport"]), int(row[f"{layer}.dstport"])
-    return TCP if layer == "tcp" else UDP, *ports, bytes.fromhex(row[f"{layer}.payload"].replace(":", ""))
-
-
-def theirs(name: str, text: str) -> int | str | None:
-    if not text or APPLICATIONS.field(name).type == pa.string():
-        return text or None
-    return int(text, 0)
-
-
-def unescaped(name: str) -> str:
-    """A name as tshark writes it, which marks no dot inside a label."""
-    plain = re.sub(r"\\(\d{3}|.)", lambda found: chr(int(found[1])) if len(found[1]) == 3 else found[1], name)
-    return "<Root>" if plain == "." else plain
-
-
-def excuse(row: dict[str, str], name: str, ours: int | str | None) -> str:
-    """Why tshark may say otherwise; empty where it may not."""
-    layers = row["frame.protocols"].split(":")
-    if sum(layer in ("ip", "ipv6") for layer in layers) > 1:
-        return "another header inside, of which tshark tells"
-    if "ssdp" in layers or "tls" in layers:
-        return "HTTP over UDP, or decrypted"
-    begun = row["http.request.method"] or row["http.response.code"]
-    if ours is None and "http" in layers and not (begun and re.search(rb"\r?\n\r?\n", packet_of(row)[3])):
-        return "a head over several segments: tshark reads on in the later ones, and takes pieces of lines for lines"
-    if row["frame.len"] != row["frame.cap_len"]:
-        return "cut: tshark gives the half of a field, or gives up the message"
-    if ours is not None and not {"http", "dns", "mdns", "llmnr"} & set(layers):
-        return "tshark takes the port for another protocol's"
-    return ""
-
-
-@pytest.mark.captures
-def test_real_captures_equal_tshark(captures_dir: Path) -> None:
-    if shutil.which("tshark") is None:
-        pytest.skip("no tshark on this machine")
-    with (captures_dir / "INDEX.csv").open(newline="") as file:
-        files = [row["file"] for row in csv.DictReader(file) if {"dns", "http"} & set(row["features"].split(" | "))]
-    equal, wrong = 0, []
-    for path in (captures_dir / file for file in files):
-        if path.stat().st_size > LARGEST:
-            continue
-        rows = told(path)
-        for number, (row, found) in enumerate(zip(rows, fields_of([packet_of(row) for row in rows]), strict=True), 1):
-            for name, field in NAMES.items():
-                ours, other = found[name], theirs(name, row[field])
-                same = unescaped(ours) == other if name == "dns_query" and ours else ours == other
-                equal += same and other is not None
-                if not same and not excuse(row, name, ours):
-                    wrong.append(f"{path.name} {number} {name}: {ours!r}, tshark {other!r} ({row['frame.protocols']})")
-    assert wrong == []
-    assert equal > 5_000

@@ -1,9 +1,7 @@
-"""Community IDs against the published baseline, against each other, and against tshark on real captures."""
+"""Community IDs against the published baseline and against each other; `test_real_captures` has tshark's."""
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +17,6 @@ from lowwater.catalog.builtin.flows import PORTED, community_id, community_id_wi
 from lowwater.catalog.packets import COLUMNS
 from lowwater.catalog.values import pack_ip, words_from_ip
 from tests import capturemaker as maker
-from tests.capture.test_real_captures import chosen
 
 ND, LL = "fe80::200:86ff:fe05:80da", "fe80::260:97ff:fe07:69ea"
 HOST6, MAIL4, MAIL6 = (
@@ -52,9 +49,6 @@ BASELINE: list[tuple[int, str, str, int | None, int | None, str, str]] = [
 ]  # fmt: skip
 """Protocol, addresses, ports (of ICMP type and code), IDs with the seeds 0 and 1: the specification's own baseline."""
 
-LARGEST = 200_000
-SAID = ["protocol", "srcPort", "icmp_type"]
-KNOWN = {("arkime+arkime__arkime_synthetic.pcap", 818): "a UDP length of 0, after which tshark takes no ports"}
 Packet = dict[str, Any]
 
 
@@ -134,63 +128,3 @@ def test_a_capture_from_file_to_id(tmp_path: Path) -> None:
     (batch,) = read(path, 1 << 61)
     names = ["1:LQU9qZlK+B5F3KDmev6m5PMibrg=", "1:X0snYXpgwiv9TZtqg64sgzUn6Dk=", None]
     assert community_ids(batch).to_pylist() == names
-
-
-LINKS = {"eth", "ethertype", "vlan", "ieee8021ad", "sll", "llc", "mpls", "pppoes", "ppp", "null", "raw"}
-"""Layers of tshark below the outermost network header."""
-TUNNELS = {"ip", "ipv6", "gre", "vxlan", "gtp", "geneve", "teredo", "ayiya", "l2tp", "capwap"}
-"""Layers above it where tshark names the inner flow."""
-OTHER_PORTS = {"jxta", "udplite", "mipv6"}
-"""Layers that leave numbers of their own where tshark looks for ports."""
-
-
-def told(path: Path) -> list[tuple[list[str], str]]:
-    """The layers and the Community ID of every packet, as tshark has them."""
-    command = ["tshark", "-n", "-r", str(path), "--enable-protocol", "communityid", "-T", "fields"]
-    for setting in ("ip.defragment:FALSE", "ipv6.defragment:FALSE", "tcp.desegment_tcp_streams:FALSE"):
-        command += ["-o", setting]
-    command += ["-e", "frame.protocols", "-e", "communityid"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    rows = [line.split("\t") for line in done.stdout.splitlines()]
-    return [(layers.split(":"), name) for layers, name in rows]
-
-
-def excuse(row: Packet, layers: list[str], theirs: str) -> str:
-    """Why tshark may say otherwise; empty where it may not."""
-    depth = next((index for index, layer in enumerate(layers) if layer in ("ip", "ipv6")), len(layers))
-    network, above = layers[depth : depth + 1], set(layers[depth + 1 :])
-    if not set(layers[:depth]) <= LINKS | {"communityid"} or above & TUNNELS:
-        return "tunnel or a link that is not compared"
-    if above & OTHER_PORTS:
-        return "numbers of another layer in place of ports"
-    if row["protocol"] is None:
-        return "no protocol: a cut header, or no IP to us"
-    if row["protocol"] in PORTED and row["srcPort"] is None and row["icmp_type"] is None:
-        return "no ports: tshark hashes addresses and protocol alone"
-    if not theirs and (row["protocol"] not in PORTED or network == ["ipv6"]):
-        return "tshark names no IPv6 flow without ports, nor a cut or unknown header"
-    return ""
-
-
-@pytest.mark.captures
-def test_real_captures_equal_tshark(captures_dir: Path) -> None:
-    if shutil.which("tshark") is None:
-        pytest.skip("no tshark on this machine")
-    compared, equal, wrong = 0, 0, []
-    for path in chosen(captures_dir):
-        if path.stat().st_size > LARGEST:
-            continue
-        batches = list(read(path, 1 << 61))
-        ours = [name for batch in batches for name in community_ids(batch).to_pylist()]
-        rows = [row for batch in batches for row in batch.select(SAID).to_pylist()]
-        theirs = told(path)
-        if len(ours) != len(theirs):
-            continue
-        for number, (mine, row, (layers, other)) in enumerate(zip(ours, rows, theirs, strict=True), 1):
-            compared += 1
-            if (mine or "") == other:
-                equal += 1
-            elif not excuse(row, layers, other) and (path.name, number) not in KNOWN:
-                wrong.append(f"{path.name} {number}: {mine}, tshark {other} ({':'.join(layers)})")
-    assert wrong == []
-    assert equal > 0.9 * compared > 5_000
