@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 from lowwater.capture import read
 from lowwater.catalog.packets import ADDRESSES
 from lowwater.catalog.values import format_ip, ip_from_words
+from tests.capture.tsharkmessages import NAMES, SEPARATOR, SETTINGS, derived, excuse, messages
 
 TAGS = (0x8100, 0x88A8, 0x9100)  # ours is the type behind them, which a cut frame may not have
 LAYERS = "frame.protocols"
@@ -33,7 +35,7 @@ IDS = {
 }  # fmt: skip
 """Layer of a tunnel -> fields of its id."""
 TUNNELS = (*(field for fields in IDS.values() for field in fields), "gtp.message")
-FIELDS = (LAYERS, *FRAME.values(), *MACS, *TYPES, *VLANS, *NETWORK, *PAYLOAD, *ARP, *TUNNELS)
+FIELDS = (LAYERS, *FRAME.values(), *MACS, *TYPES, *VLANS, *NETWORK, *PAYLOAD, *ARP, *TUNNELS, *NAMES.values())
 LINKS = {
     "eth", "ethertype", "vlan", "ieee8021ad", "sll", "llc", "mpls", "pppoes", "ppp", "null", "raw", "radiotap",
     "wlan_radio", "wlan",
@@ -48,19 +50,20 @@ WITHIN = {"eth", "ethertype", "vlan", "ieee8021ad", "llc", "mpls", "pppoes", "pp
 
 
 def tshark(path: Path) -> list[dict[str, str]]:
-    """One row a packet: the fields, values of a field that occurs more than once separated by commas."""
-    command = ["tshark", "-n", "-r", str(path), "-T", "fields", "-E", "occurrence=a", "-d", "udp.port==8472,vxlan"]
+    """One row a packet: the fields, with `SEPARATOR` between the values of one that occurs more than once."""
+    command = ["tshark", "-n", "-r", str(path), "-T", "fields", "-E", "occurrence=a", "-E", f"aggregator={SEPARATOR}"]
+    command += ["-d", "udp.port==8472,vxlan", "--enable-protocol", "communityid"]
     # One packet says what it says by itself: nothing is put together, and nothing is known from others.
     for setting in (
         "ip.defragment:FALSE", "ipv6.defragment:FALSE", "tcp.desegment_tcp_streams:FALSE", "wlan.defragment:FALSE",
-        "wlan.enable_decryption:FALSE",
+        "wlan.enable_decryption:FALSE", *SETTINGS,
     ):  # fmt: skip
         command += ["-o", setting]
     for field in FIELDS:
         command += ["-e", field]
     # It exits with 2 after a cut file, having printed the whole records before.
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return [dict(zip(FIELDS, line.split("\t"), strict=True)) for line in done.stdout.splitlines()]
+    done = subprocess.run(command, capture_output=True, text=True, errors="surrogateescape", check=False)
+    return [dict(zip(FIELDS, line.split("\t"), strict=True)) for line in done.stdout.split("\n")[:-1]]
 
 
 def nanoseconds(epoch: str) -> int:
@@ -76,7 +79,7 @@ def _address(row: dict[str, Any], name: str) -> str | None:
 
 
 def _first(told: dict[str, str], *names: str) -> str | None:
-    return next((told[name].split(",")[0] for name in names if told[name]), None)
+    return next((told[name].split(SEPARATOR)[0] for name in names if told[name]), None)
 
 
 def _link(told: dict[str, str], layers: list[str]) -> dict[str, Any]:
@@ -89,7 +92,7 @@ def _link(told: dict[str, str], layers: list[str]) -> dict[str, Any]:
     for name, field in zip(("srcMAC", "destMAC"), sources, strict=True):
         value = _first(told, field) if field else None
         found[name] = None if value is None else int(value.replace(":", ""), 16)
-    tags = told["vlan.etype"].split(",") if told["vlan.etype"] else []
+    tags = told["vlan.etype"].split(SEPARATOR) if told["vlan.etype"] else []
     before = layers[: next((n for n, layer in enumerate(layers) if layer in ("mpls", "pppoes", "ip", "ipv6")), None)]
     depth = before.count("vlan") + before.count("ieee8021ad")
     value = tags[depth - 1] if 0 < depth <= len(tags) else _first(told, "llc.type", "eth.type", "sll.etype")
@@ -156,7 +159,7 @@ def _inner(told: dict[str, str], layers: list[str], at: int) -> dict[str, Any]:
         if above == "tcp":
             names["inner_flags"] = ("tcp.flags", nth)
     for name, (field, which) in names.items():
-        values = told[field].split(",") if told[field] else []
+        values = told[field].split(SEPARATOR) if told[field] else []
         if which < len(values):
             value = values[which]
             found[name] = value if name.endswith("IP") else int(value, 0) & (0xFF if name == "inner_flags" else 0xFFFF)
@@ -184,10 +187,15 @@ def _payload(told: dict[str, str], above: str) -> dict[str, Any]:
     return found
 
 
+def layers_of(told: dict[str, str]) -> tuple[list[str], int]:
+    """The layers without extension headers and marks, and where the outermost IP header is among them."""
+    layers = [layer for layer in told[LAYERS].split(":") if not layer.startswith("ipv6.") and layer != "communityid"]
+    return layers, next((index for index, layer in enumerate(layers) if layer in ("ip", "ipv6")), len(layers))
+
+
 def expected(told: dict[str, str]) -> dict[str, Any]:
     """What tshark says of the link, of ARP, and of network headers; what it does not say is left out."""
-    layers = [layer for layer in told[LAYERS].split(":") if not layer.startswith("ipv6.")]
-    depth = next((index for index, layer in enumerate(layers) if layer in ("ip", "ipv6")), len(layers))
+    layers, depth = layers_of(told)
     found: dict[str, Any] = {"timestamp": nanoseconds(told[FRAME["timestamp"]])}
     found |= {name: int(told[FRAME[name]]) for name in ("len", "caplen")}
     if "cfp" not in layers:  # tshark's eth.* are those of the frame inside FabricPath, ours those of the outer one
@@ -197,7 +205,7 @@ def expected(told: dict[str, str]) -> dict[str, Any]:
         return found | _arp(told) | {"ipversion": None}
     if strange:  # something else, or a tunnel
         return found
-    found["arp_op"] = None
+    found |= {"arp_op": None} | messages(told)
     if depth == len(layers):
         return found | {"ipversion": None, "tunnel": None, "payload_offset": None, "payload_length": None}
     network, above = layers[depth], (layers[depth + 1] if depth + 1 < len(layers) else "")
@@ -242,18 +250,24 @@ def _ours(row: dict[str, Any], name: str, frame: bytes, theirs: Any) -> Any:
     return row[name]
 
 
-def compare(path: Path) -> tuple[int, list[str]]:
-    """Packets of a capture, and the differences: number, column, ours, tshark's, its layers."""
-    rows = [row for batch in read(path, 1 << 61) for row in batch.to_pylist()]
+def compare(path: Path) -> tuple[Counter[str], list[str]]:
+    """How often each column is what tshark says, and the differences: number, column, ours, tshark's, its layers."""
+    captured, rows = list(frames(path)), []
+    for batch in read(path, 1 << 61):
+        rows += derived(batch, captured[len(rows) : len(rows) + batch.num_rows])
     told = tshark(path)
+    equal: Counter[str] = Counter()
     if len(rows) != len(told):
-        return len(rows), [f"{len(rows)} packets, tshark {len(told)}"]
+        return equal, [f"{len(rows)} packets, tshark {len(told)}"]
     found = []
-    for number, (row, other, frame) in enumerate(zip(rows, told, frames(path), strict=False), 1):
+    for number, (row, other, frame) in enumerate(zip(rows, told, captured, strict=False), 1):
+        layers, depth = layers_of(other)
         for name, theirs in expected(other).items():
             ours = _ours(row, name, frame, theirs)
             # tshark gives up on a layer that is cut where it is not whole; we give what is there.
             unsaid = theirs is None and row["caplen"] < row["len"]
-            if ours != theirs and not unsaid:
+            if ours == theirs:
+                equal[name] += ours is not None
+            elif not unsaid and not excuse(name, row, other, layers[depth:], frame):
                 found.append(f"{number} {name}: {ours}, tshark {theirs} ({other[LAYERS]})")
-    return len(rows), found
+    return equal, found

@@ -10,6 +10,7 @@ from lowwater.catalog.builtin import (
     aggregates,
     averages,
     distinct,
+    flows,
     heavy,
     numbers,
     ordered,
@@ -22,7 +23,7 @@ from lowwater.catalog.builtin import (
 from lowwater.catalog.functions import Catalog
 
 CATALOG = Catalog(
-    functions=(*numbers.FUNCTIONS, *strings.FUNCTIONS, *regexes.FUNCTIONS, *addresses.FUNCTIONS),
+    functions=(*numbers.FUNCTIONS, *strings.FUNCTIONS, *regexes.FUNCTIONS, *addresses.FUNCTIONS, *flows.FUNCTIONS),
     aggregates=(
         *aggregates.AGGREGATES,
         *averages.AGGREGATES,

@@ -1,0 +1,130 @@
+"""Community IDs against the published baseline and against each other; `test_real_captures` has tshark's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lowwater.capture import read
+from lowwater.capture.flows import community_ids
+from lowwater.catalog.builtin import CATALOG
+from lowwater.catalog.builtin.flows import PORTED, community_id, community_id_without_ports
+from lowwater.catalog.packets import COLUMNS
+from lowwater.catalog.values import pack_ip, words_from_ip
+from tests import capturemaker as maker
+
+ND, LL = "fe80::200:86ff:fe05:80da", "fe80::260:97ff:fe07:69ea"
+HOST6, MAIL4, MAIL6 = (
+    "3ffe:507:0:1:200:86ff:fe05:80da",
+    "2001:470:e5bf:dead:4957:2174:e82c:4887",
+    "2607:f8b0:400c:c03::1a",
+)
+BASELINE: list[tuple[int, str, str, int | None, int | None, str, str]] = [
+    (58, ND, LL, 135, 0, "dGHyGvjMfljg6Bppwm3bg0LO8TY=", "kHa1FhMYIT6Ym2Vm2AOtoOARDzY="),
+    (58, LL, ND, 136, 0, "dGHyGvjMfljg6Bppwm3bg0LO8TY=", "kHa1FhMYIT6Ym2Vm2AOtoOARDzY="),
+    (58, LL, ND, 135, 0, "zavyT/cezQr1fmImYCwYnMXbgck=", "2hSqmsDZ2kdcY9kbiUzOEBic0iM="),
+    (58, "3ffe:501:1800:2345::2", HOST6, 3, 0, "2ObVBgIn28oZvibYZhZMBgh7WdQ=", "lVEtCZpYu84Xqaa++3lXFyuu2n4="),
+    (58, "3ffe:501:410:0:2c0:dfff:fe47:33e", HOST6, 1, 4, "hLZd0XGWojozrvxqE0dWB1iM6R0=",
+     "W8MHwXpWzpoSTD+cGcaJr4u0ys8="),
+    (58, HOST6, "3ffe:501:0:1001::2", 128, 0, "+TW+HtLHvV1xnGhV1lv7XoJrqQg=", "GfZxjAkDk2MkegpBYHV6tadtFXQ="),
+    (58, "3ffe:501:0:1001::2", HOST6, 129, 0, "+TW+HtLHvV1xnGhV1lv7XoJrqQg=", "GfZxjAkDk2MkegpBYHV6tadtFXQ="),
+    (58, ND, "ff02::2", 133, 0, "hO+sN4H+MG5MY/8hIrXPqc4ZQz0=", "L7Ka0ZMYu+J3bL4ulW2PrqyXNo8="),
+    (58, LL, "ff02::1", 134, 0, "pkvHqCL88/tg1k4cPigmZXUtL00=", "K/ee5UCqAMAQXDorP5nSa2CGLjc="),
+    (1, "192.168.0.89", "192.168.0.1", 8, 0, "X0snYXpgwiv9TZtqg64sgzUn6Dk=", "03g6IloqVBdcZlPyX8r0hgoE7kA="),
+    (1, "192.168.0.1", "192.168.0.89", 0, 0, "X0snYXpgwiv9TZtqg64sgzUn6Dk=", "03g6IloqVBdcZlPyX8r0hgoE7kA="),
+    (1, "10.0.0.1", "10.0.0.2", 11, 0, "YHxtAirCG//0OzkcVAukqKQN9xM=", "XjUibYHaafLQ3pxQeiMI8g25q20="),
+    (6, MAIL4, MAIL6, 63943, 25, "/qFaeAR+gFe1KYjMzVDsMv+wgU4=", "eJYTW6AOzFLlSUoESovMjnu7rMw="),
+    (6, MAIL6, MAIL4, 25, 63943, "/qFaeAR+gFe1KYjMzVDsMv+wgU4=", "eJYTW6AOzFLlSUoESovMjnu7rMw="),
+    (132, "192.168.170.8", "192.168.170.56", 7, 7, "MP2EtRCAUIZvTw6MxJHLV7N7JDs=", "5w3ZRjeKBzqT3zsaEECDGjUbYeg="),
+    (6, "128.232.110.120", "66.35.250.204", 34855, 80, "LQU9qZlK+B5F3KDmev6m5PMibrg=", "3V71V58M3Ksw/yuFALMcW0LAHvc="),
+    (6, "66.35.250.204", "128.232.110.120", 80, 34855, "LQU9qZlK+B5F3KDmev6m5PMibrg=", "3V71V58M3Ksw/yuFALMcW0LAHvc="),
+    (17, "192.168.1.52", "8.8.8.8", 54585, 53, "d/FP5EW3wiY1vCndhwleRRKHowQ=", "Q9We8WO3piVF8yEQBNJF4uiSVrI="),
+    (46, "10.1.12.1", "10.1.12.2", None, None, "KHlLkgoJW7ifUTyTSgyVfkFHzKw=", "rYir8gphR31noO9iDRQmF/BteEI="),
+    (46, "10.1.12.2", "10.1.12.1", None, None, "KHlLkgoJW7ifUTyTSgyVfkFHzKw=", "rYir8gphR31noO9iDRQmF/BteEI="),
+]  # fmt: skip
+"""Protocol, addresses, ports (of ICMP type and code), IDs with the seeds 0 and 1: the specification's own baseline."""
+
+Packet = dict[str, Any]
+
+
+def packet(protocol: int, source: str, destination: str, first: int | None, second: int | None) -> Packet:
+    """A packet in the columns of the decoder."""
+    version, src_hi, src_lo = words_from_ip(pack_ip(source))
+    _, dest_hi, dest_lo = words_from_ip(pack_ip(destination))
+    names = ("icmp_type", "icmp_code") if protocol in (1, 58) else ("srcPort", "destPort")
+    words = {"srcIP_hi": src_hi, "srcIP_lo": src_lo, "destIP_hi": dest_hi, "destIP_lo": dest_lo}
+    return words | {"ipversion": version, "protocol": protocol, names[0]: first, names[1]: second}
+
+
+def batch_of(packets: list[Packet]) -> pa.RecordBatch:
+    fixed = {"timestamp": 0, "len": 0, "caplen": 0}
+    return pa.RecordBatch.from_pylist([fixed | one for one in packets], COLUMNS)
+
+
+def test_the_baseline_of_the_specification() -> None:
+    batch = batch_of([packet(*row[:5]) for row in BASELINE])
+    assert community_ids(batch).to_pylist() == [f"1:{row[5]}" for row in BASELINE]
+    assert community_ids(batch, seed=1).to_pylist() == [f"1:{row[6]}" for row in BASELINE]
+
+
+def test_queries_have_it_by_name_and_not_at_the_low_level() -> None:
+    known = {len(one.parameters): one for one in CATALOG.functions if one.name == "community_id"}
+    assert sorted(known) == [3, 5]
+    assert not any(one.lfta for one in known.values())
+    gre = known[3].value
+    assert gre is not None
+    assert gre(pack_ip("10.1.12.1"), pack_ip("10.1.12.2"), 46) == "1:KHlLkgoJW7ifUTyTSgyVfkFHzKw="
+
+
+ADDRESS = st.sampled_from(("10.0.0.1", "10.0.0.2", "255.255.255.255")) | st.sampled_from(
+    ("::", "2001:db8::1", "ff02::1")
+)
+PORT = st.integers(0, 65_535)
+
+
+@given(st.integers(0, 255), ADDRESS, ADDRESS, PORT, PORT)
+def test_both_directions_are_one_flow_and_the_batch_says_what_the_function_says(
+    protocol: int, source: str, destination: str, first: int, second: int
+) -> None:
+    ends = pack_ip(source), pack_ip(destination)
+    expected = community_id(*ends, protocol, first, second)
+    if (":" in source) != (":" in destination):
+        assert expected is None
+        return
+    assert community_ids(batch_of([packet(protocol, source, destination, first, second)])).to_pylist() == [expected]
+    if protocol in PORTED:
+        assert community_id_without_ports(*ends, protocol) is None
+    else:
+        assert community_id_without_ports(*ends, protocol) == expected
+    if protocol not in (1, 58):
+        assert community_id(*ends[::-1], protocol, second, first) == expected
+
+
+def test_what_has_no_id() -> None:
+    whole = packet(6, "10.0.0.1", "10.0.0.2", 1, 2)
+    lacking = [{name: value for name, value in whole.items() if name != gone} for gone in whole]
+    assert community_ids(batch_of(lacking)).null_count == len(lacking)
+    assert community_ids(batch_of([])).to_pylist() == []
+    assert community_id(pack_ip("10.0.0.1"), pack_ip("10.0.0.2"), 6, 65_536, 1) is None
+    assert community_id(pack_ip("10.0.0.1"), pack_ip("10.0.0.2"), 256, 1, 1) is None
+    for seed in (-1, 65_536):
+        with pytest.raises(ValueError, match="16 bits"):
+            community_ids(batch_of([whole]), seed)
+
+
+def test_a_capture_from_file_to_id(tmp_path: Path) -> None:
+    frames = [
+        maker.tcp("128.232.110.120", "66.35.250.204", 34855, 80),
+        maker.icmp("192.168.0.1", "192.168.0.89", kind=0),
+        maker.arp(),
+    ]
+    path = tmp_path / "one.pcap"
+    path.write_bytes(maker.pcap_bytes([(1_600_000_000_000_000_000, frame) for frame in frames]))
+    (batch,) = read(path, 1 << 61)
+    names = ["1:LQU9qZlK+B5F3KDmev6m5PMibrg=", "1:X0snYXpgwiv9TZtqg64sgzUn6Dk=", None]
+    assert community_ids(batch).to_pylist() == names

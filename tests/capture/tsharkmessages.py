@@ -1,0 +1,109 @@
+"""What tshark says of flows and applications: Community IDs, and the fields of DNS and HTTP/1."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lowwater.capture.applications import APPLICATIONS, application_fields
+from lowwater.capture.flows import community_ids
+from lowwater.catalog.builtin.flows import PORTED
+
+COMMUNITY = "community_id"
+NAMES = {
+    COMMUNITY: "communityid", "dns_id": "dns.id", "dns_query": "dns.qry.name", "dns_type": "dns.qry.type",
+    "dns_response": "dns.flags.response", "dns_rcode": "dns.flags.rcode", "dns_answers": "dns.count.answers",
+    "http_method": "http.request.method", "http_host": "http.host", "http_uri": "http.request.uri",
+    "http_user_agent": "http.user_agent", "http_status": "http.response.code",
+}  # fmt: skip
+SETTINGS = (
+    "http.desegment_headers:FALSE", "http.desegment_body:FALSE", "http.dechunk_body:FALSE",
+    "dns.desegment_dns_messages:FALSE",
+)  # fmt: skip
+"""One packet says what it says by itself."""
+SEPARATOR = "\x1f"
+"""Between the values of a field that occurs more than once: URIs and names of browsers have commas."""
+
+DNS_PORTS = {53, 5353, 5355}
+TUNNELS = {"ip", "ipv6", "gre", "vxlan", "gtp", "geneve", "teredo", "ayiya", "l2tp", "capwap"}
+"""Layers above the outermost IP header with another one inside, of which tshark tells."""
+OTHER_PORTS = {"jxta", "udplite", "mipv6"}
+"""Layers that leave numbers of their own where tshark looks for ports."""
+
+
+def derived(batch: pa.RecordBatch, frames: list[bytes]) -> list[dict[str, Any]]:
+    """Our rows, with the columns that are made of decoded batches."""
+    begins = np.cumsum([0, *map(len, frames)])[:-1].astype(np.int64)
+    buffer = np.frombuffer(b"".join(frames), np.uint8)
+    fields = application_fields(buffer, begins, batch).to_pylist()
+    for row in fields:
+        row["dns_query"] = unescaped(row["dns_query"])
+    named = zip(batch.to_pylist(), fields, community_ids(batch).to_pylist(), strict=True)
+    return [row | found | {COMMUNITY: flow} for row, found, flow in named]
+
+
+def unescaped(name: str | None) -> str | None:
+    """A name of DNS as tshark writes it, which marks no dot inside a label."""
+    if name is None or name == ".":
+        return name and "<Root>"
+    return re.sub(r"\\(\d{3}|.)", lambda found: chr(int(found[1])) if len(found[1]) == 3 else found[1], name)
+
+
+def messages(told: dict[str, str]) -> dict[str, Any]:
+    """The columns as tshark has them, the first occurrence of each."""
+    found: dict[str, Any] = {}
+    for name, field in NAMES.items():
+        text = told[field].split(SEPARATOR)[0]
+        number = name != COMMUNITY and APPLICATIONS.field(name).type == pa.int32()
+        found[name] = (int(text, 0) if number else text) if text else None
+    return found
+
+
+def excuse(name: str, row: dict[str, Any], told: dict[str, str], layers: list[str], frame: bytes) -> str:
+    """Why tshark may say something else in one of these columns; empty where it may not.
+
+    Args:
+        name: of the column.
+        row: ours.
+        told: what tshark says of the packet.
+        layers: its layers from the outermost IP header on.
+        frame: the captured bytes.
+    """
+    if name not in NAMES:
+        return ""
+    if row["protocol"] is None:
+        return "a cut header, or no IP to us"
+    if set(layers[1:]) & TUNNELS:
+        return "another header inside, of which tshark tells"
+    return _of_flow(row, layers, told) if name == COMMUNITY else _of_application(row[name], row, told, layers, frame)
+
+
+def _of_flow(row: dict[str, Any], layers: list[str], told: dict[str, str]) -> str:
+    if set(layers) & OTHER_PORTS:
+        return "numbers of another layer in place of ports"
+    cut = row["payload_offset"] is None or row["payload_offset"] > row["caplen"]
+    unported = row["srcPort"] is None and row["icmp_type"] is None
+    if row["protocol"] in PORTED and (unported or (cut and row["caplen"] < row["len"])):
+        return "no ports, or a header that is not whole: tshark hashes addresses and protocol alone"
+    if not told[NAMES[COMMUNITY]] and (row["protocol"] not in PORTED or layers[:1] == ["ipv6"]):
+        return "tshark names no IPv6 flow without ports, nor a cut or unknown header"
+    return ""
+
+
+def _of_application(ours: Any, row: dict[str, Any], told: dict[str, str], layers: list[str], frame: bytes) -> str:
+    if {"ssdp", "tls"} & set(layers):
+        return "HTTP over UDP, or decrypted"
+    begun = told["http.request.method"] or told["http.response.code"]
+    payload = frame[row["payload_offset"] or 0 :]
+    if ours is None and "http" in layers and not (begun and re.search(rb"\r?\n\r?\n", payload)):
+        return "a head over several segments: tshark reads on in the later ones, and takes pieces of lines for lines"
+    if row["caplen"] < row["len"]:
+        return "cut: tshark gives the half of a field, or gives up the message"
+    if ours is not None and not {"http", "dns", "mdns", "llmnr"} & set(layers):
+        return "tshark takes the port for another protocol's"
+    if ours is None and "dns" in layers and not DNS_PORTS & {row["srcPort"], row["destPort"]}:
+        return "another port, of whose bytes tshark guesses that they are DNS"
+    return ""
