@@ -19,6 +19,9 @@ from lowwater.capture.facts import CaptureSummary, Interface, InterfaceSummary, 
 from lowwater.capture.lateness import Gaps, Lateness
 from lowwater.capture.reader import CaptureReader, read
 
+STDIN = Path("-")
+"""The name of standard input."""
+
 QUANTILES = (0.5, 0.9, 0.99, 0.999)
 PROTOCOLS = {"tcp": (6,), "udp": (17,), "icmp": (1, 58)}
 _ARP = 0x0806
@@ -96,7 +99,7 @@ class CaptureFacts:
     """What a capture holds.
 
     Attributes:
-        path: as given; `-` for a stream.
+        path: as given; STDIN for standard input.
         summary: of the whole file: sizes, sha256, damage.
         interfaces: one entry each.
         malformed_bytes: of its malformed rows.
@@ -120,7 +123,7 @@ def inspect(
     """Reads a capture once and says what it holds.
 
     Args:
-        path: the file.
+        path: the file, or STDIN.
         max_jump: how far ahead of its neighbours a timestamp may be, ns (SEMANTICS T3).
         skew: the bound whose refusals are counted, ns (T2).
         progress: is told the number of packets so far, batch by batch.
@@ -128,7 +131,7 @@ def inspect(
     Raises:
         CaptureError: it is no capture, or cannot be read.
     """
-    reader = read(path, max_jump)
+    reader = read("/dev/stdin" if path == STDIN else path, max_jump)
     found: dict[int, InterfaceFacts] = {}
     packets = 0
     for interface, batch in reader.by_interface():

@@ -24,6 +24,12 @@ from lowwater.errors import LowwaterError
 _COLUMNS_OF_A_SHEET = 4
 """Most interfaces that are shown side by side; more of them are shown one below the other."""
 
+_UNBOUNDED = 10_000
+"""Characters of a line that goes to a file: no fact and no name is folded."""
+
+_LEAST_NAME = 24
+"""Characters that a name has of a line of the list, at least."""
+
 
 def inspect_files(files: Sequence[Path], form: str, max_jump: int | None, skew: int) -> bool:
     """Inspects captures one after the other and prints the facts of all; whether all of them could be read."""
@@ -58,6 +64,8 @@ def _inspect(files: Sequence[Path], max_jump: int, skew: int) -> list[Inspected]
 
 def _show(found: Sequence[Inspected], skew: int) -> None:
     console = options.console()
+    if not console.is_terminal:
+        console.width = _UNBOUNDED
     facts = [each.facts for each in found if each.facts]
     interfaces = [(each, interface) for each in facts for interface in each.interfaces]
     if len(found) == 1 and 0 < len(interfaces) <= _COLUMNS_OF_A_SHEET:
@@ -132,22 +140,18 @@ def _facts(each: InterfaceFacts, skew: int) -> dict[str, str]:
 def _list(interfaces: Iterable[tuple[CaptureFacts, InterfaceFacts]]) -> Table:
     """Several captures: an interface a line."""
     table = Table(box=None, padding=(0, 2, 0, 0))
-    for name in ("file", "format", "link type"):
-        table.add_column(name, overflow="fold")
-    for name in ("packets", "malformed"):
-        table.add_column(name, justify="right")
-    for name in ("first", "duration", "packets/s", "bits/s", "truncated", "late", "by at most", "refused"):
+    for name in ("format", "link type"):
+        table.add_column(name, no_wrap=True)
+    for name in ("packets", "first", "duration", "packets/s", "bits/s", "truncated", "late", "by at most", "refused"):
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("damage", overflow="fold")
+    table.add_column("malformed")
+    table.add_column("file", overflow="fold", min_width=_LEAST_NAME)
     for facts, each in interfaces:
-        name = f"{facts.path.name} {each.interface.name}".strip()
         late, summary = each.lateness, facts.summary
         cells = [
-            name,
             f"{summary.format} {summary.compression}".strip(),
             each.interface.link_type,
             f"{each.packets:,}",
-            f"{sum(each.malformed.values()):,}",
             _instant(each.summary.first if each.summary else None)[:19],
             _duration(each.duration),
             _rate(each.rate(each.packets)),
@@ -156,7 +160,8 @@ def _list(interfaces: Iterable[tuple[CaptureFacts, InterfaceFacts]]) -> Table:
             f"{late.late:,}",
             _duration(late.largest if each.packets else None),
             f"{late.refused:,}",
-            " ".join(sorted(each.malformed)),
+            _counts(each.malformed.items()),
+            f"{facts.path.name} {each.interface.name}".strip(),
         ]
         table.add_row(*(Text(_printable(cell)) for cell in cells))
     return table

@@ -15,7 +15,7 @@ from lowwater.capture.lateness import QUANTILE_ERROR
 from lowwater.config import format_duration, format_instant
 from lowwater.errors import LowwaterError
 
-TUNNELS = {4: "IP-in-IP", 41: "6in4", 47: "GRE", 2152: "GTP-U", 4789: "VXLAN"}
+TUNNELS = {4: "IPv4-in-IP", 41: "IPv6-in-IP", 47: "GRE", 2152: "GTP-U", 4789: "VXLAN", 6081: "Geneve", 8472: "VXLAN"}
 """Names of tunnels, by IP protocol or UDP port."""
 
 FAMILIES = {4: "ipv4", 6: "ipv6"}

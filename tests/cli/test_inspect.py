@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +78,14 @@ def test_the_facts_of_the_document(folder: Path) -> None:
     assert sizes["records"] + sizes["malformed"] + sizes["overhead"] == sizes["file"] == sizes["unpacked"]
 
 
+def test_standard_input(folder: Path) -> None:
+    command = [sys.executable, "-m", "lowwater.cli.main", "inspect", "-", "--format", "json"]
+    with (folder / "good.pcap").open("rb") as file:
+        (found,) = json.loads(subprocess.run(command, stdin=file, capture_output=True, check=True).stdout)["captures"]
+    (wanted,) = as_json(folder / "good.pcap")["captures"]
+    assert found == {**wanted, "file": "-"}
+
+
 def test_skew_and_max_jump_decide(folder: Path) -> None:
     (found,) = as_json(folder / "good.pcap", "--skew", "3s")["captures"]
     assert found["interfaces"][0]["order"]["refused"] == 0
@@ -109,8 +119,8 @@ def test_tables(folder: Path) -> None:
     assert lines["gap 1"] == "35 s from 2023-11-14T22:13:25Z"
     assert lines["protocols"] == "arp 3 (60.00%), udp 1 (20.00%), other 1 (20.00%)"
     several = called(folder / "good.pcap", folder / "cut.pcap", folder / "empty.pcap").stdout.splitlines()
-    assert [line.split()[0] for line in several] == ["file", "good.pcap", "cut.pcap", "empty.pcap"]
-    assert several[2].split()[-1] == "cut"
+    assert [line.split()[-1] for line in several] == ["file", "good.pcap", "cut.pcap", "empty.pcap"]
+    assert several[2].split()[-3:-1] == ["cut", "1"] and several[1].split()[-2] == "0"
 
 
 def test_names_cannot_steer_the_terminal(folder: Path) -> None:
