@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from lowwater import __version__
-from lowwater.cli import options
+from lowwater.cli import options, packets
 from lowwater.errors import LowwaterError
 
 
@@ -86,38 +86,6 @@ def ingest(lake: Path, link: str, covers: tuple[int, int] | None, files: tuple[P
     if covers and len(files) > 1:
         raise click.UsageError("--covers describes one capture; give one file")
     ingest_captures(lake, link, covers, files)
-
-
-@cli.command()
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True), metavar="FILE...")
-@click.option(
-    "--format",
-    "form",
-    default="table",
-    type=click.Choice(["table", "json", "csv"]),
-    help="json is described by docs/inspect.schema.json.",
-    show_default=True,
-)
-@click.option(
-    "--max-jump",
-    type=options.DURATION,
-    help="How far ahead of its neighbours a timestamp may be; default skew + 60 s.",
-)
-@click.option(
-    "--skew", default="1s", type=options.DURATION, help="The disorder whose refusals are counted.", show_default=True
-)
-def inspect(files: tuple[Path, ...], form: str, max_jump: int | None, skew: int) -> None:
-    """Says what captures hold: packets, times, rates, order, gaps, protocols, damage. No lake.
-
-    \b
-    A file that cannot be read is an error of its own: the others are still inspected, and the exit code is 1.
-    Example:
-      lowwater inspect captures/main1/*.pcap --format json
-    """
-    from lowwater.cli.inspect import inspect_files
-
-    if not inspect_files(files, form, max_jump, skew):
-        sys.exit(1)
 
 
 @cli.command()
@@ -259,6 +227,10 @@ def doctor() -> None:
     code = examine(Console())
     if code:
         sys.exit(code)
+
+
+cli.add_command(packets.inspect)
+cli.add_command(packets.export)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
