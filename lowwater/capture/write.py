@@ -15,6 +15,9 @@ SNAPLEN = 262_144
 PCAP_SECONDS = 1 << 32
 """The first second since the epoch (in 2106) that a classic pcap cannot say."""
 
+PCAPNG_LINK_TYPES = 1 << 16
+"""The first link type that a pcapng cannot say."""
+
 _SECTION, _INTERFACE, _PACKET = 0x0A0D0D0A, 1, 6
 _END, _NAME, _RESOLUTION = 0, 2, 9
 _NANOSECONDS = bytes([9])

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from lowwater.capture.header import LINK_NUMBERS
 from lowwater.capture.write import (
     PCAP_SECONDS,
+    PCAPNG_LINK_TYPES,
     SNAPLEN,
     WrittenInterface,
     pcap_header,
@@ -117,7 +118,7 @@ def select(
         progress: is told how many were found so far.
 
     Raises:
-        LakeError: nothing is kept of the frames of some of them, or the lake cannot be read.
+        LakeError: nothing is kept of the frames of some of them, a link type is not known, or the lake cannot be read.
     """
     captures = read_captures(lake, links)
     feeds = []
@@ -131,7 +132,7 @@ def select(
             _survey(found, feed.read.link, interface, batch)
             progress(found.packets)
     if not found.interfaces:
-        types = [(feed.read.link, kind) for feed in feeds for kind in dict.fromkeys(feed.link_types.values())]
+        types = [(feed.read.link, kind) for feed in feeds for kind in feed.link_types.values() if _numbered(kind)]
         found.interfaces = types[:1] or [(links[0], _ETHERNET)]
     return found
 
@@ -148,6 +149,11 @@ def _survey(found: Selection, link: str, link_type: str, batch: pa.RecordBatch) 
     found.latest = max(found.latest, int(stamps.max()))
     found.snaplen = max(found.snaplen, pc.max(lengths).as_py())
     if (link, link_type) not in found.interfaces:
+        if not _numbered(link_type):
+            raise LakeError(
+                f"link {link!r}: the link type of some of its packets is not known: {link_type}",
+                "make each interface of its captures a link of its own, and ingest them again",
+            )
         found.interfaces.append((link, link_type))
 
 
@@ -231,6 +237,9 @@ def write_selection(selection: Selection, form: str, write: Callable[[bytes], ob
     """
     numbers = {each: _number(each) for each in selection.link_types}
     if form == "pcapng":
+        for kind, number in numbers.items():
+            if number >= PCAPNG_LINK_TYPES:
+                raise ConfigError(f"a pcapng cannot say the link type {kind}", "give --format pcap")
         interfaces = [WrittenInterface(link, numbers[kind]) for link, kind in selection.interfaces]
         write(pcapng_header(interfaces, selection.snaplen))
         for _, _, interface, stamp, wire, frame in _merged(selection):
@@ -251,10 +260,13 @@ def _check_pcap(selection: Selection) -> None:
         raise ConfigError("a pcap cannot say the time of packets after 2106", "give --format pcapng")
 
 
+def _numbered(link_type: str) -> bool:
+    """Whether it is one link type, by name or as a number."""
+    return link_type in LINK_NUMBERS or link_type.isdecimal()
+
+
 def _number(link_type: str) -> int:
-    """The number of a link type by the name that the ledger has; Ethernet's for a capture that declares none."""
-    named = LINK_NUMBERS.get(link_type, LINK_NUMBERS[_ETHERNET])
-    return int(link_type) if link_type.isdecimal() else named
+    return LINK_NUMBERS[link_type] if link_type in LINK_NUMBERS else int(link_type)
 
 
 Row = tuple[int, int, int, int, int, bytes]

@@ -22,6 +22,7 @@ from lowwater.lake.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledger import read_captures
 from lowwater.lake.packets import packet_files
+from lowwater.lake.tables import open_table
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.replay.extract import Selection, chosen_links, select, write_selection
 from lowwater.replay.predicate import read_predicate
@@ -156,6 +157,23 @@ def test_links_of_several_types_need_a_pcapng(tmp_path: Path) -> None:
     types = [struct.unpack_from("<H", block, 8)[0] for kind, block in blocks(written(found, "pcapng")) if kind == 1]
     assert types == [maker.ETHERNET, maker.RAW, 147]
     assert struct.unpack_from("<I", written(selected(tmp_path / "lake", "c")), 20) == (147,)
+
+
+def test_link_types_that_a_file_cannot_say(tmp_path: Path) -> None:
+    path, root = tmp_path / "a.pcap", tmp_path / "lake"
+    path.write_bytes(maker.pcap_bytes([(START, bytes(20))], link_type=70_000))
+    add(root, "a", path)
+    keep_frames(root, [path])
+    assert struct.unpack_from("<I", written(selected(root)), 20) == (70_000,)
+    with pytest.raises(ConfigError, match="cannot say the link type 70000"):
+        written(selected(root), "pcapng")
+    ledger = open_table(open_lake(root).captures)
+    assert ledger is not None
+    ledger.update(updates={"link_type": "'mixed'"})
+    with pytest.raises(LakeError, match="the link type of some of its packets is not known: mixed"):
+        selected(root)
+    empty = selected(root, where="len = 0")
+    assert empty.packets == 0 and written(empty)[20:] == struct.pack("<I", maker.ETHERNET)
 
 
 def test_cut_frames_are_counted_and_absent_ones_refused(tmp_path: Path) -> None:
