@@ -10,7 +10,7 @@ from lowwater.cli.main import main
 from lowwater.config import SECOND, load_config
 from lowwater.lake.ingest import ingest
 from lowwater.lake.layout import open_lake
-from tests.capturemaker import arp, pcap_bytes, udp
+from tests.capturemaker import ETHERNET, RAW, arp, pcap_bytes, udp
 from tests.replay.frames import keep_frames, records
 
 BASE = 1_700_000_000 * SECOND
@@ -18,16 +18,17 @@ BASE = 1_700_000_000 * SECOND
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A lake whose link `a` keeps 60 bytes of each frame, and whose link `b` keeps nothing."""
+    """A lake whose link `a` keeps 60 bytes of each frame, `b` nothing, and `c` all of raw IP packets."""
     folder = tmp_path_factory.mktemp("kept")
     frames = [arp(), udp("10.0.0.1", "10.0.0.2", 1, 53, bytes(80)), udp("10.0.0.2", "10.0.0.1", 53, 1)]
-    for link in ("a", "b"):
+    for link, link_type in (("a", ETHERNET), ("b", ETHERNET), ("c", RAW)):
         path = folder / f"{link}.pcap"
-        path.write_bytes(pcap_bytes([(BASE + index * SECOND, frame) for index, frame in enumerate(frames)], snaplen=70))
+        records = [(BASE + index * SECOND, frame) for index, frame in enumerate(frames)]
+        path.write_bytes(pcap_bytes(records, snaplen=70, link_type=link_type))
         lake = open_lake(folder / "lake")
         ingest(lake, link, [path], load_config(lake.root))
-        if link == "a":
-            keep_frames(lake.root, [path], most=60)
+        if link != "b":
+            keep_frames(lake.root, [path], most=60 if link == "a" else None)
     return folder / "lake"
 
 
@@ -80,6 +81,8 @@ def test_what_is_there_is_left_alone(kept: Path, tmp_path: Path, capsys: pytest.
     assert "link 'b': nothing is kept of the frames" in said and "[links.b]" in said
     assert called(kept, out, "--link", "a", "--force", "--where", "nosuch = 1") == 1
     assert "--where:1:1: unknown column nosuch\n  nosuch = 1\n  ^" in capsys.readouterr().err
+    assert called(kept, out, "--link", "a", "--link", "c", "--force", "--format", "pcap") == 1
+    assert "a has EN10MB, c has RAW" in capsys.readouterr().err
     assert out.read_text() == "mine" and list(tmp_path.iterdir()) == [out]
     assert called(kept, out, "--link", "a", "--force") == 0
     assert len(records(out.read_bytes())) == 3

@@ -134,6 +134,17 @@ def test_times_choose_and_a_late_record_keeps_its_place(tmp_path: Path) -> None:
     assert written(selected(tmp_path / "lake", "a"))[24:] == path.read_bytes()[24:]
 
 
+def test_a_late_record_arrives_at_the_clock_of_its_link(tmp_path: Path) -> None:
+    seconds = {"a": [10, 20, 19, 30], "b": [15, 20, 21]}
+    for link, stamps in seconds.items():
+        path = tmp_path / f"{link}.pcap"
+        path.write_bytes(maker.pcap_bytes([(START + second * SECOND, link.encode()) for second in stamps]))
+        add(tmp_path / "lake", link, path)
+        keep_frames(tmp_path / "lake", [path])
+    found = [((stamp - START) // SECOND, frame) for stamp, _, frame in exported(tmp_path / "lake")]
+    assert found == [(10, b"a"), (15, b"b"), (20, b"a"), (19, b"a"), (20, b"b"), (21, b"b"), (30, b"a")]
+
+
 @pytest.mark.parametrize("nanosecond", [0, 1])
 def test_nanoseconds_where_a_timestamp_has_them(tmp_path: Path, nanosecond: int) -> None:
     data = maker.pcap_bytes([(START + 5000, b""), (START + 7000 + nanosecond, maker.arp(), 99)], nanoseconds=True)
