@@ -38,6 +38,9 @@ _LINK_TYPES = {
     113: "LINUX_SLL", 127: "RADIOTAP", 228: "IPV4", 229: "IPV6", 276: "LINUX_SLL2",
 }  # fmt: skip
 
+LINK_NUMBERS = {name: number for number, name in _LINK_TYPES.items()}
+"""Link types by the names that they have here."""
+
 # A header may claim any snaplen. Beyond this, a record is taken for damage: it bounds the memory of a reader.
 _SMALLEST_LIMIT = 262_144
 _LARGEST_LIMIT = 1 << 24

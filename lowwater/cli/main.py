@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from lowwater import __version__
-from lowwater.cli import options
+from lowwater.cli import options, packets
 from lowwater.errors import LowwaterError
 
 
@@ -227,6 +227,10 @@ def doctor() -> None:
     code = examine(Console())
     if code:
         sys.exit(code)
+
+
+cli.add_command(packets.inspect)
+cli.add_command(packets.export)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

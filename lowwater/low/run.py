@@ -78,7 +78,7 @@ def run_link(
         owned = ~late & (stamps >= bounds.start) & (stamps < bounds.end)
         violations.add(batch, late, owned, arrivals)
         minutes = stamps // MINUTE
-        columns = _Columns(batch, link)
+        columns = KernelColumns(batch, link)
         for state in states:
             ok = ~late & (stamps >= state.read_from) & (stamps < bounds.end)
             state.add(columns, stamps, arrivals, ok, minutes, owned)
@@ -102,7 +102,7 @@ def _numbers(batch: pa.RecordBatch, name: str, link: str) -> npt.NDArray[np.int6
     return values
 
 
-class _Columns:
+class KernelColumns:
     """The columns of a chunk as kernels take them, each converted once for all LFTAs."""
 
     def __init__(self, batch: pa.RecordBatch, link: str) -> None:
@@ -111,6 +111,7 @@ class _Columns:
         self._done: dict[str, tuple[npt.NDArray[np.generic], npt.NDArray[np.generic]]] = {}
 
     def parameters(self, names: tuple[str, ...]) -> list[npt.NDArray[np.generic]]:
+        """Values and validity of each stored column."""
         found: list[npt.NDArray[np.generic]] = []
         for name in names:
             if name not in self._done:
@@ -152,7 +153,7 @@ class _Node:
 
     def add(
         self,
-        columns: _Columns,
+        columns: KernelColumns,
         stamps: npt.NDArray[np.int64],
         arrivals: npt.NDArray[np.int64],
         ok: npt.NDArray[np.bool_],

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lowwater.catalog.expr import BITWISE, COMPARISON, LOGICAL, Binary, Case, Column, Const, Expr, Type, Unary
+from lowwater.catalog.expr import BITWISE, COMPARISON, LOGICAL, Binary, Call, Case, Column, Const, Expr, Type, Unary
 
 Value = int | float | bool | str | bytes | None
 Values = tuple[Value, ...]
@@ -57,6 +57,8 @@ def compile_expr(expr: Expr, names: Sequence[str], faults: Faults) -> Evaluate:
         return _case(branches, compile_expr(expr.otherwise, names, faults))
     if isinstance(expr, Unary):
         return _strict(_unary(expr), [compile_expr(expr.operand, names, faults)], faults)
+    if isinstance(expr, Call) and expr.function.value is not None:
+        return _strict(expr.function.value, [compile_expr(each, names, faults) for each in expr.arguments], faults)
     if isinstance(expr, Binary):
         sides = [compile_expr(side, names, faults) for side in expr.children()]
         if expr.op in LOGICAL:

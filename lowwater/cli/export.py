@@ -1,0 +1,84 @@
+"""What `lowwater export` does: packets of the lake into a capture file, whole or not at all."""
+
+from __future__ import annotations
+
+import sys
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from lowwater.config import load_config
+from lowwater.errors import LowwaterError
+from lowwater.lake.layout import open_lake
+from lowwater.plan.temporal import END_OF_TIME
+from lowwater.replay.extract import Selection, chosen_links, select, write_selection
+from lowwater.replay.predicate import read_predicate
+
+
+def export_packets(
+    root: Path,
+    out: Path,
+    names: Sequence[str],
+    start: int | None,
+    end: int | None,
+    where: str | None,
+    protocol: str,
+    form: str | None,
+    force: bool,
+) -> None:
+    """Writes the selected packets to a file, or to standard output, and says how many and how whole they are.
+
+    Raises:
+        LowwaterError: the file is there already, or cannot be written; see also `select` and `write_selection`.
+    """
+    to_stdout = str(out) == "-"
+    if to_stdout and sys.stdout.isatty():
+        raise LowwaterError("--out -: a capture is not written to a terminal", "pipe it into a tool, or name a file")
+    if not to_stdout and out.exists():
+        if not out.is_file():
+            raise LowwaterError(f"{out}: is no file", "name a file, or - to write to standard output")
+        if not force:
+            raise LowwaterError(f"{out}: is there already", "give another name, or --force to replace it")
+    predicate = read_predicate(where, protocol)
+    lake, config = open_lake(root, make=False), load_config(root)
+    links = chosen_links(lake, config, names)
+    with Console(stderr=True, highlight=False).status("selecting packets") as status:
+
+        def progress(count: int) -> None:
+            status.update(f"selecting packets: {count:,}")
+
+        until = END_OF_TIME if end is None else end
+        found = select(lake, config, links, predicate, start or 0, until, progress)
+        form = form or _format(found, out)
+        status.update(f"writing {found.packets:,} packets")
+        if to_stdout:
+            write_selection(found, form, sys.stdout.buffer.write)
+            sys.stdout.buffer.flush()
+        else:
+            _write(found, form, out)
+    packets = "1 packet" if found.packets == 1 else f"{found.packets:,} packets"
+    click.echo(f"{packets} to {'standard output' if to_stdout else out}", err=True)
+    if found.cut:
+        said = f"{found.cut:,} of {packets} are cut to what was kept of them, at most {found.kept:,} bytes"
+        click.echo(said, err=True)
+
+
+def _format(found: Selection, out: Path) -> str:
+    """What the name of the file says; else pcap for one interface, pcapng for several."""
+    named = out.suffix.removeprefix(".").lower()
+    return named if named in ("pcap", "pcapng") else "pcap" if len(found.interfaces) == 1 else "pcapng"
+
+
+def _write(found: Selection, form: str, out: Path) -> None:
+    waiting = out.with_name(f".{out.name}.{uuid.uuid4().hex[:12]}.part")
+    try:
+        with waiting.open("xb", buffering=1 << 20) as file:
+            write_selection(found, form, file.write)
+        waiting.replace(out)
+    except OSError as error:
+        raise LowwaterError(f"{out}: cannot be written: {error.strerror}", "check its folder and the disk") from error
+    finally:
+        waiting.unlink(missing_ok=True)

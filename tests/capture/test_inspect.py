@@ -1,0 +1,179 @@
+"""The facts of captures: made ones against what was put in, real ones against capinfos."""
+
+from __future__ import annotations
+
+import csv
+import random
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lowwater.capture import lateness
+from lowwater.capture.inspect import CaptureFacts, inspect
+from lowwater.config import SECOND
+from lowwater.errors import CaptureError
+from tests.capturemaker import arp, ethernet, icmp, ip, pcap_bytes, tcp, udp
+
+SUBSECOND = "more than a second of microseconds: we carry them over, capinfos drops them or takes them for negative"
+DIFFERENCES = {
+    "infiniband": "ERF: capinfos reads times and lengths from its pseudo-header, not from the record",
+    "Malcolm-Test-Artifacts__RADIUS": SUBSECOND,
+    "FuzzTarget-5114733584449536": SUBSECOND,
+    "tcpflow__bug8": SUBSECOND,
+    "pim_header_asan-2": "times of 2017, 1970 and 2049 in this order: capinfos gives the last for the first",
+}
+"""By a part of the file's name: why capinfos says otherwise."""
+
+JUMP = 61 * SECOND
+BASE = 1_700_000_000 * SECOND
+
+
+def facts(path: Path, data: bytes, skew: int = SECOND, jump: int = JUMP) -> CaptureFacts:
+    path.write_bytes(data)
+    return inspect(path, jump, skew)
+
+
+def test_counts_of_a_capture(tmp_path: Path) -> None:
+    a, b = "10.0.0.1", "10.0.0.2"
+    frames = [
+        tcp(a, b, 1000, 80),
+        tcp("2001:db8::1", "2001:db8::2", 1000, 80),
+        udp(a, b, 53, 53),
+        icmp(a, b),
+        icmp("2001:db8::1", "2001:db8::2"),
+        arp(),
+        ip(a, b, 132, bytes(12)),
+        ethernet(udp(a, b, 1, 2)[14:], vlans=[7]),
+        ethernet(bytes(20), 0x88B5, vlans=[9]),
+    ]
+    records = [(BASE + index * SECOND, frame, 1500) for index, frame in enumerate(frames)]
+    found = facts(tmp_path / "a.pcap", pcap_bytes(records, snaplen=96))
+    (only,) = found.interfaces
+    assert only.packets == 9 and only.truncated == 9
+    assert only.wire == 9 * 1500 and only.captured == sum(min(len(frame), 96) for frame in frames)
+    assert dict(only.protocols) == {"tcp": 2, "udp": 2, "icmp": 2, "arp": 1, "other": 2}
+    assert dict(only.families) == {4: 5, 6: 2}
+    assert dict(only.vlans) == {7: 1, 9: 1}
+    assert only.duration == 8 * SECOND
+    assert only.rate(only.packets) == 9 / 8
+    assert only.summary is not None and only.summary.undecoded == 2
+    assert found.accounted and found.malformed_bytes == 0
+
+
+def test_malformed_rows_are_counted_by_reason(tmp_path: Path) -> None:
+    stamps = [BASE + index * SECOND for index in range(40)]
+    stamps[20] += 10**6 * SECOND
+    data = pcap_bytes([(stamp, bytes(60)) for stamp in stamps])
+    found = facts(tmp_path / "a.pcap", data[:-30])
+    (only,) = found.interfaces
+    assert dict(only.malformed) == {"time-jump": 1, "cut": 1}
+    assert only.packets == 38 and only.lateness.largest == 0
+    assert found.accounted and found.malformed_bytes == 76 + 46
+    found = facts(tmp_path / "a.pcap", data, jump=1 << 61)
+    assert found.interfaces[0].packets == 40
+    assert found.interfaces[0].lateness.largest == 10**6 * SECOND - SECOND
+
+
+def test_an_empty_capture_has_no_times(tmp_path: Path) -> None:
+    (only,) = facts(tmp_path / "a.pcap", pcap_bytes([])).interfaces
+    assert (only.packets, only.duration, only.rate(0), only.lateness.quantile(0.5)) == (0, None, None, None)
+    assert only.gaps.longest() == ()
+
+
+def test_a_file_that_is_no_capture_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CaptureError, match=r"not a capture"):
+        facts(tmp_path / "a.pcap", b"no capture at all, but long enough")
+
+
+@given(
+    st.lists(st.integers(0, 1 << 62) | st.integers(0, 2000), min_size=1, max_size=300),
+    st.integers(1, 40),
+    st.integers(0, 1 << 61) | st.integers(0, 2000),
+)
+def test_lateness_keeps_its_error(values: list[int], piece: int, skew: int) -> None:
+    found = lateness.Lateness(skew)
+    for begin in range(0, len(values), piece):
+        found.add(np.array(values[begin : begin + piece], np.int64))
+    ordered = sorted(values)
+    assert (found.records, found.largest) == (len(values), ordered[-1])
+    assert found.late == sum(value > 0 for value in values)
+    assert found.refused == sum(value > skew for value in values)
+    for share in (0.01, 0.5, 0.9, 0.99, 0.999, 1.0):
+        exact = ordered[max(int(np.ceil(share * len(values))), 1) - 1]
+        got = found.quantile(share)
+        assert got is not None and abs(got - exact) <= lateness.QUANTILE_ERROR * exact * (1 + 1e-6) + 0.5
+
+
+@given(st.lists(st.integers(0, 50), min_size=1, max_size=200), st.integers(1, 30), st.integers(1, 8))
+def test_gaps_are_the_longest(steps: list[int], piece: int, most: int) -> None:
+    arrivals = np.cumsum(steps)
+    found = lateness.Gaps(most)
+    for begin in range(0, len(arrivals), piece):
+        found.add(arrivals[begin : begin + piece])
+    pairs = zip(arrivals.tolist(), np.diff(arrivals).tolist(), strict=False)
+    silences = sorted((pair for pair in pairs if pair[1]), key=lambda pair: (-pair[1], pair[0]))
+    assert list(found.longest()) == silences[:most]
+
+
+def test_lateness_is_measured_against_the_clock(tmp_path: Path) -> None:
+    chance = random.Random(5)
+    stamps = [BASE + index * 10_000_000 - chance.choice([0, 0, 0, 25_000_000, 1_500_000_000]) for index in range(3000)]
+    clock = np.maximum.accumulate(np.array(stamps))
+    late = clock - np.array(stamps)
+    (only,) = facts(tmp_path / "a.pcap", pcap_bytes([(stamp, b"") for stamp in stamps], nanoseconds=True)).interfaces
+    assert only.lateness.late == int((late > 0).sum())
+    assert only.lateness.refused == int((late > SECOND).sum()) > 0
+    assert only.lateness.largest == int(late.max())
+
+
+def capinfos(paths: list[Path]) -> dict[str, dict[str, str]]:
+    """What capinfos says of the captures that it reads, in one run."""
+    command = ["capinfos", "-T", "-m", "-Q", "-S", "-c", "-d", "-s", "-a", "-e", "-o", *map(str, paths)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    return {row["File name"]: row for row in csv.DictReader(done.stdout.splitlines())}
+
+
+@pytest.mark.captures
+def test_real_captures_equal_capinfos(captures_dir: Path) -> None:
+    if shutil.which("capinfos") is None:
+        pytest.skip("no capinfos on this machine")
+    files = sorted(path for path in captures_dir.rglob("*") if path.is_file())
+    theirs = capinfos(files)
+    compared, wrong = 0, {}
+    for path in files:
+        try:
+            found = inspect(path, 1 << 62, SECOND)
+        except CaptureError:
+            continue
+        assert found.accounted, path
+        told = theirs.get(str(path))
+        (ours,), bad = (found.interfaces[:1], sum(found.interfaces[0].malformed.values()))
+        if not told or bad or len(found.interfaces) > 1:
+            continue
+        compared += 1
+        mine: dict[str, object] = {
+            "Number of packets": str(ours.packets),
+            "Data size (bytes)": str(ours.wire),
+        }
+        if ours.packets and ours.summary is not None and ours.summary.smallest is not None:
+            mine["Strict time order"] = str(not ours.lateness.late)
+            for name, value in (("Start time", ours.summary.smallest), ("End time", ours.summary.largest)):
+                mine[name] = _like(told[name], value or 0)
+        differing = {name: (told.get(name), value) for name, value in mine.items() if told.get(name) != value}
+        if differing:
+            wrong[path.name] = differing
+    assert compared > 100
+    unexplained = {name: told for name, told in wrong.items() if not any(part in name for part in DIFFERENCES)}
+    assert unexplained == {}
+    assert len(wrong) == len(DIFFERENCES)
+
+
+def _like(text: str, value: int) -> str:
+    """The instant in seconds with as many digits as a text has."""
+    digits = len(text.partition(".")[2])
+    return f"{value // SECOND}.{value % SECOND:09d}"[: len(str(value // SECOND)) + 1 + digits]

@@ -1,0 +1,134 @@
+"""`lowwater inspect` as a user calls it: formats, exit codes, files that are no captures."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from click.testing import CliRunner, Result
+
+from lowwater.cli.main import cli
+from lowwater.config import SECOND
+from tests.capturemaker import arp, ethernet, pcap_bytes, udp
+
+SCHEMA = Path(__file__).resolve().parents[2] / "docs" / "inspect.schema.json"
+BASE = 1_700_000_000 * SECOND
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A capture with a late record, an empty one, one that is cut, and a file that is none."""
+    seconds = [0, 1, 5, 2, 40]
+    frames = [udp("10.0.0.1", "10.0.0.2", 1, 2), arp(), ethernet(bytes(50), 0x88B5, vlans=[5]), arp(), arp()]
+    good = pcap_bytes([(BASE + s * SECOND, frame) for s, frame in zip(seconds, frames, strict=True)])
+    (tmp_path / "good.pcap").write_bytes(good)
+    (tmp_path / "empty.pcap").write_bytes(pcap_bytes([]))
+    (tmp_path / "cut.pcap").write_bytes(good[:-1])
+    (tmp_path / "none.pcap").write_bytes(b"\x1b[31mno capture, with an escape")
+    return tmp_path
+
+
+def called(*arguments: object) -> Result:
+    return CliRunner().invoke(cli, ["inspect", *map(str, arguments)])
+
+
+def as_json(*arguments: object) -> dict[str, Any]:
+    result = called(*arguments, "--format", "json")
+    document: dict[str, Any] = json.loads(result.stdout)
+    return document
+
+
+def test_the_document_keeps_its_schema(folder: Path) -> None:
+    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    validator = jsonschema.Draft202012Validator(schema)
+    found = as_json(*sorted(folder.iterdir()), "--max-jump", "1h")
+    validator.validate(found)
+    assert [Path(each["file"]).name for each in found["captures"]] == [
+        "cut.pcap",
+        "empty.pcap",
+        "good.pcap",
+        "none.pcap",
+    ]
+    for definition in (schema, *schema["$defs"].values()):
+        assert all("description" in each for each in definition["properties"].values())
+
+
+def test_the_facts_of_the_document(folder: Path) -> None:
+    (found,) = as_json(folder / "good.pcap")["captures"]
+    (only,) = found["interfaces"]
+    assert only["packets"] == 5
+    assert only["first"] == {"ns": BASE, "iso": "2023-11-14T22:13:20Z"}
+    assert only["duration"] == {"ns": 40 * SECOND, "text": "40s"}
+    assert only["order"]["out_of_order"] == only["order"]["refused"] == 1
+    assert only["order"]["lateness"]["max"] == {"ns": 3 * SECOND, "text": "3s"}
+    assert only["gaps"][0] == {
+        "start": {"ns": BASE + 5 * SECOND, "iso": "2023-11-14T22:13:25Z"},
+        "length": {"ns": 35 * SECOND, "text": "35s"},
+    }
+    assert only["protocols"] == {"tcp": 0, "udp": 1, "icmp": 0, "arp": 3, "other": 1}
+    assert only["vlans"] == [{"vlan_id": 5, "packets": 1}]
+    sizes = found["bytes"]
+    assert sizes["records"] + sizes["malformed"] + sizes["overhead"] == sizes["file"] == sizes["unpacked"]
+
+
+def test_standard_input(folder: Path) -> None:
+    command = [sys.executable, "-m", "lowwater.cli.main", "inspect", "-", "--format", "json"]
+    with (folder / "good.pcap").open("rb") as file:
+        (found,) = json.loads(subprocess.run(command, stdin=file, capture_output=True, check=True).stdout)["captures"]
+    (wanted,) = as_json(folder / "good.pcap")["captures"]
+    assert found == {**wanted, "file": "-"}
+
+
+def test_skew_and_max_jump_decide(folder: Path) -> None:
+    (found,) = as_json(folder / "good.pcap", "--skew", "3s")["captures"]
+    assert found["interfaces"][0]["order"]["refused"] == 0
+    (found,) = as_json(folder / "good.pcap", "--max-jump", "0s")["captures"]
+    assert found["interfaces"][0]["malformed"] == {"time-jump": 1}
+
+
+def test_csv_has_the_same_columns_for_every_file(folder: Path) -> None:
+    result = called(*sorted(folder.iterdir()), "--format", "csv")
+    rows = list(csv.DictReader(result.stdout.splitlines()))
+    assert [row["packets"] for row in rows] == ["4", "0", "5", ""]
+    assert rows[0]["malformed"] == "cut=1" and rows[2]["lateness_max_ns"] == str(3 * SECOND)
+    assert "not a capture" in rows[3]["error"] and rows[2]["error"] == ""
+    header = called(folder / "empty.pcap", "--format", "csv").stdout.splitlines()[0]
+    assert result.stdout.splitlines()[0] == header
+
+
+@pytest.mark.parametrize("form", ["table", "json", "csv"])
+def test_a_bad_file_fails_at_the_end(folder: Path, form: str) -> None:
+    result = called(folder / "none.pcap", folder / "missing.pcap", folder / "good.pcap", "--format", form)
+    assert result.exit_code == 1
+    assert "good.pcap" in result.stdout
+    assert "none.pcap" in result.output and "missing.pcap" in result.output
+    assert called(folder / "good.pcap", "--format", form).exit_code == 0
+
+
+def test_tables(folder: Path) -> None:
+    sheet = called(folder / "good.pcap").stdout
+    lines = {line[:20].strip(): line[20:].strip() for line in sheet.splitlines()}
+    assert lines["packets"] == "5" and lines["skew that admits all"[:20]] == "3 s"
+    assert lines["gap 1"] == "35 s from 2023-11-14T22:13:25Z"
+    assert lines["protocols"] == "arp 3 (60.00%), udp 1 (20.00%), other 1 (20.00%)"
+    several = called(folder / "good.pcap", folder / "cut.pcap", folder / "empty.pcap").stdout.splitlines()
+    assert [line.split()[-1] for line in several] == ["file", "good.pcap", "cut.pcap", "empty.pcap"]
+    assert several[2].split()[-3:-1] == ["cut", "1"] and several[1].split()[-2] == "0"
+
+
+def test_names_cannot_steer_the_terminal(folder: Path) -> None:
+    evil = folder / "a\x1b[2J[red]b.pcap"
+    evil.write_bytes((folder / "good.pcap").read_bytes())
+    bad = folder / "c\x1b[2Jd.pcap"
+    bad.write_bytes(b"nothing of the kind of a capture")
+    for form in ("table", "json", "csv"):
+        result = called(evil, bad, "--format", form)
+        assert "\x1b" not in result.output
+    assert "[red]b.pcap" in called(evil).stdout

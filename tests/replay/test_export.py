@@ -1,0 +1,376 @@
+"""Export against what was captured: the same records, chosen as DuckDB and tshark choose them."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import struct
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import dpkt
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lowwater.capture.generate import generate
+from lowwater.config import HOUR, SECOND, load_config
+from lowwater.errors import ConfigError, LakeError, QueryError, UnsupportedError
+from lowwater.lake.ingest import ingest
+from lowwater.lake.layout import open_lake
+from lowwater.lake.ledger import read_captures
+from lowwater.lake.packets import packet_files
+from lowwater.lake.tables import open_table
+from lowwater.plan.temporal import END_OF_TIME
+from lowwater.replay.extract import Selection, chosen_links, select, write_selection
+from lowwater.replay.predicate import read_predicate
+from tests import capturemaker as maker
+from tests.replay.frames import Record, keep_frames, records
+from tests.replay.support import START
+
+LINKS = ("main1", "main2")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, list[Path]]]:
+    """A lake with an hour and a minute of two links, whole frames kept, and their captures."""
+    folder = tmp_path_factory.mktemp("export")
+    captures: dict[str, list[Path]] = {link: [] for link in LINKS}
+    root = folder / "lake"
+    for each in generate(folder / "captures", START, 1, LINKS, rate=0.3, seed=3, cut=()):
+        captures[each.link].append(each.path)
+    for link, paths in captures.items():
+        add(root, link, *paths)
+    keep_frames(root, [path for paths in captures.values() for path in paths])
+    return root, captures
+
+
+def add(root: Path, link: str, *captures: Path) -> None:
+    lake = open_lake(root)
+    ingest(lake, link, captures, load_config(root))
+
+
+def selected(
+    root: Path,
+    *links: str,
+    where: str | None = None,
+    protocol: str = "ETH",
+    start: int = 0,
+    end: int = END_OF_TIME,
+) -> Selection:
+    lake, config = open_lake(root, make=False), load_config(root)
+    return select(lake, config, chosen_links(lake, config, links), read_predicate(where, protocol), start, end)
+
+
+def written(selection: Selection, form: str = "pcap") -> bytes:
+    parts: list[bytes] = []
+    write_selection(selection, form, parts.append)
+    return b"".join(parts)
+
+
+def exported(root: Path, *links: str, where: str | None = None, protocol: str = "ETH") -> list[Record]:
+    return records(written(selected(root, *links, where=where, protocol=protocol)))
+
+
+def blocks(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """The blocks of a little-endian pcapng, whose two lengths agree."""
+    at = 0
+    while at < len(data):
+        kind, size = struct.unpack_from("<II", data, at)
+        assert size % 4 == 0 and struct.unpack_from("<I", data, at + size - 4) == (size,)
+        yield kind, data[at : at + size]
+        at += size
+
+
+def test_whole_captures_come_back(made: tuple[Path, dict[str, list[Path]]]) -> None:
+    root, captures = made
+    for link, paths in captures.items():
+        found = selected(root, link)
+        wanted = [record for path in paths for record in records(path.read_bytes())]
+        assert len(wanted) > 500
+        assert found.packets == len(wanted) and found.cut == 0
+        assert records(written(found)) == wanted
+    (path, *_) = captures["main1"]
+    assert written(selected(root, "main1"))[24:].startswith(path.read_bytes()[24:])
+
+
+def test_links_are_merged_by_arrival(made: tuple[Path, dict[str, list[Path]]]) -> None:
+    root, captures = made
+    wanted = []
+    for place, link in enumerate(LINKS):
+        clock = 0
+        for record in (record for path in captures[link] for record in records(path.read_bytes())):
+            clock = max(clock, record[0])
+            wanted.append((clock, place, record))
+    wanted.sort(key=lambda row: row[:2])
+    found = selected(root)
+    assert records(written(found)) == [record for _, _, record in wanted]
+    data = written(found, "pcapng")
+    interfaces, packets = [], []
+    for kind, block in blocks(data):
+        if kind == dpkt.pcapng.PCAPNG_BT_IDB:
+            interfaces.append(dpkt.pcapng.InterfaceDescriptionBlockLE(block))
+        elif kind == dpkt.pcapng.PCAPNG_BT_EPB:
+            packets.append(dpkt.pcapng.EnhancedPacketBlockLE(block))
+    options = [{each.code: each.data for each in one.opts} for one in interfaces]
+    assert options == [{2: link.encode(), 9: b"\x09", 0: b""} for link in LINKS]
+    assert {one.linktype for one in interfaces} == {maker.ETHERNET}
+    assert [(each.iface_id, (each.ts_high << 32 | each.ts_low, each.pkt_len, each.pkt_data)) for each in packets] == [
+        (place, record) for _, place, record in wanted
+    ]
+
+
+def test_times_choose_and_a_late_record_keeps_its_place(tmp_path: Path) -> None:
+    stamps = [10, 13, 11, 12, 14, 30]
+    given = [(START + second * SECOND, maker.arp(op=second)) for second in stamps]
+    path = tmp_path / "a.pcap"
+    path.write_bytes(maker.pcap_bytes(given))
+    add(tmp_path / "lake", "a", path)
+    keep_frames(tmp_path / "lake", [path])
+    found = selected(tmp_path / "lake", start=START + 11 * SECOND, end=START + 14 * SECOND)
+    assert [(stamp, frame) for stamp, _, frame in records(written(found))] == given[1:4]
+    assert written(selected(tmp_path / "lake", "a"))[24:] == path.read_bytes()[24:]
+
+
+def test_a_late_record_arrives_at_the_clock_of_its_link(tmp_path: Path) -> None:
+    seconds = {"a": [10, 20, 19, 30], "b": [15, 20, 21]}
+    for link, stamps in seconds.items():
+        path = tmp_path / f"{link}.pcap"
+        path.write_bytes(maker.pcap_bytes([(START + second * SECOND, link.encode()) for second in stamps]))
+        add(tmp_path / "lake", link, path)
+        keep_frames(tmp_path / "lake", [path])
+    found = [((stamp - START) // SECOND, frame) for stamp, _, frame in exported(tmp_path / "lake")]
+    assert found == [(10, b"a"), (15, b"b"), (20, b"a"), (19, b"a"), (20, b"b"), (21, b"b"), (30, b"a")]
+
+
+@pytest.mark.parametrize("nanosecond", [0, 1])
+def test_nanoseconds_where_a_timestamp_has_them(tmp_path: Path, nanosecond: int) -> None:
+    data = maker.pcap_bytes([(START + 5000, b""), (START + 7000 + nanosecond, maker.arp(), 99)], nanoseconds=True)
+    (tmp_path / "a.pcap").write_bytes(data)
+    add(tmp_path / "lake", "a", tmp_path / "a.pcap")
+    keep_frames(tmp_path / "lake", [tmp_path / "a.pcap"])
+    out = written(selected(tmp_path / "lake"))
+    assert out[:4] == struct.pack("<I", 0xA1B23C4D if nanosecond else 0xA1B2C3D4)
+    assert records(out) == records(data)
+
+
+def test_links_of_several_types_need_a_pcapng(tmp_path: Path) -> None:
+    for number, (link, link_type) in enumerate((("a", maker.ETHERNET), ("b", maker.RAW), ("c", 147))):
+        path = tmp_path / f"{link}.pcap"
+        path.write_bytes(maker.pcap_bytes([(START + number * SECOND, bytes([number]) * 20)], link_type=link_type))
+        add(tmp_path / "lake", link, path)
+        keep_frames(tmp_path / "lake", [path])
+    found = selected(tmp_path / "lake")
+    with pytest.raises(ConfigError, match="a has EN10MB, b has RAW, c has 147"):
+        written(found)
+    types = [struct.unpack_from("<H", block, 8)[0] for kind, block in blocks(written(found, "pcapng")) if kind == 1]
+    assert types == [maker.ETHERNET, maker.RAW, 147]
+    assert struct.unpack_from("<I", written(selected(tmp_path / "lake", "c")), 20) == (147,)
+
+
+def test_link_types_that_a_file_cannot_say(tmp_path: Path) -> None:
+    path, root = tmp_path / "a.pcap", tmp_path / "lake"
+    path.write_bytes(maker.pcap_bytes([(START, bytes(20))], link_type=70_000))
+    add(root, "a", path)
+    keep_frames(root, [path])
+    assert struct.unpack_from("<I", written(selected(root)), 20) == (70_000,)
+    with pytest.raises(ConfigError, match="cannot say the link type 70000"):
+        written(selected(root), "pcapng")
+    ledger = open_table(open_lake(root).captures)
+    assert ledger is not None
+    ledger.update(updates={"link_type": "'mixed'"})
+    with pytest.raises(LakeError, match="the link type of some of its packets is not known: mixed"):
+        selected(root)
+    empty = selected(root, where="len = 0")
+    assert empty.packets == 0 and written(empty)[20:] == struct.pack("<I", maker.ETHERNET)
+
+
+def test_cut_frames_are_counted_and_absent_ones_refused(tmp_path: Path) -> None:
+    frames = [maker.arp(), maker.udp("10.0.0.1", "10.0.0.2", 1, 53, bytes(100)), b""]
+    given = [(START + index * SECOND, frame) for index, frame in enumerate(frames)]
+    path, root = tmp_path / "a.pcap", tmp_path / "lake"
+    path.write_bytes(maker.pcap_bytes(given))
+    add(root, "a", path)
+    with pytest.raises(LakeError, match="nothing is kept of the frames") as raised:
+        selected(root)
+    assert "`payload` in [links.a]" in str(raised.value)
+    with pytest.raises(LakeError, match="whose payload the condition asks for"):
+        selected(root, where="str_match_start[UDP_data, 'GET']")
+    assert selected(root, where="srcPort = 2").packets == 0  # none of them needs a frame
+    keep_frames(root, [path], most=50)
+    found = selected(root)
+    assert (found.packets, found.cut, found.kept) == (3, 1, 50)
+    assert records(written(found)) == [(stamp, len(frame), frame[:50]) for stamp, frame in given]
+
+
+def test_links_by_name_set_and_interface(tmp_path: Path) -> None:
+    root = tmp_path / "lake"
+    root.mkdir()
+    (root / "lowwater.toml").write_text('[sets]\nboth = ["b", "a"]\n[links.a]\n[links.b]\n[links.c]\n', "utf-8")
+    for number, link in enumerate(("a", "b", "c/eth0", "c/eth1")):
+        path = tmp_path / f"{number}.pcap"
+        path.write_bytes(maker.pcap_bytes([(START + number * HOUR, maker.arp())]))
+        add(root, link, path)
+    lake, config = open_lake(root), load_config(root)
+    assert chosen_links(lake, config, []) == ["a", "b", "c/eth0", "c/eth1"]
+    assert chosen_links(lake, config, ["both", "a"]) == ["b", "a"]
+    assert chosen_links(lake, config, ["c", "c/eth1"]) == ["c/eth0", "c/eth1"]
+    with pytest.raises(ConfigError, match="link 'd' has no captures"):
+        chosen_links(lake, config, ["d"])
+    with pytest.raises(LakeError, match="no captures in the lake"):
+        chosen_links(open_lake(tmp_path / "other"), config, [])
+
+
+INTS = ("len", "srcPort", "destPort", "protocol", "flags", "total_length", "ttl", "sequence_number", "vlan_id", "time")
+
+
+def condition(chance: random.Random, depth: int) -> tuple[str, str]:
+    """A random condition: as GSQL, and as SQL over `packets/`."""
+    if depth and chance.random() < 0.7:
+        left, right = condition(chance, depth - 1), condition(chance, depth - 1)
+        if chance.random() < 0.25:
+            return f"NOT ({left[0]})", f"NOT ({left[1]})"
+        word = chance.choice(["AND", "OR"])
+        return f"({left[0]} {word} {right[0]})", f"({left[1]} {word} {right[1]})"
+    kind = chance.random()
+    if kind < 0.15:
+        name = chance.choice(INTS[:-1])
+        return f"{name} IS NULL", f"{name} IS NULL"
+    if kind < 0.3:
+        word = chance.choice(["SYN", "ACK"])
+        return word, f"(flags & {2 if word == 'SYN' else 16}) <> 0"
+    (left, sql_left), (right, sql_right) = number(chance), number(chance)
+    compare = chance.choice(["=", "<>", "<", "<=", ">", ">="])
+    return f"{left} {compare} {right}", f"{sql_left} {compare} {sql_right}"
+
+
+def number(chance: random.Random) -> tuple[str, str]:
+    if chance.random() < 0.4:
+        value = str(chance.choice([0, 1, 6, 17, 40, 53, 60, 64, 80, 443, 1000, 1500]))
+        return value, value
+    name = chance.choice(INTS)
+    column = '("timestamp" // 1000000000)' if name == "time" else f"{name}::BIGINT"
+    if chance.random() < 0.4:
+        operator = chance.choice(["+", "-", "&", "|"])
+        return f"({name} {operator} 7)", f"({column} {operator} 7)"
+    return name, column
+
+
+def packets_of(root: Path, capture: Path) -> pa.RecordBatch:
+    """The stored packets of a capture of main1, in its order, and their number in it as `number`."""
+    lake, config = open_lake(root, make=False), load_config(root)
+    captures = read_captures(lake, ["main1"])["main1"]
+    (sha256,) = [each.capture for each in captures if each.path == str(capture)]
+    reads = packet_files(lake, "main1", captures, config.link("main1"), 0, 0, END_OF_TIME).captures
+    files = [path for read in reads if read.capture == sha256 for path in read.files]
+    table = pa.concat_tables([pq.ParquetFile(path).read() for path in files])
+    (batch,) = table.append_column("number", pa.array(range(table.num_rows))).combine_chunks().to_batches()
+    return batch
+
+
+@pytest.mark.parametrize("also", ["", " AND str_match_start['GET', 'G']"], ids=["kernel", "row by row"])
+def test_random_conditions_select_what_duckdb_does(
+    made: tuple[Path, dict[str, list[Path]]], also: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOWWATER_KERNEL", "python")
+    root, captures = made
+    batch = packets_of(root, captures["main1"][0])
+    database = duckdb.connect()
+    database.register("packets", pa.table(batch))
+    chance = random.Random(11)
+    sizes = []
+    for _ in range(40):
+        where, sql = condition(chance, 3)
+        wanted = database.sql(f"SELECT number FROM packets WHERE {sql} ORDER BY number").fetchnumpy()["number"].tolist()
+        test = read_predicate(f"({where}){also}").test("main1")
+        assert test(batch).nonzero()[0].tolist() == wanted, where
+        sizes.append(len(wanted))
+    assert sum(0 < size < batch.num_rows for size in sizes) > 15
+
+
+@pytest.mark.parametrize(
+    ("protocol", "where", "shown"),
+    [
+        ("UDP", "destPort = 53 OR srcPort = 53", "udp.port == 53"),
+        ("ETH", "SYN AND NOT ACK AND len > 60", "tcp.flags.syn == 1 and tcp.flags.ack == 0 and frame.len > 60"),
+    ],
+)
+def test_conditions_select_what_tshark_does(
+    made: tuple[Path, dict[str, list[Path]]], protocol: str, where: str, shown: str
+) -> None:
+    if shutil.which("tshark") is None:
+        pytest.skip("no tshark on this machine")
+    root, captures = made
+    path = captures["main1"][0]
+    command = ["tshark", "-n", "-r", str(path), "-Y", shown, "-T", "fields", "-e", "frame.number"]
+    numbers = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    whole = records(path.read_bytes())
+    wanted = [whole[int(number) - 1] for number in numbers]
+    found = selected(root, "main1", where=where, protocol=protocol, end=START + HOUR)
+    assert 0 < len(wanted) < len(whole)
+    assert records(written(found)) == [record for record in wanted if record[0] < START + HOUR]
+
+
+@pytest.mark.parametrize(
+    ("where", "chosen"),
+    [
+        ("str_match_start[TCP_data, 'GET']", [0]),
+        ("str_match_start[UDP_data, 'GET'] OR srcPort = 4", [0, 1]),
+        ("str_match_start[TCP_data, 'GET'] AND protocol = 17", []),
+        ("payload = ''", [2]),
+        ("NOT str_match_start[payload, 'GET']", [1, 2]),
+        ("interface = 'L' AND payload IS NULL", [3, 4]),
+        ("srcIP = '10.0.0.1' AND interface = 'L'", [0, 1, 2]),
+        ("interface <> 'L'", []),
+    ],
+)
+def test_conditions_of_texts_and_payloads(texts: Path, where: str, chosen: list[int]) -> None:
+    numbers = [(stamp - START) // SECOND for stamp, _, _ in exported(texts, "L", where=where)]
+    assert numbers == chosen
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A lake of one link `L` whose payloads differ."""
+    a, b = "10.0.0.1", "10.0.0.2"
+    frames = [
+        maker.tcp(a, b, 1, 80, data=b"GET / HTTP/1.1\r\n"),
+        maker.udp(a, b, 4, 53, b"\xffquery"),
+        maker.udp(a, b, 5, 53) + b"GET behind the end",
+        maker.ethernet(b"GET", 0x88B5),
+        maker.arp(),
+    ]
+    path = tmp_path_factory.mktemp("texts") / "L.pcap"
+    path.write_bytes(maker.pcap_bytes([(START + index * SECOND, frame) for index, frame in enumerate(frames)]))
+    add(path.parent / "lake", "L", path)
+    keep_frames(path.parent / "lake", [path])
+    return path.parent / "lake"
+
+
+@pytest.mark.parametrize(
+    ("where", "message", "place"),
+    [
+        ("srcPort = 53 AND\n  nosuch = 1", "unknown column nosuch", (2, 3)),
+        ("srcPort = ", "expected an expression", (1, 10)),
+        ("", "expected an expression", (1, 1)),
+        ("srcPort = 1; SELECT time FROM L.ETH", "more than one condition", (1, 1)),
+        ("srcPort = 1 GROUP BY time", "more than one condition", (1, 1)),
+        ("count(*) > 1", "aggregate", (1, 1)),
+        ("len + 1", "WHERE needs a condition", (1, 1)),
+    ],
+)
+def test_errors_of_a_condition_have_their_place(where: str, message: str, place: tuple[int, int]) -> None:
+    with pytest.raises(QueryError, match=message) as raised:
+        read_predicate(where)
+    error = raised.value
+    assert (error.line, error.column) == place
+    assert str(error).startswith(f"--where:{place[0]}:{place[1]}: ")
+
+
+def test_protocols_and_what_has_no_value_are_refused() -> None:
+    with pytest.raises(ConfigError, match="--protocol TPC: no protocol is called so"):
+        read_predicate(None, "TPC")
+    with pytest.raises(UnsupportedError, match="of addresses"):
+        read_predicate("srcIP & destIP = srcIP")
