@@ -20,8 +20,9 @@ from lowwater.capture.generate import generate
 from lowwater.config import Config, Link, parse_instant
 from lowwater.high.session import build_session
 from lowwater.high.tasks import spark_runner
-from lowwater.lake.ingest import Runner, in_process, ingest
+from lowwater.lake.ingest import ingest
 from lowwater.lake.layout import open_lake
+from lowwater.lake.tasks import Runner, in_process
 
 START = parse_instant("2026-01-01T00:00:00Z")
 FIELDS = ("frame.time_epoch", "ip.src", "ip.dst", "tcp.srcport", "udp.srcport", "frame.len")

@@ -34,7 +34,7 @@ class CaptureRead:
     Attributes:
         capture: sha256, hex.
         clock: of the link before it, ns (T7).
-        files: by hour of arrival, so in order of position.
+        files: by hour of arrival and chunk, so in order of position.
     """
 
     capture: str
@@ -178,7 +178,7 @@ def packet_files(
     reads = []
     for capture, clock in zip(captures, clocks_before(captures), strict=True):
         read = CaptureRead(capture.capture, clock, ())
-        files = sorted(by_attempt.get(capture.attempt, ()), key=lambda row: int(row["partition.hour"]))
+        files = sorted(by_attempt.get(capture.attempt, ()), key=_place)
         if sum(row["num_records"] for row in files) != capture.packets:
             raise LakeError(
                 f"{lake.packets}: of the {capture.packets} packets of {capture.path} (link {link!r}) not all are there",
@@ -188,6 +188,11 @@ def packet_files(
         if wanted:
             reads.append(CaptureRead(capture.capture, clock, wanted))
     return LinkRead(link, tuple(reads), read_from, start, end, empty.since, empty.until)
+
+
+def _place(row: dict[str, Any]) -> tuple[int, str]:
+    """Key of the order of a capture's files: by hour of arrival, in an hour by chunk, as their names begin."""
+    return int(row["partition.hour"]), row["path"].rpartition("/")[2]
 
 
 def _logged(row: dict[str, Any]) -> dict[str, tuple[int, int]]:

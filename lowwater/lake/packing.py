@@ -1,6 +1,6 @@
-"""One capture into parquet files of `packets/`: the task of a worker.
+"""Chunks of a capture into parquet files of `packets/`: the task of a worker.
 
-Called by ingest through its runner, in-process or in a Spark worker. It commits nothing and opens no Delta table.
+Called by ingest through its runner, on a thread or in a Spark worker. It commits nothing and opens no Delta table.
 """
 
 from __future__ import annotations
@@ -9,32 +9,40 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lowwater.capture.reader import CaptureSummary, Malformed, read
-from lowwater.catalog.packets import COLUMNS, RECORD
+from lowwater.capture.facts import CaptureSummary, Interface
+from lowwater.capture.index import Chunk, read_chunk
+from lowwater.capture.reader import read
+from lowwater.catalog.packets import RECORD
 from lowwater.config import HOUR
-from lowwater.errors import LakeError, LowwaterError
+from lowwater.errors import CaptureError, LakeError, LowwaterError
+from lowwater.lake.interfaces import MOST_INTERFACES, merged
+from lowwater.lake.survey import DAMAGE, Failed, damage_table
 from lowwater.lake.tables import DataFile, safe_name
 
 ROW_GROUP = 1 << 18
-COUNTERS = ("position", "arrival", "timestamp")
-"""Columns that grow: delta-encoded, and the ones with statistics."""
+"""Rows of a group: the last one of a file has half as many at least, where the file has."""
 
-SCATTERED = (
-    "id",
-    "sequence_number",
-    "ack_number",
-    "srcIP_lo",
-    "srcIP_hi",
-    "destIP_lo",
-    "destIP_hi",
-    "srcPort",
-    "destPort",
-)
-DICTIONARIES = [name for name in ("capture", *COLUMNS.names) if name not in (*COUNTERS, *SCATTERED)]
+MOST_WAITING = 1 << 20
+"""Rows of all interfaces together that wait for their groups to fill."""
+
+COUNTERS = ("position", "arrival", "timestamp")
+"""Columns that grow, and the ones with statistics."""
+
+DELTAS = (*COUNTERS, "len", "total_length", "srcPort", "destPort", "id", "sequence_number", "ack_number")
+"""Columns that are smaller, and sooner written, as differences than by a dictionary; nothing is left to compress."""
+
+DICTIONARIES = [
+    *("capture", "srcMAC", "destMAC", "ether_type", "ipversion", "protocol"),
+    *("srcIP_hi", "srcIP_lo", "destIP_hi", "destIP_lo"),
+]
+"""Columns of few values that come in no runs; the others are written as they are, for lz4."""
+
+_FILE_SCHEMA = RECORD.set(0, pa.field("capture", pa.dictionary(pa.int8(), pa.string()), nullable=False))
 
 
 @dataclass(frozen=True)
@@ -43,64 +51,95 @@ class PackTask:
 
     Attributes:
         packets: directory of the table `packets/`.
-        link: name of the link.
+        link: that the file was ingested for: names the folder.
+        file: number of the file in this ingest.
         path: the capture file.
-        sha256: of the file.
-        max_jump: of the link, ns.
+        sha256: of the file; `bytes` its size.
         attempt: names the files written, so that a killed attempt is told from a live one.
+        max_jump: of the link, ns.
+        one: whether several interfaces are one.
+        chunks: successive ones of a plain file; None for the whole of a compressed one.
+        number: of the first chunk.
     """
 
     packets: Path
     link: str
+    file: int
     path: Path
     sha256: str
-    max_jump: int
+    bytes: int
     attempt: str
+    max_jump: int
+    one: bool
+    chunks: tuple[Chunk, ...] | None
+    number: int = 0
 
 
 @dataclass(frozen=True)
 class Packed:
-    """What a worker found and wrote.
+    """What a worker wrote.
 
     Attributes:
-        files: one an hour of arrival, in order of position.
-        malformed: rows of the ledger `malformed`.
-        summary: of the capture.
-        smallest: least sane timestamp, ns; None where there is none.
+        file: as in the task.
+        files: number of the interface (0 where several are one) and its file, one an hour of arrival, in order.
+        undecoded: packets without an IP header, by interface.
+        summary: of a compressed capture; None for chunks.
+        damage: malformed rows of a compressed capture, schema `DAMAGE`.
     """
 
-    files: tuple[DataFile, ...]
-    malformed: tuple[Malformed, ...]
-    summary: CaptureSummary
-    smallest: int | None
+    file: int
+    files: tuple[tuple[int, DataFile], ...]
+    undecoded: dict[int, int]
+    summary: CaptureSummary | None = None
+    damage: pa.Table = field(default_factory=DAMAGE.empty_table)
+
+
+def pack(task: PackTask) -> Packed | Failed:
+    """Decodes chunks, or a compressed capture, and writes their packets."""
+    try:
+        return _pack(task)
+    except LowwaterError as error:
+        return Failed(error, task.file)
+    except OSError as error:
+        text = f"{task.packets}: packets of {task.path} cannot be written: {error.strerror or error}"
+        return Failed(LakeError(text, "check rights and room on its disk"), task.file)
+
+
+def _pack(task: PackTask) -> Packed:
+    writer = _Writer(task)
+    try:
+        if task.chunks is None:
+            reader = read(task.path, task.max_jump, sha256=task.sha256)
+            writer.write(reader.by_interface(), -1)
+        else:
+            for chunk in task.chunks:
+                writer.write(read_chunk(chunk), max(chunk.clocks, default=-1))
+        writer.finish()
+    finally:
+        writer.abandon()
+    files, undecoded = tuple(writer.files), writer.undecoded
+    if task.chunks is not None:
+        return Packed(task.file, files, undecoded)
+    if reader.summary is None or reader.summary.bytes != task.bytes:
+        raise CaptureError(f"{task.path}: changed while it was read", "ingest it again")
+    return Packed(task.file, files, undecoded, reader.summary, damage_table(reader.malformed))
 
 
 @dataclass
 class _HourFile:
-    """The file of one hour, open for writing."""
+    """A file of one interface and hour: rows that wait for their group to fill, and what is written."""
 
-    table: Path
-    link: str
+    interface: int
     hour: int
-    name: str
+    path: str
+    target: Path
+    capture: str
     rows: int = 0
-    pending: list[pa.RecordBatch] = field(default_factory=list)
     waiting: int = 0
+    pending: list[pa.RecordBatch] = field(default_factory=list)
     smallest: dict[str, int] = field(default_factory=dict)
     largest: dict[str, int] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.path = f"link={safe_name(self.link)}/hour={self.hour}/{self.name}"
-        target = self.table / self.path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        self._writer = pq.ParquetWriter(
-            target,
-            RECORD,
-            compression="lz4",
-            use_dictionary=DICTIONARIES,
-            column_encoding=dict.fromkeys(COUNTERS, "DELTA_BINARY_PACKED"),
-            write_statistics=[*COUNTERS],
-        )
+    writer: pq.ParquetWriter | None = None
 
     def add(self, batch: pa.RecordBatch) -> None:
         for name in COUNTERS:
@@ -111,75 +150,118 @@ class _HourFile:
         self.pending.append(batch)
         self.rows += batch.num_rows
         self.waiting += batch.num_rows
-        if self.waiting >= ROW_GROUP:
-            self._flush()
+        while self.waiting >= ROW_GROUP + ROW_GROUP // 2:
+            self.flush(ROW_GROUP)
 
-    def _flush(self) -> None:
-        if self.pending:
-            self._writer.write_table(pa.Table.from_batches(self.pending), row_group_size=2 * ROW_GROUP)
-            self.pending, self.waiting = [], 0
+    def flush(self, rows: int) -> None:
+        """Writes a group of the first rows that wait."""
+        table = pa.Table.from_batches(self.pending)
+        rest = table.slice(rows)
+        self.pending, self.waiting = rest.to_batches(), rest.num_rows
+        if self.writer is None:
+            self.target.parent.mkdir(parents=True, exist_ok=True)
+            self.writer = _open(self.target)
+        group = table.slice(0, rows)
+        zeros = pa.array(np.zeros(group.num_rows, np.int8))
+        constant = pa.DictionaryArray.from_arrays(zeros, pa.array([self.capture]))
+        columns = [constant if name == "capture" else group.column(name) for name in RECORD.names]
+        self.writer.write_table(pa.Table.from_arrays(columns, schema=_FILE_SCHEMA), row_group_size=rows)
 
     def close(self) -> DataFile:
-        self._flush()
+        if self.waiting:
+            self.flush(self.waiting)
         self.abandon()
-        size = (self.table / self.path).stat().st_size
-        partition = {"link": self.link, "hour": str(self.hour)}
-        return DataFile(self.path, size, self.rows, partition, self.smallest, self.largest)
+        size = self.target.stat().st_size
+        return DataFile(self.path, size, self.rows, {"hour": str(self.hour)}, self.smallest, self.largest)
 
     def abandon(self) -> None:
-        self._writer.close()
+        if self.writer is not None:
+            self.writer.close()
 
 
-def file_name(sha256: str, attempt: str) -> str:
-    """Name of a capture's files: what they hold, then the attempt that the ledger names."""
-    return f"{sha256[:24]}-{attempt}.parquet"
+def _open(target: Path) -> pq.ParquetWriter:
+    # The schema of Arrow beside Parquet's own would say that `capture` is to be read as a dictionary.
+    return pq.ParquetWriter(
+        target,
+        _FILE_SCHEMA,
+        compression={name: "none" if name in DELTAS else "lz4" for name in RECORD.names},
+        use_dictionary=DICTIONARIES,
+        column_encoding=dict.fromkeys(DELTAS, "DELTA_BINARY_PACKED"),
+        write_statistics=[*COUNTERS],
+        store_schema=False,
+    )
 
 
-def pack(task: PackTask) -> Packed | LowwaterError:
-    """Decodes a capture and writes its packets.
+class _Writer:
+    """The files of a task: one open for each interface, that of the hour that its clock has reached."""
 
-    Returns:
-        The facts, or the error that concerns this capture: it must not undo the work on others.
+    def __init__(self, task: PackTask) -> None:
+        self.files: list[tuple[int, DataFile]] = []
+        self.undecoded: dict[int, int] = {}
+        self._task = task
+        self._open: dict[int, _HourFile] = {}
+
+    def write(self, batches: Iterator[tuple[Interface, pa.RecordBatch]], clock: int) -> None:
+        """Writes batches; `clock` is that of all interfaces before them, ns."""
+        counted = self._counted(batches)
+        parts = ((0, batch) for batch in merged(counted, clock)) if self._task.one else _numbered(counted)
+        for number, batch in parts:
+            for hour, part in _by_hour(batch):
+                self._file(number, hour).add(part)
+            if sum(file.waiting for file in self._open.values()) > MOST_WAITING:
+                largest = max(self._open.values(), key=lambda file: file.waiting)
+                largest.flush(largest.waiting)
+
+    def finish(self) -> None:
+        """Closes the files."""
+        for number in list(self._open):
+            self._close(number)
+
+    def abandon(self) -> None:
+        """Gives up those that are open still."""
+        for file in self._open.values():
+            file.abandon()
+
+    def _counted(
+        self, batches: Iterator[tuple[Interface, pa.RecordBatch]]
+    ) -> Iterator[tuple[Interface, pa.RecordBatch]]:
+        for interface, batch in batches:
+            if interface.index >= MOST_INTERFACES and not self._task.one:
+                raise CaptureError(
+                    f"{self._task.path}: has more than {MOST_INTERFACES} interfaces",
+                    f'set interfaces = "one" in [links.{self._task.link}]',
+                )
+            missing = batch.column("ipversion").null_count
+            self.undecoded[interface.index] = self.undecoded.get(interface.index, 0) + missing
+            yield interface, batch
+
+    def _file(self, number: int, hour: int) -> _HourFile:
+        task = self._task
+        if number in self._open and self._open[number].hour != hour:
+            self._close(number)
+        if number not in self._open:
+            name = file_name(task.sha256, task.number, number, task.attempt)
+            path = f"link={safe_name(task.link)}/hour={hour}/{name}"
+            self._open[number] = _HourFile(number, hour, path, task.packets / path, task.sha256)
+        return self._open[number]
+
+    def _close(self, number: int) -> None:
+        self.files.append((number, self._open[number].close()))
+        del self._open[number]
+
+
+def file_name(sha256: str, chunk: int, interface: int, attempt: str) -> str:
+    """Name of a file: what it holds, in the order of a capture's files, then the attempt that the ledger names.
+
+    Example:
+        >>> file_name("ab" * 32, 7, 0, "0123")
+        'abababababababababababab-000007-000-0123.parquet'
     """
-    try:
-        return _pack(task)
-    except LowwaterError as error:
-        return error
-    except OSError as error:
-        reason = error.strerror or str(error)
-        return LakeError(
-            f"{task.packets}: packets of {task.path} cannot be written: {reason}", "check rights and room on its disk"
-        )
+    return f"{sha256[:24]}-{chunk:06}-{interface:03}-{attempt}.parquet"
 
 
-def _pack(task: PackTask) -> Packed:
-    reader = read(task.path, task.max_jump, sha256=task.sha256)
-    files: list[DataFile] = []
-    current: _HourFile | None = None
-    try:
-        for batch in reader:
-            for hour, part in _by_hour(_with_capture(batch, task.sha256)):
-                if current is None or current.hour != hour:
-                    if current is not None:
-                        files.append(current.close())
-                    current = _HourFile(task.packets, task.link, hour, file_name(task.sha256, task.attempt))
-                current.add(part)
-        if current is not None:
-            files.append(current.close())
-            current = None
-    finally:
-        if current is not None:
-            current.abandon()
-    if reader.summary is None:
-        raise LakeError(f"{task.path}: the capture was not read to its end")
-    smallest = min((file.smallest["timestamp"] for file in files), default=None)
-    return Packed(tuple(files), tuple(reader.malformed), reader.summary, smallest)
-
-
-def _with_capture(batch: pa.RecordBatch, sha256: str) -> pa.RecordBatch:
-    constant = pa.repeat(pa.scalar(sha256), batch.num_rows)
-    columns = {**dict(zip(batch.schema.names, batch.columns, strict=True)), "capture": constant}
-    return pa.RecordBatch.from_arrays([columns[name] for name in RECORD.names], schema=RECORD)
+def _numbered(batches: Iterator[tuple[Interface, pa.RecordBatch]]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    return ((interface.index, batch) for interface, batch in batches)
 
 
 def _by_hour(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
