@@ -188,7 +188,7 @@ class Batch:
             _row(link, work, facts, each, len(facts.interfaces) - len(parts) + 1)
             for link, each in zip(links, parts, strict=False)
         ]
-        held = Held(tuple(rows)).covering(self._coverage[number], work.growing)
+        held = Held(tuple(sorted(rows, key=lambda row: row.link))).covering(self._coverage[number], work.growing)
         swap_files(lake.packets, [_of_link(file, links[at]) for at, file in files], lambda table: [])
         if damage.num_rows:
             put_malformed(lake, damage, links, facts.sha256, work.attempt)
