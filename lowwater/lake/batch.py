@@ -24,7 +24,7 @@ from lowwater.lake.survey import Failed, Survey, SurveyTask, survey
 from lowwater.lake.tables import DataFile, swap_files
 from lowwater.lake.tasks import Runner
 
-TASK_ROWS = 2 * ROW_GROUP
+TASK_ROWS = ROW_GROUP
 """Records of a task, about."""
 
 

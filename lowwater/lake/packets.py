@@ -99,7 +99,7 @@ class LinkRead:
             groups = [
                 g for g in range(file.num_row_groups) if self._wanted(_bounds(file.metadata.row_group(g)), capture)
             ]
-            stored = [name for name in schema.names if name != "capture"]
+            stored = [name for name in schema.names if name in file.schema_arrow.names and name != "capture"]
             if groups:
                 for batch in file.iter_batches(rows, groups, stored, use_threads=False):
                     yield from self._kept(batch, capture, schema)
@@ -119,6 +119,9 @@ class LinkRead:
         low, high = max(self.read_from, self.since), min(self.end, self.until)
         bounds = pc.min_max(stamps)
         whole = bounds["min"].as_py() >= low and bounds["max"].as_py() < high
+        for name in schema.names:  # a file lacks those that have no value in it
+            if name not in columns:
+                columns[name] = pa.nulls(batch.num_rows, schema.field(name).type)
         zeros = pa.repeat(pa.scalar(0, pa.int32()), batch.num_rows)
         columns["capture"] = pa.DictionaryArray.from_arrays(zeros, pa.array([capture.capture]))
         result = pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)

@@ -25,24 +25,30 @@ from lowwater.lake.survey import DAMAGE, Failed, damage_table
 from lowwater.lake.tables import DataFile, safe_name
 
 ROW_GROUP = 1 << 18
-"""Rows of a group: the last one of a file has half as many at least, where the file has."""
+"""Rows of a group, about: two thirds to one and a half times as many where a file has them."""
+
+FILE_ROWS = 2 * ROW_GROUP
+"""Rows from which a file is written: it waits in memory until then."""
 
 MOST_WAITING = 1 << 20
-"""Rows of all interfaces together that wait for their groups to fill."""
+"""Rows of all interfaces together that wait for their files to fill."""
 
 COUNTERS = ("position", "arrival", "timestamp")
-"""Columns that grow, and the ones with statistics."""
+"""The columns with statistics."""
 
-DELTAS = (*COUNTERS, "len", "total_length", "srcPort", "destPort", "id", "sequence_number", "ack_number")
-"""Columns that are smaller, and sooner written, as differences than by a dictionary; nothing is left to compress."""
+DELTAS = ("position", "len", "total_length", "payload_length")
+"""Columns that are smaller, and sooner written, as differences than otherwise; nothing is left to compress."""
 
-DICTIONARIES = [
-    *("capture", "srcMAC", "destMAC", "ether_type", "ipversion", "protocol"),
-    *("srcIP_hi", "srcIP_lo", "destIP_hi", "destIP_lo"),
-]
+STREAMS = (
+    *("arrival", "timestamp", "ipversion", "protocol", "srcPort", "destPort"),
+    *("id", "sequence_number", "ack_number", "payload_offset"),
+)
+"""Columns that lz4 packs once the first bytes of all values stand together, then the second ones."""
+
+DICTIONARIES = ("capture", "srcMAC", "destMAC", "ether_type", "srcIP_hi", "srcIP_lo", "destIP_hi", "destIP_lo")
 """Columns of few values that come in no runs; the others are written as they are, for lz4."""
 
-_FILE_SCHEMA = RECORD.set(0, pa.field("capture", pa.dictionary(pa.int8(), pa.string()), nullable=False))
+_CAPTURE = pa.field("capture", pa.dictionary(pa.int8(), pa.string()), nullable=False)
 
 
 @dataclass(frozen=True)
@@ -107,16 +113,13 @@ def pack(task: PackTask) -> Packed | Failed:
 
 def _pack(task: PackTask) -> Packed:
     writer = _Writer(task)
-    try:
-        if task.chunks is None:
-            reader = read(task.path, task.max_jump, sha256=task.sha256)
-            writer.write(reader.by_interface(), -1)
-        else:
-            for chunk in task.chunks:
-                writer.write(read_chunk(chunk), max(chunk.clocks, default=-1))
-        writer.finish()
-    finally:
-        writer.abandon()
+    if task.chunks is None:
+        reader = read(task.path, task.max_jump, sha256=task.sha256)
+        writer.write(reader.by_interface(), -1)
+    else:
+        for chunk in task.chunks:
+            writer.write(read_chunk(chunk), max(chunk.clocks, default=-1))
+    writer.finish()
     files, undecoded = tuple(writer.files), writer.undecoded
     if task.chunks is not None:
         return Packed(task.file, files, undecoded)
@@ -127,79 +130,54 @@ def _pack(task: PackTask) -> Packed:
 
 @dataclass
 class _HourFile:
-    """A file of one interface and hour: rows that wait for their group to fill, and what is written."""
+    """The rows of one interface and hour that wait to become a file."""
 
-    interface: int
     hour: int
-    path: str
-    target: Path
-    capture: str
     rows: int = 0
-    waiting: int = 0
-    pending: list[pa.RecordBatch] = field(default_factory=list)
-    smallest: dict[str, int] = field(default_factory=dict)
-    largest: dict[str, int] = field(default_factory=dict)
-    writer: pq.ParquetWriter | None = None
+    batches: list[pa.RecordBatch] = field(default_factory=list)
 
     def add(self, batch: pa.RecordBatch) -> None:
-        for name in COUNTERS:
-            bounds = pc.min_max(batch.column(name))
-            low, high = bounds["min"].as_py(), bounds["max"].as_py()
-            self.smallest[name] = min(low, self.smallest.get(name, low))
-            self.largest[name] = max(high, self.largest.get(name, high))
-        self.pending.append(batch)
+        self.batches.append(batch)
         self.rows += batch.num_rows
-        self.waiting += batch.num_rows
-        while self.waiting >= ROW_GROUP + ROW_GROUP // 2:
-            self.flush(ROW_GROUP)
 
-    def flush(self, rows: int) -> None:
-        """Writes a group of the first rows that wait."""
-        table = pa.Table.from_batches(self.pending)
-        rest = table.slice(rows)
-        self.pending, self.waiting = rest.to_batches(), rest.num_rows
-        if self.writer is None:
-            self.target.parent.mkdir(parents=True, exist_ok=True)
-            self.writer = _open(self.target)
-        group = table.slice(0, rows)
-        zeros = pa.array(np.zeros(group.num_rows, np.int8))
-        constant = pa.DictionaryArray.from_arrays(zeros, pa.array([self.capture]))
-        columns = [constant if name == "capture" else group.column(name) for name in RECORD.names]
-        self.writer.write_table(pa.Table.from_arrays(columns, schema=_FILE_SCHEMA), row_group_size=rows)
-
-    def close(self) -> DataFile:
-        if self.waiting:
-            self.flush(self.waiting)
-        self.abandon()
-        size = self.target.stat().st_size
-        return DataFile(self.path, size, self.rows, {"hour": str(self.hour)}, self.smallest, self.largest)
-
-    def abandon(self) -> None:
-        if self.writer is not None:
-            self.writer.close()
-
-
-def _open(target: Path) -> pq.ParquetWriter:
-    # The schema of Arrow beside Parquet's own would say that `capture` is to be read as a dictionary.
-    return pq.ParquetWriter(
-        target,
-        _FILE_SCHEMA,
-        compression={name: "none" if name in DELTAS else "lz4" for name in RECORD.names},
-        use_dictionary=DICTIONARIES,
-        column_encoding=dict.fromkeys(DELTAS, "DELTA_BINARY_PACKED"),
-        write_statistics=[*COUNTERS],
-        store_schema=False,
-    )
+    def write(self, packets: Path, path: str, capture: str) -> DataFile:
+        """Writes the rows; a column that has no value in them is not in the file, which readers take for NULL."""
+        table = pa.Table.from_batches(self.batches)
+        given = [name for name in table.schema.names if table.column(name).null_count < self.rows]
+        bounds = {name: pc.min_max(table.column(name)) for name in COUNTERS}
+        names = ["capture", *given]
+        zeros = pa.array(np.zeros(self.rows, np.int8))
+        constant = pa.DictionaryArray.from_arrays(zeros, pa.array([capture]))
+        schema = pa.schema([_CAPTURE, *(RECORD.field(name) for name in given)])
+        target = packets / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        # The schema of Arrow beside Parquet's own would say that `capture` is to be read as a dictionary.
+        with pq.ParquetWriter(
+            target,
+            schema,
+            compression={name: "none" if name in DELTAS else "lz4" for name in names},
+            use_dictionary=[name for name in DICTIONARIES if name in names],
+            column_encoding={
+                **{name: "DELTA_BINARY_PACKED" for name in DELTAS if name in names},
+                **{name: "BYTE_STREAM_SPLIT" for name in STREAMS if name in names},
+            },
+            write_statistics=[*COUNTERS],
+            store_schema=False,
+        ) as writer:
+            whole = pa.Table.from_arrays([constant, *table.select(given).columns], schema=schema)
+            writer.write_table(whole, row_group_size=-(-self.rows // max(1, round(self.rows / ROW_GROUP))))
+        smallest, largest = ({name: each[side].as_py() for name, each in bounds.items()} for side in ("min", "max"))
+        return DataFile(path, target.stat().st_size, self.rows, {"hour": str(self.hour)}, smallest, largest)
 
 
 class _Writer:
-    """The files of a task: one open for each interface, that of the hour that its clock has reached."""
+    """The files of a task: one waits for each interface, that of the hour that its clock has reached."""
 
     def __init__(self, task: PackTask) -> None:
         self.files: list[tuple[int, DataFile]] = []
         self.undecoded: dict[int, int] = {}
         self._task = task
-        self._open: dict[int, _HourFile] = {}
+        self._waiting: dict[int, _HourFile] = {}
 
     def write(self, batches: Iterator[tuple[Interface, pa.RecordBatch]], clock: int) -> None:
         """Writes batches; `clock` is that of all interfaces before them, ns."""
@@ -207,20 +185,26 @@ class _Writer:
         parts = ((0, batch) for batch in merged(counted, clock)) if self._task.one else _numbered(counted)
         for number, batch in parts:
             for hour, part in _by_hour(batch):
-                self._file(number, hour).add(part)
-            if sum(file.waiting for file in self._open.values()) > MOST_WAITING:
-                largest = max(self._open.values(), key=lambda file: file.waiting)
-                largest.flush(largest.waiting)
+                self._add(number, hour, part)
+            if sum(file.rows for file in self._waiting.values()) > MOST_WAITING:
+                self._close(max(self._waiting, key=lambda each: self._waiting[each].rows))
 
     def finish(self) -> None:
-        """Closes the files."""
-        for number in list(self._open):
+        """Writes what waits."""
+        for number in list(self._waiting):
             self._close(number)
 
-    def abandon(self) -> None:
-        """Gives up those that are open still."""
-        for file in self._open.values():
-            file.abandon()
+    def _add(self, number: int, hour: int, batch: pa.RecordBatch) -> None:
+        file = self._waiting.get(number)
+        if file is not None and (file.hour != hour or file.rows >= FILE_ROWS):
+            self._close(number)
+        self._waiting.setdefault(number, _HourFile(hour)).add(batch)
+
+    def _close(self, number: int) -> None:
+        task, file = self._task, self._waiting.pop(number)
+        name = file_name(task.sha256, task.number, len(self.files), task.attempt)
+        path = f"link={safe_name(task.link)}/hour={file.hour}/{name}"
+        self.files.append((number, file.write(task.packets, path, task.sha256)))
 
     def _counted(
         self, batches: Iterator[tuple[Interface, pa.RecordBatch]]
@@ -235,29 +219,15 @@ class _Writer:
             self.undecoded[interface.index] = self.undecoded.get(interface.index, 0) + missing
             yield interface, batch
 
-    def _file(self, number: int, hour: int) -> _HourFile:
-        task = self._task
-        if number in self._open and self._open[number].hour != hour:
-            self._close(number)
-        if number not in self._open:
-            name = file_name(task.sha256, task.number, number, task.attempt)
-            path = f"link={safe_name(task.link)}/hour={hour}/{name}"
-            self._open[number] = _HourFile(number, hour, path, task.packets / path, task.sha256)
-        return self._open[number]
 
-    def _close(self, number: int) -> None:
-        self.files.append((number, self._open[number].close()))
-        del self._open[number]
-
-
-def file_name(sha256: str, chunk: int, interface: int, attempt: str) -> str:
-    """Name of a file: what it holds, in the order of a capture's files, then the attempt that the ledger names.
+def file_name(sha256: str, chunk: int, number: int, attempt: str) -> str:
+    """Name of a file: its capture, its place among the files of it, then the attempt that the ledger names.
 
     Example:
         >>> file_name("ab" * 32, 7, 0, "0123")
-        'abababababababababababab-000007-000-0123.parquet'
+        'abababababababababababab-000007-000000-0123.parquet'
     """
-    return f"{sha256[:24]}-{chunk:06}-{interface:03}-{attempt}.parquet"
+    return f"{sha256[:24]}-{chunk:06}-{number:06}-{attempt}.parquet"
 
 
 def _numbered(batches: Iterator[tuple[Interface, pa.RecordBatch]]) -> Iterator[tuple[int, pa.RecordBatch]]:

@@ -14,7 +14,7 @@ from typing import Any
 Runner = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 """Applies a picklable function to each argument; results in order of the arguments, each as soon as it is there."""
 
-MOST_THREADS = 8
+MOST_THREADS = 4
 """More than these would hold more decoded packets at a time than the memory of a worker has room for."""
 
 
