@@ -172,11 +172,10 @@ def _overlap(row: Capture, other: Capture) -> int:
 
 
 def _refuse_overlap(rows: Sequence[Capture], others: Sequence[Capture], settings: Link) -> None:
-    for row in rows:
-        for other in others:
-            overlap = _overlap(row, other)
-            if row.link == other.link and overlap > settings.skew:
-                _refuse(row, other, overlap, settings)
+    mine = {row.link: row for row in rows}
+    for other in others:
+        if (row := mine.get(other.link)) is not None and (overlap := _overlap(row, other)) > settings.skew:
+            _refuse(row, other, overlap, settings)
 
 
 def _refuse(row: Capture, other: Capture, overlap: int, settings: Link) -> None:
