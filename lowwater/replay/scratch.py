@@ -111,7 +111,7 @@ def run(request: Request, progress: Progress, spark: Session | None = None) -> d
     folder = make_folder("lowwater-run-")
     try:
         lake = open_lake(folder / "lake")
-        captures = _ingest(request, lake, progress, spark)
+        captures = _ingest(request, lake, progress)
         request = _planned_anew(request, captures)
         gathered = _replay(request, lake, captures, folder, progress, spark)
     finally:
@@ -131,12 +131,12 @@ def _require_captures(request: Request) -> None:
         raise ConfigError(message, f"give {options}, or name other links in FROM")
 
 
-def _ingest(request: Request, lake: Lake, progress: Progress, spark: Session | None) -> dict[str, tuple[Capture, ...]]:
+def _ingest(request: Request, lake: Lake, progress: Progress) -> dict[str, tuple[Capture, ...]]:
     links = sorted({link for link, _ in request.captures})
     with progress.stage("ingest", f"of {len(request.captures)} captures"):
         for link in links:
             files = [path for name, path in request.captures if name == link]
-            ingest(lake, link, files, request.config, runner=_runner(spark))
+            ingest(lake, link, files, request.config)
     return read_captures(lake, ingested_links(lake))
 
 
