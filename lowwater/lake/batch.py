@@ -24,6 +24,9 @@ from lowwater.lake.survey import Failed, Survey, SurveyTask, survey
 from lowwater.lake.tables import DataFile, swap_files
 from lowwater.lake.tasks import Runner
 
+CHUNK_BYTES = 16 << 20
+"""Bytes of a chunk, about: what a task holds of the file at a time."""
+
 TASK_ROWS = ROW_GROUP
 """Records of a task, about."""
 
@@ -87,7 +90,7 @@ class Batch:
 
     def tasks(self, runner: Runner) -> Iterator[PackTask]:
         """The tasks of all files that are to be packed, as their surveys come in."""
-        surveys = runner(survey, [SurveyTask(path, self._settings.jump) for path in self._paths])
+        surveys = runner(survey, [SurveyTask(path, self._settings.jump, CHUNK_BYTES) for path in self._paths])
         for number, each in enumerate(surveys):
             if isinstance(each, Failed):
                 self.errors.append(each.error)

@@ -22,7 +22,6 @@ from lowwater.capture.index import Index, index
 from lowwater.capture.reader import digest
 from lowwater.errors import CaptureError, LowwaterError
 
-CHUNK_BYTES = 16 << 20
 _PIECE = 1 << 20
 
 DAMAGE = pa.schema(
@@ -53,10 +52,11 @@ class Failed:
 
 @dataclass(frozen=True)
 class SurveyTask:
-    """What a worker is told: the file, and the max_jump of its link (ns)."""
+    """What a worker is told: the file, the max_jump of its link (ns), and about how many bytes a chunk is to have."""
 
     path: Path
     max_jump: int
+    chunk_bytes: int
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def _survey(task: SurveyTask) -> Survey:
     if compressed:
         sha256 = digest(task.path)
         return Survey(task.path, sha256, before, task.path.stat().st_size > before, None, DAMAGE.empty_table())
-    found = index(task.path, task.max_jump, CHUNK_BYTES)
+    found = index(task.path, task.max_jump, task.chunk_bytes)
     grew = max(task.path.stat().st_size, found.summary.bytes) > before
     bare = replace(found, malformed=())
     return Survey(task.path, found.summary.sha256, found.summary.bytes, grew, bare, damage_table(found.malformed))

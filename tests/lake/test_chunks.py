@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +13,7 @@ import pytest
 
 from lowwater.config import HOUR, Config
 from lowwater.lake import batch as batching
-from lowwater.lake import packing, survey, tables
+from lowwater.lake import packing, tables
 from lowwater.lake.ingest import ingest
 from lowwater.lake.layout import CAPTURES, MALFORMED, PACKETS, Lake, open_lake
 from lowwater.lake.ledger import read_captures
@@ -21,6 +21,9 @@ from lowwater.lake.packets import read_packets
 from lowwater.lake.tasks import in_process, on_threads
 from tests.capturemaker import pcap_bytes, udp
 from tests.lake.support import BASE, at
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 CONFIG = Config()
 LATE = {700: 3600 * 24, 1500: 3600 * 24 * 9}
@@ -41,7 +44,7 @@ def many(path: Path, count: int = 3000) -> Path:
 
 
 def small(monkeypatch: pytest.MonkeyPatch, chunk: int, rows: int, group: int) -> None:
-    monkeypatch.setattr(survey, "CHUNK_BYTES", chunk)
+    monkeypatch.setattr(batching, "CHUNK_BYTES", chunk)
     monkeypatch.setattr(batching, "TASK_ROWS", rows)
     monkeypatch.setattr(packing, "ROW_GROUP", group)
 
@@ -77,6 +80,22 @@ def test_tasks_make_the_table_that_one_makes(
         for each in (lake, whole)
     ]
     assert bad[0].equals(bad[1]) and bad[0].num_rows == len(LATE) + 1
+
+
+@pytest.mark.spark
+def test_workers_of_spark_make_the_same_table(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkSession
+) -> None:
+    from lowwater.high.tasks import spark_runner
+
+    path = many(tmp_path / "a.pcap")
+    whole = open_lake(tmp_path / "whole")
+    ingest(whole, "a", [path], CONFIG, runner=in_process)
+    small(monkeypatch, 10_000, 1, 64)
+    ingest(lake, "a", [path], CONFIG, runner=spark_runner(spark))
+    assert len(list(lake.packets.glob("link=a/hour=*/*.parquet"))) > 3
+    assert contents(lake).equals(contents(whole))
+    assert facts(lake) == facts(whole)
 
 
 def test_a_compressed_capture_makes_the_same_table(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

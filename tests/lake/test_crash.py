@@ -36,10 +36,10 @@ VICTIM = f"""
 import sys
 from pathlib import Path
 from lowwater.config import Config
-from lowwater.lake import batch, survey
+from lowwater.lake import batch
 from lowwater.lake.ingest import ingest
 from lowwater.lake.layout import open_lake
-survey.CHUNK_BYTES, batch.TASK_ROWS = {CHUNK}, 1
+batch.CHUNK_BYTES, batch.TASK_ROWS = {CHUNK}, 1
 lake = open_lake(Path(sys.argv[1]))
 print("ready", flush=True)
 ingest(lake, "a", [Path(name) for name in sys.argv[2:]], Config())
