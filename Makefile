@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DELETE_ON_ERROR:
-.PHONY: help setup demo up down test test-fast lint types fuzz goldens bench lock clean
+.PHONY: help setup demo up down test test-fast lint types fuzz goldens bench bench-ingest lock clean
 
 help:
 	@echo 'setup      create .venv, install the lock, fetch the Delta jars, record Spark'"'"'s classes'
@@ -20,6 +20,7 @@ help:
 	@echo 'fuzz       the randomised tests with many examples and fresh seeds'
 	@echo 'goldens    rewrite plans, rows, errors and the examples of the documents that tests compare with'
 	@echo 'bench      packets/s, rows/s and fixed costs of every stage'
+	@echo 'bench-ingest  packets/s of ingest beside nfpcapd and tshark, memory, bytes a packet'
 	@echo 'lock       requirements.txt from requirements.in'
 	@echo 'clean      remove var/ and all caches; .venv stays'
 	@echo 'PYTHON=... names the Python 3.11 to use'
@@ -90,6 +91,9 @@ goldens: setup
 
 bench: setup
 	$(BIN)/python -m benchmarks
+
+bench-ingest: setup
+	$(BIN)/python benchmarks/bench_ingest.py
 
 lock: $(VENV)/.packages
 	$(BIN)/uv pip compile --quiet --generate-hashes --python-version 3.11 requirements.in -o requirements.txt

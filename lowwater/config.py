@@ -235,6 +235,7 @@ class Link(Section):
     Attributes:
         captures: pattern of its files, with strftime fields and wildcards, relative to the file of the settings.
         rotation: how long each file covers from the instant in its name, ns.
+        interfaces: what the interfaces of a capture that has several are: `each` a link (`NAME/interface`), or `one`.
         kind: how its records are stored.
         skew: bound of its disorder, ns (T2).
         skews: of temporal attributes that are no function of the clock, in their own unit (T8).
@@ -249,6 +250,7 @@ class Link(Section):
 
     captures: str | None = None
     rotation: Positive | None = None
+    interfaces: Literal["each", "one"] = "each"
     kind: Literal["pcap", "csv", "parquet"] = "pcap"
     separator: str | None = None
     skew: Duration = SECOND
@@ -332,7 +334,7 @@ class Config(Section):
     def _sets_of_links(self) -> Config:
         for name, links in self.sets.items():
             for link in links:
-                if link not in self.links:
+                if link not in self.links and link.partition("/")[0] not in self.links:
                     known = nearest(link, self.links) if self.links else f"; write [links.{link}]"
                     raise ValueError(f"sets.{name}: no link {link!r}{known}")
         return self

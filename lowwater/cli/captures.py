@@ -38,7 +38,9 @@ def generate_captures(
     console.print(table)
 
 
-def ingest_captures(lake: Path, link: str, covers: tuple[int, int] | None, files: Sequence[Path]) -> None:
+def ingest_captures(
+    lake: Path, link: str, covers: tuple[int, int] | None, growing: bool, files: Sequence[Path]
+) -> None:
     """Ingests captures of one link and says what became of each."""
     from lowwater.lake.ingest import ingest
     from lowwater.lake.layout import open_lake
@@ -55,10 +57,12 @@ def ingest_captures(lake: Path, link: str, covers: tuple[int, int] | None, files
     progress = Progress()
     sessions = Sessions("lowwater ingest", progress)
     with progress.stage("ingest", f"of {link}"):
-        results = ingest(opened, link, files, config, covers, ingest_runner(files, lambda: sessions.spark))
-    table = Table("capture", "state", "packets", "malformed", "covers", "note", box=None)
+        runner = ingest_runner(files, lambda: sessions.spark)
+        results = ingest(opened, link, files, config, covers, runner, growing)
+    table = Table("capture", "link", "state", "packets", "malformed", "covers", "note", box=None)
     for each in results:
-        row = each.capture
-        covered = f"{format_instant(row.covers_from)}/{format_instant(row.covers_to)}"
-        table.add_row(str(each.path), each.state, f"{row.packets:,}", f"{row.malformed:,}", covered, each.note)
+        for row in each.captures:
+            covered = f"{format_instant(row.covers_from)}/{format_instant(row.covers_to)}"
+            numbers = f"{row.packets:,}", f"{row.malformed:,}"
+            table.add_row(str(each.path), row.link, each.state, *numbers, covered, each.note)
     options.console().print(table)

@@ -71,13 +71,16 @@ def generate(
 @click.option(
     "--covers", type=options.SPAN, metavar="FROM/TO", help="What the one capture covers, as ISO 8601 instants."
 )
+@click.option("--growing", is_flag=True, help="The captures are still being written: they cover what they hold so far.")
 @click.argument("files", nargs=-1, required=True, type=options.FILE)
-def ingest(lake: Path, link: str, covers: tuple[int, int] | None, files: tuple[Path, ...]) -> None:
+def ingest(lake: Path, link: str, covers: tuple[int, int] | None, growing: bool, files: tuple[Path, ...]) -> None:
     """Reads captures into the lake: one atomic commit a capture; the same file again adds nothing.
 
     \b
     What a capture covers is, in this order: --covers; the rotation of the link's file pattern in lowwater.toml; else
     from its first record to its last. An interval is replayed only where its links' captures leave no gap.
+    A capture that has grown, or changed under its name, replaces what was read of it before. Each interface of a
+    capture that has several is a link of its own, LINK/INTERFACE; FROM LINK reads all of them.
     Example:
       lowwater ingest --lake var/lake --link main1 captures/main1/*.pcap
     """
@@ -85,7 +88,7 @@ def ingest(lake: Path, link: str, covers: tuple[int, int] | None, files: tuple[P
 
     if covers and len(files) > 1:
         raise click.UsageError("--covers describes one capture; give one file")
-    ingest_captures(lake, link, covers, files)
+    ingest_captures(lake, link, covers, growing, files)
 
 
 @cli.command()

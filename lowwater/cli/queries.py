@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -126,12 +127,16 @@ def run_files(
     config, captures = _links(links, capture, options.durations(skew))
     period, policy = _heartbeat(heartbeat)
     known = replace(config_links(config, sorted(config.links)), remedy="give --capture {}=FILE")
-    plan = Definitions(**definitions).plan(files, known)
-    if query:
-        plan = plan.only(query)
-    require_lowered(plan)
+
+    def planned(interfaces: Mapping[str, tuple[str, ...]]) -> Plan:
+        names = tuple(sorted({*config.links, *chain.from_iterable(interfaces.values())}))
+        plan = Definitions(**definitions).plan(files, replace(known, names=names, interfaces=interfaces))
+        plan = plan.only(query) if query else plan
+        require_lowered(plan)
+        return plan
+
     progress = Progress()
-    request = Request(plan, config, captures, out, form, period, policy, engine, interval)
+    request = Request(planned({}), config, captures, out, form, period, policy, engine, interval, replan=planned)
     _show(run(request, progress), out)
 
 

@@ -5,14 +5,14 @@ Beside the lowering of queries. What the functions write they write themselves (
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from lowwater.errors import LowwaterError
 
-Runner = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
+Runner = Callable[[Callable[[Any], Any], Iterable[Any]], list[Any]]
 Session = SparkSession
 """The session's type, for modules that only pass one on and must not import pyspark."""
 
@@ -24,10 +24,11 @@ def spark_runner(spark: SparkSession) -> Runner:
     text of a Java exception.
     """
 
-    def run(function: Callable[[Any], Any], arguments: Sequence[Any]) -> list[Any]:
-        if not arguments:
+    def run(function: Callable[[Any], Any], arguments: Iterable[Any]) -> list[Any]:
+        chosen = list(arguments)
+        if not chosen:
             return []
-        tasks = spark.sparkContext.parallelize(list(arguments), len(arguments))
+        tasks = spark.sparkContext.parallelize(chosen, len(chosen))
         outcomes = tasks.map(lambda argument: _guarded(function, argument)).collect()
         for outcome in outcomes:
             if isinstance(outcome, LowwaterError):

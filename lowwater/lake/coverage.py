@@ -78,8 +78,11 @@ def gap_text(gap: Gap, captures: Sequence[Capture] = ()) -> str:
     then = (
         f"until {format_instant(gap.until)}" if again else f"up to {format_instant(gap.until)}, where the run needs it"
     )
-    cut = [each for each in captures if not each.ended_cleanly and each.covers_to == gap.since]
-    cause = f" ({Path(cut[0].path).name} is cut there)" if cut else "" if captures else " (it has no capture at all)"
+    short = [each for each in captures if each.covers_to == gap.since and (each.growing or not each.ended_cleanly)]
+    cause = "" if captures else " (it has no capture at all)"
+    if short:
+        why = "was still growing when it was ingested" if short[0].growing else "is cut there"
+        cause = f" ({Path(short[0].path).name} {why})"
     return f"link {gap.link!r} has not reported since {format_instant(gap.since)} {then}{cause}"
 
 

@@ -52,9 +52,21 @@ CAPTURES = pa.schema(
         _required("decoder_version", _INT),
         _required("ingested_at", _INT),
         _required("attempt", _TEXT),  # names the files of packets/ and the rows of malformed that belong to it
+        pa.field("interface", _TEXT),  # name as in the file; NULL where it has none, or several are one link
+        pa.field("interfaces", _INT),  # of the file that the row stands for
+        pa.field("growing", pa.bool_()),  # was still being written: its coverage ends at its clock
+        pa.field("compression", _TEXT),  # empty where plain
+        pa.field("record_bytes", _INT),  # of the file, as are the next three: of its sane records with their headers
+        pa.field("overhead", _INT),  # of what is neither a record nor malformed
+        pa.field("unpacked", _INT),  # bytes once decompressed; with `skipped` the sum of records, malformed, overhead
+        pa.field("skipped", _INT),  # of the stored bytes, those behind its damage
     ]
 )
-"""One row a capture (T5, T7); a capture whose row is missing is not ingested, whatever else is there."""
+"""One row a capture and link (T5, T7); a capture whose rows are missing is not ingested, whatever else is there.
+
+A capture of several interfaces has a row for each, with the same attempt, and the same coverage: that of the file.
+Columns that an older lake lacks are nullable here.
+"""
 
 MALFORMED = pa.schema(
     [

@@ -6,7 +6,7 @@ Written by ingest; read by coverage, the digest, the packet reader and status.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,7 +14,9 @@ import pyarrow.dataset as pads
 
 from lowwater.config import Link
 from lowwater.lake.layout import CAPTURES, MALFORMED, Lake
-from lowwater.lake.tables import quote, read_rows, replace_rows
+from lowwater.lake.tables import append_rows, quote, read_rows, replace_rows
+
+_KEY = ("link", "attempt")
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,14 @@ class Capture:
     decoder_version: int
     ingested_at: int
     attempt: str
+    interface: str | None = None
+    interfaces: int | None = None
+    growing: bool | None = None
+    compression: str | None = None
+    record_bytes: int | None = None
+    overhead: int | None = None
+    unpacked: int | None = None
+    skipped: int | None = None
 
     @property
     def declared(self) -> tuple[int, int] | None:
@@ -86,6 +96,26 @@ def ingested_links(lake: Lake) -> list[str]:
     return sorted(set(read_rows(lake.captures, CAPTURES)["link"].to_pylist()))
 
 
+def family_captures(lake: Lake, link: str) -> list[Capture]:
+    """The captures of a link and of those of its interfaces, in no order."""
+    ours = (pads.field("link") == link) | pc.starts_with(pads.field("link"), f"{link}/")
+    return [Capture(**row) for row in read_rows(lake.captures, CAPTURES, ours).to_pylist()]
+
+
+def interface_links(links: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """The links that stand for those of their interfaces (T1): without captures of their own, among `links` that have.
+
+    Example:
+        >>> interface_links(["a/eth0", "a/eth1", "b", "b/eth0"])
+        {'a': ('a/eth0', 'a/eth1')}
+    """
+    known = set(links)
+    parents = {link.partition("/")[0] for link in known} - known
+    return {
+        parent: tuple(sorted(link for link in known if link.startswith(f"{parent}/"))) for parent in sorted(parents)
+    }
+
+
 def clocks_before(captures: Sequence[Capture]) -> list[int]:
     """The clock of the link before each capture (T7): the largest timestamp of those before it; 0 for none."""
     clocks, clock = [], 0
@@ -95,13 +125,26 @@ def clocks_before(captures: Sequence[Capture]) -> list[int]:
     return clocks
 
 
-def put_capture(lake: Lake, capture: Capture, replaced: Sequence[Capture] = ()) -> None:
-    """Writes a row in the place of others of its link, in one commit."""
-    attempts = ", ".join(quote(each.attempt) for each in (capture, *replaced))
-    row = {each.name: getattr(capture, each.name) for each in fields(capture)}
-    table = pa.Table.from_pylist([row], schema=CAPTURES)
-    # The row satisfies the predicate by its own attempt, as Delta demands.
-    replace_rows(lake.captures, lambda: table, f"link = {quote(capture.link)} AND attempt IN ({attempts})")
+def put_captures(lake: Lake, rows: Sequence[Capture], replaced: Sequence[Capture] = ()) -> None:
+    """Writes rows in the place of others, in one commit."""
+    both = [*rows, *replaced]
+    links, attempts = (", ".join(quote(text) for text in sorted({getattr(row, name) for row in both})) for name in _KEY)
+    columns = [pa.array([getattr(row, each.name) for row in rows], each.type) for each in CAPTURES]
+    table = pa.Table.from_arrays(columns, schema=CAPTURES)
+    # The rows satisfy the predicate by their own attempt, as Delta demands.
+    replace_rows(lake.captures, lambda: table, f"link IN ({links}) AND attempt IN ({attempts})")
+
+
+def put_malformed(lake: Lake, damage: pa.Table, links: Sequence[str], sha256: str, attempt: str) -> None:
+    """Appends the malformed rows of a capture (schema `survey.DAMAGE`), each under the link of its interface."""
+    size = damage.num_rows
+    known = {
+        "link": pa.array(links, pa.string()).take(damage.column("interface")),
+        "capture": pa.repeat(pa.scalar(sha256), size),
+        "attempt": pa.repeat(pa.scalar(attempt), size),
+    }
+    columns = [known[name] if name in known else damage.column(name) for name in MALFORMED.names]
+    append_rows(lake.malformed, pa.Table.from_arrays(columns, schema=MALFORMED))
 
 
 def malformed_between(lake: Lake, link: str, captures: Sequence[Capture], start: int, end: int) -> pa.Table:

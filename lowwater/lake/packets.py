@@ -34,7 +34,7 @@ class CaptureRead:
     Attributes:
         capture: sha256, hex.
         clock: of the link before it, ns (T7).
-        files: by hour of arrival, so in order of position.
+        files: by hour of arrival and chunk, so in order of position.
     """
 
     capture: str
@@ -99,7 +99,7 @@ class LinkRead:
             groups = [
                 g for g in range(file.num_row_groups) if self._wanted(_bounds(file.metadata.row_group(g)), capture)
             ]
-            stored = [name for name in schema.names if name != "capture"]
+            stored = [name for name in schema.names if name in file.schema_arrow.names and name != "capture"]
             if groups:
                 for batch in file.iter_batches(rows, groups, stored, use_threads=False):
                     yield from self._kept(batch, capture, schema)
@@ -119,6 +119,9 @@ class LinkRead:
         low, high = max(self.read_from, self.since), min(self.end, self.until)
         bounds = pc.min_max(stamps)
         whole = bounds["min"].as_py() >= low and bounds["max"].as_py() < high
+        for name in schema.names:  # a file lacks those that have no value in it
+            if name not in columns:
+                columns[name] = pa.nulls(batch.num_rows, schema.field(name).type)
         zeros = pa.repeat(pa.scalar(0, pa.int32()), batch.num_rows)
         columns["capture"] = pa.DictionaryArray.from_arrays(zeros, pa.array([capture.capture]))
         result = pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
@@ -178,7 +181,7 @@ def packet_files(
     reads = []
     for capture, clock in zip(captures, clocks_before(captures), strict=True):
         read = CaptureRead(capture.capture, clock, ())
-        files = sorted(by_attempt.get(capture.attempt, ()), key=lambda row: int(row["partition.hour"]))
+        files = sorted(by_attempt.get(capture.attempt, ()), key=_place)
         if sum(row["num_records"] for row in files) != capture.packets:
             raise LakeError(
                 f"{lake.packets}: of the {capture.packets} packets of {capture.path} (link {link!r}) not all are there",
@@ -188,6 +191,11 @@ def packet_files(
         if wanted:
             reads.append(CaptureRead(capture.capture, clock, wanted))
     return LinkRead(link, tuple(reads), read_from, start, end, empty.since, empty.until)
+
+
+def _place(row: dict[str, Any]) -> tuple[int, str]:
+    """Key of the order of a capture's files: by hour of arrival, in an hour by chunk, as their names begin."""
+    return int(row["partition.hour"]), row["path"].rpartition("/")[2]
 
 
 def _logged(row: dict[str, Any]) -> dict[str, tuple[int, int]]:

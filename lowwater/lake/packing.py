@@ -1,6 +1,6 @@
-"""One capture into parquet files of `packets/`: the task of a worker.
+"""Chunks of a capture into parquet files of `packets/`: the task of a worker.
 
-Called by ingest through its runner, in-process or in a Spark worker. It commits nothing and opens no Delta table.
+Called by ingest through its runner, on a thread or in a Spark worker. It commits nothing and opens no Delta table.
 """
 
 from __future__ import annotations
@@ -9,32 +9,46 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lowwater.capture.reader import CaptureSummary, Malformed, read
-from lowwater.catalog.packets import COLUMNS, RECORD
+from lowwater.capture.facts import CaptureSummary, Interface
+from lowwater.capture.index import Chunk, read_chunk
+from lowwater.capture.reader import read
+from lowwater.catalog.packets import RECORD
 from lowwater.config import HOUR
-from lowwater.errors import LakeError, LowwaterError
+from lowwater.errors import CaptureError, LakeError, LowwaterError
+from lowwater.lake.interfaces import MOST_INTERFACES, merged
+from lowwater.lake.survey import DAMAGE, Failed, damage_table
 from lowwater.lake.tables import DataFile, safe_name
 
 ROW_GROUP = 1 << 18
-COUNTERS = ("position", "arrival", "timestamp")
-"""Columns that grow: delta-encoded, and the ones with statistics."""
+"""Rows of a group, about: two thirds to one and a half times as many where a file has them."""
 
-SCATTERED = (
-    "id",
-    "sequence_number",
-    "ack_number",
-    "srcIP_lo",
-    "srcIP_hi",
-    "destIP_lo",
-    "destIP_hi",
-    "srcPort",
-    "destPort",
+FILE_ROWS = 2 * ROW_GROUP
+"""Rows from which a file is written: it waits in memory until then."""
+
+MOST_WAITING = 1 << 20
+"""Rows of all interfaces together that wait for their files to fill."""
+
+COUNTERS = ("position", "arrival", "timestamp")
+"""The columns with statistics."""
+
+DELTAS = ("position", "len", "total_length", "payload_length")
+"""Columns that are smaller, and sooner written, as differences than otherwise; nothing is left to compress."""
+
+STREAMS = (
+    *("arrival", "timestamp", "ipversion", "protocol", "srcPort", "destPort"),
+    *("id", "sequence_number", "ack_number", "payload_offset"),
 )
-DICTIONARIES = [name for name in ("capture", *COLUMNS.names) if name not in (*COUNTERS, *SCATTERED)]
+"""Columns that lz4 packs once the first bytes of all values stand together, then the second ones."""
+
+DICTIONARIES = ("capture", "srcMAC", "destMAC", "ether_type", "srcIP_hi", "srcIP_lo", "destIP_hi", "destIP_lo")
+"""Columns of few values that come in no runs; the others are written as they are, for lz4."""
+
+_CAPTURE = pa.field("capture", pa.dictionary(pa.int8(), pa.string()), nullable=False)
 
 
 @dataclass(frozen=True)
@@ -43,143 +57,181 @@ class PackTask:
 
     Attributes:
         packets: directory of the table `packets/`.
-        link: name of the link.
+        link: that the file was ingested for: names the folder.
+        file: number of the file in this ingest.
         path: the capture file.
-        sha256: of the file.
-        max_jump: of the link, ns.
+        sha256: of the file; `bytes` its size.
         attempt: names the files written, so that a killed attempt is told from a live one.
+        max_jump: of the link, ns.
+        one: whether several interfaces are one.
+        chunks: successive ones of a plain file; None for the whole of a compressed one.
+        number: of the first chunk.
     """
 
     packets: Path
     link: str
+    file: int
     path: Path
     sha256: str
-    max_jump: int
+    bytes: int
     attempt: str
+    max_jump: int
+    one: bool
+    chunks: tuple[Chunk, ...] | None
+    number: int = 0
 
 
 @dataclass(frozen=True)
 class Packed:
-    """What a worker found and wrote.
+    """What a worker wrote.
 
     Attributes:
-        files: one an hour of arrival, in order of position.
-        malformed: rows of the ledger `malformed`.
-        summary: of the capture.
-        smallest: least sane timestamp, ns; None where there is none.
+        file: as in the task.
+        files: number of the interface (0 where several are one) and its file, one an hour of arrival, in order.
+        undecoded: packets without an IP header, by interface.
+        summary: of a compressed capture; None for chunks.
+        damage: malformed rows of a compressed capture, schema `DAMAGE`.
     """
 
-    files: tuple[DataFile, ...]
-    malformed: tuple[Malformed, ...]
-    summary: CaptureSummary
-    smallest: int | None
+    file: int
+    files: tuple[tuple[int, DataFile], ...]
+    undecoded: dict[int, int]
+    summary: CaptureSummary | None = None
+    damage: pa.Table = field(default_factory=DAMAGE.empty_table)
+
+
+def pack(task: PackTask) -> Packed | Failed:
+    """Decodes chunks, or a compressed capture, and writes their packets."""
+    try:
+        return _pack(task)
+    except LowwaterError as error:
+        return Failed(error, task.file)
+    except OSError as error:
+        text = f"{task.packets}: packets of {task.path} cannot be written: {error.strerror or error}"
+        return Failed(LakeError(text, "check rights and room on its disk"), task.file)
+
+
+def _pack(task: PackTask) -> Packed:
+    writer = _Writer(task)
+    if task.chunks is None:
+        reader = read(task.path, task.max_jump, sha256=task.sha256)
+        writer.write(reader.by_interface(), -1)
+    else:
+        for chunk in task.chunks:
+            writer.write(read_chunk(chunk), max(chunk.clocks, default=-1))
+    writer.finish()
+    files, undecoded = tuple(writer.files), writer.undecoded
+    if task.chunks is not None:
+        return Packed(task.file, files, undecoded)
+    if reader.summary is None or reader.summary.bytes != task.bytes:
+        raise CaptureError(f"{task.path}: changed while it was read", "ingest it again")
+    return Packed(task.file, files, undecoded, reader.summary, damage_table(reader.malformed))
 
 
 @dataclass
 class _HourFile:
-    """The file of one hour, open for writing."""
+    """The rows of one interface and hour that wait to become a file."""
 
-    table: Path
-    link: str
     hour: int
-    name: str
     rows: int = 0
-    pending: list[pa.RecordBatch] = field(default_factory=list)
-    waiting: int = 0
-    smallest: dict[str, int] = field(default_factory=dict)
-    largest: dict[str, int] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.path = f"link={safe_name(self.link)}/hour={self.hour}/{self.name}"
-        target = self.table / self.path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        self._writer = pq.ParquetWriter(
-            target,
-            RECORD,
-            compression="lz4",
-            use_dictionary=DICTIONARIES,
-            column_encoding=dict.fromkeys(COUNTERS, "DELTA_BINARY_PACKED"),
-            write_statistics=[*COUNTERS],
-        )
+    batches: list[pa.RecordBatch] = field(default_factory=list)
 
     def add(self, batch: pa.RecordBatch) -> None:
-        for name in COUNTERS:
-            bounds = pc.min_max(batch.column(name))
-            low, high = bounds["min"].as_py(), bounds["max"].as_py()
-            self.smallest[name] = min(low, self.smallest.get(name, low))
-            self.largest[name] = max(high, self.largest.get(name, high))
-        self.pending.append(batch)
+        self.batches.append(batch)
         self.rows += batch.num_rows
-        self.waiting += batch.num_rows
-        if self.waiting >= ROW_GROUP:
-            self._flush()
 
-    def _flush(self) -> None:
-        if self.pending:
-            self._writer.write_table(pa.Table.from_batches(self.pending), row_group_size=2 * ROW_GROUP)
-            self.pending, self.waiting = [], 0
+    def write(self, packets: Path, path: str, capture: str) -> DataFile:
+        """Writes the rows; a column that has no value in them is not in the file, which readers take for NULL."""
+        table = pa.Table.from_batches(self.batches)
+        given = [name for name in table.schema.names if table.column(name).null_count < self.rows]
+        bounds = {name: pc.min_max(table.column(name)) for name in COUNTERS}
+        names = ["capture", *given]
+        zeros = pa.array(np.zeros(self.rows, np.int8))
+        constant = pa.DictionaryArray.from_arrays(zeros, pa.array([capture]))
+        schema = pa.schema([_CAPTURE, *(RECORD.field(name) for name in given)])
+        target = packets / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        # The schema of Arrow beside Parquet's own would say that `capture` is to be read as a dictionary.
+        with pq.ParquetWriter(
+            target,
+            schema,
+            compression={name: "none" if name in DELTAS else "lz4" for name in names},
+            use_dictionary=[name for name in DICTIONARIES if name in names],
+            column_encoding={
+                **{name: "DELTA_BINARY_PACKED" for name in DELTAS if name in names},
+                **{name: "BYTE_STREAM_SPLIT" for name in STREAMS if name in names},
+            },
+            write_statistics=[*COUNTERS],
+            store_schema=False,
+        ) as writer:
+            whole = pa.Table.from_arrays([constant, *table.select(given).columns], schema=schema)
+            writer.write_table(whole, row_group_size=-(-self.rows // max(1, round(self.rows / ROW_GROUP))))
+        smallest, largest = ({name: each[side].as_py() for name, each in bounds.items()} for side in ("min", "max"))
+        return DataFile(path, target.stat().st_size, self.rows, {"hour": str(self.hour)}, smallest, largest)
 
-    def close(self) -> DataFile:
-        self._flush()
-        self.abandon()
-        size = (self.table / self.path).stat().st_size
-        partition = {"link": self.link, "hour": str(self.hour)}
-        return DataFile(self.path, size, self.rows, partition, self.smallest, self.largest)
 
-    def abandon(self) -> None:
-        self._writer.close()
+class _Writer:
+    """The files of a task: one waits for each interface, that of the hour that its clock has reached."""
+
+    def __init__(self, task: PackTask) -> None:
+        self.files: list[tuple[int, DataFile]] = []
+        self.undecoded: dict[int, int] = {}
+        self._task = task
+        self._waiting: dict[int, _HourFile] = {}
+
+    def write(self, batches: Iterator[tuple[Interface, pa.RecordBatch]], clock: int) -> None:
+        """Writes batches; `clock` is that of all interfaces before them, ns."""
+        counted = self._counted(batches)
+        parts = ((0, batch) for batch in merged(counted, clock)) if self._task.one else _numbered(counted)
+        for number, batch in parts:
+            for hour, part in _by_hour(batch):
+                self._add(number, hour, part)
+            if sum(file.rows for file in self._waiting.values()) > MOST_WAITING:
+                self._close(max(self._waiting, key=lambda each: self._waiting[each].rows))
+
+    def finish(self) -> None:
+        """Writes what waits."""
+        for number in list(self._waiting):
+            self._close(number)
+
+    def _add(self, number: int, hour: int, batch: pa.RecordBatch) -> None:
+        file = self._waiting.get(number)
+        if file is not None and (file.hour != hour or file.rows >= FILE_ROWS):
+            self._close(number)
+        self._waiting.setdefault(number, _HourFile(hour)).add(batch)
+
+    def _close(self, number: int) -> None:
+        task, file = self._task, self._waiting.pop(number)
+        name = file_name(task.sha256, task.number, len(self.files), task.attempt)
+        path = f"link={safe_name(task.link)}/hour={file.hour}/{name}"
+        self.files.append((number, file.write(task.packets, path, task.sha256)))
+
+    def _counted(
+        self, batches: Iterator[tuple[Interface, pa.RecordBatch]]
+    ) -> Iterator[tuple[Interface, pa.RecordBatch]]:
+        for interface, batch in batches:
+            if interface.index >= MOST_INTERFACES and not self._task.one:
+                raise CaptureError(
+                    f"{self._task.path}: has more than {MOST_INTERFACES} interfaces",
+                    f'set interfaces = "one" in [links.{self._task.link}]',
+                )
+            missing = batch.column("ipversion").null_count
+            self.undecoded[interface.index] = self.undecoded.get(interface.index, 0) + missing
+            yield interface, batch
 
 
-def file_name(sha256: str, attempt: str) -> str:
-    """Name of a capture's files: what they hold, then the attempt that the ledger names."""
-    return f"{sha256[:24]}-{attempt}.parquet"
+def file_name(sha256: str, chunk: int, number: int, attempt: str) -> str:
+    """Name of a file: its capture, its place among the files of it, then the attempt that the ledger names.
 
-
-def pack(task: PackTask) -> Packed | LowwaterError:
-    """Decodes a capture and writes its packets.
-
-    Returns:
-        The facts, or the error that concerns this capture: it must not undo the work on others.
+    Example:
+        >>> file_name("ab" * 32, 7, 0, "0123")
+        'abababababababababababab-000007-000000-0123.parquet'
     """
-    try:
-        return _pack(task)
-    except LowwaterError as error:
-        return error
-    except OSError as error:
-        reason = error.strerror or str(error)
-        return LakeError(
-            f"{task.packets}: packets of {task.path} cannot be written: {reason}", "check rights and room on its disk"
-        )
+    return f"{sha256[:24]}-{chunk:06}-{number:06}-{attempt}.parquet"
 
 
-def _pack(task: PackTask) -> Packed:
-    reader = read(task.path, task.max_jump, sha256=task.sha256)
-    files: list[DataFile] = []
-    current: _HourFile | None = None
-    try:
-        for batch in reader:
-            for hour, part in _by_hour(_with_capture(batch, task.sha256)):
-                if current is None or current.hour != hour:
-                    if current is not None:
-                        files.append(current.close())
-                    current = _HourFile(task.packets, task.link, hour, file_name(task.sha256, task.attempt))
-                current.add(part)
-        if current is not None:
-            files.append(current.close())
-            current = None
-    finally:
-        if current is not None:
-            current.abandon()
-    if reader.summary is None:
-        raise LakeError(f"{task.path}: the capture was not read to its end")
-    smallest = min((file.smallest["timestamp"] for file in files), default=None)
-    return Packed(tuple(files), tuple(reader.malformed), reader.summary, smallest)
-
-
-def _with_capture(batch: pa.RecordBatch, sha256: str) -> pa.RecordBatch:
-    constant = pa.repeat(pa.scalar(sha256), batch.num_rows)
-    columns = {**dict(zip(batch.schema.names, batch.columns, strict=True)), "capture": constant}
-    return pa.RecordBatch.from_arrays([columns[name] for name in RECORD.names], schema=RECORD)
+def _numbered(batches: Iterator[tuple[Interface, pa.RecordBatch]]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    return ((interface.index, batch) for interface, batch in batches)
 
 
 def _by_hour(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:

@@ -94,6 +94,8 @@ def create(
 ) -> DeltaTable:
     """Opens a table, and creates it first where it does not exist; several processes may do so at once.
 
+    A table of the lake itself gets the columns that it lacks.
+
     Args:
         path: directory of the table.
         schema: with the partition columns.
@@ -127,9 +129,28 @@ def create(
                 if not DeltaTable.is_deltatable(str(path)):  # else another process was first
                     raise
         table = DeltaTable(str(path))
-    if owner is not None:
-        check_owner(path, owner)
+    if owner is None:
+        return _widened(path, table, schema)
+    check_owner(path, owner)
     return table
+
+
+def _widened(path: Path, table: DeltaTable, schema: pa.Schema) -> DeltaTable:
+    """The table with the columns that an older version of Lowwater did not have; its rows have NULL there."""
+    from deltalake import DeltaTable, Schema
+
+    def missing(table: DeltaTable) -> list[Any]:
+        known = {field.name for field in table.schema().fields}
+        return [field for field in Schema.from_arrow(schema).fields if field.name not in known]
+
+    def widen(newest: DeltaTable) -> None:
+        if fields := missing(newest):  # else another process was first
+            newest.alter.add_columns(fields)
+
+    if not missing(table):
+        return table
+    commit(path, widen)
+    return DeltaTable(str(path))
 
 
 def check_owner(path: Path, owner: str) -> None:

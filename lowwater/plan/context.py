@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from lowwater.catalog.builtin import CATALOG
 from lowwater.catalog.functions import Catalog
@@ -17,6 +18,7 @@ ANY_LINK = "*"
 """Stands for every link where a plan is explained without knowing them."""
 
 Value = int | float | str | bool
+Kept = TypeVar("Kept")
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,7 @@ class Links:
         properties: link -> property -> value, for `@property`.
         kinds: link -> kind of its records, where it is not `pcap`.
         groups: link -> column whose values have skews of their own (group-wise punctuation, SEMANTICS T8).
+        interfaces: link -> the links of its interfaces, for which it stands (SEMANTICS T1).
         remedy: what gives a link that is not among the names, with `{}` for it; empty where only settings do.
     """
 
@@ -37,7 +40,23 @@ class Links:
     properties: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     kinds: Mapping[str, str] = field(default_factory=dict)
     groups: Mapping[str, str] = field(default_factory=dict)
+    interfaces: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     remedy: str = ""
+
+    def holds(self, name: str) -> bool:
+        """Whether a name is a link, or may be the interface of one: what those are is known once they are ingested."""
+        if self.names is None or name in self.names:
+            return True
+        parent = name.partition("/")[0]
+        return parent in self.names and parent not in self.interfaces
+
+    def of(self, settings: Mapping[str, Kept], link: str, default: Kept) -> Kept:
+        """What is set for a link; for an interface, as for its link where nothing else is set."""
+        return settings.get(link, settings.get(link.partition("/")[0], default))
+
+    def read(self, names: Iterable[str]) -> tuple[str, ...]:
+        """What is read where these links are named: of a link that stands for its interfaces, those."""
+        return tuple(sorted({part for name in names for part in self.interfaces.get(name, (name,))}))
 
     def without(self, name: str, known: Iterable[str]) -> str:
         """What to write in the place of a link that is not there, or how to add it."""

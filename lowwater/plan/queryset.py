@@ -324,7 +324,7 @@ def _named_inputs(plan: Node, statements: Sequence[syntax.Statement], context: C
         if protocol is not PROTOCOLS.get(source.protocol):
             found[f"protocol {protocol.name} {sha256(repr(protocol).encode()).hexdigest()}"] = None
         for link in source.links if asks else ():
-            for word, value in sorted(context.links.properties.get(link, {}).items()):
+            for word, value in sorted(context.links.of(context.links.properties, link, {}).items()):
                 found[f"property {link} {word} = {value!r}"] = None
     return list(found)
 

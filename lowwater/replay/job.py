@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lowwater.capture.reader import DECODER_VERSION
@@ -16,7 +16,7 @@ from lowwater.errors import ConfigError, LakeError
 from lowwater.lake.coverage import Gap, check, gap_error, gap_text, unsettled
 from lowwater.lake.digest import inputs_digest, link_inputs, outdated
 from lowwater.lake.layout import Lake, open_lake
-from lowwater.lake.ledger import Capture, ingested_links, read_captures
+from lowwater.lake.ledger import Capture, ingested_links, interface_links, read_captures
 from lowwater.lake.records import DONE, INCOMPLETE, PROVISIONAL
 from lowwater.low import LowSettings, Policy
 from lowwater.plan.context import Context, Links
@@ -57,9 +57,8 @@ class Job:
         config = load_config(root)
         lake = open_lake(root, make=False)
         files = query_files(config, query_set, queries)
-        names = sorted(config.links) or ingested_links(lake)
         section = config.query_sets.get(query_set)
-        plan = plan_files(files, config_links(config, names), context=set_context(config, query_set))
+        plan = plan_files(files, lake_links(config, lake), context=set_context(config, query_set))
         require_lowered(plan)
         length = section.interval if section and section.interval else config.interval.length
         return Job(lake, config, query_set, plan, length)
@@ -100,6 +99,16 @@ class Job:
     def inputs(self, start: int, end: int, captures: Mapping[str, Sequence[Capture]]) -> IntervalInputs:
         """What the interval is evaluated from, as things are now."""
         return IntervalInputs(self.lake, self.plan, self.config, start, end, captures)
+
+
+def lake_links(config: Config, lake: Lake) -> Links:
+    """The links that queries over a lake may name: those configured, else those ingested, and their interfaces (T1)."""
+    ingested = ingested_links(lake)
+    standing = interface_links(ingested)
+    chosen = set(config.links) or {*ingested, *standing}
+    chosen |= {link for link in ingested if link.partition("/")[0] in chosen}
+    known = config_links(config, sorted(chosen))
+    return replace(known, interfaces=standing)
 
 
 def config_links(config: Config, names: Sequence[str] | None) -> Links:

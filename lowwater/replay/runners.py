@@ -6,11 +6,12 @@ kernels anew, several seconds on every core, before a packet is read.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lowwater.lake.ingest import Runner, in_process
+from lowwater.lake.tasks import Runner, in_process, on_threads
 
 if TYPE_CHECKING:
     from lowwater.high.tasks import Session
@@ -19,7 +20,7 @@ SPREAD_PACKETS = 8_000_000
 """Packets from which Spark's workers are the faster way through the low stage (measured: docs/adr/0007)."""
 
 SPREAD_BYTES = 2_000_000_000
-"""Bytes of captures from which they are the faster way to ingest several files."""
+"""Bytes of captures from which the workers of a cluster are the faster way to ingest; on one machine threads are."""
 
 
 def low_runner(packets: int, spark: Callable[[], Session]) -> Runner:
@@ -28,9 +29,10 @@ def low_runner(packets: int, spark: Callable[[], Session]) -> Runner:
 
 
 def ingest_runner(files: Iterable[Path], spark: Callable[[], Session]) -> Runner:
-    """The runner of an ingest of these files; one file is one task, which nothing can spread."""
-    sizes = [path.stat().st_size for path in files if path.is_file()]
-    return _on(spark) if len(sizes) > 1 and sum(sizes) >= SPREAD_BYTES else in_process
+    """The runner of an ingest of these files; a session is asked for only where a cluster is named and much is read."""
+    size = sum(path.stat().st_size for path in files if path.is_file())
+    cluster = not os.environ.get("LOWWATER_SPARK_MASTER", "local").startswith("local")
+    return _on(spark) if cluster and size >= SPREAD_BYTES else on_threads
 
 
 def _on(spark: Callable[[], Session]) -> Runner:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +19,10 @@ import pyarrow.parquet as pq
 from lowwater.catalog.streams import ROW
 from lowwater.config import Config, format_duration
 from lowwater.errors import ConfigError, LawError, LowwaterError
-from lowwater.lake.ingest import in_process, ingest
+from lowwater.lake.ingest import ingest
 from lowwater.lake.layout import VIOLATIONS, Lake, open_lake
-from lowwater.lake.ledger import Capture, read_captures
+from lowwater.lake.ledger import Capture, ingested_links, interface_links, read_captures
+from lowwater.lake.tasks import in_process
 from lowwater.low import LowSettings, Policy
 from lowwater.plan.nodes import Field
 from lowwater.plan.queryset import Plan, source_links
@@ -45,7 +46,7 @@ class Request:
     """What `lowwater run` was asked.
 
     Attributes:
-        plan: the queries.
+        plan: the queries; `replan` plans them again once the interfaces of captures are known (link -> theirs).
         config: links with their skews.
         captures: (link, file).
         out: folder of the results.
@@ -68,6 +69,7 @@ class Request:
     interval: int | None = None
     low: dict[str, Any] = field(default_factory=dict)
     high: dict[str, Any] = field(default_factory=dict)
+    replan: Callable[[Mapping[str, tuple[str, ...]]], Plan] | None = None
 
 
 @dataclass
@@ -109,7 +111,8 @@ def run(request: Request, progress: Progress, spark: Session | None = None) -> d
     folder = make_folder("lowwater-run-")
     try:
         lake = open_lake(folder / "lake")
-        captures = _ingest(request, lake, progress, spark)
+        captures = _ingest(request, lake, progress)
+        request = _planned_anew(request, captures)
         gathered = _replay(request, lake, captures, folder, progress, spark)
     finally:
         remove_folder(folder)
@@ -128,13 +131,25 @@ def _require_captures(request: Request) -> None:
         raise ConfigError(message, f"give {options}, or name other links in FROM")
 
 
-def _ingest(request: Request, lake: Lake, progress: Progress, spark: Session | None) -> dict[str, tuple[Capture, ...]]:
+def _ingest(request: Request, lake: Lake, progress: Progress) -> dict[str, tuple[Capture, ...]]:
     links = sorted({link for link, _ in request.captures})
     with progress.stage("ingest", f"of {len(request.captures)} captures"):
         for link in links:
             files = [path for name, path in request.captures if name == link]
-            ingest(lake, link, files, request.config, runner=_runner(spark))
-    return dict(read_captures(lake, [*links, *request.plan.links]))
+            ingest(lake, link, files, request.config)
+    return read_captures(lake, ingested_links(lake))
+
+
+def _planned_anew(request: Request, captures: Mapping[str, Sequence[Capture]]) -> Request:
+    """The request with the links of interfaces in the place of those that stand for them (T1)."""
+    interfaces = interface_links(captures)
+    if interfaces and request.replan is not None:
+        request = replace(request, plan=request.replan(interfaces))
+    missing = [name for name in request.plan.links if name not in captures]
+    if missing:
+        message = f"no capture has {', '.join(missing)}, which a query reads"
+        raise ConfigError(message, f"there are: {', '.join(captures)}")
+    return request
 
 
 def _runner(spark: Session | None) -> Any:

@@ -16,10 +16,10 @@ import pyarrow as pa
 from lowwater.catalog.expr import columns_of
 from lowwater.catalog.packets import stored
 from lowwater.config import Config
-from lowwater.lake.ingest import Runner
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledger import Capture
 from lowwater.lake.packets import LinkRead, packet_files
+from lowwater.lake.tasks import Runner
 from lowwater.low import Bounds, LowSettings, Policy
 from lowwater.plan.nodes import Node, Source
 from lowwater.plan.queryset import Plan, QueryPlan

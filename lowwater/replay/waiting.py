@@ -37,7 +37,8 @@ def reports(job: Job, start: int, end: int, patient: bool) -> Reports:
     """Looks which links have reported to the end of an interval.
 
     A gap that a capture was to cover, but which is cut, will not close by itself: policy `fail` fails at once and
-    `exclude` starts at once. Any other gap may only mean that the capture has not been ingested yet.
+    `exclude` starts at once. Any other gap may only mean that the capture has not been ingested yet, or was still
+    growing.
 
     Args:
         job: the query set.
@@ -60,6 +61,9 @@ def reports(job: Job, start: int, end: int, patient: bool) -> Reports:
 def _was_covered(gap: Gap, captures: Sequence[Capture]) -> bool:
     """Whether a capture was declared to cover the gap, and broke off before."""
     return any(
-        each.declared is not None and each.declared[0] <= gap.since and gap.until <= each.declared[1]
+        each.declared is not None
+        and each.declared[0] <= gap.since
+        and gap.until <= each.declared[1]
+        and not each.growing
         for each in captures
     )

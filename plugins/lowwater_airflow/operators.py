@@ -85,14 +85,19 @@ class IngestCapture(BaseOperator):
             "link": self.link,
             "capture": Path(self.path).name,
             "state": done.state,
-            "packets": row.packets,
-            "malformed": row.malformed,
+            "packets": sum(each.packets for each in done.captures),
+            "malformed": sum(each.malformed for each in done.captures),
             "from": format_instant(row.covers_from),
             "to": format_instant(row.covers_to),
             "sha256": row.capture,
         }
         self.log.info(
-            "%s: %s, %s packets, %s malformed. %s", self.path, done.state, row.packets, row.malformed, done.note
+            "%s: %s, %s packets, %s malformed. %s",
+            self.path,
+            done.state,
+            said["packets"],
+            said["malformed"],
+            done.note,
         )
         context["outlet_events"][PACKETS].extra = said
         return said

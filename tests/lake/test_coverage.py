@@ -14,7 +14,7 @@ from lowwater.config import HOUR, SECOND, Config, Link
 from lowwater.lake.coverage import Gap, check, gap_error, gaps, reported_to, unsettled
 from lowwater.lake.digest import inputs_digest, link_inputs, outdated
 from lowwater.lake.layout import Lake, open_lake
-from lowwater.lake.ledger import Capture, clocks_before, put_capture
+from lowwater.lake.ledger import Capture, clocks_before, put_captures
 from lowwater.lake.records import Replay, last_published, record_replays
 from lowwater.lake.status import Expected, status
 from lowwater.plan.temporal import END_OF_TIME
@@ -172,7 +172,7 @@ def test_outdated_names_the_files() -> None:
 def test_status(tmp_path: Path) -> None:
     lake = open_lake(tmp_path)
     for hour in range(5):
-        put_capture(lake, row(hour * 3600, (hour + 1) * 3600))
+        put_captures(lake, [row(hour * 3600, (hour + 1) * 3600)])
     _replays(lake)
     expected = Expected("s", ("p", "q"), ("a",), HOUR, lambda query, start, end: "now")
     found = [((r.start - at(0)) // HOUR, r.query, r.state) for r in status(lake, [expected])]

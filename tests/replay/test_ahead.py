@@ -14,7 +14,7 @@ import pytest
 
 from lowwater.config import HOUR, format_instant
 from lowwater.errors import LowwaterError
-from lowwater.lake.ingest import in_process
+from lowwater.lake.tasks import in_process, on_threads
 from lowwater.replay.ahead import Sessions, import_ahead
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
@@ -128,15 +128,20 @@ def test_packets_are_spread_from_a_bound_on() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sizes", "spread"), [((SPREAD_BYTES,), False), ((10, 20, 30), False), ((10, SPREAD_BYTES), True)]
+    ("sizes", "cluster", "spread"),
+    [((SPREAD_BYTES,), False, False), ((10, 20, 30), True, False), ((10, SPREAD_BYTES), True, True)],
 )
-def test_several_big_captures_are_spread(tmp_path: Path, sizes: tuple[int, ...], spread: bool) -> None:
+def test_big_captures_are_spread_over_a_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sizes: tuple[int, ...], cluster: bool, spread: bool
+) -> None:
+    if cluster:
+        monkeypatch.setenv("LOWWATER_SPARK_MASTER", "spark://127.0.0.1:7077")
     files = [tmp_path / f"{number}.pcap" for number in range(len(sizes))]
     for path, size in zip(files, sizes, strict=True):
         path.touch()
         os.truncate(path, size)  # sparse: it takes no room
     if not spread:
-        assert ingest_runner([*files, tmp_path / "absent.pcap"], ask) is in_process
+        assert ingest_runner([*files, tmp_path / "absent.pcap"], ask) is on_threads
         return
     with pytest.raises(Asked):
         ingest_runner(files, ask)

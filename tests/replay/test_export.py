@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lowwater.capture.generate import generate
+from lowwater.catalog.packets import RECORD
 from lowwater.config import HOUR, SECOND, load_config
 from lowwater.errors import ConfigError, LakeError, QueryError, UnsupportedError
 from lowwater.lake.ingest import ingest
@@ -265,7 +266,8 @@ def packets_of(root: Path, capture: Path) -> pa.RecordBatch:
     (sha256,) = [each.capture for each in captures if each.path == str(capture)]
     reads = packet_files(lake, "main1", captures, config.link("main1"), 0, 0, END_OF_TIME).captures
     files = [path for read in reads if read.capture == sha256 for path in read.files]
-    table = pa.concat_tables([pq.ParquetFile(path).read() for path in files])
+    parts = [RECORD.empty_table(), *(pq.ParquetFile(path).read() for path in files)]
+    table = pa.concat_tables(parts, promote_options="default")  # a column without a value is not in a file
     (batch,) = table.append_column("number", pa.array(range(table.num_rows))).combine_chunks().to_batches()
     return batch
 

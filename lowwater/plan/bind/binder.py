@@ -198,13 +198,13 @@ class Binder:
             a_set = not ref.links and ref.name in self.context.links.sets
             hint = self.context.links.without(ref.name, ()) if a_set else nearest(ref.name, known)
             raise text.error(ref.place, f"no {kind} is called {ref.name}", hint)
-        links = (ref.name,) if link else self._links(ref, protocol.kind, text)
+        links = self.context.links.read([ref.name]) if link else self._links(ref, protocol.kind, text)
         self._check_kinds(ref, protocol.kind, links, text)
         # The interface of a capture has `.` and `/` in its name, which no range variable has.
         alias = ref.alias or re.sub(r"\W", "_", ref.name)
         fields = source_fields(protocol)
         node = Source(query, fields, alias, links, protocol.name, protocol.member, protocol.kind, place=spot(ref))
-        groups = {self.context.links.groups.get(link, "") for link in links}
+        groups = {self.context.links.of(self.context.links.groups, link, "") for link in links}
         if len(groups) == 1 and (column := protocol.columns.get(group := groups.pop())) is not None:
             node = replace(node, group=column.name if isinstance(column, Column) else group)
         units = {a.name: a.unit for a in protocol.attributes if a.unit is None or not a.clock}
@@ -226,7 +226,7 @@ class Binder:
             return False
         known = self.context.links.names
         if known is not None:
-            return ref.name in known
+            return self.context.links.holds(ref.name)
         # Links are not known: a name that is nearly one of those that are is a misspelling.
         return not nearest(ref.name, [*self.context.protocols, *self.statements]).startswith("did")
 
@@ -266,28 +266,28 @@ class Binder:
             if links.names is None:
                 return (ANY_LINK,)
             # Without a link a protocol reads all that can have its records.
-            found = {name for name in links.names if _holds(links.kinds.get(name, "pcap"), kind)}
+            found = {name for name in links.names if _holds(links.of(links.kinds, name, "pcap"), kind)}
             if not found:
                 raise text.error(ref.place, f"{ref.name} reads all links of {kind} records, and there are none")
-            return tuple(sorted(found))
+            return links.read(found)
         found = set()
         for name in ref.links:
             if ref.bracketed and name in links.sets:
                 found.update(links.sets[name])
-            elif links.names is None or name in links.names:
+            elif links.holds(name):
                 found.add(name)
             else:
-                known = [*links.names, *(links.sets if ref.bracketed else ())]
+                known = [*(links.names or ()), *(links.sets if ref.bracketed else ())]
                 kind = "link or set" if ref.bracketed else "link"
                 message = f"{kind} {name} has no capture" if links.remedy else f"no {kind} is called {name}"
                 raise text.error(ref.place, message, links.without(name, known))
-        return tuple(sorted(found))
+        return links.read(found)
 
     def _check_kinds(self, ref: syntax.SourceRef, kind: str, links: Sequence[str], text: Text) -> None:
         if self.context.links.names is None:
             return
         for link in links:
-            own = self.context.links.kinds.get(link, "pcap")
+            own = self.context.links.of(self.context.links.kinds, link, "pcap")
             if not _holds(own, kind):
                 raise text.error(ref.place, f"{ref.name} reads {kind} records, and link {link} has {own} records")
 

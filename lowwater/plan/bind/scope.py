@@ -279,7 +279,7 @@ class Scope:
             return Param(Type.STRING, f"@{node.name}")
         values = {}
         for link in self.names.links:
-            found = {word.lower(): value for word, value in known.properties.get(link, {}).items()}
+            found = {word.lower(): value for word, value in known.of(known.properties, link, {}).items()}
             found |= {"interface": link, "name": link}
             if node.name.lower() not in found:
                 raise self.text.error(

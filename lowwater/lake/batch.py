@@ -1,0 +1,260 @@
+"""The files of one ingest on their way into the ledger: which tasks they need, and what is written when those are done.
+
+Between `ingest`, which holds the lock of the link, and the tasks (`survey`, `packing`).
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from lowwater.capture.facts import CaptureSummary, InterfaceSummary
+from lowwater.capture.index import Chunk
+from lowwater.capture.reader import DECODER_VERSION
+from lowwater.config import Link
+from lowwater.errors import LowwaterError
+from lowwater.lake.interfaces import join, link_names
+from lowwater.lake.ledger import Capture, put_malformed
+from lowwater.lake.packing import ROW_GROUP, Packed, PackTask
+from lowwater.lake.replacing import Coverage, Files, Held, span
+from lowwater.lake.survey import Failed, Survey, SurveyTask, survey
+from lowwater.lake.tables import DataFile, swap_files
+from lowwater.lake.tasks import Runner
+
+CHUNK_BYTES = 16 << 20
+"""Bytes of a chunk, about: what a task holds of the file at a time."""
+
+TASK_ROWS = ROW_GROUP
+"""Records of a task, about."""
+
+
+@dataclass(frozen=True)
+class Ingested:
+    """What became of one file.
+
+    Attributes:
+        path: as given.
+        captures: its rows of the ledger, one a link.
+        state: `added`, `replaced` (another version of the file, another decoder, max_jump, interfaces or coverage) or
+            `known` (nothing was done).
+        note: what the user should know, or an empty string.
+    """
+
+    path: Path
+    captures: tuple[Capture, ...]
+    state: str
+    note: str = ""
+
+    @property
+    def capture(self) -> Capture:
+        """The first of its rows, for what concerns the file."""
+        return self.captures[0]
+
+
+@dataclass
+class _Work:
+    """A file that is being packed: what its survey found, and what its tasks have given so far."""
+
+    survey: Survey
+    attempt: str
+    growing: bool
+    tasks: int
+    done: list[Packed | Failed]
+
+
+class Batch:
+    """The files of one ingest on their way into the ledger."""
+
+    def __init__(
+        self,
+        held: Files,
+        settings: Link,
+        paths: Sequence[Path],
+        coverage: Sequence[Coverage | None],
+        growing: bool,
+        clock: Callable[[], int],
+    ) -> None:
+        self.found: dict[int, Ingested] = {}
+        self.errors: list[LowwaterError] = []
+        self._held = held
+        self._settings = settings
+        self._paths = paths
+        self._coverage = coverage
+        self._growing = growing
+        self._clock = clock
+        self._works: dict[int, _Work] = {}
+        self._twins: list[tuple[int, Survey]] = []
+
+    def tasks(self, runner: Runner) -> Iterator[PackTask]:
+        """The tasks of all files that are to be packed, as their surveys come in."""
+        surveys = runner(survey, [SurveyTask(path, self._settings.jump, CHUNK_BYTES) for path in self._paths])
+        for number, each in enumerate(surveys):
+            if isinstance(each, Failed):
+                self.errors.append(each.error)
+                continue
+            same = self._held.same(each.sha256, self._coverage[number])
+            if same is not None and same.fits(self._settings):
+                self._redeclare(number, each, same)
+            elif any(work.survey.sha256 == each.sha256 for work in self._works.values()):
+                self._twins.append((number, each))
+            else:
+                yield from self._tasks_of(number, each)
+
+    def take(self, result: Packed | Failed) -> None:
+        """Takes what a task gave; with the last one of its file the file becomes visible."""
+        work = self._works[result.file]
+        work.done.append(result)
+        if len(work.done) < work.tasks:
+            return
+        try:
+            self._add(result.file, work)
+        except LowwaterError as error:
+            self.errors.append(error)
+
+    def rest(self) -> Iterator[PackTask]:
+        """Settles the files whose bytes another one of the batch had: tasks of those that are captures of their own."""
+        for number, each in self._twins:
+            same = self._held.same(each.sha256, self._coverage[number])
+            if same is not None and same.fits(self._settings):
+                self._redeclare(number, each, same)
+            else:
+                yield from self._tasks_of(number, each)
+
+    def _tasks_of(self, number: int, found: Survey) -> Iterator[PackTask]:
+        attempt = uuid.uuid4().hex[:12]
+        parts = [None] if found.index is None else _portions(found.index.chunks)
+        self._works[number] = _Work(found, attempt, self._is_growing(number, found), len(parts), [])
+        chunk = 0
+        for part in parts:
+            yield PackTask(
+                packets=self._held.lake.packets,
+                link=self._held.link,
+                file=number,
+                path=found.path,
+                sha256=found.sha256,
+                bytes=found.bytes,
+                attempt=attempt,
+                max_jump=self._settings.jump,
+                one=self._settings.interfaces == "one",
+                chunks=part,
+                number=chunk,
+            )
+            chunk += len(part or ())
+
+    def _is_growing(self, number: int, found: Survey) -> bool:
+        declared = self._coverage[number]
+        now = self._clock()
+        return self._growing or found.grew or (declared is not None and declared[0] <= now < declared[1])
+
+    def _redeclare(self, number: int, found: Survey, old: Held) -> None:
+        """The same records: nothing to do, or only another declaration of what they cover."""
+        declared = self._coverage[number] or old.row.declared
+        new = old.covering(declared, self._is_growing(number, found))
+        if (
+            new.covers == old.covers
+            and new.row.declared == old.row.declared
+            and new.row.growing == bool(old.row.growing)
+        ):
+            note = f"ingested already as {old.row.path}"
+            self.found[number] = Ingested(found.path, old.rows, "known", note)
+            return
+        try:
+            self._held.put(new, self._settings, 0)
+        except LowwaterError as error:
+            self.errors.append(error)
+            return
+        self.found[number] = Ingested(found.path, new.rows, "replaced", f"now covers {span(new.row)}")
+
+    def _add(self, number: int, work: _Work) -> None:
+        failed = next((each for each in work.done if isinstance(each, Failed)), None)
+        if failed is not None:
+            raise failed.error
+        lake, done = self._held.lake, [each for each in work.done if isinstance(each, Packed)]
+        facts, damage = done[0].summary, done[0].damage
+        if facts is None:
+            assert work.survey.index is not None
+            facts, damage = work.survey.index.summary, work.survey.damage
+        parts = [
+            replace(each, undecoded=sum(one.undecoded.get(each.interface.index, 0) for one in done))
+            for each in facts.interfaces
+        ]
+        files = [file for one in done for file in one.files]
+        names = [each.interface.name for each in parts]
+        links = link_names(self._held.link, names, work.survey.path, self._settings.interfaces == "one")
+        if len(parts) > 1 and self._settings.interfaces == "one":
+            joined = join(parts, [lake.packets / file.path for _, file in files], damage)
+            parts, damage = [joined.summary], joined.damage
+        rows = [
+            _row(link, work, facts, each, len(facts.interfaces) - len(parts) + 1)
+            for link, each in zip(links, parts, strict=False)
+        ]
+        held = Held(tuple(sorted(rows, key=lambda row: row.link))).covering(self._coverage[number], work.growing)
+        swap_files(lake.packets, [_of_link(file, links[at]) for at, file in files], lambda table: [])
+        if damage.num_rows:
+            put_malformed(lake, damage, links, facts.sha256, work.attempt)
+        replaced, note = self._held.put(held, self._settings, facts.unpacked)
+        notes = "; ".join(text for text in (note, _note(held)) if text)
+        self.found[number] = Ingested(work.survey.path, held.rows, "replaced" if replaced else "added", notes)
+
+
+def _portions(chunks: Sequence[Chunk]) -> list[tuple[Chunk, ...]]:
+    """Successive chunks of about TASK_ROWS records together; one portion at least."""
+    portions: list[list[Chunk]] = [[]]
+    for chunk in chunks:
+        if portions[-1] and chunk.position - portions[-1][0].position >= TASK_ROWS:
+            portions.append([])
+        portions[-1].append(chunk)
+    return [tuple(portion) for portion in portions]
+
+
+def _of_link(file: DataFile, link: str) -> DataFile:
+    return replace(file, partition={"link": link, **file.partition})
+
+
+def _note(held: Held) -> str:
+    row = held.row
+    if row.growing:
+        return f"it is still growing: it covers {span(row)} so far; ingest it again later"
+    if row.covers_from == row.covers_to:
+        return "it covers nothing: it has no packet and no declared coverage; ingest it with --covers FROM/TO"
+    return "" if row.ended_cleanly else f"it is cut: it covers {span(row)} only"
+
+
+def _row(link: str, work: _Work, facts: CaptureSummary, part: InterfaceSummary, interfaces: int) -> Capture:
+    return Capture(
+        link=link,
+        capture=facts.sha256,
+        path=str(work.survey.path),
+        bytes=facts.bytes,
+        format=facts.format,
+        link_type=part.interface.link_type,
+        packets=part.packets,
+        undecoded=part.undecoded,
+        malformed=part.malformed,
+        first=part.first,
+        last=part.last,
+        smallest=part.smallest,
+        largest=part.largest,
+        median=part.median,
+        covers_from=0,
+        covers_to=0,
+        declared_from=None,
+        declared_to=None,
+        ended_cleanly=facts.ended_cleanly,
+        largest_ahead=facts.largest_ahead,
+        smallest_jump=facts.smallest_jump,
+        decoder_version=DECODER_VERSION,
+        ingested_at=time.time_ns(),
+        attempt=work.attempt,
+        interface=part.interface.name or None,
+        interfaces=interfaces,
+        growing=work.growing,
+        compression=facts.compression,
+        record_bytes=facts.record_bytes,
+        overhead=facts.overhead,
+        unpacked=facts.unpacked,
+        skipped=facts.skipped,
+    )

@@ -1,0 +1,58 @@
+"""Removing what dead attempts and replaced captures left of a link.
+
+After ingest has read or changed the ledger, under its lock: what the ledger does not name, nobody reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as pads
+
+from lowwater.errors import LakeError
+from lowwater.lake.layout import MALFORMED, Lake
+from lowwater.lake.tables import commit, live_files, quote, read_rows, safe_name, swap_files
+
+
+def clean(lake: Lake, link: str, attempts: Collection[str]) -> None:
+    """Removes what other attempts left of a link and its interfaces: committed files and rows, files on disk.
+
+    Args:
+        lake: the lake.
+        link: without an interface.
+        attempts: those that the ledger names.
+
+    Raises:
+        LakeError: if the lake cannot be written.
+    """
+    name = safe_name(link)
+    folders = [lake.packets / f"link={name}", *lake.packets.glob(f"link={name}@*")]
+    on_disk = [
+        path for folder in folders for path in folder.glob("hour=*/*.parquet") if _attempt(path.name) not in attempts
+    ]
+    if on_disk:  # a file stays on disk until its commit is undone, so this misses none
+        dead = {path.relative_to(lake.packets).as_posix() for path in on_disk}
+        swap_files(lake.packets, [], lambda table: [row for row in live_files(table) if row["path"] in dead])
+    _clean_malformed(lake, link, attempts)
+    try:
+        for path in on_disk:
+            path.unlink(missing_ok=True)
+    except OSError as error:
+        raise LakeError(f"{path}: cannot be removed: {error.strerror}", "check that the lake is writable") from error
+
+
+def _clean_malformed(lake: Lake, link: str, attempts: Collection[str]) -> None:
+    kept = pa.array(sorted(attempts), pa.string())
+    ours = (pads.field("link") == link) | pc.starts_with(pads.field("link"), f"{link}/")
+    stray = read_rows(lake.malformed, MALFORMED, ours & ~pads.field("attempt").isin(kept))
+    if stray.num_rows:
+        links = ", ".join(quote(each) for each in pc.unique(stray.column("link")).to_pylist())
+        dead = ", ".join(quote(each) for each in pc.unique(stray.column("attempt")).to_pylist())
+        commit(lake.malformed, lambda table: table.delete(f"link IN ({links}) AND attempt IN ({dead})"))
+
+
+def _attempt(name: str) -> str:
+    return Path(name).stem.rpartition("-")[2]

@@ -1,0 +1,130 @@
+"""What a capture file is before a packet of it is decoded: its digest, its chunks, what is not whole; and its prefixes.
+
+First task of ingest, on a worker. A plain file is hashed and divided in one pass; of a compressed one only the digest
+is known, since it is decoded while it is decompressed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from lowwater.capture.chunks import Source
+from lowwater.capture.compression import Unpacked, compression_of
+from lowwater.capture.facts import Malformed
+from lowwater.capture.header import FILE_HEADER
+from lowwater.capture.index import Index, index
+from lowwater.capture.reader import digest
+from lowwater.errors import CaptureError, LowwaterError
+
+_PIECE = 1 << 20
+
+DAMAGE = pa.schema(
+    [
+        pa.field("position", pa.int64()),
+        pa.field("offset", pa.int64(), nullable=False),
+        pa.field("length", pa.int64(), nullable=False),
+        pa.field("reason", pa.string(), nullable=False),
+        pa.field("arrival", pa.int64()),
+        pa.field("interface", pa.int32(), nullable=False),
+    ]
+)
+"""Columns of malformed rows as a capture gives them; `interface` is its number."""
+
+
+@dataclass(frozen=True)
+class Failed:
+    """What a task gives where a file or the disk is wrong: it must not undo the work on other files.
+
+    Attributes:
+        error: what is wrong.
+        file: number of the file in this ingest, where the task has one.
+    """
+
+    error: LowwaterError
+    file: int = -1
+
+
+@dataclass(frozen=True)
+class SurveyTask:
+    """What a worker is told: the file, the max_jump of its link (ns), and about how many bytes a chunk is to have."""
+
+    path: Path
+    max_jump: int
+    chunk_bytes: int
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What a worker found.
+
+    Attributes:
+        path: the file.
+        sha256: of what was read of it.
+        bytes: how much that was.
+        grew: whether it became longer meanwhile.
+        index: its chunks and its summary, without malformed rows; None where it is compressed.
+        damage: the malformed rows, schema `DAMAGE`.
+    """
+
+    path: Path
+    sha256: str
+    bytes: int
+    grew: bool
+    index: Index | None
+    damage: pa.Table
+
+
+def survey(task: SurveyTask) -> Survey | Failed:
+    """Surveys a file."""
+    try:
+        return _survey(task)
+    except LowwaterError as error:
+        return Failed(error)
+    except OSError as error:
+        return Failed(CaptureError(f"{task.path}: cannot be read: {error.strerror}", "check the path"))
+
+
+def _survey(task: SurveyTask) -> Survey:
+    before = task.path.stat().st_size
+    with task.path.open("rb") as file:
+        compressed = compression_of(file.read(FILE_HEADER))
+    if compressed:
+        sha256 = digest(task.path)
+        return Survey(task.path, sha256, before, task.path.stat().st_size > before, None, DAMAGE.empty_table())
+    found = index(task.path, task.max_jump, task.chunk_bytes)
+    grew = max(task.path.stat().st_size, found.summary.bytes) > before
+    bare = replace(found, malformed=())
+    return Survey(task.path, found.summary.sha256, found.summary.bytes, grew, bare, damage_table(found.malformed))
+
+
+def damage_table(rows: Sequence[Malformed]) -> pa.Table:
+    """Malformed rows as columns, schema `DAMAGE`."""
+    columns = [pa.array([getattr(row, field.name) for row in rows], field.type) for field in DAMAGE]
+    return pa.Table.from_arrays(columns, schema=DAMAGE)
+
+
+def starts_with(path: Path, size: int, sha256: str, unpacked: bool) -> bool:
+    """Whether the first `size` bytes of a file, or of what it holds compressed, have this digest.
+
+    Raises:
+        CaptureError: if it cannot be read.
+    """
+    hashed = hashlib.sha256()
+    buffer = bytearray(_PIECE)
+    try:
+        with path.open("rb", buffering=0) as file:
+            source: Source = Unpacked(file, False) if unpacked else file
+            left = size
+            with closing(source):
+                while left and (count := source.readinto(memoryview(buffer)[: min(left, _PIECE)])):
+                    hashed.update(memoryview(buffer)[:count])
+                    left -= count
+    except OSError as error:
+        raise CaptureError(f"{path}: cannot be read: {error.strerror}", "check the path and the disk") from error
+    return left == 0 and hashed.hexdigest() == sha256

@@ -1,0 +1,43 @@
+"""How the tasks of a stage are run where there is no cluster: one after another, or on the cores of this process.
+
+Lowest module of the lake beside `tables`; `high.tasks` has the runner of Spark.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+Runner = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+"""Applies a picklable function to each argument; results in order of the arguments, each as soon as it is there."""
+
+MOST_THREADS = 4
+"""More than these would hold more decoded packets at a time than the memory of a worker has room for."""
+
+
+def in_process(function: Callable[[Any], Any], arguments: Iterable[Any]) -> list[Any]:
+    """The runner without workers."""
+    return [function(argument) for argument in arguments]
+
+
+def on_threads(function: Callable[[Any], Any], arguments: Iterable[Any]) -> Iterator[Any]:
+    """The runner on threads, for functions that leave the interpreter's lock to others: kernels, Arrow, hashing.
+
+    Arguments are taken only as threads become free, so that they may be made while earlier ones are at work.
+    """
+    threads = min(os.cpu_count() or 1, MOST_THREADS)
+    waiting: deque[Future[Any]] = deque()
+    with ThreadPoolExecutor(threads) as pool:
+        try:
+            for argument in arguments:
+                waiting.append(pool.submit(function, argument))
+                if len(waiting) > threads:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()

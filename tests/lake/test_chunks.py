@@ -1,0 +1,161 @@
+"""Captures packed in many tasks: the same table as in one, whatever runs them; damage in bulk; row groups."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lowwater.config import HOUR, Config
+from lowwater.lake import batch as batching
+from lowwater.lake import packing, tables
+from lowwater.lake.ingest import ingest
+from lowwater.lake.layout import CAPTURES, MALFORMED, PACKETS, Lake, open_lake
+from lowwater.lake.ledger import read_captures
+from lowwater.lake.packets import read_packets
+from lowwater.lake.tasks import in_process, on_threads
+from tests.capturemaker import pcap_bytes, udp
+from tests.lake.support import BASE, at
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CONFIG = Config()
+LATE = {700: 3600 * 24, 1500: 3600 * 24 * 9}
+"""Records that jump ahead: they are malformed."""
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return open_lake(tmp_path / "lake")
+
+
+def many(path: Path, count: int = 3000) -> Path:
+    """A capture over two hours, somewhat out of order, with damage."""
+    seconds = [number * 2.4 - (number % 7) / 10 + LATE.get(number, 0) for number in range(count)]
+    frames = ((at(second), udp("10.0.0.1", "10.0.0.2", 1 + number % 5, 53)) for number, second in enumerate(seconds))
+    path.write_bytes(pcap_bytes(frames, nanoseconds=True)[:-3])
+    return path
+
+
+def small(monkeypatch: pytest.MonkeyPatch, chunk: int, rows: int, group: int) -> None:
+    monkeypatch.setattr(batching, "CHUNK_BYTES", chunk)
+    monkeypatch.setattr(batching, "TASK_ROWS", rows)
+    monkeypatch.setattr(packing, "ROW_GROUP", group)
+
+
+def contents(lake: Lake) -> pa.Table:
+    """All packets as they are read, and what the ledgers say of them."""
+    captures = read_captures(lake, ["a"])["a"]
+    batches = read_packets(lake, "a", captures, CONFIG.link("a"), 0, 0, 1 << 62, ["srcIP_lo", "srcPort", "len"])
+    table = pa.Table.from_batches(list(batches))
+    return table.set_column(0, "capture", table.column("capture").cast(pa.string())).combine_chunks()
+
+
+def facts(lake: Lake) -> list[Any]:
+    rows = read_captures(lake, ["a"])["a"]
+    told = {"attempt", "ingested_at", "path", "capture", "bytes", "compression"}
+    return [{name: value for name, value in vars(row).items() if name not in told} for row in rows]
+
+
+@pytest.mark.parametrize("runner", [in_process, on_threads])
+@pytest.mark.parametrize(("chunk", "rows"), [(4096, 1), (10_000, 500), (1 << 20, 1)])
+def test_tasks_make_the_table_that_one_makes(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runner: Any, chunk: int, rows: int
+) -> None:
+    path = many(tmp_path / "a.pcap")
+    whole = open_lake(tmp_path / "whole")
+    ingest(whole, "a", [path], CONFIG, runner=in_process)
+    small(monkeypatch, chunk, rows, 64)
+    ingest(lake, "a", [path], CONFIG, runner=runner)
+    assert contents(lake).equals(contents(whole))
+    assert facts(lake) == facts(whole)
+    bad = [
+        tables.read_rows(each.malformed, MALFORMED).drop_columns(["attempt"]).sort_by("offset")
+        for each in (lake, whole)
+    ]
+    assert bad[0].equals(bad[1]) and bad[0].num_rows == len(LATE) + 1
+
+
+@pytest.mark.spark
+def test_workers_of_spark_make_the_same_table(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkSession
+) -> None:
+    from lowwater.high.tasks import spark_runner
+
+    path = many(tmp_path / "a.pcap")
+    whole = open_lake(tmp_path / "whole")
+    ingest(whole, "a", [path], CONFIG, runner=in_process)
+    small(monkeypatch, 10_000, 1, 64)
+    ingest(lake, "a", [path], CONFIG, runner=spark_runner(spark))
+    assert len(list(lake.packets.glob("link=a/hour=*/*.parquet"))) > 3
+    assert contents(lake).equals(contents(whole))
+    assert facts(lake) == facts(whole)
+
+
+def test_a_compressed_capture_makes_the_same_table(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = many(tmp_path / "a.pcap")
+    packed = tmp_path / "a.pcap.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    plain = open_lake(tmp_path / "plain")
+    small(monkeypatch, 4096, 100, 64)
+    ingest(plain, "a", [path], CONFIG)
+    ingest(lake, "a", [packed], CONFIG)
+    assert contents(lake).drop_columns(["capture"]).equals(contents(plain).drop_columns(["capture"]))
+    assert facts(lake) == facts(plain)
+
+
+def test_row_groups_hold_half_a_group_at_least(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small(monkeypatch, 4096, 1000, 64)
+    ingest(lake, "a", [many(tmp_path / "a.pcap")], CONFIG)
+    files = sorted(lake.packets.glob("link=a/hour=*/*.parquet"))
+    assert len(files) > 3
+    for path in files:
+        with pq.ParquetFile(path) as file:
+            groups = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
+        assert all(32 <= rows < 96 for rows in groups) or len(groups) == 1
+
+
+def test_every_byte_of_a_file_is_in_the_ledger(lake: Lake, tmp_path: Path) -> None:
+    (done,) = ingest(lake, "a", [many(tmp_path / "a.pcap")], CONFIG)
+    row = done.capture
+    bad = tables.read_rows(lake.malformed, MALFORMED).column("length").to_pylist()
+    assert (row.record_bytes or 0) + sum(bad) + (row.overhead or 0) == row.bytes == row.unpacked
+    assert (row.compression, row.skipped, row.interfaces, row.growing) == ("", 0, 1, False)
+
+
+def test_damage_in_bulk(lake: Lake, tmp_path: Path) -> None:
+    count = 100_000
+    record = np.zeros(count, np.dtype([("s", "<u4"), ("f", "<u4"), ("caplen", "<u4"), ("wire", "<u4")]))
+    record["s"] = BASE // 10**9 + np.arange(count) // 1000
+    record["wire"] = np.where(np.arange(count) % 2, 60, 1 << 31)
+    path = tmp_path / "a.pcap"
+    path.write_bytes(pcap_bytes([]) + record.tobytes())
+    (done,) = ingest(lake, "a", [path], CONFIG)
+    assert (done.capture.packets, done.capture.malformed) == (count // 2, count // 2)
+    rows = tables.read_rows(lake.malformed, MALFORMED)
+    assert rows.num_rows == count // 2 and set(rows.column("reason").to_pylist()) == {"wire-length"}
+    positions = contents(lake).column("position").to_numpy()
+    assert np.array_equal(positions, np.arange(1, count, 2))
+
+
+def test_an_older_lake_gets_the_columns_that_it_lacks(tmp_path: Path) -> None:
+    root = tmp_path / "lake"
+    new = {"packets": {"icmp_type", "vlan_id"}, "captures": {"growing", "interfaces", "skipped"}}
+    for (name, missing), schema in zip(new.items(), (PACKETS, CAPTURES), strict=True):
+        old = pa.schema([field for field in schema if field.name not in missing])
+        partition = ["link", "hour"] if name == "packets" else ["link"]
+        tables.create(root / name, old, partition, owner="an older version")
+    for _ in range(2):
+        lake = open_lake(root)
+    for name, missing in new.items():
+        table = tables.open_table(root / name)
+        assert table is not None and missing <= {field.name for field in table.schema().fields}
+        assert table.version() == 1
+    ingest(lake, "a", [many(tmp_path / "a.pcap")], CONFIG, (BASE, BASE + 2 * HOUR))
+    assert read_captures(lake, ["a"])["a"][0].growing is False
