@@ -29,7 +29,7 @@ settings.load_profile("fast")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Runs what fails fastest first: unmarked tests, then real captures, then Spark; Spark's in one process of several."""
+    """Runs what fails fastest first: unmarked tests, then real captures, then Spark, which one process has."""
     items.sort(key=lambda item: 2 if "spark" in item.keywords else "captures" in item.keywords)
     for item in items:
         if "spark" in item.keywords:
