@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 import subprocess
 from collections.abc import Iterator
 from itertools import islice
@@ -10,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from lowwater.capture import read
+from lowwater.capture.header import DECODED, RECORD_HEADER
+from lowwater.capture.scan import CAPTURED, OFFSET
 from lowwater.catalog.packets import ADDRESSES
 from lowwater.catalog.values import format_ip, ip_from_words
 
@@ -184,12 +185,17 @@ def _payload(told: dict[str, str], above: str) -> dict[str, Any]:
     return found
 
 
+def framed(told: dict[str, str]) -> dict[str, Any]:
+    """What tshark says of the record."""
+    lengths = {name: int(told[FRAME[name]]) for name in ("len", "caplen")}
+    return {"timestamp": nanoseconds(told[FRAME["timestamp"]]), **lengths}
+
+
 def expected(told: dict[str, str]) -> dict[str, Any]:
     """What tshark says of the link, of ARP, and of network headers; what it does not say is left out."""
     layers = [layer for layer in told[LAYERS].split(":") if not layer.startswith("ipv6.")]
     depth = next((index for index, layer in enumerate(layers) if layer in ("ip", "ipv6")), len(layers))
-    found: dict[str, Any] = {"timestamp": nanoseconds(told[FRAME["timestamp"]])}
-    found |= {name: int(told[FRAME[name]]) for name in ("len", "caplen")}
+    found = framed(told)
     if "cfp" not in layers:  # tshark's eth.* are those of the frame inside FabricPath, ours those of the outer one
         found |= _link(told, layers[:depth])
     strange = [layer for layer in layers[:depth] if layer not in LINKS]
@@ -219,15 +225,15 @@ def expected(told: dict[str, str]) -> dict[str, Any]:
     return found
 
 
-def frames(path: Path) -> Iterator[bytes]:
-    """The captured bytes of the records of a classic pcap."""
-    data = path.read_bytes()
-    order = "<" if data[0] in (0xD4, 0x4D) else ">"
-    at = 24
-    while at + 16 <= len(data):
-        length = struct.unpack_from(order + "8xI", data, at)[0]
-        yield data[at + 16 : at + 16 + length]
-        at += 16 + length
+def frames(path: Path) -> dict[int, bytes]:
+    """The captured bytes of the sane records of a capture, by position."""
+    reader, found = read(path, 1 << 61), {}
+    for each in reader.rounds():
+        for index in each.kept.tolist():
+            begin = int(each.records[OFFSET, index]) + RECORD_HEADER
+            found[each.position + index] = each.buffer[begin : begin + int(each.records[CAPTURED, index])].tobytes()
+        reader.count(each)
+    return found
 
 
 def _ours(row: dict[str, Any], name: str, frame: bytes, theirs: Any) -> Any:
@@ -243,17 +249,24 @@ def _ours(row: dict[str, Any], name: str, frame: bytes, theirs: Any) -> Any:
 
 
 def compare(path: Path) -> tuple[int, list[str]]:
-    """Packets of a capture, and the differences: number, column, ours, tshark's, its layers."""
-    rows = [row for batch in read(path, 1 << 61) for row in batch.to_pylist()]
-    told = tshark(path)
-    if len(rows) != len(told):
-        return len(rows), [f"{len(rows)} packets, tshark {len(told)}"]
-    found = []
-    for number, (row, other, frame) in enumerate(zip(rows, told, frames(path), strict=False), 1):
-        for name, theirs in expected(other).items():
-            ours = _ours(row, name, frame, theirs)
+    """Packets of a capture, and the differences: number, column, ours, tshark's, its layers.
+
+    Of link types that are not decoded, the times and lengths are compared.
+    """
+    reader = read(path, 1 << 61)
+    rows = [(row, interface) for interface, batch in reader.by_interface() for row in batch.to_pylist()]
+    rows.sort(key=lambda one: one[0]["position"])
+    told, captured = tshark(path), frames(path)
+    found = [f"{bad.position + 1} {bad.reason}" for bad in reader.malformed if (bad.position or 0) < len(told)]
+    if len(rows) + len(found) != len(told):
+        found.append(f"{len(rows)} packets, tshark {len(told)}")
+    for row, interface in rows[: len(told)]:
+        position = row["position"]
+        other = told[position] if position < len(told) else {}
+        for name, theirs in (expected if interface.link_number in DECODED else framed)(other).items() if other else ():
+            ours = _ours(row, name, captured[position], theirs)
             # tshark gives up on a layer that is cut where it is not whole; we give what is there.
             unsaid = theirs is None and row["caplen"] < row["len"]
             if ours != theirs and not unsaid:
-                found.append(f"{number} {name}: {ours}, tshark {theirs} ({other[LAYERS]})")
+                found.append(f"{position + 1} {name}: {ours}, tshark {theirs} ({other[LAYERS]})")
     return len(rows), found
