@@ -6,6 +6,7 @@ records go on after damage.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -31,19 +32,21 @@ _REASONS = {
 
 @dataclass
 class _Gap:
-    """Bytes that were taken out of the window while records before them wait.
+    """Damage, or bytes that were taken out of the window, while records before them wait.
 
     Attributes:
         before: how many records wait.
-        offset: where in the file the bytes are.
-        length: how many they are.
-        reason: that of their malformed row; empty for blocks that are no packets.
+        offset: where in the file the damage is.
+        length: its bytes.
+        reason: that of its malformed row; empty where there is none, but blocks that are no packets.
+        taken: bytes that were taken out of the window.
     """
 
     before: int
     offset: int
     length: int
     reason: str
+    taken: int
 
 
 class Rounds:
@@ -78,7 +81,8 @@ class Rounds:
         self._records = np.zeros((scanning.ROWS, _ROWS), np.int64)
         self._waiting = 0
         self._at = scanner.start
-        self._gaps: list[_Gap] = []
+        self._gaps: deque[_Gap] = deque()
+        self._taken = 0
         self._parted = False
 
     def __iter__(self) -> Iterator[Round]:
@@ -108,23 +112,27 @@ class Rounds:
         self._at -= moved
         return moved
 
-    def _take_out(self, end: int) -> None:
-        """Drops what lies in the window between the records that wait and `end`, where the reading goes on."""
-        length = end - self._at
-        self._window.take_out(self._at, end)
-        self._records[[scanning.OFFSET, scanning.BLOCK], : self._waiting] += length
-        self._at = end
+    def _drop(self, least: int) -> int:
+        """Drops what lies between the records that wait and where the reading is, if it is worth it; gives its bytes.
+
+        Args:
+            least: fewest bytes to drop. No fewer are dropped than are kept, which must be moved for it.
+        """
+        window, begin, end = self._window, self._window.begin, self._at
+        if self._waiting:
+            begin = sum(self.scanner.extent(window.buffer, self._records, self._waiting - 1))
+        taken = end - begin
+        if taken < max(begin - window.begin, least):
+            return 0
+        window.take_out(begin, end)
+        self._taken += taken
+        self._records[[scanning.OFFSET, scanning.BLOCK], : self._waiting] += taken
+        return taken
 
     def _pass_over(self) -> None:
         """Drops many blocks without packets behind records that wait, which need not hold them in memory."""
-        if not self._waiting:
-            return
-        window, end = self._window, self._at
-        begin, size = self.scanner.extent(window.buffer, self._records, self._waiting - 1)
-        if end - begin - size >= scanning.PASSED:
-            self._at = begin + size
-            self._take_out(end)
-            self._gaps.append(_Gap(self._waiting, window.origin + begin + size, end - begin - size, ""))
+        if self._waiting and (taken := self._drop(scanning.PASSED)):
+            self._gaps.append(_Gap(self._waiting, 0, 0, "", taken))
 
     def _go_on(self, damage: bool) -> bool:
         """Looks for where records go on; whether there are more.
@@ -137,17 +145,18 @@ class Rounds:
         if not damage and not (self._at < window.end and scanner.doubtful(window.buffer, self._at, window.end, around)):
             return False
         begin = window.origin + self._at
-        candidate, found = self._at + 1, scanning.MORE
+        candidate, found, taken = self._at + 1, scanning.MORE, 0
         while found == scanning.MORE:
             candidate, found = scanner.search(window.buffer, candidate, window.end, window.at_end, around)
             if found == scanning.NOT_FOUND and not damage:
                 return False
-            self._take_out(candidate)
+            self._at = candidate
+            taken += self._drop(0)
             if found == scanning.MORE:
                 candidate -= self._fill()
         length = window.origin + self._at - begin
         scanner.skip(length)
-        self._gaps.append(_Gap(self._waiting, begin, length, scanner.damage))
+        self._gaps.append(_Gap(self._waiting, begin, length, scanner.damage, taken))
         self.lost = found == scanning.NOT_FOUND
         return not self.lost
 
@@ -173,13 +182,14 @@ class Rounds:
             gap = self._gaps[0]
             yield from self._stretch(begin, gap.before, kept, usable)
             begin = gap.before
-            self._close(self._gaps.pop(0))
+            self._close(self._gaps.popleft())
         yield from self._stretch(begin, settled, kept, usable)
         # Those not settled yet stay, so that every byte is scanned once.
         self._waiting = count - settled
         self._records[:, : self._waiting] = self._records[:, settled:count].copy()
-        for gap in self._gaps:
-            gap.before -= settled
+        if settled:
+            for gap in self._gaps:
+                gap.before -= settled
         rest = self.scanner.extent(self._window.buffer, self._records, 0)[0] if self._waiting else self._at
         self._window.begin = rest
         self.scanner.settle(self._offset(rest))
@@ -223,6 +233,7 @@ class Rounds:
 
     def _close(self, gap: _Gap) -> None:
         """Tells of a gap once everything before it is told."""
+        self._taken -= gap.taken
         if gap.reason:
             self.reject(self.position, gap.offset, gap.length, gap.reason, self.tallies[0].clock)
             self.position += 1
@@ -230,7 +241,7 @@ class Rounds:
 
     def _offset(self, index: int) -> int:
         """Offset in the file of buffer[index], which lies before all gaps."""
-        return self._window.origin + index - sum(gap.length for gap in self._gaps)
+        return self._window.origin + index - self._taken
 
     def reject(
         self, position: int | None, offset: int, length: int, reason: str, clock: int, interface: int = 0
