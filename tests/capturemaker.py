@@ -22,17 +22,25 @@ def pcap_bytes(
     nanoseconds: bool = False,
     link_type: int = ETHERNET,
     snaplen: int = 65535,
+    *,
+    version: tuple[int, int] = (2, 4),
+    swapped: bool = False,
+    modified: bool = False,
 ) -> bytes:
-    """A classic pcap file; frames longer than `snaplen` are cut to it."""
+    """A classic pcap file; frames longer than `snaplen` are cut to it.
+
+    `swapped` puts the length on the wire first; `modified` is Kuznetzov's format, with longer record headers.
+    """
     order = "<" if byte_order == "little" else ">"
-    magic = 0xA1B23C4D if nanoseconds else 0xA1B2C3D4
-    parts = [struct.pack(order + "IHHiIII", magic, 2, 4, 0, 0, snaplen, link_type)]
+    magic = 0xA1B2CD34 if modified else 0xA1B23C4D if nanoseconds else 0xA1B2C3D4
+    parts = [struct.pack(order + "IHHiIII", magic, *version, 0, 0, snaplen, link_type)]
     for stamp, frame, *wire in records:
         seconds, rest = divmod(stamp, 1_000_000_000)
         body = frame[:snaplen]
-        length = wire[0] if wire else len(frame)
-        parts.append(struct.pack(order + "IIII", seconds, rest if nanoseconds else rest // 1000, len(body), length))
-        parts.append(body)
+        lengths = (len(body), wire[0] if wire else len(frame))
+        parts.append(struct.pack(order + "II", seconds, rest if nanoseconds else rest // 1000))
+        parts.append(struct.pack(order + "II", *(reversed(lengths) if swapped else lengths)))
+        parts.append(bytes([0, 0, 0, 1, 8, 0, 0, 0]) + body if modified else body)
     return b"".join(parts)
 
 

@@ -1,7 +1,23 @@
 """Reading captures into Arrow, and writing synthetic ones.
 
-First stage of the pipeline: capture files in, batches of `catalog.packets.RECORD` out. Nothing heavy is imported
-before it is asked for, so that `import lowwater` and `--help` stay quick.
+First stage of the pipeline: capture files in, batches of `catalog.packets.RECORD` out. It needs neither Spark nor
+Airflow, and nothing heavy is imported before it is asked for, so that `import lowwater` and `--help` stay quick.
+
+`read` takes a pcap or pcapng, plain or compressed, by path or as a stream, and gives Arrow batches; what it cannot
+give is told by name and to the byte (`Malformed`):
+
+    import sys
+    from lowwater.capture import read
+
+    reader = read(sys.stdin.buffer, max_jump=61_000_000_000)  # or read("main1.pcapng.zst", ...)
+    for interface, batch in reader.by_interface():
+        print(interface.name, batch.num_rows, batch.column("len").slice(0, 3))
+    for bad in reader.malformed:
+        print(bad.offset, bad.length, bad.reason)
+    print(reader.summary.packets, reader.summary.ended_cleanly, reader.summary.sha256)
+
+`open_capture` reads the file header alone. `lowwater.capture.index` divides a plain file into chunks, each of which
+`read_chunk` decodes by itself, in any process.
 """
 
 from __future__ import annotations
@@ -9,9 +25,33 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lowwater.capture.reader import DECODER_VERSION, CaptureReader, digest, open_capture, read
+    from lowwater.capture.reader import (
+        BATCH,
+        DECODER_VERSION,
+        CaptureFile,
+        CaptureReader,
+        CaptureSummary,
+        Interface,
+        InterfaceSummary,
+        Malformed,
+        digest,
+        open_capture,
+        read,
+    )
 
-__all__ = ["DECODER_VERSION", "CaptureReader", "digest", "open_capture", "read"]
+__all__ = [
+    "BATCH",
+    "DECODER_VERSION",
+    "CaptureFile",
+    "CaptureReader",
+    "CaptureSummary",
+    "Interface",
+    "InterfaceSummary",
+    "Malformed",
+    "digest",
+    "open_capture",
+    "read",
+]
 
 
 def __getattr__(name: str) -> Any:

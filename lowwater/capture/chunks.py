@@ -10,12 +10,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from io import FileIO
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from lowwater.capture.sources import Source
 
 _PIECE = 64 << 10
 _LARGEST_ZSTD_BLOCK = 128 << 10
@@ -28,44 +28,44 @@ def digest(path: str | Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-class Source(Protocol):
-    """What a window moves over: an unbuffered file, or what a compressed one holds."""
-
-    def readinto(self, target: memoryview, /) -> int | None:
-        """Fills the beginning of `target`; gives how many bytes, nothing at the end."""
-
-    def close(self) -> None:
-        """Ends it."""
-
-
 class Stored:
-    """A file by pieces of at most 64 KiB, at a `position` that may be set anywhere.
+    """A source by pieces of at most 64 KiB, at a `position` that may be set back.
 
     Pieces begin and end at the same offsets however often they are read. Bytes are hashed once, when first read.
 
     Args:
-        file: opened for reading, unbuffered.
+        source: at its start. Where it has no `rewind`, `position` may be set back to the last two pieces only.
         hashed: whether to compute the sha256.
 
     Attributes:
         position: offset of the next byte.
     """
 
-    def __init__(self, file: FileIO, hashed: bool) -> None:
+    def __init__(self, source: Source, hashed: bool) -> None:
         self.position = 0
-        self._file = file
+        self._source = source
         self._start = 0
         self._buffer = b""
+        self._before = b""
         self._hash = hashlib.sha256() if hashed else None
         self._read = 0
 
+    def holds(self, position: int) -> bool:
+        """Whether `position` may be set back to this one."""
+        return self._source.rewinds or position >= self._start - len(self._before)
+
     def piece(self, most: int | None = None) -> memoryview:
         """The next bytes, at most `most`; none at the end of the file. `position` stays."""
-        begin = self.position - self._start
-        if not 0 <= begin < len(self._buffer):
+        buffer, start = self._buffer, self._start
+        if start - len(self._before) <= self.position < start:
+            buffer, start = self._before, start - len(self._before)
+        elif not start <= self.position < start + len(buffer):
+            if self._at_end():
+                return memoryview(b"")
             self._load()
-            begin = self.position - self._start
-        return memoryview(self._buffer)[begin : len(self._buffer) if most is None else begin + most]
+            buffer, start = self._buffer, self._start
+        begin = self.position - start
+        return memoryview(buffer)[begin : len(buffer) if most is None else begin + most]
 
     def take(self, size: int) -> bytes:
         """The next `size` bytes, fewer at the end of the file; moves `position` behind them."""
@@ -84,6 +84,7 @@ class Stored:
 
     def drain(self) -> None:
         """Reads to the end of the file; `position` is then its size."""
+        self.position = max(self.position, self._start + len(self._buffer))
         while piece := self.piece():
             self.position += len(piece)
 
@@ -92,24 +93,32 @@ class Stored:
         return "" if self._hash is None else self._hash.hexdigest()
 
     def close(self) -> None:
-        """Closes the file."""
-        self._file.close()
+        """Closes the source."""
+        self._source.close()
+
+    def _at_end(self) -> bool:
+        return 0 < len(self._buffer) < _PIECE and self.position == self._start + len(self._buffer)
 
     def _load(self) -> None:
-        self._start = self.position - self.position % _PIECE
-        self._file.seek(self._start)
-        buffer = bytearray()
-        while len(buffer) < _PIECE and (more := self._file.read(_PIECE - len(buffer))):
-            buffer += more
-        self._buffer = bytes(buffer)
-        end = self._start + len(buffer)
+        start = self.position - self.position % _PIECE
+        if start == self._start + _PIECE:
+            self._before = self._buffer
+        elif start != self._start + len(self._buffer):
+            self._source.rewind(start)
+            self._before = b""
+        buffer = bytearray(_PIECE)
+        filled = 0
+        while filled < _PIECE and (count := self._source.readinto(memoryview(buffer)[filled:])):
+            filled += count
+        self._start, self._buffer = start, bytes(buffer[:filled])
+        end = start + filled
         if self._hash is not None and end > self._read:
-            self._hash.update(memoryview(self._buffer)[self._read - self._start :])
+            self._hash.update(memoryview(self._buffer)[self._read - start :])
             self._read = end
 
 
 class Window:
-    """The bytes [begin, end) of `buffer`, which lie in the source from `offset` on.
+    """The bytes [begin, end) of `buffer`; buffer[0] lies in the source at `origin`.
 
     Args:
         file: a file opened for reading, at its start, or another source.
@@ -121,25 +130,29 @@ class Window:
         self.buffer: NDArray[np.uint8] = np.empty(size, np.uint8)
         self.begin = 0
         self.end = 0
-        self.offset = 0
+        self.origin = 0
         self.at_end = False
         self._file = file
         self._hash = hashlib.sha256()
         self._thread = ThreadPoolExecutor(1) if hashed else None
         self._pending: Future[None] | None = None
 
-    def advance(self, begin: int) -> None:
-        """Drops the bytes before buffer[begin]."""
-        self.offset += begin - self.begin
-        self.begin = begin
-
-    def fill(self) -> None:
-        """Reads on: keeps [begin, end), moved to the front, and fills the rest of the buffer."""
+    def take_out(self, begin: int, end: int) -> None:
+        """Drops buffer[begin:end]: what is kept before it moves up to it, away from where it lies in the source."""
         self._wait()
+        kept = begin - self.begin
+        self.buffer[end - kept : end] = self.buffer[self.begin : begin].copy()
+        self.begin = end - kept
+
+    def fill(self) -> int:
+        """Reads on: keeps [begin, end), moved to the front, fills the rest of the buffer; gives how far it moved."""
+        self._wait()
+        moved = self.begin
         kept = self.buffer[self.begin : self.end]
         target = self.buffer if len(kept) <= len(self.buffer) // 2 else np.empty(2 * len(self.buffer), np.uint8)
         target[: len(kept)] = kept.copy() if target is self.buffer else kept
         self.buffer, self.begin, self.end = target, 0, len(kept)
+        self.origin += moved
         start = self.end
         while self.end < len(self.buffer):
             count = self._file.readinto(self.buffer[self.end :].data)
@@ -149,13 +162,7 @@ class Window:
             self.end += count
         if self._thread is not None:
             self._pending = self._thread.submit(self._hash.update, self.buffer[start : self.end].data)
-
-    def drain(self) -> None:
-        """Reads to the end without keeping what it reads; `offset` is then the size of the source."""
-        while not self.at_end:
-            self.advance(self.end)
-            self.fill()
-        self.advance(self.end)
+        return moved
 
     def sha256(self) -> str:
         """The sha256 of all bytes read so far, in hex."""

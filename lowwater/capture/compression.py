@@ -8,17 +8,18 @@ Whatever the file holds, at any time there are at most `AHEAD` blocks of 2 MiB, 
 
 from __future__ import annotations
 
+import errno
 import io
 import lzma
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from io import FileIO
 
 import pyarrow as pa
 
 from lowwater.capture.chunks import BrokenFrame, Stored, lz4_pieces, zstd_pieces
+from lowwater.capture.sources import Source
 
 HISTORY = 128 << 20
 """Largest history (bytes) that a zstd or xz stream may ask for: what the tools' own highest levels use."""
@@ -89,7 +90,7 @@ def _member(stored: Stored, member: _Member) -> Iterator[bytes]:
     """One member; where it is damaged, everything before the damage.
 
     A decompressor that fails keeps to itself what the failing call had made. So the member is read a second time, up
-    to that call as before and then byte by byte.
+    to that call as before and then byte by byte; where its source no longer has it, what that call had made is lost.
     """
     start, given, seen = stored.position, 0, 0
     try:
@@ -99,6 +100,8 @@ def _member(stored: Stored, member: _Member) -> Iterator[bytes]:
         return
     except (zlib.error, lzma.LZMAError, pa.ArrowException, OSError) as error:
         _raise_of_disk(error)
+        if not stored.holds(start):
+            raise Damage(str(error)) from error
     stored.position = start
     try:
         for piece in member(stored, given):
@@ -205,10 +208,10 @@ _FORMATS: dict[str, _Member] = {
 
 
 class Unpacked:
-    """What a compressed file holds, decompressed in a thread of its own; a source for `chunks.Window`.
+    """What a compressed file holds, decompressed in a thread of its own; a `Source` that does not rewind.
 
     Args:
-        file: opened for reading, unbuffered.
+        file: the bytes of the file, at their start.
         hashed: whether to compute the sha256 of the file as it is stored.
 
     Attributes:
@@ -218,7 +221,9 @@ class Unpacked:
         stored: size of the file in bytes.
     """
 
-    def __init__(self, file: FileIO, hashed: bool) -> None:
+    rewinds = False
+
+    def __init__(self, file: Source, hashed: bool) -> None:
         self.damage = ""
         self.skipped = 0
         self.stored = 0
@@ -241,6 +246,9 @@ class Unpacked:
         target[:count] = self._rest[:count]
         self._rest = self._rest[count:]
         return count
+
+    def rewind(self, offset: int) -> None:
+        raise OSError(errno.ESPIPE, "what was decompressed cannot be read again")
 
     def sha256(self) -> str:
         """The sha256 of the stored file, in hex, once it is read."""
@@ -266,16 +274,3 @@ class Unpacked:
         if not size:
             self.stored = self._source.position
         return b"".join(parts)
-
-
-def unpack_head(file: FileIO, count: int) -> tuple[bytes, str]:
-    """The first bytes that a compressed file holds, fewer where there are no more, and its damage before them."""
-    head = b""
-    try:
-        for piece in members(Stored(file, False)):
-            head += piece
-            if len(head) >= count:
-                break
-    except Damage as error:
-        return head[:count], str(error)
-    return head[:count], ""

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 class Interface:
     """One interface of a capture; a classic pcap has one without a name.
 
+    In a pcapng it is the same one in every section, and whatever its resolution, if name and link type are the same.
+
     Attributes:
         index: its number in `CaptureReader.interfaces`.
-        name: as in the file, or an empty string.
-        link_number: link type, as in the file.
+        name: as in the file, or an empty string; in a pcapng that does not name it, its index in its section.
+        link_number: link type, as in the file; -1 where a pcapng declares no interface at all.
         link_type: its name, or the number as text where it has none here.
         snaplen: largest captured length, as in the file (untrusted; 0 for no limit).
     """
@@ -31,15 +33,32 @@ class Interface:
 class Malformed:
     """Bytes of a capture that are not a whole sane record.
 
+    Reasons of records whose bytes are whole:
+
+    * `time-range`, `time-jump`: as SEMANTICS T3 says; `time-range` too where a pcapng time is beyond 63 bits of ns.
+    * `wire-length`: the length on the wire is 2^31 or more.
+    * `no-time`: a simple packet block, which has none. Any other record's time would be an invention, and would decide
+      which interval the packet belongs to.
+    * `interface`: a packet of an interface that its section has not declared (or beyond the 65,536th).
+    * `captured`: the captured length is more than the packet block holds.
+
+    Reasons of what is no record:
+
+    * `length`: in a classic pcap, the captured length is beyond `CaptureFile.limit`; `block`: in a pcapng, the lengths
+      of a block are below the minimum, above 16 MiB, or disagree. The row reaches to where records go on, or to the
+      end. They go on where `CHAIN` (4) record headers or blocks of known kinds follow one another, or at least one and
+      then the end of the file (`scan.search` and `pcapng.search.search` say what is believed). Fewer records between
+      two damages are part of the row. A payload that holds a capture is looked into only where it lies in damage.
+    * `cut`: the file ends inside the record, and nothing that is a record follows in it.
+    * `compression`: the file cannot be decompressed to its end. Its length is that of the record that this cuts (0
+      between records, and after damage to the end; there `position` is None) plus `CaptureSummary.skipped`.
+
     Attributes:
-        position: number of the record in the capture, counted from 0 over all records; None where it is not known.
+        position: number of the record in the capture, counted from 0 over all records, a stretch of damage being one;
+            None where it is not known.
         offset: where the bytes begin in the file; in what it holds, where it is compressed.
         length: how many they are, record header included.
-        reason: `time-range`, `time-jump` (SEMANTICS T3); `wire-length`: its length on the wire is 2^31 or more;
-            `cut`: the file ends inside the record; `length`: its captured length is beyond `CaptureFile.limit`, so
-            that nothing says where the next record begins: the rest of the file is this one row; `compression`: the
-            file cannot be decompressed to its end. Its length is that of the record that this cuts (0 between records
-            and after a row `length`; there `position` is None) plus `CaptureSummary.skipped`.
+        reason: one of those below.
         arrival: largest sane timestamp of its interface before it, ns; None if there is none.
         interface: number of its interface; 0 where it is not known.
     """
@@ -93,7 +112,9 @@ class CaptureSummary:
         interfaces: one summary each; one at least.
         record_bytes: bytes of sane records, headers included.
         overhead: bytes of file headers, and of blocks that are no packets.
-        ended_cleanly: whether the file ends where a record ends, all of it decompressed.
+        ended_cleanly: whether the file ends where a record ends, all of it decompressed. Damage that records follow
+            changes nothing: the end is whole, so the capture covers what it declares (SEMANTICS T5), and the damage
+            is a malformed row.
         largest_ahead: how far ahead of its median the farthest sane record is (SEMANTICS T3), ns, at least 0.
         smallest_jump: how far ahead of its median the nearest time-jump is, ns; None if there is none. Any `max_jump`
             in [largest_ahead, smallest_jump) gives the same rows.
@@ -101,6 +122,7 @@ class CaptureSummary:
         unpacked: bytes that were decompressed; `bytes` for a plain file.
         skipped: bytes of the file, as it is stored, that were not decompressed: from where its damage begins.
         damage: why decompression stopped there, empty where it did not.
+        blocks: of a pcapng, blocks that are no packets, and comments of packets: how many of each kind there are.
     """
 
     sha256: str
@@ -116,6 +138,7 @@ class CaptureSummary:
     unpacked: int
     skipped: int
     damage: str
+    blocks: tuple[tuple[str, int], ...] = ()
 
     @property
     def packets(self) -> int:

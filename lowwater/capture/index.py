@@ -7,7 +7,7 @@ timestamps are sane, the clocks, the digest), so that the decoding of a chunk de
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from lowwater.capture import scan as scanning
 from lowwater.capture.classic import Scanner
+from lowwater.capture.decoding import Round, decode_round, shares
 from lowwater.capture.facts import CaptureSummary, Interface, Malformed
-from lowwater.capture.reader import CHUNK_BYTES, CaptureReader, Round, decode_round, shares
+from lowwater.capture.reader import CHUNK_BYTES, CaptureReader
 from lowwater.errors import CaptureError
 
 _ROWS = 1 << 16
@@ -29,7 +30,7 @@ class Chunk:
 
     Attributes:
         path: the file.
-        begin: offset of its first record; `end` behind its last one.
+        begin: offset of its first record; `end` behind its last one. There is no damage between them.
         position: number of its first record in the capture.
         clocks: largest sane timestamp of each interface before it, ns, -1 for none; those missing begin in it.
         insane: positions of its records that are malformed, ascending.
@@ -50,7 +51,7 @@ class Index:
     """What one pass over a capture finds without decoding it.
 
     Attributes:
-        chunks: its parts in file order; together they hold every sane record.
+        chunks: its parts in file order; together they hold every sane record. None of a compressed file.
         malformed: as `CaptureReader.malformed`.
         summary: as `CaptureReader.summary`, with nothing counted as undecoded.
     """
@@ -61,10 +62,10 @@ class Index:
 
 
 def index(path: Path, max_jump: int, chunk_bytes: int = CHUNK_BYTES, sha256: str | None = None) -> Index:
-    """Indexes a plain capture file.
+    """Indexes a capture file.
 
     Args:
-        path: a plain capture file; a compressed one cannot be divided, and is one chunk less: none.
+        path: a capture file; a compressed one cannot be divided: it has no chunks, and `read` decodes it.
         max_jump: as for `read`.
         chunk_bytes: bytes of a chunk, about: it ends where a record does.
         sha256: as for `read`.
@@ -73,55 +74,49 @@ def index(path: Path, max_jump: int, chunk_bytes: int = CHUNK_BYTES, sha256: str
         CaptureError: as `read`.
     """
     reader = CaptureReader(path, max_jump, chunk_bytes, sha256)
-    marks = _Marks(path, reader)
+    marks = _Marks(path, reader, chunk_bytes)
     for each in reader.rounds():
-        marks.meet(each)
+        if not reader.header.compression:
+            marks.meet(each)
         reader.count(each)
-        if each.end - marks.begin >= chunk_bytes:
-            marks.cut(each)
-    marks.finish()
+    marks.cut()
     assert reader.summary is not None
     return Index(tuple(marks.chunks), tuple(reader.malformed), reader.summary)
 
 
 class _Marks:
-    """The chunks found so far, and the beginning of the next one."""
+    """The chunks found so far, and what the next one will be.
 
-    def __init__(self, path: Path, reader: CaptureReader) -> None:
+    Args:
+        path: the file.
+        reader: of it.
+        size: bytes of a chunk, about.
+    """
+
+    def __init__(self, path: Path, reader: CaptureReader, size: int) -> None:
         self.chunks: list[Chunk] = []
-        self.begin = reader.scanner.start
         self._path = path
         self._reader = reader
-        self._position = 0
-        self._clocks: tuple[int, ...] = ()
-        self._refused = 0
-        self._last: Round | None = None
+        self._size = size
+        self._next: Chunk | None = None
 
     def meet(self, each: Round) -> None:
-        self._last = each
+        """Adds a round to the chunk, or begins another with it: behind damage, too."""
+        if self._next and (each.parted or each.begin - self._next.begin >= self._size):
+            self.cut()
+        insane = np.setdiff1d(np.arange(each.records.shape[1]), each.kept, assume_unique=True) + each.position
+        if self._next is None:
+            clocks, scanner = self._reader.clocks(), self._reader.scanner.at(each.begin)
+            self._next = Chunk(self._path, each.begin, each.end, each.position, clocks, insane, scanner)
+        else:
+            insane = np.concatenate([self._next.insane, insane])
+            self._next = replace(self._next, end=each.end, insane=insane)
 
-    def cut(self, each: Round) -> None:
-        """Ends the chunk behind a round."""
-        after = each.position + each.records.shape[1]
-        refused = self._reader.malformed[self._refused :]
-        insane = [bad.position for bad in refused if bad.position is not None and bad.position < after]
-        chunk = Chunk(
-            path=self._path,
-            begin=self.begin,
-            end=each.end,
-            position=self._position,
-            clocks=self._clocks,
-            insane=np.array(insane, np.int64),
-            scanner=self._reader.scanner.at(self.begin),
-        )
-        self.chunks.append(chunk)
-        self.begin, self._position, self._clocks = each.end, after, self._reader.clocks()
-        self._refused += len(refused)
-
-    def finish(self) -> None:
-        """Ends the last chunk."""
-        if self._last is not None and self._last.end > self.begin:
-            self.cut(self._last)
+    def cut(self) -> None:
+        """Ends the chunk, if one was begun."""
+        if self._next:
+            self.chunks.append(self._next)
+        self._next = None
 
 
 def read_chunk(chunk: Chunk) -> Iterator[tuple[Interface, pa.RecordBatch]]:
@@ -134,17 +129,17 @@ def read_chunk(chunk: Chunk) -> Iterator[tuple[Interface, pa.RecordBatch]]:
     Raises:
         CaptureError: if the file cannot be read, or has changed since it was indexed.
     """
-    buffer = _load(chunk)
+    buffer, scanner = _load(chunk), chunk.scanner.at(chunk.begin)
     records = np.zeros((scanning.ROWS, _ROWS), np.int64)
     clocks = dict(enumerate(chunk.clocks))
     position, at, stopped = chunk.position, 0, scanning.FULL
     while stopped == scanning.FULL:
-        count, at, stopped = chunk.scanner.scan(buffer, at, len(buffer), records, 0)
+        count, at, stopped = scanner.scan(buffer, at, len(buffer), records, 0)
         numbers = np.arange(position, position + count)
         kept = np.flatnonzero(~np.isin(numbers, chunk.insane)) if len(chunk.insane) else np.arange(count)
-        each = Round(buffer, records[:, :count], kept, position, chunk.begin + at)
-        for number, chosen in shares(each, len(chunk.scanner.interfaces)):
-            interface = chunk.scanner.interfaces[number]
+        each = Round(buffer, records[:, :count], kept, position, chunk.begin, chunk.begin + at, False)
+        for number, chosen in shares(each, len(scanner.interfaces)):
+            interface = scanner.interfaces[number]
             batch = decode_round(each, chosen, clocks.get(number, -1), interface)
             clocks[number] = batch.column("arrival")[-1].as_py()
             yield interface, batch

@@ -56,6 +56,7 @@ def _store(bits: int, big: bool) -> Callable[[Any, int, int], None]:
 big16 = _load(16, big=True)
 big32 = _load(32, big=True)
 big64 = _load(64, big=True)
+little16 = _load(16, big=False)
 little32 = _load(32, big=False)
 put_big16 = _store(16, big=True)
 put_big32 = _store(32, big=True)

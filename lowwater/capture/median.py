@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _DIGIT = 16  # bits found by one pass
+_PIECES = 1 << 10
 
 
 class Median:
@@ -29,6 +30,7 @@ class Median:
         self._in_memory = in_memory
         self._held: list[NDArray[np.int64]] = []
         self._held_count = 0
+        self._single = 0
         self._count = 0
         self._file: IO[bytes] | None = None
 
@@ -37,6 +39,7 @@ class Median:
         if not len(numbers):
             return
         self._held.append(numbers.astype(np.int64))
+        self._single += 1
         self._held_count += len(numbers)
         self._count += len(numbers)
         if self._held_count > self._in_memory:
@@ -44,7 +47,10 @@ class Median:
                 self._file = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as this object
             for held in self._held:
                 self._file.write(held.data)
-            self._held, self._held_count = [], 0
+            self._held, self._held_count, self._single = [], 0, 0
+        elif self._single == _PIECES:  # many short ones cost more than what they hold
+            self._held[-_PIECES:] = [np.concatenate(self._held[-_PIECES:])]
+            self._single = 0
 
     def value(self) -> int | None:
         """The lower median of what was added, None of nothing."""

@@ -66,12 +66,13 @@ class Judge:
         max_jump: how far ahead of its median a sane record may be, ns.
         largest_ahead: how far ahead of its median the farthest sane record was, ns, at least 0.
         smallest_jump: how far ahead of its median the nearest time-jump was, ns; None where there is none.
+        before: timestamps of the last up to 16 that were judged.
     """
 
     max_jump: int
     largest_ahead: int = 0
     smallest_jump: int | None = None
-    _before: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    before: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
 
     def settle(self, stamps: NDArray[np.int64], final: bool) -> NDArray[np.bool_]:
         """Judges the records whose window is known.
@@ -87,14 +88,14 @@ class Judge:
         jumps = np.zeros(count, np.bool_)
         if not count:
             return jumps
-        context = np.concatenate([self._before, stamps])
-        begin = len(self._before)
+        context = np.concatenate([self.before, stamps])
+        begin = len(self.before)
         smallest = _NONE if self.smallest_jump is None else self.smallest_jump
         self.largest_ahead, smallest = _judge(
             context, begin, begin + count, self.max_jump, self.largest_ahead, smallest, jumps
         )
         self.smallest_jump = None if smallest == _NONE else smallest
-        self._before = context[: begin + count][-SIDE:].copy()
+        self.before = context[: begin + count][-SIDE:].copy()
         return jumps
 
 

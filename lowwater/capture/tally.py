@@ -11,9 +11,15 @@ from numpy.typing import NDArray
 from lowwater.capture.facts import Interface, InterfaceSummary
 from lowwater.capture.median import Median
 
+_HELD, _LEAST_HELD = 1 << 23, 1 << 16
+"""Most timestamps in memory, of the first interface and of those far behind it."""
+
 
 class Tally:
     """Counts the records of one interface.
+
+    Args:
+        number: of the interface: the first ones may hold more timestamps in memory, for the median.
 
     Attributes:
         clock: largest sane timestamp so far, ns; -1 before the first.
@@ -21,7 +27,7 @@ class Tally:
         malformed: rows of the interface, set by the reader.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, number: int) -> None:
         self.clock = -1
         self.undecoded = 0
         self.malformed = 0
@@ -29,7 +35,7 @@ class Tally:
         self._first: int | None = None
         self._last: int | None = None
         self._smallest: int | None = None
-        self._median = Median()
+        self._median = Median(max(_HELD >> number.bit_length(), _LEAST_HELD))
 
     def add(self, stamps: NDArray[np.int64]) -> None:
         """Counts sane records by their timestamps (ns), at least one."""

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from lowwater.capture.chunks import Source
 from lowwater.capture.compression import Unpacked, compression_of
 from lowwater.capture.facts import Malformed
 from lowwater.capture.header import FILE_HEADER
 from lowwater.capture.index import Index, index
 from lowwater.capture.reader import digest
+from lowwater.capture.sources import Source, open_source
 from lowwater.errors import CaptureError, LowwaterError
 
 _PIECE = 1 << 20
@@ -118,13 +118,13 @@ def starts_with(path: Path, size: int, sha256: str, unpacked: bool) -> bool:
     hashed = hashlib.sha256()
     buffer = bytearray(_PIECE)
     try:
-        with path.open("rb", buffering=0) as file:
-            source: Source = Unpacked(file, False) if unpacked else file
-            left = size
-            with closing(source):
-                while left and (count := source.readinto(memoryview(buffer)[: min(left, _PIECE)])):
-                    hashed.update(memoryview(buffer)[:count])
-                    left -= count
+        stored = open_source(path)[1]
+        source: Source = Unpacked(stored, False) if unpacked else stored
+        left = size
+        with closing(source):
+            while left and (count := source.readinto(memoryview(buffer)[: min(left, _PIECE)])):
+                hashed.update(memoryview(buffer)[:count])
+                left -= count
     except OSError as error:
         raise CaptureError(f"{path}: cannot be read: {error.strerror}", "check the path and the disk") from error
     return left == 0 and hashed.hexdigest() == sha256

@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing import get_context
 from pathlib import Path
 from random import Random
@@ -107,6 +107,8 @@ def check_file(data: bytes, path: Path, random: Random) -> str:
     if not summary.compression:
         found = index(path, MAX_JUMP, random.choice((24, 200, 1 << 20)), summary.sha256)
         assert found.malformed == tuple(reader.malformed), "the index has other malformed rows"
+        decoded = tuple(replace(each, undecoded=0) for each in summary.interfaces)
+        assert found.summary == replace(summary, interfaces=decoded), "the index has another summary"
         parts = [batch for chunk in found.chunks for _, batch in read_chunk(chunk)]
         assert _rows(parts) == _rows(batches), "chunks give other rows than one pass"
     return "read with damage" if reader.malformed else "read"

@@ -13,6 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tests import capturemaker as maker
+from tests.pcapngmaker import OTHERS, Section
 
 SECOND = 1_000_000_000
 START = 1_600_000_000 * SECOND
@@ -74,19 +75,36 @@ def frames() -> list[bytes]:
 
 
 def files() -> list[bytes]:
-    """Whole captures: byte orders, precisions, link types, compressions."""
+    """Whole captures: formats, byte orders, precisions, link types, compressions."""
     pool = frames()
     found = []
     for number, link in enumerate(LINK_TYPES):
         records = [(START + n * SECOND // 3, pool[(number * 7 + n * 11) % len(pool)][:120]) for n in range(5)]
         order = ("little", "big")[number % 2]
         found.append(maker.pcap_bytes(records, order, number % 3 == 0, link))
+    found += [pcapng(order, pool) for order in ("little", "big")]
+    found += [found[-1] + found[-2], gzip.compress(found[-1])]
     found.append(maker.pcap_bytes([]))
     found.append(maker.pcap_bytes([(START + n, b"") for n in range(40)]))
     one = found[0]
     found += [gzip.compress(one), lzma.compress(one), pa.Codec("zstd").compress(one, asbytes=True), bz2.compress(one)]
     found += [gzip.compress(one) + gzip.compress(found[1])]
     return found
+
+
+def pcapng(byte_order: str, pool: list[bytes]) -> bytes:
+    """A section with interfaces of several link types and resolutions, and every kind of block."""
+    section = Section(byte_order)
+    parts = [section.header(), section.interface("one"), section.interface("two", 113, 96, 9, 5)]
+    for number, kind in enumerate((*OTHERS, 77)):
+        parts += [
+            section.packet((START + number * SECOND) // 1000, pool[number * 5][:90]),
+            section.block(kind, b"12345"),
+        ]
+        parts.append(section.packet(START + number, pool[number * 7][:90], 1, 1500, [(1, b"a comment")]))
+    parts += [section.interface("", 101, 0, 0x83), section.simple(pool[1][:60])]
+    parts += [section.old_packet((START + number) >> 20, pool[number][:60], 2) for number in range(4)]
+    return b"".join(parts)
 
 
 def damaged(random: Random, seeds: list[bytes]) -> bytes:

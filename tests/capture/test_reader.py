@@ -128,7 +128,7 @@ def test_a_capture_cut_anywhere_is_accounted_for(tmp_path: Path, size: int) -> N
         assert reader.malformed == [Malformed(count, begin, size - begin, "cut", arrival)]
 
 
-def test_an_absurd_length_ends_the_reading(tmp_path: Path) -> None:
+def test_an_absurd_length_that_no_record_follows_ends_the_reading(tmp_path: Path) -> None:
     good = small()
     data = good + b"\x00" * 8 + b"\xff\xff\xff\x7f" * 2 + b"whatever follows" * 100
     reader, rows = whole(saved(tmp_path, data), chunk_bytes=100)
@@ -205,17 +205,44 @@ def test_header_facts(tmp_path: Path, order: str, nanoseconds: bool) -> None:
         (b"hello, this is no capture", "begins with 68 65 6c 6c"),
         (maker.pcap_bytes([])[:11], "11 of 24 bytes"),
         (b"\xa1", "begins with a1"),
-        (b"\x0a\x0d\x0d\x0a" + bytes(30), "pcapng capture, which is not supported yet"),
-        (b"\xd4\xc3\xb2\xa1\x01\x00\x00\x00" + bytes(16), "version 1.0 is not supported yet"),
+        (b"snoop\0\0\0" + bytes(30), "a snoop capture, which is not supported"),
+        (b"BZh9" + bytes(30), "a bzip2 file, which is not supported"),
+        (b"\xd4\xc3\xb2\xa1\x01\x00\x00\x00" + bytes(16), "version 1.0 is not supported"),
     ],
 )
-def test_what_is_no_classic_pcap_is_refused_by_name(tmp_path: Path, data: bytes, words: str) -> None:
+def test_what_is_no_capture_is_refused_by_name(tmp_path: Path, data: bytes, words: str) -> None:
     path = saved(tmp_path, data)
     for opened in (open_capture, lambda path: read(path, SECOND)):
         with pytest.raises(CaptureError) as caught:
             opened(path)
         assert str(path) in caught.value.message and words in caught.value.message
         assert caught.value.hint
+
+
+@pytest.mark.parametrize("order", ["little", "big"])
+@pytest.mark.parametrize(
+    ("version", "swapped", "modified"),
+    [
+        *(((major, minor), True, False) for major, minor in ((2, 0), (2, 2), (543, 0), (2, 3))),
+        *((version, False, version == (2, 4)) for version in ((2, 3), (2, 4))),
+    ],
+)
+def test_old_versions_and_kuznetzovs_are_read_as_libpcap_does(
+    tmp_path: Path, order: str, version: tuple[int, int], swapped: bool, modified: bool
+) -> None:
+    frame = maker.tcp("10.0.0.1", "10.0.0.2", 1, 80)
+    records = [(START, frame, 1500), (START + SECOND, frame[:20], 60)]
+    data = maker.pcap_bytes(records, order, version=version, swapped=swapped, modified=modified)
+    reader, rows = whole(saved(tmp_path, data))
+    assert (reader.header.version, reader.header.modified) == (version, modified)
+    assert [(row["caplen"], row["len"], row["srcPort"]) for row in rows] == [(54, 1500, 1), (20, 60, None)]
+    assert reader.summary is not None and reader.summary.record_bytes == len(data) - 24 and not reader.malformed
+
+
+def test_bits_about_the_frame_check_sequence_are_no_link_type(tmp_path: Path) -> None:
+    reader, rows = whole(saved(tmp_path, maker.pcap_bytes([(START, maker.arp())], link_type=0x4400_0001)))
+    assert (reader.header.link_number, reader.header.link_type) == (1, "EN10MB")
+    assert rows[0]["ether_type"] == 0x0806
 
 
 def test_a_file_that_is_not_there_is_a_capture_error(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
@@ -11,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from lowwater.capture import read
+from lowwater.capture.header import DECODED, RECORD_HEADER
+from lowwater.capture.scan import CAPTURED, OFFSET
 from lowwater.catalog.packets import ADDRESSES
 from lowwater.catalog.values import format_ip, ip_from_words
 from tests.capture.tsharkmessages import NAMES, SEPARATOR, SETTINGS, derived, excuse, messages
@@ -193,11 +194,16 @@ def layers_of(told: dict[str, str]) -> tuple[list[str], int]:
     return layers, next((index for index, layer in enumerate(layers) if layer in ("ip", "ipv6")), len(layers))
 
 
+def framed(told: dict[str, str]) -> dict[str, Any]:
+    """What tshark says of the record."""
+    lengths = {name: int(told[FRAME[name]]) for name in ("len", "caplen")}
+    return {"timestamp": nanoseconds(told[FRAME["timestamp"]]), **lengths}
+
+
 def expected(told: dict[str, str]) -> dict[str, Any]:
     """What tshark says of the link, of ARP, and of network headers; what it does not say is left out."""
     layers, depth = layers_of(told)
-    found: dict[str, Any] = {"timestamp": nanoseconds(told[FRAME["timestamp"]])}
-    found |= {name: int(told[FRAME[name]]) for name in ("len", "caplen")}
+    found = framed(told)
     if "cfp" not in layers:  # tshark's eth.* are those of the frame inside FabricPath, ours those of the outer one
         found |= _link(told, layers[:depth])
     strange = [layer for layer in layers[:depth] if layer not in LINKS]
@@ -227,15 +233,15 @@ def expected(told: dict[str, str]) -> dict[str, Any]:
     return found
 
 
-def frames(path: Path) -> Iterator[bytes]:
-    """The captured bytes of the records of a classic pcap."""
-    data = path.read_bytes()
-    order = "<" if data[0] in (0xD4, 0x4D) else ">"
-    at = 24
-    while at + 16 <= len(data):
-        length = struct.unpack_from(order + "8xI", data, at)[0]
-        yield data[at + 16 : at + 16 + length]
-        at += 16 + length
+def frames(path: Path) -> dict[int, bytes]:
+    """The captured bytes of the sane records of a capture, by position."""
+    reader, found = read(path, 1 << 61), {}
+    for each in reader.rounds():
+        for index in each.kept.tolist():
+            begin = int(each.records[OFFSET, index]) + RECORD_HEADER
+            found[each.position + index] = each.buffer[begin : begin + int(each.records[CAPTURED, index])].tobytes()
+        reader.count(each)
+    return found
 
 
 def _ours(row: dict[str, Any], name: str, frame: bytes, theirs: Any) -> Any:
@@ -251,23 +257,32 @@ def _ours(row: dict[str, Any], name: str, frame: bytes, theirs: Any) -> Any:
 
 
 def compare(path: Path) -> tuple[Counter[str], list[str]]:
-    """How often each column is what tshark says, and the differences: number, column, ours, tshark's, its layers."""
-    captured, rows = list(frames(path)), []
-    for batch in read(path, 1 << 61):
-        rows += derived(batch, captured[len(rows) : len(rows) + batch.num_rows])
+    """How often each column is what tshark says, and the differences: number, column, ours, tshark's, its layers.
+
+    Of link types that are not decoded, the times and lengths are compared.
+    """
+    reader, captured, rows = read(path, 1 << 61), frames(path), []
+    for interface, batch in reader.by_interface():
+        own = [captured[position] for position in batch.column("position").to_pylist()]
+        rows += [(row, interface) for row in derived(batch, own)]
+    rows.sort(key=lambda one: one[0]["position"])
     told = tshark(path)
+    found = [f"{bad.position + 1} {bad.reason}" for bad in reader.malformed if (bad.position or 0) < len(told)]
+    if len(rows) + len(found) != len(told):
+        found.append(f"{len(rows)} packets, tshark {len(told)}")
     equal: Counter[str] = Counter()
-    if len(rows) != len(told):
-        return equal, [f"{len(rows)} packets, tshark {len(told)}"]
-    found = []
-    for number, (row, other, frame) in enumerate(zip(rows, told, captured, strict=False), 1):
+    for row, interface in rows:
+        position = row["position"]
+        if position >= len(told):
+            break
+        other, frame = told[position], captured[position]
         layers, depth = layers_of(other)
-        for name, theirs in expected(other).items():
+        for name, theirs in (expected if interface.link_number in DECODED else framed)(other).items():
             ours = _ours(row, name, frame, theirs)
             # tshark gives up on a layer that is cut where it is not whole; we give what is there.
             unsaid = theirs is None and row["caplen"] < row["len"]
             if ours == theirs:
                 equal[name] += ours is not None
             elif not unsaid and not excuse(name, row, other, layers[depth:], frame):
-                found.append(f"{number} {name}: {ours}, tshark {theirs} ({other[LAYERS]})")
+                found.append(f"{position + 1} {name}: {ours}, tshark {theirs} ({other[LAYERS]})")
     return equal, found

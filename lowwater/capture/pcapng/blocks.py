@@ -1,0 +1,127 @@
+"""The blocks of a pcapng by their numbers, and what an interface description block says.
+
+Below the scanner of the format (draft-ietf-opsawg-pcapng, sections 3.5, 4.1 and 4.2).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, NAMES, STATISTICS, PACKET = 0x0A0D0D0A, 1, 2, 3, 4, 5, 6
+JOURNAL, SECRETS, CUSTOM, CUSTOM_NOT_COPIED = 9, 10, 0x0BAD, 0x40000BAD
+LEAST_BLOCK, LEAST_SECTION, LEAST_INTERFACE, LEAST_PACKET, LEAST_SIMPLE = 12, 28, 20, 32, 16
+LARGEST_BLOCK = 16 << 20
+"""Bytes of the longest block that is believed, as in Wireshark."""
+
+MOST_INTERFACES = 1 << 16
+"""Interfaces that are told apart in a file, and declarations that are kept of a section. Packets of more are malformed
+(`interface`)."""
+
+MULTIPLY, DIVIDE, SHIFT = range(3)
+"""How ticks become nanoseconds: times a number, by a number, or from units of 2^-n s."""
+
+COUNTED = (
+    "section header", "interface description", "name resolution", "interface statistics", "decryption secrets",
+    "systemd journal export", "custom", "unknown", "comment",
+)  # fmt: skip
+"""What `CaptureSummary.blocks` counts; comments are those of packet blocks."""
+
+_COMMENT, _NAME, _RESOLUTION, _OFFSET, _END = 1, 2, 9, 14, 0
+_LONGEST_NAME = 255
+_PER_SECOND = 1_000_000_000
+_LARGEST = (1 << 63) - 1
+_FARTHEST = 1 << 62
+
+
+@dataclass(frozen=True)
+class Description:
+    """An interface description block.
+
+    Attributes:
+        name: the option if_name; empty without one.
+        link: link type.
+        snaplen: largest captured length, 0 for no limit.
+        resolution: `us`, `ns`, or as `10^-n` or `2^-n` the seconds of a tick.
+        kind: MULTIPLY, DIVIDE or SHIFT.
+        factor: nanoseconds of a tick; ticks of a nanosecond; or n. Below 2^64.
+        offset: nanoseconds that are added.
+        most: most ticks whose time is representable; ticks beyond it have no time. Of MULTIPLY only, else 2^63 - 1;
+            -1 where no ticks have a time.
+    """
+
+    name: str
+    link: int
+    snaplen: int
+    resolution: str
+    kind: int
+    factor: int
+    offset: int
+    most: int
+
+
+def describe(block: bytes, big: bool) -> Description:
+    """What an interface description block says.
+
+    Args:
+        block: the whole block, at least 20 bytes.
+        big: byte order of its section.
+    """
+    link, snaplen = struct.unpack_from(">HxxI" if big else "<HxxI", block, 8)
+    name, code, seconds = "", 6, 0
+    for option, value in options(block[16:-4], big):
+        if option == _NAME:
+            name = value.rstrip(b"\0").decode("utf-8", "replace")[:_LONGEST_NAME]
+        elif option == _RESOLUTION and value:
+            code = value[0]
+        elif option == _OFFSET and len(value) == 8:
+            seconds = int.from_bytes(value, "big" if big else "little", signed=True)
+    kind, factor, resolution = _resolution(code)
+    offset = seconds * _PER_SECOND
+    if not -_FARTHEST < offset < _FARTHEST:
+        return Description(name, link, snaplen, resolution, kind, factor, 0, -1)
+    most = (_LARGEST - max(offset, 0)) // (factor if kind == MULTIPLY else 1)
+    return Description(name, link, snaplen, resolution, kind, factor, offset, most)
+
+
+def _resolution(code: int) -> tuple[int, int, str]:
+    exponent = code & 0x7F
+    if code & 0x80:
+        return SHIFT, exponent, f"2^-{exponent}"
+    name = {6: "us", 9: "ns"}.get(exponent, f"10^-{exponent}")
+    if exponent <= 9:
+        return MULTIPLY, 10 ** (9 - exponent), name
+    # 2^64 ticks of less than 10^-28 s are no nanosecond: any larger divisor gives 0 too.
+    return DIVIDE, min(10 ** (exponent - 9), (1 << 64) - 1), name
+
+
+def options(data: bytes, big: bool) -> Iterator[tuple[int, bytes]]:
+    """The options of a block, by code; ends at the first that is not whole."""
+    at, form = 0, ">HH" if big else "<HH"
+    while at + 4 <= len(data):
+        code, length = struct.unpack_from(form, data, at)
+        if code == _END or at + 4 + length > len(data):
+            return
+        yield code, data[at + 4 : at + 4 + length]
+        at += 4 + length + -length % 4
+
+
+def first_interface(head: bytes, big: bool) -> Description | None:
+    """The first interface of a pcapng, if the first bytes of the file have one before any packet.
+
+    Args:
+        head: the first bytes of the file.
+        big: byte order of its first section.
+    """
+    at = 0
+    while at + LEAST_BLOCK <= len(head):
+        kind, size = struct.unpack_from(">II" if big else "<II", head, at)
+        padded = size + -size % 4
+        if size < LEAST_BLOCK or kind in (PACKET, OLD_PACKET, SIMPLE_PACKET) or (at and kind == SECTION):
+            return None
+        if kind == INTERFACE:
+            whole = padded >= LEAST_INTERFACE and at + padded <= len(head)
+            return describe(head[at : at + padded], big) if whole else None
+        at += padded
+    return None

@@ -1,0 +1,207 @@
+"""pcapng: times exact to the nanosecond, sections, interfaces, every kind of block; what is malformed, by name."""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lowwater.capture import open_capture, read
+from lowwater.capture.facts import Interface, Malformed
+from lowwater.capture.index import index, read_chunk
+from lowwater.capture.reader import CaptureReader
+from lowwater.errors import CaptureError
+from tests import capturemaker as maker
+from tests.pcapngmaker import OTHERS, Section
+
+SECOND = 1_000_000_000
+START = 1_600_000_000 * SECOND
+FRAME = maker.tcp("10.0.0.1", "10.0.0.2", 1, 80)
+LITTLE, BIG = Section("little"), Section("big")
+SECTIONS = pytest.mark.parametrize("section", [LITTLE, BIG], ids=["little", "big"])
+
+
+def whole(path: Path, *blocks: bytes, **options: Any) -> tuple[CaptureReader, list[tuple[Interface, dict[str, Any]]]]:
+    """The reader of a file of these blocks; its rows in order, with their interfaces. Every byte is accounted for."""
+    path.write_bytes(b"".join(blocks))
+    reader = read(path, 1 << 62, **options)
+    rows = [(interface, row) for interface, batch in reader.by_interface() for row in batch.to_pylist()]
+    rows.sort(key=lambda one: one[1]["position"])
+    summary = reader.summary
+    assert summary is not None and summary.format == "pcapng"
+    refused = sum(bad.length for bad in reader.malformed)
+    assert summary.record_bytes + summary.overhead + refused == summary.unpacked == path.stat().st_size
+    return reader, rows
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("pcapng") / "one.pcapng"
+
+
+@settings(max_examples=300)
+@given(
+    st.one_of(st.none(), st.integers(0, 12), st.integers(0x80, 0x80 + 70), st.integers(0, 255)),
+    st.one_of(st.integers(0, (1 << 64) - 1), st.integers(0, 1 << 62).map(lambda n: n >> n % 61)),
+    st.one_of(st.none(), st.integers(-(1 << 63), (1 << 63) - 1), st.integers(-(10**10), 10**10)),
+    st.sampled_from([LITTLE, BIG]),
+)
+def test_times_are_exact_and_rounded_down(
+    file: Path, code: int | None, ticks: int, offset: int | None, section: Section
+) -> None:
+    interface = section.interface("a", resolution=code, offset=offset)
+    reader, rows = whole(file, section.header(), interface, section.packet(ticks, FRAME), chunk_bytes=100)
+    code = 6 if code is None else code
+    unit = Fraction(1, 2 ** (code & 0x7F)) if code & 0x80 else Fraction(1, 10**code)
+    expected = ticks * unit * SECOND // 1 + (offset or 0) * SECOND
+    if 0 <= expected < 1 << 62 and abs((offset or 0) * SECOND) < 1 << 62:
+        assert [row["timestamp"] for _, row in rows] == [expected]
+    else:
+        assert [(bad.reason, bad.position) for bad in reader.malformed] == [("time-range", 0)]
+
+
+@SECTIONS
+def test_every_other_kind_of_block_is_counted(tmp_path: Path, section: Section) -> None:
+    blocks = [section.header(options=[(1, b"about"), (4, b"us")]), section.interface("eth0", options=[(1, b"here")])]
+    for number, kind in enumerate((*OTHERS, 0x0BAD)):
+        blocks.append(section.block(kind, bytes(number)))
+        blocks.append(section.packet(number, FRAME, wire=99, options=[(1, b"why"), (2, bytes(4)), (1, b"")]))
+    for size in (24, 1 << 20):
+        reader, rows = whole(tmp_path / "one", *blocks, chunk_bytes=size)
+        assert [(row["timestamp"], row["len"], row["caplen"]) for _, row in rows] == [
+            (1000 * number, 99, len(FRAME)) for number in range(8)
+        ]
+        counts = Counter(OTHERS.values()) + Counter(["custom", "section header", "interface description"])
+        assert reader.summary is not None and dict(reader.summary.blocks) == counts | {"comment": 16}
+        assert reader.malformed == [] and reader.summary.ended_cleanly
+
+
+@SECTIONS
+def test_old_packets_and_packets_that_are_shorter_on_disk(tmp_path: Path, section: Section) -> None:
+    blocks = [section.header(), section.interface(), section.interface("two"), section.old_packet(7, FRAME, 1, 3)]
+    _, rows = whole(tmp_path / "one", *blocks, section.packet(8, FRAME[:31], 0, 2000), section.packet(9, b""))
+    assert [(i.name, row["timestamp"], row["len"], row["caplen"]) for i, row in rows] == [
+        ("two", 7000, len(FRAME), len(FRAME)),
+        ("0", 8000, 2000, 31),
+        ("0", 9000, 0, 0),
+    ]
+    assert rows[0][1]["srcPort"] == 1
+
+
+def test_an_interface_is_its_name_and_link_type_over_all_sections(tmp_path: Path) -> None:
+    _, rows = whole(
+        tmp_path / "one",
+        LITTLE.header(), LITTLE.interface("a"), LITTLE.packet(5, FRAME), LITTLE.interface(), LITTLE.packet(6, FRAME, 1),
+        BIG.header(64), BIG.interface("b", snaplen=9), BIG.interface("a", 1, 99, 9), BIG.packet(7, FRAME, 1),
+        BIG.packet(8, FRAME), BIG.interface("a", maker.RAW), BIG.packet(9, FRAME[14:], 2),
+    )  # fmt: skip
+    assert [(i.index, i.name, i.link_type, row["timestamp"]) for i, row in rows] == [
+        (0, "a", "EN10MB", 5000),
+        (1, "1", "EN10MB", 6000),
+        (0, "a", "EN10MB", 7),
+        (2, "b", "EN10MB", 8000),
+        (3, "a", "RAW", 9000),
+    ]
+    assert all(row["destPort"] == 80 for _, row in rows)
+
+
+@SECTIONS
+def test_what_is_malformed_and_why(tmp_path: Path, section: Section) -> None:
+    packet = section.packet(9, FRAME)
+    beyond = bytearray(packet)
+    beyond[20:24] = section.pack("I", len(FRAME) + 4)
+    bad = [section.simple(FRAME), section.packet(3, FRAME, 1), bytes(beyond), section.block(6, bytes(8))]
+    bad.append(section.packet(3, FRAME, wire=1 << 31))
+    blocks = [section.header(), section.interface("a"), packet]
+    for block in bad:
+        blocks += [block, packet]
+    reader, rows = whole(tmp_path / "one", *blocks)
+    reasons = ["no-time", "interface", "captured", "captured", "wire-length"]
+    begin = len(b"".join(blocks[:3]))
+    for number, (block, reason, one) in enumerate(zip(bad, reasons, reader.malformed, strict=True)):
+        assert one == Malformed(2 * number + 1, begin, len(block), reason, 9000)
+        begin += len(block) + len(packet)
+    assert [row["position"] for _, row in rows] == [0, 2, 4, 6, 8, 10]
+
+
+@SECTIONS
+def test_a_block_whose_length_is_no_multiple_of_four_is_read_as_wireshark_does(
+    tmp_path: Path, section: Section
+) -> None:
+    head = section.pack("IIIII", 0, 0, 7, 5, 5)
+    odd = section.pack("II", 6, 37) + head + b"abcde" + bytes(3) + section.pack("I", 37)
+    reader, rows = whole(tmp_path / "one", section.header(), section.interface(), odd, section.packet(8, FRAME))
+    assert [row["caplen"] for _, row in rows] == [5, len(FRAME)] and reader.malformed == []
+
+
+def test_no_more_than_65536_interfaces_are_told_apart(tmp_path: Path) -> None:
+    blocks = [LITTLE.header(), LITTLE.interface() * ((1 << 16) + 1)]
+    packets = [LITTLE.packet(number, b"x" * 20, number) for number in (0, (1 << 16) - 1, 1 << 16)]
+    reader, rows = whole(tmp_path / "one", *blocks, *packets)
+    assert [i.name for i, _ in rows] == ["0", "65535"] and len(reader.interfaces) == 1 << 16
+    assert [(bad.position, bad.reason) for bad in reader.malformed] == [(2, "interface")]
+
+
+@SECTIONS
+def test_header_facts(tmp_path: Path, section: Section) -> None:
+    path = tmp_path / "one"
+    path.write_bytes(section.header() + section.block(4, b"") + section.interface("a", 113, 96, 0x8A))
+    header = open_capture(path)
+    order = section.byte_order
+    assert (header.format, header.byte_order, header.resolution, header.version) == ("pcapng", order, "2^-10", (1, 0))
+    assert (header.link_number, header.link_type, header.snaplen, header.decoded) == (113, "LINUX_SLL", 96, True)
+    path.write_bytes(section.header() + section.simple(FRAME) + section.interface())
+    header = open_capture(path)
+    assert (header.link_number, header.link_type, header.resolution, header.decoded) == (-1, "", "", False)
+
+
+def test_a_section_without_interfaces_has_one_that_is_not_named(tmp_path: Path) -> None:
+    reader, rows = whole(tmp_path / "one", LITTLE.header(), LITTLE.simple(FRAME), LITTLE.packet(1, FRAME))
+    assert rows == [] and [bad.reason for bad in reader.malformed] == ["no-time", "interface"]
+    assert reader.summary is not None
+    (only,) = reader.summary.interfaces
+    assert (only.interface, only.malformed) == (Interface(0, "", -1, "", 0), 2)
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"\n\r\r\n" + bytes(30), "no byte order: 00 00 00 00"),
+        (LITTLE.block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 2, 7, -1)), "pcapng version 2.7"),
+        (LITTLE.header()[:20], "20 of 24 bytes"),
+    ],
+)
+def test_what_is_no_section_is_refused(tmp_path: Path, data: bytes, words: str) -> None:
+    path = tmp_path / "one"
+    path.write_bytes(data)
+    with pytest.raises(CaptureError, match=words):
+        read(path, SECOND)
+
+
+def test_chunks_begin_in_the_middle_of_a_section_and_know_its_interfaces(tmp_path: Path) -> None:
+    path, blocks = tmp_path / "one", []
+    for section in (LITTLE, BIG):
+        blocks += [section.header(), section.interface("a"), section.interface("b", resolution=9, offset=3)]
+        blocks += [section.packet(number, FRAME, number % 2) for number in range(20_000)]
+        blocks += [section.interface("c", maker.RAW), section.packet(5, FRAME[14:], 2)]
+    reader, rows = whole(path, *blocks)
+    found = index(path, 1 << 62, 1 << 18)
+    assert len(found.chunks) > 4 and found.malformed == ()
+    parts = [
+        (interface, row)
+        for chunk in reversed(found.chunks)
+        for interface, batch in read_chunk(chunk)
+        for row in batch.select(["position", "timestamp", "arrival", "srcPort"]).to_pylist()
+    ]
+    expected = {row["position"]: (interface, row) for interface, row in rows}
+    assert len(parts) == len(expected) == 40_002
+    for interface, row in parts:
+        other, full = expected[row["position"]]
+        assert interface == other and row.items() <= full.items()
+    assert reader.summary is not None and [each.packets for each in reader.summary.interfaces] == [20_000, 20_000, 2]

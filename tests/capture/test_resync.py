@@ -1,0 +1,167 @@
+"""After damage the reading goes on: where, how much is lost, and that windows and chunks change nothing about it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lowwater.capture import read
+from lowwater.capture.facts import Malformed
+from lowwater.capture.index import index, read_chunk
+from lowwater.capture.reader import CaptureReader
+from tests import capturemaker as maker
+from tests.capture.fuzz_captures import check_file
+from tests.capture.fuzz_inputs import damaged, files
+from tests.pcapngmaker import Section
+
+SECOND = 1_000_000_000
+START = 1_600_000_000 * SECOND
+COUNT = 40
+FORMATS = ("little", "big", "kuznetzov", "pcapng little", "pcapng big")
+Rows = list[dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("resync") / "one"
+
+
+def records(name: str) -> tuple[bytes, list[bytes]]:
+    """The bytes before the records of a capture, and the records."""
+    numbers = Random(3)
+    frames = [maker.udp("10.0.0.1", "10.0.0.2", n, 53, numbers.randbytes(n % 50)) for n in range(COUNT)]
+    if name.startswith("pcapng"):
+        section = Section(name.split()[1])
+        head = section.header() + section.interface("a", resolution=9)
+        return head, [section.packet(START + n * SECOND, frame) for n, frame in enumerate(frames)]
+    if name == "kuznetzov":
+        return maker.pcap_bytes([], modified=True), [
+            maker.pcap_bytes([(START + n * SECOND, frame)], modified=True)[24:] for n, frame in enumerate(frames)
+        ]
+    made = [maker.pcap_bytes([(START + n * SECOND, frame)], name)[24:] for n, frame in enumerate(frames)]
+    return maker.pcap_bytes([], name), made
+
+
+def whole(path: Path, data: bytes, size: int = 1 << 20) -> tuple[CaptureReader, Rows]:
+    path.write_bytes(data)
+    reader = read(path, 61 * SECOND, chunk_bytes=size)
+    rows = [row for batch in reader for row in batch.to_pylist()]
+    summary = reader.summary
+    assert summary is not None
+    refused = sum(bad.length for bad in reader.malformed)
+    assert summary.record_bytes + summary.overhead + refused == len(data) == summary.unpacked
+    return reader, rows
+
+
+def kept(rows: Rows) -> list[int]:
+    """The numbers that the records were made with."""
+    return [row["srcPort"] for row in rows]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("size", [24, 1000, 1 << 20])
+def test_a_length_that_cannot_be_loses_one_record(file: Path, name: str, size: int) -> None:
+    head, made = records(name)
+    at = {"kuznetzov": 8, "pcapng little": 4, "pcapng big": 4}.get(name, 8)
+    for number in (0, 1, 17, COUNT - 2):
+        wrong = bytearray(made[number])
+        wrong[at : at + 4] = b"\x7f\xff\xff\x7f"
+        before, after = head + b"".join(made[:number]), b"".join(made[number + 1 :])
+        reader, rows = whole(file, before + wrong + after, size)
+        assert kept(rows) == [n for n in range(COUNT) if n != number]
+        arrival = START + (number - 1) * SECOND if number else None
+        reason = "block" if name.startswith("pcapng") else "length"
+        assert reader.malformed == [Malformed(number, len(before), len(wrong), reason, arrival)]
+        assert [row["position"] for row in rows] == kept(rows)
+        assert reader.summary is not None and reader.summary.ended_cleanly
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@settings(max_examples=15)
+@given(data=st.data())
+def test_bytes_lost_or_put_between_lose_no_other_record(file: Path, name: str, data: st.DataObject) -> None:
+    head, made = records(name)
+    number = data.draw(st.integers(2, COUNT - 6))
+    rubbish = b"\xff" * data.draw(st.integers(16, 300))
+    size = data.draw(st.sampled_from([24, 100, 1 << 20]))
+    reader, rows = whole(file, head + b"".join(made[:number]) + rubbish + b"".join(made[number:]), size)
+    assert kept(rows) == list(range(COUNT))
+    assert [(bad.position, bad.length) for bad in reader.malformed] == [(number, len(rubbish))]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_damage_at_the_end_is_not_clean(file: Path, name: str) -> None:
+    head, made = records(name)
+    for size in (24, 1 << 20):
+        reader, rows = whole(file, head + b"".join(made) + b"\xff" * 50, size)
+        assert len(rows) == COUNT and [bad.length for bad in reader.malformed] == [50]
+        assert reader.summary is not None and not reader.summary.ended_cleanly
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_capture_in_a_payload_is_not_looked_into(file: Path, name: str) -> None:
+    head, made = records(name)
+    inner = b"".join(made)
+    frame = maker.udp("10.0.0.9", "10.0.0.2", 999, 53, head + inner)
+    if name.startswith("pcapng"):
+        outer = Section(name.split()[1]).packet(START + SECOND, frame)
+    else:
+        order = "big" if name == "big" else "little"
+        outer = maker.pcap_bytes([(START + SECOND, frame)], order, modified=name == "kuznetzov")[24:]
+    reader, rows = whole(file, head + made[0] + outer + made[2] + b"\xff" * 64 + b"".join(made[3:]), 5000)
+    assert kept(rows) == [0, 999, *range(2, COUNT)] and len(reader.malformed) == 1
+
+
+def test_after_damage_a_section_of_the_other_byte_order_is_found(file: Path) -> None:
+    (head, made), (other, more) = records("pcapng little"), records("pcapng big")
+    reader, rows = whole(file, head + made[0] + b"\xff" * 41 + b"".join(more[:9]) + other + more[1] + more[2])
+    assert kept(rows) == [0, 1, 2]
+    assert [(bad.reason, bad.length) for bad in reader.malformed] == [("block", 41 + sum(map(len, more[:9])))]
+
+
+def test_a_record_that_the_end_cuts_is_cut_and_no_damage(file: Path) -> None:
+    for name in FORMATS:
+        head, made = records(name)
+        data = head + b"".join(made[:9])
+        for size in (len(data) - 1, len(data) - len(made[8]) + 7):
+            reader, rows = whole(file, data[:size])
+            length = size - len(data) + len(made[8])
+            assert [(bad.reason, bad.position, bad.length) for bad in reader.malformed] == [("cut", 8, length)]
+            assert kept(rows) == list(range(8))
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_damage_is_between_chunks(file: Path, name: str) -> None:
+    head, made = records(name)
+    wrong = b"\xff" * 100
+    data = head + wrong.join(b"".join(made[begin : begin + 5]) for begin in range(0, COUNT, 5))
+    reader, rows = whole(file, data)
+    found = index(file, 61 * SECOND)
+    assert len(found.chunks) == 8 and found.malformed == tuple(reader.malformed) and len(found.malformed) == 7
+    for number, bad in enumerate(found.malformed):
+        assert (found.chunks[number].end, found.chunks[number + 1].begin) == (bad.offset, bad.offset + bad.length)
+    assert [row for chunk in found.chunks for _, batch in read_chunk(chunk) for row in batch.to_pylist()] == rows
+
+
+def test_a_search_holds_no_more_than_a_window(file: Path) -> None:
+    head, made = records("little")
+    _ = file.write_bytes(head + made[0] + b"\xff" * 3_000_000 + b"".join(made[1:]))
+    reader = read(file, 61 * SECOND, chunk_bytes=4096)
+    assert sum(batch.num_rows for batch in reader) == COUNT
+    assert [bad.length for bad in reader.malformed] == [3_000_000]
+    assert len(reader._window.buffer) <= 8192
+
+
+SEEDS = files()
+
+
+@settings(max_examples=120)
+@given(st.integers(0, 1 << 32))
+def test_random_damage_adds_up_whatever_windows_and_chunks(file: Path, seed: int) -> None:
+    random = Random(seed)
+    check_file(damaged(random, SEEDS), file, random)
