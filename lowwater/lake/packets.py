@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lowwater.catalog.packets import RECORD
+from lowwater.catalog.packets import READABLE, RECORD
 from lowwater.config import Link
 from lowwater.errors import LakeError
 from lowwater.lake.layout import Lake
@@ -69,7 +69,7 @@ class LinkRead:
         to the interval of their arrival (A1).
 
         Args:
-            columns: stored columns (`catalog.packets.COLUMNS`) besides the KEYS.
+            columns: stored columns (`catalog.packets.READABLE`) besides the KEYS; NULL where a file lacks one.
             rows: most rows of a batch.
 
         Yields:
@@ -91,7 +91,7 @@ class LinkRead:
     def schema(self, columns: Sequence[str] = ()) -> pa.Schema:
         """Schema of `batches`."""
         keys = [RECORD.field(name) if name != "capture" else pa.field(name, CAPTURE, nullable=False) for name in KEYS]
-        return pa.schema([*keys, *(RECORD.field(name) for name in columns if name not in KEYS)])
+        return pa.schema([*keys, *(READABLE.field(name) for name in columns if name not in KEYS)])
 
     def _file(self, capture: CaptureRead, path: Path, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         schema = self.schema(columns)
@@ -99,7 +99,7 @@ class LinkRead:
             groups = [
                 g for g in range(file.num_row_groups) if self._wanted(_bounds(file.metadata.row_group(g)), capture)
             ]
-            stored = [name for name in schema.names if name != "capture"]
+            stored = [name for name in schema.names if name != "capture" and name in file.schema_arrow.names]
             if groups:
                 for batch in file.iter_batches(rows, groups, stored, use_threads=False):
                     yield from self._kept(batch, capture, schema)
@@ -121,6 +121,9 @@ class LinkRead:
         whole = bounds["min"].as_py() >= low and bounds["max"].as_py() < high
         zeros = pa.repeat(pa.scalar(0, pa.int32()), batch.num_rows)
         columns["capture"] = pa.DictionaryArray.from_arrays(zeros, pa.array([capture.capture]))
+        for field in schema:
+            if field.name not in columns:
+                columns[field.name] = pa.nulls(batch.num_rows, field.type)
         result = pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
         if not whole:
             read = pc.or_(_within(stamps, self.read_from, self.end), _within(arrivals, self.start, self.end))

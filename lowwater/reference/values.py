@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lowwater.catalog.expr import BITWISE, COMPARISON, LOGICAL, Binary, Case, Column, Const, Expr, Type, Unary
+from lowwater.catalog.calls import checked
+from lowwater.catalog.expr import BITWISE, COMPARISON, LOGICAL, Binary, Call, Case, Column, Const, Expr, Type, Unary
 
 Value = int | float | bool | str | bytes | None
 Values = tuple[Value, ...]
@@ -55,6 +56,8 @@ def compile_expr(expr: Expr, names: Sequence[str], faults: Faults) -> Evaluate:
     if isinstance(expr, Case):
         branches = [tuple(compile_expr(part, names, faults) for part in branch) for branch in expr.branches]
         return _case(branches, compile_expr(expr.otherwise, names, faults))
+    if isinstance(expr, Call):
+        return _strict(checked(expr.function), [compile_expr(each, names, faults) for each in expr.arguments], faults)
     if isinstance(expr, Unary):
         return _strict(_unary(expr), [compile_expr(expr.operand, names, faults)], faults)
     if isinstance(expr, Binary):
