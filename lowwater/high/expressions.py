@@ -6,12 +6,13 @@ Read by every operator of the lowering. Nothing here raises at run time: what ha
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column as Spark
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
+from pyspark.sql.pandas.functions import arrow_udf
 
 from lowwater.catalog.calls import Coded, apply, checked
 from lowwater.catalog.expr import (
@@ -87,7 +88,9 @@ def _call(expr: Call, arguments: list[Spark]) -> Spark:
         given = [Coded.of(column) for column in columns]
         return apply(checked(function), given, len(columns[0])).array(function.returns)
 
-    found: Spark = arrow_udf(value, SPARK_TYPES[expr.type], ArrowUDFType.SCALAR)(*arguments)
+    # The overloads ask for a kind of function, which Spark reads from the annotations of `value`.
+    make: Any = arrow_udf
+    found: Spark = make(value, SPARK_TYPES[expr.type])(*arguments)
     return found
 
 

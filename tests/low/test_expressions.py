@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowwater.catalog import packets
-from lowwater.catalog.expr import Binary, Column, Const, Expr, Type, Unary
+from lowwater.catalog.expr import Column, Const, Expr, Type, Unary
 from lowwater.catalog.values import pack_ip
 from lowwater.low import LowSettings
 from tests.lftamaker import Row, col, data, lit, make, negate, op, records, run
