@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ PAYLOADS = (
     b"HTTP/1.1 200 OK\r\n\r\n",
     b"\x16\x03\x01\xff\xfe",
     b"GET",
+    b"GET /x HTTP/1.1\r\nHOST: WWW.EXAMPLE.ORG\r\n\r\n",
     b"caf\xe9 \xa3",
 )
 NAMES = (None, "www.example.org", "example.net", "b\u00fccher.example", "", "EXAMPLE.net")
@@ -103,17 +104,21 @@ def settings() -> Config:
     return Config(links={link: Link() for link in LINKS})
 
 
-def inputs(lake: Lake, queries: dict[str, str]) -> LowInputs:
-    """What queries over the whole lake are evaluated from; each by its name."""
-    texts = [(f"{name}.gsql", _named(name, text)) for name, text in queries.items()]
+def inputs(lake: Lake, queries: Mapping[str, str]) -> LowInputs:
+    """What queries over the whole lake are evaluated from.
+
+    Args:
+        lake: as made here.
+        queries: texts by name; one without DEFINE gets it.
+    """
+    texts = [(name, text if "query_name" in text else _named(name, text)) for name, text in queries.items()]
     plan = plan_texts(texts, Links(LINKS, {}))
     return LowInputs(lake, plan, settings(), 0, END_OF_TIME, read_captures(lake, LINKS))
 
 
 def _named(name: str, text: str) -> str:
-    if "DEFINE {" in text:
-        return text.replace("DEFINE {", f"DEFINE {{ query_name '{name}';", 1)
-    return f"DEFINE {{ query_name '{name}'; }} {text}"
+    define = f"DEFINE {{ query_name '{name}';"
+    return text.replace("DEFINE {", define, 1) if "DEFINE {" in text else f"{define} }} {text}"
 
 
 def oracle(lake: Lake) -> duckdb.DuckDBPyConnection:

@@ -21,6 +21,7 @@ from tests.replay.keptmaker import SECOND, inputs, make_lake, oracle
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+ROOT = Path(__file__).resolve().parents[2]
 TCP = "protocol = 6 AND flags IS NOT NULL"
 DNS = "dns_id IS NOT NULL"
 HTTP = "(http_method IS NOT NULL OR http_status IS NOT NULL)"
@@ -89,6 +90,15 @@ QUERIES: dict[str, tuple[str, str]] = {
         "(A.http_method IS NOT NULL OR A.http_status IS NOT NULL) AND B.dns_id IS NOT NULL",
     ),
 }
+HEADER = "[Hh][Oo][Ss][Tt]:[0-9A-Z.: ]*"
+FOUND = f"CASE WHEN regexp_matches(payload, '{HEADER}') THEN regexp_extract(payload, '{HEADER}') END"
+GETS = f"FROM p WHERE ipversion = 4 AND \"offset\" = 0 AND {TCP} AND starts_with(payload, 'GET')"
+COUNTS = f"SELECT time // 60 * 60, {FOUND} AS h, count(*) {GETS} GROUP BY ALL"
+NAMES = f"SELECT time // 60 * 60, dest, destPort, {FOUND} {GETS}"
+SEEDS = {"hostcounts": COUNTS, "hostcounts-split": COUNTS, "hostnames": NAMES, "hostnames-split": NAMES}
+for seed, rows in SEEDS.items():
+    query = seed.replace("-split", "_high")
+    QUERIES[query] = ((ROOT / "queries" / "seeds" / f"004-{seed}.gsql").read_text(encoding="utf-8"), rows)
 ADDRESS = (
     "CASE WHEN {0}_lo IS NOT NULL THEN concat_ws('.', ({0}_lo >> 24) & 255, ({0}_lo >> 16) & 255, ({0}_lo >> 8) & 255, "
     "{0}_lo & 255) END"
