@@ -19,10 +19,8 @@ from lowwater.low.columns import Columns, Pair
 from lowwater.low.compiler import load
 from lowwater.low.kernel import Program, generate
 from lowwater.low.output import column
+from lowwater.low.settings import LowSettings
 from lowwater.plan.nodes import Item, Lfta
-
-MOST_TEXTS = 1 << 18
-MOST_CHARACTERS = 1 << 26
 
 Flags = npt.NDArray[np.bool_]
 _DTYPES: dict[Type, type[np.generic]] = {Type.BOOL: np.bool_, Type.FLOAT: np.float64}
@@ -53,17 +51,17 @@ class Host:
         lfta: the node.
         program: its kernel.
         link: its name.
-        compiled: whether kernels are.
+        settings: of the run.
 
     Attributes:
         texts: by number; a number stays as it is until `forget`.
     """
 
-    def __init__(self, lfta: Lfta, program: Program, link: str, compiled: bool) -> None:
+    def __init__(self, lfta: Lfta, program: Program, link: str, settings: LowSettings) -> None:
         self.texts: list[str] = []
         self._numbers: dict[str, int] = {}
         self._characters = 0
-        self._lfta, self._link, self._compiled = lfta, link, compiled
+        self._lfta, self._settings = lfta, settings
         self._program = program
         self._alone: dict[Expr, _Alone] = {}
         self._gate = _gate(lfta, link) if program.hosted else None
@@ -71,7 +69,7 @@ class Host:
     @property
     def full(self) -> bool:
         """Whether the texts are so many that they are to be forgotten before the next chunk."""
-        return len(self.texts) > MOST_TEXTS or self._characters > MOST_CHARACTERS
+        return len(self.texts) > self._settings.texts or self._characters >> 8 > self._settings.texts
 
     def forget(self) -> None:
         """Drops all texts; no number of theirs may be in use."""
@@ -110,7 +108,7 @@ class Host:
     def alone(self, expr: Expr) -> _Alone:
         """The kernel of an expression of its own."""
         if expr not in self._alone:
-            self._alone[expr] = _Alone(self._lfta, expr, self._compiled)
+            self._alone[expr] = _Alone(self._lfta, expr, self._settings.compiled)
         return self._alone[expr]
 
 

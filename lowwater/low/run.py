@@ -108,7 +108,7 @@ class _Node:
         self._write = write
         self._program = generate(lfta, link)
         kernel = load(self._program, settings.compiled)
-        self._host = Host(lfta, self._program, link, settings.compiled)
+        self._host = Host(lfta, self._program, link, settings)
         self._operator: Selection | Aggregation
         if lfta.aggregates:
             table = Table(settings.slots or lfta.slots, self._program.width)
