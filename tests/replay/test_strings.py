@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +15,12 @@ import pytest
 from lowwater.catalog.values import format_ip
 from lowwater.lake.layout import Lake
 from lowwater.low import LowSettings, Policy
+from lowwater.replay.kept import unkept
 from lowwater.replay.lowered import not_run
 from lowwater.replay.scratch import read_rows
 from lowwater.replay.stages import high_stage, low_stage, reference_stage
-from tests.replay.keptmaker import SECOND, inputs, make_lake, oracle
+from tests.replay.keptmaker import BASE, SECOND, inputs, make_lake, oracle
+from tests.replay.support import lowwater
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -82,6 +86,10 @@ QUERIES: dict[str, tuple[str, str]] = {
         "SELECT time, greatest(len, ttl), CASE WHEN srcPort = 53 THEN src ELSE dest END, len / 2 FROM p "
         "WHERE link = 'a' AND protocol = 17 AND srcPort IS NOT NULL",
     ),
+    "united": (
+        "SELECT time, payload FROM a.TCP UNION a.UDP",
+        "SELECT time, payload FROM p WHERE link = 'a' AND protocol IN (6, 17) AND srcPort IS NOT NULL",
+    ),
     "joined": (
         "SELECT A.time, A.http_host, B.dns_query FROM a.HTTP A JOIN b.DNS B "
         "WHERE A.time = B.time AND A.http_host = B.dns_query AND str_exists_substr[B.dns_query, 'example']",
@@ -145,6 +153,42 @@ def test_rows_of_spark_are_those_of_sql(lake: Lake, tmp_path: Path, spark: Spark
         for query in asked.plan.queries:
             found = shown(read_rows(results[query.name].files, query.high.fields))
             assert found == sql(connection, query.name), query.name
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("SELECT time, TCP_data FROM bare.TCP", ["link bare keeps no payload"]),
+        (
+            "SELECT time, dns_query, payload FROM bare.ETH",
+            ["bare keeps no payload", "bare keeps no field of DNS or HTTP"],
+        ),
+        ("SELECT time, TCP_data FROM TCP", []),
+        ("SELECT time, len FROM bare.TCP", []),
+    ],
+)
+def test_what_no_link_of_a_query_keeps_is_said(lake: Lake, text: str, says: list[str]) -> None:
+    lines = unkept(inputs(lake, {"q": text}))
+    assert len(lines) == len(says) and all(part in line for part, line in zip(says, lines, strict=True))
+
+
+def test_run_says_what_its_captures_do_not_keep(tmp_path: Path) -> None:
+    make_lake(3, tmp_path)
+    (tmp_path / "q.gsql").write_text("SELECT time, TCP_data FROM bare.TCP", encoding="utf-8")
+    words = ("run", tmp_path / "q.gsql", "--capture", f"bare={tmp_path / 'bare.pcap'}", "--out", tmp_path / "out")
+    said = lowwater(*words, "--engine", "reference")
+    assert said.code == 0 and "link bare keeps no payload" in said.err
+    (note,) = json.loads((tmp_path / "out" / "summary.json").read_text())["notes"]
+    assert "[links.bare]" in note
+
+
+def test_groups_by_strings_do_not_depend_on_the_interval(lake: Lake) -> None:
+    whole = inputs(lake, {"names": QUERIES["names"][0]})
+    parts: Rows = Counter()
+    for start in range(BASE - 60 * SECOND, BASE + 120 * SECOND, 20 * SECOND):
+        part = replace(whole, start=start, end=start + 20 * SECOND)
+        parts += shown(reference_stage(part, SECOND, Policy.PERIODIC).rows["names"])
+    assert parts == shown(reference_stage(whole, SECOND, Policy.PERIODIC).rows["names"])
 
 
 def _in_turn(function: Any, tasks: Any) -> list[Any]:
