@@ -45,6 +45,8 @@ class Coded:
         coded = (array.view(pa.int64()) if real else array).dictionary_encode()
         known = coded.dictionary.view(array.type) if real else coded.dictionary
         index = coded.indices.fill_null(-1).to_numpy().astype(np.int64) + 1
+        if len(known) == 1 and not array.null_count:
+            return Coded(known.to_pylist(), np.zeros(len(array), np.int64))
         return Coded([None, *known.to_pylist()], index)
 
     @staticmethod
@@ -107,6 +109,27 @@ _FITS: dict[Type, Callable[[Any], Any]] = {
     Type.MAC: _integer,
     Type.STRING: _text,
 }
+
+
+def called(function: Function, arguments: Sequence[Coded], rows: int) -> Coded:
+    """A call for every row.
+
+    Args:
+        function: with a Python value.
+        arguments: columns of as many rows.
+        rows: how many, where there is no argument.
+
+    Raises:
+        LowwaterError: as `checked` says.
+    """
+    if function.batch is None or any(len(other.values) > 1 or other.values[0] is None for other in arguments[1:]):
+        return apply(checked(function), arguments, rows)
+    first, *others = arguments
+    values = function.batch(first.values, *(other.values[0] for other in others))
+    before = first.failed or [False] * len(values)
+    pairs = zip(values, first.values, before, strict=True)
+    failed = [was or (value is None and given is not None) for value, given, was in pairs]
+    return Coded(values, first.index, failed)
 
 
 def apply(call: Callable[..., Any], arguments: Sequence[Coded], rows: int) -> Coded:

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.functions import arrow_udf
 
-from lowwater.catalog.calls import Coded, apply, checked
+from lowwater.catalog.calls import Coded, called
 from lowwater.catalog.expr import (
     ARITHMETIC,
     BITWISE,
@@ -86,7 +86,7 @@ def _call(expr: Call, arguments: list[Spark]) -> Spark:
 
     def value(*columns: pa.Array) -> pa.Array:
         given = [Coded.of(column) for column in columns]
-        return apply(checked(function), given, len(columns[0])).array(function.returns)
+        return called(function, given, len(columns[0])).array(function.returns)
 
     # The overloads ask for a kind of function, which Spark reads from the annotations of `value`.
     make: Any = arrow_udf

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from lowwater.catalog.calls import Coded, apply, checked
+from lowwater.catalog.calls import Coded, apply, called
 from lowwater.catalog.expr import Binary, Call, Column, Const, Expr, Type, Unary, conjunction, conjuncts, walk
 from lowwater.catalog.values import words_from_ip
 from lowwater.low.codegen import ON_TEXT, hosted, of_link
@@ -186,7 +186,7 @@ class _Chunk:
             return self._from_kernel(expr)
         arguments = [self.coded(argument) for argument in expr.children()]
         if isinstance(expr, Call):
-            return apply(checked(expr.function), arguments, rows)
+            return called(expr.function, arguments, rows)
         if isinstance(expr, Unary):
             (operand,) = arguments
             return Coded([value is None for value in operand.values], operand.index, operand.failed)

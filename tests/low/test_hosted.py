@@ -71,6 +71,7 @@ TESTS: dict[str, Expr] = {
     "starts": call("str_match_start", SHORT, lit("G"), predicate=True),
     "partial": op(op(col("srcPort"), "=", lit(1)), "AND", op(call("to_llong", QUERY), ">", lit(1))),
     "sure": op(op(col("srcPort"), "=", lit(1)), "AND", op(QUERY, "<>", lit("a"))),
+    "regex": call("str_regex_match", call("str_truncate", QUERY, col("ttl")), lit("^[a-z]"), predicate=True),
     "either": op(call("like", QUERY, lit("%a%"), predicate=True), "OR", op(op(lit(5), "/", col("ttl")), ">", lit(1))),
     "not": negate(op(DATA, "=", QUERY)),
     "root": op(VALUES["root"], ">=", lit(0.0)),
