@@ -1,8 +1,8 @@
 """The stored packet schema: what `packets/` holds of every record, and its types.
 
-Ingest writes exactly these columns; every other column of a protocol is computed from them (`protocols`). An address
-takes two signed 64-bit words (`<name>_hi`, `<name>_lo`) and a column for its family (`ADDRESSES`). What each column
-means and when it is NULL: `docs/packets.md`.
+Ingest writes these columns, and of some links those of KEPT; every other column of a protocol is computed from them
+(`protocols`). An address takes two signed 64-bit words (`<name>_hi`, `<name>_lo`) and a column for its family
+(`ADDRESSES`). What each column means and when it is NULL: `docs/packets.md`.
 """
 
 from __future__ import annotations
@@ -72,6 +72,29 @@ COLUMNS = pa.schema(
 RECORD = pa.schema([*IDENTITY, *COLUMNS])
 """One row of `packets/` without its partition columns `link` and `hour` (of the arrival, hours since the epoch)."""
 
+FRAME, PAYLOAD = "frame", "payload"
+
+KEPT = pa.schema(
+    [
+        pa.field(FRAME, pa.binary()),  # its first bytes: headers and the beginning of the payload
+        pa.field("dns_id", pa.int32()),
+        pa.field("dns_query", pa.string()),  # name of the first question
+        pa.field("dns_type", pa.int32()),  # of the first question
+        pa.field("dns_response", pa.int32()),  # 1 for a response, 0 for a query
+        pa.field("dns_rcode", pa.int32()),
+        pa.field("dns_answers", pa.int32()),
+        pa.field("http_method", pa.string()),
+        pa.field("http_host", pa.string()),
+        pa.field("http_uri", pa.string()),
+        pa.field("http_user_agent", pa.string()),
+        pa.field("http_status", pa.int32()),
+    ]
+)
+"""Columns that only the files of links have whose settings ask for them; elsewhere they read as NULL."""
+
+READABLE = pa.schema([*RECORD, *KEPT])
+"""Every stored column that an engine may ask for."""
+
 ADDRESSES = {
     "srcIP": "ipversion",
     "destIP": "ipversion",
@@ -88,6 +111,8 @@ TYPES: dict[str, Type] = {
     "destMAC": Type.MAC,
     **dict.fromkeys(ADDRESSES, Type.IP),
     "interface": Type.STRING,  # the link: constant in a stream of one link, never stored
+    **{field.name: Type.STRING if field.type == pa.string() else Type.INT for field in KEPT if field.name != FRAME},
+    PAYLOAD: Type.STRING,  # cut out of the frame when it is read
 }
 """Types of the columns that expressions may read of a packet, by name."""
 
@@ -98,11 +123,15 @@ def stored(names: list[str]) -> list[str]:
     Example:
         >>> stored(["timestamp", "srcIP", "interface"])
         ['timestamp', 'ipversion', 'srcIP_hi', 'srcIP_lo']
+        >>> stored(["payload"])
+        ['frame', 'payload_offset', 'payload_length']
     """
     found: dict[str, None] = {}
     for name in names:
         if name in ADDRESSES:
             found.update(dict.fromkeys((ADDRESSES[name], f"{name}_hi", f"{name}_lo")))
+        elif name == PAYLOAD:
+            found.update(dict.fromkeys((FRAME, "payload_offset", "payload_length")))
         elif name != "interface":
             found[name] = None
     return list(found)

@@ -10,12 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from lowwater.catalog.expr import Binary, Column, Const, Expr, Type
-from lowwater.catalog.packets import TYPES
+from lowwater.catalog.expr import Binary, Column, Const, Expr, Type, Unary
+from lowwater.catalog.packets import PAYLOAD, TYPES
 
 SECOND = 1_000_000_000
-PAYLOAD = "payload"
-"""Column of the captured prefix of the payload: a column of every packet protocol that ingest does not keep yet."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +56,7 @@ class Protocol:
     name: str
     member: Expr | None
     columns: dict[str, Expr]
-    stored: Mapping[str, Type] = field(default_factory=lambda: {**TYPES, PAYLOAD: Type.STRING})
+    stored: Mapping[str, Type] = field(default_factory=lambda: dict(TYPES))
     attributes: tuple[Attribute, ...] = (Attribute("timestamp"),)
     kind: str = "pcap"
     access: Mapping[str, str] = field(default_factory=dict)
@@ -87,6 +85,10 @@ def _known(name: str) -> Expr:
     return Binary(Type.BOOL, ">=", _stored(name), _number(0))
 
 
+def _present(name: str) -> Expr:
+    return Unary(Type.BOOL, "NOT", Unary(Type.BOOL, "IS NULL", _stored(name)))
+
+
 def _both(left: Expr, right: Expr) -> Expr:
     return Binary(Type.BOOL, "AND", left, right)
 
@@ -99,7 +101,6 @@ def _columns() -> dict[str, Expr]:
     for bit, name in enumerate(("FIN", "SYN", "RST", "PSH", "ACK", "URG")):
         masked = Binary(Type.INT, "&", _stored("flags"), _number(1 << bit))
         columns[name] = Binary(Type.BOOL, "<>", masked, _number(0))
-    columns[PAYLOAD] = Column(Type.STRING, PAYLOAD)
     for alias, name in ALIASES.items():
         columns[alias] = columns[name]
     return columns
@@ -131,7 +132,9 @@ ALIASES = {
 _COLUMNS = _columns()
 _TUNNEL = frozenset(name for name in _COLUMNS if name.startswith(("tunnel", "inner_")))
 _ARP = frozenset(name for name in _COLUMNS if name.startswith("arp_"))
-_APART = _TUNNEL | _ARP | {"payload_offset", "payload_length"}
+_DNS = frozenset(name for name in _COLUMNS if name.startswith("dns_"))
+_HTTP = frozenset(name for name in _COLUMNS if name.startswith("http_"))
+_APART = _TUNNEL | _ARP | _DNS | _HTTP | {PAYLOAD, "payload_offset", "payload_length"}
 
 
 def _packets(name: str, member: Expr | None, shown: frozenset[str] = frozenset()) -> Protocol:
@@ -152,5 +155,7 @@ PROTOCOLS: dict[str, Protocol] = {
         _packets("SCTP", _both(_equals("protocol", 132), _known("srcPort"))),
         _packets("ICMP", _known("icmp_type")),
         _packets("TUNNEL", _known("tunnel"), _TUNNEL),
+        _packets("DNS", _known("dns_id"), _DNS),
+        _packets("HTTP", Binary(Type.BOOL, "OR", _present("http_method"), _known("http_status")), _HTTP),
     )
 }

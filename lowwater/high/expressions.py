@@ -6,11 +6,29 @@ Read by every operator of the lowering. Nothing here raises at run time: what ha
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import Column as Spark
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.functions import arrow_udf
 
-from lowwater.catalog.expr import ARITHMETIC, BITWISE, COMPARISON, Binary, Case, Column, Const, Expr, Type, Unary
+from lowwater.catalog.calls import Coded, called
+from lowwater.catalog.expr import (
+    ARITHMETIC,
+    BITWISE,
+    COMPARISON,
+    Binary,
+    Call,
+    Case,
+    Column,
+    Const,
+    Expr,
+    Type,
+    Unary,
+    walk,
+)
 
 SPARK_TYPES: dict[Type, str] = {
     Type.BOOL: "boolean",
@@ -45,9 +63,35 @@ def lower(expr: Expr, column: Resolve = plain) -> Spark:
         return _unary(expr, lower(expr.operand, column))
     if isinstance(expr, Case):
         return _case(expr, column)
+    if isinstance(expr, Call):
+        return _call(expr, [lower(argument, column) for argument in expr.arguments])
     if isinstance(expr, Binary):
         return _binary(expr, lower(expr.left, column), lower(expr.right, column))
     raise TypeError(type(expr).__name__)
+
+
+def beforehand(frame: DataFrame, expr: Expr, name: str) -> tuple[DataFrame, Expr]:
+    """A frame with the value of an expression as a column of this name, if functions are called in it.
+
+    Spark evaluates Python in projections and filters, and not in what is observed of a frame.
+    """
+    if not any(isinstance(node, Call) for node in walk(expr)):
+        return frame, expr
+    return frame.withColumn(name, lower(expr)), Column(expr.type, name)
+
+
+def _call(expr: Call, arguments: list[Spark]) -> Spark:
+    """A call of the Python value in Spark's workers, over Arrow columns."""
+    function = expr.function
+
+    def value(*columns: pa.Array) -> pa.Array:
+        given = [Coded.of(column) for column in columns]
+        return called(function, given, len(columns[0])).array(function.returns)
+
+    # The overloads ask for a kind of function, which Spark reads from the annotations of `value`.
+    make: Any = arrow_udf
+    found: Spark = make(value, SPARK_TYPES[expr.type])(*arguments)
+    return found
 
 
 def _case(expr: Case, column: Resolve) -> Spark:

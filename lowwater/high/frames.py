@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from lowwater.catalog.expr import Expr
 from lowwater.high.clock import ET, LAST
 from lowwater.high.columns import is_row
-from lowwater.high.expressions import lower
+from lowwater.high.expressions import beforehand, lower, plain
 from lowwater.plan.nodes import Item, Node
 
 CONTROL = (LAST, ET)
@@ -40,9 +40,12 @@ class Counts:
         """The rows of which a predicate is true; rows before and after are counted."""
         if predicate is None:
             return frame
-        passed = F.count_if(F.coalesce(lower(predicate), F.lit(False)))
+        names = frame.columns
+        frame, test = beforehand(frame, predicate, "_kept")
+        passed = F.count_if(F.coalesce(lower(test), F.lit(False)))
         frame = self.observe(frame, "filter", node, rows_in=F.count(F.lit(1)), rows_out=passed)
-        return keep(frame, predicate)
+        frame = keep(frame, test)
+        return frame if test is predicate else frame.select(*(plain(name) for name in names))
 
 
 def keep(frame: DataFrame, predicate: Expr | None) -> DataFrame:

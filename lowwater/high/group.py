@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from lowwater.catalog.expr import Expr, Type
 from lowwater.high.clock import ET, LAST, EventClock
 from lowwater.high.columns import event_time
-from lowwater.high.expressions import lower, plain
+from lowwater.high.expressions import beforehand, lower, plain
 from lowwater.high.frames import Counts, keep, project
 from lowwater.high.temporal import last, long
 from lowwater.plan.nodes import Aggregate, Field, Group
@@ -36,9 +36,12 @@ def lower_group(node: Group, frame: DataFrame, clock: EventClock, counts: Counts
     found = frame.groupBy(*keys, ET).agg(F.count(F.lit(1)).alias("_rows"), *states)
     results = [_result(node.query, aggregate).alias(aggregate.name) for aggregate in node.aggregates]
     found = found.select(*keys, *results, _end(node.key_fields).alias(LAST), ET, "_rows")
-    kept = F.lit(True) if node.having is None else F.coalesce(lower(node.having), F.lit(False))
+    having = node.having
+    if having is not None:
+        found, having = beforehand(found, having, "_kept")
+    kept = F.lit(True) if having is None else F.coalesce(lower(having), F.lit(False))
     totals = {"rows_in": F.sum("_rows"), "groups": F.count(F.lit(1)), "rows_out": F.count_if(kept)}
-    return project(keep(counts.observe(found, "group", node, **totals), node.having), node.items)
+    return project(keep(counts.observe(found, "group", node, **totals), having), node.items)
 
 
 def _end(fields: tuple[Field, ...]) -> Column:

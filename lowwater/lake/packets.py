@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lowwater.catalog.packets import RECORD
+from lowwater.catalog.packets import READABLE, RECORD
 from lowwater.config import Link
 from lowwater.errors import LakeError
 from lowwater.lake.layout import Lake
@@ -69,7 +69,7 @@ class LinkRead:
         to the interval of their arrival (A1).
 
         Args:
-            columns: stored columns (`catalog.packets.COLUMNS`) besides the KEYS.
+            columns: stored columns (`catalog.packets.READABLE`) besides the KEYS; NULL where a file lacks one.
             rows: most rows of a batch.
 
         Yields:
@@ -91,7 +91,7 @@ class LinkRead:
     def schema(self, columns: Sequence[str] = ()) -> pa.Schema:
         """Schema of `batches`."""
         keys = [RECORD.field(name) if name != "capture" else pa.field(name, CAPTURE, nullable=False) for name in KEYS]
-        return pa.schema([*keys, *(RECORD.field(name) for name in columns if name not in KEYS)])
+        return pa.schema([*keys, *(READABLE.field(name) for name in columns if name not in KEYS)])
 
     def _file(self, capture: CaptureRead, path: Path, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         schema = self.schema(columns)

@@ -1,7 +1,9 @@
 """Bound expressions to the statements of a row loop: names are positional, literals are numbers, no text of a query.
 
 Below `low.kernel`. Every value has its words, whether it is NULL and whether a V2 failure took part in it; operands are
-all evaluated (no short circuit), so `failed` does not depend on the order of conjuncts. CASE alone has an order.
+all evaluated (no short circuit), so `failed` does not depend on the order of conjuncts. CASE alone has an order. What
+has no words here, calls and whatever is over texts, is computed beside the kernel (`low.hosted`) and read as a column;
+a text is a number then, equal for equal texts.
 """
 
 from __future__ import annotations
@@ -10,17 +12,30 @@ import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from lowwater.catalog.expr import COMPARISON, LOGICAL, Binary, Case, Column, Const, Expr, Type, Unary, rewrite
-from lowwater.catalog.packets import ADDRESSES, RECORD, stored
+from lowwater.catalog.expr import (
+    COMPARISON,
+    LOGICAL,
+    Binary,
+    Call,
+    Case,
+    Column,
+    Const,
+    Expr,
+    Type,
+    Unary,
+    rewrite,
+    walk,
+)
+from lowwater.catalog.packets import ADDRESSES, READABLE, stored
 from lowwater.catalog.values import words_from_ip
-from lowwater.errors import LowwaterError, UnsupportedError
+from lowwater.errors import LowwaterError
 
 TRUE, FALSE = "True", "False"
 
 _INT_CALL = {"+": "add", "-": "sub", "*": "mul", "/": "div", "%": "mod", "<<": "shl", ">>": "shr"}
 _FLOAT_CALL = {"/": "fdiv", "%": "fmod"}
 _PYTHON = {"=": "==", "<>": "!="}
-_ON_TEXT: dict[str, Callable[[str, str], bool]] = {
+ON_TEXT: dict[str, Callable[[str, str], bool]] = {
     "=": operator.eq,
     "<>": operator.ne,
     "<": operator.lt,
@@ -46,8 +61,8 @@ class Value:
 
 
 def width(type_: Type) -> int:
-    """Words that a value takes in a group table or an output row; 0 for a STRING, which is constant per link."""
-    return {Type.IP: 3, Type.STRING: 0}.get(type_, 1)
+    """Words that a value takes in a group table or an output row."""
+    return 3 if type_ is Type.IP else 1
 
 
 def either(*parts: str) -> str:
@@ -72,11 +87,7 @@ def negation(part: str) -> str:
 
 
 def of_link(expr: Expr, link: str) -> Expr:
-    """The expression as packets of one link see it: `interface` is its name, and comparisons of texts are folded.
-
-    Raises:
-        UnsupportedError: if a text is left anywhere but as the whole expression.
-    """
+    """The expression as packets of one link see it: `interface` is its name, comparisons of constants are folded."""
 
     def change(node: Expr) -> Expr:
         if isinstance(node, Column) and node.name == "interface":
@@ -85,12 +96,7 @@ def of_link(expr: Expr, link: str) -> Expr:
             return _fold(node, node.left, node.right)
         return node
 
-    folded = rewrite(expr, change)
-    if any(child.type is Type.STRING for child in folded.children()):
-        raise UnsupportedError("a text other than 'interface' in the low level", "compare 'interface' with a constant")
-    if folded.type is Type.STRING and not isinstance(folded, Const):
-        raise UnsupportedError("a text other than 'interface' in the low level", "select 'interface' itself")
-    return folded
+    return rewrite(expr, change)
 
 
 def _fold(node: Binary, left: Const, right: Const) -> Expr:
@@ -98,7 +104,27 @@ def _fold(node: Binary, left: Const, right: Const) -> Expr:
         return node
     if left.value is None or right.value is None:
         return Const(Type.BOOL, None)
-    return Const(Type.BOOL, _ON_TEXT[node.op](str(left.value), str(right.value)))
+    return Const(Type.BOOL, ON_TEXT[node.op](str(left.value), str(right.value)))
+
+
+def hosted(expr: Expr) -> bool:
+    """Whether a value is computed beside the kernel: a call, a text, or what compares texts; not a CASE of texts."""
+    if isinstance(expr, Call):
+        return True
+    if isinstance(expr, Column | Const):
+        return expr.type is Type.STRING
+    return not isinstance(expr, Case) and any(child.type is Type.STRING for child in expr.children())
+
+
+def computed(expr: Expr) -> list[Expr]:
+    """What the kernel computes of the arguments of a hosted value."""
+    found: list[Expr] = []
+    for child in expr.children():
+        if hosted(child):
+            found += computed(child)
+        elif not isinstance(child, Column | Const):
+            found.append(child)
+    return found
 
 
 class Emitter:
@@ -106,12 +132,15 @@ class Emitter:
 
     Attributes:
         lines: statements so far, without the loop's indentation.
-        columns: stored columns read, in the order of the kernel's parameters `c<n>` (values) and `m<n>` (validity).
+        columns: columns read, in the order of the kernel's parameters `c<n>` (values) and `m<n>` (validity): stored
+            ones, and `#<k>.<part>` of hosted value k: its words by number, and `failed`.
+        hosted: the hosted values.
     """
 
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.columns: list[str] = []
+        self.hosted: list[Expr] = []
         self._done: dict[Expr, Value] = {}
         self._loaded: dict[str, Value] = {}
         self._names = 0
@@ -135,6 +164,8 @@ class Emitter:
         return f"v{self._names}"
 
     def _evaluate(self, expr: Expr) -> Value:
+        if hosted(expr):
+            return self._hosted(expr)
         if isinstance(expr, Const):
             return _constant(expr)
         if isinstance(expr, Column):
@@ -153,13 +184,28 @@ class Emitter:
 
     def _load(self, name: str) -> Value:
         if name not in self._loaded:
-            if name not in RECORD.names:
+            if name not in READABLE.names:
                 raise LowwaterError(f"the low level has no column '{name}'", "bind the query to the packet catalog")
-            at = len(self.columns)
-            self.columns.append(name)
-            null = self.name(f"not m{at}[i]") if RECORD.field(name).nullable else FALSE
+            at = self._parameter(name)
+            null = self.name(f"not m{at}[i]") if READABLE.field(name).nullable else FALSE
             self._loaded[name] = Value((self.name(f"int(c{at}[i])"),), null)
         return self._loaded[name]
+
+    def _parameter(self, name: str) -> int:
+        self.columns.append(name)
+        return len(self.columns) - 1
+
+    def _hosted(self, expr: Expr) -> Value:
+        """The value as columns; a failure of what the kernel computes for it takes part in it."""
+        own = f"#{len(self.hosted)}"
+        self.hosted.append(expr)
+        read = {Type.FLOAT: "float", Type.BOOL: "bool"}.get(expr.type, "int")
+        places = [self._parameter(f"{own}.{part}") for part in range(width(expr.type))]
+        words = tuple(self.name(f"{read}(c{at}[i])") for at in places)
+        failed = [self.value(part).failed for part in computed(expr)]
+        if any(isinstance(node, Call) for node in walk(expr)):
+            failed.append(self.name(f"bool(c{self._parameter(f'{own}.failed')}[i])"))
+        return Value(words, self.name(f"not m{places[0]}[i]"), self.name(either(*failed)))
 
     def _column(self, name: str) -> Value:
         parts = [self._load(part) for part in (stored([name]) if name in ADDRESSES else [name])]

@@ -12,7 +12,7 @@ import hashlib
 import inspect
 from dataclasses import dataclass
 
-from lowwater.catalog.expr import Const, Expr, Type
+from lowwater.catalog.expr import Const, Expr, Type, Unary
 from lowwater.errors import UnsupportedError
 from lowwater.low import arith
 from lowwater.low.codegen import FALSE, TRUE, Emitter, Value, both, compare_addresses, either, negation, of_link, width
@@ -33,7 +33,7 @@ _AGGREGATION = "begin, end, ok, at, period, outcome, out, ticks, size, table, co
 
 @dataclass(frozen=True)
 class Slot:
-    """Where an output column lies: word `at` of a row and the bit of its mask, or `constant` for a text."""
+    """Where an output column lies: word `at` of a row and the bit of its mask, or, at 0, `constant` for a text."""
 
     type: Type
     at: int
@@ -48,10 +48,11 @@ class Program:
 
     Attributes:
         body: source of the function `kernel`, without the arithmetic.
-        columns: stored columns, in the order of its trailing parameters (values, then validity, of each).
+        columns: as of the Emitter, in the order of its trailing parameters (values, then validity, of each).
         width: words of a row.
         slots: of the output columns.
         aggregates: whether it keeps a table.
+        hosted: the values that are computed beside it.
     """
 
     body: str
@@ -59,13 +60,14 @@ class Program:
     width: int
     slots: tuple[Slot, ...]
     aggregates: bool
+    hosted: tuple[Expr, ...] = ()
 
 
 def generate(lfta: Lfta, link: str) -> Program:
     """Generates the kernel of an LFTA for one link (000 section 4.1: compiled low-level queries).
 
     Raises:
-        UnsupportedError: for a text that is not the link, or for more than 60 keys or partials.
+        UnsupportedError: for min or max of texts, or for more than 60 keys or partials.
     """
     emit = Emitter()
     _outcomes(emit, lfta, link)
@@ -80,7 +82,7 @@ def generate(lfta: Lfta, link: str) -> Program:
     shared = _AGGREGATION if lfta.aggregates else _SELECTION
     head = [f"def kernel({shared}{parameters}):", "    for i in range(begin, end):"]
     body = [*head, *(f"        {line}" for line in emit.lines), "    return size", ""]
-    return Program("\n".join(body), tuple(emit.columns), size, tuple(slots), lfta.aggregates)
+    return Program("\n".join(body), tuple(emit.columns), size, tuple(slots), lfta.aggregates, tuple(emit.hosted))
 
 
 def source(program: Program, compiled: bool) -> str:
@@ -111,7 +113,7 @@ def _keys(emit: Emitter, lfta: Lfta, link: str) -> tuple[list[Slot], list[str], 
     slots, words, nulls = [], ["w0"], []
     for bit, item in enumerate(lfta.keys):
         expr = of_link(item.expr, link)
-        if expr.type is Type.STRING:
+        if expr.type is Type.STRING and isinstance(expr, Const):
             slots.append(_constant_slot(expr))
             continue
         value = emit.value(expr)
@@ -137,9 +139,7 @@ def _stored(type_: Type, word: str, null: str) -> str:
     return "0" if null == TRUE else f"0 if {null} else {word}"
 
 
-def _constant_slot(expr: Expr) -> Slot:
-    if not isinstance(expr, Const):
-        raise TypeError(type(expr).__name__)
+def _constant_slot(expr: Const) -> Slot:
     return Slot(Type.STRING, 0, 0, constant=None if expr.value is None else str(expr.value))
 
 
@@ -168,6 +168,8 @@ def _partials(emit: Emitter, lfta: Lfta, link: str, words: list[str]) -> tuple[l
             assert partial.argument is not None
             expr = of_link(partial.argument, link)
             if expr.type is Type.STRING:
+                if not isinstance(expr, Const):
+                    raise UnsupportedError(f"{partial.function} of texts in the low level", "count them")
                 slots.append(_constant_slot(expr))
                 continue
             value = emit.value(expr)
@@ -194,6 +196,9 @@ def _counted(emit: Emitter, partial: Partial, link: str) -> str:
     expr = of_link(partial.argument, link)
     if isinstance(expr, Const):
         return "0" if expr.value is None else "1"
+    if expr.type is Type.STRING:
+        # Asked as a test, so that the texts themselves are not numbered.
+        return emit.name(f"0 if {emit.value(Unary(Type.BOOL, 'IS NULL', expr)).words[0]} else 1")
     null = emit.value(expr).null
     return emit.name(f"0 if {null} else 1")
 

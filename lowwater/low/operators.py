@@ -82,6 +82,9 @@ class Selection:
     def flush(self, tick: int, promise: int) -> int:
         return END_OF_TIME
 
+    def spill(self, tick: int) -> None:
+        """Nothing is kept."""
+
     def lasts(self) -> Words:
         return self._lasts[: self.buffer.size]
 
@@ -132,11 +135,18 @@ class Aggregation:
     def flush(self, tick: int, promise: int) -> int:
         """Writes the groups that the promise closes; the least `_last` of those left, END_OF_TIME if none (P2)."""
         rows, alive = self._table.close(promise, self._lfta.fields, self._program.slots)
+        self._add(rows, tick)
+        return alive
+
+    def spill(self, tick: int) -> None:
+        """Writes all groups as they are, so that nothing of the packets so far is kept."""
+        self._add(self._table.empty(), tick)
+
+    def _add(self, rows: Words, tick: int) -> None:
         begin, end = self.buffer.size, self.buffer.size + len(rows)
         self.buffer.words[begin:end] = rows
         self.buffer.ticks[begin:end] = tick
         self.buffer.size = end
-        return alive
 
     def lasts(self) -> Words:
         return lasts_of(self.buffer.words[: self.buffer.size], self._lfta.fields, self._program.slots)

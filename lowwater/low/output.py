@@ -5,6 +5,8 @@ The last step of `low`: what it builds is written to `lfta/<node>/` as it is.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -43,9 +45,9 @@ def addresses(family: Words, high: Words, low: Words, null: Flags) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(), len(family), [valid, pa.py_buffer(offsets), pa.py_buffer(data)])
 
 
-def column(rows: Words, slot: Slot) -> pa.Array:
-    """One output column of rows of words."""
-    if slot.type is Type.STRING:
+def column(rows: Words, slot: Slot, texts: Sequence[str]) -> pa.Array:
+    """One output column of rows of words; `texts` are those that the numbers in them stand for."""
+    if slot.type is Type.STRING and not slot.at:
         return pa.repeat(pa.scalar(slot.constant, pa.string()), len(rows))
     null = rows[:, slot.mask] & (1 << slot.bit) != 0
     if slot.mask:
@@ -53,6 +55,9 @@ def column(rows: Words, slot: Slot) -> pa.Array:
     if slot.type is Type.IP:
         family, high, low = (np.ascontiguousarray(rows[:, slot.at + k]) for k in range(3))
         return addresses(family, high, low, null)
+    if slot.type is Type.STRING:
+        found = [None if none else texts[code] for code, none in zip(rows[:, slot.at].tolist(), null, strict=True)]
+        return pa.array(found, STREAM_TYPES[slot.type])
     values: npt.NDArray[np.generic] = np.ascontiguousarray(rows[:, slot.at])
     if slot.type is Type.FLOAT:
         values = values.view(np.float64)
@@ -61,7 +66,9 @@ def column(rows: Words, slot: Slot) -> pa.Array:
     return pa.array(values, STREAM_TYPES[slot.type], mask=null if null.any() else None)
 
 
-def rows_batch(lfta: Lfta, slots: tuple[Slot, ...], rows: Words, lasts: Words, ticks: Words) -> pa.RecordBatch:
+def rows_batch(
+    lfta: Lfta, slots: tuple[Slot, ...], rows: Words, lasts: Words, ticks: Words, texts: Sequence[str]
+) -> pa.RecordBatch:
     """Rows of an LFTA as a stream batch.
 
     Args:
@@ -69,10 +76,13 @@ def rows_batch(lfta: Lfta, slots: tuple[Slot, ...], rows: Words, lasts: Words, t
         slots: where its output columns lie in the words.
         rows: [row, word].
         lasts: `_last` of each; `ticks` its `_tick`.
+        texts: that the numbers in the words stand for.
     """
     kind = pa.repeat(pa.scalar(ROW), len(rows))
     control = [pa.array(lasts), kind, pa.array(ticks), pa.array(ticks), pa.array(np.zeros(len(rows), np.int64))]
-    return pa.record_batch([*(column(rows, slot) for slot in slots), *control], schema=stream_schema(lfta.fields))
+    return pa.record_batch(
+        [*(column(rows, slot, texts) for slot in slots), *control], schema=stream_schema(lfta.fields)
+    )
 
 
 def punctuation_batch(lfta: Lfta, made: list[Punctuation], period: int) -> pa.RecordBatch:

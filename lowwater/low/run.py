@@ -14,10 +14,12 @@ import pyarrow as pa
 
 from lowwater.catalog.expr import columns_of
 from lowwater.catalog.packets import stored
-from lowwater.errors import LawError, LowwaterError
+from lowwater.errors import LawError
 from lowwater.low.account import MINUTE, Minutes, Violations
+from lowwater.low.columns import Columns, numbers
 from lowwater.low.compiler import load
 from lowwater.low.heartbeat import Heartbeats
+from lowwater.low.hosted import Host
 from lowwater.low.kernel import generate
 from lowwater.low.operators import Aggregation, Chunk, Selection
 from lowwater.low.output import interleave, punctuation_batch, rows_batch
@@ -70,7 +72,7 @@ def run_link(
     violations = Violations(bounds.start, bounds.end)
     clock = 0
     for batch in _chunks(batches, settings.chunk_rows):
-        stamps, arrivals = _numbers(batch, "timestamp", link), _numbers(batch, "arrival", link)
+        stamps, arrivals = numbers(batch, "timestamp", link), numbers(batch, "arrival", link)
         if arrivals[0] < clock or np.any(arrivals[1:] < arrivals[:-1]):
             raise LawError(f"records of link '{link}' are not in order of arrival", "sort its captures as T1 says")
         clock = int(arrivals[-1])
@@ -78,7 +80,7 @@ def run_link(
         owned = ~late & (stamps >= bounds.start) & (stamps < bounds.end)
         violations.add(batch, late, owned, arrivals)
         minutes = stamps // MINUTE
-        columns = KernelColumns(batch, link)
+        columns = Columns(batch, link)
         for state in states:
             ok = ~late & (stamps >= state.read_from) & (stamps < bounds.end)
             state.add(columns, stamps, arrivals, ok, minutes, owned)
@@ -95,41 +97,6 @@ def _chunks(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordB
             yield batch.slice(begin, rows)
 
 
-def _numbers(batch: pa.RecordBatch, name: str, link: str) -> npt.NDArray[np.int64]:
-    if name not in batch.schema.names:
-        raise LowwaterError(f"the packets of link '{link}' have no column '{name}'", "read what needed_columns says")
-    values: npt.NDArray[np.int64] = batch.column(name).to_numpy()
-    return values
-
-
-class KernelColumns:
-    """The columns of a chunk as kernels take them, each converted once for all LFTAs."""
-
-    def __init__(self, batch: pa.RecordBatch, link: str) -> None:
-        self._batch = batch
-        self._link = link
-        self._done: dict[str, tuple[npt.NDArray[np.generic], npt.NDArray[np.generic]]] = {}
-
-    def parameters(self, names: tuple[str, ...]) -> list[npt.NDArray[np.generic]]:
-        """Values and validity of each stored column."""
-        found: list[npt.NDArray[np.generic]] = []
-        for name in names:
-            if name not in self._done:
-                self._done[name] = self._convert(name)
-            found.extend(self._done[name])
-        return found
-
-    def _convert(self, name: str) -> tuple[npt.NDArray[np.generic], npt.NDArray[np.generic]]:
-        if name not in self._batch.schema.names:
-            return (_numbers(self._batch, name, self._link),) * 2
-        array = self._batch.column(name)
-        valid = array.is_valid().to_numpy(zero_copy_only=False)
-        data = array.buffers()[1]
-        # The values under NULL are whatever the buffer holds: a kernel reads them and then ignores them.
-        values = np.frombuffer(data, array.type.to_pandas_dtype(), len(array) + array.offset)[array.offset :]
-        return values, valid
-
-
 class _Node:
     """One LFTA on the link: operator, heartbeats, accounting, output."""
 
@@ -141,6 +108,7 @@ class _Node:
         self._write = write
         self._program = generate(lfta, link)
         kernel = load(self._program, settings.compiled)
+        self._host = Host(lfta, self._program, link, settings)
         self._operator: Selection | Aggregation
         if lfta.aggregates:
             table = Table(settings.slots or lfta.slots, self._program.width)
@@ -153,7 +121,7 @@ class _Node:
 
     def add(
         self,
-        columns: KernelColumns,
+        columns: Columns,
         stamps: npt.NDArray[np.int64],
         arrivals: npt.NDArray[np.int64],
         ok: npt.NDArray[np.bool_],
@@ -169,7 +137,12 @@ class _Node:
         operator, beats, arrivals = self._operator, self._beats, arrivals[:count]
         if not operator.buffer.room(operator.most):
             self._emit(last=False)
-        parameters = columns.parameters(self._program.columns)
+        if self._host.full and beats.seen is not None:
+            self._emit(last=False)
+            operator.spill(beats.after(beats.seen))
+            self._emit(last=False)
+            self._host.forget()
+        parameters = self._host.parameters(columns, ok)
         operator.begin(Chunk(ok[:count], arrivals, stamps, parameters, outcome))
         begin = 0
         while begin < count:
@@ -194,7 +167,8 @@ class _Node:
         made = self._beats.take(buffer.size, last)
         # Copied, because the buffer is used again and Arrow shares what it is given.
         words, ticks = buffer.words[: buffer.size], buffer.ticks[: buffer.size].copy()
-        rows = rows_batch(self.lfta, self._program.slots, words, operator.lasts().copy(), ticks)
+        lasts, texts = operator.lasts().copy(), self._host.texts
+        rows = rows_batch(self.lfta, self._program.slots, words, lasts, ticks, texts)
         batch = rows
         if made:
             promises = punctuation_batch(self.lfta, made, self._settings.period)

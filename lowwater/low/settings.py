@@ -32,6 +32,8 @@ class LowSettings:
         chunk_rows: records handled at once; with the tables it bounds the memory.
         slots: size of every group table in place of the planned one, a power of two.
         compiled: by numba; otherwise plain Python (small tests).
+        texts: distinct strings (and 256 times as many characters) that an LFTA keeps numbers of; with more its groups
+            leave the table.
     """
 
     skew: int
@@ -40,6 +42,7 @@ class LowSettings:
     chunk_rows: int = 65_536
     slots: int | None = None
     compiled: bool = True
+    texts: int = 1 << 18
 
     def __post_init__(self) -> None:
         if self.skew < 0:

@@ -66,9 +66,9 @@ def safe(expr: Expr, threshold: int = Cost.HIGH) -> bool:
 
 
 def unkeepable(expr: Expr) -> str:
-    """Why a value may not stand in the fixed-size group table of the low level; empty where it may."""
+    """Why the least or largest value may not stand in the group table of the low level; empty where it may."""
     if expr.type is Type.STRING and not (isinstance(expr, Column) and expr.name == "interface"):
-        return "a string has no fixed size, and the slots of the group table have"
+        return "strings are numbers in the group table, which say nothing of their order"
     return ""
 
 

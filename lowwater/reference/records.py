@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from lowwater.catalog.packets import ADDRESSES
+from lowwater.catalog.packets import ADDRESSES, FRAME, PAYLOAD
 from lowwater.catalog.values import ip_from_words
 from lowwater.errors import LawError
 from lowwater.reference.values import Value, Values
@@ -64,8 +64,20 @@ def _records(link: str, batches: Iterable[pa.RecordBatch], names: Sequence[str])
 def _column(batch: pa.RecordBatch, name: str, link: str) -> list[Value]:
     if name == "interface":
         return [link] * batch.num_rows
+    if name == PAYLOAD:
+        parts = zip(*(batch[part].to_pylist() for part in (FRAME, "payload_offset", "payload_length")), strict=True)
+        return [_payload(*part) for part in parts]
     if name not in ADDRESSES:
         stored: list[Value] = batch[name].to_pylist()
         return stored
     words = [batch[part].to_pylist() for part in (ADDRESSES[name], f"{name}_hi", f"{name}_lo")]
     return [None if None in parts else ip_from_words(*parts) for parts in zip(*words, strict=True)]
+
+
+def _payload(frame: bytes | None, offset: int | None, length: int | None) -> str | None:
+    """What is kept of a payload, one character a byte."""
+    if frame is None or offset is None:
+        return None
+    kept = len(frame) - offset
+    size = max(kept if length is None else min(length, kept), 0)
+    return "".join(map(chr, frame[offset : offset + size]))

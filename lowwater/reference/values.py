@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from lowwater.catalog.calls import checked
 from lowwater.catalog.expr import BITWISE, COMPARISON, LOGICAL, Binary, Call, Case, Column, Const, Expr, Type, Unary
 
 Value = int | float | bool | str | bytes | None
@@ -55,10 +56,10 @@ def compile_expr(expr: Expr, names: Sequence[str], faults: Faults) -> Evaluate:
     if isinstance(expr, Case):
         branches = [tuple(compile_expr(part, names, faults) for part in branch) for branch in expr.branches]
         return _case(branches, compile_expr(expr.otherwise, names, faults))
+    if isinstance(expr, Call):
+        return _strict(checked(expr.function), [compile_expr(each, names, faults) for each in expr.arguments], faults)
     if isinstance(expr, Unary):
         return _strict(_unary(expr), [compile_expr(expr.operand, names, faults)], faults)
-    if isinstance(expr, Call) and expr.function.value is not None:
-        return _strict(expr.function.value, [compile_expr(each, names, faults) for each in expr.arguments], faults)
     if isinstance(expr, Binary):
         sides = [compile_expr(side, names, faults) for side in expr.children()]
         if expr.op in LOGICAL:

@@ -27,7 +27,7 @@ from lowwater.capture.write import (
     pcapng_header,
     pcapng_record,
 )
-from lowwater.catalog.packets import RECORD
+from lowwater.catalog.packets import FRAME, READABLE
 from lowwater.config import SECOND, Config
 from lowwater.errors import ConfigError, LakeError
 from lowwater.lake.layout import Lake
@@ -35,7 +35,7 @@ from lowwater.lake.ledger import ingested_links, read_captures
 from lowwater.lake.packets import CaptureRead, LinkRead, packet_files
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.plan.text import nearest
-from lowwater.replay.predicate import FRAME, Predicate
+from lowwater.replay.predicate import Predicate
 
 _ETHERNET = "EN10MB"
 _BATCH_BYTES = 32 << 20
@@ -210,7 +210,7 @@ def _batches(path: Path, capture: CaptureRead, names: list[str], low: int, high:
 def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
     if name in batch.schema.names:
         return batch.column(name)
-    return pa.nulls(batch.num_rows, pa.binary() if name == FRAME else RECORD.field(name).type)
+    return pa.nulls(batch.num_rows, READABLE.field(name).type)
 
 
 def _meets(group: pq.RowGroupMetaData, names: list[str], low: int, high: int) -> bool:

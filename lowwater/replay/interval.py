@@ -44,6 +44,7 @@ from lowwater.quality.queries import Made
 from lowwater.replay.ahead import Sessions, import_ahead
 from lowwater.replay.audit import audit
 from lowwater.replay.job import IntervalInputs, Job
+from lowwater.replay.kept import unkept
 from lowwater.replay.progress import Progress
 from lowwater.replay.runners import low_runner
 from lowwater.replay.stages import high_stage, low_stage
@@ -205,6 +206,8 @@ class _Run:
     def _low(self, inputs: IntervalInputs, folder: Path) -> dict[str, int]:
         job = self.job
         runner = low_runner(inputs.packets, lambda: self.sessions.spark)
+        for note in unkept(inputs):
+            self.progress.say(note)
         result = low_stage(inputs, job.low_settings(), folder, runner)
         accounts = Accounts()
         for outcome in result.outcomes:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lowwater.catalog.packets import FRAME
 from lowwater.errors import LakeError
 from lowwater.lake.packets import LinkRead
 from lowwater.lake.tables import safe_name
@@ -20,6 +21,8 @@ from lowwater.plan.nodes import Lfta
 from lowwater.plan.schemas import stream_schema
 
 ROW_GROUP = 1 << 17
+FRAME_ROWS = 1 << 13
+"""Packets of a batch with their frames, which may be as long as 64 KiB."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,8 @@ def run_low(task: LowTask) -> LowOutcome:
         for lfta in task.lftas
     }
     try:
-        batches = task.read.batches(needed_columns(task.lftas))
+        columns = needed_columns(task.lftas)
+        batches = task.read.batches(columns, FRAME_ROWS if FRAME in columns else ROW_GROUP)
 
         def write(name: str, batch: pa.RecordBatch) -> None:
             sinks[name].write(batch)

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lowwater.catalog.expr import Binary, Call, Column, Expr, Param, StateCall, Type, place_of, walk
-from lowwater.catalog.protocols import PAYLOAD
+from lowwater.catalog.expr import Binary, Call, Expr, Param, StateCall, Type, columns_of, place_of, walk
 from lowwater.errors import UnsupportedError, in_order, raise_all
 from lowwater.plan.nodes import (
     Aggregate,
@@ -20,6 +19,7 @@ from lowwater.plan.nodes import (
     FilterJoin,
     Group,
     Join,
+    JoinKind,
     Lfta,
     LftaInput,
     Map,
@@ -46,7 +46,6 @@ OPERATORS: dict[type[Node], str] = {
 }
 
 NOT_RUN = "planned, but not run by the engines yet"
-_PAYLOAD = "planned, but ingest does not keep payloads yet"
 _NO_PYTHON = "declared without Python: name its file by a line MODULE"
 _NO_VALUE = "no value"
 
@@ -59,9 +58,8 @@ _HINTS: dict[type[Node], str] = {
 _ONLY = f"the aggregates that run are {', '.join(AGGREGATES)}"
 _INSTEAD = {
     "count_distinct": "SELECT DISTINCT the value in a query of its own, and count(*) the rows of that",
-    "FLOAT": "write x*1.0",
 }
-"""Functions and aggregates that have another form which runs."""
+"""Aggregates that have another form which runs."""
 
 
 @dataclass(frozen=True)
@@ -150,10 +148,6 @@ def _in_lfta(query: str, lfta: Lfta) -> Iterator[Missing]:
             yield Missing(query, f"the aggregate {partial.function}", NOT_RUN, partial.place, _ONLY)
     for expr in (lfta.predicate, *(key.expr for key in lfta.keys), *(p.argument for p in lfta.partials)):
         yield from _in_expr(query, expr)
-        for column in walk(expr) if expr is not None else ():
-            if isinstance(column, Column) and column.name == PAYLOAD:
-                place = column.place if column.place[0] else lfta.place
-                yield Missing(query, "the payload (TCP_data)", _PAYLOAD, place)
 
 
 def _in_node(node: Node) -> Iterator[Missing]:
@@ -163,6 +157,7 @@ def _in_node(node: Node) -> Iterator[Missing]:
     elif isinstance(node, Join):
         sides = [expr for pair in node.equalities for expr in pair]
         exprs = [node.residual, node.window.left, node.window.right, *sides, *(item.expr for item in node.items)]
+        yield from _across(node)
         if origin := node.window.left_time.origin:
             what = f"a join on {origin}, which is no function of the clock"
             yield Missing(node.query, what, NOT_RUN, place_of(node.window.left, node.window.right))
@@ -180,22 +175,27 @@ def _in_node(node: Node) -> Iterator[Missing]:
         yield from _in_expr(node.query, expr)
 
 
+def _across(node: Join) -> Iterator[Missing]:
+    """Calls in the condition of an outer join that are over both sides: Spark evaluates Python before or after one."""
+    if node.kind is JoinKind.INNER or node.residual is None:
+        return
+    for call in walk(node.residual):
+        if isinstance(call, Call) and len({name.partition(".")[0] for name in columns_of(call)}) > 1:
+            what = f"the function {call.function.name} of both sides of an outer join"
+            yield Missing(node.query, what, NOT_RUN, call.place, "call it on each side, and compare what it gives")
+
+
 def _of_aggregate(query: str, aggregate: Aggregate) -> Iterator[Missing]:
-    text = aggregate.argument is not None and aggregate.argument.type is Type.STRING
     if aggregate.udaf is not None:
         hint = _INSTEAD.get(aggregate.function, _ONLY)
         yield Missing(query, f"the aggregate {aggregate.function}", NOT_RUN, aggregate.place, hint)
-    elif text and aggregate.function != "count":
-        yield Missing(query, f"the aggregate {aggregate.function} of strings", NOT_RUN, aggregate.place)
 
 
 def _in_expr(query: str, expr: Expr | None) -> Iterator[Missing]:
     for node in walk(expr) if expr is not None else ():
-        if isinstance(node, Call | StateCall):
-            name = node.function.name
-            bare = isinstance(node, Call) and node.function.value is None and node.function.origin != "built-in"
-            why = _NO_PYTHON if bare else NOT_RUN
-            yield Missing(query, f"the function {name}", why, node.place, _INSTEAD.get(name, ""))
+        if isinstance(node, StateCall) or (isinstance(node, Call) and node.function.value is None):
+            why = NOT_RUN if isinstance(node, StateCall) else _NO_PYTHON
+            yield Missing(query, f"the function {node.function.name}", why, node.place)
         elif isinstance(node, Param):
             yield Missing(query, f"${node.name}", _NO_VALUE, node.place, f"give --param {node.name}=VALUE")
         elif isinstance(node, Binary) and node.op in ("&", "|") and node.type is Type.IP:

@@ -30,6 +30,7 @@ from lowwater.plan.ranges import horizon
 from lowwater.plan.schemas import stream_schema, value_schema
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.replay.export import write_csv, write_rows
+from lowwater.replay.kept import unkept
 from lowwater.replay.progress import Progress
 from lowwater.replay.stages import LowInputs, high_stage, low_stage, reference_stage
 from lowwater.replay.summary import Accounts, lfta_counts, link_summary
@@ -74,12 +75,13 @@ class Request:
 
 @dataclass
 class _Gathered:
-    """Results so far: rows per query, violations, accounts."""
+    """Results so far: rows per query, violations, accounts, and what the reader should know."""
 
     rows: dict[str, list[pa.Table]]
     punctuation: dict[str, int]
     violations: list[pa.Table] = field(default_factory=list)
     accounts: Accounts = field(default_factory=Accounts)
+    notes: dict[str, None] = field(default_factory=dict)
 
 
 def run(request: Request, progress: Progress, spark: Session | None = None) -> dict[str, Any]:
@@ -116,6 +118,8 @@ def run(request: Request, progress: Progress, spark: Session | None = None) -> d
         gathered = _replay(request, lake, captures, folder, progress, spark)
     finally:
         remove_folder(folder)
+    for note in gathered.notes:
+        progress.say(note)
     gathered.accounts.check()
     gathered.accounts.check_captures(captures)
     return _write(request, gathered, captures, progress)
@@ -192,6 +196,7 @@ def _replay(
     for number, (start, end) in enumerate(intervals):
         work = folder / f"interval-{number}"
         inputs = LowInputs(lake, request.plan, request.config, start, end, captures)
+        gathered.notes.update(dict.fromkeys(unkept(inputs)))
         detail = f"{number + 1} of {len(intervals)}" if len(intervals) > 1 else ""
         if spark is None:
             with progress.stage("reference", detail):
@@ -271,6 +276,7 @@ def _write(
         "interval_ns": request.interval,
         "links": links,
         "queries": queries,
+        "notes": list(gathered.notes),
         "seconds": {name: round(spent, 3) for name, spent in progress.seconds.items()},
     }
     (request.out / "summary.json").write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from lowwater.capture.tunnels.inner import PORTS
-from lowwater.catalog.packets import ADDRESSES, COLUMNS
+from lowwater.catalog.packets import ADDRESSES, COLUMNS, KEPT
 from lowwater.catalog.protocols import ALIASES, PROTOCOLS
 from tests.docs.book import ROOT
 
@@ -32,9 +32,16 @@ def test_stored_columns() -> None:
     assert never == {field.name for field in COLUMNS if not field.nullable}
 
 
+def test_kept_columns() -> None:
+    rows = table("kept")
+    assert [(*names(row[0]), row[1]) for row in rows] == [(field.name, str(field.type)) for field in KEPT]
+    assert all(len(row) == 3 and all(row) for row in rows)
+
+
 def test_computed_columns() -> None:
     rows = table("computed")
-    expected = [name for name in COLUMNS_OF_ETH if name not in COLUMNS.names and name not in ALIASES]
+    known = {*COLUMNS.names, *KEPT.names, *ALIASES}
+    expected = [name for name in COLUMNS_OF_ETH if name not in known]
     assert [(*names(row[0]), row[1]) for row in rows] == [(name, COLUMNS_OF_ETH[name].type.value) for name in expected]
     stored = {names(row[0])[0]: names(row[2]) for row in rows}
     assert {name: stored[name] for name in ADDRESSES} == {

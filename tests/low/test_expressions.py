@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowwater.catalog import packets
-from lowwater.catalog.expr import Binary, Column, Const, Expr, Type, Unary
+from lowwater.catalog.expr import Column, Const, Expr, Type, Unary
 from lowwater.catalog.values import pack_ip
-from lowwater.errors import UnsupportedError
 from lowwater.low import LowSettings
 from tests.lftamaker import Row, col, data, lit, make, negate, op, records, run
 
@@ -172,8 +171,6 @@ def test_the_link_is_a_constant() -> None:
     exprs: dict[str, Expr] = {"interface": link, "here": op(link, "=", lit("L")), "low": op(link, "<", lit("A"))}
     row = evaluate(exprs, {})
     assert (row["interface"], row["here"], row["low"]) == ("L", True, False)
-    with pytest.raises(UnsupportedError, match="text"):
-        evaluate({"x": Binary(Type.STRING, "+", link, lit("A"))}, {})
 
 
 def test_a_float_is_negated_and_grouped_by_value() -> None:

@@ -71,7 +71,6 @@ def test_a_higher_threshold_takes_dearer_functions_low() -> None:
         "SELECT tb, LAST(len) FROM TCP GROUP BY time/60 AS tb",
         "SELECT tb, count(DISTINCT srcIP) FROM TCP GROUP BY time/60 AS tb",
         "SELECT tb, max(TCP_data) FROM TCP GROUP BY time/60 AS tb",
-        "SELECT tb, TCP_data, count(*) FROM TCP GROUP BY time/60 AS tb, TCP_data",
         "DEFINE { query_name 'q'; select_lfta '1'; } SELECT tb, count(*) FROM TCP GROUP BY time/60 AS tb",
     ],
 )
@@ -84,6 +83,11 @@ def test_what_does_not_split_gets_a_selection(text: str) -> None:
 @pytest.mark.parametrize("function", ["count(*)", "sum(len)", "and_aggr(flags)", "Or_aggr(SYN)", "xor_aggr(len)"])
 def test_what_merges_exactly_is_aggregated_low(function: str) -> None:
     (lfta,) = one(f"SELECT tb, {function} FROM TCP GROUP BY time/60 AS tb").lftas
+    assert lfta.aggregates
+
+
+def test_groups_by_strings_are_aggregated_low() -> None:
+    (lfta,) = one("SELECT tb, dns_query, count(*) FROM DNS GROUP BY time/60 AS tb, dns_query").lftas
     assert lfta.aggregates
 
 

@@ -11,7 +11,7 @@ import duckdb
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from lowwater.catalog.packets import RECORD
+from lowwater.catalog.packets import READABLE
 from lowwater.catalog.values import ip_from_words, pack_ip, words_from_ip
 
 UNIT = 100_000_000
@@ -20,7 +20,7 @@ ADDRESSES = [None, *(pack_ip(text) for text in ("10.0.0.1", "10.0.0.2", "::ffff:
 
 @dataclass
 class Link:
-    """A link: its skew (ns) and its records in canonical order, as columns of RECORD without arrival."""
+    """A link: its skew (ns) and its records in canonical order, as columns of READABLE without arrival."""
 
     skew: int
     records: list[dict[str, Any]] = field(default_factory=list)
@@ -35,7 +35,7 @@ class Link:
 
     def batches(self, size: int = 7) -> list[pa.RecordBatch]:
         rows = [{**r, "arrival": a} for r, a in zip(self.records, self.arrivals(), strict=True)]
-        return [pa.RecordBatch.from_pylist(rows[i : i + size], RECORD) for i in range(0, len(rows), size)]
+        return [pa.RecordBatch.from_pylist(rows[i : i + size], READABLE) for i in range(0, len(rows), size)]
 
 
 def record(position: int, timestamp: int, address: bytes | None = None, **values: int | None) -> dict[str, Any]:

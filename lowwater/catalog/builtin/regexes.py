@@ -8,7 +8,7 @@ at the lines of a subject and `.` matches no end of line; unlike POSIX the leftm
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache, partial
 from typing import Any
 
@@ -88,6 +88,27 @@ def like(text: str, pattern: str) -> bool | None:
     if len(pattern) > MAX_PATTERN or len(text) > MAX_SUBJECT:
         return None
     return bool(_call("match_like", text, _like_options(pattern)))
+
+
+def found_in_each(texts: Sequence[str | None], pattern: str) -> list[bool | None]:
+    """`found` of each text."""
+    options = _finder(pattern)
+    return [None] * len(texts) if options is None else _each("match_substring_regex", texts, options)
+
+
+def like_each(texts: Sequence[str | None], pattern: str) -> list[bool | None]:
+    """`like` of each text."""
+    if len(pattern) > MAX_PATTERN:
+        return [None] * len(texts)
+    return _each("match_like", texts, _like_options(pattern))
+
+
+def _each(kernel: str, texts: Sequence[str | None], options: Any) -> list[bool | None]:
+    import pyarrow as pa
+
+    subjects = [None if text is None or len(text) > MAX_SUBJECT else text for text in texts]
+    answers: list[bool | None] = _arrow().call_function(kernel, [pa.array(subjects, pa.string())], options).to_pylist()
+    return answers
 
 
 @cache
@@ -172,13 +193,26 @@ def _functions() -> list[Function]:
     costly = partial(Function, cost=Cost.EXPENSIVE, partial=True, constant=(1,), check=check_pattern)
     made = []
     for name, parameters, value in (("str_regex_match", two, found), ("str_partial_regex_match", three, found_early)):
-        made.append(costly(name, parameters, Type.BOOL, value, lfta=True, predicate=True))
+        batch = found_in_each if value is found else None
+        made.append(costly(name, parameters, Type.BOOL, value, lfta=True, predicate=True, batch=batch))
         made.append(costly(name, parameters, Type.INT, partial(_as_flag, value), lfta=True))
     made.append(costly("str_extract_regex", two, Type.STRING, extract))
     made.append(costly("str_extract_regex_null", two, Type.STRING, extract_or_empty))
     for predicate in (False, True):
         made.append(
-            Function("like", two, Type.BOOL, like, Cost.HIGH, True, True, predicate, constant=(1,), check=check_like)
+            Function(
+                "like",
+                two,
+                Type.BOOL,
+                like,
+                Cost.HIGH,
+                True,
+                True,
+                predicate,
+                constant=(1,),
+                check=check_like,
+                batch=like_each,
+            )
         )
     return made
 

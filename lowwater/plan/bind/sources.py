@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from lowwater.catalog.expr import Column, Expr, Type, columns_of
-from lowwater.catalog.protocols import ALIASES, PAYLOAD, SECOND, Attribute, Protocol
+from lowwater.catalog.expr import Column, Expr, columns_of
+from lowwater.catalog.protocols import ALIASES, SECOND, Attribute, Protocol
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.words import AGGREGATES
 from lowwater.plan.bind.scope import Scope
@@ -51,9 +51,8 @@ class BoundSource:
         return [name for name in self.whole() if name not in self.hidden]
 
     def whole(self) -> list[str]:
-        """All columns: of packets neither second names nor the payload, which ingest does not keep."""
-        absent = Column(Type.STRING, PAYLOAD) if isinstance(self.node, Source) and self.node.kind == "pcap" else None
-        return [name for name, expr in self.columns.items() if self.canonical(name) == name and expr != absent]
+        """All columns, those of packets without their second names."""
+        return [name for name in self.columns if self.canonical(name) == name]
 
     def canonical(self, name: str) -> str:
         """The first name of a column of packets that has several."""

@@ -42,7 +42,7 @@ def whole_reason(node: Aggregation, keys: Sequence[Item], setting: Setting) -> s
         if reason := unsafe(part, threshold):
             return reason
     for key in keys:
-        if reason := unsafe(key.expr, threshold) or unkeepable(key.expr):
+        if reason := unsafe(key.expr, threshold):
             return f"group-by variable {key.name}: {reason}"
     for aggregate in node.aggregates:
         if reason := _aggregate_reason(aggregate, setting, threshold):
@@ -54,13 +54,12 @@ def _aggregate_reason(aggregate: Aggregate, setting: Setting, threshold: int) ->
     if aggregate.udaf is not None:
         if reason := _udaf_reason(aggregate.udaf, setting, threshold):
             return reason
-        kept = True
+        order = ""
     else:
-        kept = (
-            aggregate.argument is None or aggregate.function in ("count", "avg") or not unkeepable(aggregate.argument)
-        )
+        argument = None if aggregate.function in ("count", "avg") else aggregate.argument
+        order = unkeepable(argument) if argument else ""
     reasons = [unsafe(e, threshold) for e in (aggregate.argument, *aggregate.more) if e is not None]
-    return next((reason for reason in reasons if reason), "" if kept else "a string has no fixed size")
+    return next((reason for reason in reasons if reason), order)
 
 
 def _udaf_reason(udaf: AggregateFunction, setting: Setting, threshold: int) -> str:
@@ -70,7 +69,7 @@ def _udaf_reason(udaf: AggregateFunction, setting: Setting, threshold: int) -> s
     if sub is None or sup is None or not sub.lfta or sub.cost >= threshold:
         return "its sub-aggregate is not LFTA-safe"
     if sub.returns is Type.STRING:
-        return "its sub-aggregate is a string, which has no fixed size"
+        return "its sub-aggregate is a string, of which the group table has only numbers"
     return "" if udaf.taken <= 1 else "a sub-aggregate takes one argument"
 
 

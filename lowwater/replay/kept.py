@@ -1,0 +1,54 @@
+"""What queries ask for and no link of theirs keeps: payloads, and the fields of DNS and HTTP.
+
+Between the packets of the links and whoever is told of a run. The files of a link say it: one that keeps nothing has no
+such column, and reads as NULL (`docs/packets.md`), which would otherwise look like a result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow.parquet as pq
+
+from lowwater.catalog.packets import FRAME, KEPT
+from lowwater.errors import LakeError
+from lowwater.low import needed_columns
+from lowwater.replay.stages import LowInputs
+
+
+def unkept(inputs: LowInputs) -> tuple[str, ...]:
+    """One line for each LFTA that reads kept columns none of whose links has them; links without packets say nothing.
+
+    Raises:
+        LakeError: a file of packets cannot be read.
+    """
+    found: dict[str, None] = {}
+    for lfta in inputs.plan.lftas:
+        needed = {name for name in needed_columns([lfta]) if name in KEPT.names}
+        stored = [names for link in lfta.links if (names := _stored(inputs, link)) is not None] if needed else []
+        if stored and not needed & set().union(*stored):
+            found.update(dict.fromkeys(_lines(lfta.links, needed)))
+    return tuple(found)
+
+
+def _stored(inputs: LowInputs, link: str) -> set[str] | None:
+    """The columns that the files of a link have, all together; None without files."""
+    starts = (inputs.lfta_starts[lfta.name] for lfta in inputs.plan.lftas if link in lfta.links)
+    read = inputs.read(link, min(starts))
+    files = [path for capture in read.captures for path in capture.files]
+    try:
+        return {name for path in files for name in pq.read_schema(path).names} if files else None
+    except OSError as error:
+        raise LakeError(f"packets of link {link!r} cannot be read: {error}", "run the interval again") from error
+
+
+def _lines(links: tuple[str, ...], needed: set[str]) -> Iterator[str]:
+    names = ", ".join(links)
+    verb = "keeps" if len(links) == 1 else "keep"
+    for what, asked in (("payload", FRAME in needed), ("field of DNS or HTTP", bool(needed - {FRAME}))):
+        if asked:
+            setting = "payload" if what == "payload" else "such fields"
+            yield (
+                f"note: link {names} {verb} no {what}, so it is NULL: "
+                f"ask for {setting} in [links.{links[0]}] and ingest the captures again"
+            )
