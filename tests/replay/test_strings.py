@@ -92,8 +92,9 @@ QUERIES: dict[str, tuple[str, str]] = {
     ),
     "joined": (
         "SELECT A.time, A.http_host, B.dns_query FROM a.HTTP A JOIN b.DNS B "
-        "WHERE A.time = B.time AND A.http_host = B.dns_query AND str_exists_substr[B.dns_query, 'example']",
-        "SELECT A.time, A.http_host, B.dns_query FROM p A JOIN p B ON A.time = B.time AND A.http_host IS NOT DISTINCT "
+        "WHERE A.time/10 = B.time/10 AND A.http_host = B.dns_query AND str_exists_substr[B.dns_query, 'example']",
+        "SELECT A.time, A.http_host, B.dns_query FROM p A JOIN p B ON A.time // 10 = B.time // 10 "
+        "AND A.http_host IS NOT DISTINCT "
         "FROM B.dns_query WHERE A.link = 'a' AND B.link = 'b' AND contains(B.dns_query, 'example') AND "
         "(A.http_method IS NOT NULL OR A.http_status IS NOT NULL) AND B.dns_id IS NOT NULL",
     ),
