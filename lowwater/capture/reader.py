@@ -34,6 +34,7 @@ __all__ = [
     "CaptureSummary",
     "Interface",
     "InterfaceSummary",
+    "Keeping",
     "Malformed",
     "digest",
     "open_capture",
