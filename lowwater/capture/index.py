@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from lowwater.capture import scan as scanning
 from lowwater.capture.classic import Scanner
 from lowwater.capture.decoding import Round, decode_round, shares
-from lowwater.capture.facts import CaptureSummary, Interface, Malformed
+from lowwater.capture.facts import CaptureSummary, Interface
+from lowwater.capture.malformed import MalformedRows
 from lowwater.capture.reader import CHUNK_BYTES, CaptureReader
 from lowwater.errors import CaptureError
 
@@ -57,7 +58,7 @@ class Index:
     """
 
     chunks: tuple[Chunk, ...]
-    malformed: tuple[Malformed, ...]
+    malformed: MalformedRows
     summary: CaptureSummary
 
 
@@ -81,7 +82,7 @@ def index(path: Path, max_jump: int, chunk_bytes: int = CHUNK_BYTES, sha256: str
         reader.count(each)
     marks.cut()
     assert reader.summary is not None
-    return Index(tuple(marks.chunks), tuple(reader.malformed), reader.summary)
+    return Index(tuple(marks.chunks), reader.malformed, reader.summary)
 
 
 class _Marks:
