@@ -9,17 +9,17 @@ from typing import Any
 
 from lowwater.capture.columns import (
     ARP_DEST_BITS,
-    ARP_DEST_LO,
+    ARP_DEST_HI,
     ARP_OP,
     ARP_SRC_BITS,
-    ARP_SRC_LO,
+    ARP_SRC_HI,
     ARP_VERSION,
     put_narrow,
-    put_wide,
 )
-from lowwater.capture.fields import u16, u32
+from lowwater.capture.fields import u16
 from lowwater.capture.inlining import rare
 from lowwater.capture.links.types import IPV4
+from lowwater.capture.network import put_address4
 
 ARP = 0x0806
 _ETHERNET, _LENGTHS = 1, 6 << 8 | 4  # bytes of the addresses of Ethernet and of IPv4
@@ -32,8 +32,8 @@ def arp(buffer: Any, at: int, end: int, wide: Any, narrow: Any, row: int) -> int
     if u16(buffer, at, end) != _ETHERNET or u16(buffer, at + 2, end) != IPV4 or u16(buffer, at + 4, end) != _LENGTHS:
         return bits
     bits |= put_narrow(narrow, ARP_VERSION, row, 4)
-    if put_wide(wide, ARP_SRC_LO, row, u32(buffer, at + 14, end)):
+    if put_address4(buffer, at + 14, end, wide, ARP_SRC_HI, row):
         bits |= ARP_SRC_BITS
-    if put_wide(wide, ARP_DEST_LO, row, u32(buffer, at + 24, end)):
+    if put_address4(buffer, at + 24, end, wide, ARP_DEST_HI, row):
         bits |= ARP_DEST_BITS
     return bits

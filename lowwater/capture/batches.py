@@ -13,22 +13,18 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lowwater.capture.columns import SPARSE
 from lowwater.capture.decode import BATCH, NARROW, NULLABLE, PLANES, WIDE, bitmaps, decode
 
 _LINE = 64  # bytes of a cache line
 _BITS = {name: bit for bit, name in enumerate(NULLABLE)}
 
 
-def _block(
-    kind: type[np.int64] | type[np.int32], columns: int, sparse: tuple[int, int], rows: int
-) -> tuple[pa.Buffer, NDArray[Any], int]:
-    """An Arrow buffer as (columns, rows) array, zeros in the sparse columns; and its bytes per column."""
+def _block(kind: type[np.int64] | type[np.int32], columns: int, rows: int) -> tuple[pa.Buffer, NDArray[Any], int]:
+    """An Arrow buffer as (columns, rows) array, and its bytes per column."""
     # One more line per column: columns a power of two apart would all fall into one set of the cache.
     stride = (rows * np.dtype(kind).itemsize // _LINE + 2) * _LINE
     buffer = pa.allocate_buffer(stride * columns)
     array = np.frombuffer(buffer, kind).reshape(columns, -1)
-    array[slice(*sparse)].fill(0)
     return buffer, array, stride
 
 
@@ -59,8 +55,8 @@ def decode_batch(
         A batch of n rows, schema `BATCH`, and the clock after them, ns.
     """
     rows = len(positions)
-    wide_buffer, wide, wide_stride = _block(np.int64, len(WIDE), SPARSE[0], rows)
-    narrow_buffer, narrow, narrow_stride = _block(np.int32, len(NARROW), SPARSE[1], rows)
+    wide_buffer, wide, wide_stride = _block(np.int64, len(WIDE), rows)
+    narrow_buffer, narrow, narrow_stride = _block(np.int32, len(NARROW), rows)
     present = np.empty(-(-rows // 8) * 8, np.int64)
     present[rows:] = 0
     clock, everywhere, anywhere = decode(buffer, records, rows, positions, clock, link, wide, narrow, present)

@@ -2,6 +2,7 @@
 
 Below the decoding kernels: they write into two blocks (64-bit and 32-bit columns) and keep one presence mask a record.
 The columns of ARP and of tunnels stand last in both, so that a batch without any never touches them.
+What is NULL is left as it is.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ POSITION, ARRIVAL, TIMESTAMP, SRC_MAC, DEST_MAC, SRC_HI, DEST_HI, ID, SEQ, ACK =
     ("position", "arrival", "timestamp", "srcMAC", "destMAC", "srcIP_hi", "destIP_hi", "id", "sequence_number",
      "ack_number"),
 )  # fmt: skip
-TUNNEL_ID, INNER_SRC_HI, INNER_DEST_HI, ARP_SRC_HI, ARP_SRC_LO, ARP_DEST_LO = map(
-    WIDE.index, ("tunnel_id", "inner_srcIP_hi", "inner_destIP_hi", "arp_srcIP_hi", "arp_srcIP_lo", "arp_destIP_lo")
+TUNNEL_ID, INNER_SRC_HI, INNER_DEST_HI, ARP_SRC_HI, ARP_DEST_HI = map(
+    WIDE.index, ("tunnel_id", "inner_srcIP_hi", "inner_destIP_hi", "arp_srcIP_hi", "arp_destIP_hi")
 )
 LEN, CAPLEN, ETHER_TYPE, VLAN, VERSION, PROTOCOL, SRC_PORT, DEST_PORT = map(
     NARROW.index, ("len", "caplen", "ether_type", "vlan_id", "ipversion", "protocol", "srcPort", "destPort")
@@ -55,12 +56,6 @@ def _bits(name: str) -> int:
 SRC_BITS, DEST_BITS = _bits("srcIP"), _bits("destIP")
 INNER_SRC_BITS, INNER_DEST_BITS = _bits("inner_srcIP"), _bits("inner_destIP")
 ARP_SRC_BITS, ARP_DEST_BITS = _bits("arp_srcIP"), _bits("arp_destIP")
-
-SPARSE = ((SRC_HI, TUNNEL_ID), (VERSION, PAYLOAD_OFFSET))
-"""Columns [from, to) of the 64-bit and of the 32-bit block that only some records write: zeros before."""
-OF_TUNNELS = ((TUNNEL_ID, ARP_SRC_HI), (TUNNEL, ARP_OP))
-OF_ARP = ((ARP_SRC_HI, len(WIDE)), (ARP_OP, len(NARROW)))
-"""The same of tunnels and of ARP: zeros once a record of the batch has any."""
 
 
 @part

@@ -25,8 +25,6 @@ from lowwater.capture.columns import (
     LEN,
     NARROW,
     NULLABLE,
-    OF_ARP,
-    OF_TUNNELS,
     PAYLOAD_LENGTH,
     PAYLOAD_OFFSET,
     POSITION,
@@ -177,32 +175,17 @@ def _kernel(kind: int) -> Callable[..., tuple[int, int, int, int]]:
     return _made(rows, f"rows_{kind}")
 
 
-@part
-def _clear(block: Any, columns: tuple[int, int], count: int) -> None:
-    for column in range(columns[0], columns[1]):
-        for row in range(count):
-            block[column, row] = 0
-
-
 @cache
 def _carried() -> Callable[..., int]:
     """The kernel of records that carry ARP or a tunnel."""
 
-    def carried(buffer: Any, carriers: Any, listed: int, count: int, wide: Any, narrow: Any, present: Any) -> int:
-        anywhere, arps, others = 0, False, False
+    def carried(buffer: Any, carriers: Any, listed: int, wide: Any, narrow: Any, present: Any) -> int:
+        anywhere = 0
         for index in range(listed):
             row, carrier, at, end = carriers[index, 0], carriers[index, 1], carriers[index, 2], carriers[index, 3]
             if carrier == ARP:
-                if not arps:
-                    _clear(wide, OF_ARP[0], count)
-                    _clear(narrow, OF_ARP[1], count)
-                    arps = True
                 bits = arp(buffer, at, end, wide, narrow, row)
             else:
-                if not others:
-                    _clear(wide, OF_TUNNELS[0], count)
-                    _clear(narrow, OF_TUNNELS[1], count)
-                    others = True
                 bits = tunnels(buffer, carrier, at, end, wide, narrow, row)
             present[row] |= bits
             anywhere |= bits
@@ -223,8 +206,8 @@ def decode(
         positions: int64 array (count), their numbers in the capture.
         clock: largest sane timestamp of the capture before them, ns.
         link: link type of the capture.
-        wide: int64 array (len(WIDE), at least count), zeros in the columns `SPARSE`, filled.
-        narrow: int32 array (len(NARROW), at least count), the same. Columns that no record has may stay as they are.
+        wide: int64 array (len(WIDE), at least count), filled where there is a value; anything may be left elsewhere.
+        narrow: int32 array (len(NARROW), at least count), the same.
         present: int64 array (at least count), filled: bit i tells that NULLABLE[i] is not NULL.
 
     Returns:
@@ -236,7 +219,7 @@ def decode(
         buffer, records, count, positions, clock, wide, narrow, present, carriers
     )
     if listed:
-        anywhere |= _carried()(buffer, carriers, listed, count, wide, narrow, present)
+        anywhere |= _carried()(buffer, carriers, listed, wide, narrow, present)
     return clock, everywhere, anywhere
 
 

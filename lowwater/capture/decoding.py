@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from lowwater.capture import scan as scanning
 from lowwater.capture.batches import decode_batch
 from lowwater.capture.facts import Interface
-from lowwater.capture.header import RECORD_HEADER
 from lowwater.capture.keeping import Keeper
 
 
@@ -56,6 +55,12 @@ def shares(each: Round, interfaces: int) -> Iterator[tuple[int, NDArray[np.int64
         yield number, each.kept[chosen]
 
 
+def of(each: Round, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The records of a round with these indices, ascending, at least one; no copy of the first ones."""
+    first = chosen[-1] == len(chosen) - 1
+    return each.records[:, : len(chosen)] if first else each.records[:, chosen]
+
+
 def decode_round(
     each: Round, chosen: NDArray[np.int64], clock: int, interface: Interface, keeper: Keeper
 ) -> pa.RecordBatch:
@@ -71,7 +76,6 @@ def decode_round(
     Returns:
         A batch of the keeper's schema.
     """
-    together = chosen[-1] == len(chosen) - 1
-    sane = each.records[:, : len(chosen)] if together else each.records[:, chosen]
+    sane = of(each, chosen)
     batch, _ = decode_batch(each.buffer, sane, chosen + each.position, clock, interface.link_number)
-    return keeper.batch(each.buffer, sane[scanning.OFFSET] + RECORD_HEADER, batch)
+    return keeper.batch(each.buffer, sane[scanning.OFFSET], batch)

@@ -75,7 +75,7 @@ def index(path: Path, max_jump: int, chunk_bytes: int = CHUNK_BYTES, sha256: str
     Raises:
         CaptureError: as `read`.
     """
-    reader = CaptureReader(path, max_jump, chunk_bytes, sha256)
+    reader = CaptureReader(path, max_jump, min(chunk_bytes, CHUNK_BYTES), sha256)
     marks = _Marks(path, reader, chunk_bytes)
     for each in reader.rounds():
         if not reader.header.compression:

@@ -16,6 +16,7 @@ from lowwater.capture.anonymise import Pan, key_digest, read_key
 from lowwater.capture.applications import application_fields
 from lowwater.capture.columns import BATCH
 from lowwater.capture.frames import EVERYTHING, kept_frames
+from lowwater.capture.header import RECORD_HEADER
 from lowwater.catalog.packets import FRAME, KEPT
 from lowwater.config import Link
 
@@ -81,18 +82,21 @@ class Keeper:
         self._schema = keeping.schema
         self._pan = None if keeping.key is None else Pan(keeping.key)
 
-    def batch(self, buffer: NDArray[np.uint8], begins: NDArray[np.int64], batch: pa.RecordBatch) -> pa.RecordBatch:
+    def batch(self, buffer: NDArray[np.uint8], offsets: NDArray[np.int64], batch: pa.RecordBatch) -> pa.RecordBatch:
         """A decoded batch with what is kept of its packets.
 
         Args:
             buffer: holds the frames.
-            begins: shape (n), where they begin in it.
+            offsets: shape (n), of their records in it: each frame begins RECORD_HEADER behind it.
             batch: n rows of `BATCH`.
 
         Returns:
             n rows of the keeping's schema.
         """
         keeping, kept = self._keeping, {}
+        if keeping == NOTHING:
+            return batch
+        begins = offsets + RECORD_HEADER
         if keeping.payload is not None:
             # Frames that one buffer holds are fewer bytes than one binary array takes.
             kept[FRAME] = kept_frames(buffer, begins, batch, keeping.payload).chunk(0)

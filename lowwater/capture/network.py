@@ -43,8 +43,9 @@ def is_header(buffer: Any, network: int, at: int, end: int) -> bool:
 
 @part
 def put_address4(buffer: Any, at: int, end: int, wide: Any, column: int, row: int) -> bool:
-    """Writes the low word of an IPv4 address (`column` is the high one); whether it is captured."""
+    """Writes both words of an IPv4 address (`column` is the high one); whether it is captured."""
     value = u32(buffer, at, end)
+    wide[column, row] = 0
     wide[column + 1, row] = max(value, 0)
     return value >= 0
 

@@ -18,7 +18,7 @@ from lowwater.capture import scan as scanning
 from lowwater.capture.chunks import Window, digest
 from lowwater.capture.classic import ClassicScanner, Scanner
 from lowwater.capture.decode import BATCH
-from lowwater.capture.decoding import Round, decode_round, shares
+from lowwater.capture.decoding import Round, decode_round, of, shares
 from lowwater.capture.facts import CaptureSummary, Interface, InterfaceSummary, Malformed
 from lowwater.capture.header import FILE_HEADER, CaptureFile, open_capture, opened
 from lowwater.capture.keeping import NOTHING, Keeper, Keeping
@@ -45,8 +45,8 @@ __all__ = [
 DECODER_VERSION: int = 3
 """Raised whenever the same file would give other rows (SEMANTICS T7)."""
 
-CHUNK_BYTES = 64 << 20
-_COMPRESSED_CHUNK = 16 << 20
+CHUNK_BYTES = 4 << 20
+"""So few that what was read is in the processor's cache when it is scanned, and when it is decoded."""
 
 
 class CaptureReader:
@@ -68,8 +68,7 @@ class CaptureReader:
     ) -> None:
         with opened(capture, hashed=sha256 is None) as (header, source, unpacked):
             self.header: CaptureFile = header
-            size = min(chunk_bytes, _COMPRESSED_CHUNK) if unpacked else chunk_bytes
-            self._window = Window(source, max(size, FILE_HEADER), sha256 is None and unpacked is None)
+            self._window = Window(source, max(chunk_bytes, FILE_HEADER), sha256 is None and unpacked is None)
             self._window.fill()
         scanner: Scanner
         scanner = PcapngScanner.of(header) if header.format == "pcapng" else ClassicScanner.of(header)
@@ -106,7 +105,7 @@ class CaptureReader:
                 interface = self.interfaces[number]
                 batch = decode_round(each, chosen, tally.clock, interface, self._keeper)
                 tally.undecoded += batch.column("ipversion").null_count
-                tally.add(each.records[scanning.STAMP][chosen])
+                tally.add(of(each, chosen)[scanning.STAMP])
                 yield interface, batch
 
     def rounds(self) -> Iterator[Round]:
@@ -124,7 +123,7 @@ class CaptureReader:
     def count(self, each: Round) -> None:
         """Counts the sane records of a round that nobody decodes."""
         for number, chosen in self.shares(each):
-            self._rounds.tallies[number].add(each.records[scanning.STAMP][chosen])
+            self._rounds.tallies[number].add(of(each, chosen)[scanning.STAMP])
 
     def shares(self, each: Round) -> Iterator[tuple[int, NDArray[np.int64]]]:
         """The sane records of a round by interface: its number, and the indices of its records, at least one."""

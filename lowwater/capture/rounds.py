@@ -19,7 +19,7 @@ from lowwater.capture.chunks import Window
 from lowwater.capture.classic import Scanner
 from lowwater.capture.decoding import Round
 from lowwater.capture.malformed import NUMBERS, ROW, MalformedRows
-from lowwater.capture.sanity import LARGEST_WIRE, Judge, judgeable
+from lowwater.capture.sanity import LARGEST_WIRE, Judge, all_judgeable, judgeable
 from lowwater.capture.tally import Tally
 
 _ROWS = 1 << 16
@@ -85,6 +85,7 @@ class Rounds:
         self.lost = False
         self._window = window
         self._records = np.zeros((scanning.ROWS, _ROWS), np.int64)
+        self._numbers, self._all = np.arange(_ROWS), np.ones(_ROWS, np.bool_)
         self._waiting = 0
         self._behind = 0  # of those that wait, the malformed ones behind all others
         self._at = scanner.start
@@ -194,10 +195,10 @@ class Rounds:
         """Judges `count` records: those that are settled become rounds and rows, the others wait."""
         records = self._records[:, :count]
         stamps = records[scanning.STAMP]
-        usable = judgeable(stamps, records[scanning.WIRE])
-        whole = bool(usable.all())
-        candidates = np.arange(count) if whole else np.flatnonzero(usable)
-        jumps = self.judge.settle(stamps[candidates], final)
+        whole = all_judgeable(stamps, records[scanning.WIRE])
+        usable = self._all[:count] if whole else judgeable(stamps, records[scanning.WIRE])
+        candidates = self._numbers[:count] if whole else np.flatnonzero(usable)
+        jumps = self.judge.settle(stamps if whole else stamps[candidates], final)
         settled = count if len(jumps) == len(candidates) else int(candidates[len(jumps)])
         kept = candidates[: len(jumps)]
         kept = kept[~jumps] if jumps.any() else kept
@@ -230,7 +231,7 @@ class Rounds:
         if len(kept) < end - begin:
             self._refuse(records, kept, usable)
         begins, sizes = self.scanner.extents(records)
-        self.record_bytes += int(sizes[kept].sum())
+        self.record_bytes += int((sizes if len(kept) == end - begin else sizes[kept]).sum())
         first, last = int(begins[0]), int(begins[-1] + sizes[-1])
         position, parted = self.position, self._parted
         self.position, self._parted = position + end - begin, False

@@ -17,45 +17,38 @@ SIDE = 16
 END_OF_TIME = 1 << 62
 LARGEST_WIRE = (1 << 31) - 1
 _NONE = (1 << 63) - 1
-_BLOCK = 256
-
-
-@njit(nogil=True, cache=True)
-def _calm(stamps: Any, begin: int, end: int, ahead: int) -> bool:
-    """Whether no record of [begin, end) can be more than `ahead` above its median, seen from the records after it."""
-    # Were it, more than half of its window would lie below `stamp - ahead`, so at least one record after it.
-    last = min(end + SIDE, len(stamps))
-    ordered = True
-    largest, smallest = stamps[begin], stamps[begin]
-    for index in range(begin + 1, last):
-        ordered &= stamps[index] >= stamps[index - 1]
-        smallest = min(smallest, stamps[index])
-        largest = max(largest, stamps[index])
-    return ordered or largest - smallest <= ahead
 
 
 @njit(nogil=True, cache=True)
 def _judge(stamps: Any, begin: int, end: int, max_jump: int, ahead: int, smallest: int, jumps: Any) -> tuple[int, int]:
     """Marks in `jumps` the time-jumps of stamps[begin:end]; all of `stamps` is known context (see `Judge`)."""
-    start = begin
-    while start < end:
-        stop = min(start + _BLOCK, end)
-        if not _calm(stamps, start, stop, ahead):
-            for index in range(start, stop):
-                side = min(SIDE, index, len(stamps) - 1 - index)
-                below = 0
-                for other in range(index - side, index + side + 1):
-                    below += stamps[other] < stamps[index] - ahead
-                if below <= side:
-                    continue
-                window = np.sort(stamps[index - side : index + side + 1])
-                lead = stamps[index] - window[side]
-                if lead > max_jump:
-                    jumps[index - begin] = True
-                    smallest = min(smallest, lead)
-                else:
-                    ahead = max(ahead, lead)
-        start = stop
+    # Of a record more than `ahead` above its median, more than half of the window lies below `stamp - ahead`: one of
+    # the 16 records after it does at least. So only records shortly before such a drop are looked at.
+    last = min(end + SIDE, len(stamps))
+    largest = stamps[begin]
+    judged = begin
+    for drop in range(begin + 1, last):
+        if stamps[drop] >= largest - ahead:
+            largest = max(largest, stamps[drop])
+            continue
+        for index in range(max(judged, drop - SIDE), min(drop, end)):
+            side = min(SIDE, index, len(stamps) - 1 - index)
+            below = 0
+            for other in range(index - side, index + side + 1):
+                below += stamps[other] < stamps[index] - ahead
+            if below <= side:
+                continue
+            window = np.sort(stamps[index - side : index + side + 1])
+            lead = stamps[index] - window[side]
+            if lead > max_jump:
+                jumps[index - begin] = True
+                smallest = min(smallest, lead)
+            else:
+                ahead = max(ahead, lead)
+        judged = max(judged, min(drop, end))
+        # What lies more than a window before the next record is no longer of it.
+        if drop - SIDE > begin:
+            largest = stamps[drop - SIDE + 1 : drop + 1].max()
     return ahead, smallest
 
 
@@ -98,6 +91,15 @@ class Judge:
         self.smallest_jump = None if smallest == _NONE else smallest
         self.before = context[: begin + count][-SIDE:].copy()
         return jumps
+
+
+@njit(nogil=True, cache=True)
+def all_judgeable(stamps: Any, wire: Any) -> bool:
+    """Whether `judgeable` says so of every record."""
+    out = False
+    for index in range(len(stamps)):
+        out |= (stamps[index] < 0) | (stamps[index] >= END_OF_TIME) | (wire[index] > LARGEST_WIRE)
+    return not out
 
 
 def judgeable(stamps: NDArray[np.int64], wire: NDArray[np.int64]) -> NDArray[np.bool_]:

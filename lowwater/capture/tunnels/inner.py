@@ -78,7 +78,6 @@ def _header(
     bits = 0
     if network == IPV4:
         bits |= put_narrow(narrow, INNER_VERSION, row, 4)
-        wide[INNER_SRC_HI, row] = wide[INNER_DEST_HI, row] = 0
         if put_address4(buffer, at + 12, end, wide, INNER_SRC_HI, row):
             bits |= INNER_SRC_BITS
         if put_address4(buffer, at + 16, end, wide, INNER_DEST_HI, row):
