@@ -73,22 +73,24 @@ class Median:
         return prefix
 
     def _narrowed(self, rank: int) -> int:
-        """The number of a rank among the held: looked for within the range of the middle piece first."""
+        """The number of a rank among the held: looked for within the range of the middle pieces first."""
         # Captures are nearly in order, so it is there, and few pieces overlap that range.
-        middle = self._held[len(self._held) // 2]
-        low, high = middle.min(), middle.max()
-        below, near = 0, []
-        for numbers in self._held:
-            least, most = numbers.min(), numbers.max()
-            if most < low:
-                below += len(numbers)
-            elif least <= high:
-                below += int((numbers < low).sum())
-                near.append(numbers[(numbers >= low) & (numbers <= high)])
-        found = np.concatenate(near)
-        if below <= rank < below + len(found):
-            return int(np.partition(found, rank - below)[rank - below])
-        return int(np.partition(np.concatenate(self._held), rank)[rank])
+        bounds = [(int(numbers.min()), int(numbers.max())) for numbers in self._held]
+        middle, reach = len(self._held) // 2, 1
+        while True:
+            around = bounds[max(middle - reach, 0) : middle + reach + 1]
+            low, high = min(least for least, _ in around), max(most for _, most in around)
+            below, near = 0, []
+            for numbers, (least, most) in zip(self._held, bounds, strict=True):
+                if most < low:
+                    below += len(numbers)
+                elif least <= high:
+                    below += int((numbers < low).sum())
+                    near.append(numbers[(numbers >= low) & (numbers <= high)])
+            found = np.concatenate(near)
+            if below <= rank < below + len(found):
+                return int(np.partition(found, rank - below)[rank - below])
+            reach *= 8
 
     def close(self) -> None:
         """Drops what was added."""
