@@ -179,7 +179,7 @@ def _matching(pattern: str, link: str) -> list[Path]:
 
     found = sorted(Path(path) for path in glob.glob(re.sub(r"%[A-Za-z]", "*", pattern)))
     if not found:
-        raise ConfigError(f"links.{link}: no file matches {pattern}")
+        raise ConfigError(f"links.{link}: no file matches {pattern}", f"mend captures, or give --capture {link}=FILE")
     return found
 
 
@@ -243,6 +243,5 @@ def show_status(lake: Path, queries: Path) -> None:
     table = Table("interval", "query set", "query", "state", "reason", box=None)
     for row in statuses(lake, queries):
         table.add_row(format_instant(row.start), row.query_set, row.query, row.state, row.reason)
-    options.console().print(
-        table if table.row_count else "no interval: the lake has no captures, or no query set reads them"
-    )
+    none = f"no interval: {lake} has no captures, or no query set in {queries} (--queries) reads them"
+    options.console().print(table if table.row_count else none)
