@@ -102,7 +102,7 @@ def _raise(errors: list[LowwaterError], files: int) -> None:
     """Raises one error for all of them, each with its hint below it, that says what became of the other files."""
     if files == 1:
         raise errors[0]
-    rest = f", {files - len(errors)} are" if files > len(errors) else ""
+    rest = "; the others are in the lake" if files > len(errors) else ""
     *before, last = errors
-    lines = [f"{len(errors)} of {files} files are not ingested{rest}", *(str(error) for error in before), last.message]
+    lines = [f"not ingested: {len(errors)} of {files} files{rest}", *(str(error) for error in before), last.message]
     raise type(errors[0])("\n".join(lines), last.hint) from errors[0]
