@@ -27,6 +27,9 @@ LINK_NAME = r"[A-Za-z_][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_.-]+)?"
 LONGEST_SKEW = 50 * 366 * 24 * HOUR
 """Bound of every skew (ns): below the century of SLACK that the watermarks add (SEMANTICS T3)."""
 
+MOST_PAYLOAD = 65_535
+"""Longest part of a payload (bytes) that can be asked for; `all` is what was captured."""
+
 TENFOLD = 10
 """How much higher the critical limit of a threshold is where only the warning limit is given."""
 
@@ -236,6 +239,9 @@ class Link(Section):
         captures: pattern of its files, with strftime fields and wildcards, relative to the file of the settings.
         rotation: how long each file covers from the instant in its name, ns.
         interfaces: what the interfaces of a capture that has several are: `each` a link (`NAME/interface`), or `one`.
+        payload: bytes of each payload that are kept, with the headers before them; `all`, or None for no frames.
+        applications: whose fields are kept.
+        anonymise: file with the key by which addresses are replaced.
         kind: how its records are stored.
         skew: bound of its disorder, ns (T2).
         skews: of temporal attributes that are no function of the clock, in their own unit (T8).
@@ -251,6 +257,9 @@ class Link(Section):
     captures: str | None = None
     rotation: Positive | None = None
     interfaces: Literal["each", "one"] = "each"
+    payload: Annotated[int, Setting(ge=0, le=MOST_PAYLOAD)] | Literal["all"] | None = None
+    applications: tuple[Literal["dns", "http"], ...] = ()
+    anonymise: str | None = None
     kind: Literal["pcap", "csv", "parquet"] = "pcap"
     separator: str | None = None
     skew: Duration = SECOND
@@ -273,6 +282,11 @@ class Link(Section):
     def _consistent(self) -> Link:
         if self.separator is not None and (self.kind != "csv" or len(self.separator) != 1):
             raise ValueError('separator: one character, of a link of kind "csv"')
+        if self.anonymise is not None and (self.payload is not None or self.applications):
+            raise ValueError(
+                "anonymise: frames, and fields of DNS and HTTP, hold true addresses and names: leave out payload and "
+                "applications, or take the captures in twice, as two links"
+            )
         if self.skew >= LONGEST_SKEW:
             raise ValueError(f"skew: must be below {format_duration(LONGEST_SKEW)}")
         if self.since is not None and self.until is not None and self.until <= self.since:
@@ -403,7 +417,9 @@ def _refuse(path: Path, error: ValidationError) -> NoReturn:
 
 def _absolute(config: Config, folder: Path, lake: Path | None) -> Config:
     links = {
-        name: link.model_copy(update={"captures": normpath(folder / link.captures)}) if link.captures else link
+        name: link.model_copy(
+            update={key: normpath(folder / value) for key in ("captures", "anonymise") if (value := getattr(link, key))}
+        )
         for name, link in config.links.items()
     }
     query_sets = {

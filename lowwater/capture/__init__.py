@@ -16,6 +16,7 @@ give is told by name and to the byte (`Malformed`):
         print(bad.offset, bad.length, bad.reason)
     print(reader.summary.packets, reader.summary.ended_cleanly, reader.summary.sha256)
 
+`read(..., keeping=Keeping(payload=256, applications=("dns",)))` keeps more than the headers, or replaces addresses.
 `open_capture` reads the file header alone. `lowwater.capture.index` divides a plain file into chunks, each of which
 `read_chunk` decodes by itself, in any process.
 """
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
         CaptureSummary,
         Interface,
         InterfaceSummary,
+        Keeping,
         Malformed,
         digest,
         open_capture,
@@ -47,6 +49,7 @@ __all__ = [
     "CaptureSummary",
     "Interface",
     "InterfaceSummary",
+    "Keeping",
     "Malformed",
     "digest",
     "open_capture",

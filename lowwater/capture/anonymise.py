@@ -75,26 +75,6 @@ def key_digest(key: bytes) -> str:
     return hmac.digest(key, b"lowwater: which key", "sha256")[:16].hex()
 
 
-def check_kept(link: str, anonymised: bool, frames: bool, applications: bool) -> None:
-    """Refuses to keep of an anonymised link what holds addresses that nobody maps.
-
-    Args:
-        link: its name.
-        anonymised: whether it has a key.
-        frames: whether bytes of its frames are kept.
-        applications: whether DNS and HTTP fields are.
-
-    Raises:
-        ConfigError: if it is anonymised and one of the others.
-    """
-    kept = [name for name, is_kept in (("frames", frames), ("DNS and HTTP fields", applications)) if is_kept]
-    if anonymised and kept:
-        raise ConfigError(
-            f"link {link}: is anonymised and keeps {' and '.join(kept)}, which hold true addresses and names",
-            "leave one of the two out, or take the packets in twice, as two links",
-        )
-
-
 class Pan:
     """The map of one key, for one thread at a time.
 

@@ -24,22 +24,9 @@ from numpy.typing import NDArray
 
 from lowwater.capture.inlining import kernel
 from lowwater.capture.loads import big32
+from lowwater.catalog.packets import FRAME, KEPT
 
-APPLICATIONS = pa.schema(
-    [
-        pa.field("dns_id", pa.int32()),
-        pa.field("dns_query", pa.string()),  # name of the first question
-        pa.field("dns_type", pa.int32()),  # of the first question
-        pa.field("dns_response", pa.int32()),  # 1 for a response, 0 for a query
-        pa.field("dns_rcode", pa.int32()),  # of a response: the 4 bits in the header
-        pa.field("dns_answers", pa.int32()),  # as the header counts them
-        pa.field("http_method", pa.string()),
-        pa.field("http_host", pa.string()),
-        pa.field("http_uri", pa.string()),
-        pa.field("http_user_agent", pa.string()),
-        pa.field("http_status", pa.int32()),  # of a response
-    ]
-)
+APPLICATIONS = pa.schema([field for field in KEPT if field.name != FRAME])
 """The columns; all of them nullable."""
 
 LONGEST_TEXT = 2048

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from lowwater.capture import scan as scanning
 from lowwater.capture.batches import decode_batch
 from lowwater.capture.facts import Interface
+from lowwater.capture.header import RECORD_HEADER
+from lowwater.capture.keeping import Keeper
 
 
 @dataclass(frozen=True)
@@ -54,19 +56,22 @@ def shares(each: Round, interfaces: int) -> Iterator[tuple[int, NDArray[np.int64
         yield number, each.kept[chosen]
 
 
-def decode_round(each: Round, chosen: NDArray[np.int64], clock: int, interface: Interface) -> pa.RecordBatch:
-    """Decodes some records of a round.
+def decode_round(
+    each: Round, chosen: NDArray[np.int64], clock: int, interface: Interface, keeper: Keeper
+) -> pa.RecordBatch:
+    """Decodes some records of a round, and keeps of them what is asked for.
 
     Args:
         each: the round.
         chosen: indices of sane records of one interface, ascending, at least one.
         clock: largest sane timestamp of the interface before them, ns.
         interface: theirs.
+        keeper: of the reader.
 
     Returns:
-        A batch of `BATCH`.
+        A batch of the keeper's schema.
     """
     together = chosen[-1] == len(chosen) - 1
     sane = each.records[:, : len(chosen)] if together else each.records[:, chosen]
     batch, _ = decode_batch(each.buffer, sane, chosen + each.position, clock, interface.link_number)
-    return batch
+    return keeper.batch(each.buffer, sane[scanning.OFFSET] + RECORD_HEADER, batch)

@@ -18,6 +18,9 @@ from lowwater.capture.loads import big64, put_big64
 EVERYTHING = -1
 """As `keep`: the whole frame."""
 
+UNKNOWN_HEADERS = 64
+"""Bytes that count as headers in a frame whose payload has no known place."""
+
 _LARGEST = (1 << 31) - 1  # bytes of a binary array, whose offsets are 32 bits wide
 
 
@@ -42,8 +45,8 @@ def kept_frames(
     Args:
         buffer: holds the frames.
         begins: shape (n), where they begin in it.
-        batch: what was decoded of them, n rows with `caplen` and `payload_offset`. Where the offset is NULL nobody
-            knows how long the headers are, and `keep` counts from the first byte of the frame.
+        batch: what was decoded of them, n rows with `caplen` and `payload_offset`. Where the offset is NULL (ARP,
+            protocols that are not decoded) the headers are taken for UNKNOWN_HEADERS bytes.
         keep: bytes of the payload, or EVERYTHING.
         largest: most bytes of one chunk; a longer frame would have a chunk to itself.
 
@@ -53,7 +56,7 @@ def kept_frames(
     """
     lengths = batch.column("caplen").to_numpy().astype(np.int64)
     if keep != EVERYTHING:
-        headers = _numbers(batch.column("payload_offset"), 0)
+        headers = _numbers(batch.column("payload_offset"), UNKNOWN_HEADERS)
         lengths = np.minimum(lengths, np.maximum(headers, 0) + keep)
     return _gather(buffer, begins, lengths, None, largest)
 

@@ -18,6 +18,7 @@ from lowwater.capture import scan as scanning
 from lowwater.capture.classic import Scanner
 from lowwater.capture.decoding import Round, decode_round, shares
 from lowwater.capture.facts import CaptureSummary, Interface, Malformed
+from lowwater.capture.keeping import NOTHING, Keeper, Keeping
 from lowwater.capture.reader import CHUNK_BYTES, CaptureReader
 from lowwater.errors import CaptureError
 
@@ -119,17 +120,17 @@ class _Marks:
         self._next = None
 
 
-def read_chunk(chunk: Chunk) -> Iterator[tuple[Interface, pa.RecordBatch]]:
+def read_chunk(chunk: Chunk, keeping: Keeping = NOTHING) -> Iterator[tuple[Interface, pa.RecordBatch]]:
     """Decodes the sane records of a chunk.
 
     Yields:
-        Batches of `BATCH`, each of one interface, with that interface: what `CaptureReader.by_interface` gives for
-        these records, in other batches.
+        Batches, each of one interface, with that interface: what `CaptureReader.by_interface` gives for these records,
+        in other batches.
 
     Raises:
         CaptureError: if the file cannot be read, or has changed since it was indexed.
     """
-    buffer, scanner = _load(chunk), chunk.scanner.at(chunk.begin)
+    buffer, scanner, keeper = _load(chunk), chunk.scanner.at(chunk.begin), Keeper(keeping)
     records = np.zeros((scanning.ROWS, _ROWS), np.int64)
     clocks = dict(enumerate(chunk.clocks))
     position, at, stopped = chunk.position, 0, scanning.FULL
@@ -140,7 +141,7 @@ def read_chunk(chunk: Chunk) -> Iterator[tuple[Interface, pa.RecordBatch]]:
         each = Round(buffer, records[:, :count], kept, position, chunk.begin, chunk.begin + at, False)
         for number, chosen in shares(each, len(scanner.interfaces)):
             interface = scanner.interfaces[number]
-            batch = decode_round(each, chosen, clocks.get(number, -1), interface)
+            batch = decode_round(each, chosen, clocks.get(number, -1), interface, keeper)
             clocks[number] = batch.column("arrival")[-1].as_py()
             yield interface, batch
         position += count

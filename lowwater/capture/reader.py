@@ -21,6 +21,7 @@ from lowwater.capture.decode import BATCH
 from lowwater.capture.decoding import Round, decode_round, shares
 from lowwater.capture.facts import CaptureSummary, Interface, InterfaceSummary, Malformed
 from lowwater.capture.header import FILE_HEADER, CaptureFile, open_capture, opened
+from lowwater.capture.keeping import NOTHING, Keeper, Keeping
 from lowwater.capture.pcapng.scanner import PcapngScanner
 from lowwater.capture.rounds import Rounds
 from lowwater.errors import CaptureError
@@ -33,6 +34,7 @@ __all__ = [
     "CaptureSummary",
     "Interface",
     "InterfaceSummary",
+    "Keeping",
     "Malformed",
     "digest",
     "open_capture",
@@ -55,7 +57,14 @@ class CaptureReader:
         summary: set when the iteration has ended.
     """
 
-    def __init__(self, capture: str | Path | Any, max_jump: int, chunk_bytes: int, sha256: str | None) -> None:
+    def __init__(
+        self,
+        capture: str | Path | Any,
+        max_jump: int,
+        chunk_bytes: int,
+        sha256: str | None,
+        keeping: Keeping = NOTHING,
+    ) -> None:
         with opened(capture, hashed=sha256 is None) as (header, source, unpacked):
             self.header: CaptureFile = header
             size = min(chunk_bytes, _COMPRESSED_CHUNK) if unpacked else chunk_bytes
@@ -68,6 +77,7 @@ class CaptureReader:
         self._rounds = Rounds(self._window, scanner, max_jump)
         self.malformed: list[Malformed] = self._rounds.malformed
         self._sha256 = sha256
+        self._keeper = Keeper(keeping)
 
     @property
     def scanner(self) -> Scanner:
@@ -93,7 +103,7 @@ class CaptureReader:
             for number, chosen in self.shares(each):
                 tally = self._rounds.tallies[number]
                 interface = self.interfaces[number]
-                batch = decode_round(each, chosen, tally.clock, interface)
+                batch = decode_round(each, chosen, tally.clock, interface, self._keeper)
                 tally.undecoded += batch.column("ipversion").null_count
                 tally.add(each.records[scanning.STAMP][chosen])
                 yield interface, batch
@@ -150,7 +160,11 @@ class CaptureReader:
 
 
 def read(
-    capture: str | Path | BinaryIO, max_jump: int, chunk_bytes: int = CHUNK_BYTES, sha256: str | None = None
+    capture: str | Path | BinaryIO,
+    max_jump: int,
+    chunk_bytes: int = CHUNK_BYTES,
+    sha256: str | None = None,
+    keeping: Keeping = NOTHING,
 ) -> CaptureReader:
     """Reads a capture in one pass, within bounded memory: some four chunks, and what `compression` bounds.
 
@@ -164,10 +178,12 @@ def read(
         max_jump: how far ahead of the median of its neighbours a timestamp may be, ns (SEMANTICS T3).
         chunk_bytes: bytes read at a time.
         sha256: of the file where it is known already; else it is computed in a thread beside the decoding.
+        keeping: what to keep beside the headers.
 
     Returns:
-        A reader to iterate once: batches of `BATCH` (`catalog.packets.RECORD` without `capture`), sane records in
-        file order, in a pcapng those of each interface; then its `malformed` and `summary` are complete.
+        A reader to iterate once: batches of `BATCH` (`catalog.packets.RECORD` without `capture`) and of what else is
+        kept, sane records in file order, in a pcapng those of each interface; then its `malformed` and `summary` are
+        complete.
 
     Raises:
         CaptureError: as `header.parse_header`, or if the file cannot be read.
@@ -178,4 +194,4 @@ def read(
         >>> sum(batch.num_rows for batch in reader)  # doctest: +SKIP
         6770
     """
-    return CaptureReader(capture, max_jump, chunk_bytes, sha256)
+    return CaptureReader(capture, max_jump, chunk_bytes, sha256, keeping)

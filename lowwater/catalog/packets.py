@@ -81,13 +81,13 @@ KEPT = pa.schema(
         pa.field("dns_query", pa.string()),  # name of the first question
         pa.field("dns_type", pa.int32()),  # of the first question
         pa.field("dns_response", pa.int32()),  # 1 for a response, 0 for a query
-        pa.field("dns_rcode", pa.int32()),
-        pa.field("dns_answers", pa.int32()),
+        pa.field("dns_rcode", pa.int32()),  # of a response: the 4 bits in the header
+        pa.field("dns_answers", pa.int32()),  # as the header counts them
         pa.field("http_method", pa.string()),
         pa.field("http_host", pa.string()),
         pa.field("http_uri", pa.string()),
         pa.field("http_user_agent", pa.string()),
-        pa.field("http_status", pa.int32()),
+        pa.field("http_status", pa.int32()),  # of a response
     ]
 )
 """Columns that only the files of links have whose settings ask for them; elsewhere they read as NULL."""

@@ -59,6 +59,7 @@ def _capture(each: Inspected) -> dict[str, Any]:
         "bytes": sizes,
         "ended_cleanly": summary.ended_cleanly,
         "damage": summary.damage,
+        "blocks": dict(summary.blocks),
         "interfaces": [_interface(interface) for interface in facts.interfaces],
     }
 

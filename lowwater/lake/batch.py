@@ -13,6 +13,7 @@ from pathlib import Path
 
 from lowwater.capture.facts import CaptureSummary, InterfaceSummary
 from lowwater.capture.index import Chunk
+from lowwater.capture.keeping import Keeping
 from lowwater.capture.reader import DECODER_VERSION
 from lowwater.config import Link
 from lowwater.errors import LowwaterError
@@ -38,7 +39,8 @@ class Ingested:
     Attributes:
         path: as given.
         captures: its rows of the ledger, one a link.
-        state: `added`, `replaced` (another version of the file, another decoder, max_jump, interfaces or coverage) or
+        state: `added`, `replaced` (another version of the file, another decoder, max_jump, interfaces, coverage or
+            something else to keep) or
             `known` (nothing was done).
         note: what the user should know, or an empty string.
     """
@@ -81,6 +83,7 @@ class Batch:
         self.errors: list[LowwaterError] = []
         self._held = held
         self._settings = settings
+        self._keeping = Keeping.of(settings)
         self._paths = paths
         self._coverage = coverage
         self._growing = growing
@@ -96,7 +99,7 @@ class Batch:
                 self.errors.append(each.error)
                 continue
             same = self._held.same(each.sha256, self._coverage[number])
-            if same is not None and same.fits(self._settings):
+            if same is not None and same.fits(self._settings, self._keeping):
                 self._redeclare(number, each, same)
             elif any(work.survey.sha256 == each.sha256 for work in self._works.values()):
                 self._twins.append((number, each))
@@ -118,7 +121,7 @@ class Batch:
         """Settles the files whose bytes another one of the batch had: tasks of those that are captures of their own."""
         for number, each in self._twins:
             same = self._held.same(each.sha256, self._coverage[number])
-            if same is not None and same.fits(self._settings):
+            if same is not None and same.fits(self._settings, self._keeping):
                 self._redeclare(number, each, same)
             else:
                 yield from self._tasks_of(number, each)
@@ -139,6 +142,7 @@ class Batch:
                 attempt=attempt,
                 max_jump=self._settings.jump,
                 one=self._settings.interfaces == "one",
+                keeping=self._keeping,
                 chunks=part,
                 number=chunk,
             )
@@ -188,7 +192,7 @@ class Batch:
             joined = join(parts, [lake.packets / file.path for _, file in files], damage)
             parts, damage = [joined.summary], joined.damage
         rows = [
-            _row(link, work, facts, each, len(facts.interfaces) - len(parts) + 1)
+            _row(link, work, facts, each, len(facts.interfaces) - len(parts) + 1, self._keeping)
             for link, each in zip(links, parts, strict=False)
         ]
         held = Held(tuple(sorted(rows, key=lambda row: row.link))).covering(self._coverage[number], work.growing)
@@ -226,7 +230,9 @@ def _note(held: Held) -> str:
     return "" if row.ended_cleanly else f"it is cut: it covers {span(row)} only"
 
 
-def _row(link: str, work: _Work, facts: CaptureSummary, part: InterfaceSummary, interfaces: int) -> Capture:
+def _row(
+    link: str, work: _Work, facts: CaptureSummary, part: InterfaceSummary, interfaces: int, keeping: Keeping
+) -> Capture:
     return Capture(
         link=link,
         capture=facts.sha256,
@@ -260,4 +266,6 @@ def _row(link: str, work: _Work, facts: CaptureSummary, part: InterfaceSummary, 
         overhead=facts.overhead,
         unpacked=facts.unpacked,
         skipped=facts.skipped,
+        kept=str(keeping),
+        key=keeping.key_digest,
     )

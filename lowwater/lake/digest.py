@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from lowwater.capture.keeping import Keeping
 from lowwater.config import Link
 from lowwater.lake.coverage import gaps
 from lowwater.lake.ledger import Capture, clocks_before
@@ -39,6 +40,8 @@ def link_inputs(link: str, captures: Sequence[Capture], settings: Link, read_fro
             "records": [each.first, each.last, each.smallest, each.largest, each.packets],
             "flagged": [each.largest_ahead, each.smallest_jump],
             "clock": max(clock, each.first or 0),
+            "kept": each.kept or "",
+            "key": each.key or "",
         }
         for each, clock in zip(captures, clocks_before(captures), strict=True)
         if each.meets(read_from, end)
@@ -81,6 +84,7 @@ def inputs_digest(text: str, names: Mapping[str, str], links: Sequence[Mapping[s
 def outdated(captures: Sequence[Capture], settings: Link, decoder_version: int, read_from: int, end: int) -> list[str]:
     """Why captures that a run reads must be ingested again first (T7): one line each, none if all is well."""
     lines = []
+    key = Keeping.of(settings).key_digest
     for each in captures:
         if not each.meets(read_from, end):
             continue
@@ -90,4 +94,7 @@ def outdated(captures: Sequence[Capture], settings: Link, decoder_version: int, 
             )
         elif not each.admits(settings):
             lines.append(f"{each.path} was judged by another max_jump: ingest it again")
+        elif (each.key or "") != key:
+            said = f"by {'another' if key else 'a'} key" if each.key else "under no key"
+            lines.append(f"{each.path} was anonymised {said}, and its link now says otherwise: ingest it again")
     return lines

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from lowwater.catalog.packets import RECORD
+from lowwater.catalog.packets import READABLE
 from lowwater.errors import LakeError
 from lowwater.lake.tables import create, safe_name
 from lowwater.plan import schemas
@@ -24,7 +24,7 @@ def _required(name: str, kind: pa.DataType) -> pa.Field:
 
 _TEXT, _INT = pa.string(), pa.int64()
 
-PACKETS = pa.schema([*RECORD, _required("link", _TEXT), _required("hour", _INT)])
+PACKETS = pa.schema([*READABLE, _required("link", _TEXT), _required("hour", _INT)])
 
 CAPTURES = pa.schema(
     [
@@ -60,6 +60,8 @@ CAPTURES = pa.schema(
         pa.field("overhead", _INT),  # of what is neither a record nor malformed
         pa.field("unpacked", _INT),  # bytes once decompressed; with `skipped` the sum of records, malformed, overhead
         pa.field("skipped", _INT),  # of the stored bytes, those behind its damage
+        pa.field("kept", _TEXT),  # of frames and applications, in words; empty for headers only
+        pa.field("key", _TEXT),  # digest of the key of the anonymisation; empty where addresses are true
     ]
 )
 """One row a capture and link (T5, T7); a capture whose rows are missing is not ingested, whatever else is there.

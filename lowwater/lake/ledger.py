@@ -55,6 +55,8 @@ class Capture:
     overhead: int | None = None
     unpacked: int | None = None
     skipped: int | None = None
+    kept: str | None = None
+    key: str | None = None
 
     @property
     def declared(self) -> tuple[int, int] | None:

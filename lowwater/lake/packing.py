@@ -16,8 +16,9 @@ import pyarrow.parquet as pq
 
 from lowwater.capture.facts import CaptureSummary, Interface
 from lowwater.capture.index import Chunk, read_chunk
+from lowwater.capture.keeping import Keeping
 from lowwater.capture.reader import read
-from lowwater.catalog.packets import RECORD
+from lowwater.catalog.packets import KEPT, READABLE
 from lowwater.config import HOUR
 from lowwater.errors import CaptureError, LakeError, LowwaterError
 from lowwater.lake.interfaces import MOST_INTERFACES, merged
@@ -30,8 +31,14 @@ ROW_GROUP = 1 << 18
 FILE_ROWS = 2 * ROW_GROUP
 """Rows from which a file is written: it waits in memory until then."""
 
-MOST_WAITING = 1 << 20
-"""Rows of all interfaces together that wait for their files to fill."""
+FILE_BYTES = 128 << 20
+"""Bytes in memory from which a file is written before it has as many rows: frames may be kept."""
+
+MOST_WAITING, MOST_BYTES = 1 << 20, 256 << 20
+"""Rows, and bytes, of all interfaces together that wait for their files to fill."""
+
+GROUP_BYTES = 64 << 20
+"""Bytes in memory of a group, at most about."""
 
 COUNTERS = ("position", "arrival", "timestamp")
 """The columns with statistics."""
@@ -45,7 +52,10 @@ STREAMS = (
 )
 """Columns that lz4 packs once the first bytes of all values stand together, then the second ones."""
 
-DICTIONARIES = ("capture", "srcMAC", "destMAC", "ether_type", "srcIP_hi", "srcIP_lo", "destIP_hi", "destIP_lo")
+DICTIONARIES = (
+    *("capture", "srcMAC", "destMAC", "ether_type", "srcIP_hi", "srcIP_lo", "destIP_hi", "destIP_lo"),
+    *(field.name for field in KEPT if field.type == pa.string()),
+)
 """Columns of few values that come in no runs; the others are written as they are, for lz4."""
 
 _CAPTURE = pa.field("capture", pa.dictionary(pa.int8(), pa.string()), nullable=False)
@@ -64,6 +74,7 @@ class PackTask:
         attempt: names the files written, so that a killed attempt is told from a live one.
         max_jump: of the link, ns.
         one: whether several interfaces are one.
+        keeping: what is kept beside the headers.
         chunks: successive ones of a plain file; None for the whole of a compressed one.
         number: of the first chunk.
     """
@@ -77,6 +88,7 @@ class PackTask:
     attempt: str
     max_jump: int
     one: bool
+    keeping: Keeping
     chunks: tuple[Chunk, ...] | None
     number: int = 0
 
@@ -114,11 +126,11 @@ def pack(task: PackTask) -> Packed | Failed:
 def _pack(task: PackTask) -> Packed:
     writer = _Writer(task)
     if task.chunks is None:
-        reader = read(task.path, task.max_jump, sha256=task.sha256)
+        reader = read(task.path, task.max_jump, sha256=task.sha256, keeping=task.keeping)
         writer.write(reader.by_interface(), -1)
     else:
         for chunk in task.chunks:
-            writer.write(read_chunk(chunk), max(chunk.clocks, default=-1))
+            writer.write(read_chunk(chunk, task.keeping), max(chunk.clocks, default=-1))
     writer.finish()
     files, undecoded = tuple(writer.files), writer.undecoded
     if task.chunks is not None:
@@ -134,11 +146,13 @@ class _HourFile:
 
     hour: int
     rows: int = 0
+    size: int = 0
     batches: list[pa.RecordBatch] = field(default_factory=list)
 
     def add(self, batch: pa.RecordBatch) -> None:
         self.batches.append(batch)
         self.rows += batch.num_rows
+        self.size += batch.nbytes
 
     def write(self, packets: Path, path: str, capture: str) -> DataFile:
         """Writes the rows; a column that has no value in them is not in the file, which readers take for NULL."""
@@ -148,7 +162,7 @@ class _HourFile:
         names = ["capture", *given]
         zeros = pa.array(np.zeros(self.rows, np.int8))
         constant = pa.DictionaryArray.from_arrays(zeros, pa.array([capture]))
-        schema = pa.schema([_CAPTURE, *(RECORD.field(name) for name in given)])
+        schema = pa.schema([_CAPTURE, *(READABLE.field(name) for name in given)])
         target = packets / path
         target.parent.mkdir(parents=True, exist_ok=True)
         # The schema of Arrow beside Parquet's own would say that `capture` is to be read as a dictionary.
@@ -165,7 +179,8 @@ class _HourFile:
             store_schema=False,
         ) as writer:
             whole = pa.Table.from_arrays([constant, *table.select(given).columns], schema=schema)
-            writer.write_table(whole, row_group_size=-(-self.rows // max(1, round(self.rows / ROW_GROUP))))
+            groups = max(1, round(self.rows / ROW_GROUP), self.size // GROUP_BYTES)
+            writer.write_table(whole, row_group_size=-(-self.rows // groups))
         smallest, largest = ({name: each[side].as_py() for name, each in bounds.items()} for side in ("min", "max"))
         return DataFile(path, target.stat().st_size, self.rows, {"hour": str(self.hour)}, smallest, largest)
 
@@ -186,8 +201,9 @@ class _Writer:
         for number, batch in parts:
             for hour, part in _by_hour(batch):
                 self._add(number, hour, part)
-            if sum(file.rows for file in self._waiting.values()) > MOST_WAITING:
-                self._close(max(self._waiting, key=lambda each: self._waiting[each].rows))
+            waiting = self._waiting.values()
+            if sum(each.rows for each in waiting) > MOST_WAITING or sum(each.size for each in waiting) > MOST_BYTES:
+                self._close(max(self._waiting, key=lambda number: self._waiting[number].size))
 
     def finish(self) -> None:
         """Writes what waits."""
@@ -196,7 +212,7 @@ class _Writer:
 
     def _add(self, number: int, hour: int, batch: pa.RecordBatch) -> None:
         file = self._waiting.get(number)
-        if file is not None and (file.hour != hour or file.rows >= FILE_ROWS):
+        if file is not None and (file.hour != hour or file.rows >= FILE_ROWS or file.size >= FILE_BYTES):
             self._close(number)
         self._waiting.setdefault(number, _HourFile(hour)).add(batch)
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from lowwater.capture.keeping import Keeping
 from lowwater.capture.reader import DECODER_VERSION
 from lowwater.config import Link, format_duration, format_instant
 from lowwater.errors import OverlapError
@@ -45,11 +46,12 @@ class Held:
         """Largest timestamp of the file, ns."""
         return max((row.largest for row in self.rows if row.largest is not None), default=None)
 
-    def fits(self, settings: Link) -> bool:
-        """Whether ingesting it now would give the same packets under the same links."""
+    def fits(self, settings: Link, keeping: Keeping) -> bool:
+        """Whether ingesting it now would give the same packets under the same links, with the same kept of them."""
         one, several = settings.interfaces == "one", len(self.rows) > 1
         parted = not several if one else (self.row.interfaces or 1) == 1
-        return parted and self.row.decoder_version == DECODER_VERSION and self.row.admits(settings)
+        kept = (self.row.kept or "", self.row.key or "") == (str(keeping), keeping.key_digest)
+        return parted and kept and self.row.decoder_version == DECODER_VERSION and self.row.admits(settings)
 
     def covering(self, declared: Coverage | None, growing: bool) -> Held:
         """With its coverage (T5, and the decision in ARCHITECTURE.md on captures that were cut).

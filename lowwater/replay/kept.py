@@ -6,6 +6,7 @@ such column, and reads as NULL (`docs/packets.md`), which would otherwise look l
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pyarrow.parquet as pq
@@ -45,10 +46,13 @@ def _stored(inputs: LowInputs, link: str) -> set[str] | None:
 def _lines(links: tuple[str, ...], needed: set[str]) -> Iterator[str]:
     names = ", ".join(links)
     verb = "keeps" if len(links) == 1 else "keep"
-    for what, asked in (("payload", FRAME in needed), ("field of DNS or HTTP", bool(needed - {FRAME}))):
+    fields = sorted({name.partition("_")[0] for name in needed - {FRAME}})
+    for what, asked, setting in (
+        ("payload", FRAME in needed, 'payload = "all"'),
+        ("field of DNS or HTTP", bool(fields), f"applications = {json.dumps(fields)}"),
+    ):
         if asked:
-            setting = "payload" if what == "payload" else "such fields"
             yield (
                 f"note: link {names} {verb} no {what}, so it is NULL: "
-                f"ask for {setting} in [links.{links[0]}] and ingest the captures again"
+                f"write {setting} in [links.{links[0]}] and ingest the captures again"
             )

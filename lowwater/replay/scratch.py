@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from lowwater.catalog.packets import FRAME, KEPT
 from lowwater.catalog.streams import ROW
 from lowwater.config import Config, format_duration
 from lowwater.errors import ConfigError, LawError, LowwaterError
@@ -23,7 +24,7 @@ from lowwater.lake.ingest import ingest
 from lowwater.lake.layout import VIOLATIONS, Lake, open_lake
 from lowwater.lake.ledger import Capture, ingested_links, interface_links, read_captures
 from lowwater.lake.tasks import in_process
-from lowwater.low import LowSettings, Policy
+from lowwater.low import LowSettings, Policy, needed_columns
 from lowwater.plan.nodes import Field
 from lowwater.plan.queryset import Plan, source_links
 from lowwater.plan.ranges import horizon
@@ -137,11 +138,29 @@ def _require_captures(request: Request) -> None:
 
 def _ingest(request: Request, lake: Lake, progress: Progress) -> dict[str, tuple[Capture, ...]]:
     links = sorted({link for link, _ in request.captures})
+    config = _keeping_what_is_read(request, links)
     with progress.stage("ingest", f"of {len(request.captures)} captures"):
         for link in links:
             files = [path for name, path in request.captures if name == link]
-            ingest(lake, link, files, request.config)
+            ingest(lake, link, files, config)
     return read_captures(lake, ingested_links(lake))
+
+
+def _keeping_what_is_read(request: Request, links: Sequence[str]) -> Config:
+    """The settings, with the payloads and applications kept that queries read: nobody could ask for them later.
+
+    What a link says of payloads stays, and of one that is anonymised nothing is kept.
+    """
+    read = {name for name in needed_columns(request.plan.lftas) if name in KEPT.names}
+    fields = {name.partition("_")[0] for name in read - {FRAME}}
+    sections = dict(request.config.links)
+    for name in links:
+        link = request.config.link(name)
+        if read and link.anonymise is None:
+            payload = "all" if link.payload is None and FRAME in read else link.payload
+            applications = tuple(sorted({*link.applications, *fields}))
+            sections[name] = link.model_copy(update={"payload": payload, "applications": applications})
+    return request.config.model_copy(update={"links": sections}) if read else request.config
 
 
 def _planned_anew(request: Request, captures: Mapping[str, Sequence[Capture]]) -> Request:

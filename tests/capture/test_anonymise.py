@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowwater.capture.anonymise import Pan, check_kept, key_digest, read_key
+from lowwater.capture.anonymise import Pan, key_digest, read_key
 from lowwater.catalog.values import pack_ip, words_from_ip
 from lowwater.errors import ConfigError
 
@@ -260,13 +260,3 @@ def test_a_key_that_is_missing_open_to_all_or_no_file(tmp_path: Path) -> None:
 def test_no_digest_tells_the_key() -> None:
     assert len(key_digest(KEY)) == 32
     assert key_digest(KEY) not in KEY.hex()
-
-
-def test_what_holds_true_addresses_is_refused() -> None:
-    check_kept("main1", anonymised=False, frames=True, applications=True)
-    check_kept("main1", anonymised=True, frames=False, applications=False)
-    for frames, applications, text in ((True, False, "frames,"), (False, True, "DNS and HTTP fields,")):
-        with pytest.raises(ConfigError, match=f"link main1: is anonymised and keeps {text}"):
-            check_kept("main1", True, frames, applications)
-    with pytest.raises(ConfigError, match="keeps frames and DNS and HTTP fields"):
-        check_kept("main1", True, True, True)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from lowwater.capture.frames import EVERYTHING, kept_frames, payload_of
+from lowwater.capture.frames import EVERYTHING, UNKNOWN_HEADERS, kept_frames, payload_of
 
 Row = tuple[bytes, int | None, int | None]
 """A frame, where its payload begins, how long the payload is on the wire."""
@@ -43,7 +43,7 @@ def laid_out(rows: list[Row], gap: int = 16) -> tuple[NDArray[np.uint8], NDArray
 
 def prefix(row: Row, keep: int) -> bytes:
     frame, offset, _ = row
-    return frame if keep == EVERYTHING else frame[: (offset or 0) + keep]
+    return frame if keep == EVERYTHING else frame[: (UNKNOWN_HEADERS if offset is None else offset) + keep]
 
 
 def payload(row: Row, keep: int) -> bytes | None:

@@ -7,18 +7,18 @@ from pathlib import Path
 import pytest
 
 from lowwater.cli.main import main
-from lowwater.config import SECOND, load_config
+from lowwater.config import SECOND, Config, Link
 from lowwater.lake.ingest import ingest
 from lowwater.lake.layout import open_lake
 from tests.capturemaker import ETHERNET, RAW, arp, pcap_bytes, udp
-from tests.replay.frames import keep_frames, records
+from tests.replay.frames import records
 
 BASE = 1_700_000_000 * SECOND
 
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A lake whose link `a` keeps 60 bytes of each frame, `b` nothing, and `c` all of raw IP packets."""
+    """A lake whose link `a` keeps 18 bytes of each payload, `b` nothing, and `c` all of raw IP packets."""
     folder = tmp_path_factory.mktemp("kept")
     frames = [arp(), udp("10.0.0.1", "10.0.0.2", 1, 53, bytes(80)), udp("10.0.0.2", "10.0.0.1", 53, 1)]
     for link, link_type in (("a", ETHERNET), ("b", ETHERNET), ("c", RAW)):
@@ -26,9 +26,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
         records = [(BASE + index * SECOND, frame) for index, frame in enumerate(frames)]
         path.write_bytes(pcap_bytes(records, snaplen=70, link_type=link_type))
         lake = open_lake(folder / "lake")
-        ingest(lake, link, [path], load_config(lake.root))
-        if link != "b":
-            keep_frames(lake.root, [path], most=60 if link == "a" else None)
+        ingest(lake, link, [path], Config(links={link: Link(payload={"a": 18, "c": "all"}.get(link))}))
     return folder / "lake"
 
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+import struct
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import duckdb
-import pyarrow as pa
-import pyarrow.parquet as pq
 
-from lowwater.catalog.packets import KEPT
 from lowwater.config import Config, Link
 from lowwater.lake.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake
@@ -36,9 +33,7 @@ PAYLOADS = (
     b"GET /x HTTP/1.1\r\nHOST: WWW.EXAMPLE.ORG\r\n\r\n",
     b"caf\xe9 \xa3",
 )
-NAMES = (None, "www.example.org", "example.net", "b\u00fccher.example", "", "EXAMPLE.net")
-METHODS = (None, None, "GET", "POST")
-URIS = (None, "/", "/a?b=1", "/caf\u00e9")
+NAMES = ("www.example.org", "example.net", "xn--bcher-kva.example", "", "EXAMPLE.net")
 KEEPS = 40
 """Bytes of a payload that are kept."""
 
@@ -50,58 +45,40 @@ FROM read_parquet('{files}', hive_partitioning = true, union_by_name = true)"""
 
 
 def make_lake(seed: int, folder: Path) -> Lake:
-    """Random packets on each link; those of `bare` are stored without what others keep."""
+    """Random packets on each link; `bare` keeps nothing of what the others keep."""
     drawn = random.Random(seed)
     lake, config = open_lake(folder / "lake"), settings()
     for link in LINKS:
-        stamps = sorted(BASE + drawn.randrange(50 * SECOND) for _ in range(drawn.randrange(80, 120)))
+        stamps = sorted(BASE + drawn.randrange(50 * SECOND) for _ in range(drawn.randrange(200, 240)))
         records = [(stamp, _frame(drawn)) for stamp in stamps]
         path = folder / f"{link}.pcap"
         path.write_bytes(pcap_bytes(records, nanoseconds=True))
         ingest(lake, link, [path], config)
-        if link != "bare":
-            _keep(lake, link, [frame for _, frame in records], drawn)
     return lake
 
 
 def _frame(drawn: random.Random) -> bytes:
     ends = drawn.choice(("10.0.0.1", "10.0.0.2")), "10.0.0.3"
     data, ports = drawn.choice(PAYLOADS), (drawn.choice((53, 80)), drawn.choice((80, 1024)))
-    kind = drawn.choice(("tcp", "tcp", "tcp", "udp", "icmp", "arp"))
+    kind = drawn.choice(("tcp", "tcp", "tcp", "udp", "udp", "udp", "icmp", "arp"))
+    if kind == "udp" and 53 in ports:
+        data = _query(drawn.choice(NAMES), drawn.choice((1, 28)))
     if kind == "tcp":
         # Ethernet pads a short frame: what lies behind the payload is none.
         return tcp(*ends, *ports, ACK, data=data) + bytes(drawn.choice((0, 6)))
     return udp(*ends, *ports, data) if kind == "udp" else icmp(*ends) if kind == "icmp" else arp()
 
 
-def _keep(lake: Lake, link: str, frames: Sequence[bytes], drawn: random.Random) -> None:
-    """Adds the kept columns to the stored packets of a link."""
-    for path in lake.packets.glob(f"link={link}/*/*.parquet"):
-        table = pq.ParquetFile(path).read()
-        rows = [_kept(frames[position], begin, drawn) for position, begin in _places(table)]
-        kept = pa.Table.from_pylist(rows, schema=KEPT)
-        for field in KEPT:
-            table = table.append_column(field, kept[field.name])
-        pq.write_table(table, path)
-
-
-def _places(table: pa.Table) -> list[tuple[int, int | None]]:
-    return list(zip(table["position"].to_pylist(), table["payload_offset"].to_pylist(), strict=True))
-
-
-def _kept(frame: bytes, begin: int | None, drawn: random.Random) -> dict[str, Any]:
-    row: dict[str, Any] = {"frame": frame[: (begin or 0) + KEEPS]}
-    if drawn.random() < 0.6:
-        row |= {"dns_id": drawn.randrange(9), "dns_query": drawn.choice(NAMES), "dns_type": drawn.choice((1, 28))}
-    if drawn.random() < 0.6:
-        row |= {"http_method": drawn.choice(METHODS), "http_host": drawn.choice(NAMES), "http_uri": drawn.choice(URIS)}
-        row |= {"http_status": drawn.choice((None, 200, 404))}
-    return row
+def _query(name: str, kind: int) -> bytes:
+    """A DNS query."""
+    labels = b"".join(bytes([len(label)]) + label for label in name.encode("ascii").split(b".") if label)
+    return struct.pack("!6H", kind, 0x0100, 1, 0, 0, 0) + labels + struct.pack("!BHH", 0, kind, 1)
 
 
 def settings() -> Config:
     """Of the links."""
-    return Config(links={link: Link() for link in LINKS})
+    keeps = {link: Link(payload=KEEPS, applications=("dns", "http")) for link in LINKS if link != "bare"}
+    return Config(links={**keeps, "bare": Link()})
 
 
 def inputs(lake: Lake, queries: Mapping[str, str]) -> LowInputs:

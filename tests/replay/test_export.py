@@ -8,6 +8,7 @@ import struct
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import dpkt
 import duckdb
@@ -17,7 +18,7 @@ import pytest
 
 from lowwater.capture.generate import generate
 from lowwater.catalog.packets import RECORD
-from lowwater.config import HOUR, SECOND, load_config
+from lowwater.config import HOUR, SECOND, Link, load_config
 from lowwater.errors import ConfigError, LakeError, QueryError, UnsupportedError
 from lowwater.lake.ingest import ingest
 from lowwater.lake.layout import open_lake
@@ -28,7 +29,7 @@ from lowwater.plan.temporal import END_OF_TIME
 from lowwater.replay.extract import Selection, chosen_links, select, write_selection
 from lowwater.replay.predicate import read_predicate
 from tests import capturemaker as maker
-from tests.replay.frames import Record, keep_frames, records
+from tests.replay.frames import Record, records
 from tests.replay.support import START
 
 LINKS = ("main1", "main2")
@@ -44,13 +45,13 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, list
         captures[each.link].append(each.path)
     for link, paths in captures.items():
         add(root, link, *paths)
-    keep_frames(root, [path for paths in captures.values() for path in paths])
     return root, captures
 
 
-def add(root: Path, link: str, *captures: Path) -> None:
-    lake = open_lake(root)
-    ingest(lake, link, captures, load_config(root))
+def add(root: Path, link: str, *captures: Path, payload: Any = "all") -> None:
+    lake, config = open_lake(root), load_config(root)
+    links = {link: Link(payload=payload)}
+    ingest(lake, link, captures, config.model_copy(update={"links": links}))
 
 
 def selected(
@@ -129,7 +130,6 @@ def test_times_choose_and_a_late_record_keeps_its_place(tmp_path: Path) -> None:
     path = tmp_path / "a.pcap"
     path.write_bytes(maker.pcap_bytes(given))
     add(tmp_path / "lake", "a", path)
-    keep_frames(tmp_path / "lake", [path])
     found = selected(tmp_path / "lake", start=START + 11 * SECOND, end=START + 14 * SECOND)
     assert [(stamp, frame) for stamp, _, frame in records(written(found))] == given[1:4]
     assert written(selected(tmp_path / "lake", "a"))[24:] == path.read_bytes()[24:]
@@ -141,7 +141,6 @@ def test_a_late_record_arrives_at_the_clock_of_its_link(tmp_path: Path) -> None:
         path = tmp_path / f"{link}.pcap"
         path.write_bytes(maker.pcap_bytes([(START + second * SECOND, link.encode()) for second in stamps]))
         add(tmp_path / "lake", link, path)
-        keep_frames(tmp_path / "lake", [path])
     found = [((stamp - START) // SECOND, frame) for stamp, _, frame in exported(tmp_path / "lake")]
     assert found == [(10, b"a"), (15, b"b"), (20, b"a"), (19, b"a"), (20, b"b"), (21, b"b"), (30, b"a")]
 
@@ -151,7 +150,6 @@ def test_nanoseconds_where_a_timestamp_has_them(tmp_path: Path, nanosecond: int)
     data = maker.pcap_bytes([(START + 5000, b""), (START + 7000 + nanosecond, maker.arp(), 99)], nanoseconds=True)
     (tmp_path / "a.pcap").write_bytes(data)
     add(tmp_path / "lake", "a", tmp_path / "a.pcap")
-    keep_frames(tmp_path / "lake", [tmp_path / "a.pcap"])
     out = written(selected(tmp_path / "lake"))
     assert out[:4] == struct.pack("<I", 0xA1B23C4D if nanosecond else 0xA1B2C3D4)
     assert records(out) == records(data)
@@ -162,7 +160,6 @@ def test_links_of_several_types_need_a_pcapng(tmp_path: Path) -> None:
         path = tmp_path / f"{link}.pcap"
         path.write_bytes(maker.pcap_bytes([(START + number * SECOND, bytes([number]) * 20)], link_type=link_type))
         add(tmp_path / "lake", link, path)
-        keep_frames(tmp_path / "lake", [path])
     found = selected(tmp_path / "lake")
     with pytest.raises(ConfigError, match="a has EN10MB, b has RAW, c has 147"):
         written(found)
@@ -175,7 +172,6 @@ def test_link_types_that_a_file_cannot_say(tmp_path: Path) -> None:
     path, root = tmp_path / "a.pcap", tmp_path / "lake"
     path.write_bytes(maker.pcap_bytes([(START, bytes(20))], link_type=70_000))
     add(root, "a", path)
-    keep_frames(root, [path])
     assert struct.unpack_from("<I", written(selected(root)), 20) == (70_000,)
     with pytest.raises(ConfigError, match="cannot say the link type 70000"):
         written(selected(root), "pcapng")
@@ -193,14 +189,14 @@ def test_cut_frames_are_counted_and_absent_ones_refused(tmp_path: Path) -> None:
     given = [(START + index * SECOND, frame) for index, frame in enumerate(frames)]
     path, root = tmp_path / "a.pcap", tmp_path / "lake"
     path.write_bytes(maker.pcap_bytes(given))
-    add(root, "a", path)
+    add(root, "a", path, payload=None)
     with pytest.raises(LakeError, match="nothing is kept of the frames") as raised:
         selected(root)
     assert "`payload` in [links.a]" in str(raised.value)
     with pytest.raises(LakeError, match="whose payload the condition asks for"):
         selected(root, where="str_match_start[UDP_data, 'GET']")
     assert selected(root, where="srcPort = 2").packets == 0  # none of them needs a frame
-    keep_frames(root, [path], most=50)
+    add(root, "a", path, payload=8)
     found = selected(root)
     assert (found.packets, found.cut, found.kept) == (3, 1, 50)
     assert records(written(found)) == [(stamp, len(frame), frame[:50]) for stamp, frame in given]
@@ -347,7 +343,6 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("texts") / "L.pcap"
     path.write_bytes(maker.pcap_bytes([(START + index * SECOND, frame) for index, frame in enumerate(frames)]))
     add(path.parent / "lake", "L", path)
-    keep_frames(path.parent / "lake", [path])
     return path.parent / "lake"
 
 

@@ -92,8 +92,9 @@ QUERIES: dict[str, tuple[str, str]] = {
     ),
     "joined": (
         "SELECT A.time, A.http_host, B.dns_query FROM a.HTTP A JOIN b.DNS B "
-        "WHERE A.time = B.time AND A.http_host = B.dns_query AND str_exists_substr[B.dns_query, 'example']",
-        "SELECT A.time, A.http_host, B.dns_query FROM p A JOIN p B ON A.time = B.time AND A.http_host IS NOT DISTINCT "
+        "WHERE A.time/10 = B.time/10 AND A.http_host = B.dns_query AND str_exists_substr[B.dns_query, 'example']",
+        "SELECT A.time, A.http_host, B.dns_query FROM p A JOIN p B ON A.time // 10 = B.time // 10 "
+        "AND A.http_host IS NOT DISTINCT "
         "FROM B.dns_query WHERE A.link = 'a' AND B.link = 'b' AND contains(B.dns_query, 'example') AND "
         "(A.http_method IS NOT NULL OR A.http_status IS NOT NULL) AND B.dns_id IS NOT NULL",
     ),
@@ -172,14 +173,20 @@ def test_what_no_link_of_a_query_keeps_is_said(lake: Lake, text: str, says: list
     assert len(lines) == len(says) and all(part in line for part, line in zip(says, lines, strict=True))
 
 
-def test_run_says_what_its_captures_do_not_keep(tmp_path: Path) -> None:
+def test_run_keeps_what_its_queries_read_unless_the_link_is_anonymised(tmp_path: Path) -> None:
     make_lake(3, tmp_path)
-    (tmp_path / "q.gsql").write_text("SELECT time, TCP_data FROM bare.TCP", encoding="utf-8")
+    (tmp_path / "q.gsql").write_text("SELECT time, TCP_data, http_host FROM bare.TCP", encoding="utf-8")
     words = ("run", tmp_path / "q.gsql", "--capture", f"bare={tmp_path / 'bare.pcap'}", "--out", tmp_path / "out")
-    said = lowwater(*words, "--engine", "reference")
+    assert lowwater(*words, "--engine", "reference").code == 0
+    assert json.loads((tmp_path / "out" / "summary.json").read_text())["notes"] == []
+    assert "example.net" in (tmp_path / "out" / "q.csv").read_text()
+    (tmp_path / "key").write_bytes(bytes(32))
+    (tmp_path / "key").chmod(0o600)
+    (tmp_path / "links.toml").write_text('[links.bare]\nanonymise = "key"\n', encoding="utf-8")
+    said = lowwater(*words, "--engine", "reference", "--links", tmp_path / "links.toml")
     assert said.code == 0 and "link bare keeps no payload" in said.err
-    (note,) = json.loads((tmp_path / "out" / "summary.json").read_text())["notes"]
-    assert "[links.bare]" in note
+    first, second = json.loads((tmp_path / "out" / "summary.json").read_text())["notes"]
+    assert 'payload = "all" in [links.bare]' in first and 'applications = ["http"]' in second
 
 
 def test_groups_by_strings_do_not_depend_on_the_interval(lake: Lake) -> None:

@@ -1,0 +1,105 @@
+"""What is kept of packets beside their headers, and what is hidden of them.
+
+After decoding, in the reader and in `index.read_chunk`: the beginning of frames (`frames`), fields of DNS and HTTP
+(`applications`), addresses replaced (`anonymise`), as the section of a link says.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from lowwater.capture.anonymise import Pan, key_digest, read_key
+from lowwater.capture.applications import application_fields
+from lowwater.capture.columns import BATCH
+from lowwater.capture.frames import EVERYTHING, kept_frames
+from lowwater.catalog.packets import FRAME, KEPT
+from lowwater.config import Link
+
+
+@dataclass(frozen=True)
+class Keeping:
+    """What a link keeps; picklable.
+
+    Attributes:
+        payload: bytes of each payload that are kept behind the headers of its frame, EVERYTHING for whole frames; None
+            where frames are not kept.
+        applications: `dns`, `http`, both or none.
+        key: of the anonymisation, 32 bytes; None for true addresses.
+    """
+
+    payload: int | None = None
+    applications: tuple[str, ...] = ()
+    key: bytes | None = field(default=None, repr=False)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """That of the batches: `BATCH`, and of `KEPT` what is asked for."""
+        asked = {FRAME} if self.payload is not None else set()
+        names = [name for name in KEPT.names if name in asked or name.partition("_")[0] in self.applications]
+        return pa.schema([*BATCH, *(KEPT.field(name) for name in names)])
+
+    @staticmethod
+    def of(link: Link) -> Keeping:
+        """That of a link's settings.
+
+        Raises:
+            ConfigError: its key cannot be read.
+        """
+        payload = EVERYTHING if link.payload == "all" else link.payload
+        key = None if link.anonymise is None else read_key(link.anonymise)
+        return Keeping(payload, tuple(sorted(set(link.applications))), key)
+
+    def __str__(self) -> str:
+        """What is kept, as the ledger says it.
+
+        Example:
+            >>> str(Keeping(256, ("dns", "http")))
+            'payload 256, dns, http'
+        """
+        payload = [] if self.payload is None else [f"payload {'all' if self.payload == EVERYTHING else self.payload}"]
+        return ", ".join([*payload, *self.applications])
+
+    @property
+    def key_digest(self) -> str:
+        """What the ledger says of the key; empty without one."""
+        return "" if self.key is None else key_digest(self.key)
+
+
+NOTHING = Keeping()
+"""Headers only, with their addresses."""
+
+
+class Keeper:
+    """Adds to the batches of one reader what is to be kept."""
+
+    def __init__(self, keeping: Keeping) -> None:
+        self._keeping = keeping
+        self._schema = keeping.schema
+        self._pan = None if keeping.key is None else Pan(keeping.key)
+
+    def batch(self, buffer: NDArray[np.uint8], begins: NDArray[np.int64], batch: pa.RecordBatch) -> pa.RecordBatch:
+        """A decoded batch with what is kept of its packets.
+
+        Args:
+            buffer: holds the frames.
+            begins: shape (n), where they begin in it.
+            batch: n rows of `BATCH`.
+
+        Returns:
+            n rows of the keeping's schema.
+        """
+        keeping, kept = self._keeping, {}
+        if keeping.payload is not None:
+            # Frames that one buffer holds are fewer bytes than one binary array takes.
+            kept[FRAME] = kept_frames(buffer, begins, batch, keeping.payload).chunk(0)
+        if keeping.applications:
+            found = application_fields(buffer, begins, batch)
+            kept |= {name: found.column(name) for name in found.schema.names}
+        if self._pan is not None:
+            batch = self._pan.batch(batch)
+        extra = self._schema.names[len(BATCH) :]
+        return pa.RecordBatch.from_arrays([*batch.columns, *(kept[name] for name in extra)], schema=self._schema)

@@ -1,0 +1,115 @@
+"""Frames, applications and anonymised addresses in a lake: as the settings say, and again when they change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from lowwater.config import Config, Link, load_config
+from lowwater.errors import ConfigError
+from lowwater.lake.digest import outdated
+from lowwater.lake.ingest import ingest
+from lowwater.lake.layout import Lake, open_lake
+from lowwater.lake.ledger import read_captures
+from tests import capturemaker as maker
+from tests.lake.support import BASE
+
+SECOND = 1_000_000_000
+REQUEST = b"GET /index HTTP/1.1\r\nHost: example.org\r\n\r\n"
+FRAMES = [maker.tcp("10.0.0.1", "10.0.0.2", 5, 80, data=REQUEST), maker.udp("10.0.0.2", "10.0.0.1", 53, 5, bytes(60))]
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return open_lake(tmp_path / "lake")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    target = tmp_path / "a.pcap"
+    target.write_bytes(maker.pcap_bytes([(BASE + number * SECOND, FRAMES[number % 2]) for number in range(10)]))
+    return target
+
+
+def key(path: Path, byte: int) -> str:
+    path.write_bytes(bytes([byte]) * 32)
+    path.chmod(0o600)
+    return str(path)
+
+
+def take(lake: Lake, path: Path, **settings: Any) -> str:
+    (done,) = ingest(lake, "a", [path], Config(links={"a": Link(**settings)}))
+    return done.state
+
+
+def stored(lake: Lake, columns: str) -> list[tuple[Any, ...]]:
+    """What the files of the ledger's capture hold, read by DuckDB."""
+    ((capture,),) = (read_captures(lake, ["a"]).values(),)
+    files = [str(path) for path in lake.packets.rglob(f"*-{capture[0].attempt}.parquet")]
+    found: list[tuple[Any, ...]] = duckdb.sql(
+        f"SELECT {columns} FROM read_parquet({files}) ORDER BY position"
+    ).fetchall()
+    return found
+
+
+def test_what_is_kept_follows_the_settings(lake: Lake, path: Path) -> None:
+    assert take(lake, path) == "added"
+    assert take(lake, path, payload=4) == "replaced"
+    assert stored(lake, "frame") == [(FRAMES[0][:58],), (FRAMES[1][:46],)] * 5
+    assert take(lake, path, payload=4) == "known"
+    assert take(lake, path, payload="all", applications=["http"]) == "replaced"
+    found = stored(lake, "frame, http_host, http_uri")
+    assert found == [(FRAMES[0], "example.org", "/index"), (FRAMES[1], None, None)] * 5
+    assert take(lake, path, applications=["http", "http"]) == "replaced"
+    assert take(lake, path, applications=["http"]) == "known"
+    (row,) = read_captures(lake, ["a"])["a"]
+    assert (row.kept, row.key, row.packets) == ("http", "", 10)
+    with pytest.raises(duckdb.BinderException):
+        stored(lake, "frame")
+
+
+def test_another_key_is_other_packets(lake: Lake, path: Path, tmp_path: Path) -> None:
+    one, two = (Link(anonymise=key(tmp_path / f"key{byte}", byte)) for byte in (1, 2))
+    assert take(lake, path, anonymise=one.anonymise) == "added"
+    first = stored(lake, "srcIP_lo")
+    captures = read_captures(lake, ["a"])["a"]
+    version = captures[0].decoder_version
+    assert outdated(captures, one, version, 0, 1 << 62) == []
+    assert "anonymised by another key" in outdated(captures, two, version, 0, 1 << 62)[0]
+    assert "anonymised by a key" in outdated(captures, Link(), version, 0, 1 << 62)[0]
+    assert take(lake, path, anonymise=two.anonymise) == "replaced"
+    second = stored(lake, "srcIP_lo")
+    assert take(lake, path) == "replaced"
+    true = stored(lake, "srcIP_lo")
+    assert len({tuple(rows) for rows in (first, second, true)}) == 3
+    assert "under no key" in outdated(read_captures(lake, ["a"])["a"], one, version, 0, 1 << 62)[0]
+
+
+def test_keys_that_cannot_be_used(lake: Lake, path: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="the key cannot be read"):
+        take(lake, path, anonymise=str(tmp_path / "none"))
+    settings = tmp_path / "lowwater.toml"
+    for asked in ('payload = "all"', "payload = 0", 'applications = ["dns"]'):
+        settings.write_text(f'[links.a]\nanonymise = "key"\n{asked}\n')
+        with pytest.raises(ConfigError, match="hold true addresses and names"):
+            load_config(path=settings)
+    settings.write_text('[links.a]\nanonymise = "key"\n')
+    assert load_config(path=settings).link("a").anonymise == str(tmp_path / "key")
+    settings.write_text("[links.a]\npayload = 65536\n")
+    with pytest.raises(ConfigError, match="payload"):
+        load_config(path=settings)
+
+
+def test_large_frames_are_written_in_parts(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lowwater.lake.packing.FILE_BYTES", 100_000)
+    monkeypatch.setattr("lowwater.lake.packing.GROUP_BYTES", 50_000)
+    monkeypatch.setattr("lowwater.lake.batch.CHUNK_BYTES", 60_000)
+    frames = [maker.udp("10.0.0.1", "10.0.0.2", 5, number, bytes([number % 256]) * 1400) for number in range(400)]
+    path = tmp_path / "a.pcap"
+    path.write_bytes(maker.pcap_bytes([(BASE + number, frame) for number, frame in enumerate(frames)]))
+    assert take(lake, path, payload="all") == "added"
+    assert [frame for (frame,) in stored(lake, "frame")] == frames
+    assert len(list(lake.packets.rglob("*.parquet"))) > 3
