@@ -148,7 +148,9 @@ def _links(
     given = [(link, Path(path)) for link, path in captures]
     for link, path in given:
         if not path.is_file():
-            why = "it is a folder: name a file in it" if path.is_dir() else "there is no such file"
+            streamed = "it is no regular file, and captures are read twice: write the stream to a file"
+            missing = streamed if path.exists() else "there is no such file"
+            why = "it is a folder: name a file in it" if path.is_dir() else missing
             raise click.BadParameter(f"--capture {link}={path}: {why}")
     named = {link for link, _ in given}
     for name, settings in base.links.items():

@@ -184,6 +184,7 @@ def test_another_decoder_replaces(lake: Lake, tmp_path: Path, monkeypatch: pytes
         monkeypatch.setattr(each, "DECODER_VERSION", 99)
     (again,) = ingest(lake, "a", [path], CONFIG)
     assert (again.state, again.capture.decoder_version) == ("replaced", 99)
+    assert again.note == "read again: a setting of the link, or the decoder, has changed"
     assert len(contents(lake)) == 2 and not stored_files(lake) & before
 
 
