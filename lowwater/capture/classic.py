@@ -61,14 +61,14 @@ class Scanner(Protocol):
     def settle(self, offset: int) -> None:
         """Tells that `at` is no longer asked about offsets before this one."""
 
+    def forget(self, offset: int) -> None:
+        """Tells that `at` is not asked about what lies between this offset and where the last scan stopped."""
+
     def at(self, offset: int) -> Scanner:
         """The scanner that goes on at this offset of the file, where a record begins, and has been there before."""
 
-    def extent(self, buffer: NDArray[Any], records: NDArray[Any], index: int) -> tuple[int, int]:
-        """Where a record that was found begins in the buffer, and its bytes, headers included."""
-
-    def bytes_of(self, buffer: NDArray[Any], records: NDArray[Any], chosen: NDArray[Any]) -> int:
-        """Bytes of some records that were found, headers included."""
+    def extents(self, records: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Where records that were found begin in the buffer, and their bytes, headers included."""
 
 
 @dataclass(frozen=True)
@@ -147,12 +147,11 @@ class ClassicScanner:
     def settle(self, offset: int) -> None:
         pass
 
+    def forget(self, offset: int) -> None:
+        pass
+
     def at(self, offset: int) -> ClassicScanner:
         return self
 
-    def extent(self, buffer: NDArray[Any], records: NDArray[Any], index: int) -> tuple[int, int]:
-        begin = int(records[scanning.OFFSET, index]) + RECORD_HEADER - self.header
-        return begin, self.header + int(records[scanning.CAPTURED, index])
-
-    def bytes_of(self, buffer: NDArray[Any], records: NDArray[Any], chosen: NDArray[Any]) -> int:
-        return self.header * len(chosen) + int(records[scanning.CAPTURED][chosen].sum())
+    def extents(self, records: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        return records[scanning.OFFSET] + (RECORD_HEADER - self.header), records[scanning.CAPTURED] + self.header

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from lowwater.capture import scan as scanning
 from lowwater.capture.classic import Scanner
 from lowwater.capture.decoding import Round, decode_round, shares
-from lowwater.capture.facts import CaptureSummary, Interface, Malformed
+from lowwater.capture.facts import CaptureSummary, Interface
 from lowwater.capture.keeping import NOTHING, Keeper, Keeping
+from lowwater.capture.malformed import MalformedRows
 from lowwater.capture.reader import CHUNK_BYTES, CaptureReader
 from lowwater.errors import CaptureError
 
@@ -58,7 +59,7 @@ class Index:
     """
 
     chunks: tuple[Chunk, ...]
-    malformed: tuple[Malformed, ...]
+    malformed: MalformedRows
     summary: CaptureSummary
 
 
@@ -82,7 +83,7 @@ def index(path: Path, max_jump: int, chunk_bytes: int = CHUNK_BYTES, sha256: str
         reader.count(each)
     marks.cut()
     assert reader.summary is not None
-    return Index(tuple(marks.chunks), tuple(reader.malformed), reader.summary)
+    return Index(tuple(marks.chunks), reader.malformed, reader.summary)
 
 
 class _Marks:

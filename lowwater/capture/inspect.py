@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lowwater.capture.facts import CaptureSummary, Interface, InterfaceSummary, Malformed
+from lowwater.capture.facts import CaptureSummary, Interface, InterfaceSummary
 from lowwater.capture.lateness import Gaps, Lateness
 from lowwater.capture.reader import CaptureReader, read
 
@@ -120,7 +120,7 @@ class CaptureFacts:
 def inspect(
     path: Path, max_jump: int, skew: int, progress: Callable[[int], None] = lambda packets: None
 ) -> CaptureFacts:
-    """Reads a capture once and says what it holds.
+    """Reads a capture once and says what it holds, however many malformed records that are.
 
     Args:
         path: the file, or STDIN.
@@ -132,6 +132,7 @@ def inspect(
         CaptureError: it is no capture, or cannot be read.
     """
     reader = read("/dev/stdin" if path == STDIN else path, max_jump)
+    reader.malformed.count_only()
     found: dict[int, InterfaceFacts] = {}
     packets = 0
     for interface, batch in reader.by_interface():
@@ -146,14 +147,10 @@ def _finished(path: Path, reader: CaptureReader, found: dict[int, InterfaceFacts
     for each in reader.summary.interfaces:
         facts = found.setdefault(each.interface.index, InterfaceFacts(each.interface, Lateness(skew)))
         facts.interface, facts.summary = each.interface, each
-    for row in reader.malformed:
-        found[row.interface].malformed[row.reason] += 1
+    for (number, reason), count in reader.malformed.reasons.items():
+        found[number].malformed[reason] = count
     interfaces = tuple(facts for _, facts in sorted(found.items()))
-    return CaptureFacts(path, reader.summary, interfaces, _bytes(reader.malformed))
-
-
-def _bytes(rows: list[Malformed]) -> int:
-    return sum(row.length for row in rows)
+    return CaptureFacts(path, reader.summary, interfaces, reader.malformed.bytes)
 
 
 def _numbers(batch: pa.RecordBatch, name: str) -> NDArray[np.int64]:

@@ -22,6 +22,7 @@ from lowwater.capture.decoding import Round, decode_round, shares
 from lowwater.capture.facts import CaptureSummary, Interface, InterfaceSummary, Malformed
 from lowwater.capture.header import FILE_HEADER, CaptureFile, open_capture, opened
 from lowwater.capture.keeping import NOTHING, Keeper, Keeping
+from lowwater.capture.malformed import MalformedRows
 from lowwater.capture.pcapng.scanner import PcapngScanner
 from lowwater.capture.rounds import Rounds
 from lowwater.errors import CaptureError
@@ -74,8 +75,8 @@ class CaptureReader:
         scanner = PcapngScanner.of(header) if header.format == "pcapng" else ClassicScanner.of(header)
         self.summary: CaptureSummary | None = None
         self._unpacked = unpacked
-        self._rounds = Rounds(self._window, scanner, max_jump)
-        self.malformed: list[Malformed] = self._rounds.malformed
+        self.malformed = MalformedRows(header.path)
+        self._rounds = Rounds(self._window, scanner, max_jump, self.malformed)
         self._sha256 = sha256
         self._keeper = Keeper(keeping)
 
@@ -186,7 +187,8 @@ def read(
         complete.
 
     Raises:
-        CaptureError: as `header.parse_header`, or if the file cannot be read.
+        CaptureError: as `header.parse_header`, or if the file cannot be read, or has more than `malformed.MOST`
+            malformed records.
 
     Example:
         >>> from lowwater.capture import read

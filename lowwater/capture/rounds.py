@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +18,20 @@ from lowwater.capture import scan as scanning
 from lowwater.capture.chunks import Window
 from lowwater.capture.classic import Scanner
 from lowwater.capture.decoding import Round
-from lowwater.capture.facts import Malformed
-from lowwater.capture.sanity import Judge, in_range
+from lowwater.capture.malformed import NUMBERS, ROW, MalformedRows
+from lowwater.capture.sanity import LARGEST_WIRE, Judge, judgeable
 from lowwater.capture.tally import Tally
 
 _ROWS = 1 << 16
-_LARGEST_WIRE = (1 << 31) - 1
+_RUN = 1 << 11
+"""Malformed records in a row that wait as records do; 17 runs of them fit into _ROWS."""
+
+_MUCH = scanning.PASSED
+"""Fewest bytes that are dropped behind records that wait."""
+
+_FARTHEST = 16 << 20
+"""Most bytes that are not dropped because dropping them means moving as many."""
+
 _REASONS = {
     scanning.NO_TIME: "no-time",
     scanning.NO_INTERFACE: "interface",
@@ -32,21 +41,17 @@ _REASONS = {
 
 @dataclass
 class _Gap:
-    """Damage, or bytes that were taken out of the window, while records before them wait.
+    """What lies behind records that wait, and need not wait with them: damage, malformed records, other blocks.
 
     Attributes:
         before: how many records wait.
-        offset: where in the file the damage is.
-        length: its bytes.
-        reason: that of its malformed row; empty where there is none, but blocks that are no packets.
+        rows: the malformed ones.
         taken: bytes that were taken out of the window.
     """
 
     before: int
-    offset: int
-    length: int
-    reason: str
-    taken: int
+    rows: MalformedRows
+    taken: int = 0
 
 
 class Rounds:
@@ -56,6 +61,7 @@ class Rounds:
         window: filled, at the beginning of the file.
         scanner: of the file.
         max_jump: how far ahead of the median of its neighbours a timestamp may be, ns (SEMANTICS T3).
+        malformed: without rows.
 
     Attributes:
         scanner: as given.
@@ -68,10 +74,10 @@ class Rounds:
         lost: whether damage reaches to the end, known as `rest`.
     """
 
-    def __init__(self, window: Window, scanner: Scanner, max_jump: int) -> None:
+    def __init__(self, window: Window, scanner: Scanner, max_jump: int, malformed: MalformedRows) -> None:
         self.scanner = scanner
         self.judge = Judge(max_jump)
-        self.malformed: list[Malformed] = []
+        self.malformed = malformed
         self.tallies = [Tally(0)]
         self.position = 0
         self.record_bytes = 0
@@ -80,6 +86,7 @@ class Rounds:
         self._window = window
         self._records = np.zeros((scanning.ROWS, _ROWS), np.int64)
         self._waiting = 0
+        self._behind = 0  # of those that wait, the malformed ones behind all others
         self._at = scanner.start
         self._gaps: deque[_Gap] = deque()
         self._taken = 0
@@ -100,8 +107,6 @@ class Rounds:
                 self._fill()
             elif stopped != scanning.FULL:
                 more = self._go_on(stopped == scanning.DAMAGE)
-            elif self._waiting == self._records.shape[1]:  # all of them out of range: more must be seen at once
-                self._records = np.concatenate([self._records, np.zeros_like(self._records)], axis=1)
         yield from self._settle(self._waiting, True)
         self.rest = window.origin + self._at
 
@@ -116,13 +121,13 @@ class Rounds:
         """Drops what lies between the records that wait and where the reading is, if it is worth it; gives its bytes.
 
         Args:
-            least: fewest bytes to drop. No fewer are dropped than are kept, which must be moved for it.
+            least: fewest bytes to drop. What is kept must be moved for it, so no fewer are dropped, up to _FARTHEST.
         """
         window, begin, end = self._window, self._window.begin, self._at
         if self._waiting:
-            begin = sum(self.scanner.extent(window.buffer, self._records, self._waiting - 1))
+            begin = sum(self._extent(self._waiting - 1))
         taken = end - begin
-        if taken < max(begin - window.begin, least):
+        if taken < max(min(begin - window.begin, _FARTHEST), least):
             return 0
         window.take_out(begin, end)
         self._taken += taken
@@ -130,9 +135,27 @@ class Rounds:
         return taken
 
     def _pass_over(self) -> None:
-        """Drops many blocks without packets behind records that wait, which need not hold them in memory."""
-        if self._waiting and (taken := self._drop(scanning.PASSED)):
-            self._gaps.append(_Gap(self._waiting, 0, 0, "", taken))
+        """Lets go of what follows the last record that waits to be judged, where it is much."""
+        if not self._waiting:
+            return
+        last = sum(self._extent(self._waiting - 1 - self._behind))
+        if self._behind >= _RUN or self._at - last >= _MUCH:
+            gap = self._set_aside()
+            gap.taken += self._drop(_MUCH)
+
+    def _set_aside(self) -> _Gap:
+        """The gap behind the records that wait, with those in it that nothing is to be learned about."""
+        first = self._waiting - self._behind
+        begin = self._window.origin
+        rows = self._rows_of(self._records[:, first : self._waiting], begin)
+        self._waiting, self._behind = first, 0
+        if not self._gaps or self._gaps[-1].before < first:
+            self._gaps.append(_Gap(first, self.malformed.part()))
+        gap = self._gaps[-1]
+        self._add(gap.rows, rows)
+        if first:
+            self.scanner.forget(begin + self._extent(first - 1)[0] - gap.taken)
+        return gap
 
     def _go_on(self, damage: bool) -> bool:
         """Looks for where records go on; whether there are more.
@@ -144,7 +167,7 @@ class Rounds:
         around = self._around()
         if not damage and not (self._at < window.end and scanner.doubtful(window.buffer, self._at, window.end, around)):
             return False
-        begin = window.origin + self._at
+        begin, gap = window.origin + self._at, self._set_aside()
         candidate, found, taken = self._at + 1, scanning.MORE, 0
         while found == scanning.MORE:
             candidate, found = scanner.search(window.buffer, candidate, window.end, window.at_end, around)
@@ -156,21 +179,22 @@ class Rounds:
                 candidate -= self._fill()
         length = window.origin + self._at - begin
         scanner.skip(length)
-        self._gaps.append(_Gap(self._waiting, begin, length, scanner.damage, taken))
+        gap.taken += taken
+        self._add(gap.rows, np.array([(-1, begin, length, -1, 0, NUMBERS[scanner.damage])], ROW))
         self.lost = found == scanning.NOT_FOUND
         return not self.lost
 
     def _around(self) -> int:
         """The lower median of the last records within range, ns; -1 if there are none."""
-        stamps = self._records[scanning.STAMP, : self._waiting]
-        last = np.sort(np.concatenate([self.judge.before, stamps[in_range(stamps)]]))
+        stamps, wire = self._records[[scanning.STAMP, scanning.WIRE], : self._waiting]
+        last = np.sort(np.concatenate([self.judge.before, stamps[judgeable(stamps, wire)]]))
         return int(last[(len(last) - 1) // 2]) if len(last) else -1
 
     def _settle(self, count: int, final: bool) -> Iterator[Round]:
         """Judges `count` records: those that are settled become rounds and rows, the others wait."""
         records = self._records[:, :count]
         stamps = records[scanning.STAMP]
-        usable = in_range(stamps) & (records[scanning.WIRE] <= _LARGEST_WIRE)
+        usable = judgeable(stamps, records[scanning.WIRE])
         whole = bool(usable.all())
         candidates = np.arange(count) if whole else np.flatnonzero(usable)
         jumps = self.judge.settle(stamps[candidates], final)
@@ -186,11 +210,12 @@ class Rounds:
         yield from self._stretch(begin, settled, kept, usable)
         # Those not settled yet stay, so that every byte is scanned once.
         self._waiting = count - settled
+        self._behind = count - 1 - int(candidates[-1]) if self._waiting else 0
         self._records[:, : self._waiting] = self._records[:, settled:count].copy()
         if settled:
             for gap in self._gaps:
                 gap.before -= settled
-        rest = self.scanner.extent(self._window.buffer, self._records, 0)[0] if self._waiting else self._at
+        rest = self._extent(0)[0] if self._waiting else self._at
         self._window.begin = rest
         self.scanner.settle(self._offset(rest))
 
@@ -204,23 +229,43 @@ class Rounds:
             usable = usable[begin:end]
         if len(kept) < end - begin:
             self._refuse(records, kept, usable)
-        self.record_bytes += self.scanner.bytes_of(buffer, records, kept)
-        first, _ = self.scanner.extent(buffer, records, 0)
-        last, size = self.scanner.extent(buffer, records, end - begin - 1)
+        begins, sizes = self.scanner.extents(records)
+        self.record_bytes += int(sizes[kept].sum())
+        first, last = int(begins[0]), int(begins[-1] + sizes[-1])
         position, parted = self.position, self._parted
         self.position, self._parted = position + end - begin, False
-        yield Round(buffer, records, kept, position, self._offset(first), self._offset(last + size), parted)
+        yield Round(buffer, records, kept, position, self._offset(first), self._offset(last), parted)
 
     def _refuse(self, records: NDArray[np.int64], kept: NDArray[np.int64], usable: NDArray[np.bool_]) -> None:
         """Makes rows of the records that are not kept."""
         insane = np.setdiff1d(np.arange(records.shape[1]), kept, assume_unique=True)
-        for index, clock in zip(insane.tolist(), self._clocks_at(records, kept, insane), strict=True):
-            begin, length = self.scanner.extent(self._window.buffer, records, index)
-            reason = "time-jump" if usable[index] else _reason(records[:, index])
-            interface = int(records[scanning.INTERFACE, index])
-            self.reject(self.position + index, self._offset(begin), length, reason, clock, interface)
+        rows = self._rows_of(records[:, insane], self._offset(0))
+        rows["reason"][usable[insane]] = NUMBERS["time-jump"]
+        rows["position"] = self.position + insane
+        rows["arrival"] = self._clocks_at(records, kept, insane)
+        self._add(self.malformed, rows)
 
-    def _clocks_at(self, records: NDArray[np.int64], kept: NDArray[np.int64], insane: NDArray[np.int64]) -> list[int]:
+    def _rows_of(self, records: NDArray[np.int64], origin: int) -> NDArray[Any]:
+        """Rows of records that are malformed by themselves; buffer[0] is what lies in the file at `origin`."""
+        rows = np.empty(records.shape[1], ROW)
+        begins, rows["length"] = self.scanner.extents(records)
+        rows["offset"] = begins + origin
+        rows["interface"] = records[scanning.INTERFACE]
+        wire = records[scanning.WIRE] > LARGEST_WIRE
+        rows["reason"] = np.where(wire, NUMBERS["wire-length"], NUMBERS["time-range"])
+        for stamp, reason in _REASONS.items():
+            rows["reason"][records[scanning.STAMP] == stamp] = NUMBERS[reason]
+        rows["position"] = rows["arrival"] = -1
+        return rows
+
+    def _add(self, malformed: MalformedRows, rows: NDArray[Any]) -> None:
+        malformed.add(rows)
+        for number, count in zip(*np.unique(rows["interface"], return_counts=True), strict=True):
+            self.tallies[number].malformed += int(count)
+
+    def _clocks_at(
+        self, records: NDArray[np.int64], kept: NDArray[np.int64], insane: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
         """The clock of its interface before each of the insane records."""
         clocks = np.empty(len(insane), np.int64)
         for number in np.unique(records[scanning.INTERFACE][insane]).tolist():
@@ -228,31 +273,28 @@ class Rounds:
             stamps = np.concatenate([[self.tallies[number].clock], records[scanning.STAMP][mine]])
             wanted = records[scanning.INTERFACE][insane] == number
             clocks[wanted] = np.maximum.accumulate(stamps)[np.searchsorted(mine, insane[wanted])]
-        found: list[int] = clocks.tolist()
-        return found
+        return clocks
 
     def _close(self, gap: _Gap) -> None:
         """Tells of a gap once everything before it is told."""
         self._taken -= gap.taken
-        if gap.reason:
-            self.reject(self.position, gap.offset, gap.length, gap.reason, self.tallies[0].clock)
-            self.position += 1
+        if gap.rows.added:
+            numbers, where = np.unique(gap.rows.columns["interface"], return_inverse=True)
+            clocks = np.array([self.tallies[number].clock for number in numbers.tolist()], np.int64)
+            self.malformed.take(gap.rows, self.position, clocks[where])
+            self.position += gap.rows.added
             self._parted = True
+
+    def _extent(self, index: int) -> tuple[int, int]:
+        """Where a record that waits begins in the buffer, and its bytes."""
+        begins, sizes = self.scanner.extents(self._records[:, index : index + 1])
+        return int(begins[0]), int(sizes[0])
 
     def _offset(self, index: int) -> int:
         """Offset in the file of buffer[index], which lies before all gaps."""
         return self._window.origin + index - self._taken
 
-    def reject(
-        self, position: int | None, offset: int, length: int, reason: str, clock: int, interface: int = 0
-    ) -> None:
-        """Adds a malformed row; `clock` is negative where there is none."""
-        arrival = clock if clock >= 0 else None
-        self.malformed.append(Malformed(position, offset, length, reason, arrival, interface))
-        self.tallies[interface].malformed += 1
-
-
-def _reason(record: NDArray[np.int64]) -> str:
-    """Why a record is malformed by itself."""
-    reason = _REASONS.get(int(record[scanning.STAMP]))
-    return reason or ("wire-length" if record[scanning.WIRE] > _LARGEST_WIRE else "time-range")
+    def reject(self, position: int | None, offset: int, length: int, reason: str, clock: int) -> None:
+        """Adds a malformed row of what is no record; `clock` is negative where there is none."""
+        place = -1 if position is None else position
+        self._add(self.malformed, np.array([(place, offset, length, clock, 0, NUMBERS[reason])], ROW))

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 SIDE = 16
 END_OF_TIME = 1 << 62
+LARGEST_WIRE = (1 << 31) - 1
 _NONE = (1 << 63) - 1
 _BLOCK = 256
 
@@ -99,6 +100,8 @@ class Judge:
         return jumps
 
 
-def in_range(stamps: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Whether each timestamp (ns) lies in [0, 2^62)."""
-    return (stamps >= 0) & (stamps < END_OF_TIME)
+def judgeable(stamps: NDArray[np.int64], wire: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether each record is to be held against its neighbours: its timestamp lies in [0, 2^62) ns, its length on the
+    wire below 2^31.
+    """
+    return (stamps >= 0) & (stamps < END_OF_TIME) & (wire <= LARGEST_WIRE)

@@ -7,17 +7,17 @@ is known, since it is decoded while it is decompressed.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 
 from lowwater.capture.compression import Unpacked, compression_of
-from lowwater.capture.facts import Malformed
 from lowwater.capture.header import FILE_HEADER
 from lowwater.capture.index import Index, index
+from lowwater.capture.malformed import REASONS, MalformedRows
 from lowwater.capture.reader import digest
 from lowwater.capture.sources import Source, open_source
 from lowwater.errors import CaptureError, LowwaterError
@@ -101,13 +101,21 @@ def _survey(task: SurveyTask) -> Survey:
         return Survey(task.path, sha256, before, task.path.stat().st_size > before, None, DAMAGE.empty_table())
     found = index(task.path, task.max_jump, task.chunk_bytes)
     grew = max(task.path.stat().st_size, found.summary.bytes) > before
-    bare = replace(found, malformed=())
+    bare = replace(found, malformed=MalformedRows(task.path))
     return Survey(task.path, found.summary.sha256, found.summary.bytes, grew, bare, damage_table(found.malformed))
 
 
-def damage_table(rows: Sequence[Malformed]) -> pa.Table:
+def damage_table(rows: MalformedRows) -> pa.Table:
     """Malformed rows as columns, schema `DAMAGE`."""
-    columns = [pa.array([getattr(row, field.name) for row in rows], field.type) for field in DAMAGE]
+    found = {name: np.ascontiguousarray(rows.columns[name]) for name in DAMAGE.names}
+    reasons = pa.DictionaryArray.from_arrays(found["reason"], pa.array(REASONS))
+    absent = {name: found[name] < 0 for name in ("position", "arrival")}
+    columns = [
+        reasons.cast(field.type)
+        if field.name == "reason"
+        else pa.array(found[field.name], field.type, mask=absent.get(field.name))
+        for field in DAMAGE
+    ]
     return pa.Table.from_arrays(columns, schema=DAMAGE)
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from lowwater.capture import open_capture, read
 from lowwater.capture.median import Median
 from lowwater.capture.reader import CaptureReader, Malformed
-from lowwater.capture.sanity import Judge, in_range
+from lowwater.capture.sanity import Judge, judgeable
 from lowwater.errors import CaptureError
 from tests import capturemaker as maker
 
@@ -87,7 +87,8 @@ def test_judging_in_pieces_is_judging_at_once(stamps: list[int], max_jump: int, 
 
 
 def test_range_of_time() -> None:
-    assert in_range(np.array([-1, 0, (1 << 62) - 1, 1 << 62])).tolist() == [False, True, True, False]
+    stamps, wire = np.array([-1, 0, (1 << 62) - 1, 1 << 62, 0]), np.array([0, 0, 0, 0, 1 << 31])
+    assert judgeable(stamps, wire).tolist() == [False, True, True, False, False]
 
 
 def test_a_stray_record_years_ahead_moves_no_clock(tmp_path: Path) -> None:

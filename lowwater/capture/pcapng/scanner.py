@@ -115,6 +115,9 @@ class PcapngScanner:
     def settle(self, offset: int) -> None:
         del self._past[: max(self._index(offset), 0)]
 
+    def forget(self, offset: int) -> None:
+        del self._past[self._index(offset) + 1 :]
+
     def at(self, offset: int) -> PcapngScanner:
         index = self._index(offset)
         state = self._past[index] if index >= 0 else self._now
@@ -126,11 +129,8 @@ class PcapngScanner:
         other._now = _State(offset, state.big, table, state.declared, state.known)
         return other
 
-    def extent(self, buffer: NDArray[Any], records: NDArray[Any], index: int) -> tuple[int, int]:
-        return int(records[scanning.BLOCK, index]), int(records[scanning.SIZE, index])
-
-    def bytes_of(self, buffer: NDArray[Any], records: NDArray[Any], chosen: NDArray[Any]) -> int:
-        return int(records[scanning.SIZE][chosen].sum())
+    def extents(self, records: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        return records[scanning.BLOCK], records[scanning.SIZE]
 
     def _index(self, offset: int) -> int:
         """Which of the states in which packets were found holds at an offset; -1 for none."""

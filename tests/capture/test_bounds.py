@@ -1,0 +1,158 @@
+"""What a hostile capture cannot do: fill the memory, by records that are not judged or by malformed rows."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lowwater.capture import malformed, read, rounds
+from lowwater.capture.facts import Malformed
+from lowwater.capture.index import index, read_chunk
+from lowwater.capture.inspect import inspect
+from lowwater.capture.malformed import ROW, MalformedRows
+from lowwater.errors import CaptureError
+from lowwater.lake.survey import SurveyTask, damage_table, survey
+from tests import capturemaker as maker
+from tests.pcapngmaker import Section
+
+SECOND = 1_000_000_000
+START = 1_600_000_000 * SECOND
+JUMP = 61 * SECOND
+FRAME = maker.udp("10.0.0.1", "10.0.0.2", 1, 2)
+FORMATS = ("classic", "pcapng")
+
+
+def capture(form: str, kinds: str, seed: int = 0) -> bytes:
+    """A capture of good records (g), jumps (j), records out of range (r), without a sane length (w), damage (d), and
+    in a pcapng other blocks (o), new sections (s), records without time (n) and of no interface (i).
+    """
+    numbers = Random(seed)
+    section = Section("little")
+    begin = section.header() + section.interface("a", resolution=9) + section.interface("b", resolution=9)
+    parts = [begin if form == "pcapng" else maker.pcap_bytes([], "little")]
+    for count, kind in enumerate(kinds):
+        stamp = START + count * SECOND + (10_000 * SECOND if kind == "j" else 0)
+        if form == "classic":
+            one = bytearray(maker.pcap_bytes([(stamp, FRAME)], "little")[24:])
+            if kind == "w":
+                one[12:16] = b"\xff" * 4
+            parts.append(numbers.randbytes(40).replace(b"\0", b"x") if kind == "d" else bytes(one))
+            continue
+        where = numbers.randrange(2)
+        parts.append(
+            {
+                "r": section.packet((1 << 63) + count, FRAME, where),
+                "w": section.packet(stamp, FRAME, where, wire=(1 << 32) - 1),
+                "n": section.simple(FRAME),
+                "i": section.packet(stamp, FRAME, 7),
+                "o": section.block(5, bytes(numbers.randrange(1, 9) * 8)),
+                "s": begin,
+                "d": b"\xff" * 41,
+            }.get(kind, section.packet(stamp, FRAME, where))
+        )
+    return b"".join(parts)
+
+
+def told(path: Path, chunk_bytes: int) -> tuple[Any, ...]:
+    """Everything that reading a file tells, and that its chunks tell."""
+    reader = read(path, JUMP, chunk_bytes)
+    rows = sorted((row for batch in reader for row in batch.to_pylist()), key=lambda row: row["position"])
+    found = index(path, JUMP, chunk_bytes)
+    parts = [batch for chunk in found.chunks for _, batch in read_chunk(chunk)]
+    again = sorted((row for batch in parts for row in batch.to_pylist()), key=lambda row: row["position"])
+    assert again == rows and found.malformed == reader.malformed
+    assert [bad.offset for bad in reader.malformed] == sorted(bad.offset for bad in reader.malformed)
+    return rows, list(reader.malformed), reader.summary
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_what_is_set_aside_changes_no_row(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "one"
+    for seed in range(6):
+        numbers = Random(seed)
+        weights = [numbers.choice((0, 1, 8)) for _ in "gjrwniosd"]
+        kinds = "g" * numbers.randrange(30) + "".join(numbers.choices("gjrwniosd", [2, *weights[1:]], k=60))
+        path.write_bytes(capture(form, kinds + "g" * numbers.randrange(20), seed))
+        expected = told(path, 1 << 20)
+        for run, much, size in ((1, 1, 200), (3, 1, 1 << 20), (4, 500, 1000), (1, 1 << 20, 300)):
+            monkeypatch.setattr(rounds, "_RUN", run)
+            monkeypatch.setattr(rounds, "_MUCH", much)
+            assert told(path, size) == expected, (kinds, run, much, size)
+        monkeypatch.undo()
+
+
+@pytest.mark.parametrize("kind", ["n", "i", "r", "si", "so", "w", "dw"])
+def test_records_that_are_not_judged_wait_in_bounded_memory(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "one"
+    head, more = capture("pcapng", "g" * 16), capture("pcapng", kind)[len(capture("pcapng", "")) :]
+    path.write_bytes(head + more * (4_000_000 // len(more)))
+    reader = read(path, JUMP, 1 << 16)
+    inner = reader._rounds
+    reader.malformed.count_only()
+    largest = waiting = states = 0
+    batches = 0
+    for batch in reader:
+        batches += batch.num_rows
+        largest, waiting = max(largest, len(inner._window.buffer)), max(waiting, inner._records.shape[1])
+        states = max(states, len(inner.scanner._past))
+    assert batches == 16 and largest <= 4 << 20 and waiting == rounds._ROWS and states < 1 << 13
+
+
+def test_malformed_rows_are_a_sequence_of_columns(tmp_path: Path) -> None:
+    path = tmp_path / "one"
+    path.write_bytes(capture("pcapng", "gg" + "niwrjd" * 30 + "g" * 40))
+    reader = read(path, JUMP)
+    list(reader)
+    rows = reader.malformed
+    assert (
+        len(rows) > 100 and rows == list(rows) and rows != list(rows)[1:] and pickle.loads(pickle.dumps(rows)) == rows
+    )
+    assert rows[-1] == rows[len(rows) - 1] == list(rows)[-1] and rows[2:5] == list(rows)[2:5]
+    assert isinstance(rows[0], Malformed) and rows[0].position == 2 and rows[0].arrival == START + SECOND
+    told = [[getattr(row, name) for row in rows] for name in ROW.names]
+    assert [damage_table(rows).column(name).to_pylist() for name in ROW.names] == told
+    assert len(pickle.dumps(rows)) < 100 * len(rows)
+    with pytest.raises(IndexError):
+        rows[len(rows)]
+    empty = MalformedRows(path)
+    assert empty == [] and not empty and damage_table(empty).num_rows == 0 and empty != rows
+
+
+def test_too_many_malformed_records_are_an_error_that_says_which(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "one"
+    data = capture("pcapng", "g" * 16 + "n" * 900 + "r" * 200 + "g" * 20)
+    path.write_bytes(data)
+    everything = inspect(path, JUMP, SECOND)
+    monkeypatch.setattr(malformed, "MOST", 1000)
+    monkeypatch.setattr(rounds, "_RUN", 64)
+    with pytest.raises(CaptureError) as error:
+        list(read(path, JUMP, 4096))
+    first = data.index(Section("little").simple(FRAME))
+    assert f"{path}: more than 1,000 malformed records, " in str(error.value)
+    assert f"of them no-time, the first at byte {first:,}" in str(error.value) and "max_jump" in error.value.hint
+    failed = survey(SurveyTask(path, JUMP, 1 << 20))
+    assert type(failed).__name__ == "Failed" and str(pickle.loads(pickle.dumps(failed)).error).startswith(str(path))
+    only = inspect(path, JUMP, SECOND)
+    assert only.accounted and only.summary == everything.summary
+    assert [each.malformed for each in only.interfaces] == [each.malformed for each in everything.interfaces]
+    counts = {name: sum(each.malformed[name] for each in only.interfaces) for name in ("no-time", "time-range")}
+    assert counts == {"no-time": 900, "time-range": 200} and only.summary.malformed == 1100
+
+
+def test_rows_that_are_not_kept_take_no_memory(tmp_path: Path) -> None:
+    path = tmp_path / "one"
+    path.write_bytes(capture("pcapng", "g" * 16 + "n" * 5000 + "g" * 20))
+    reader = read(path, JUMP)
+    reader.malformed.count_only()
+    list(reader)
+    assert len(reader.malformed) == 0 and reader.malformed.added == 5000
+    assert reader.malformed.reasons == {(0, "no-time"): 5000}
+    assert reader.summary is not None and reader.summary.malformed == 5000
+    assert isinstance(reader.malformed.columns, np.ndarray) and not len(reader.malformed.columns)
