@@ -14,14 +14,18 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from lowwater.capture.header import link_name
+from lowwater.capture import malformed
+from lowwater.capture.compression import HISTORY
+from lowwater.capture.header import _LARGEST_LIMIT, _SMALLEST_LIMIT, link_name
 from lowwater.capture.inspect import inspect
 from lowwater.capture.links import KINDS
-from lowwater.capture.reader import open_capture
+from lowwater.capture.malformed import REASONS
+from lowwater.capture.reader import CHUNK_BYTES, open_capture
 from lowwater.cli.main import cli
 from lowwater.config import HOUR, SECOND, Config, format_instant
 from lowwater.errors import CaptureError
 from lowwater.lake.ingest import ingest
+from lowwater.lake.interfaces import MOST_INTERFACES
 from lowwater.lake.layout import open_lake
 from tests.docs.book import ROOT, Block, blocks
 from tests.docs.oddities import BEGIN, CASES, REFUSED, two_interfaces
@@ -55,19 +59,27 @@ def test_an_odd_capture(row: list[str], tmp_path: Path) -> None:
     facts = inspect(path, SKEW + 60 * SECOND, SKEW)
     (interface,) = facts.interfaces
     assert facts.accounted
-    malformed = ", ".join(f"{reason} {count}" for reason, count in interface.malformed.items()) or "-"
+    reasons = ", ".join(f"{reason} {count}" for reason, count in interface.malformed.items()) or "-"
     covers = (BEGIN * SECOND, BEGIN * SECOND + HOUR)
     (found,) = ingest(open_lake(tmp_path / "lake"), "a", [path], Config(), covers)
     assert found.capture.packets == interface.packets
     assert found.capture.malformed == interface.malformed.total()
     assert format_instant(found.capture.covers_from) == "2026-01-01T00:00:00Z"
     until = format_instant(found.capture.covers_to).removeprefix("2026-01-01T").removesuffix("Z")
-    assert row[1:] == [str(interface.packets), str(interface.lateness.refused), malformed, until]
+    assert row[1:] == [str(interface.packets), str(interface.lateness.refused), reasons, until]
 
 
 def test_every_reason_is_told_and_met() -> None:
     told = [row[0].strip("`") for row in table("reasons")]
+    assert sorted(told) == sorted(REASONS)
     assert sorted(told) == sorted({row[3].split()[0] for row in table("cases")} - {"-"})
+
+
+def test_the_bounds_are_those_of_the_code() -> None:
+    for bound in (malformed.MOST, MOST_INTERFACES):
+        assert f"{bound:,}" in TEXT
+    for bound in (_SMALLEST_LIMIT >> 10, _LARGEST_LIMIT >> 20, HISTORY >> 20, CHUNK_BYTES >> 20):
+        assert re.search(rf"\b{bound} [KM]iB", TEXT)
 
 
 @pytest.mark.parametrize("row", table("refused"), ids=lambda row: row[0])
