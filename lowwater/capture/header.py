@@ -39,11 +39,12 @@ _MAGIC = {
     b"\xa1\xb2\xcd\x34": ("big", "us", True),
 }
 _ORDERS = {b"\x4d\x3c\x2b\x1a": "little", b"\x1a\x2b\x3c\x4d": "big"}
+_AGAIN = "if it is still being written, read it again later; else copy it again"
 _REFUSED = {
     b"BZh": ("a bzip2 file", "bunzip2 it first"),
     b"\x02\x21\x4c\x18": ("an lz4 file of the legacy format", "lz4 -d it first"),
-    b"snoop\0": ("a snoop capture", "make it a classic pcap: editcap -F pcap IN OUT"),
-    b"ERF": ("an ERF capture", "make it a classic pcap: editcap -F pcap IN OUT"),
+    b"snoop\0": ("a snoop capture", "convert it: editcap -F pcap IN OUT"),
+    b"ERF": ("an ERF capture", "convert it: editcap -F pcap IN OUT"),
 }
 _LINK_TYPES = {
     0: "NULL", 1: "EN10MB", 9: "PPP", 12: "RAW12", 14: "RAW14", 50: "PPP_SERIAL", 101: "RAW", 105: "80211", 108: "LOOP",
@@ -129,7 +130,7 @@ def parse_header(path: Path, head: bytes, size: int, compression: str = "", dama
             f"{name}: cannot be decompressed: {damage}", "copy the file again, or decompress it by its own tool"
         )
     if not head:
-        raise CaptureError(f"{name}: empty file (0 bytes), not a capture", "was the capture still being written?")
+        raise CaptureError(f"{name}: empty file (0 bytes), not a capture", _AGAIN)
     if inner := compression_of(head):
         raise CaptureError(f"{name}: compressed again, as {inner}, which is not supported", "decompress it once")
     for magic, (kind, remedy) in _REFUSED.items():
@@ -137,12 +138,11 @@ def parse_header(path: Path, head: bytes, size: int, compression: str = "", dama
             raise CaptureError(f"{name}: {kind}, which is not supported", remedy)
     if head[:4] not in _MAGIC and not head.startswith(SECTION_HEADER):
         raise CaptureError(
-            f"{name}: not a capture: it begins with {head[:4].hex(' ')}", "give a classic pcap or a pcapng file"
+            f"{name}: not a capture: it begins with {head[:4].hex(' ')}",
+            "give a pcap or pcapng, plain or in gzip, zstd, xz or lz4; `capinfos FILE` may say what it is",
         )
     if len(head) < FILE_HEADER:
-        raise CaptureError(
-            f"{name}: cut inside the file header: {len(head)} of {FILE_HEADER} bytes", "copy the file again"
-        )
+        raise CaptureError(f"{name}: cut inside the file header: {len(head)} of {FILE_HEADER} bytes", _AGAIN)
     return (_section if head.startswith(SECTION_HEADER) else _classic)(name, path, head, size, compression)
 
 
@@ -151,7 +151,10 @@ def _classic(name: str, path: Path, head: bytes, size: int, compression: str) ->
     order = "<" if byte_order == "little" else ">"
     major, minor, snaplen, network = struct.unpack(order + "4xHH8xII", head[:FILE_HEADER])
     if (major, minor) != (543, 0) and major != 2:
-        raise CaptureError(f"{name}: pcap version {major}.{minor} is not supported", "versions 2.x and 543.0 are read")
+        raise CaptureError(
+            f"{name}: pcap version {major}.{minor} is not supported",
+            "2.x and 543.0 are read; is it damaged?",
+        )
     link = network & 0x03FF_FFFF  # the upper bits tell the length of the frame check sequence
     return CaptureFile(
         path,
@@ -176,7 +179,7 @@ def _section(name: str, path: Path, head: bytes, size: int, compression: str) ->
         )
     major, minor = struct.unpack("<HH" if byte_order == "little" else ">HH", head[12:16])
     if major != 1:
-        raise CaptureError(f"{name}: pcapng version {major}.{minor} is not supported", "version 1 is read")
+        raise CaptureError(f"{name}: pcapng version {major}.{minor} is not supported", "1.x is read; is it damaged?")
     first = first_interface(head, byte_order == "big")
     number, snaplen, resolution = (first.link, first.snaplen, first.resolution) if first else (-1, 0, "")
     kind = link_name(number) if first else ""

@@ -27,6 +27,7 @@ def cli() -> None:
     \b
     Try it without a lake:
       lowwater generate --out captures --hours 1
+      lowwater inspect captures/*/*.pcap
       lowwater run queries/flows.gsql --capture main1=captures/main1/... --out results
     Keep a lake, an interval at a time:
       lowwater ingest --lake var/lake --link main1 captures/main1/*.pcap

@@ -148,7 +148,9 @@ def _links(
     given = [(link, Path(path)) for link, path in captures]
     for link, path in given:
         if not path.is_file():
-            why = "it is a folder: name a file in it" if path.is_dir() else "there is no such file"
+            streamed = "it is no regular file, and captures are read twice: write the stream to a file"
+            missing = streamed if path.exists() else "there is no such file"
+            why = "it is a folder: name a file in it" if path.is_dir() else missing
             raise click.BadParameter(f"--capture {link}={path}: {why}")
     named = {link for link, _ in given}
     for name, settings in base.links.items():
@@ -179,7 +181,7 @@ def _matching(pattern: str, link: str) -> list[Path]:
 
     found = sorted(Path(path) for path in glob.glob(re.sub(r"%[A-Za-z]", "*", pattern)))
     if not found:
-        raise ConfigError(f"links.{link}: no file matches {pattern}")
+        raise ConfigError(f"links.{link}: no file matches {pattern}", f"mend captures, or give --capture {link}=FILE")
     return found
 
 
@@ -243,6 +245,5 @@ def show_status(lake: Path, queries: Path) -> None:
     table = Table("interval", "query set", "query", "state", "reason", box=None)
     for row in statuses(lake, queries):
         table.add_row(format_instant(row.start), row.query_set, row.query, row.state, row.reason)
-    options.console().print(
-        table if table.row_count else "no interval: the lake has no captures, or no query set reads them"
-    )
+    none = f"no interval: {lake} has no captures, or no query set in {queries} (--queries) reads them"
+    options.console().print(table if table.row_count else none)

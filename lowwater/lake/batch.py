@@ -223,7 +223,10 @@ def _note(held: Held) -> str:
     if row.growing:
         return f"it is still growing: it covers {span(row)} so far; ingest it again later"
     if row.covers_from == row.covers_to:
-        return "it covers nothing: it has no packet and no declared coverage; ingest it with --covers FROM/TO"
+        if row.declared is not None:
+            return "it covers nothing: it is cut before the time that it is declared to cover"
+        why = "its first packet has its largest time" if held.packets else "it has no packet"
+        return f"it covers nothing: {why}, and no coverage is declared; ingest it with --covers FROM/TO"
     return "" if row.ended_cleanly else f"it is cut: it covers {span(row)} only"
 
 

@@ -71,7 +71,8 @@ def ingest(
     """
     if not re.fullmatch(LINK_NAME, link):
         raise ConfigError(
-            f"{link!r} is no name of a link", "use letters, digits, '_', '.', '-', and '/' before an interface"
+            f"{link!r} is no name of a link",
+            "write a letter or '_', then letters, digits, '_', '.', '-', and '/' before an interface",
         )
     paths = [Path(path) for path in files]
     settings = config.link(link)
@@ -93,13 +94,15 @@ def ingest(
         for table in (lake.captures, lake.malformed):
             compact(table)
     if batch.errors:
-        _raise(batch.errors)
+        _raise(batch.errors, len(paths))
     return [batch.found[index] for index in range(len(paths))]
 
 
-def _raise(errors: list[LowwaterError]) -> None:
-    first = errors[0]
-    if len(errors) > 1:
-        others = "\n".join(str(error) for error in errors[1:])
-        raise type(first)(f"{first.message}\n{others}", first.hint) from first
-    raise first
+def _raise(errors: list[LowwaterError], files: int) -> None:
+    """Raises one error for all of them, each with its hint below it, that says what became of the other files."""
+    if files == 1:
+        raise errors[0]
+    rest = "; the others are in the lake" if files > len(errors) else ""
+    *before, last = errors
+    lines = [f"not ingested: {len(errors)} of {files} files{rest}", *(str(error) for error in before), last.message]
+    raise type(errors[0])("\n".join(lines), last.hint) from errors[0]

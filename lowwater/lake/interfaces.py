@@ -47,11 +47,12 @@ def link_names(link: str, names: Sequence[str], path: Path, one: bool) -> list[s
     if one or len(names) == 1:
         return [link] * len(names)
     if len(names) > MOST_INTERFACES or "/" in link:
-        why = f"more than {MOST_INTERFACES}" if len(names) > MOST_INTERFACES else f"and {link!r} is the link of one"
-        raise CaptureError(
-            f"{path}: has {len(names)} interfaces, {why}",
-            f'ingest it for link {link.partition("/")[0]!r}, with interfaces = "one" in its section if they are many',
-        )
+        family = link.partition("/")[0]
+        why, remedy = f"and {link!r} is the link of one", f"ingest it for link {family!r}"
+        if len(names) > MOST_INTERFACES:
+            why = f"more than the {MOST_INTERFACES} that may be links"
+            remedy = f'set interfaces = "one" in [links.{family}] of lowwater.toml, and ingest it for link {family!r}'
+        raise CaptureError(f"{path}: has {len(names)} interfaces, {why}", remedy)
     found: list[str] = []
     for index, name in enumerate(names):
         plain = re.sub(r"[^A-Za-z0-9_.-]", "_", name)[:_LONGEST] or str(index)

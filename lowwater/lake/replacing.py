@@ -137,7 +137,7 @@ class Files:
         """Why a file stands for another, for the user; None where it does not."""
         if new.row.capture == old.row.capture:
             again = bool(new.packets) or new.row.declared == old.row.declared
-            return "" if again else None
+            return "read again: a setting of the link, or the decoder, has changed" if again else None
         same_path = Path(new.row.path).absolute() == Path(old.row.path).absolute()
         if _begins_alike(new, old, same_path) and _is_prefix(new.row, old.row, unpacked):
             grown = "" if not same_path else ": it has grown"

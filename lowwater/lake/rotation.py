@@ -22,7 +22,10 @@ def _pieces(pattern: str) -> list[str]:
     pieces = re.findall(r"%.|[*?]|[^%*?]+|%$", pattern)
     for piece in pieces:
         if piece[0] == "%" and piece[1:] not in (*_FIELDS, "%"):
-            raise ConfigError(f"captures = {pattern!r}: unknown field {piece!r}", f"known are %{', %'.join(_FIELDS)}")
+            raise ConfigError(
+                f"captures = {pattern!r}: unknown field {piece!r}",
+                f"% itself is %%; known are %{', %'.join(_FIELDS)}",
+            )
     return pieces
 
 

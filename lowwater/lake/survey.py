@@ -91,6 +91,8 @@ def survey(task: SurveyTask) -> Survey | Failed:
 
 
 def _survey(task: SurveyTask) -> Survey:
+    if task.path.exists() and not task.path.is_file():  # a FIFO would have nothing left for the second reading
+        raise CaptureError(f"{task.path}: is no regular file", "captures are read twice: write the stream to a file")
     before = task.path.stat().st_size
     with task.path.open("rb") as file:
         compressed = compression_of(file.read(FILE_HEADER))

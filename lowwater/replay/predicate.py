@@ -5,6 +5,7 @@ Below `replay.extract`. It runs as the kernel of a selection, so that it keeps S
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -102,7 +103,8 @@ def _require_value(expr: Expr, source: str) -> None:
 def _in_text(error: QueryError, source: str) -> QueryError:
     """The error at its place in the clause: the query has a line before it."""
     line, column = (error.line - 1, error.column) if error.line > 1 else (1, 1)
-    return type(error)(error.message, error.hint, OPTION, line, column, source)
+    hint = re.sub(r"(?<= at )\d+(?=:\d)", lambda found: str(int(found[0]) - 1), error.hint)
+    return type(error)(error.message, hint, OPTION, line, column, source)
 
 
 def _compiled(member: Expr | None, condition: Expr | None, link: str) -> Test:

@@ -79,6 +79,8 @@ def test_what_is_there_is_left_alone(kept: Path, tmp_path: Path, capsys: pytest.
     assert "link 'b': nothing is kept of the frames" in said and "[links.b]" in said
     assert called(kept, out, "--link", "a", "--force", "--where", "nosuch = 1") == 1
     assert "--where:1:1: unknown column nosuch\n  nosuch = 1\n  ^" in capsys.readouterr().err
+    assert called(kept, out, "--link", "a", "--force", "--where", "len > (1") == 1
+    assert "hint: the `(` at 1:7 is not closed" in capsys.readouterr().err
     assert called(kept, out, "--link", "a", "--link", "c", "--force", "--format", "pcap") == 1
     assert "a has EN10MB, c has RAW" in capsys.readouterr().err
     assert out.read_text() == "mine" and list(tmp_path.iterdir()) == [out]

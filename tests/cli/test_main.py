@@ -111,6 +111,7 @@ def test_schemas_and_functions_are_files(tmp_path: Path) -> None:
         (("run", FLOWS, "--out", "o"), "no capture: give --capture LINK=FILE"),
         (("run", FLOWS, "--capture", "main1", "--out", "o"), "'main1' is not of the form LINK=VALUE"),
         (("run", FLOWS, "--capture", "a=no.pcap", "--out", "o"), "--capture a=no.pcap: there is no such file"),
+        (("run", FLOWS, "--capture", "a=/dev/null", "--out", "o"), "--capture a=/dev/null: it is no regular file"),
         (("run", FLOWS, "--capture", f"a={FLOWS}", "--out", "o", "--skew", "a=soon"), "a=soon: 'soon' is no duration"),
         (("run", FLOWS, "--capture", f"a={FLOWS}", "--out", "o", "--interval", "0"), "--interval must be above 0"),
         (("run", FLOWS, "--capture", f"a={FLOWS}", "--out", "o", "--heartbeat", "0s"), "the period must be above 0"),

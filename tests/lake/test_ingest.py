@@ -20,6 +20,7 @@ from lowwater.lake.layout import MALFORMED, Lake, open_lake
 from lowwater.lake.ledger import malformed_between, read_captures
 from lowwater.lake.locks import attempt, hold
 from lowwater.lake.packets import read_packets
+from tests.capturemaker import pcap_bytes, udp
 from tests.lake.support import BASE, at, capture
 
 CONFIG = Config()
@@ -183,6 +184,7 @@ def test_another_decoder_replaces(lake: Lake, tmp_path: Path, monkeypatch: pytes
         monkeypatch.setattr(each, "DECODER_VERSION", 99)
     (again,) = ingest(lake, "a", [path], CONFIG)
     assert (again.state, again.capture.decoder_version) == ("replaced", 99)
+    assert again.note == "read again: a setting of the link, or the decoder, has changed"
     assert len(contents(lake)) == 2 and not stored_files(lake) & before
 
 
@@ -252,6 +254,33 @@ def test_a_lake_that_cannot_be_made_or_written(tmp_path: Path) -> None:
         pytest.skip("this user may write everywhere")
     with pytest.raises(LakeError, match="cannot be written"):
         open_lake(folder)
+
+
+def test_every_file_that_is_refused_is_named_with_its_remedy(lake: Lake, tmp_path: Path) -> None:
+    good, empty, text = (tmp_path / name for name in ("good.pcap", "empty.pcap", "text.pcap"))
+    good.write_bytes(pcap_bytes([(at(0), udp("10.0.0.1", "10.0.0.2", 1, 2))]))
+    empty.write_bytes(b"")
+    text.write_bytes(b"text that is no capture")
+    with pytest.raises(CaptureError) as raised:
+        ingest(lake, "a", [empty, good, text], CONFIG)
+    said = str(raised.value).splitlines()
+    assert said[0] == "not ingested: 2 of 3 files; the others are in the lake"
+    assert [line.split(": ")[0].strip() for line in said[1:]] == [str(empty), "hint", str(text), "hint"]
+    assert [Path(row.path).name for row in read_captures(lake, ["a"])["a"]] == ["good.pcap"]
+
+
+def test_a_fifo_is_refused(lake: Lake, tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    with pytest.raises(CaptureError, match="fifo: is no regular file"):
+        ingest(lake, "a", [fifo], CONFIG)
+
+
+def test_a_capture_of_one_instant_says_why_it_covers_nothing(lake: Lake, tmp_path: Path) -> None:
+    path = tmp_path / "one.pcap"
+    path.write_bytes(pcap_bytes([(at(0), udp("10.0.0.1", "10.0.0.2", 1, 2))]))
+    (found,) = ingest(lake, "a", [path], CONFIG)
+    assert "covers nothing: its first packet has its largest time, and no coverage is declared" in found.note
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
