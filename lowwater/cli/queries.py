@@ -243,7 +243,10 @@ def show_status(lake: Path, queries: Path) -> None:
     from lowwater.replay.interval import statuses
 
     table = Table("interval", "query set", "query", "state", "reason", box=None)
-    for row in statuses(lake, queries):
+    unplanned: list[str] = []
+    for row in statuses(lake, queries, lambda name, error: unplanned.append(f"query set {name}: {error}")):
         table.add_row(format_instant(row.start), row.query_set, row.query, row.state, row.reason)
     none = f"no interval: {lake} has no captures, or no query set in {queries} (--queries) reads them"
     options.console().print(table if table.row_count else none)
+    for each in unplanned:
+        click.echo(each, err=True)

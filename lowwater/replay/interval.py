@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -365,14 +366,28 @@ def _joined(digests: dict[str, str]) -> str:
     return " ".join(digests[name] for name in sorted(digests))
 
 
-def statuses(root: Path, queries: Path) -> list[StatusRow]:
-    """The state of every interval of the query sets that are configured, were ever run, or else lie in a folder."""
+def statuses(root: Path, queries: Path, tell: Callable[[str, LowwaterError], None] | None = None) -> list[StatusRow]:
+    """The state of every interval of the query sets that are configured, were ever run, or else lie in a folder.
+
+    Args:
+        root: folder of the lake.
+        queries: folder of query sets.
+        tell: told of each set that cannot be planned over the lake, and why; without it the first one is raised.
+    """
     config = load_config(root)
     lake = open_lake(root, make=False)
     names = {*config.query_sets, *(row.query_set for row in read_replays(lake))}
     if not names:
         names = {path.stem for path in queries.glob("*.gsql")}
-    return status(lake, [_expected(Job.open(root, name, queries)) for name in sorted(names)])
+    found = []
+    for name in sorted(names):
+        try:
+            found.append(_expected(Job.open(root, name, queries)))
+        except LowwaterError as error:
+            if tell is None:
+                raise
+            tell(name, error)
+    return status(lake, found)
 
 
 def _expected(job: Job) -> Expected:

@@ -200,3 +200,15 @@ def test_debug_raises_the_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     monkeypatch.setenv("LOWWATER_DEBUG", "1")
     with pytest.raises(BaseException, match="cannot be read"):
         lowwater("explain", tmp_path / "q.gsql")
+
+
+def test_status_tells_of_sets_that_cannot_be_planned_and_shows_the_others(tmp_path: Path) -> None:
+    (tmp_path / "a.pcap").write_bytes(pcap_bytes([(1_700_000_000_000_000_000, b"")]))
+    assert lowwater("ingest", "--lake", tmp_path / "lake", "--link", "here", tmp_path / "a.pcap").code == 0
+    queries = tmp_path / "queries"
+    queries.mkdir()
+    for name, link in (("good", "here"), ("other", "elsewhere")):
+        (queries / f"{name}.gsql").write_text(f"SELECT tb, count(*) AS n FROM {link}.TCP GROUP BY time/60 AS tb")
+    said = lowwater("status", "--lake", tmp_path / "lake", "--queries", queries)
+    assert said.code == 0 and "good" in said.out and "other" not in said.out
+    assert "query set other: " in said.err and "elsewhere" in said.err
