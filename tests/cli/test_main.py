@@ -204,7 +204,9 @@ def test_debug_raises_the_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
 
 def test_status_tells_of_sets_that_cannot_be_planned_and_shows_the_others(tmp_path: Path) -> None:
     (tmp_path / "a.pcap").write_bytes(pcap_bytes([(1_700_000_000_000_000_000, b"")]))
-    assert lowwater("ingest", "--lake", tmp_path / "lake", "--link", "here", tmp_path / "a.pcap").code == 0
+    covers = "2023-11-14T22:00:00Z/2023-11-14T23:00:00Z"
+    options = ("--lake", tmp_path / "lake", "--link", "here", "--covers", covers)
+    assert lowwater("ingest", *options, tmp_path / "a.pcap").code == 0
     queries = tmp_path / "queries"
     queries.mkdir()
     for name, link in (("good", "here"), ("other", "elsewhere")):
