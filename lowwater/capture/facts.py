@@ -39,7 +39,8 @@ class Malformed:
     * `wire-length`: the length on the wire is 2^31 or more.
     * `no-time`: a simple packet block, which has none. Any other record's time would be an invention, and would decide
       which interval the packet belongs to.
-    * `interface`: a packet of an interface that its section has not declared (or beyond the 65,536th).
+    * `interface`: a packet of an interface that its section has not declared, or of one beyond the
+      4,096th that is told apart, or the 65,536th of its section.
     * `captured`: the captured length is more than the packet block holds.
 
     Reasons of what is no record:
@@ -84,7 +85,7 @@ class InterfaceSummary:
         last: that of the last one.
         smallest: the smallest one.
         largest: the largest one.
-        median: the lower median.
+        median: the lower median; None of all beyond the 256th interface, too.
     """
 
     interface: Interface
