@@ -54,6 +54,9 @@ class Malformed:
     * `compression`: the file cannot be decompressed to its end. Its length is that of the record that this cuts (0
       between records, and after damage to the end; there `position` is None) plus `CaptureSummary.skipped`.
 
+    Of one capture at most `malformed.MOST` (4,194,304) are kept: more are a `CaptureError`, except where a reader only
+    counts them (`MalformedRows.count_only`), as `inspect` does.
+
     Attributes:
         position: number of the record in the capture, counted from 0 over all records, a stretch of damage being one;
             None where it is not known.
