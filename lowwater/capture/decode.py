@@ -7,10 +7,8 @@ ARP or a tunnel, which the third reads on (`arp`, `tunnels`).
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from functools import cache
-from importlib import resources
 from typing import Any
 
 import numpy as np
@@ -55,29 +53,6 @@ __all__ = ["BATCH", "NARROW", "NULLABLE", "PLANES", "WIDE", "bitmaps", "decode"]
 
 PLANES = -(-len(NULLABLE) // 8)
 """Bytes of the presence mask that are in use."""
-
-_INLINED = ("arp", "columns", "fields", "header", "inlining", "loads", "network", "scan", "transport")
-_FOLDERS = ("links", "tunnels")
-
-
-@cache
-def _sources() -> str:
-    """A digest of the code that becomes part of the kernels, apart from this module."""
-    here = resources.files("lowwater.capture")
-    files = [here / f"{name}.py" for name in _INLINED]
-    for folder in _FOLDERS:
-        found = (one for one in (here / folder).iterdir() if one.name.endswith(".py"))
-        files += sorted(found, key=lambda one: one.name)
-    files.append(resources.files("lowwater.catalog") / "packets.py")
-    return hashlib.sha256(b"\0".join(one.read_bytes() for one in files)).hexdigest()[:16]
-
-
-def _made(function: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """Compiles a kernel that other modules are part of."""
-    # Numba keeps compiled kernels in files by this name and compiles anew only when this very module has changed:
-    # so the name tells what else went in, and no two kernels share a file, which two processes could mix up.
-    function.__qualname__ = f"{name}_{_sources()}"
-    return kernel(function)
 
 
 @part
@@ -172,7 +147,8 @@ def _kernel(kind: int) -> Callable[..., tuple[int, int, int, int]]:
                 listed += 1
         return clock, everywhere, anywhere, listed
 
-    return _made(rows, f"rows_{kind}")
+    rows.__qualname__ = f"rows_{kind}"  # no two kernels share a file, which two processes could mix up
+    return kernel(rows)
 
 
 @cache
@@ -191,7 +167,7 @@ def _carried() -> Callable[..., int]:
             anywhere |= bits
         return anywhere
 
-    return _made(carried, "carried")
+    return kernel(carried)
 
 
 def decode(

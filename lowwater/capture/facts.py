@@ -39,7 +39,8 @@ class Malformed:
     * `wire-length`: the length on the wire is 2^31 or more.
     * `no-time`: a simple packet block, which has none. Any other record's time would be an invention, and would decide
       which interval the packet belongs to.
-    * `interface`: a packet of an interface that its section has not declared (or beyond the 65,536th).
+    * `interface`: a packet of an interface that its section has not declared, or of one beyond the
+      4,096th that is told apart, or the 65,536th of its section.
     * `captured`: the captured length is more than the packet block holds.
 
     Reasons of what is no record:
@@ -52,6 +53,9 @@ class Malformed:
     * `cut`: the file ends inside the record, and nothing that is a record follows in it.
     * `compression`: the file cannot be decompressed to its end. Its length is that of the record that this cuts (0
       between records, and after damage to the end; there `position` is None) plus `CaptureSummary.skipped`.
+
+    Of one capture at most `malformed.MOST` (4,194,304) are kept: more are a `CaptureError`, except where a reader only
+    counts them (`MalformedRows.count_only`), as `inspect` does.
 
     Attributes:
         position: number of the record in the capture, counted from 0 over all records, a stretch of damage being one;
@@ -84,7 +88,7 @@ class InterfaceSummary:
         last: that of the last one.
         smallest: the smallest one.
         largest: the largest one.
-        median: the lower median.
+        median: the lower median; None of all beyond the 256th interface, too.
     """
 
     interface: Interface

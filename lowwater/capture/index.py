@@ -24,9 +24,10 @@ from lowwater.capture.reader import CHUNK_BYTES, CaptureReader
 from lowwater.errors import CaptureError
 
 _ROWS = 1 << 16
+_NONE = np.empty(0, np.int64)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Chunk:
     """A part of a capture file; picklable.
 
@@ -106,12 +107,14 @@ class _Marks:
         """Adds a round to the chunk, or begins another with it: behind damage, too."""
         if self._next and (each.parted or each.begin - self._next.begin >= self._size):
             self.cut()
-        insane = np.setdiff1d(np.arange(each.records.shape[1]), each.kept, assume_unique=True) + each.position
+        insane, count = _NONE, each.records.shape[1]
+        if len(each.kept) < count:
+            insane = np.setdiff1d(np.arange(count), each.kept, assume_unique=True) + each.position
         if self._next is None:
             clocks, scanner = self._reader.clocks(), self._reader.scanner.at(each.begin)
             self._next = Chunk(self._path, each.begin, each.end, each.position, clocks, insane, scanner)
         else:
-            insane = np.concatenate([self._next.insane, insane])
+            insane = np.concatenate([self._next.insane, insane]) if len(insane) else self._next.insane
             self._next = replace(self._next, end=each.end, insane=insane)
 
     def cut(self) -> None:

@@ -1,11 +1,15 @@
-"""How the decoding kernels and their parts are compiled.
+"""How the kernels of the reader and their parts are compiled.
 
-Below the decoding kernels, which are made of many small functions that hand on the same arrays.
+Below all of them. They are made of many small functions of several modules, which hand on the same arrays.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
+from functools import cache
+from importlib import resources
+from importlib.resources.abc import Traversable
 from typing import Any, TypeVar, cast
 
 from numba import njit
@@ -17,8 +21,30 @@ _Function = TypeVar("_Function", bound=Callable[..., object])
 _UNCOUNTED: dict[str, Any] = {"_nrt": False}
 
 
+_INLINED = ("arp", "columns", "fields", "header", "inlining", "loads", "network", "scan", "transport")
+_FOLDERS = ("links", "pcapng", "tunnels")
+
+
+def inlined() -> list[Traversable]:
+    """The modules whose functions and constants become part of kernels."""
+    here = resources.files("lowwater.capture")
+    files = [here / f"{name}.py" for name in _INLINED]
+    for folder in _FOLDERS:
+        found = (one for one in (here / folder).iterdir() if one.name.endswith(".py"))
+        files += sorted(found, key=lambda one: one.name)
+    return [*files, resources.files("lowwater.catalog") / "packets.py"]
+
+
+@cache
+def _digest() -> str:
+    return hashlib.sha256(b"\0".join(one.read_bytes() for one in inlined())).hexdigest()[:16]
+
+
 def kernel(function: _Function) -> _Function:
-    """Compiles a kernel, kept on disk for later processes."""
+    """Compiles a kernel, kept on disk for later processes until one of `inlined` changes."""
+    # Numba keeps compiled kernels in files by this name and compiles anew only when their very module has changed:
+    # so the name tells what else went in.
+    function.__qualname__ += f"_{_digest()}"
     return cast("_Function", njit(nogil=True, cache=True, **_UNCOUNTED)(function))
 
 

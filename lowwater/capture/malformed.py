@@ -113,8 +113,9 @@ class MalformedRows(Sequence[Malformed]):
         Raises:
             CaptureError: if they are more than MOST.
         """
-        self._met.meet(rows)
-        self._append(rows, len(rows))
+        if len(rows):
+            self._met.meet(rows)
+            self._append(rows, len(rows))
 
     def take(self, part: MalformedRows, position: int, arrivals: NDArray[np.int64]) -> None:
         """Adds the rows of a part.
@@ -154,7 +155,7 @@ class _Met:
         self._first = 0
 
     def meet(self, rows: NDArray[Any]) -> None:
-        if not self._total and len(rows):
+        if not self._total:
             self._first = int(rows["offset"][0])
         self._total += len(rows)
         self.bytes += int(rows["length"].sum())

@@ -23,11 +23,8 @@ from lowwater.capture.sanity import LARGEST_WIRE, Judge, all_judgeable, judgeabl
 from lowwater.capture.tally import Tally
 
 _ROWS = 1 << 16
-_RUN = 1 << 11
-"""Malformed records in a row that wait as records do; 17 runs of them fit into _ROWS."""
-
-_MUCH = scanning.PASSED
-"""Fewest bytes that are dropped behind records that wait."""
+_RUN, _MUCH = 1 << 11, scanning.PASSED
+"""Malformed records, and bytes, that are let go behind records that wait; 17 runs of records fit into _ROWS."""
 
 _FARTHEST = 16 << 20
 """Most bytes that are not dropped because dropping them means moving as many."""
@@ -148,12 +145,13 @@ class Rounds:
         """The gap behind the records that wait, with those in it that nothing is to be learned about."""
         first = self._waiting - self._behind
         begin = self._window.origin
-        rows = self._rows_of(self._records[:, first : self._waiting], begin)
+        aside = self._records[:, first : self._waiting]
         self._waiting, self._behind = first, 0
         if not self._gaps or self._gaps[-1].before < first:
             self._gaps.append(_Gap(first, self.malformed.part()))
         gap = self._gaps[-1]
-        self._add(gap.rows, rows)
+        if aside.shape[1]:
+            self._add(gap.rows, self._rows_of(aside, begin))
         if first:
             self.scanner.forget(begin + self._extent(first - 1)[0] - gap.taken)
         return gap

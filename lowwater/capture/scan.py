@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
-
 from lowwater.capture.header import RECORD_HEADER
+from lowwater.capture.inlining import kernel
 from lowwater.capture.loads import big32, little32
 
 FULL, MORE, DAMAGE = 0, 1, 2
@@ -41,7 +40,7 @@ DAY, YEAR = 86_400, 366 * 86_400
 """Seconds; what is believed after damage lies within a year of what precedes it, and each record within a day."""
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def scan(
     buffer: Any,
     begin: int,
@@ -98,7 +97,7 @@ def scan(
     return count, at, FULL
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def plausible(
     buffer: Any, at: int, big: bool, scale: int, limit: int, lengths: int, near: int, span: int
 ) -> tuple[int, int]:
@@ -130,7 +129,7 @@ def plausible(
     return (captured if good else -1), seconds
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def search(
     buffer: Any, begin: int, end: int, big: bool, scale: int, limit: int, header: int, lengths: int, near: int,
     at_end: bool,

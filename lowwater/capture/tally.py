@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from lowwater.capture.facts import Interface, InterfaceSummary
 from lowwater.capture.median import Median
 
+MOST_MEDIANS = 256
+"""Interfaces of a capture whose median is found: those of more are no links of their own, and need none."""
+
 _HELD, _LEAST_HELD = 1 << 23, 1 << 16
 """Most timestamps in memory, of the first interface and of those far behind it."""
 
@@ -35,11 +38,13 @@ class Tally:
         self._first: int | None = None
         self._last: int | None = None
         self._smallest: int | None = None
-        self._median = Median(max(_HELD >> number.bit_length(), _LEAST_HELD))
+        held = max(_HELD >> number.bit_length(), _LEAST_HELD)
+        self._median = Median(held) if number < MOST_MEDIANS else None
 
     def add(self, stamps: NDArray[np.int64]) -> None:
         """Counts sane records by their timestamps (ns), at least one."""
-        self._median.add(stamps)
+        if self._median:
+            self._median.add(stamps)
         self._first = int(stamps[0]) if self._first is None else self._first
         self._last = int(stamps[-1])
         smallest = int(stamps.min())
@@ -58,9 +63,10 @@ class Tally:
             last=self._last,
             smallest=self._smallest,
             largest=self.clock if self._packets else None,
-            median=self._median.value(),
+            median=self._median.value() if self._median else None,
         )
 
     def close(self) -> None:
         """Drops what was kept for the median."""
-        self._median.close()
+        if self._median:
+            self._median.close()

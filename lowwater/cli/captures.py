@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rich.table import Table
+from rich.text import Text
 
 from lowwater.capture.generate import generate
 from lowwater.cli import options
@@ -64,5 +65,6 @@ def ingest_captures(
         for row in each.captures:
             covered = f"{format_instant(row.covers_from)}/{format_instant(row.covers_to)}"
             numbers = f"{row.packets:,}", f"{row.malformed:,}"
-            table.add_row(str(each.path), row.link, each.state, *numbers, covered, each.note)
+            cells = str(each.path), row.link, each.state, *numbers, covered, each.note
+            table.add_row(*(Text(options.printable(cell)) for cell in cells))
     options.console().print(table)

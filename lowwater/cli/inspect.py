@@ -18,6 +18,7 @@ from lowwater.capture.lateness import GAPS
 from lowwater.capture.sanity import END_OF_TIME
 from lowwater.cli import options
 from lowwater.cli.inspected import FAMILIES, TUNNELS, Inspected, document, rows
+from lowwater.cli.options import printable
 from lowwater.config import SECOND, format_duration, format_instant
 from lowwater.errors import LowwaterError
 
@@ -41,7 +42,7 @@ def inspect_files(files: Sequence[Path], form: str, max_jump: int | None, skew: 
     elif form == "csv":
         out = io.StringIO()
         csv.writer(out, lineterminator="\n").writerows(rows(found, max_jump, skew))
-        click.echo(_printable(out.getvalue()), nl=False)
+        click.echo(printable(out.getvalue()), nl=False)
     else:
         _show(found, skew)
     return all(each.error is None for each in found)
@@ -52,7 +53,7 @@ def _inspect(files: Sequence[Path], max_jump: int, skew: int) -> list[Inspected]
     with Console(stderr=True, highlight=False).status("inspecting") as status:
         for path in files:
 
-            def progress(packets: int, name: str = _printable(path.name)) -> None:
+            def progress(packets: int, name: str = printable(path.name)) -> None:
                 status.update(Text(f"inspecting {name}: {packets:,} packets"))
 
             try:
@@ -74,7 +75,7 @@ def _show(found: Sequence[Inspected], skew: int) -> None:
         console.print(_list(interfaces))
     for each in found:
         if each.error:
-            click.echo(_printable(f"error: {each.error}"), err=True)
+            click.echo(printable(f"error: {each.error}"), err=True)
 
 
 def _sheet(facts: CaptureFacts, skew: int) -> Table:
@@ -92,11 +93,11 @@ def _sheet(facts: CaptureFacts, skew: int) -> Table:
         "end": state,
     }
     for name, text in lines.items():
-        table.add_row(name, Text(_printable(text), overflow="fold"))
+        table.add_row(name, Text(printable(text), overflow="fold"))
     columns = [_facts(each, skew) for each in facts.interfaces]
     body = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     for name in columns[0]:
-        body.add_row(name, *(Text(_printable(column[name])) for column in columns))
+        body.add_row(name, *(Text(printable(column[name])) for column in columns))
     whole = Table.grid()
     whole.add_row(table)
     whole.add_row(body)
@@ -163,13 +164,8 @@ def _list(interfaces: Iterable[tuple[CaptureFacts, InterfaceFacts]]) -> Table:
             _counts(each.malformed.items()),
             f"{facts.path.name} {each.interface.name}".strip(),
         ]
-        table.add_row(*(Text(_printable(cell)) for cell in cells))
+        table.add_row(*(Text(printable(cell)) for cell in cells))
     return table
-
-
-def _printable(text: str) -> str:
-    """The text without what a terminal would obey; names in captures and of files are untrusted."""
-    return "".join(char if char.isprintable() or char == "\n" else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 
 def _instant(value: int | None) -> str:

@@ -249,7 +249,7 @@ def _guarded(command: Callable[[], Any]) -> int:
     except LowwaterError as error:
         if os.environ.get("LOWWATER_DEBUG"):
             raise
-        click.echo(f"error: {error}", err=True)
+        click.echo(options.printable(f"error: {error}"), err=True)
         return 1
     except click.ClickException as error:
         error.show()

@@ -91,6 +91,11 @@ def DEFINITIONS(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+def printable(text: str) -> str:
+    """The text without what a terminal would obey; names in captures and of files are untrusted."""
+    return "".join(char if char.isprintable() or char == "\n" else "\N{REPLACEMENT CHARACTER}" for char in text)
+
+
 def console() -> Console:
     """Where results are printed."""
     found = Console(highlight=False)

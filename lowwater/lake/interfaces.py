@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 
 from lowwater.capture.facts import Interface, InterfaceSummary
 from lowwater.capture.median import Median
+from lowwater.capture.tally import MOST_MEDIANS
 from lowwater.errors import CaptureError
 from lowwater.lake.survey import DAMAGE
 
-MOST_INTERFACES = 256
+MOST_INTERFACES = MOST_MEDIANS
 """Interfaces of a capture that may become links: each has a partition of its own in every table."""
 
 _LONGEST = 64

@@ -7,6 +7,7 @@ is known, since it is decoded while it is decompressed.
 from __future__ import annotations
 
 import hashlib
+import stat
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -91,9 +92,7 @@ def survey(task: SurveyTask) -> Survey | Failed:
 
 
 def _survey(task: SurveyTask) -> Survey:
-    if task.path.exists() and not task.path.is_file():  # a FIFO would have nothing left for the second reading
-        raise CaptureError(f"{task.path}: is no regular file", "captures are read twice: write the stream to a file")
-    before = task.path.stat().st_size
+    before = _size(task.path)
     with task.path.open("rb") as file:
         compressed = compression_of(file.read(FILE_HEADER))
     if compressed:
@@ -103,6 +102,20 @@ def _survey(task: SurveyTask) -> Survey:
     grew = max(task.path.stat().st_size, found.summary.bytes) > before
     bare = replace(found, malformed=MalformedRows(task.path))
     return Survey(task.path, found.summary.sha256, found.summary.bytes, grew, bare, damage_table(found.malformed))
+
+
+def _size(path: Path) -> int:
+    """The size of a file that can be ingested."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise CaptureError(f"{str(path)!a}: its name is no UTF-8 text, as the ledger wants it", "rename it") from None
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        raise CaptureError(
+            f"{path}: is no regular file, and ingest reads a capture more than once", "write it to a file first"
+        )
+    return status.st_size
 
 
 def damage_table(rows: MalformedRows) -> pa.Table:

@@ -140,12 +140,18 @@ def test_a_block_whose_length_is_no_multiple_of_four_is_read_as_wireshark_does(
     assert [row["caplen"] for _, row in rows] == [5, len(FRAME)] and reader.malformed == []
 
 
-def test_no_more_than_65536_interfaces_are_told_apart(tmp_path: Path) -> None:
-    blocks = [LITTLE.header(), LITTLE.interface() * ((1 << 16) + 1)]
-    packets = [LITTLE.packet(number, b"x" * 20, number) for number in (0, (1 << 16) - 1, 1 << 16)]
+def test_no_more_than_4096_interfaces_are_told_apart(tmp_path: Path) -> None:
+    blocks = [LITTLE.header(), LITTLE.interface() * 5000, LITTLE.interface("z", 101), LITTLE.interface("7", 1)]
+    packets = [LITTLE.packet(number, b"x" * 20, number) for number in (0, 4095, 4096, 5000, 5001, 5002)]
     reader, rows = whole(tmp_path / "one", *blocks, *packets)
-    assert [i.name for i, _ in rows] == ["0", "65535"] and len(reader.interfaces) == 1 << 16
-    assert [(bad.position, bad.reason) for bad in reader.malformed] == [(2, "interface")]
+    assert [i.name for i, _ in rows] == ["0", "4095", "7"] and len(reader.interfaces) == 4096
+    assert [(bad.position, bad.reason) for bad in reader.malformed] == [
+        (2, "interface"),
+        (3, "interface"),
+        (5, "interface"),
+    ]
+    medians = [each.median for each in reader.summary.interfaces if each.packets] if reader.summary else []
+    assert medians == [0, 5001_000, None]
 
 
 @SECTIONS

@@ -9,7 +9,9 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 
+from lowwater.cli.main import cli
 from lowwater.config import HOUR, Config, Link
 from lowwater.errors import BusyError, CaptureError, ConfigError, LakeError, OverlapError
 from lowwater.lake import batch as batching
@@ -321,3 +323,24 @@ def test_a_runner_gets_every_file(lake: Lake, tmp_path: Path) -> None:
     files = [capture(tmp_path / f"{n}.pcap", [n * 10, n * 10 + 1]) for n in range(3)]
     assert [each.path for each in ingest(lake, "a", files, CONFIG, runner=runner)] == files
     assert calls == [3, 3, 0]  # surveyed, packed, and none left
+
+
+def test_what_cannot_be_ingested_is_refused_by_name(lake: Lake, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/zero"), Path("/dev/null"), tmp_path):
+        with pytest.raises(CaptureError, match=f"{path}: is no regular file.*\n.*write it to a file first"):
+            ingest(lake, "a", [path], CONFIG)
+    wrong = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.pcap"))
+    wrong.write_bytes(capture(tmp_path / "good.pcap", [1]).read_bytes())
+    with pytest.raises(CaptureError, match=r"udcff.pcap': its name is no UTF-8 text") as error:
+        ingest(lake, "a", [wrong], CONFIG)
+    assert str(error.value).encode() and not stored_files(lake)
+
+
+def test_names_of_files_are_printed_as_they_are_but_for_what_a_terminal_obeys(tmp_path: Path) -> None:
+    (tmp_path / "[").mkdir()
+    path = capture(tmp_path / "[" / "b]\x1b[31m.pcap", [1, 2])
+    arguments = ["ingest", "--lake", str(tmp_path / "lake"), "--link", "a", str(path)]
+    result = CliRunner().invoke(cli, arguments)
+    assert result.exit_code == 0, result.output
+    assert "\x1b" not in result.output and "[/b]\N{REPLACEMENT CHARACTER}[31m" in result.output

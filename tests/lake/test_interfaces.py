@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -11,13 +12,13 @@ import pytest
 from click.testing import CliRunner
 
 from lowwater.cli.main import cli
-from lowwater.config import FILE_NAME, HOUR, Config, Link
+from lowwater.config import FILE_NAME, HOUR, LINK_NAME, Config, Link
 from lowwater.lake.ingest import ingest
 from lowwater.lake.interfaces import link_names
 from lowwater.lake.layout import MALFORMED, Lake, open_lake
 from lowwater.lake.ledger import interface_links, read_captures
 from lowwater.lake.packets import read_packets
-from lowwater.lake.tables import read_rows
+from lowwater.lake.tables import read_rows, safe_name
 from lowwater.plan.context import Links
 from lowwater.plan.queryset import plan_texts
 from lowwater.replay.job import Job
@@ -187,3 +188,27 @@ def test_run_reads_all_interfaces_of_a_link_or_one(tmp_path: Path) -> None:
     assert found['"a/eth1".TCP'] == ["1003,a/eth1", "1004,a/eth1"]
     wrong = run(tmp_path, 'SELECT srcPort FROM "a/eth7".TCP')
     assert wrong.exit_code == 1 and "did you mean a/eth1" in str(wrong.exception)
+
+
+def test_any_names_of_interfaces_are_names_of_links_and_folders() -> None:
+    names = [
+        "../../x",
+        "..",
+        ".",
+        "a/b",
+        "a\0b",
+        "a_b",
+        "\x1b[31m",
+        "\u00e9" * 300,
+        "x" * 64_000,
+        "x" * 64,
+        "",
+        " ",
+        "a_b-2",
+        "-",
+    ]
+    found = link_names("main", names, Path("one.pcapng"), False)
+    assert len(set(found)) == len(names) and all(re.fullmatch(LINK_NAME, link) for link in found)
+    folders = [safe_name(link) for link in found]
+    assert len(set(folders)) == len(names)
+    assert all("/" not in folder and folder.startswith("main@") and len(folder) < 100 for folder in folders)

@@ -15,9 +15,9 @@ LEAST_BLOCK, LEAST_SECTION, LEAST_INTERFACE, LEAST_PACKET, LEAST_SIMPLE = 12, 28
 LARGEST_BLOCK = 16 << 20
 """Bytes of the longest block that is believed, as in Wireshark."""
 
-MOST_INTERFACES = 1 << 16
+MOST_INTERFACES, MOST_DECLARED = 1 << 12, 1 << 16
 """Interfaces that are told apart in a file, and declarations that are kept of a section. Packets of more are malformed
-(`interface`)."""
+(`interface`): each interface costs its reader a batch of its own, however few packets it has."""
 
 MULTIPLY, DIVIDE, SHIFT = range(3)
 """How ticks become nanoseconds: times a number, by a number, or from units of 2^-n s."""

@@ -17,7 +17,7 @@ from lowwater.capture.facts import Interface
 from lowwater.capture.header import CaptureFile, link_name
 from lowwater.capture.pcapng import scan as kernels
 from lowwater.capture.pcapng import search as searching
-from lowwater.capture.pcapng.blocks import COUNTED, MOST_INTERFACES, SECTION, describe
+from lowwater.capture.pcapng.blocks import COUNTED, MOST_DECLARED, MOST_INTERFACES, SECTION, describe
 
 _NONE = (Interface(0, "", -1, "", 0),)
 
@@ -59,6 +59,7 @@ class PcapngScanner:
         self._interfaces: list[Interface] = []
         self._told: tuple[Interface, ...] = ()
         self._numbers: dict[tuple[str, int], int] = {}
+        self._shared = False  # whether these two are another scanner's, too
         self._tally = np.zeros(kernels.TALLIES, np.int64)
         self._at = 0
         self._past: list[_State] = []
@@ -122,9 +123,13 @@ class PcapngScanner:
         index = self._index(offset)
         state = self._past[index] if index >= 0 else self._now
         other = PcapngScanner(state.big)
-        other._interfaces = self._interfaces[: state.known]
-        other._numbers = {key: number for key, number in self._numbers.items() if number < state.known}
-        table = state.table[: state.declared].copy()
+        other._interfaces, other._numbers = self._interfaces, self._numbers
+        if state.known < len(self._interfaces):
+            other._interfaces = self._interfaces[: state.known]
+            other._numbers = {key: number for key, number in self._numbers.items() if number < state.known}
+        else:
+            self._shared = other._shared = True
+        table = state.table[: state.declared]  # rows that are there never change
         other._at = offset
         other._now = _State(offset, state.big, table, state.declared, state.known)
         return other
@@ -156,7 +161,7 @@ class PcapngScanner:
     def _add(self, block: bytes, after: int) -> None:
         """Takes in an interface description, which holds from an offset on."""
         now, row = self._now, self._now.declared
-        if row == MOST_INTERFACES:
+        if row == MOST_DECLARED:
             return
         found = describe(block, now.big)
         name = found.name or str(row)
@@ -164,6 +169,8 @@ class PcapngScanner:
         if number == MOST_INTERFACES:
             number = -1
         elif number == len(self._interfaces):
+            if self._shared:
+                self._interfaces, self._numbers, self._shared = self._interfaces.copy(), self._numbers.copy(), False
             self._numbers[name, found.link] = number
             self._interfaces.append(Interface(number, name, found.link, link_name(found.link), found.snaplen))
         table = now.table

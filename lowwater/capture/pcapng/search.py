@@ -9,7 +9,7 @@ from typing import Any
 
 from lowwater.capture.inlining import kernel, part, rare
 from lowwater.capture.pcapng import blocks
-from lowwater.capture.pcapng.blocks import INTERFACE, MOST_INTERFACES, OLD_PACKET, PACKET, SECTION, SIMPLE_PACKET
+from lowwater.capture.pcapng.blocks import INTERFACE, MOST_DECLARED, OLD_PACKET, PACKET, SECTION, SIMPLE_PACKET
 from lowwater.capture.pcapng.scan import FIXED, UNKNOWN, section, tallied, word
 from lowwater.capture.scan import CHAIN, FOUND, MORE, NOT_FOUND
 
@@ -50,7 +50,7 @@ def _chained(buffer: Any, at: int, end: int, big: bool, at_end: bool) -> int:
         if least == blocks.LEAST_PACKET and word(buffer, at + 20, big) > size - least:
             return NOT_FOUND
         # The blocks of a section in the other byte order look like blocks three bytes later, but for this number.
-        if kind == PACKET and word(buffer, at + 8, big) >= MOST_INTERFACES:
+        if kind == PACKET and word(buffer, at + 8, big) >= MOST_DECLARED:
             return NOT_FOUND
         at += size
     return FOUND
