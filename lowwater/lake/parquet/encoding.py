@@ -1,0 +1,249 @@
+"""Pages of 32-bit and 64-bit numbers: levels, DELTA_BINARY_PACKED, and indices of a dictionary.
+
+Kernels below `writer`, after the Parquet format's Encodings.md. They check no bounds: `room` says what a page may take.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from lowwater.capture.loads import put_little32, put_little64
+
+MOST_ENTRIES = 1 << 14
+"""Entries of a dictionary; a column with more is written as differences from there on."""
+
+SLOTS = 4 * MOST_ENTRIES
+"""Of the hash table of a dictionary."""
+
+_SHIFT = 64 - (SLOTS.bit_length() - 1)
+_MULTIPLIER = -0x61C8864680B583EB  # 2^64 / golden ratio, as a signed number (Fibonacci hashing)
+_MOST_PROBES = 64  # packets chosen so that their values collide must not cost more than this
+_BLOCK, _MINI = 128, 32
+_LARGEST = np.iinfo(np.int64).max
+
+
+def room(rows: int) -> int:
+    """The most bytes of a page of so many rows, with what the kernels write beyond its end."""
+    return 10 * rows + 2048
+
+
+@njit(nogil=True, cache=True)
+def _varint(value: int, out: Any, at: int) -> int:
+    while value < 0 or value >= 0x80:  # a negative one is a number of 64 bits without sign
+        out[at] = (value & 0x7F) | 0x80
+        value = (value >> 7) & 0x01FF_FFFF_FFFF_FFFF
+        at += 1
+    out[at] = value
+    return at + 1
+
+
+@njit(nogil=True, cache=True)
+def _width(value: int) -> int:
+    if value < 0:
+        return 64
+    width = 0
+    for step in (32, 16, 8, 4, 2, 1):
+        if value >> step:
+            width += step
+            value >>= step
+    return width + value
+
+
+@njit(nogil=True, cache=True)
+def _pack(values: Any, begin: int, count: int, width: int, out: Any, at: int) -> int:
+    """Packs values of `width` bits, the least bit first; where the next byte goes. Whole bytes: `count` is of eights."""
+    word, filled = 0, 0
+    for index in range(begin, begin + count):
+        value = values[index]
+        word |= value << filled
+        filled += width
+        if filled >= 64:
+            put_little64(out, at, word)
+            at += 8
+            filled -= 64
+            word = value >> (width - filled) if filled else 0
+    put_little64(out, at, word)
+    return at + (filled >> 3)
+
+
+@njit(nogil=True, cache=True)
+def _levels(valid: Any, offset: int, rows: int, present: int, out: Any, at: int) -> int:
+    """Definition levels with their length: one run of equal ones, or the validity bitmap as one packed run."""
+    begin = at + 4
+    if present == rows or present == 0:
+        at = _varint(rows << 1, out, begin)
+        out[at] = 1 if present else 0
+        at += 1
+    else:
+        size = (rows + 7) >> 3
+        at = _varint(size << 1 | 1, out, begin)
+        first, shift = offset >> 3, offset & 7
+        for index in range(size):
+            byte = valid[first + index] >> shift
+            if shift and first + index + 1 < len(valid):
+                byte |= valid[first + index + 1] << (8 - shift)
+            out[at + index] = byte & 0xFF
+        at += size
+    put_little32(out, begin - 4, at - begin)
+    return at
+
+
+@njit(nogil=True, cache=True)
+def _present(values: Any, valid: Any, offset: int, rows: int, found: Any) -> int:
+    """The values that are not NULL, and how many."""
+    if len(valid) == 0:
+        for row in range(rows):
+            found[row] = values[row]
+        return rows
+    count = 0
+    row = 0
+    while row < rows:
+        at = offset + row
+        if at & 7 == 0 and rows - row >= 8:
+            byte = valid[at >> 3]
+            if byte == 0xFF:
+                for each in range(8):
+                    found[count + each] = values[row + each]
+                count += 8
+            elif byte:
+                for each in range(8):
+                    found[count] = values[row + each]
+                    count += (byte >> each) & 1
+            row += 8
+        else:
+            found[count] = values[row]
+            count += (valid[at >> 3] >> (at & 7)) & 1
+            row += 1
+    return count
+
+
+@njit(nogil=True, cache=True)
+def start(values: Any, valid: Any, offset: int, nullable: bool, found: Any, out: Any) -> tuple[int, int]:
+    """Begins a page: its levels, and the values that are to follow.
+
+    Args:
+        values: int32 or int64 array.
+        valid: uint8 array, the validity bitmap; empty where none is NULL.
+        offset: of the first row in `valid`, bits.
+        nullable: whether the column has levels.
+        found: int64 array with room for a block more than `values`, filled.
+        out: uint8 array, filled.
+
+    Returns:
+        How many values are not NULL, and bytes in `out`.
+    """
+    rows = len(values)
+    count = _present(values, valid, offset, rows, found)
+    return count, _levels(valid, offset, rows, count, out, 0) if nullable else 0
+
+
+@njit(nogil=True, cache=True)
+def delta(found: Any, count: int, narrow: bool, out: Any, at: int) -> int:
+    """Writes values as DELTA_BINARY_PACKED.
+
+    Args:
+        found: int64 array with room for a block behind its values.
+        count: number of values.
+        narrow: whether they are of 32 bits: so are their differences then, which wrap.
+        out: uint8 array.
+        at: where to begin in it.
+
+    Returns:
+        Where the page ends.
+    """
+    block = np.empty(_BLOCK, np.int64)
+    at = _varint(_BLOCK, out, at)
+    at = _varint(_BLOCK // _MINI, out, at)
+    at = _varint(count, out, at)
+    first = found[0] if count else 0
+    at = _varint((first << 1) ^ (first >> 63), out, at)
+    for begin in range(1, count, _BLOCK):
+        size = min(_BLOCK, count - begin)
+        least = _LARGEST
+        for index in range(size):
+            step = found[begin + index] - found[begin + index - 1]
+            if narrow:
+                step = ((step + 0x8000_0000) & 0xFFFF_FFFF) - 0x8000_0000
+            block[index] = step
+            least = min(least, step)
+        block[size:] = least
+        at = _varint((least << 1) ^ (least >> 63), out, at)
+        widths = at
+        at += _BLOCK // _MINI
+        for mini in range(_BLOCK // _MINI):
+            every = 0
+            for index in range(mini * _MINI, (mini + 1) * _MINI):
+                block[index] -= least
+                every |= block[index]
+            width = _width(every)
+            out[widths + mini] = width
+            if width:
+                at = _pack(block, mini * _MINI, _MINI, width, out, at)
+    return at
+
+
+@njit(nogil=True, cache=True)
+def look_up(found: Any, count: int, slots: Any, entries: Any, size: int, indices: Any) -> tuple[int, bool]:
+    """Turns values into their numbers in a dictionary, which grows by those that are new.
+
+    Args:
+        found: int64 array, the values.
+        count: how many.
+        slots: int16 array (SLOTS), the hash table: number + 1, or 0; filled.
+        entries: int64 array (MOST_ENTRIES), the dictionary; filled.
+        size: entries that it has.
+        indices: int64 array with room for a block more than `found`, filled.
+
+    Returns:
+        Entries that it has then; whether all values are among them.
+    """
+    last, number = 0, -1
+    for index in range(count):
+        value = found[index]
+        if number < 0 or value != last:
+            slot = ((value * _MULTIPLIER) >> _SHIFT) & (SLOTS - 1)
+            probes = 0
+            number = slots[slot] - 1
+            while number >= 0 and entries[number] != value:
+                slot = (slot + 1) & (SLOTS - 1)
+                number = slots[slot] - 1
+                probes += 1
+            if probes > _MOST_PROBES or (number < 0 and size == MOST_ENTRIES):
+                return size, False
+            if number < 0:
+                number = size
+                entries[size] = value
+                size += 1
+                slots[slot] = size
+            last = value
+        indices[index] = number
+    return size, True
+
+
+@njit(nogil=True, cache=True)
+def numbers(indices: Any, count: int, size: int, out: Any, at: int) -> int:
+    """Writes numbers in a dictionary of `size` entries as RLE_DICTIONARY; where the page ends.
+
+    Runs of equal numbers are not looked for: all are packed as one run, or are one run.
+    """
+    width = max(1, _width(size - 1))
+    out[at] = width
+    at += 1
+    if count == 0:
+        return at
+    same = True
+    for index in range(1, count):
+        if indices[index] != indices[0]:
+            same = False
+            break
+    if same:
+        at = _varint(count << 1, out, at)
+        put_little32(out, at, indices[0])
+        return at + ((width + 7) >> 3)
+    groups = (count + 7) >> 3
+    indices[count : 8 * groups] = 0
+    at = _varint(groups << 1 | 1, out, at)
+    return _pack(indices, 0, 8 * groups, width, out, at)
