@@ -11,8 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from lowwater.capture.facts import CaptureSummary, Interface
 from lowwater.capture.index import Chunk, read_chunk
@@ -21,34 +19,30 @@ from lowwater.catalog.packets import RECORD
 from lowwater.config import HOUR
 from lowwater.errors import CaptureError, LakeError, LowwaterError
 from lowwater.lake.interfaces import MOST_INTERFACES, merged
+from lowwater.lake.parquet.writer import Scratch, Writer
 from lowwater.lake.survey import DAMAGE, Failed, damage_table
 from lowwater.lake.tables import DataFile, safe_name
 
 ROW_GROUP = 1 << 18
-"""Rows of a group, about: two thirds to one and a half times as many where a file has them."""
+"""Rows of a file, about: it is one group of rows."""
 
 FILE_ROWS = 2 * ROW_GROUP
 """Rows from which a file is written: it waits in memory until then."""
 
+PAGE_ROWS = 1 << 15
+"""Rows from which a page of every column is made."""
+
 MOST_WAITING = 1 << 20
 """Rows of all interfaces together that wait for their files to fill."""
 
-COUNTERS = ("position", "arrival", "timestamp")
+BOUNDED = ("position", "arrival", "timestamp")
 """The columns with statistics."""
 
-DELTAS = ("position", "len", "total_length", "payload_length")
-"""Columns that are smaller, and sooner written, as differences than otherwise; nothing is left to compress."""
-
-STREAMS = (
-    *("arrival", "timestamp", "ipversion", "protocol", "srcPort", "destPort"),
-    *("id", "sequence_number", "ack_number", "payload_offset"),
-)
-"""Columns that lz4 packs once the first bytes of all values stand together, then the second ones."""
-
-DICTIONARIES = ("capture", "srcMAC", "destMAC", "ether_type", "srcIP_hi", "srcIP_lo", "destIP_hi", "destIP_lo")
-"""Columns of few values that come in no runs; the others are written as they are, for lz4."""
+COUNTERS = ("position", "arrival", "timestamp", "id", "sequence_number", "ack_number")
+"""Columns whose differences are small, or that have too many values for a dictionary."""
 
 _CAPTURE = pa.field("capture", pa.dictionary(pa.int8(), pa.string()), nullable=False)
+_STORED = pa.schema([_CAPTURE, *(field for field in RECORD if field.name != _CAPTURE.name)])
 
 
 @dataclass(frozen=True)
@@ -128,46 +122,45 @@ def _pack(task: PackTask) -> Packed:
     return Packed(task.file, files, undecoded, reader.summary, damage_table(reader.malformed))
 
 
-@dataclass
 class _HourFile:
-    """The rows of one interface and hour that wait to become a file."""
+    """The rows of one interface and hour that wait to become a file.
 
-    hour: int
-    rows: int = 0
-    batches: list[pa.RecordBatch] = field(default_factory=list)
+    Args:
+        hour: of their arrival.
+        capture: sha256 of their file.
+        scratch: of the task.
+    """
+
+    def __init__(self, hour: int, capture: str, scratch: Scratch) -> None:
+        self.hour = hour
+        self.rows = 0
+        self._capture = pa.array([capture])
+        self._scratch = scratch
+        self._writer = Writer(_STORED, COUNTERS, BOUNDED)
+        self._batches: list[pa.RecordBatch] = []
 
     def add(self, batch: pa.RecordBatch) -> None:
-        self.batches.append(batch)
+        self._batches.append(batch)
         self.rows += batch.num_rows
+        if self.rows - self._writer.rows >= PAGE_ROWS:
+            self._page()
 
-    def write(self, packets: Path, path: str, capture: str) -> DataFile:
+    def write(self, packets: Path, path: str) -> DataFile:
         """Writes the rows; a column that has no value in them is not in the file, which readers take for NULL."""
-        table = pa.Table.from_batches(self.batches)
-        given = [name for name in table.schema.names if table.column(name).null_count < self.rows]
-        bounds = {name: pc.min_max(table.column(name)) for name in COUNTERS}
-        names = ["capture", *given]
-        zeros = pa.array(np.zeros(self.rows, np.int8))
-        constant = pa.DictionaryArray.from_arrays(zeros, pa.array([capture]))
-        schema = pa.schema([_CAPTURE, *(RECORD.field(name) for name in given)])
+        if self._batches:
+            self._page()
         target = packets / path
         target.parent.mkdir(parents=True, exist_ok=True)
-        # The schema of Arrow beside Parquet's own would say that `capture` is to be read as a dictionary.
-        with pq.ParquetWriter(
-            target,
-            schema,
-            compression={name: "none" if name in DELTAS else "lz4" for name in names},
-            use_dictionary=[name for name in DICTIONARIES if name in names],
-            column_encoding={
-                **{name: "DELTA_BINARY_PACKED" for name in DELTAS if name in names},
-                **{name: "BYTE_STREAM_SPLIT" for name in STREAMS if name in names},
-            },
-            write_statistics=[*COUNTERS],
-            store_schema=False,
-        ) as writer:
-            whole = pa.Table.from_arrays([constant, *table.select(given).columns], schema=schema)
-            writer.write_table(whole, row_group_size=-(-self.rows // max(1, round(self.rows / ROW_GROUP))))
-        smallest, largest = ({name: each[side].as_py() for name, each in bounds.items()} for side in ("min", "max"))
-        return DataFile(path, target.stat().st_size, self.rows, {"hour": str(self.hour)}, smallest, largest)
+        size = self._writer.write(target)
+        smallest, largest = ({name: self._writer.bounds(name)[side] for name in BOUNDED} for side in (0, 1))
+        return DataFile(path, size, self.rows, {"hour": str(self.hour)}, smallest, largest)
+
+    def _page(self) -> None:
+        batch = self._batches[0] if len(self._batches) == 1 else pa.concat_batches(self._batches)
+        self._batches = []
+        zeros = pa.array(np.zeros(batch.num_rows, np.int8))
+        constant = pa.DictionaryArray.from_arrays(zeros, self._capture)
+        self._writer.add(pa.RecordBatch.from_arrays([constant, *batch.columns], schema=_STORED), self._scratch)
 
 
 class _Writer:
@@ -178,6 +171,7 @@ class _Writer:
         self.undecoded: dict[int, int] = {}
         self._task = task
         self._waiting: dict[int, _HourFile] = {}
+        self._scratch = Scratch()
 
     def write(self, batches: Iterator[tuple[Interface, pa.RecordBatch]], clock: int) -> None:
         """Writes batches; `clock` is that of all interfaces before them, ns."""
@@ -198,13 +192,15 @@ class _Writer:
         file = self._waiting.get(number)
         if file is not None and (file.hour != hour or file.rows >= FILE_ROWS):
             self._close(number)
-        self._waiting.setdefault(number, _HourFile(hour)).add(batch)
+        if number not in self._waiting:
+            self._waiting[number] = _HourFile(hour, self._task.sha256, self._scratch)
+        self._waiting[number].add(batch)
 
     def _close(self, number: int) -> None:
         task, file = self._task, self._waiting.pop(number)
         name = file_name(task.sha256, task.number, len(self.files), task.attempt)
         path = f"link={safe_name(task.link)}/hour={file.hour}/{name}"
-        self.files.append((number, file.write(task.packets, path, task.sha256)))
+        self.files.append((number, file.write(task.packets, path)))
 
     def _counted(
         self, batches: Iterator[tuple[Interface, pa.RecordBatch]]

@@ -5,7 +5,8 @@ Kernels below `writer`, after the Parquet format's Encodings.md. They check no b
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 
 import numpy as np
 from numba import njit
@@ -52,9 +53,39 @@ def _width(value: int) -> int:
     return width + value
 
 
+def _packer(step: int) -> Callable[[Any, int, int, int, Any, int], int]:
+    """Packs `step` values at a time, which take 56 bits at most."""
+
+    @njit(nogil=True)
+    def pack(values: Any, begin: int, count: int, width: int, out: Any, at: int) -> int:
+        word, filled = 0, 0
+        for index in range(begin, begin + count, step):
+            for each in range(step):
+                word |= values[index + each] << (filled + each * width)
+            put_little64(out, at, word)
+            filled += step * width
+            at += filled >> 3
+            word >>= filled & 0x38
+            filled &= 7
+        return at
+
+    return cast("Callable[[Any, int, int, int, Any, int], int]", pack)
+
+
+_by_eight, _by_four, _by_two, _by_one = map(_packer, (8, 4, 2, 1))
+
+
 @njit(nogil=True, cache=True)
 def _pack(values: Any, begin: int, count: int, width: int, out: Any, at: int) -> int:
     """Packs values of `width` bits, the least bit first; where the next byte goes. Whole bytes: `count` is of eights."""
+    if width <= 7:
+        return _by_eight(values, begin, count, width, out, at)
+    if width <= 14:
+        return _by_four(values, begin, count, width, out, at)
+    if width <= 28:
+        return _by_two(values, begin, count, width, out, at)
+    if width <= 56:
+        return _by_one(values, begin, count, width, out, at)
     word, filled = 0, 0
     for index in range(begin, begin + count):
         value = values[index]
@@ -169,7 +200,8 @@ def delta(found: Any, count: int, narrow: bool, out: Any, at: int) -> int:
                 step = ((step + 0x8000_0000) & 0xFFFF_FFFF) - 0x8000_0000
             block[index] = step
             least = min(least, step)
-        block[size:] = least
+        if size < _BLOCK:
+            block[size:] = least
         at = _varint((least << 1) ^ (least >> 63), out, at)
         widths = at
         at += _BLOCK // _MINI
@@ -183,6 +215,23 @@ def delta(found: Any, count: int, narrow: bool, out: Any, at: int) -> int:
             if width:
                 at = _pack(block, mini * _MINI, _MINI, width, out, at)
     return at
+
+
+@njit(nogil=True, cache=True)
+def _place(value: int, slot: int, slots: Any, entries: Any, size: int) -> tuple[int, int]:
+    """The number of a value that is not the first of its slot, -1 where it finds no room; and the entries then."""
+    for _ in range(_MOST_PROBES):
+        number = slots[slot] - 1
+        if number >= 0 and entries[number] == value:
+            return number, size
+        if number < 0:
+            if size == MOST_ENTRIES:
+                return -1, size
+            entries[size] = value
+            slots[slot] = size + 1
+            return size, size + 1
+        slot = (slot + 1) & (SLOTS - 1)
+    return -1, size
 
 
 @njit(nogil=True, cache=True)
@@ -200,27 +249,28 @@ def look_up(found: Any, count: int, slots: Any, entries: Any, size: int, indices
     Returns:
         Entries that it has then; whether all values are among them.
     """
-    last, number = 0, -1
     for index in range(count):
         value = found[index]
-        if number < 0 or value != last:
-            slot = ((value * _MULTIPLIER) >> _SHIFT) & (SLOTS - 1)
-            probes = 0
-            number = slots[slot] - 1
-            while number >= 0 and entries[number] != value:
-                slot = (slot + 1) & (SLOTS - 1)
-                number = slots[slot] - 1
-                probes += 1
-            if probes > _MOST_PROBES or (number < 0 and size == MOST_ENTRIES):
-                return size, False
+        slot = ((value * _MULTIPLIER) >> _SHIFT) & (SLOTS - 1)
+        number = slots[slot] - 1
+        if number < 0 or entries[number] != value:
+            number, size = _place(value, slot, slots, entries, size)
             if number < 0:
-                number = size
-                entries[size] = value
-                size += 1
-                slots[slot] = size
-            last = value
+                return size, False
         indices[index] = number
     return size, True
+
+
+@njit(nogil=True, cache=True)
+def alike(values: Any, count: int) -> bool:
+    """Whether all of the values, at least one, are equal."""
+    for begin in range(0, count, _BLOCK):
+        others = 0
+        for index in range(begin, min(begin + _BLOCK, count)):
+            others |= values[index] ^ values[0]
+        if others:
+            return False
+    return True
 
 
 @njit(nogil=True, cache=True)
@@ -234,12 +284,7 @@ def numbers(indices: Any, count: int, size: int, out: Any, at: int) -> int:
     at += 1
     if count == 0:
         return at
-    same = True
-    for index in range(1, count):
-        if indices[index] != indices[0]:
-            same = False
-            break
-    if same:
+    if alike(indices, count):
         at = _varint(count << 1, out, at)
         put_little32(out, at, indices[0])
         return at + ((width + 7) >> 3)
