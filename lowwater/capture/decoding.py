@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lowwater.capture import scan as scanning
-from lowwater.capture.batches import decode_batch
+from lowwater.capture.batches import Memory, decode_batch
 from lowwater.capture.facts import Interface
 
 
@@ -54,7 +54,9 @@ def shares(each: Round, interfaces: int) -> Iterator[tuple[int, NDArray[np.int64
         yield number, each.kept[chosen]
 
 
-def decode_round(each: Round, chosen: NDArray[np.int64], clock: int, interface: Interface) -> pa.RecordBatch:
+def decode_round(
+    each: Round, chosen: NDArray[np.int64], clock: int, interface: Interface, memory: Memory | None = None
+) -> pa.RecordBatch:
     """Decodes some records of a round.
 
     Args:
@@ -62,11 +64,12 @@ def decode_round(each: Round, chosen: NDArray[np.int64], clock: int, interface: 
         chosen: indices of sane records of one interface, ascending, at least one.
         clock: largest sane timestamp of the interface before them, ns.
         interface: theirs.
+        memory: as for `decode_batch`.
 
     Returns:
         A batch of `BATCH`.
     """
     together = chosen[-1] == len(chosen) - 1
     sane = each.records[:, : len(chosen)] if together else each.records[:, chosen]
-    batch, _ = decode_batch(each.buffer, sane, chosen + each.position, clock, interface.link_number)
+    batch, _ = decode_batch(each.buffer, sane, chosen + each.position, clock, interface.link_number, memory)
     return batch

@@ -15,6 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lowwater.capture import scan as scanning
+from lowwater.capture.batches import Memory
 from lowwater.capture.classic import Scanner
 from lowwater.capture.decoding import Round, decode_round, shares
 from lowwater.capture.facts import CaptureSummary, Interface, Malformed
@@ -104,7 +105,9 @@ class _Marks:
         """Adds a round to the chunk, or begins another with it: behind damage, too."""
         if self._next and (each.parted or each.begin - self._next.begin >= self._size):
             self.cut()
-        insane = np.setdiff1d(np.arange(each.records.shape[1]), each.kept, assume_unique=True) + each.position
+        insane = each.kept[:0]
+        if len(each.kept) < each.records.shape[1]:
+            insane = np.setdiff1d(np.arange(each.records.shape[1]), each.kept, assume_unique=True) + each.position
         if self._next is None:
             clocks, scanner = self._reader.clocks(), self._reader.scanner.at(each.begin)
             self._next = Chunk(self._path, each.begin, each.end, each.position, clocks, insane, scanner)
@@ -119,8 +122,12 @@ class _Marks:
         self._next = None
 
 
-def read_chunk(chunk: Chunk) -> Iterator[tuple[Interface, pa.RecordBatch]]:
+def read_chunk(chunk: Chunk, memory: Memory | None = None) -> Iterator[tuple[Interface, pa.RecordBatch]]:
     """Decodes the sane records of a chunk.
+
+    Args:
+        chunk: of a file.
+        memory: to decode in, of one reading of that file at a time. A batch is then overwritten by the next one.
 
     Yields:
         Batches of `BATCH`, each of one interface, with that interface: what `CaptureReader.by_interface` gives for
@@ -129,8 +136,9 @@ def read_chunk(chunk: Chunk) -> Iterator[tuple[Interface, pa.RecordBatch]]:
     Raises:
         CaptureError: if the file cannot be read, or has changed since it was indexed.
     """
-    buffer, scanner = _load(chunk), chunk.scanner.at(chunk.begin)
-    records = np.zeros((scanning.ROWS, _ROWS), np.int64)
+    memory = memory or Memory(again=False)
+    buffer, scanner = _load(chunk, memory), chunk.scanner.at(chunk.begin)
+    records = memory.records(_ROWS)
     clocks = dict(enumerate(chunk.clocks))
     position, at, stopped = chunk.position, 0, scanning.FULL
     while stopped == scanning.FULL:
@@ -140,7 +148,7 @@ def read_chunk(chunk: Chunk) -> Iterator[tuple[Interface, pa.RecordBatch]]:
         each = Round(buffer, records[:, :count], kept, position, chunk.begin, chunk.begin + at, False)
         for number, chosen in shares(each, len(scanner.interfaces)):
             interface = scanner.interfaces[number]
-            batch = decode_round(each, chosen, clocks.get(number, -1), interface)
+            batch = decode_round(each, chosen, clocks.get(number, -1), interface, memory)
             clocks[number] = batch.column("arrival")[-1].as_py()
             yield interface, batch
         position += count
@@ -148,8 +156,8 @@ def read_chunk(chunk: Chunk) -> Iterator[tuple[Interface, pa.RecordBatch]]:
         raise _changed(chunk)
 
 
-def _load(chunk: Chunk) -> NDArray[np.uint8]:
-    buffer = np.empty(chunk.end - chunk.begin, np.uint8)
+def _load(chunk: Chunk, memory: Memory) -> NDArray[np.uint8]:
+    buffer = memory.bytes("chunk", chunk.end - chunk.begin)
     filled = 0
     try:
         with chunk.path.open("rb", buffering=0) as file:

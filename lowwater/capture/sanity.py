@@ -34,13 +34,27 @@ def _calm(stamps: Any, begin: int, end: int, ahead: int) -> bool:
 
 
 @njit(nogil=True, cache=True)
+def _following(stamps: Any, begin: int, end: int, least: Any) -> None:
+    """The least of each record of [begin, end) and the SIDE records after it."""
+    for index in range(_BLOCK + SIDE):
+        least[index] = stamps[begin + index] if begin + index < min(end + SIDE, len(stamps)) else _NONE
+    for step in (1, 2, 4, 8, 1):  # 2, 4, 8, 16 and 17 of them
+        for index in range(_BLOCK + SIDE - step):
+            least[index] = min(least[index], least[index + step])
+
+
+@njit(nogil=True, cache=True)
 def _judge(stamps: Any, begin: int, end: int, max_jump: int, ahead: int, smallest: int, jumps: Any) -> tuple[int, int]:
     """Marks in `jumps` the time-jumps of stamps[begin:end]; all of `stamps` is known context (see `Judge`)."""
+    least = np.empty(_BLOCK + SIDE, np.int64)
     start = begin
     while start < end:
         stop = min(start + _BLOCK, end)
         if not _calm(stamps, start, stop, ahead):
+            _following(stamps, start, stop, least)
             for index in range(start, stop):
+                if least[index - start] >= stamps[index] - ahead:
+                    continue
                 side = min(SIDE, index, len(stamps) - 1 - index)
                 below = 0
                 for other in range(index - side, index + side + 1):

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from lowwater.capture.batches import Memory
 from lowwater.capture.facts import CaptureSummary, Interface
 from lowwater.capture.index import Chunk, read_chunk
 from lowwater.capture.reader import read
@@ -29,8 +30,8 @@ ROW_GROUP = 1 << 18
 FILE_ROWS = 2 * ROW_GROUP
 """Rows from which a file is written: it waits in memory until then."""
 
-PAGE_ROWS = 1 << 15
-"""Rows from which a page of every column is made."""
+PAGE_ROWS = 1 << 14
+"""Rows from which a page of every column is made; fewer are copied first, since their memory is used again."""
 
 MOST_WAITING = 1 << 20
 """Rows of all interfaces together that wait for their files to fill."""
@@ -111,8 +112,9 @@ def _pack(task: PackTask) -> Packed:
         reader = read(task.path, task.max_jump, sha256=task.sha256)
         writer.write(reader.by_interface(), -1)
     else:
+        memory = Memory()
         for chunk in task.chunks:
-            writer.write(read_chunk(chunk), max(chunk.clocks, default=-1))
+            writer.write(read_chunk(chunk, memory), max(chunk.clocks, default=-1))
     writer.finish()
     files, undecoded = tuple(writer.files), writer.undecoded
     if task.chunks is not None:
@@ -140,10 +142,13 @@ class _HourFile:
         self._batches: list[pa.RecordBatch] = []
 
     def add(self, batch: pa.RecordBatch) -> None:
-        self._batches.append(batch)
+        """Takes rows, and keeps none of their memory."""
         self.rows += batch.num_rows
+        self._batches.append(batch)
         if self.rows - self._writer.rows >= PAGE_ROWS:
             self._page()
+        else:
+            self._batches[-1] = batch.take(np.arange(batch.num_rows))
 
     def write(self, packets: Path, path: str) -> DataFile:
         """Writes the rows; a column that has no value in them is not in the file, which readers take for NULL."""
