@@ -152,39 +152,8 @@ def _present(values: Any, valid: Any, offset: int, rows: int, found: Any) -> int
 
 
 @njit(nogil=True, cache=True)
-def start(values: Any, valid: Any, offset: int, nullable: bool, found: Any, out: Any) -> tuple[int, int]:
-    """Begins a page: its levels, and the values that are to follow.
-
-    Args:
-        values: int32 or int64 array.
-        valid: uint8 array, the validity bitmap; empty where none is NULL.
-        offset: of the first row in `valid`, bits.
-        nullable: whether the column has levels.
-        found: int64 array with room for a block more than `values`, filled.
-        out: uint8 array, filled.
-
-    Returns:
-        How many values are not NULL, and bytes in `out`.
-    """
-    rows = len(values)
-    count = _present(values, valid, offset, rows, found)
-    return count, _levels(valid, offset, rows, count, out, 0) if nullable else 0
-
-
-@njit(nogil=True, cache=True)
-def delta(found: Any, count: int, narrow: bool, out: Any, at: int) -> int:
-    """Writes values as DELTA_BINARY_PACKED.
-
-    Args:
-        found: int64 array with room for a block behind its values.
-        count: number of values.
-        narrow: whether they are of 32 bits: so are their differences then, which wrap.
-        out: uint8 array.
-        at: where to begin in it.
-
-    Returns:
-        Where the page ends.
-    """
+def _delta(found: Any, count: int, narrow: bool, out: Any, at: int) -> int:
+    """Writes values as DELTA_BINARY_PACKED; where the page ends. Differences of 32-bit values wrap at 32 bits."""
     block = np.empty(_BLOCK, np.int64)
     at = _varint(_BLOCK, out, at)
     at = _varint(_BLOCK // _MINI, out, at)
@@ -235,20 +204,8 @@ def _place(value: int, slot: int, slots: Any, entries: Any, size: int) -> tuple[
 
 
 @njit(nogil=True, cache=True)
-def look_up(found: Any, count: int, slots: Any, entries: Any, size: int, indices: Any) -> tuple[int, bool]:
-    """Turns values into their numbers in a dictionary, which grows by those that are new.
-
-    Args:
-        found: int64 array, the values.
-        count: how many.
-        slots: int16 array (SLOTS), the hash table: number + 1, or 0; filled.
-        entries: int64 array (MOST_ENTRIES), the dictionary; filled.
-        size: entries that it has.
-        indices: int64 array with room for a block more than `found`, filled.
-
-    Returns:
-        Entries that it has then; whether all values are among them.
-    """
+def _look_up(found: Any, count: int, slots: Any, entries: Any, size: int, numbers: Any) -> tuple[int, bool]:
+    """Turns values into their numbers in a dictionary, which grows; its entries then, and whether it has all values."""
     for index in range(count):
         value = found[index]
         slot = ((value * _MULTIPLIER) >> _SHIFT) & (SLOTS - 1)
@@ -257,13 +214,12 @@ def look_up(found: Any, count: int, slots: Any, entries: Any, size: int, indices
             number, size = _place(value, slot, slots, entries, size)
             if number < 0:
                 return size, False
-        indices[index] = number
+        numbers[index] = number
     return size, True
 
 
 @njit(nogil=True, cache=True)
-def alike(values: Any, count: int) -> bool:
-    """Whether all of the values, at least one, are equal."""
+def _alike(values: Any, count: int) -> bool:
     for begin in range(0, count, _BLOCK):
         others = 0
         for index in range(begin, min(begin + _BLOCK, count)):
@@ -274,21 +230,57 @@ def alike(values: Any, count: int) -> bool:
 
 
 @njit(nogil=True, cache=True)
-def numbers(indices: Any, count: int, size: int, out: Any, at: int) -> int:
+def _numbers(numbers: Any, count: int, size: int, out: Any, at: int) -> int:
     """Writes numbers in a dictionary of `size` entries as RLE_DICTIONARY; where the page ends.
 
-    Runs of equal numbers are not looked for: all are packed as one run, or are one run.
+    All are packed as one run, or are one run of equal ones: shorter runs are not looked for.
     """
     width = max(1, _width(size - 1))
     out[at] = width
     at += 1
     if count == 0:
         return at
-    if alike(indices, count):
+    if _alike(numbers, count):
         at = _varint(count << 1, out, at)
-        put_little32(out, at, indices[0])
+        put_little32(out, at, numbers[0])
         return at + ((width + 7) >> 3)
     groups = (count + 7) >> 3
-    indices[count : 8 * groups] = 0
+    numbers[count : 8 * groups] = 0
     at = _varint(groups << 1 | 1, out, at)
-    return _pack(indices, 0, 8 * groups, width, out, at)
+    return _pack(numbers, 0, 8 * groups, width, out, at)
+
+
+@njit(nogil=True, cache=True)
+def page(
+    values: Any, valid: Any, offset: int, nullable: bool, narrow: bool, slots: Any, entries: Any, size: int,
+    found: Any, numbers: Any, out: Any,
+) -> tuple[int, int, int]:  # fmt: skip
+    """Writes a page: as numbers of the dictionary if it has one and all values fit in, else as differences.
+
+    Args:
+        values: int32 or int64 array.
+        valid: uint8 array, the validity bitmap; empty where none is NULL.
+        offset: of the first row in `valid`, bits.
+        nullable: whether the column has levels.
+        narrow: whether the column is of 32 bits.
+        slots: int16 array (SLOTS), the hash table of the dictionary: number + 1, or 0; empty without one. Filled.
+        entries: int64 array (MOST_ENTRIES), the dictionary. Filled.
+        size: entries that it has.
+        found: int64 array with room for a block more than `values`, to work in; `numbers` another one.
+        numbers: as above.
+        out: uint8 array (room(len(values))), filled.
+
+    Returns:
+        Bytes in `out`; how many values are not NULL; entries of the dictionary then, -1 if the page has differences.
+    """
+    rows = len(values)
+    count = _present(values, valid, offset, rows, found)
+    at = _levels(valid, offset, rows, count, out, 0) if nullable else 0
+    if len(slots):
+        once = count > 0 and _alike(found, count)
+        size, fits = _look_up(found, 1 if once else count, slots, entries, size, numbers)
+        if fits:
+            if once:
+                numbers[1:count] = numbers[0]
+            return _numbers(numbers, count, size, out, at), count, size
+    return _delta(found, count, narrow, out, at), count, -1

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 MAGIC = b"PAR1"
 
@@ -103,8 +104,12 @@ def _struct(*fields: _Field) -> bytes:
 
 def data_header(rows: int, encoding: int, size: int) -> bytes:
     """Header of a data page (version 1) that is not compressed."""
-    page = _struct(_number(1, rows), _number(2, encoding), _number(3, RLE), _number(4, RLE))
-    return _struct(_number(1, _DATA_PAGE), _number(2, size), _number(3, size), (5, _STRUCT, page))
+    return _struct(_number(1, _DATA_PAGE), _number(2, size), _number(3, size), (5, _STRUCT, _data(rows, encoding)))
+
+
+@lru_cache(64)
+def _data(rows: int, encoding: int) -> bytes:
+    return _struct(_number(1, rows), _number(2, encoding), _number(3, RLE), _number(4, RLE))
 
 
 def dictionary_header(entries: int, size: int) -> bytes:

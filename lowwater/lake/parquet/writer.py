@@ -42,14 +42,14 @@ class Scratch:
 
     def __init__(self) -> None:
         self.found = np.empty(0, np.int64)
-        self.indices = np.empty(0, np.int64)
+        self.numbers = np.empty(0, np.int64)
         self.out = np.empty(0, np.uint8)
 
     def fit(self, rows: int) -> None:
         """Makes room for a page of so many rows."""
         if len(self.found) < rows + _BLOCK_ROOM:
             self.found = np.empty(rows + _BLOCK_ROOM, np.int64)
-            self.indices = np.empty(rows + _BLOCK_ROOM, np.int64)
+            self.numbers = np.empty(rows + _BLOCK_ROOM, np.int64)
             self.out = np.empty(encoding.room(rows), np.uint8)
 
 
@@ -74,7 +74,7 @@ class Numbers:
         self._column = Column(field.name, INT32 if self._narrow else INT64, field.nullable)
         self._pages: list[bytes] = []
         self._uses: set[int] = set()
-        self._slots: NDArray[np.int16] | None = None if counter else np.zeros(encoding.SLOTS, np.int16)
+        self._slots = np.zeros(0 if counter else encoding.SLOTS, np.int16)
         self._entries = np.empty(0 if counter else encoding.MOST_ENTRIES, np.int64)
         self._size = 0
 
@@ -84,22 +84,18 @@ class Numbers:
         if self._bounded:
             least, most = int(values.min()), int(values.max())
             self.bounds = (min(least, self.bounds[0]), max(most, self.bounds[1])) if self.bounds else (least, most)
-        found, out = scratch.found, scratch.out
-        count, at = encoding.start(values, valid, offset, self._column.nullable, found, out)
+        size, count, entries = encoding.page(
+            values, valid, offset, self._column.nullable, self._narrow, self._slots, self._entries, self._size,
+            scratch.found, scratch.numbers, scratch.out,
+        )  # fmt: skip
         self.present += count
-        fits = False
-        if self._slots is not None:
-            self._size, fits = encoding.look_up(
-                found, count, self._slots, self._entries, self._size, scratch.indices
-            )
-        if fits:
-            at = encoding.numbers(scratch.indices, count, self._size, out, at)
+        if entries < 0:
+            self._slots = self._slots[:0]
         else:
-            self._slots = None
-            at = encoding.delta(found, count, self._narrow, out, at)
-        kind = DICTIONARY if fits else DELTA
+            self._size = entries
+        kind = DELTA if entries < 0 else DICTIONARY
         self._uses.add(kind)
-        self._pages += data_header(len(values), kind, at), out[:at].tobytes()
+        self._pages += data_header(len(values), kind, size), scratch.out[:size].tobytes()
 
     def chunk(self) -> Chunk:
         """All its pages."""
