@@ -24,16 +24,13 @@ from lowwater.lake.parquet.writer import Scratch, Writer
 from lowwater.lake.survey import DAMAGE, Failed, damage_table
 from lowwater.lake.tables import DataFile, safe_name
 
-ROW_GROUP = 1 << 18
-"""Rows of a file, about: it is one group of rows."""
+FILE_ROWS = 1 << 19
+"""Rows from which a file is written, as one group of rows: its pages wait in memory until then."""
 
-FILE_ROWS = 2 * ROW_GROUP
-"""Rows from which a file is written: it waits in memory until then."""
-
-PAGE_ROWS = 1 << 14
+PAGE_ROWS = 1 << 15
 """Rows from which a page of every column is made; fewer are copied first, since their memory is used again."""
 
-MOST_WAITING = 1 << 20
+MOST_WAITING = 1 << 19
 """Rows of all interfaces together that wait for their files to fill."""
 
 BOUNDED = ("position", "arrival", "timestamp")
@@ -148,7 +145,7 @@ class _HourFile:
         if self.rows - self._writer.rows >= PAGE_ROWS:
             self._page()
         else:
-            self._batches[-1] = batch.take(np.arange(batch.num_rows))
+            self._batches[-1] = pa.concat_batches([batch, batch.slice(0, 0)])
 
     def write(self, packets: Path, path: str) -> DataFile:
         """Writes the rows; a column that has no value in them is not in the file, which readers take for NULL."""

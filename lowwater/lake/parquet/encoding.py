@@ -77,7 +77,7 @@ _by_eight, _by_four, _by_two, _by_one = map(_packer, (8, 4, 2, 1))
 
 @njit(nogil=True, cache=True)
 def _pack(values: Any, begin: int, count: int, width: int, out: Any, at: int) -> int:
-    """Packs values of `width` bits, the least bit first; where the next byte goes. Whole bytes: `count` is of eights."""
+    """Packs values of `width` bits, the least bit first; where the next byte goes. `count` is a multiple of 8."""
     if width <= 7:
         return _by_eight(values, begin, count, width, out, at)
     if width <= 14:

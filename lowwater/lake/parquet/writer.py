@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -44,6 +45,7 @@ class Scratch:
         self.found = np.empty(0, np.int64)
         self.numbers = np.empty(0, np.int64)
         self.out = np.empty(0, np.uint8)
+        self.slots = np.zeros(1, np.int16)
 
     def fit(self, rows: int) -> None:
         """Makes room for a page of so many rows."""
@@ -58,7 +60,8 @@ class Numbers:
 
     Args:
         field: its name, type, and whether it may be NULL.
-        counter: it counts, or has many values: written as differences. Others are numbers of a dictionary while that is small.
+        counter: it counts, or has many values: it is written as differences. Another one is written as numbers of a
+            dictionary, while that has room.
         bounded: whether the file is to say its least and largest value (of a 64-bit column without NULL).
 
     Attributes:
@@ -74,8 +77,9 @@ class Numbers:
         self._column = Column(field.name, INT32 if self._narrow else INT64, field.nullable)
         self._pages: list[bytes] = []
         self._uses: set[int] = set()
-        self._slots = np.zeros(0 if counter else encoding.SLOTS, np.int16)
-        self._entries = np.empty(0 if counter else encoding.MOST_ENTRIES, np.int64)
+        self._slots = np.empty(0, np.int16)
+        self._entries = np.empty(0, np.int64)
+        self._numbered = not counter
         self._size = 0
 
     def add(self, array: pa.Array, scratch: Scratch) -> None:
@@ -84,18 +88,27 @@ class Numbers:
         if self._bounded:
             least, most = int(values.min()), int(values.max())
             self.bounds = (min(least, self.bounds[0]), max(most, self.bounds[1])) if self.bounds else (least, most)
+        slots = self._slots
+        if self._numbered and not len(slots):
+            # A page of NULLs takes no table: many files with few columns may wait at a time.
+            slots = scratch.slots if array.null_count == len(array) else self._dictionary()
         size, count, entries = encoding.page(
-            values, valid, offset, self._column.nullable, self._narrow, self._slots, self._entries, self._size,
+            values, valid, offset, self._column.nullable, self._narrow, slots, self._entries, self._size,
             scratch.found, scratch.numbers, scratch.out,
         )  # fmt: skip
         self.present += count
         if entries < 0:
-            self._slots = self._slots[:0]
+            self._numbered, self._slots = False, self._slots[:0].copy()
         else:
             self._size = entries
         kind = DELTA if entries < 0 else DICTIONARY
         self._uses.add(kind)
         self._pages += data_header(len(values), kind, size), scratch.out[:size].tobytes()
+
+    def _dictionary(self) -> NDArray[np.int16]:
+        self._slots = np.zeros(encoding.SLOTS, np.int16)
+        self._entries = np.empty(encoding.MOST_ENTRIES, np.int64)
+        return self._slots
 
     def chunk(self) -> Chunk:
         """All its pages."""
@@ -180,10 +193,10 @@ def by_arrow(table: pa.Table) -> list[Chunk]:
     return chunks
 
 
-def _parts(array: pa.Array, kind: type) -> tuple[NDArray[np.int64], NDArray[np.uint8], int]:
+def _parts(array: pa.Array, kind: type[np.int32] | type[np.int64]) -> tuple[NDArray[Any], NDArray[np.uint8], int]:
     """The values of an array, its validity bitmap (empty where none is NULL), and the first row in it."""
     bits, data = array.buffers()
-    values = np.frombuffer(data, kind)[array.offset : array.offset + len(array)]
+    values: NDArray[Any] = np.frombuffer(data, kind)[array.offset : array.offset + len(array)]
     valid = np.frombuffer(bits, np.uint8) if array.null_count else _NONE
     values.flags.writeable = False
     valid.flags.writeable = False
