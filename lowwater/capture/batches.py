@@ -31,7 +31,6 @@ class Memory:
     def __init__(self, again: bool = True) -> None:
         self._again = again
         self._held: dict[str, NDArray[np.uint8]] = {}
-        self._records: NDArray[np.int64] | None = None
 
     def bytes(self, name: str, size: int) -> NDArray[np.uint8]:
         """So many bytes, of any value, for a purpose."""
@@ -42,10 +41,10 @@ class Memory:
         return self._held[name][:size]
 
     def records(self, rows: int) -> NDArray[np.int64]:
-        """An array for a scan; what no scan of the file writes is 0."""
-        if self._records is None or not self._again:
-            self._records = np.zeros((ROWS, rows), np.int64)
-        return self._records
+        """Zeros for a scan of so many records."""
+        records = self.bytes("records", ROWS * rows * 8).view(np.int64).reshape(ROWS, rows)
+        records.fill(0)
+        return records
 
 
 def _block(

@@ -127,7 +127,7 @@ def read_chunk(chunk: Chunk, memory: Memory | None = None) -> Iterator[tuple[Int
 
     Args:
         chunk: of a file.
-        memory: to decode in, of one reading of that file at a time. A batch is then overwritten by the next one.
+        memory: to decode in, of one reading at a time. A batch is then overwritten by the next one.
 
     Yields:
         Batches of `BATCH`, each of one interface, with that interface: what `CaptureReader.by_interface` gives for

@@ -5,6 +5,7 @@ Called by ingest through its runner, on a thread or in a Spark worker. It commit
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,6 +42,17 @@ COUNTERS = ("position", "arrival", "timestamp", "id", "sequence_number", "ack_nu
 
 _CAPTURE = pa.field("capture", pa.dictionary(pa.int8(), pa.string()), nullable=False)
 _STORED = pa.schema([_CAPTURE, *(field for field in RECORD if field.name != _CAPTURE.name)])
+
+
+class _OfThread(threading.local):
+    """Memory that the tasks of a thread use one after another."""
+
+    def __init__(self) -> None:
+        self.memory = Memory()
+        self.scratch = Scratch()
+
+
+_of_thread = _OfThread()
 
 
 @dataclass(frozen=True)
@@ -109,9 +121,8 @@ def _pack(task: PackTask) -> Packed:
         reader = read(task.path, task.max_jump, sha256=task.sha256)
         writer.write(reader.by_interface(), -1)
     else:
-        memory = Memory()
         for chunk in task.chunks:
-            writer.write(read_chunk(chunk, memory), max(chunk.clocks, default=-1))
+            writer.write(read_chunk(chunk, _of_thread.memory), max(chunk.clocks, default=-1))
     writer.finish()
     files, undecoded = tuple(writer.files), writer.undecoded
     if task.chunks is not None:
@@ -127,14 +138,12 @@ class _HourFile:
     Args:
         hour: of their arrival.
         capture: sha256 of their file.
-        scratch: of the task.
     """
 
-    def __init__(self, hour: int, capture: str, scratch: Scratch) -> None:
+    def __init__(self, hour: int, capture: str) -> None:
         self.hour = hour
         self.rows = 0
         self._capture = pa.array([capture])
-        self._scratch = scratch
         self._writer = Writer(_STORED, COUNTERS, BOUNDED)
         self._batches: list[pa.RecordBatch] = []
 
@@ -162,7 +171,7 @@ class _HourFile:
         self._batches = []
         zeros = pa.array(np.zeros(batch.num_rows, np.int8))
         constant = pa.DictionaryArray.from_arrays(zeros, self._capture)
-        self._writer.add(pa.RecordBatch.from_arrays([constant, *batch.columns], schema=_STORED), self._scratch)
+        self._writer.add(pa.RecordBatch.from_arrays([constant, *batch.columns], schema=_STORED), _of_thread.scratch)
 
 
 class _Writer:
@@ -173,7 +182,6 @@ class _Writer:
         self.undecoded: dict[int, int] = {}
         self._task = task
         self._waiting: dict[int, _HourFile] = {}
-        self._scratch = Scratch()
 
     def write(self, batches: Iterator[tuple[Interface, pa.RecordBatch]], clock: int) -> None:
         """Writes batches; `clock` is that of all interfaces before them, ns."""
@@ -195,7 +203,7 @@ class _Writer:
         if file is not None and (file.hour != hour or file.rows >= FILE_ROWS):
             self._close(number)
         if number not in self._waiting:
-            self._waiting[number] = _HourFile(hour, self._task.sha256, self._scratch)
+            self._waiting[number] = _HourFile(hour, self._task.sha256)
         self._waiting[number].add(batch)
 
     def _close(self, number: int) -> None:

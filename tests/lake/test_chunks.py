@@ -111,9 +111,7 @@ def test_a_compressed_capture_makes_the_same_table(lake: Lake, tmp_path: Path, m
     assert facts(lake) == facts(plain)
 
 
-def test_a_file_is_one_group_of_about_as_many_rows(
-    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_is_one_group_of_about_as_many_rows(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small(monkeypatch, 4096, 1000, 64)
     ingest(lake, "a", [many(tmp_path / "a.pcap")], CONFIG)
     files = sorted(lake.packets.glob("link=a/hour=*/*.parquet"))
