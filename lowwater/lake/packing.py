@@ -121,8 +121,10 @@ def _pack(task: PackTask) -> Packed:
         reader = read(task.path, task.max_jump, sha256=task.sha256)
         writer.write(reader.by_interface(), -1)
     else:
+        # Interfaces that become one are held until they are merged.
+        memory = None if task.one else _of_thread.memory
         for chunk in task.chunks:
-            writer.write(read_chunk(chunk, _of_thread.memory), max(chunk.clocks, default=-1))
+            writer.write(read_chunk(chunk, memory), max(chunk.clocks, default=-1))
     writer.finish()
     files, undecoded = tuple(writer.files), writer.undecoded
     if task.chunks is not None:
