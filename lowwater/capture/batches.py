@@ -14,18 +14,46 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lowwater.capture.decode import BATCH, NARROW, NULLABLE, PLANES, WIDE, bitmaps, decode
+from lowwater.capture.scan import ROWS
 
 _LINE = 64  # bytes of a cache line
 _BITS = {name: bit for bit, name in enumerate(NULLABLE)}
 
 
-def _block(kind: type[np.int64] | type[np.int32], columns: int, rows: int) -> tuple[pa.Buffer, NDArray[Any], int]:
+class Memory:
+    """Memory to decode in: new pages of it cost as much as what is written to them.
+
+    Args:
+        again: whether it is used again, so that what was made in it before is overwritten; else it is new each time.
+    """
+
+    def __init__(self, again: bool = True) -> None:
+        self._again = again
+        self._held: dict[str, NDArray[np.uint8]] = {}
+
+    def bytes(self, name: str, size: int) -> NDArray[np.uint8]:
+        """So many bytes, of any value, for a purpose."""
+        if not self._again:
+            return np.empty(size, np.uint8)
+        if name not in self._held or len(self._held[name]) < size:
+            self._held[name] = np.empty(size, np.uint8)
+        return self._held[name][:size]
+
+    def records(self, rows: int) -> NDArray[np.int64]:
+        """Zeros for a scan of so many records."""
+        records = self.bytes("records", ROWS * rows * 8).view(np.int64).reshape(ROWS, rows)
+        records.fill(0)
+        return records
+
+
+def _block(
+    kind: type[np.int64] | type[np.int32], columns: int, rows: int, memory: Memory
+) -> tuple[pa.Buffer, NDArray[Any], int]:
     """An Arrow buffer as (columns, rows) array, and its bytes per column."""
     # One more line per column: columns a power of two apart would all fall into one set of the cache.
     stride = (rows * np.dtype(kind).itemsize // _LINE + 2) * _LINE
-    buffer = pa.allocate_buffer(stride * columns)
-    array = np.frombuffer(buffer, kind).reshape(columns, -1)
-    return buffer, array, stride
+    data = memory.bytes(kind.__name__, stride * columns)
+    return pa.py_buffer(data), data.view(kind).reshape(columns, -1), stride
 
 
 @cache
@@ -40,7 +68,12 @@ def _nothing(kind: pa.DataType, rows: int) -> pa.Array:
 
 
 def decode_batch(
-    buffer: NDArray[np.uint8], records: NDArray[np.int64], positions: NDArray[np.int64], clock: int, link: int
+    buffer: NDArray[np.uint8],
+    records: NDArray[np.int64],
+    positions: NDArray[np.int64],
+    clock: int,
+    link: int,
+    memory: Memory | None = None,
 ) -> tuple[pa.RecordBatch, int]:
     """Decodes sane records.
 
@@ -50,17 +83,19 @@ def decode_batch(
         positions: shape (n), their numbers in the capture.
         clock: largest sane timestamp of the capture before them, ns.
         link: link type of the capture.
+        memory: to decode in; None for new memory.
 
     Returns:
         A batch of n rows, schema `BATCH`, and the clock after them, ns.
     """
     rows = len(positions)
-    wide_buffer, wide, wide_stride = _block(np.int64, len(WIDE), rows)
-    narrow_buffer, narrow, narrow_stride = _block(np.int32, len(NARROW), rows)
-    present = np.empty(-(-rows // 8) * 8, np.int64)
+    memory = memory or Memory(again=False)
+    wide_buffer, wide, wide_stride = _block(np.int64, len(WIDE), rows, memory)
+    narrow_buffer, narrow, narrow_stride = _block(np.int32, len(NARROW), rows, memory)
+    present = memory.bytes("present", -(-rows // 8) * 64).view(np.int64)
     present[rows:] = 0
     clock, everywhere, anywhere = decode(buffer, records, rows, positions, clock, link, wide, narrow, present)
-    bits = np.empty((PLANES * 8, len(present) // 8), np.uint8)
+    bits = memory.bytes("bits", PLANES * len(present)).reshape(PLANES * 8, -1)
     bitmaps(present, rows, anywhere & ~everywhere, bits)
     arrays = []
     for field in BATCH:

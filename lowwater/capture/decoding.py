@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lowwater.capture import scan as scanning
-from lowwater.capture.batches import decode_batch
+from lowwater.capture.batches import Memory, decode_batch
 from lowwater.capture.facts import Interface
 from lowwater.capture.keeping import Keeper
 
@@ -62,7 +62,12 @@ def of(each: Round, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def decode_round(
-    each: Round, chosen: NDArray[np.int64], clock: int, interface: Interface, keeper: Keeper
+    each: Round,
+    chosen: NDArray[np.int64],
+    clock: int,
+    interface: Interface,
+    keeper: Keeper,
+    memory: Memory | None = None,
 ) -> pa.RecordBatch:
     """Decodes some records of a round, and keeps of them what is asked for.
 
@@ -72,10 +77,11 @@ def decode_round(
         clock: largest sane timestamp of the interface before them, ns.
         interface: theirs.
         keeper: of the reader.
+        memory: as for `decode_batch`.
 
     Returns:
         A batch of the keeper's schema.
     """
     sane = of(each, chosen)
-    batch, _ = decode_batch(each.buffer, sane, chosen + each.position, clock, interface.link_number)
+    batch, _ = decode_batch(each.buffer, sane, chosen + each.position, clock, interface.link_number, memory)
     return keeper.batch(each.buffer, sane[scanning.OFFSET], batch)

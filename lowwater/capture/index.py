@@ -15,6 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lowwater.capture import scan as scanning
+from lowwater.capture.batches import Memory
 from lowwater.capture.classic import Scanner
 from lowwater.capture.decoding import Round, decode_round, shares
 from lowwater.capture.facts import CaptureSummary, Interface
@@ -124,8 +125,15 @@ class _Marks:
         self._next = None
 
 
-def read_chunk(chunk: Chunk, keeping: Keeping = NOTHING) -> Iterator[tuple[Interface, pa.RecordBatch]]:
+def read_chunk(
+    chunk: Chunk, keeping: Keeping = NOTHING, memory: Memory | None = None
+) -> Iterator[tuple[Interface, pa.RecordBatch]]:
     """Decodes the sane records of a chunk.
+
+    Args:
+        chunk: of a file.
+        keeping: what to keep beside the headers.
+        memory: to decode in, of one reading at a time. A batch is then overwritten by the next one.
 
     Yields:
         Batches, each of one interface, with that interface: what `CaptureReader.by_interface` gives for these records,
@@ -134,8 +142,9 @@ def read_chunk(chunk: Chunk, keeping: Keeping = NOTHING) -> Iterator[tuple[Inter
     Raises:
         CaptureError: if the file cannot be read, or has changed since it was indexed.
     """
-    buffer, scanner, keeper = _load(chunk), chunk.scanner.at(chunk.begin), Keeper(keeping)
-    records = np.zeros((scanning.ROWS, _ROWS), np.int64)
+    memory, keeper = memory or Memory(again=False), Keeper(keeping)
+    buffer, scanner = _load(chunk, memory), chunk.scanner.at(chunk.begin)
+    records = memory.records(_ROWS)
     clocks = dict(enumerate(chunk.clocks))
     position, at, stopped = chunk.position, 0, scanning.FULL
     while stopped == scanning.FULL:
@@ -145,7 +154,7 @@ def read_chunk(chunk: Chunk, keeping: Keeping = NOTHING) -> Iterator[tuple[Inter
         each = Round(buffer, records[:, :count], kept, position, chunk.begin, chunk.begin + at, False)
         for number, chosen in shares(each, len(scanner.interfaces)):
             interface = scanner.interfaces[number]
-            batch = decode_round(each, chosen, clocks.get(number, -1), interface, keeper)
+            batch = decode_round(each, chosen, clocks.get(number, -1), interface, keeper, memory)
             clocks[number] = batch.column("arrival")[-1].as_py()
             yield interface, batch
         position += count
@@ -153,8 +162,8 @@ def read_chunk(chunk: Chunk, keeping: Keeping = NOTHING) -> Iterator[tuple[Inter
         raise _changed(chunk)
 
 
-def _load(chunk: Chunk) -> NDArray[np.uint8]:
-    buffer = np.empty(chunk.end - chunk.begin, np.uint8)
+def _load(chunk: Chunk, memory: Memory) -> NDArray[np.uint8]:
+    buffer = memory.bytes("chunk", chunk.end - chunk.begin)
     filled = 0
     try:
         with chunk.path.open("rb", buffering=0) as file:

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 _DIGIT = 16  # bits found by one pass
 _PIECES = 1 << 10
+_BYTES = 8 << 20  # of the file at a time
+_AROUND = 4  # pieces on each side of the middle one
 
 
 class Median:
@@ -57,8 +59,30 @@ class Median:
         if not self._count:
             return None
         rank = (self._count - 1) // 2
-        if self._file is None:
-            return self._narrowed(rank)
+        found = self._narrowed(rank)
+        return self._by_digits(rank) if found is None else found
+
+    def _narrowed(self, rank: int) -> int | None:
+        """The number of a rank if it lies within the range of the middle pieces."""
+        # Captures are nearly in order, so it does, and few pieces overlap that range.
+        middle = self._middle()
+        low, high = middle.min(), middle.max()
+        below, near, room = 0, [], self._in_memory
+        for numbers in self._pieces():
+            least, most = numbers.min(), numbers.max()
+            if most < low:
+                below += len(numbers)
+            elif least <= high:
+                below += int((numbers < low).sum())
+                near.append(numbers[(numbers >= low) & (numbers <= high)])
+                room -= len(near[-1])
+                if room < 0:
+                    return None
+        found = np.concatenate(near)
+        return int(np.partition(found, rank - below)[rank - below]) if below <= rank < below + len(found) else None
+
+    def _by_digits(self, rank: int) -> int:
+        """The number of a rank, from its first digit to its last, each by a pass over all numbers."""
         prefix = 0
         for shift in range(64 - _DIGIT, -1, -_DIGIT):
             counts = np.zeros(1 << _DIGIT, np.int64)
@@ -72,35 +96,23 @@ class Median:
             prefix = prefix << _DIGIT | digit
         return prefix
 
-    def _narrowed(self, rank: int) -> int:
-        """The number of a rank among the held: looked for within the range of the middle pieces first."""
-        # Captures are nearly in order, so it is there, and few pieces overlap that range.
-        bounds = [(int(numbers.min()), int(numbers.max())) for numbers in self._held]
-        middle, reach = len(self._held) // 2, 1
-        while True:
-            around = bounds[max(middle - reach, 0) : middle + reach + 1]
-            low, high = min(least for least, _ in around), max(most for _, most in around)
-            below, near = 0, []
-            for numbers, (least, most) in zip(self._held, bounds, strict=True):
-                if most < low:
-                    below += len(numbers)
-                elif least <= high:
-                    below += int((numbers < low).sum())
-                    near.append(numbers[(numbers >= low) & (numbers <= high)])
-            found = np.concatenate(near)
-            if below <= rank < below + len(found):
-                return int(np.partition(found, rank - below)[rank - below])
-            reach *= 8
-
     def close(self) -> None:
         """Drops what was added."""
         self._held = []
         if self._file is not None:
             self._file.close()
 
+    def _middle(self) -> NDArray[np.int64]:
+        if self._file is None:
+            ends = np.cumsum([len(numbers) for numbers in self._held])
+            middle = int(np.searchsorted(ends, self._count // 2))
+            return np.concatenate(self._held[max(middle - _AROUND, 0) : middle + _AROUND + 1])
+        self._file.seek((self._count - self._held_count) // 2 * 8)
+        return np.frombuffer(self._file.read(_BYTES), np.int64)
+
     def _pieces(self) -> Iterator[NDArray[np.int64]]:
         if self._file is not None:
             self._file.seek(0)
-            while piece := self._file.read(8 << 20):
+            while piece := self._file.read(_BYTES):
                 yield np.frombuffer(piece, np.int64)
         yield from self._held

@@ -19,7 +19,7 @@ from lowwater.config import Link
 from lowwater.errors import LowwaterError
 from lowwater.lake.interfaces import join, link_names
 from lowwater.lake.ledger import Capture, put_malformed
-from lowwater.lake.packing import ROW_GROUP, Packed, PackTask
+from lowwater.lake.packing import FILE_ROWS, Packed, PackTask
 from lowwater.lake.replacing import Coverage, Files, Held, span
 from lowwater.lake.survey import Failed, Survey, SurveyTask, survey
 from lowwater.lake.tables import DataFile, swap_files
@@ -28,7 +28,7 @@ from lowwater.lake.tasks import Runner
 CHUNK_BYTES = 16 << 20
 """Bytes of a chunk, about: what a task holds of the file at a time."""
 
-TASK_ROWS = ROW_GROUP
+TASK_ROWS = FILE_ROWS // 2
 """Records of a task, about."""
 
 

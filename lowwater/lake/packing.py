@@ -5,60 +5,56 @@ Called by ingest through its runner, on a thread or in a Spark worker. It commit
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
+from lowwater.capture.batches import Memory
 from lowwater.capture.facts import CaptureSummary, Interface
 from lowwater.capture.index import Chunk, read_chunk
 from lowwater.capture.keeping import Keeping
-from lowwater.capture.reader import read
-from lowwater.catalog.packets import KEPT, READABLE
+from lowwater.capture.reader import BATCH, read
 from lowwater.config import HOUR
 from lowwater.errors import CaptureError, LakeError, LowwaterError
 from lowwater.lake.interfaces import MOST_INTERFACES, merged
+from lowwater.lake.parquet.writer import Scratch, Writer
 from lowwater.lake.survey import DAMAGE, Failed, damage_table
 from lowwater.lake.tables import DataFile, safe_name
 
-ROW_GROUP = 1 << 18
-"""Rows of a group, about: two thirds to one and a half times as many where a file has them."""
+FILE_ROWS = 1 << 19
+"""Rows from which a file is written, as one group of rows: its pages wait in memory until then."""
 
-FILE_ROWS = 2 * ROW_GROUP
-"""Rows from which a file is written: it waits in memory until then."""
+PAGE_ROWS = 1 << 15
+"""Rows from which a page of every column is made; fewer are copied first, since their memory is used again."""
 
 FILE_BYTES = 128 << 20
-"""Bytes in memory from which a file is written before it has as many rows: frames may be kept."""
+"""Bytes of frames and texts from which a file is written before it has as many rows."""
 
-MOST_WAITING, MOST_BYTES = 1 << 20, 256 << 20
-"""Rows, and bytes, of all interfaces together that wait for their files to fill."""
+MOST_WAITING, MOST_BYTES = 1 << 19, 256 << 20
+"""Rows, and bytes of frames and texts, of all interfaces together that wait for their files to fill."""
 
-GROUP_BYTES = 64 << 20
-"""Bytes in memory of a group, at most about."""
-
-COUNTERS = ("position", "arrival", "timestamp")
+BOUNDED = ("position", "arrival", "timestamp")
 """The columns with statistics."""
 
-DELTAS = ("position", "len", "total_length", "payload_length")
-"""Columns that are smaller, and sooner written, as differences than otherwise; nothing is left to compress."""
-
-STREAMS = (
-    *("arrival", "timestamp", "ipversion", "protocol", "srcPort", "destPort"),
-    *("id", "sequence_number", "ack_number", "payload_offset"),
-)
-"""Columns that lz4 packs once the first bytes of all values stand together, then the second ones."""
-
-DICTIONARIES = (
-    *("capture", "srcMAC", "destMAC", "ether_type", "srcIP_hi", "srcIP_lo", "destIP_hi", "destIP_lo"),
-    *(field.name for field in KEPT if field.type == pa.string()),
-)
-"""Columns of few values that come in no runs; the others are written as they are, for lz4."""
+COUNTERS = ("position", "arrival", "timestamp", "id", "sequence_number", "ack_number")
+"""Columns whose differences are small, or that have too many values for a dictionary."""
 
 _CAPTURE = pa.field("capture", pa.dictionary(pa.int8(), pa.string()), nullable=False)
+
+
+class _OfThread(threading.local):
+    """Memory that the tasks of a thread use one after another."""
+
+    def __init__(self) -> None:
+        self.memory = Memory()
+        self.scratch = Scratch()
+
+
+_of_thread = _OfThread()
 
 
 @dataclass(frozen=True)
@@ -129,8 +125,10 @@ def _pack(task: PackTask) -> Packed:
         reader = read(task.path, task.max_jump, sha256=task.sha256, keeping=task.keeping)
         writer.write(reader.by_interface(), -1)
     else:
+        # Interfaces that become one are held until they are merged.
+        memory = None if task.one else _of_thread.memory
         for chunk in task.chunks:
-            writer.write(read_chunk(chunk, task.keeping), max(chunk.clocks, default=-1))
+            writer.write(read_chunk(chunk, task.keeping, memory), max(chunk.clocks, default=-1))
     writer.finish()
     files, undecoded = tuple(writer.files), writer.undecoded
     if task.chunks is not None:
@@ -140,49 +138,55 @@ def _pack(task: PackTask) -> Packed:
     return Packed(task.file, files, undecoded, reader.summary, damage_table(reader.malformed))
 
 
-@dataclass
 class _HourFile:
-    """The rows of one interface and hour that wait to become a file."""
+    """The rows of one interface and hour that wait to become a file.
 
-    hour: int
-    rows: int = 0
-    size: int = 0
-    batches: list[pa.RecordBatch] = field(default_factory=list)
+    Args:
+        hour: of their arrival.
+        capture: sha256 of their file.
+        schema: of the rows.
+
+    Attributes:
+        rows: so far.
+        size: bytes of their frames and texts.
+    """
+
+    def __init__(self, hour: int, capture: str, schema: pa.Schema) -> None:
+        self.hour = hour
+        self.rows = 0
+        self.size = 0
+        self._capture = pa.array([capture])
+        self._schema = pa.schema([_CAPTURE, *schema])
+        self._writer = Writer(self._schema, COUNTERS, BOUNDED)
+        self._batches: list[pa.RecordBatch] = []
 
     def add(self, batch: pa.RecordBatch) -> None:
-        self.batches.append(batch)
+        """Takes rows, and keeps none of their memory."""
         self.rows += batch.num_rows
-        self.size += batch.nbytes
+        self.size += sum(column.nbytes for column in batch.columns[len(BATCH) :])
+        self._batches.append(batch)
+        if self.rows - self._writer.rows >= PAGE_ROWS:
+            self._page()
+        else:
+            self._batches[-1] = pa.concat_batches([batch, batch.slice(0, 0)])
 
-    def write(self, packets: Path, path: str, capture: str) -> DataFile:
+    def write(self, packets: Path, path: str) -> DataFile:
         """Writes the rows; a column that has no value in them is not in the file, which readers take for NULL."""
-        table = pa.Table.from_batches(self.batches)
-        given = [name for name in table.schema.names if table.column(name).null_count < self.rows]
-        bounds = {name: pc.min_max(table.column(name)) for name in COUNTERS}
-        names = ["capture", *given]
-        zeros = pa.array(np.zeros(self.rows, np.int8))
-        constant = pa.DictionaryArray.from_arrays(zeros, pa.array([capture]))
-        schema = pa.schema([_CAPTURE, *(READABLE.field(name) for name in given)])
+        if self._batches:
+            self._page()
         target = packets / path
         target.parent.mkdir(parents=True, exist_ok=True)
-        # The schema of Arrow beside Parquet's own would say that `capture` is to be read as a dictionary.
-        with pq.ParquetWriter(
-            target,
-            schema,
-            compression={name: "none" if name in DELTAS else "lz4" for name in names},
-            use_dictionary=[name for name in DICTIONARIES if name in names],
-            column_encoding={
-                **{name: "DELTA_BINARY_PACKED" for name in DELTAS if name in names},
-                **{name: "BYTE_STREAM_SPLIT" for name in STREAMS if name in names},
-            },
-            write_statistics=[*COUNTERS],
-            store_schema=False,
-        ) as writer:
-            whole = pa.Table.from_arrays([constant, *table.select(given).columns], schema=schema)
-            groups = max(1, round(self.rows / ROW_GROUP), self.size // GROUP_BYTES)
-            writer.write_table(whole, row_group_size=-(-self.rows // groups))
-        smallest, largest = ({name: each[side].as_py() for name, each in bounds.items()} for side in ("min", "max"))
-        return DataFile(path, target.stat().st_size, self.rows, {"hour": str(self.hour)}, smallest, largest)
+        size = self._writer.write(target)
+        smallest, largest = ({name: self._writer.bounds(name)[side] for name in BOUNDED} for side in (0, 1))
+        return DataFile(path, size, self.rows, {"hour": str(self.hour)}, smallest, largest)
+
+    def _page(self) -> None:
+        batch = self._batches[0] if len(self._batches) == 1 else pa.concat_batches(self._batches)
+        self._batches = []
+        zeros = pa.array(np.zeros(batch.num_rows, np.int8))
+        constant = pa.DictionaryArray.from_arrays(zeros, self._capture)
+        whole = pa.RecordBatch.from_arrays([constant, *batch.columns], schema=self._schema)
+        self._writer.add(whole, _of_thread.scratch)
 
 
 class _Writer:
@@ -214,13 +218,15 @@ class _Writer:
         file = self._waiting.get(number)
         if file is not None and (file.hour != hour or file.rows >= FILE_ROWS or file.size >= FILE_BYTES):
             self._close(number)
-        self._waiting.setdefault(number, _HourFile(hour)).add(batch)
+        if number not in self._waiting:
+            self._waiting[number] = _HourFile(hour, self._task.sha256, self._task.keeping.schema)
+        self._waiting[number].add(batch)
 
     def _close(self, number: int) -> None:
         task, file = self._task, self._waiting.pop(number)
         name = file_name(task.sha256, task.number, len(self.files), task.attempt)
         path = f"link={safe_name(task.link)}/hour={file.hour}/{name}"
-        self.files.append((number, file.write(task.packets, path, task.sha256)))
+        self.files.append((number, file.write(task.packets, path)))
 
     def _counted(
         self, batches: Iterator[tuple[Interface, pa.RecordBatch]]

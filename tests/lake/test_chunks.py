@@ -46,7 +46,8 @@ def many(path: Path, count: int = 3000) -> Path:
 def small(monkeypatch: pytest.MonkeyPatch, chunk: int, rows: int, group: int) -> None:
     monkeypatch.setattr(batching, "CHUNK_BYTES", chunk)
     monkeypatch.setattr(batching, "TASK_ROWS", rows)
-    monkeypatch.setattr(packing, "ROW_GROUP", group)
+    monkeypatch.setattr(packing, "FILE_ROWS", group)
+    monkeypatch.setattr(packing, "PAGE_ROWS", group // 4)
 
 
 def contents(lake: Lake) -> pa.Table:
@@ -110,15 +111,14 @@ def test_a_compressed_capture_makes_the_same_table(lake: Lake, tmp_path: Path, m
     assert facts(lake) == facts(plain)
 
 
-def test_row_groups_hold_half_a_group_at_least(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_one_group_of_about_as_many_rows(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small(monkeypatch, 4096, 1000, 64)
     ingest(lake, "a", [many(tmp_path / "a.pcap")], CONFIG)
     files = sorted(lake.packets.glob("link=a/hour=*/*.parquet"))
     assert len(files) > 3
     for path in files:
         with pq.ParquetFile(path) as file:
-            groups = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
-        assert all(32 <= rows < 96 for rows in groups) or len(groups) == 1
+            assert file.num_row_groups == 1
 
 
 def test_every_byte_of_a_file_is_in_the_ledger(lake: Lake, tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
@@ -22,6 +21,7 @@ from lowwater.lake.layout import MALFORMED, Lake, open_lake
 from lowwater.lake.ledger import malformed_between, read_captures
 from lowwater.lake.locks import attempt, hold
 from lowwater.lake.packets import read_packets
+from lowwater.lake.parquet.writer import Writer
 from tests.capturemaker import pcap_bytes, udp
 from tests.lake.support import BASE, at, capture
 
@@ -280,12 +280,8 @@ def test_a_capture_of_one_instant_says_why_it_covers_nothing(lake: Lake, tmp_pat
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_a_full_disk_is_a_lake_error(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = pq.ParquetWriter
-
-    def full(target: Path, *args: Any, **options: Any) -> Any:
-        return real("/dev/full", *args, **options)
-
-    monkeypatch.setattr(pq, "ParquetWriter", full)
+    real = Writer.write
+    monkeypatch.setattr(Writer, "write", lambda self, path: real(self, Path("/dev/full")))
     with pytest.raises(LakeError, match=r"packets of .*a\.pcap cannot be written"):
         ingest(lake, "a", [capture(tmp_path / "a.pcap", range(20000))], CONFIG)
 

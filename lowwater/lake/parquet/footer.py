@@ -1,0 +1,167 @@
+"""What a Parquet file says of itself: page headers and the footer, in Thrift's compact protocol.
+
+Below `writer`, after parquet.thrift of the Parquet format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+MAGIC = b"PAR1"
+
+PLAIN, RLE, DELTA, DICTIONARY = 0, 3, 5, 8
+"""Encodings."""
+
+INT32, INT64, TEXT = 1, 2, 6
+"""Physical types; the last one is BYTE_ARRAY."""
+
+CREATOR = "lowwater"
+
+_I32, _I64, _BINARY, _LIST, _STRUCT = 5, 6, 8, 9, 12
+_DATA_PAGE, _DICTIONARY_PAGE = 0, 2
+
+_Field = tuple[int, int, bytes]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the schema.
+
+    Attributes:
+        name: of it.
+        kind: its physical type.
+        nullable: whether it has levels.
+        text: whether its bytes are text.
+    """
+
+    name: str
+    kind: int
+    nullable: bool
+    text: bool = False
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """All pages of a column.
+
+    Attributes:
+        column: the column.
+        pages: their bytes with headers, a dictionary first.
+        encodings: that they use.
+        data: bytes before the first data page.
+        unpacked: bytes without compression.
+        codec: its number.
+        bounds: least and largest value of a 64-bit column, or None.
+    """
+
+    column: Column
+    pages: Sequence[bytes]
+    encodings: Sequence[int]
+    data: int
+    unpacked: int
+    codec: int = 0
+    bounds: tuple[int, int] | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes in the file."""
+        return sum(map(len, self.pages))
+
+
+def varint(value: int) -> bytes:
+    """A number that is not negative, seven bits a byte, the least ones first."""
+    found = bytearray()
+    while value >= 0x80:
+        found.append(value & 0x7F | 0x80)
+        value >>= 7
+    found.append(value)
+    return bytes(found)
+
+
+def _number(identity: int, value: int, kind: int = _I32) -> _Field:
+    return identity, kind, varint(value << 1 if value >= 0 else (-value << 1) - 1)
+
+
+def _text(identity: int, value: bytes) -> _Field:
+    return identity, _BINARY, varint(len(value)) + value
+
+
+def _list(identity: int, kind: int, values: Sequence[bytes]) -> _Field:
+    head = bytes([len(values) << 4 | kind]) if len(values) < 15 else bytes([0xF0 | kind]) + varint(len(values))
+    return identity, _LIST, head + b"".join(values)
+
+
+def _struct(*fields: _Field) -> bytes:
+    found, last = bytearray(), 0
+    for identity, kind, value in fields:
+        found.append(identity - last << 4 | kind)
+        found += value
+        last = identity
+    return bytes(found) + b"\0"
+
+
+def data_header(rows: int, encoding: int, size: int) -> bytes:
+    """Header of a data page (version 1) that is not compressed."""
+    return _struct(_number(1, _DATA_PAGE), _number(2, size), _number(3, size), (5, _STRUCT, _data(rows, encoding)))
+
+
+@lru_cache(64)
+def _data(rows: int, encoding: int) -> bytes:
+    return _struct(_number(1, rows), _number(2, encoding), _number(3, RLE), _number(4, RLE))
+
+
+def dictionary_header(entries: int, size: int) -> bytes:
+    """Header of a dictionary page that is not compressed."""
+    page = _struct(_number(1, entries), _number(2, PLAIN))
+    return _struct(_number(1, _DICTIONARY_PAGE), _number(2, size), _number(3, size), (7, _STRUCT, page))
+
+
+def footer(chunks: Sequence[Chunk], rows: int) -> bytes:
+    """The end of a file of one row group, whose chunks stand behind the MAGIC in this order."""
+    at, placed = len(MAGIC), []
+    for chunk in chunks:
+        placed.append(_struct(_number(2, at, _I64), (3, _STRUCT, _facts(chunk, rows, at))))
+        at += chunk.size
+    size = sum(chunk.unpacked for chunk in chunks)
+    group = _struct(_list(1, _STRUCT, placed), _number(2, size, _I64), _number(3, rows, _I64))
+    root = _struct(_text(4, b"schema"), _number(5, len(chunks)))
+    columns = [root, *(_element(chunk.column) for chunk in chunks)]
+    # Without orders of the columns readers take no notice of their bounds.
+    orders = [_struct((1, _STRUCT, _struct()))] * len(chunks)
+    whole = _struct(
+        _number(1, 2),
+        _list(2, _STRUCT, columns),
+        _number(3, rows, _I64),
+        _list(4, _STRUCT, [group]),
+        _text(6, CREATOR.encode()),
+        _list(7, _STRUCT, orders),
+    )
+    return whole + len(whole).to_bytes(4, "little") + MAGIC
+
+
+def _element(column: Column) -> bytes:
+    fields = [_number(1, column.kind), _number(3, int(column.nullable)), _text(4, column.name.encode())]
+    if column.text:
+        fields += [_number(6, 0), (10, _STRUCT, _struct((1, _STRUCT, _struct())))]
+    return _struct(*fields)
+
+
+def _facts(chunk: Chunk, rows: int, at: int) -> bytes:
+    fields = [
+        _number(1, chunk.column.kind),
+        _list(2, _I32, [varint(encoding << 1) for encoding in chunk.encodings]),
+        _list(3, _BINARY, [_text(0, chunk.column.name.encode())[2]]),
+        _number(4, chunk.codec),
+        _number(5, rows, _I64),
+        _number(6, chunk.unpacked, _I64),
+        _number(7, chunk.size, _I64),
+        _number(9, at + chunk.data, _I64),
+    ]
+    if chunk.data:
+        fields.append(_number(11, at, _I64))
+    if chunk.bounds is not None:
+        least, most = (value.to_bytes(8, "little", signed=True) for value in chunk.bounds)
+        fields.append((12, _STRUCT, _struct(_text(5, most), _text(6, least))))
+    return _struct(*fields)

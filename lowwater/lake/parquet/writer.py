@@ -1,0 +1,205 @@
+"""One Parquet file from record batches: numbers are encoded as they come, texts and bytes by Arrow at the end.
+
+Between `encoding` and `packing`. Until a file is written only its pages are held, a sixth of the rows they are made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from lowwater.lake.parquet import encoding
+from lowwater.lake.parquet.footer import (
+    DELTA,
+    DICTIONARY,
+    INT32,
+    INT64,
+    MAGIC,
+    PLAIN,
+    RLE,
+    TEXT,
+    Chunk,
+    Column,
+    data_header,
+    dictionary_header,
+    footer,
+)
+
+_NONE = np.empty(0, np.uint8)
+_NONE.flags.writeable = False
+_BLOCK_ROOM = 128
+_CODECS = {"UNCOMPRESSED": 0, "SNAPPY": 1, "GZIP": 2, "ZSTD": 6, "LZ4": 7}
+_ENCODINGS = {"PLAIN": PLAIN, "RLE": RLE, "RLE_DICTIONARY": DICTIONARY, "PLAIN_DICTIONARY": 2, "DELTA_BINARY_PACKED": 5}
+
+
+class Scratch:
+    """Memory that the pages of a thread are made in, one after another."""
+
+    def __init__(self) -> None:
+        self.found = np.empty(0, np.int64)
+        self.numbers = np.empty(0, np.int64)
+        self.out = np.empty(0, np.uint8)
+        self.slots = np.zeros(1, np.int16)
+
+    def fit(self, rows: int) -> None:
+        """Makes room for a page of so many rows."""
+        if len(self.found) < rows + _BLOCK_ROOM:
+            self.found = np.empty(rows + _BLOCK_ROOM, np.int64)
+            self.numbers = np.empty(rows + _BLOCK_ROOM, np.int64)
+            self.out = np.empty(encoding.room(rows), np.uint8)
+
+
+class Numbers:
+    """The pages of a column of 32-bit or 64-bit numbers.
+
+    Args:
+        field: its name, type, and whether it may be NULL.
+        counter: it counts, or has many values: it is written as differences. Another one is written as numbers of a
+            dictionary, while that has room.
+        bounded: whether the file is to say its least and largest value (of a 64-bit column without NULL).
+
+    Attributes:
+        present: values so far that are not NULL.
+        bounds: least and largest value so far.
+    """
+
+    def __init__(self, field: pa.Field, counter: bool, bounded: bool) -> None:
+        self.present = 0
+        self.bounds: tuple[int, int] | None = None
+        self._bounded = bounded
+        self._narrow = field.type == pa.int32()
+        self._column = Column(field.name, INT32 if self._narrow else INT64, field.nullable)
+        self._pages: list[bytes] = []
+        self._uses: set[int] = set()
+        self._slots = np.empty(0, np.int16)
+        self._entries = np.empty(0, np.int64)
+        self._numbered = not counter
+        self._size = 0
+
+    def add(self, array: pa.Array, scratch: Scratch) -> None:
+        """Adds a page; `scratch` fits it."""
+        values, valid, offset = _parts(array, np.int32 if self._narrow else np.int64)
+        if self._bounded:
+            least, most = int(values.min()), int(values.max())
+            self.bounds = (min(least, self.bounds[0]), max(most, self.bounds[1])) if self.bounds else (least, most)
+        slots = self._slots
+        if self._numbered and not len(slots):
+            # A page of NULLs takes no table: many files with few columns may wait at a time.
+            slots = scratch.slots if array.null_count == len(array) else self._dictionary()
+        size, count, entries = encoding.page(
+            values, valid, offset, self._column.nullable, self._narrow, slots, self._entries, self._size,
+            scratch.found, scratch.numbers, scratch.out,
+        )  # fmt: skip
+        self.present += count
+        if entries < 0:
+            self._numbered, self._slots = False, self._slots[:0].copy()
+        else:
+            self._size = entries
+        kind = DELTA if entries < 0 else DICTIONARY
+        self._uses.add(kind)
+        self._pages += data_header(len(values), kind, size), scratch.out[:size].tobytes()
+
+    def _dictionary(self) -> NDArray[np.int16]:
+        self._slots = np.zeros(encoding.SLOTS, np.int16)
+        self._entries = np.empty(encoding.MOST_ENTRIES, np.int64)
+        return self._slots
+
+    def chunk(self) -> Chunk:
+        """All its pages."""
+        pages, data, uses = self._pages, 0, [RLE, *sorted(self._uses)]
+        if DICTIONARY in self._uses:
+            entries = self._entries[: self._size].astype(np.int32 if self._narrow else np.int64).tobytes()
+            first = dictionary_header(self._size, len(entries)), entries
+            pages, data, uses = [*first, *pages], sum(map(len, first)), [PLAIN, *uses]
+        return Chunk(self._column, pages, uses, data, sum(map(len, pages)), bounds=self.bounds)
+
+
+class Writer:
+    """A Parquet file of one row group.
+
+    Args:
+        schema: its columns, in order, of 32-bit and 64-bit numbers, texts and bytes.
+        counters: columns that count or have many values.
+        bounded: columns whose least and largest value the file says.
+
+    Attributes:
+        rows: added so far.
+    """
+
+    def __init__(self, schema: pa.Schema, counters: Collection[str], bounded: Collection[str]) -> None:
+        self.rows = 0
+        self._schema = schema
+        numbers = [field for field in schema if pa.types.is_integer(field.type)]
+        self._numbers = {field.name: Numbers(field, field.name in counters, field.name in bounded) for field in numbers}
+        self._others: list[pa.RecordBatch] = []
+
+    def add(self, batch: pa.RecordBatch, scratch: Scratch) -> None:
+        """Adds rows as a page a column."""
+        scratch.fit(batch.num_rows)
+        for name, numbers in self._numbers.items():
+            numbers.add(batch.column(name), scratch)
+        others = [name for name in self._schema.names if name not in self._numbers]
+        self._others.append(batch.select(others))
+        self.rows += batch.num_rows
+
+    def bounds(self, name: str) -> tuple[int, int]:
+        """Least and largest value of a bounded column."""
+        found = self._numbers[name].bounds
+        assert found is not None
+        return found
+
+    def write(self, path: Path) -> int:
+        """Writes the file, without the columns that have no value, which readers take for NULL; its bytes."""
+        others = {chunk.column.name: chunk for chunk in by_arrow(pa.Table.from_batches(self._others))}
+        chunks = []
+        for name in self._schema.names:
+            if name in others:
+                chunks.append(others[name])
+            elif name in self._numbers and self._numbers[name].present:
+                chunks.append(self._numbers[name].chunk())
+        with path.open("wb") as file:
+            file.write(MAGIC)
+            for chunk in chunks:
+                file.writelines(chunk.pages)
+            file.write(footer(chunks, self.rows))
+            return file.tell()
+
+
+def by_arrow(table: pa.Table) -> list[Chunk]:
+    """Texts and bytes as Arrow writes them, without the columns that have no value."""
+    given = [name for name in table.schema.names if table.column(name).null_count < table.num_rows]
+    if not given:
+        return []
+    table, sink = table.select(given), pa.BufferOutputStream()
+    texts = [field.name for field in table.schema if field.type != pa.binary()]
+    options = {"compression": "lz4", "use_dictionary": texts, "write_statistics": False, "store_schema": False}
+    pq.write_table(table, sink, table.num_rows, **options)
+    written = sink.getvalue()
+    group = pq.read_metadata(pa.BufferReader(written)).row_group(0)
+    chunks = []
+    for index, field in enumerate(table.schema):
+        facts = group.column(index)
+        start = facts.dictionary_page_offset or facts.data_page_offset
+        plain = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        column = Column(field.name, TEXT, field.nullable, text=plain == pa.string())
+        pages = [written.slice(start, facts.total_compressed_size).to_pybytes()]
+        encodings = [_ENCODINGS[name] for name in facts.encodings]
+        sizes = facts.data_page_offset - start, facts.total_uncompressed_size
+        chunks.append(Chunk(column, pages, encodings, *sizes, codec=_CODECS[facts.compression]))
+    return chunks
+
+
+def _parts(array: pa.Array, kind: type[np.int32] | type[np.int64]) -> tuple[NDArray[Any], NDArray[np.uint8], int]:
+    """The values of an array, its validity bitmap (empty where none is NULL), and the first row in it."""
+    bits, data = array.buffers()
+    values: NDArray[Any] = np.frombuffer(data, kind)[array.offset : array.offset + len(array)]
+    valid = np.frombuffer(bits, np.uint8) if array.null_count else _NONE
+    values.flags.writeable = False
+    valid.flags.writeable = False
+    return values, valid, array.offset

@@ -1,0 +1,115 @@
+"""What the writer of numbers writes is read back equal by Arrow and DuckDB."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lowwater.lake.parquet import encoding
+from lowwater.lake.parquet.footer import varint
+from lowwater.lake.parquet.writer import Scratch, Writer
+
+LOW = {"int32": (-(1 << 31), (1 << 31) - 1), "int64": (-(1 << 63), (1 << 63) - 1)}
+SIZES = (1, 7, 8, 9, 31, 33, 127, 128, 129, 130, 1000, 5000)
+
+
+def written(path: Path, table: pa.Table, counters: tuple[str, ...], rows: int, bounded: tuple[str, ...] = ()) -> Path:
+    """The file of a table, in pages of so many rows, whose arrays begin at odd offsets."""
+    writer, scratch = Writer(table.schema, counters, bounded), Scratch()
+    for batch in table.combine_chunks().to_batches(rows):
+        writer.add(batch, scratch)
+    assert writer.write(path) == path.stat().st_size
+    return path
+
+
+def columns(kind: str, rows: int, seed: int) -> dict[str, pa.Array]:
+    """Numbers of every width, constant, few, many, increasing, and at the ends of their type."""
+    random = np.random.default_rng(seed)
+    least, most = LOW[kind]
+    bits = 32 if kind == "int32" else 64
+    found = {"constant": np.full(rows, 64240), "increasing": np.cumsum(random.integers(0, 9, rows))}
+    found["few"] = random.choice([0, 6, 17, 58, least, most], rows)
+    found["ends"] = random.choice([least, most], rows)
+    found["any"] = random.integers(least, most, rows, endpoint=True)
+    for width in range(1, bits):
+        found[f"width{width}"] = random.integers(0, 1 << width, rows)
+    return {name: pa.array(values.astype(kind)) for name, values in found.items()}
+
+
+def nulls(array: pa.Array, share: float, seed: int) -> pa.Array:
+    mask = np.random.default_rng(seed).random(len(array)) < share
+    return pa.array(array.to_numpy(), array.type, mask=mask)
+
+
+@pytest.mark.parametrize("kind", ["int32", "int64"])
+@pytest.mark.parametrize("counters", [True, False])
+@pytest.mark.parametrize("share", [0.0, 0.02, 0.6, 1.0])
+def test_numbers_come_back(tmp_path: Path, kind: str, counters: bool, share: float) -> None:
+    for seed, rows in enumerate(SIZES):
+        given = columns(kind, rows, seed)
+        if share:
+            given = {name: nulls(array, share, seed) for name, array in given.items()}
+        fields = [pa.field(name, array.type, nullable=bool(share)) for name, array in given.items()]
+        table = pa.Table.from_arrays(list(given.values()), schema=pa.schema(fields))
+        path = written(tmp_path / "a.parquet", table, tuple(given) if counters else (), 1 + rows // 3)
+        there = [name for name in given if table.column(name).null_count < rows]
+        read = pq.read_table(path)
+        assert read.schema.names == there
+        assert read.equals(table.select(there))
+        if there:
+            assert duckdb.read_parquet(str(path)).to_arrow_table().cast(read.schema).equals(read)
+
+
+def test_a_full_dictionary_gives_way_to_differences(tmp_path: Path) -> None:
+    values = np.random.default_rng(1).integers(0, 1 << 40, 3 * encoding.MOST_ENTRIES)
+    values[: encoding.MOST_ENTRIES] %= 100
+    table = pa.table({"a": nulls(pa.array(values), 0.1, 2)})
+    path = written(tmp_path / "a.parquet", table, (), 4099)
+    encodings = set(pq.read_metadata(path).row_group(0).column(0).encodings)
+    assert {"RLE_DICTIONARY", "DELTA_BINARY_PACKED"} <= encodings
+    assert pq.read_table(path).equals(table)
+    assert duckdb.read_parquet(str(path)).to_arrow_table().column("a").equals(table.column("a"))
+
+
+def test_values_that_all_fall_into_one_slot_give_way_to_differences(tmp_path: Path) -> None:
+    inverse = pow(0x9E3779B97F4A7C15, -1, 1 << 64)
+    wanted = [number * inverse % (1 << 64) for number in range(1, 2000)]  # their hashes begin with zeros
+    values = np.array(wanted, np.uint64).astype(np.int64)
+    table = pa.table({"a": pa.array(values)})
+    path = written(tmp_path / "a.parquet", table, (), 4096)
+    assert "DELTA_BINARY_PACKED" in pq.read_metadata(path).row_group(0).column(0).encodings
+    assert pq.read_table(path).equals(table)
+
+
+def test_texts_and_bytes_stand_beside_numbers_and_empty_columns_are_left_out(tmp_path: Path) -> None:
+    capture = pa.DictionaryArray.from_arrays(pa.array([0] * 300, pa.int8()), pa.array(["ab" * 32]))
+    fields = [
+        pa.field("capture", capture.type, nullable=False),
+        pa.field("number", pa.int64(), nullable=False),
+        pa.field("nothing", pa.int32()),
+        pa.field("frame", pa.binary()),
+        pa.field("host", pa.string()),
+        pa.field("silent", pa.string()),
+    ]
+    arrays = [capture, pa.array(range(300)), pa.nulls(300, pa.int32())]
+    arrays += [pa.array([bytes([at % 256]) * (at % 40) if at % 3 else None for at in range(300)], pa.binary())]
+    arrays += [pa.array([f"host{at % 5}.example" if at % 7 else None for at in range(300)]), pa.nulls(300, pa.string())]
+    table = pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+    path = written(tmp_path / "a.parquet", table, ("number",), 100, ("number",))
+    read = pq.read_table(path)
+    assert read.schema.names == ["capture", "number", "frame", "host"]
+    assert read.column("capture").type == pa.string()
+    assert read.to_pylist() == table.select(read.schema.names).to_pylist()
+    bounds = pq.read_metadata(path).row_group(0).column(1).statistics
+    assert (bounds.min, bounds.max) == (0, 299)
+    assert duckdb.read_parquet(str(path)).fetchall() == [tuple(row.values()) for row in read.to_pylist()]
+
+
+@pytest.mark.parametrize(("value", "expected"), [(0, b"\0"), (127, b"\x7f"), (128, b"\x80\x01"), (300, b"\xac\x02")])
+def test_varint(value: int, expected: bytes) -> None:
+    assert varint(value) == expected
