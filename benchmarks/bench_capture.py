@@ -1,7 +1,8 @@
 """Packets per second of writing synthetic captures and of decoding captures.
 
 Run it from the repository: `python benchmarks/bench_capture.py [--packets N] [--json FILE]`. Compilation, the first
-run's cost, is outside what is measured; files are read from the page cache.
+run's cost, is outside what is measured; files are read from the page cache. The first three steps are the bounds of the
+others: what reading the bytes alone costs, and the kernels over records that are in memory.
 """
 
 from __future__ import annotations
@@ -15,11 +16,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from lowwater.capture.batches import Memory, decode_batch
 from lowwater.capture.generate import generate
-from lowwater.capture.reader import read
+from lowwater.capture.index import index
+from lowwater.capture.reader import CHUNK_BYTES, read
+from lowwater.capture.scan import ROWS
 
 START = 1_600_002_000_000_000_000 // 3_600_000_000_000 * 3_600_000_000_000
 MAX_JUMP = 61_000_000_000
+RECORDS, REPEATED = 1 << 16, 20
 
 
 def _measure(work: Callable[[], int], repeat: int) -> tuple[int, float, float]:
@@ -33,6 +40,38 @@ def _measure(work: Callable[[], int], repeat: int) -> tuple[int, float, float]:
     return packets, best, least
 
 
+def _read(path: Path, packets: int) -> int:
+    """Nothing but the bytes, from the page cache into the processor's: no reader can be faster."""
+    buffer = bytearray(CHUNK_BYTES)
+    with path.open("rb", buffering=0) as file:
+        while file.readinto(buffer):
+            pass
+    return packets
+
+
+class _Kernels:
+    """Records of the beginning of a capture, found and in memory."""
+
+    def __init__(self, path: Path) -> None:
+        chunk = index(path, MAX_JUMP, 8 * CHUNK_BYTES).chunks[0]
+        with path.open("rb") as file:
+            self.buffer = np.frombuffer(file.read(chunk.end), np.uint8)
+        self.records = np.zeros((ROWS, RECORDS), np.int64)
+        self.count, _, _ = chunk.scanner.scan(self.buffer, chunk.begin, chunk.end, self.records, 0)
+        self.chunk, self.memory = chunk, Memory()
+
+    def scan(self) -> int:
+        for _ in range(REPEATED):
+            self.chunk.scanner.scan(self.buffer, self.chunk.begin, self.chunk.end, self.records, 0)
+        return REPEATED * self.count
+
+    def decode(self) -> int:
+        records, positions = self.records[:, : self.count], np.arange(self.count)
+        for _ in range(REPEATED):
+            decode_batch(self.buffer, records, positions, -1, 1, self.memory)
+        return REPEATED * self.count
+
+
 def _decode(path: Path, sha256: str | None) -> int:
     return sum(batch.num_rows for batch in read(path, MAX_JUMP, sha256=sha256))
 
@@ -43,7 +82,11 @@ def measure(folder: Path, packets: int, repeat: int) -> list[dict[str, Any]]:
     warm = generate(folder / "warm", START, 1, ["main1"], rate=1)
     _decode(warm[0].path, None)
     made = generate(folder / "made", START, 1, ["main1"], rate=rate)[0]
+    kernels = _Kernels(made.path)
     steps: list[tuple[str, Callable[[], int]]] = [
+        ("read the bytes", lambda: _read(made.path, made.packets)),
+        ("scan, in memory", kernels.scan),
+        ("decode, in memory", kernels.decode),
         ("generate", lambda: sum(one.packets for one in generate(folder / "made", START, 1, ["main1"], rate=rate))),
         ("decode", lambda: _decode(made.path, "known")),
         ("decode and sha256", lambda: _decode(made.path, None)),

@@ -34,7 +34,8 @@ class Memory:
     def bytes(self, name: str, size: int) -> NDArray[np.uint8]:
         """So many bytes, of any value, for a purpose."""
         if not self._again:
-            return np.empty(size, np.uint8)
+            # Arrow's pool keeps what is given back to it, where NumPy's pages would be new ones.
+            return np.frombuffer(pa.allocate_buffer(size), np.uint8)
         if name not in self._held or len(self._held[name]) < size:
             self._held[name] = np.empty(size, np.uint8)
         return self._held[name][:size]
