@@ -49,8 +49,13 @@ _FIRST_NARROW = NULLABLE.index(NARROW[_NARROW_FIXED]) - _NARROW_FIXED  # what tu
 _FIRST_TUNNEL = NULLABLE.index("tunnel_id") - TUNNEL_ID  # and a wide one from the tunnel's on
 
 
+def bits_of(*names: str) -> int:
+    """The presence bits of some columns."""
+    return sum(1 << NULLABLE.index(name) for name in names)
+
+
 def _bits(name: str) -> int:
-    return (1 << NULLABLE.index(f"{name}_hi")) | (1 << NULLABLE.index(f"{name}_lo"))
+    return bits_of(f"{name}_hi", f"{name}_lo")
 
 
 SRC_BITS, DEST_BITS = _bits("srcIP"), _bits("destIP")

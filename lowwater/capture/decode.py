@@ -45,6 +45,7 @@ from lowwater.capture.links.raw import raw
 from lowwater.capture.links.types import IPV4
 from lowwater.capture.links.wifi import wifi
 from lowwater.capture.network import LATER, is_header, version4, version6
+from lowwater.capture.plain import plain
 from lowwater.capture.scan import CAPTURED, OFFSET, STAMP, WIRE
 from lowwater.capture.transport import ICMP, ICMPV6, transport
 from lowwater.capture.tunnels.inner import carries, tunnels
@@ -90,8 +91,8 @@ def _above(
 
 
 @cache
-def _kernel(kind: int) -> Callable[..., tuple[int, int, int, int]]:
-    """The kernel of one kind of link.
+def _kernel(kind: int, quick: bool = True) -> Callable[..., tuple[int, int, int, int]]:
+    """The kernel of one kind of link; all packets take the general way where it is not `quick`, for tests.
 
     `kind` is a constant of it, and so are the names that it is held against: Numba drops the branches not taken.
     """
@@ -115,6 +116,13 @@ def _kernel(kind: int) -> Callable[..., tuple[int, int, int, int]]:
             narrow[LEN, row], narrow[CAPLEN, row] = records[WIRE, row], records[CAPTURED, row]
             begin = records[OFFSET, row] + RECORD_HEADER
             stop = begin + records[CAPTURED, row]
+            wire = begin + max(records[WIRE, row], records[CAPTURED, row])
+            bits = plain(buffer, begin, stop, wire, wide, narrow, row) if quick and kind == ETHERNET else 0
+            if bits:
+                present[row] = bits
+                everywhere &= bits
+                anywhere |= bits
+                continue
             if kind == ETHERNET:
                 destination, source, ether_type, vlan, network, at, end = ethernet(buffer, begin, stop)
             elif kind == COOKED:
@@ -135,7 +143,6 @@ def _kernel(kind: int) -> Callable[..., tuple[int, int, int, int]]:
                 destination, source, ether_type, vlan, network, at, end = -1, -1, -1, -1, -1, begin, stop
             bits = put_wide(wide, DEST_MAC, row, destination) | put_wide(wide, SRC_MAC, row, source)
             bits |= put_narrow(narrow, ETHER_TYPE, row, ether_type) | put_narrow(narrow, VLAN, row, vlan)
-            wire = begin + max(records[WIRE, row], records[CAPTURED, row])
             above, carrier, at, end = _above(buffer, network, begin, at, end, wire, wide, narrow, row)
             bits |= above
             present[row] = bits
@@ -147,7 +154,7 @@ def _kernel(kind: int) -> Callable[..., tuple[int, int, int, int]]:
                 listed += 1
         return clock, everywhere, anywhere, listed
 
-    rows.__qualname__ = f"rows_{kind}"  # no two kernels share a file, which two processes could mix up
+    rows.__qualname__ = f"rows_{kind}_{quick}"  # no two kernels share a file, which two processes could mix up
     return kernel(rows)
 
 

@@ -21,7 +21,7 @@ _Function = TypeVar("_Function", bound=Callable[..., object])
 _UNCOUNTED: dict[str, Any] = {"_nrt": False}
 
 
-_INLINED = ("arp", "columns", "fields", "header", "inlining", "loads", "network", "scan", "transport")
+_INLINED = ("arp", "columns", "fields", "header", "inlining", "loads", "network", "plain", "scan", "transport")
 _FOLDERS = ("links", "pcapng", "tunnels")
 
 
