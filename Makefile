@@ -81,7 +81,8 @@ types: $(VENV)/.packages
 fuzz: setup
 	$(BIN)/python -m pytest tests --hypothesis-profile=fuzz --timeout=0 -m hypothesis
 	$(BIN)/python -m tests.gsql.fuzz_parser --inputs 1000000 --seed 1 --jobs 2
-	$(BIN)/python -m tests.capture.fuzz_guided var/fuzz/frames -runs=10000000 -max_len=400
+	$(BIN)/python -m tests.capture.fuzz_guided frames var/fuzz/frames -runs=10000000 -max_len=400
+	$(BIN)/python -m tests.capture.fuzz_guided files var/fuzz/files -runs=100000 -max_len=1500
 	$(BIN)/python -m tests.capture.fuzz_captures --frames 10000000 --files 200000 --seed 1 --corpus var/fuzz/frames
 
 # Everything that tests compare with; the reader of the diff decides.
