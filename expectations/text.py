@@ -40,7 +40,7 @@ def span(duration: int) -> str:
 
     Example:
         >>> span(20_000_000_000), span(1_201_234_567_890), span(1_500_000), span(0)
-        ('20s', '1,201.235s', '1500us', '0s')
+        ('20s', '1,201.235s', '1.5ms', '0s')
     """
     if duration > SECOND and duration % SECOND:
         return f"{duration / SECOND:,.3f}".rstrip("0").rstrip(".") + "s"
