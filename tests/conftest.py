@@ -28,6 +28,7 @@ settings.register_profile("fuzz", deadline=None, max_examples=2000, print_blob=T
 settings.load_profile("fast")
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Runs what fails fastest first: unmarked tests, then real captures, then Spark, which one process has."""
     items.sort(key=_rank)
