@@ -66,7 +66,7 @@ down:
 
 test: setup
 	@$(BIN)/lowwater doctor
-	$(BIN)/python -m pytest --numprocesses=2 --dist=loadgroup
+	$(BIN)/python -m pytest --numprocesses=2 --dist=loadfile
 
 test-fast: $(VENV)/.package
 	$(BIN)/python -m pytest -m "not spark and not captures and not slow" --hypothesis-profile=quick

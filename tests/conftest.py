@@ -28,20 +28,9 @@ settings.register_profile("fuzz", deadline=None, max_examples=2000, print_blob=T
 settings.load_profile("fast")
 
 
-@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Runs what fails fastest first: unmarked tests, then real captures, then Spark, which one process has."""
-    items.sort(key=_rank)
-    for item in items:
-        if "spark" in item.keywords:
-            item.add_marker(pytest.mark.xdist_group("spark"))
-
-
-def _rank(item: pytest.Item) -> int:
-    """Airflow comes last: it waits by the wall clock, and by then the other process is idle."""
-    if "spark" in item.keywords:
-        return 3 if "airflow" in item.path.parts else 2
-    return 1 if "captures" in item.keywords else 0
+    """Runs what fails fastest first: unmarked tests, then real captures, then Spark."""
+    items.sort(key=lambda item: 2 if "spark" in item.keywords else "captures" in item.keywords)
 
 
 @pytest.fixture(scope="session")
