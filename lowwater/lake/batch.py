@@ -40,8 +40,7 @@ class Ingested:
         path: as given.
         captures: its rows of the ledger, one a link.
         state: `added`, `replaced` (another version of the file, another decoder, max_jump, interfaces, coverage or
-            something else to keep) or
-            `known` (nothing was done).
+            something else to keep) or `known` (nothing was done).
         note: what the user should know, or an empty string.
     """
 
@@ -98,10 +97,9 @@ class Batch:
             if isinstance(each, Failed):
                 self.errors.append(each.error)
                 continue
-            same = self._held.same(each.sha256, self._coverage[number])
-            if same is not None and same.fits(self._settings, self._keeping):
-                self._redeclare(number, each, same)
-            elif any(work.survey.sha256 == each.sha256 for work in self._works.values()):
+            if self._is_there(number, each):
+                continue
+            if any(work.survey.sha256 == each.sha256 for work in self._works.values()):
                 self._twins.append((number, each))
             else:
                 yield from self._tasks_of(number, each)
@@ -120,11 +118,16 @@ class Batch:
     def rest(self) -> Iterator[PackTask]:
         """Settles the files whose bytes another one of the batch had: tasks of those that are captures of their own."""
         for number, each in self._twins:
-            same = self._held.same(each.sha256, self._coverage[number])
-            if same is not None and same.fits(self._settings, self._keeping):
-                self._redeclare(number, each, same)
-            else:
+            if not self._is_there(number, each):
                 yield from self._tasks_of(number, each)
+
+    def _is_there(self, number: int, found: Survey) -> bool:
+        """Whether the lake has the records of a file as they would be taken in now: only its coverage may change."""
+        same = self._held.same(found.sha256, self._coverage[number])
+        if same is None or not same.fits(self._settings, self._keeping):
+            return False
+        self._redeclare(number, found, same)
+        return True
 
     def _tasks_of(self, number: int, found: Survey) -> Iterator[PackTask]:
         attempt = uuid.uuid4().hex[:12]

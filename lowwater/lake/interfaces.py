@@ -146,7 +146,6 @@ class _Rows:
         self.last: int | None = None
         self.median = Median()
         self._damage = damage
-        self._clock = -1
         # A row without a position is behind all packets.
         places = pc.fill_null(damage.column("position"), np.iinfo(np.int64).max)
         self._places: NDArray[np.int64] = places.to_numpy()

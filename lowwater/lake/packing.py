@@ -207,7 +207,7 @@ class _Writer:
                 self._add(number, hour, part)
             waiting = self._waiting.values()
             if sum(each.rows for each in waiting) > MOST_WAITING or sum(each.size for each in waiting) > MOST_BYTES:
-                self._close(max(self._waiting, key=lambda number: self._waiting[number].size))
+                self._close(max(self._waiting, key=lambda at: (self._waiting[at].size, self._waiting[at].rows)))
 
     def finish(self) -> None:
         """Writes what waits."""

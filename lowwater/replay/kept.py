@@ -7,14 +7,25 @@ such column, and reads as NULL (`docs/packets.md`), which would otherwise look l
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pyarrow.parquet as pq
 
 from lowwater.catalog.packets import FRAME, KEPT
 from lowwater.errors import LakeError
 from lowwater.low import needed_columns
+from lowwater.plan.nodes import Lfta
 from lowwater.replay.stages import LowInputs
+
+
+def kept_columns(lftas: Sequence[Lfta]) -> set[str]:
+    """The stored columns that LFTAs read and only some links keep."""
+    return {name for name in needed_columns(lftas) if name in KEPT.names}
+
+
+def applications_of(columns: set[str]) -> list[str]:
+    """The applications, as settings name them, whose fields are among kept columns."""
+    return sorted({name.partition("_")[0] for name in columns - {FRAME}})
 
 
 def unkept(inputs: LowInputs) -> tuple[str, ...]:
@@ -25,7 +36,7 @@ def unkept(inputs: LowInputs) -> tuple[str, ...]:
     """
     found: dict[str, None] = {}
     for lfta in inputs.plan.lftas:
-        needed = {name for name in needed_columns([lfta]) if name in KEPT.names}
+        needed = kept_columns([lfta])
         stored = [names for link in lfta.links if (names := _stored(inputs, link)) is not None] if needed else []
         if stored and not needed & set().union(*stored):
             found.update(dict.fromkeys(_lines(lfta.links, needed)))
@@ -46,7 +57,7 @@ def _stored(inputs: LowInputs, link: str) -> set[str] | None:
 def _lines(links: tuple[str, ...], needed: set[str]) -> Iterator[str]:
     names = ", ".join(links)
     verb = "keeps" if len(links) == 1 else "keep"
-    fields = sorted({name.partition("_")[0] for name in needed - {FRAME}})
+    fields = applications_of(needed)
     for what, asked, setting in (
         ("payload", FRAME in needed, 'payload = "all"'),
         ("field of DNS or HTTP", bool(fields), f"applications = {json.dumps(fields)}"),

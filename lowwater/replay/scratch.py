@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lowwater.catalog.packets import FRAME, KEPT
+from lowwater.catalog.packets import FRAME
 from lowwater.catalog.streams import ROW
 from lowwater.config import Config, format_duration
 from lowwater.errors import ConfigError, LawError, LowwaterError
@@ -24,14 +24,14 @@ from lowwater.lake.ingest import ingest
 from lowwater.lake.layout import VIOLATIONS, Lake, open_lake
 from lowwater.lake.ledger import Capture, ingested_links, interface_links, read_captures
 from lowwater.lake.tasks import in_process
-from lowwater.low import LowSettings, Policy, needed_columns
+from lowwater.low import LowSettings, Policy
 from lowwater.plan.nodes import Field
 from lowwater.plan.queryset import Plan, source_links
 from lowwater.plan.ranges import horizon
 from lowwater.plan.schemas import stream_schema, value_schema
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.replay.export import write_csv, write_rows
-from lowwater.replay.kept import unkept
+from lowwater.replay.kept import applications_of, kept_columns, unkept
 from lowwater.replay.progress import Progress
 from lowwater.replay.stages import LowInputs, high_stage, low_stage, reference_stage
 from lowwater.replay.summary import Accounts, lfta_counts, link_summary
@@ -151,14 +151,13 @@ def _keeping_what_is_read(request: Request, links: Sequence[str]) -> Config:
 
     What a link says of payloads stays, and of one that is anonymised nothing is kept.
     """
-    read = {name for name in needed_columns(request.plan.lftas) if name in KEPT.names}
-    fields = {name.partition("_")[0] for name in read - {FRAME}}
+    read = kept_columns(request.plan.lftas)
     sections = dict(request.config.links)
     for name in links:
         link = request.config.link(name)
         if read and link.anonymise is None:
             payload = "all" if link.payload is None and FRAME in read else link.payload
-            applications = tuple(sorted({*link.applications, *fields}))
+            applications = tuple(sorted({*link.applications, *applications_of(read)}))
             sections[name] = link.model_copy(update={"payload": payload, "applications": applications})
     return request.config.model_copy(update={"links": sections}) if read else request.config
 
