@@ -19,7 +19,7 @@ from lowwater.capture.chunks import Window
 from lowwater.capture.classic import Scanner
 from lowwater.capture.decoding import Round
 from lowwater.capture.malformed import NUMBERS, ROW, MalformedRows
-from lowwater.capture.sanity import LARGEST_WIRE, Judge, all_judgeable, judgeable
+from lowwater.capture.sanity import LARGEST_WIRE, Judge, judgeable
 from lowwater.capture.tally import Tally
 
 _ROWS = 1 << 16
@@ -82,7 +82,7 @@ class Rounds:
         self.lost = False
         self._window = window
         self._records = np.zeros((scanning.ROWS, _ROWS), np.int64)
-        self._numbers, self._all = np.arange(_ROWS), np.ones(_ROWS, np.bool_)
+        self._numbers = np.arange(_ROWS)
         self._waiting = 0
         self._behind = 0  # of those that wait, the malformed ones behind all others
         self._at = scanner.start
@@ -186,15 +186,14 @@ class Rounds:
     def _around(self) -> int:
         """The lower median of the last records within range, ns; -1 if there are none."""
         stamps, wire = self._records[[scanning.STAMP, scanning.WIRE], : self._waiting]
-        last = np.sort(np.concatenate([self.judge.before, stamps[judgeable(stamps, wire)]]))
+        last = np.sort(np.concatenate([self.judge.before, stamps[judgeable(stamps, wire)[0]]]))
         return int(last[(len(last) - 1) // 2]) if len(last) else -1
 
     def _settle(self, count: int, final: bool) -> Iterator[Round]:
         """Judges `count` records: those that are settled become rounds and rows, the others wait."""
         records = self._records[:, :count]
         stamps = records[scanning.STAMP]
-        whole = all_judgeable(stamps, records[scanning.WIRE])
-        usable = self._all[:count] if whole else judgeable(stamps, records[scanning.WIRE])
+        usable, whole = judgeable(stamps, records[scanning.WIRE])
         candidates = self._numbers[:count] if whole else np.flatnonzero(usable)
         jumps = self.judge.settle(stamps if whole else stamps[candidates], final)
         settled = count if len(jumps) == len(candidates) else int(candidates[len(jumps)])

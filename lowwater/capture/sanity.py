@@ -94,16 +94,13 @@ class Judge:
 
 
 @njit(nogil=True, cache=True)
-def all_judgeable(stamps: Any, wire: Any) -> bool:
-    """Whether `judgeable` says so of every record."""
-    out = False
-    for index in range(len(stamps)):
-        out |= (stamps[index] < 0) | (stamps[index] >= END_OF_TIME) | (wire[index] > LARGEST_WIRE)
-    return not out
-
-
-def judgeable(stamps: NDArray[np.int64], wire: NDArray[np.int64]) -> NDArray[np.bool_]:
+def judgeable(stamps: Any, wire: Any) -> tuple[Any, bool]:
     """Whether each record is to be held against its neighbours: its timestamp lies in [0, 2^62) ns, its length on the
-    wire below 2^31.
+    wire below 2^31; and whether all are.
     """
-    return (stamps >= 0) & (stamps < END_OF_TIME) & (wire <= LARGEST_WIRE)
+    usable, whole = np.empty(len(stamps), np.bool_), True
+    for index in range(len(stamps)):
+        fits = (stamps[index] >= 0) & (stamps[index] < END_OF_TIME) & (wire[index] <= LARGEST_WIRE)
+        usable[index] = fits
+        whole &= fits
+    return usable, whole

@@ -88,7 +88,9 @@ def test_judging_in_pieces_is_judging_at_once(stamps: list[int], max_jump: int, 
 
 def test_range_of_time() -> None:
     stamps, wire = np.array([-1, 0, (1 << 62) - 1, 1 << 62, 0]), np.array([0, 0, 0, 0, 1 << 31])
-    assert judgeable(stamps, wire).tolist() == [False, True, True, False, False]
+    usable, whole = judgeable(stamps, wire)
+    assert usable.tolist() == [False, True, True, False, False] and not whole
+    assert judgeable(stamps[1:3], wire[1:3])[1]
 
 
 def test_a_stray_record_years_ahead_moves_no_clock(tmp_path: Path) -> None:
