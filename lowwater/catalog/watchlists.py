@@ -40,8 +40,7 @@ def read_watchlist(path: str, columns: Sequence[tuple[str, Type]]) -> list[Entry
     for number, line in enumerate(lines, 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
-        # Line by line, since a quote that is never closed would take the rest of the file.
-        texts = [text.strip() for text in next(csv.reader([line]))]
+        texts = _values(path, number, line)
         if len(texts) != len(columns):
             names = ",".join(name for name, _ in columns)
             raise ConfigError(f"{path}:{number}: has {len(texts)} values, not {len(columns)}", f"write `{names}`")
@@ -69,6 +68,14 @@ def _content(path: str) -> bytes:
     except (OSError, ValueError) as error:
         cause = error.strerror if isinstance(error, OSError) else str(error)
         raise ConfigError(f"{path}: cannot be read: {cause}", _HINT) from None
+
+
+def _values(path: str, number: int, line: str) -> list[str]:
+    # Line by line, since a quote that is never closed would take the rest of the file.
+    try:
+        return [text.strip() for text in next(csv.reader([line]))]
+    except csv.Error as error:
+        raise ConfigError(f"{path}:{number}: {error}", "divide the values by commas") from None
 
 
 def _value(path: str, line: int, text: str, column: tuple[str, Type]) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 
 from lowwater.catalog.watchlists import read_watchlist
 from lowwater.plan.nodes import FilterJoin, Node, WatchJoin
-from lowwater.plan.temporal import infer
+from lowwater.plan.ranges import filter_time
 from lowwater.reference.operators import Life, Operator, Promise, Row, compile_items, evaluate, names_of
 from lowwater.reference.values import Faults, Values, compile_expr, compile_predicate
 
@@ -49,11 +49,7 @@ class FilterJoinOperator(Operator):
             [compile_expr(b, right, faults) for _, b in node.keys],
         )
         self._items = compile_items(node.items, left)
-        clock = infer(
-            node.right_time, {f"{node.right_alias}.{f.name}": f.temporal for f in node.right.fields if f.temporal}
-        )
-        assert clock is not None
-        self._clock = clock
+        self._clock = filter_time(node)
         self._waiting: dict[Values, list[Waiting]] = {}
         self._seen: dict[Values, list[int]] = {}
         self._ends: tuple[list[Any], list[Any]] = ([], [])

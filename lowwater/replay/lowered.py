@@ -47,8 +47,7 @@ OPERATORS: dict[type[Node], str] = {
     WatchJoin: "WATCHLIST_JOIN",
 }
 
-SPARK = "spark"
-"""The engine whose limits are asked for unless another is named."""
+SPARK, REFERENCE = "spark", "reference"
 
 NOT_RUN = "planned, but not run by the engines yet"
 _NO_PYTHON = "declared without Python: name its file by a line MODULE"
