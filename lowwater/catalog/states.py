@@ -15,7 +15,7 @@ from typing import Any
 
 from lowwater.catalog.builtin.heavy import Counts
 from lowwater.catalog.builtin.running import Steps, Sums, Texts
-from lowwater.catalog.builtin.sampling import BasicSampling, LossyCounting, SmartSampling
+from lowwater.catalog.builtin.supergroups import BasicSampling, LossyCounting, SmartSampling
 from lowwater.errors import LowwaterError
 
 _CLASSES: dict[str, type] = {

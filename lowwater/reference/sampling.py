@@ -1,6 +1,6 @@
 """The sampling operator: supergroups whose states decide which rows and groups are kept (004; SEMANTICS O1, I4).
 
-Beside the other operators; the states are in `catalog.builtin.sampling`.
+Beside the other operators; the states are in `catalog.builtin.supergroups`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from lowwater.catalog.builtin.sampling import STATE_CLASSES, SamplingState
+from lowwater.catalog.builtin.supergroups import STATE_CLASSES, SamplingState
 from lowwater.catalog.calls import guarded
 from lowwater.catalog.expr import Expr, StateCall, conjunction, conjuncts, walk
 from lowwater.catalog.functions import StateFunction

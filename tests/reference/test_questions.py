@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lowwater.catalog.builtin import sampling
+from lowwater.catalog.builtin import supergroups
 from lowwater.catalog.expr import Type
 from lowwater.catalog.functions import Catalog, StateFunction
 from lowwater.catalog.values import format_ip
@@ -34,7 +34,7 @@ CUTS = st.lists(st.integers(-10, 700), max_size=4, unique=True).map(
 
 
 @dataclass
-class Counted(sampling.SamplingState):
+class Counted(supergroups.SamplingState):
     """A state that knows how often it was called, so that one call more or in another order gives other rows."""
 
     calls: int = 0
@@ -64,7 +64,7 @@ def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "".join(f"{format_ip(row['address'])},{row['id']},{row['name']}\n" for row in rows)
     (tmp_path / "w.csv").write_text(text, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("lowwater.reference.sampling.STATE_CLASSES", dict.fromkeys(sampling.STATE_CLASSES, Counted))
+    monkeypatch.setattr("lowwater.reference.sampling.STATE_CLASSES", dict.fromkeys(supergroups.STATE_CLASSES, Counted))
     monkeypatch.setattr("lowwater.catalog.states._CLASSES", {"Counted": Counted})
 
 
