@@ -37,7 +37,12 @@ class Disorder:
     @property
     def longest(self) -> int:
         """The largest skew of any value, which the link's promise keeps (SEMANTICS T8)."""
-        return max(self.skew, *self.groups.values()) if self.groups else self.skew
+        return max([self.skew, *self.groups.values()])
+
+    @property
+    def shortest(self) -> int:
+        """The smallest skew of any value."""
+        return min([self.skew, *self.groups.values()])
 
 
 @dataclass(frozen=True)
@@ -106,7 +111,7 @@ class Clock:
 
     Args:
         links: in virtual time.
-        holders: operators that keep rows until a promise, with the largest skew below each input.
+        holders: operators that keep rows until a promise, with the smallest skew below each input.
         span: which records are taken.
         life: of the links; told to operators when it is over.
         period: ns between ticks; `policy` when promises are made.
@@ -250,3 +255,15 @@ class Clock:
         for link, instant in made:
             for feed in link.feeds:
                 feed.source.receive(feed.port, Promise(instant))
+        self._promise_groups({link.name: instant for link, instant in made})
+
+    def _promise_groups(self, made: Mapping[str, int]) -> None:
+        """Promises the values that have skews of their own, where all links of a source promise something (T8)."""
+        for source in dict.fromkeys(feed.source for link in self._links.values() for feed in link.feeds if feed.group):
+            disorder = {name: self._links[name].disorder for name in source.links}
+            for value in dict.fromkeys(value for each in disorder.values() for value in each.groups):
+                if disorder.keys() <= made.keys():
+                    least = min(
+                        made[n] + each.longest - each.groups.get(value, each.skew) for n, each in disorder.items()
+                    )
+                    source.announce(Promise(min(least, self._span.end), "", (value,)))

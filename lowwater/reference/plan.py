@@ -78,9 +78,9 @@ class Operators:
         return [Link(name, disorder[name], self._feeds(name)) for name in self.columns]
 
     def holders(self, disorder: Mapping[str, Disorder]) -> list[tuple[Operator, list[int]]]:
-        """The operators that keep rows until a promise, with the largest skew below each input."""
+        """The operators that keep rows until a promise, with the smallest skew below each input."""
         return [
-            (operator, [max((disorder[name].longest for name in names), default=0) for names in inputs])
+            (operator, [min((disorder[name].shortest for name in names), default=0) for names in inputs])
             for operator, inputs in self._below.items()
             if isinstance(operator, GroupOperator | JoinOperator | Epochs)
         ]

@@ -46,6 +46,7 @@ class SourceOperator(Operator):
 
     Attributes:
         name: `query.alias`.
+        links: names, one a port.
         names: columns of the rows fed: the fields, then what else the protocol's predicate reads.
         read_from: first timestamp (ns) that is read (SEMANTICS I2).
         counts: one per link; `charged` is that of the row on its way, one of its own for rows that nobody owns.
@@ -54,6 +55,7 @@ class SourceOperator(Operator):
     def __init__(self, node: Source, names: Sequence[str], read_from: int, owned: range) -> None:
         super().__init__(len(node.links))
         self.name = f"{node.query}.{node.alias}"
+        self.links = node.links
         self.names = names
         self.read_from = read_from
         self.counts = [SourceCount(self.name, link) for link in node.links]
