@@ -75,7 +75,7 @@ def _plain(value: Any) -> Any:
     if _CLASSES.get(type(value).__name__) is type(value):
         return {type(value).__name__: [_plain(getattr(value, f.name)) for f in fields(value)]}  # type: ignore[arg-type]
     raise LowwaterError(
-        f"a state holds {value!r:.80}, a {type(value).__name__}, which cannot be carried to the next interval",
+        f"a state holds {value!r:.80} of type {type(value).__name__}, which cannot be carried to the next interval",
         "keep numbers, strings, bytes, None, and tuples, lists, sets and dicts of these",
     )
 
@@ -83,7 +83,7 @@ def _plain(value: Any) -> Any:
 def _exact(value: Any) -> Any:
     # A subclass, such as an enumeration, would come back as something else.
     if type(value) not in (type(None), bool, int, str):
-        raise LowwaterError(f"a state holds {value!r:.80}, a {type(value).__name__}", "keep plain values")
+        raise LowwaterError(f"a state holds {value!r:.80} of type {type(value).__name__}", "keep plain values")
     return value
 
 
