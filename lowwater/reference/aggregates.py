@@ -205,6 +205,19 @@ class Aggregates:
         return ValueOverflowError(message, "sum a smaller unit, or avg")
 
 
+def kept_values(group: Iterable[Accumulator]) -> Iterator[Value]:
+    """The values in the states of a group's aggregates, one after the other."""
+    stack: list[Any] = [each.state for each in group]
+    while stack:
+        one = stack.pop()
+        if isinstance(one, dict):
+            stack += [*one, *one.values()]
+        elif isinstance(one, tuple | list | set | frozenset):
+            stack += one
+        else:
+            yield bytes(one) if isinstance(one, bytearray) else one
+
+
 def results_of(node: Aggregation) -> list[str]:
     """The columns that HAVING and the select items read: keys, then aggregates."""
     return [item.name for item in node.keys] + [aggregate.name for aggregate in node.aggregates]

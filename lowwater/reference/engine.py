@@ -18,6 +18,7 @@ from lowwater.plan.nodes import Node
 from lowwater.plan.state import carried_state
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.reference.clock import PERIODIC, POLICIES, Clock, Disorder, Span
+from lowwater.reference.observe import IOP, Experiment, Observed, probes
 from lowwater.reference.operators import Life, Operator, Promise, Row
 from lowwater.reference.plan import Operators, by_arrival
 from lowwater.reference.records import merge
@@ -39,6 +40,7 @@ class ReferenceResult:
         counts: accounting, one per source and link.
         state: what the next interval goes on from, as `catalog.states` writes it; None where the intervals of the query
             do not follow one another (SEMANTICS I4).
+        observed: of each operator, where an experiment asks.
     """
 
     rows: list[Values] = field(default_factory=list)
@@ -47,6 +49,7 @@ class ReferenceResult:
     punctuation: list[tuple[int, int]] = field(default_factory=list)
     counts: list[SourceCount] = field(default_factory=list)
     state: str | None = None
+    observed: list[Observed] = field(default_factory=list)
 
 
 def evaluate(
@@ -60,6 +63,7 @@ def evaluate(
     policy: str = PERIODIC,
     state: str | None = None,
     over: int = END_OF_TIME,
+    experiment: Experiment | None = None,
 ) -> ReferenceResult:
     """The rows of a query whose last instant lies in [start, end) (SEMANTICS I1).
 
@@ -78,9 +82,10 @@ def evaluate(
         policy: `periodic`, `data-driven` or `none`; changes ticks, never rows.
         state: that of the interval that ends at `start`.
         over: first instant, ns, after the lives of all links; in an unbounded evaluation that after the last record.
+        experiment: form of the operators, which are then observed.
 
     Raises:
-        ConfigError: no such policy, or a period that is not positive.
+        ConfigError: no such policy, a period that is not positive, in-order operators where records count.
         ValueOverflowError: an integer sum does not fit 64 bits (SEMANTICS O3).
         LowwaterError: groups stay open over too many idle epochs (SEMANTICS O4); the Python of a user fails.
         LawError: the batches of a link are not in order of arrival, or the state is not of this plan and instant.
@@ -94,17 +99,22 @@ def evaluate(
     span = Span(start, end, state is not None, by_arrival(node), carries)
     late = max((each.longest for each in disorder.values()), default=0) if span.by_arrival else 0
     life = Life(over, late)
-    plan = Operators(range(start, end), read_from, life)
+    in_order = experiment is not None and experiment.form == IOP
+    if in_order and span.by_arrival:
+        raise ConfigError("in-order operators know the order of the clock only", "leave the form of operators away")
+    plan = Operators(range(start, end), read_from, life, in_order)
     top = plan.operator(node)
     clock = Clock(plan.links(disorder), plan.holders(disorder), span, life, period, policy)
     sink = _Sink(clock, range(start, end), carries)
     top.connect(sink, 0)
+    observing = probes(plan.named, clock) if experiment is not None else []
     if state is not None:
         _restore(read_state(state), start, plan, clock, sink)
     for record in merge(packets, plan.columns):
         clock.record(record)
     clock.close()
     sink.result.counts = [count for source in plan.sources for count in source.counts]
+    sink.result.observed = [probe.observed for probe in observing]
     if carries:
         operators = {name: each.state() for name, each in plan.named.items()}
         sink.result.state = write_state([end, operators, clock.state(), sink.later])

@@ -88,6 +88,10 @@ class Epochs(Operator):
         times, others = iter(epoch), iter(key)
         return tuple([next(times) if timed else next(others) for timed in self.timed])
 
+    def kept(self) -> Iterator[Values]:
+        """The waiting rows."""
+        return (values for found in self.waiting.values() for _, _, values in found)
+
     def held(self) -> Any:
         """The waiting rows, by epoch."""
         return self.waiting

@@ -14,7 +14,7 @@ from typing import Any
 from lowwater.catalog.expr import Column
 from lowwater.plan.nodes import Field, Group
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.reference.aggregates import Accumulator, Aggregates, compile_keys, results_of
+from lowwater.reference.aggregates import Accumulator, Aggregates, compile_keys, kept_values, results_of
 from lowwater.reference.operators import Life, Operator, Promise, Row, carried, compile_items, evaluate, names_of
 from lowwater.reference.sources import Filter
 from lowwater.reference.values import Faults, Values, compile_predicate
@@ -86,6 +86,11 @@ class GroupOperator(Operator):
     def due(self) -> Iterator[tuple[int, int]]:
         """The promises that close the oldest groups."""
         return iter([(0, ends[0][0] + 1) for (origin, _), ends in self._ends.items() if not origin])
+
+    def kept(self) -> Iterator[Values]:
+        """The open groups, with what their aggregates keep."""
+        for key, group in self._groups.items():
+            yield (*key, *kept_values(group.aggregates))
 
     def held(self) -> Any:
         """The open groups."""

@@ -120,6 +120,10 @@ class JoinOperator(Operator):
             return iter(())
         return iter([(1 - port, side.ends[0][0]) for port, side in enumerate(self._sides) if side.ends])
 
+    def kept(self) -> Iterator[Values]:
+        """The rows of both sides."""
+        return (k.row.values for side in self._sides for bucket in side.buckets.values() for k in bucket.values())
+
     def held(self) -> Any:
         """The kept rows of both sides, and whether each has met one."""
         return [

@@ -6,6 +6,7 @@ Beside the other operators.
 from __future__ import annotations
 
 import heapq
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -81,6 +82,11 @@ class FilterJoinOperator(Operator):
                     self._pass(ended, promise.at)
                 else:
                     _forget(self._waiting, ended.key, ended)
+
+    def kept(self) -> Iterator[Values]:
+        """The waiting rows, and keys with times of the right side."""
+        yield from (each.row.values for found in self._waiting.values() for each in found)
+        yield from ((*key, time) for key, times in self._seen.items() for time in times)
 
     def held(self) -> Any:
         """The waiting rows, and keys with times of the right side."""

@@ -75,7 +75,6 @@ class Operator:
     Attributes:
         promised: the clock's promise of each input, ns.
         groupwise: over the output, the columns whose values have promises of their own; empty for none.
-        kept: rows in the state now.
     """
 
     groupwise: tuple[Expr, ...] = ()
@@ -139,6 +138,10 @@ class Operator:
 
     def due(self) -> Iterator[tuple[int, int]]:
         """For each input, the least promise (ns) that would release something."""
+        return iter(())
+
+    def kept(self) -> Iterator[Values]:
+        """The rows and groups in the state, for experiments."""
         return iter(())
 
     def state(self) -> Any:

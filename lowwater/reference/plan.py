@@ -30,6 +30,7 @@ from lowwater.plan.state import ROWS, origin_of
 from lowwater.reference.clock import Disorder, Feed, Link
 from lowwater.reference.epochs import Epochs
 from lowwater.reference.groups import GroupOperator
+from lowwater.reference.inorder import BufferedWindowsOperator, OrderOperator
 from lowwater.reference.joins import JoinOperator
 from lowwater.reference.lookups import FilterJoinOperator, WatchJoinOperator
 from lowwater.reference.maps import BucketOperator, ExpandOperator, MapOperator, PlaceOperator, UnionOperator
@@ -48,15 +49,23 @@ def by_arrival(node: Node) -> bool:
 class Operators:
     """The operators of a logical plan; equal nodes are one operator with several consumers.
 
+    Args:
+        owned: instants of the interval.
+        read_from: of each source.
+        life: of the links.
+        in_order: whether merges restore order and windows are buffered (IOP).
+
     Attributes:
         sources: in the order of the plan.
         columns: link -> stored columns that its sources read.
         named: all operators, in the order in which they were made, by query, kind and number.
     """
 
-    def __init__(self, owned: range, read_from: Mapping[str, int], life: Life) -> None:
+    def __init__(self, owned: range, read_from: Mapping[str, int], life: Life, in_order: bool = False) -> None:
+        self._in_order = in_order
         self._owned, self._read_from, self._life = owned, read_from, life
         self._made: dict[Node, Operator] = {}
+        self._merges: dict[Node, Operator] = {}
         self._nodes: dict[Operator, Source] = {}
         self._below: dict[Operator, list[frozenset[str]]] = {}
         self._origins: set[str] = set()
@@ -68,7 +77,7 @@ class Operators:
         """The operator of a node, connected to those below it."""
         if node not in self._made:
             self._origins |= _origins(node)
-            inputs = [self._placed(node, child) for child in node.inputs()]
+            inputs = [self._placed(node, child) for child in self._read(node)]
             made = self._made[node] = self._add(node.query, self._make(node, inputs))
             self._connect(made, inputs)
         return self._made[node]
@@ -82,7 +91,7 @@ class Operators:
         return [
             (operator, [min((disorder[name].shortest for name in names), default=0) for names in inputs])
             for operator, inputs in self._below.items()
-            if isinstance(operator, GroupOperator | JoinOperator | Epochs)
+            if isinstance(operator, GroupOperator | JoinOperator | Epochs | OrderOperator | BufferedWindowsOperator)
         ]
 
     def _add(self, query: str, made: Operator) -> Operator:
@@ -97,6 +106,8 @@ class Operators:
     def _placed(self, node: Node, child: Node) -> Operator:
         """The operator below, its rows with a place where the reader looks at it (SEMANTICS O1)."""
         below = self.operator(child)
+        if self._in_order and isinstance(child, Source):
+            below = self._ordered(child, below)
         if isinstance(node, Join | Union) or (isinstance(node, Group) and not order_dependent(node)):
             return below
         if child.query == node.query and _has_places(child):
@@ -104,6 +115,20 @@ class Operators:
         place = self._add(node.query, PlaceOperator(child.fields, below))
         self._connect(place, [below])
         return place
+
+    def _ordered(self, source: Source, below: Operator) -> Operator:
+        """The records of a source in order, as in-order operators take them; one merge for all its readers."""
+        if source not in self._merges:
+            merge = self._merges[source] = self._add(source.query, OrderOperator(1, False, True))
+            self._connect(merge, [below])
+        return self._merges[source]
+
+    def _read(self, node: Node) -> tuple[Node, ...]:
+        """What an operator reads; buffered windows read what their Bucket would."""
+        return node.inputs()[0].inputs() if self._buffered(node) else node.inputs()
+
+    def _buffered(self, node: Node) -> bool:
+        return self._in_order and isinstance(node, Group) and isinstance(node.input, Bucket)
 
     def _make(self, node: Node, inputs: Sequence[Operator]) -> Operator:
         if isinstance(node, Source):
@@ -113,7 +138,10 @@ class Operators:
         if isinstance(node, FilterJoin):
             return FilterJoinOperator(node, self._life)
         if isinstance(node, Union):
-            return UnionOperator(len(inputs), _has_places(node))
+            packets = _has_places(node)
+            return OrderOperator(len(inputs), True, packets) if self._in_order else UnionOperator(len(inputs), packets)
+        if isinstance(node, Group) and isinstance(node.input, Bucket) and self._in_order:
+            return BufferedWindowsOperator(node, node.input, self._life)
         if isinstance(node, WatchJoin):
             return WatchJoinOperator(node)
         if isinstance(node, Aggregation):

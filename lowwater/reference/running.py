@@ -10,7 +10,7 @@ from typing import Any
 
 from lowwater.errors import LowwaterError
 from lowwater.plan.nodes import Running
-from lowwater.reference.aggregates import Accumulator, Aggregates, results_of
+from lowwater.reference.aggregates import Accumulator, Aggregates, kept_values, results_of
 from lowwater.reference.epochs import Epoch, Epochs, Waiting
 from lowwater.reference.operators import Life, Operator, Row, compile_items, evaluate, names_of
 from lowwater.reference.sources import Filter
@@ -82,6 +82,12 @@ class RunningOperator(Epochs):
             else:
                 for accumulator in group:
                     accumulator.next_epoch()
+
+    def kept(self) -> Iterator[Values]:
+        """The waiting rows, and the groups."""
+        yield from super().kept()
+        for key, group in self._groups.items():
+            yield (*key, *kept_values(group))
 
     def held(self) -> Any:
         """The waiting rows, the last epoch, how many before it were idle, and the groups."""
