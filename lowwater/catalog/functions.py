@@ -128,6 +128,7 @@ class StateFunction:
         parameters: types of the arguments.
         returns: type of the value.
         origin: `built-in`, or the file that declared it.
+        value: the Python that gives it, of the state, the number of groups and the arguments; None for none.
     """
 
     name: str
@@ -135,6 +136,7 @@ class StateFunction:
     parameters: tuple[Type, ...]
     returns: Type
     origin: str = "built-in"
+    value: Callable[..., Any] | None = None
 
 
 @dataclass(frozen=True)

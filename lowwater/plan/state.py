@@ -27,6 +27,20 @@ def carried_state(plan: Node) -> list[str]:
     return list(dict.fromkeys(reasons))
 
 
+def origin_of(node: Node) -> str:
+    """The attribute by which an operator makes progress where that is no function of the clock; else empty."""
+    if isinstance(node, Bucket) and node.rows:
+        return ROWS
+    if isinstance(node, Aggregation):
+        return off_clock(node.key_fields)
+    if isinstance(node, Join):
+        return node.window.left_time.origin
+    if isinstance(node, FilterJoin) and isinstance(node.right_time, Column):
+        name = node.right_time.name.removeprefix(f"{node.right_alias}.")
+        return off_clock([field for field in node.right.fields if field.name == name])
+    return ""
+
+
 def _carried(node: Node) -> str:
     if isinstance(node, Running):
         return "CLOSING_WHEN keeps groups from epoch to epoch"
@@ -34,12 +48,5 @@ def _carried(node: Node) -> str:
         return "the sampling operator carries its state into the next epoch"
     if isinstance(node, Bucket) and node.rows:
         return "rows are numbered from the beginning of the chain"
-    origin = ""
-    if isinstance(node, Aggregation):
-        origin = off_clock(node.key_fields)
-    elif isinstance(node, Join):
-        origin = node.window.left_time.origin
-    elif isinstance(node, FilterJoin) and isinstance(node.right_time, Column):
-        name = node.right_time.name.removeprefix(f"{node.right_alias}.")
-        origin = off_clock([field for field in node.right.fields if field.name == name])
+    origin = origin_of(node)
     return f"{origin} is no function of the clock" if origin and origin != ROWS else ""

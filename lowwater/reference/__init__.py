@@ -3,7 +3,9 @@
 Beside `low` and `high`, over the logical plan: their oracle.
 """
 
+from lowwater.reference.clock import Disorder
 from lowwater.reference.engine import ReferenceResult, evaluate
-from lowwater.reference.operators import SourceCount
+from lowwater.reference.observe import Experiment, Observed
+from lowwater.reference.sources import SourceCount
 
-__all__ = ["ReferenceResult", "SourceCount", "evaluate"]
+__all__ = ["Disorder", "Experiment", "Observed", "ReferenceResult", "SourceCount", "evaluate"]

@@ -1,6 +1,6 @@
 """OOP-Join: the windowed join of two streams, purged by promises (002, section 5.3).
 
-Beside `reference.operators`, whose messages and base it shares.
+Beside the other operators.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from typing import Any
 
 from lowwater.catalog.expr import Column, Expr
 from lowwater.plan.nodes import Join
 from lowwater.plan.temporal import Temporal
-from lowwater.reference.operators import Operator, Row, compile_items, evaluate, names_of
+from lowwater.reference.operators import Life, Operator, Promise, Row, compile_items, evaluate, names_of
 from lowwater.reference.values import Evaluate, Faults, Values, compile_expr, compile_predicate
 
 
@@ -66,9 +67,9 @@ class Side:
 class JoinOperator(Operator):
     """OOP-Join (002, figure 4, with the bounds of SEMANTICS P4); port 0 is the left input."""
 
-    def __init__(self, node: Join) -> None:
+    def __init__(self, node: Join, life: Life) -> None:
         super().__init__(2)
-        self._node = node
+        self._node, self._life = node, life
         window, pairs = node.window, list(node.equalities)
         if window.equality:
             pairs.insert(0, (window.left, window.right))
@@ -93,6 +94,7 @@ class JoinOperator(Operator):
             _ties(left, pairs, right, faults),
         )
         self._order = count()
+        self._origin = window.left_time.origin
 
     def row(self, port: int, row: Row) -> None:
         """Joins a row with the kept rows of the other input, then keeps it while later ones may match."""
@@ -105,32 +107,53 @@ class JoinOperator(Operator):
                 left.matched = right.matched = True
                 self.emit(Row(evaluate(self._items, values), max(left.row.last, right.row.last)))
         own.keep(kept, next(self._order))
-        self._purge(port)
+        self._purge(port, row.last)
 
-    def release(self, port: int) -> None:
+    def release(self, port: int, promise: Promise) -> None:
         """A promise of one input ends match windows of the other."""
-        self._purge(1 - port)
+        if promise.origin == self._origin:
+            self._purge(1 - port, promise.at)
 
     def due(self) -> Iterator[tuple[int, int]]:
         """The promises that end the oldest match windows."""
+        if self._origin:
+            return iter(())
         return iter([(1 - port, side.ends[0][0]) for port, side in enumerate(self._sides) if side.ends])
+
+    def kept(self) -> Iterator[Values]:
+        """The rows of both sides."""
+        return (k.row.values for side in self._sides for bucket in side.buckets.values() for k in bucket.values())
+
+    def held(self) -> Any:
+        """The kept rows of both sides, and whether each has met one."""
+        return [
+            [(tuple(kept.row), kept.matched) for bucket in side.buckets.values() for kept in bucket.values()]
+            for side in self._sides
+        ]
+
+    def hold(self, held: Any) -> None:
+        """Takes up kept rows."""
+        for side, rows in zip(self._sides, held, strict=True):
+            for parts, matched in rows:
+                row = Row(*parts)
+                kept = Kept(row, evaluate(side.keys, row.values), side.window(row.values), matched)
+                side.keep(kept, next(self._order))
 
     def _meet(self, left: int, right: int) -> bool:
         window = self._node.window
         return window.equality or left - window.below <= right <= left + window.above
 
-    def _purge(self, port: int) -> None:
+    def _purge(self, port: int, at: int) -> None:
         side = self._sides[port]
-        for kept in side.purge(self.promised[1 - port]):
+        for kept in side.purge(self.progress(1 - port, self._origin)):
             if side.keeps and not kept.matched:
-                self.emit(self._unmatched(port, kept))
+                self.emit(self._unmatched(port, kept, at))
 
-    def _unmatched(self, port: int, kept: Kept) -> Row:
+    def _unmatched(self, port: int, kept: Kept, at: int) -> Row:
         filler = evaluate(self._fillers[port], kept.row.values)
-        window = self._node.window
-        if port == 0:
-            return Row(evaluate(self._items, kept.row.values + filler), window.last_left(kept.value))
-        return Row(evaluate(self._items, filler + kept.row.values), window.last_right(kept.value))
+        values = kept.row.values + filler if port == 0 else filler + kept.row.values
+        ends = self._node.window.last_left if port == 0 else self._node.window.last_right
+        return Row(evaluate(self._items, values), at if self._origin else ends(kept.value) + self._life.late)
 
 
 def _ties(

@@ -1,60 +1,97 @@
-"""The operators of the OOP architecture, tuple at a time (002, sections 5 and A.2).
+"""The messages between operators, and their base (002, sections 5 and A.2).
 
-Between `reference.engine`, which feeds sources and ticks, and the rows of the result; `reference.joins` has the join.
-Every operator takes two kinds of message: a row, which it keeps or hands on, and a promise, which releases what it
-keeps. All promises are instants of one domain: no later row has a smaller `_last`.
+Below every family of operators. Each takes two kinds of message: a row, which it keeps or hands on, and a promise,
+which releases what it keeps. Promises of the clock are instants: no later row has a smaller `_last`. An attribute that
+is no function of the clock is promised in its own values, as records come (SEMANTICS T8, I4).
 """
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import count
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from lowwater.catalog.expr import Column, Expr, Type, show
-from lowwater.errors import ValueOverflowError
-from lowwater.plan.nodes import Aggregate, Field, Group, Item, Map, Source, group_last
-from lowwater.reference.values import (
-    INT64_MAX,
-    INT64_MIN,
-    Evaluate,
-    Faults,
-    Value,
-    Values,
-    compile_expr,
-    compile_predicate,
-)
+from lowwater.catalog.expr import Column, Expr
+from lowwater.plan.nodes import Field, Item
+from lowwater.plan.temporal import END_OF_TIME
+from lowwater.reference.values import Evaluate, Faults, Values, compile_expr
+
+LEAST, MOST = -(1 << 63), 1 << 63
+"""Below and above every value that an attribute can promise."""
 
 
 class Row(NamedTuple):
-    """A row of a stream, with the last instant (ns) that could still have changed it (SEMANTICS I1)."""
+    """A row of a stream.
+
+    Attributes:
+        values: of the columns, in order.
+        last: the last instant (ns) that could still have changed it (SEMANTICS I1).
+        order: its place in canonical order (SEMANTICS O1), empty where it has none.
+    """
 
     values: Values
     last: int
+    order: tuple[Any, ...] = ()
 
 
 class Promise(NamedTuple):
-    """A punctuation: no later row has a `last` below `instant` (ns) (SEMANTICS P1)."""
+    """A punctuation: no later row is below it (SEMANTICS P1).
+
+    Attributes:
+        instant: in ns; in values of the attribute where `origin` names one.
+        origin: attribute that is no function of the clock; empty for the clock.
+        of: values of the `groupwise` columns whose rows alone it is about; empty for all rows.
+        at: arrival (ns) of the record that makes it; of promises with an origin.
+    """
 
     instant: int
+    origin: str = ""
+    of: Values = ()
+    at: int = 0
 
 
 Message = Row | Promise
 
 
+@dataclass
+class Life:
+    """What operators know of their links besides records.
+
+    Attributes:
+        over: first instant (ns) after all links have ended: nothing comes then, and idle time is over too.
+        late: how far (ns) behind the arrival of a record its timestamp may be, where the plan is evaluated by arrival;
+            0 where it is evaluated by timestamp.
+    """
+
+    over: int = END_OF_TIME
+    late: int = 0
+
+
 class Operator:
     """Base of operators: hands rows on as they are, and promises the minimum of its inputs (SEMANTICS P3).
 
-    As it stands it is the union (002, figure A-1). Subclasses say what they do with a row, and what a promise of one
-    input releases.
+    Subclasses say what they do with a row, and what a promise of one input releases.
+
+    Attributes:
+        promised: the clock's promise of each input, ns.
+        groupwise: over the output, the columns whose values have promises of their own; empty for none.
     """
 
+    groupwise: tuple[Expr, ...] = ()
+
     def __init__(self, ports: int = 1) -> None:
-        self.promised = [0] * ports
-        self._emitted = 0
+        self._progress: dict[tuple[str, Values], list[int]] = {("", ()): [0] * ports}
+        self._emitted: dict[tuple[str, Values], int] = {}
+        self._ports = ports
         self._consumers: list[tuple[Operator, int]] = []
+
+    @property
+    def promised(self) -> list[int]:
+        return self._progress["", ()]
+
+    def progress(self, port: int, origin: str) -> int:
+        """What an input has promised of an attribute."""
+        return self._progress.get((origin, ()), [LEAST] * self._ports)[port]
 
     def connect(self, consumer: Operator, port: int) -> None:
         """Hands this operator's output to a port of another."""
@@ -65,7 +102,7 @@ class Operator:
         if isinstance(message, Row):
             self.row(port, message)
         else:
-            self.promise(port, message.instant)
+            self.promise(port, message)
 
     def emit(self, message: Message) -> None:
         """Hands a message to all consumers."""
@@ -76,206 +113,52 @@ class Operator:
         """Takes a row of an input."""
         self.emit(row)
 
-    def promise(self, port: int, instant: int) -> None:
+    def promise(self, port: int, promise: Promise) -> None:
         """Takes a promise of an input: releases what it allows, then promises what is new for the output."""
-        if instant <= self.promised[port]:
+        if promise.of and not self.groupwise_below():
             return
-        self.promised[port] = instant
-        self.release(port)
-        least = min(self.promised)
-        if least > self._emitted:
-            self._emitted = least
-            self.emit(Promise(least))
+        domain = promise.origin, promise.of
+        known = self._progress.setdefault(domain, [LEAST] * self._ports)
+        if promise.instant <= known[port]:
+            return
+        known[port] = promise.instant
+        self.release(port, promise)
+        least = min(known)
+        if least > self._emitted.get(domain, 0 if not promise.origin else LEAST):
+            self._emitted[domain] = least
+            if not promise.of or self.groupwise:
+                self.emit(promise._replace(instant=least))
 
-    def release(self, port: int) -> None:
+    def groupwise_below(self) -> bool:
+        """Whether promises about some rows only mean anything to this operator."""
+        return bool(self.groupwise)
+
+    def release(self, port: int, promise: Promise) -> None:
         """Emits and forgets what the promise of an input allows."""
 
     def due(self) -> Iterator[tuple[int, int]]:
         """For each input, the least promise (ns) that would release something."""
         return iter(())
 
+    def kept(self) -> Iterator[Values]:
+        """The rows and groups in the state, for experiments."""
+        return iter(())
 
-@dataclass
-class SourceCount:
-    """Accounting of one source on one link (SEMANTICS A1): records owned by the interval, by what became of them.
+    def state(self) -> Any:
+        """What the operator keeps, as plain values that `catalog.states` can write."""
+        return [dict(self._progress), dict(self._emitted), self.held()]
 
-    Attributes:
-        source: `query.alias`.
-        link: its name.
-        sane: records in order, by their own timestamp.
-        not_of_protocol: those that are no packet of the protocol.
-        filtered: those for which the predicate directly above the source is not true; `failed` where a V2 failure
-            took part.
-        violating: records later than the skew, by their arrival.
-    """
+    def restore(self, state: Any) -> None:
+        """Takes up what another operator of the same plan kept."""
+        self._progress, self._emitted, held = state
+        self.hold(held)
 
-    source: str
-    link: str
-    sane: int = 0
-    not_of_protocol: int = 0
-    filtered: int = 0
-    failed: int = 0
-    violating: int = 0
+    def held(self) -> Any:
+        """The rows, groups and states of the operator as plain values; None for none."""
+        return None
 
-    @property
-    def accepted(self) -> int:
-        return self.sane - self.not_of_protocol - self.filtered - self.failed
-
-
-class SourceOperator(Operator):
-    """The packets of one protocol; a port per link.
-
-    Attributes:
-        names: columns of the rows fed: the fields, then what else the protocol's predicate reads.
-        read_from: first timestamp (ns) that is read (SEMANTICS I2).
-        counts: one per link; `charged` is that of the row on its way, one of its own for rows that nobody owns.
-    """
-
-    def __init__(self, node: Source, names: Sequence[str], read_from: int, owned: range) -> None:
-        super().__init__(len(node.links))
-        self.names = names
-        self.read_from = read_from
-        self.counts = [SourceCount(f"{node.query}.{node.alias}", link) for link in node.links]
-        self.charged = self._nobody = SourceCount("", "")
-        self._owned = owned
-        self._width = len(node.fields)
-        self._member = compile_predicate(node.member, names, Faults())
-
-    def row(self, port: int, row: Row) -> None:
-        """Takes an admitted record of the link `port`."""
-        self.charged = self.counts[port] if row.last in self._owned else self._nobody
-        self.charged.sane += 1
-        if self._member(row.values):
-            self.emit(Row(row.values[: self._width], row.last))
-        else:
-            self.charged.not_of_protocol += 1
-
-    def violation(self, port: int, arrival: int) -> None:
-        """Counts a record later than the skew of its link."""
-        self.counts[port].violating += arrival in self._owned
-
-
-class Filter:
-    """A predicate; what it drops directly above a source is charged there."""
-
-    def __init__(self, predicate: Expr | None, names: Sequence[str], below: Operator) -> None:
-        self._faults = Faults()
-        self._test = compile_predicate(predicate, names, self._faults)
-        self._source = below if isinstance(below, SourceOperator) else None
-
-    def passes(self, values: Values) -> bool:
-        """Whether the row stays."""
-        before = self._faults.count
-        if self._test(values):
-            return True
-        if self._source:
-            failed = self._faults.count > before
-            self._source.charged.failed += failed
-            self._source.charged.filtered += not failed
-        return False
-
-
-class MapOperator(Operator):
-    """Selection and projection."""
-
-    def __init__(self, node: Map, below: Operator) -> None:
-        super().__init__()
-        names = names_of(node.input.fields)
-        self._filter = Filter(node.predicate, names, below)
-        self._items = compile_items(node.items, names)
-
-    def row(self, port: int, row: Row) -> None:
-        """Emits the items of a row whose predicate is true."""
-        if self._filter.passes(row.values):
-            self.emit(Row(evaluate(self._items, row.values), row.last))
-
-
-class Accumulator:
-    """One aggregate of one group; all but count ignore NULL."""
-
-    def __init__(self, aggregate: Aggregate) -> None:
-        self._function = aggregate.function
-        self._count = 0
-        self._value: Value = None
-
-    def add(self, value: Value) -> None:
-        """Absorbs the argument of a row; for count anything but None."""
-        if value is None:
-            return
-        self._count += 1
-        if self._value is None:
-            self._value = value
-        elif self._function in ("sum", "avg"):
-            self._value += value  # type: ignore[operator]
-        elif self._function == "min":
-            self._value = min(self._value, value)
-        elif self._function == "max":
-            self._value = max(self._value, value)
-
-    def result(self) -> Value:
-        """The value of the aggregate; exact, so perhaps too large for 64 bits."""
-        if self._function == "count":
-            return self._count
-        if self._function == "avg" and self._value is not None:
-            return self._value / self._count  # type: ignore[operator]
-        return self._value
-
-
-class GroupOperator(Operator):
-    """Aggregation: closes all groups that end at or before the promise (002, figure A-3 with its erratum)."""
-
-    def __init__(self, node: Group, below: Operator) -> None:
-        super().__init__()
-        names = names_of(node.input.fields)
-        results = [item.name for item in node.keys] + [aggregate.name for aggregate in node.aggregates]
-        self._node = node
-        self._filter = Filter(node.predicate, names, below)
-        self._keys = [_without_sign(item.expr, names) for item in node.keys]
-        self._arguments = [_argument(aggregate, names) for aggregate in node.aggregates]
-        self._having = compile_predicate(node.having, results, Faults())
-        self._items = compile_items(node.items, results)
-        self._groups: dict[Values, list[Accumulator]] = {}
-        self._ends: list[tuple[int, int, Values]] = []
-        self._order = count()
-
-    def row(self, port: int, row: Row) -> None:
-        """Absorbs a row into its group."""
-        if not self._filter.passes(row.values):
-            return
-        key = evaluate(self._keys, row.values)
-        group = self._groups.get(key)
-        if group is None:
-            group = self._groups[key] = [Accumulator(aggregate) for aggregate in self._node.aggregates]
-            last = group_last(self._node.key_fields, key)  # type: ignore[arg-type]
-            heapq.heappush(self._ends, (last, next(self._order), key))
-        for accumulator, argument in zip(group, self._arguments, strict=True):
-            accumulator.add(argument(row.values))
-
-    def release(self, port: int) -> None:
-        """Emits the groups that no later row can change."""
-        while self._ends and self._ends[0][0] + 1 <= self.promised[port]:
-            last, _, key = heapq.heappop(self._ends)
-            values = (*key, *self._results(self._groups.pop(key)))
-            if self._having(values):
-                self.emit(Row(evaluate(self._items, values), last))
-
-    def due(self) -> Iterator[tuple[int, int]]:
-        """The promise that closes the oldest group."""
-        return iter([(0, self._ends[0][0] + 1)] if self._ends else [])
-
-    def _results(self, group: Iterable[Accumulator]) -> Iterator[Value]:
-        for aggregate, accumulator in zip(self._node.aggregates, group, strict=True):
-            value = accumulator.result()
-            if aggregate.type is Type.INT and isinstance(value, int) and not INT64_MIN <= value <= INT64_MAX:
-                raise self._overflow(aggregate)
-            yield value
-
-    def _overflow(self, aggregate: Aggregate) -> ValueOverflowError:
-        own = Column(aggregate.type, aggregate.name)
-        column = next((item.name for item in self._node.items if item.expr == own), aggregate.name)
-        text = f"{aggregate.function}({show(aggregate.argument) if aggregate.argument else '*'})"
-        message = f"query {self._node.query}, column {column}: {text} of a group does not fit 64 bits"
-        return ValueOverflowError(message, "sum a smaller unit, or avg")
+    def hold(self, held: Any) -> None:
+        """Takes up what `held` gave."""
 
 
 def names_of(fields: Sequence[Field]) -> list[str]:
@@ -294,13 +177,20 @@ def evaluate(closures: Iterable[Evaluate], values: Values) -> Values:
     return tuple([closure(values) for closure in closures])
 
 
-def _argument(aggregate: Aggregate, names: Sequence[str]) -> Evaluate:
-    return compile_expr(aggregate.argument, names, Faults()) if aggregate.argument else lambda row: True
+def carried(exprs: Sequence[Expr], items: Sequence[Item]) -> tuple[Expr, ...]:
+    """The output columns that are these expressions of the input; empty unless all are among the items."""
+    found = [next((i for i in items if i.expr == expr), None) for expr in exprs]
+    known = [item for item in found if item is not None]
+    return tuple(Column(i.expr.type, i.name) for i in known) if len(known) == len(found) else ()
 
 
-def _without_sign(expr: Expr, names: Sequence[str]) -> Evaluate:
-    """A group key; both zeros of a float are one key and one value."""
-    closure = compile_expr(expr, names, Faults())
-    if expr.type is not Type.FLOAT:
-        return closure
-    return lambda row: None if (value := closure(row)) is None else value + 0.0
+def order_key(value: Any) -> tuple[Any, ...]:
+    """Sorts NULL before everything, and NaN behind."""
+    return (0,) if value is None else (2,) if value != value else (1, value)
+
+
+def by_columns(fields: Sequence[Field]) -> Callable[[Values], tuple[Any, ...]]:
+    """The order of rows that are no packets: the temporal value, then all columns (SEMANTICS O1)."""
+    temporal = [at for at, f in enumerate(fields) if f.temporal][:1]
+    places = [*temporal, *range(len(fields))]
+    return lambda values: tuple([order_key(values[at]) for at in places])

@@ -13,11 +13,27 @@ from dataclasses import dataclass
 from typing import Any
 
 from lowwater.catalog.calls import checked
-from lowwater.catalog.expr import BITWISE, COMPARISON, LOGICAL, Binary, Call, Case, Column, Const, Expr, Type, Unary
+from lowwater.catalog.expr import (
+    BITWISE,
+    COMPARISON,
+    LOGICAL,
+    Binary,
+    Call,
+    Case,
+    Column,
+    Const,
+    Expr,
+    StateCall,
+    Type,
+    Unary,
+)
+from lowwater.catalog.functions import StateFunction
 
 Value = int | float | bool | str | bytes | None
 Values = tuple[Value, ...]
 Evaluate = Callable[[Values], Any]
+OnState = Callable[[StateFunction, Values], Value]
+"""Calls a stateful function of the row's supergroup."""
 
 INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
 
@@ -32,13 +48,14 @@ class Faults:
         self.count += 1
 
 
-def compile_expr(expr: Expr, names: Sequence[str], faults: Faults) -> Evaluate:
+def compile_expr(expr: Expr, names: Sequence[str], faults: Faults, on_state: OnState | None = None) -> Evaluate:
     """The closure that evaluates an expression; operands are all evaluated, so faults do not depend on their order.
 
     Args:
         expr: over the columns `names`.
         names: of the values of a row, in order.
         faults: counts the failures of every evaluation.
+        on_state: where stateful functions may stand.
 
     Example:
         >>> half = Binary(Type.INT, "/", Column(Type.INT, "x"), Const(Type.INT, 2))
@@ -50,30 +67,41 @@ def compile_expr(expr: Expr, names: Sequence[str], faults: Faults) -> Evaluate:
         return lambda row: value
     if isinstance(expr, Column):
         return operator.itemgetter(names.index(expr.name))
+    parts = [compile_expr(child, names, faults, on_state) for child in expr.children()]
     if isinstance(expr, Unary) and expr.op == "IS NULL":
-        operand = compile_expr(expr.operand, names, faults)
-        return lambda row: operand(row) is None
+        return lambda row: parts[0](row) is None
     if isinstance(expr, Case):
-        branches = [tuple(compile_expr(part, names, faults) for part in branch) for branch in expr.branches]
-        return _case(branches, compile_expr(expr.otherwise, names, faults))
-    if isinstance(expr, Call):
-        return _strict(checked(expr.function), [compile_expr(each, names, faults) for each in expr.arguments], faults)
-    if isinstance(expr, Unary):
-        return _strict(_unary(expr), [compile_expr(expr.operand, names, faults)], faults)
-    if isinstance(expr, Binary):
-        sides = [compile_expr(side, names, faults) for side in expr.children()]
-        if expr.op in LOGICAL:
-            return _and(*sides) if expr.op == "AND" else _or(*sides)
-        return _strict(_binary(expr), sides, faults)
+        return _case(list(zip(parts[:-1:2], parts[1::2], strict=True)), parts[-1])
+    if isinstance(expr, StateCall):
+        return _on_state(expr.function, parts, on_state)
+    if isinstance(expr, Binary) and expr.op in LOGICAL:
+        return _and(*parts) if expr.op == "AND" else _or(*parts)
+    if isinstance(expr, Call | Unary | Binary):
+        function = checked(expr.function) if isinstance(expr, Call) else _operator(expr)
+        return _strict(function, parts, faults)
     raise TypeError(type(expr).__name__)
 
 
-def compile_predicate(expr: Expr | None, names: Sequence[str], faults: Faults) -> Callable[[Values], bool]:
+def compile_predicate(
+    expr: Expr | None, names: Sequence[str], faults: Faults, on_state: OnState | None = None
+) -> Callable[[Values], bool]:
     """Whether the predicate is true; one that is absent always is, one that is NULL is not."""
     if expr is None:
         return lambda row: True
-    evaluate = compile_expr(expr, names, faults)
+    evaluate = compile_expr(expr, names, faults, on_state)
     return lambda row: evaluate(row) is True
+
+
+def _on_state(function: StateFunction, parts: Sequence[Evaluate], on_state: OnState | None) -> Evaluate:
+    """A call with NULL among its arguments is NULL, and the state does not see it."""
+    if on_state is None:
+        raise TypeError(f"{function.name} stands where no supergroup is")
+
+    def evaluate(row: Values) -> Value:
+        values = tuple([part(row) for part in parts])
+        return None if None in values else on_state(function, values)
+
+    return evaluate
 
 
 def _case(branches: Sequence[tuple[Evaluate, ...]], otherwise: Evaluate) -> Evaluate:
@@ -118,6 +146,10 @@ def _or(left: Evaluate, right: Evaluate) -> Evaluate:
     return evaluate
 
 
+def _operator(expr: Unary | Binary) -> Callable[..., Value]:
+    return _unary(expr) if isinstance(expr, Unary) else _binary(expr)
+
+
 def _unary(expr: Unary) -> Callable[..., Value]:
     if expr.op == "NOT":
         return operator.not_
@@ -133,12 +165,23 @@ def _binary(expr: Binary) -> Callable[..., Value]:
             return lambda a, b: compare(float(a), float(b))
         return compare
     if expr.op in BITWISE:
-        return _BITWISE[expr.op]
+        return _masked(_BITS[expr.op]) if expr.type is Type.IP else _BITWISE[expr.op]
     if expr.type is Type.FLOAT:
         arithmetic = _FLOAT[expr.op]
         return lambda a, b: arithmetic(float(a), float(b))
     exact = _INT[expr.op]
     return lambda a, b: _fitting(exact(a, b))
+
+
+def _masked(merge: Callable[[int, int], int]) -> Callable[[bytes, bytes], bytes | None]:
+    """Bits of two addresses of one family; of two families there is no value."""
+
+    def call(a: bytes, b: bytes) -> bytes | None:
+        if a[0] != b[0]:
+            return None
+        return a[:1] + bytes(map(merge, a[1:], b[1:]))
+
+    return call
 
 
 def _fitting(value: int | None) -> int | None:
@@ -188,6 +231,7 @@ _INT: dict[str, Callable[[int, int], int | None]] = {
     "/": _quotient,
     "%": _remainder,
 }
+_BITS = {"&": operator.and_, "|": operator.or_}
 _BITWISE: dict[str, Callable[[int, int], int | None]] = {
     "&": operator.and_,
     "|": operator.or_,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from lowwater.catalog.expr import Binary, Call, Expr, Param, StateCall, Type, columns_of, place_of, walk
 from lowwater.errors import UnsupportedError, in_order, raise_all
+from lowwater.plan.explain.exprs import exprs_of
 from lowwater.plan.nodes import (
     Aggregate,
     Aggregation,
@@ -27,6 +28,7 @@ from lowwater.plan.nodes import (
     Place,
     Running,
     Sampling,
+    Source,
     Union,
     WatchJoin,
 )
@@ -44,6 +46,8 @@ OPERATORS: dict[type[Node], str] = {
     FilterJoin: "FILTER_JOIN",
     WatchJoin: "WATCHLIST_JOIN",
 }
+
+SPARK, REFERENCE = "spark", "reference"
 
 NOT_RUN = "planned, but not run by the engines yet"
 _NO_PYTHON = "declared without Python: name its file by a line MODULE"
@@ -89,8 +93,8 @@ class Missing:
         return f"{self.what} {'has' if self.valueless else 'is'} {self.why}"
 
 
-def require_lowered(plan: Plan) -> None:
-    """Checks that the engines run every operator and expression of a plan.
+def require_lowered(plan: Plan, engine: str = SPARK) -> None:
+    """Checks that an engine runs every operator and expression of a plan.
 
     Raises:
         UnsupportedError: one that they do not run, with the query, the level and the place.
@@ -101,7 +105,7 @@ def require_lowered(plan: Plan) -> None:
         in_order(
             [
                 UnsupportedError(f"query {each.query}: {each}", each.hint, file, *each.place)
-                for file, each in _missing(plan)
+                for file, each in _missing(plan, engine)
             ]
         )
     )
@@ -113,15 +117,39 @@ def not_run(plan: Plan) -> tuple[Note, ...]:
     return tuple(Note(each.query, f"{each}{f'; {each.hint}' if each.hint else ''}", each.place) for each in found)
 
 
-def _missing(plan: Plan) -> list[tuple[str, Missing]]:
+def _missing(plan: Plan, engine: str = SPARK) -> list[tuple[str, Missing]]:
     """What is missing, with the file of its query; each construct once."""
     files = {each.name: each.file for each in (*plan.queries, *plan.internal)}
     found: dict[tuple[str, str, Place], tuple[str, Missing]] = {}
     for query in plan.queries:
-        for each in _of_query(query):
+        for each in _of_query(query) if engine == SPARK else _of_reference(query):
             file = files.get(each.query, query.file)
             found.setdefault((file, each.what, each.place), (file, each))
     return list(found.values())
+
+
+def _of_reference(query: QueryPlan) -> Iterator[Missing]:
+    """The reference engine runs every operator, but nobody what has no Python, no value, or no packets."""
+    for node in walk_plan(query.logical):
+        if isinstance(node, Source) and node.kind != "pcap":
+            yield Missing(
+                node.query, f"protocol {node.protocol} of {node.kind} records", NOT_RUN, node.place, "packets run"
+            )
+        if isinstance(node, Source) and node.group:
+            yield _group_skew(node.query, node.group, node.place)
+        for expr in exprs_of(node):
+            yield from _without_python(node.query, expr)
+        for aggregate in (*node.aggregates, *getattr(node, "supers", ())) if isinstance(node, Aggregation) else ():
+            if aggregate.udaf is not None and aggregate.udaf.make is None and aggregate.udaf.origin != "built-in":
+                yield Missing(node.query, f"the aggregate {aggregate.function}", _NO_PYTHON, aggregate.place)
+
+
+def _without_python(query: str, expr: Expr) -> Iterator[Missing]:
+    for part in walk(expr):
+        if isinstance(part, Call | StateCall) and part.function.value is None:
+            yield Missing(query, f"the function {part.function.name}", _NO_PYTHON, part.place)
+        elif isinstance(part, Param):
+            yield Missing(query, f"${part.name}", _NO_VALUE, part.place, f"give --param {part.name}=VALUE")
 
 
 def _of_query(query: QueryPlan) -> Iterator[Missing]:
@@ -141,13 +169,17 @@ def _in_lfta(query: str, lfta: Lfta) -> Iterator[Missing]:
         yield Missing(query, f"protocol {lfta.protocol} of {lfta.kind} records", NOT_RUN, lfta.place, "packets run")
         return
     if lfta.group:
-        what = f"a skew for each value of {lfta.group} ([links.NAME.group_skew])"
-        yield Missing(query, what, NOT_RUN, lfta.place, "give the link one skew that admits all of them")
+        yield _group_skew(query, lfta.group, lfta.place)
     for partial in lfta.partials:
         if partial.function not in AGGREGATES:
             yield Missing(query, f"the aggregate {partial.function}", NOT_RUN, partial.place, _ONLY)
     for expr in (lfta.predicate, *(key.expr for key in lfta.keys), *(p.argument for p in lfta.partials)):
         yield from _in_expr(query, expr)
+
+
+def _group_skew(query: str, column: str, place: Place) -> Missing:
+    what = f"a skew for each value of {column} ([links.NAME.group_skew])"
+    return Missing(query, what, NOT_RUN, place, "give the link one skew that admits all of them")
 
 
 def _in_node(node: Node) -> Iterator[Missing]:

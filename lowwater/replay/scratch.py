@@ -76,13 +76,14 @@ class Request:
 
 @dataclass
 class _Gathered:
-    """Results so far: rows per query, violations, accounts, and what the reader should know."""
+    """Results so far: rows per query, violations, accounts, what the reader should know, states left by queries."""
 
     rows: dict[str, list[pa.Table]]
     punctuation: dict[str, int]
     violations: list[pa.Table] = field(default_factory=list)
     accounts: Accounts = field(default_factory=Accounts)
     notes: dict[str, None] = field(default_factory=dict)
+    states: dict[str, str | None] = field(default_factory=dict)
 
 
 def run(request: Request, progress: Progress, spark: Session | None = None) -> dict[str, Any]:
@@ -200,6 +201,11 @@ def _intervals(request: Request, captures: dict[str, tuple[Capture, ...]]) -> li
     return [(number * length, (number + 1) * length) for number in range(first, last + 1)]
 
 
+def _end(captures: Sequence[Capture]) -> int:
+    """The first instant after the life of a link: outside its files it contributes nothing (SEMANTICS T5)."""
+    return max((row.largest + 1 for row in captures if row.largest is not None), default=0)
+
+
 def _replay(
     request: Request,
     lake: Lake,
@@ -210,10 +216,11 @@ def _replay(
 ) -> _Gathered:
     names = [query.name for query in request.plan.queries]
     gathered = _Gathered({name: [] for name in names}, dict.fromkeys(names, 0))
+    ends = {link: _end(captures[link]) for link in request.plan.links}
     intervals = _intervals(request, captures)
     for number, (start, end) in enumerate(intervals):
         work = folder / f"interval-{number}"
-        inputs = LowInputs(lake, request.plan, request.config, start, end, captures)
+        inputs = LowInputs(lake, request.plan, request.config, start, end, captures, ends)
         gathered.notes.update(dict.fromkeys(unkept(inputs)))
         detail = f"{number + 1} of {len(intervals)}" if len(intervals) > 1 else ""
         if spark is None:
@@ -240,8 +247,9 @@ def _replay(
 
 
 def _add_reference(request: Request, inputs: LowInputs, gathered: _Gathered) -> None:
-    outcome = reference_stage(inputs, request.period, request.policy)
+    outcome = reference_stage(inputs, request.period, request.policy, gathered.states)
     for name, result in outcome.results.items():
+        gathered.states[name] = result.state
         gathered.rows[name].append(outcome.rows[name])
         gathered.punctuation[name] += len(result.punctuation)
         for count in result.counts:

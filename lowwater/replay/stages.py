@@ -6,27 +6,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from lowwater.catalog.expr import columns_of
 from lowwater.catalog.packets import stored
-from lowwater.config import Config
+from lowwater.config import Config, Link
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledger import Capture
 from lowwater.lake.packets import LinkRead, packet_files
 from lowwater.lake.tasks import Runner
 from lowwater.low import Bounds, LowSettings, Policy
+from lowwater.plan.bind.sources import ROW
 from lowwater.plan.nodes import Node, Source
 from lowwater.plan.queryset import Plan, QueryPlan
 from lowwater.plan.ranges import read_from
 from lowwater.plan.schemas import value_schema
+from lowwater.plan.temporal import END_OF_TIME
 from lowwater.quality.scan import LinkScan, scan_link
-from lowwater.reference import ReferenceResult, evaluate
+from lowwater.reference import Disorder, ReferenceResult, evaluate
 from lowwater.replay.low import LowOutcome, LowTask, by_link, run_low
 
 if TYPE_CHECKING:
@@ -44,6 +47,7 @@ class LowInputs:
         config: settings of the links.
         start: of the interval, ns; `end` its end.
         captures: the ledger, per link in the order of T1.
+        ends: first instant after the life of each link that has ended, ns.
     """
 
     lake: Lake
@@ -52,6 +56,7 @@ class LowInputs:
     start: int
     end: int
     captures: Mapping[str, Sequence[Capture]]
+    ends: Mapping[str, int] = field(default_factory=dict)
 
     @cached_property
     def lfta_starts(self) -> dict[str, int]:
@@ -164,21 +169,53 @@ class ReferenceRows:
     scans: tuple[LinkScan, ...]
 
 
-def reference_stage(inputs: LowInputs, period: int, policy: Policy) -> ReferenceRows:
-    """Runs every output query on the reference engine, from the packets and the logical plan."""
+def reference_stage(
+    inputs: LowInputs, period: int, policy: Policy, states: Mapping[str, str | None] = MappingProxyType({})
+) -> ReferenceRows:
+    """Runs every output query on the reference engine, from the packets and the logical plan.
+
+    Args:
+        inputs: of the interval.
+        period: of the heartbeats, ns; `policy` when they are made.
+        states: per query, what the interval before left (SEMANTICS I4).
+    """
     rows: dict[str, pa.Table] = {}
     results: dict[str, ReferenceResult] = {}
     for query in inputs.plan.queries:
+        state = states.get(query.name)
         starts = read_from(query.logical, inputs.start)
         columns = _columns(query.logical)
         links = inputs.link_starts([query])
-        packets = {link: inputs.read(link, start).batches(columns) for link, start in links.items()}
-        skews = {link: inputs.config.link(link).skew for link in links}
-        result = evaluate(query.logical, packets, skews, inputs.start, inputs.end, starts, period, str(policy))
+        packets = {
+            link: inputs.read(link, start if state is None else inputs.start).batches(columns)
+            for link, start in links.items()
+        }
+        disorder = {link: _disorder(inputs.config.link(link)) for link in links}
+        result = evaluate(
+            query.logical,
+            packets,
+            disorder,
+            inputs.start,
+            inputs.end,
+            starts,
+            period,
+            str(policy),
+            state,
+            _over(inputs, list(links)),
+        )
         results[query.name] = result
         rows[query.name] = _table(query, result)
     scans = tuple(inputs.scan(link) for link in inputs.plan.links)
     return ReferenceRows(rows, results, scans)
+
+
+def _disorder(link: Link) -> Disorder:
+    return Disorder(link.skew)
+
+
+def _over(inputs: LowInputs, links: Sequence[str]) -> int:
+    """The first instant after the lives of some links; END_OF_TIME where one has no end (SEMANTICS T5)."""
+    return max((inputs.ends.get(link, END_OF_TIME) for link in links), default=END_OF_TIME)
 
 
 def _table(query: QueryPlan, result: ReferenceResult) -> pa.Table:
@@ -193,5 +230,5 @@ def _table(query: QueryPlan, result: ReferenceResult) -> pa.Table:
 def _columns(node: Node) -> list[str]:
     """The stored columns that a logical plan reads of packets."""
     if isinstance(node, Source):
-        return stored([*(f.name for f in node.fields), *columns_of(node.member)])
+        return stored([name for f in node.fields if (name := f.name) != ROW] + columns_of(node.member))
     return list(dict.fromkeys(name for child in node.inputs() for name in _columns(child)))

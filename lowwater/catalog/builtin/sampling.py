@@ -1,7 +1,8 @@
-"""Stateful functions of the sampling operator: their types; the operator runs them.
+"""Stateful functions of the sampling operator: their types and meanings; their states are in `supergroups`.
 
 A family of the shipped catalog. All functions of one state share it, one state a supergroup and window; a new window
-takes over from the old one. Names are those of the Tigon SQL manuals; what takes a length takes any number of units.
+takes over from the old one. Every function is told how many groups its supergroup has. Names are those of the Tigon
+SQL manuals; what takes a length takes any number of units.
 
 `smart_sampling_state`, dynamic subset-sum sampling. A packet stands for at least z units, z being the threshold; z is
 adapted so that about `size` groups are kept.
@@ -26,18 +27,22 @@ adapted so that about `size` groups are kept.
 
 from __future__ import annotations
 
+from lowwater.catalog.builtin.supergroups import BASIC, MANKU, SMART, STATE_CLASSES
 from lowwater.catalog.expr import Type
 from lowwater.catalog.functions import StateFunction
 
-SMART, BASIC, MANKU = "smart_sampling_state", "basic_sampling_state", "manku_hh_state"
 _BOOL, _INT, _FLOAT = Type.BOOL, Type.INT, Type.FLOAT
+
+
+def _function(name: str, state: str, parameters: tuple[Type, ...], returns: Type) -> StateFunction:
+    return StateFunction(name, state, parameters, returns, value=getattr(STATE_CLASSES[state], name))
 
 
 def _flows() -> list[StateFunction]:
     names = ("flow_ssclean_with", "flow_ssfinal_clean")
     # `closed` is a comparison or the OR of flags, so both types are taken.
     return [
-        StateFunction(name, SMART, (closed, _INT, _INT, units), _BOOL)
+        _function(name, SMART, (closed, _INT, _INT, units), _BOOL)
         for name in names
         for closed in (_BOOL, _INT)
         for units in (_INT, _FLOAT)
@@ -45,24 +50,24 @@ def _flows() -> list[StateFunction]:
 
 
 STATES: tuple[StateFunction, ...] = (
-    *(StateFunction("ssample", SMART, (units, _INT), _BOOL) for units in (_INT, _FLOAT)),
-    StateFunction("ssthreshold", SMART, (), _FLOAT),
-    StateFunction("ssdo_clean", SMART, (), _BOOL),
+    *(_function("ssample", SMART, (units, _INT), _BOOL) for units in (_INT, _FLOAT)),
+    _function("ssthreshold", SMART, (), _FLOAT),
+    _function("ssdo_clean", SMART, (), _BOOL),
     *(
-        StateFunction(name, SMART, (units,), _BOOL)
+        _function(name, SMART, (units,), _BOOL)
         for name in ("ssclean_with", "ssfinal_clean")
         for units in (_INT, _FLOAT)
     ),
-    StateFunction("flow_ssample", SMART, (_INT,), _BOOL),
-    StateFunction("flow_ssdo_clean", SMART, (_INT,), _BOOL),
+    _function("flow_ssample", SMART, (_INT,), _BOOL),
+    _function("flow_ssdo_clean", SMART, (_INT,), _BOOL),
     *_flows(),
-    StateFunction("packet_count", SMART, (), _INT),
-    StateFunction("gamma", SMART, (), _FLOAT),
-    StateFunction("do_clean_count", SMART, (), _INT),
-    StateFunction("init_threshold", SMART, (), _INT),
-    StateFunction("delay", SMART, (), _INT),
-    StateFunction("newly_closed", SMART, (), _INT),
-    *(StateFunction("nssample", BASIC, (units, _INT), _BOOL) for units in (_INT, _FLOAT)),
-    StateFunction("local_count", MANKU, (_INT,), _BOOL),
-    StateFunction("current_bucket", MANKU, (), _INT),
+    _function("packet_count", SMART, (), _INT),
+    _function("gamma", SMART, (), _FLOAT),
+    _function("do_clean_count", SMART, (), _INT),
+    _function("init_threshold", SMART, (), _INT),
+    _function("delay", SMART, (), _INT),
+    _function("newly_closed", SMART, (), _INT),
+    *(_function("nssample", BASIC, (units, _INT), _BOOL) for units in (_INT, _FLOAT)),
+    _function("local_count", MANKU, (_INT,), _BOOL),
+    _function("current_bucket", MANKU, (), _INT),
 )

@@ -1,0 +1,97 @@
+"""What an experiment sees of each operator: its memory in tuples and bytes, its latency in virtual time.
+
+Beside `reference.engine`; nothing is counted unless an experiment asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lowwater.errors import ConfigError
+from lowwater.reference.clock import Clock
+from lowwater.reference.operators import Operator, Promise, Row
+from lowwater.reference.values import Values
+
+OOP, IOP = "oop", "iop"
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """How the operators are chosen, so that their memory and latency can be compared (002, section 8).
+
+    Attributes:
+        form: `oop`, or `iop`: merges that restore order above every source and union, buffered sliding windows.
+
+    Raises:
+        ConfigError: no such form.
+    """
+
+    form: str = OOP
+
+    def __post_init__(self) -> None:
+        if self.form not in (OOP, IOP):
+            raise ConfigError(f"there is no form {self.form!r} of operators", f"there are: {OOP}, {IOP}")
+
+
+@dataclass
+class Observed:
+    """One operator over an evaluation.
+
+    Attributes:
+        operator: `query/kind/number`.
+        rows: rows out.
+        tuples: most rows and groups that it kept, looked at before every promise; `bytes` most of their values.
+        latency: sum over the rows out of emission less `_last`, ns of virtual time; `longest` the largest.
+    """
+
+    operator: str
+    rows: int = 0
+    tuples: int = 0
+    bytes: int = 0
+    latency: int = 0
+    longest: int = 0
+
+
+class Probe(Operator):
+    """Listens to the output of an operator, and looks at what it keeps."""
+
+    def __init__(self, name: str, operator: Operator, clock: Clock) -> None:
+        super().__init__()
+        self.observed = Observed(name)
+        self._operator, self._clock = operator, clock
+
+    def row(self, port: int, row: Row) -> None:
+        """Counts a row, and how long after its last instant it comes."""
+        waited = max(self._clock.tick - row.last, 0)
+        self.observed.rows += 1
+        self.observed.latency += waited
+        self.observed.longest = max(self.observed.longest, waited)
+
+    def promise(self, port: int, promise: Promise) -> None:
+        """Nothing."""
+
+    def look(self) -> None:
+        """Measures the state of the operator."""
+        sizes = [size(values) for values in self._operator.kept()]
+        self.observed.tuples = max(self.observed.tuples, len(sizes))
+        self.observed.bytes = max(self.observed.bytes, sum(sizes))
+
+
+def probes(named: Mapping[str, Operator], clock: Clock) -> list[Probe]:
+    """A probe of every operator, which looks before every promise."""
+    found = [Probe(name, operator, clock) for name, operator in named.items()]
+    for probe, operator in zip(found, named.values(), strict=True):
+        operator.connect(probe, 0)
+        clock.before_promise.append(probe.look)
+    return found
+
+
+def size(values: Values) -> int:
+    """The bytes of values: 8 a number, a text or an address as long as it is.
+
+    Example:
+        >>> size((1, None, "abc", 2.5))
+        19
+    """
+    return sum(len(v) if isinstance(v, str | bytes) else 0 if v is None else 8 for v in values)

@@ -1,0 +1,229 @@
+"""The operators of a logical plan: made, connected, named.
+
+Between the plan and `reference.engine`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from lowwater.catalog.expr import columns_of
+from lowwater.plan.bind.sources import ROW
+from lowwater.plan.nodes import (
+    Aggregation,
+    Bucket,
+    Expand,
+    FilterJoin,
+    Group,
+    Join,
+    Map,
+    Node,
+    Running,
+    Sampling,
+    Source,
+    Union,
+    WatchJoin,
+)
+from lowwater.plan.rules.setting import order_dependent
+from lowwater.plan.split import walk
+from lowwater.plan.state import ROWS, origin_of
+from lowwater.reference.clock import Disorder, Feed, Link
+from lowwater.reference.epochs import Epochs
+from lowwater.reference.groups import GroupOperator
+from lowwater.reference.inorder import BufferedWindowsOperator, OrderOperator
+from lowwater.reference.joins import JoinOperator
+from lowwater.reference.lookups import FilterJoinOperator, WatchJoinOperator
+from lowwater.reference.maps import BucketOperator, ExpandOperator, MapOperator, PlaceOperator, UnionOperator
+from lowwater.reference.operators import Life, Operator, names_of
+from lowwater.reference.running import RunningOperator
+from lowwater.reference.sampling import SamplingOperator
+from lowwater.reference.sources import SourceOperator
+from lowwater.reference.values import Value, Values
+
+
+def by_arrival(node: Node) -> bool:
+    """Whether something in a plan makes progress with records only: then intervals are those of arrival."""
+    return any(origin_of(each) for each in walk(node))
+
+
+class Operators:
+    """The operators of a logical plan; equal nodes are one operator with several consumers.
+
+    Args:
+        owned: instants of the interval.
+        read_from: of each source.
+        life: of the links.
+        in_order: whether merges restore order and windows are buffered (IOP).
+
+    Attributes:
+        sources: in the order of the plan.
+        columns: link -> stored columns that its sources read.
+        named: all operators, in the order in which they were made, by query, kind and number.
+    """
+
+    def __init__(self, owned: range, read_from: Mapping[str, int], life: Life, in_order: bool = False) -> None:
+        self._in_order = in_order
+        self._owned, self._read_from, self._life = owned, read_from, life
+        self._made: dict[Node, Operator] = {}
+        self._merges: dict[Node, Operator] = {}
+        self._nodes: dict[Operator, Source] = {}
+        self._below: dict[Operator, list[frozenset[str]]] = {}
+        self._origins: set[str] = set()
+        self.sources: list[SourceOperator] = []
+        self.columns: dict[str, list[str]] = {}
+        self.named: dict[str, Operator] = {}
+
+    def operator(self, node: Node) -> Operator:
+        """The operator of a node, connected to those below it."""
+        if node not in self._made:
+            self._origins |= _origins(node)
+            inputs = [self._placed(node, child) for child in self._read(node)]
+            made = self._made[node] = self._add(node.query, self._make(node, inputs))
+            self._connect(made, inputs)
+        return self._made[node]
+
+    def links(self, disorder: Mapping[str, Disorder]) -> list[Link]:
+        """The links that are read, with the ports that read them."""
+        return [Link(name, disorder[name], self._feeds(name)) for name in self.columns]
+
+    def holders(self, disorder: Mapping[str, Disorder]) -> list[tuple[Operator, list[int]]]:
+        """The operators that keep rows until a promise, with the smallest skew below each input."""
+        return [
+            (operator, [min((disorder[name].shortest for name in names), default=0) for names in inputs])
+            for operator, inputs in self._below.items()
+            if isinstance(operator, GroupOperator | JoinOperator | Epochs | OrderOperator | BufferedWindowsOperator)
+        ]
+
+    def _add(self, query: str, made: Operator) -> Operator:
+        self.named[f"{query}/{type(made).__name__.removesuffix('Operator')}/{len(self.named)}"] = made
+        return made
+
+    def _connect(self, made: Operator, inputs: Sequence[Operator]) -> None:
+        for port, below in enumerate(inputs):
+            below.connect(made, port)
+        self._below.setdefault(made, [frozenset[str]().union(*self._below[below]) for below in inputs])
+
+    def _placed(self, node: Node, child: Node) -> Operator:
+        """The operator below, its rows with a place where the reader looks at it (SEMANTICS O1)."""
+        below = self.operator(child)
+        if self._in_order and isinstance(child, Source):
+            below = self._ordered(child, below)
+        if isinstance(node, Join | Union) or (isinstance(node, Group) and not order_dependent(node)):
+            return below
+        if child.query == node.query and _has_places(child):
+            return below
+        place = self._add(node.query, PlaceOperator(child.fields, below))
+        self._connect(place, [below])
+        return place
+
+    def _ordered(self, source: Source, below: Operator) -> Operator:
+        """The records of a source in order, as in-order operators take them; one merge for all its readers."""
+        if source not in self._merges:
+            merge = self._merges[source] = self._add(source.query, OrderOperator(1, False, True))
+            self._connect(merge, [below])
+        return self._merges[source]
+
+    def _read(self, node: Node) -> tuple[Node, ...]:
+        """What an operator reads; buffered windows read what their Bucket would."""
+        return node.inputs()[0].inputs() if self._buffered(node) else node.inputs()
+
+    def _buffered(self, node: Node) -> bool:
+        return self._in_order and isinstance(node, Group) and isinstance(node.input, Bucket)
+
+    def _make(self, node: Node, inputs: Sequence[Operator]) -> Operator:
+        if isinstance(node, Source):
+            return self._source(node)
+        if isinstance(node, Join):
+            return JoinOperator(node, self._life)
+        if isinstance(node, FilterJoin):
+            return FilterJoinOperator(node, self._life)
+        if isinstance(node, Union):
+            packets = _has_places(node)
+            return OrderOperator(len(inputs), True, packets) if self._in_order else UnionOperator(len(inputs), packets)
+        if isinstance(node, Group) and isinstance(node.input, Bucket) and self._in_order:
+            return BufferedWindowsOperator(node, node.input, self._life)
+        if isinstance(node, WatchJoin):
+            return WatchJoinOperator(node)
+        if isinstance(node, Aggregation):
+            kinds: dict[type[Node], Callable[..., Operator]] = {
+                Group: GroupOperator,
+                Running: RunningOperator,
+                Sampling: SamplingOperator,
+            }
+            return kinds[type(node)](node, inputs[0], self._life)
+        others: dict[type[Node], Callable[..., Operator]] = {
+            Map: MapOperator,
+            Bucket: BucketOperator,
+            Expand: ExpandOperator,
+        }
+        return others[type(node)](node, inputs[0])
+
+    def _source(self, node: Source) -> SourceOperator:
+        names = list(dict.fromkeys([*names_of(node.fields), *columns_of(node.member)]))
+        source = SourceOperator(node, names, self._read_from[f"{node.query}.{node.alias}"], self._owned)
+        self.sources.append(source)
+        self._nodes[source] = node
+        self._below[source] = [frozenset([link]) for link in node.links]
+        for link in node.links:
+            known = self.columns.setdefault(link, [])
+            known.extend(name for name in (*names, node.group) if name and name != ROW and name not in known)
+        return source
+
+    def _feeds(self, link: str) -> list[Feed]:
+        known = self.columns[link]
+        feeds = []
+        for source, node in self._nodes.items():
+            assert isinstance(source, SourceOperator)
+            if link in node.links:
+                places = [len(known) if name == ROW else known.index(name) for name in source.names]
+                group = _at(known.index(node.group)) if node.group else None
+                attributes = {
+                    f.temporal.origin: _progress(known.index(f.name), f.temporal.increasing)
+                    for f in node.fields
+                    if f.temporal and f.temporal.origin in self._origins - {"", ROWS}
+                }
+                judged = not attributes or bool(self._origins & {"", ROWS})
+                port = node.links.index(link)
+                feeds.append(Feed(source, port, _picker(places), attributes, group, ROW in source.names, judged))
+        return feeds
+
+
+def _origins(node: Node) -> set[str]:
+    """What an operator makes progress by; empty for the clock."""
+    if isinstance(node, Aggregation):
+        return {f.temporal.origin for f in node.key_fields if f.temporal}
+    return {origin_of(node)} if isinstance(node, Join | FilterJoin | Bucket) else set()
+
+
+def _has_places(node: Node) -> bool:
+    """Whether the rows of an operator have a place: packets have one in the query that reads them."""
+    if isinstance(node, Source):
+        return True
+    if isinstance(node, Union):
+        return all(child.query == node.query and _is_packets(child) for child in node.branches)
+    return not isinstance(node, Join | Aggregation)
+
+
+def _is_packets(node: Node) -> bool:
+    if isinstance(node, Map | Union):
+        return all(child.query == node.query and _is_packets(child) for child in node.inputs())
+    return isinstance(node, Source)
+
+
+def _picker(places: Sequence[int]) -> Callable[[Values], Values]:
+    return lambda values: tuple([values[at] for at in places])
+
+
+def _at(place: int) -> Callable[[Values], Value]:
+    return lambda values: values[place]
+
+
+def _progress(place: int, increasing: bool) -> Callable[[Values], int | None]:
+    """An attribute in the direction of its progress."""
+
+    def pick(values: Values) -> int | None:
+        value = values[place]
+        assert value is None or isinstance(value, int)
+        return value if value is None or increasing else -value
+
+    return pick

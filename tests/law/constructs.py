@@ -1,0 +1,149 @@
+"""Random queries with the constructs that only some engines run, most of them twice: as GSQL, and as SQL.
+
+Beside `questions`; `p` has the admitted packets, `r` all records with their number on the links (SEMANTICS I4), `w` the
+watch list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+
+import duckdb
+from hypothesis import strategies as st
+
+from tests.law.questions import PREDICATES, SECOND, Question
+from tests.law.worlds import HOSTS, World
+
+FROM = {"main1": ("main1",), "[main1, control]": ("control", "main1"), "[pair]": ("main1", "main2")}
+MEASURES = "count(*) AS n, sum(len), min(len), max(destPort)"
+MEASURES_SQL = "count(*) AS n, sum(len)::BIGINT, min(len), max(dport)"
+WATCH = "".join(f"{host},{number},h{number}\n" for number, host in enumerate(HOSTS[1:])) + f"{HOSTS[1]},7,again\n"
+
+
+def prepare(world: World, oracle: duckdb.DuckDBPyConnection) -> None:
+    """Adds the tables `r` and `w`."""
+    rows = []
+    for link, packets in world.packets.items():
+        arrivals = accumulate((packet.stamp for packet in packets), max)
+        for position, (packet, arrival) in enumerate(zip(packets, arrivals, strict=True)):
+            late = arrival - packet.stamp > world.skews[link]
+            rows.append((*packet.row(link), arrival, position, not late))
+    oracle.execute("CREATE TABLE r AS SELECT *, 0::BIGINT AS arrival, 0 AS position, TRUE AS admitted FROM p LIMIT 0")
+    if rows:
+        oracle.executemany(f"INSERT INTO r VALUES ({', '.join('?' * 12)})", rows)
+    oracle.execute("CREATE TABLE w (address TEXT, id BIGINT, name TEXT)")
+    oracle.executemany("INSERT INTO w VALUES (?, ?, ?)", [line.split(",") for line in WATCH.splitlines()])
+
+
+def _from(draw: st.DrawFn) -> tuple[str, str]:
+    source, links = draw(st.sampled_from(list(FROM.items())))
+    return source, f"link IN ({', '.join(repr(link) for link in links)})"
+
+
+@st.composite
+def sliding(draw: st.DrawFn) -> Question:
+    """Sliding windows of several lengths, also with gaps between them."""
+    source, links = _from(draw)
+    where, condition = draw(st.sampled_from(list(PREDICATES.items())))
+    reach, slide = draw(st.sampled_from(((60, 20), (50, 20), (7, 3), (5, 5), (2, 5))))
+    window = f"[RANGE {reach} s, SLIDE {slide} s, WA time]"
+    text = f"SELECT wid, srcIP, {MEASURES}, count(DISTINCT destIP) FROM {source}.DataProtocol {window} {where}"
+    numbers = f"generate_series((ts // {SECOND} - {reach} + {slide * 100}) // {slide} - 99, ts // {SECOND} // {slide})"
+    sql = (
+        f"SELECT w, src, {MEASURES_SQL}, count(DISTINCT dest) FROM (SELECT *, unnest({numbers}) AS w FROM p "
+        f"WHERE {links} AND src IS NOT NULL AND ({condition})) GROUP BY ALL"
+    )
+    return Question("q", f"DEFINE{{query_name 'q';}} {text} GROUP BY srcIP", sql)
+
+
+@st.composite
+def rows(draw: st.DrawFn) -> Question:
+    """Windows of rows, of all records or of those of each source address."""
+    source, links = _from(draw)
+    reach, slide = draw(st.sampled_from(((5, 2), (4, 4), (3, 5), (20, 10))))
+    window = f"[RANGE {reach} ROWS, SLIDE {slide} ROWS]"
+    text = f"SELECT wid, destPort, {MEASURES} FROM {source}.TCP {window} WHERE len > 55 GROUP BY destPort"
+    numbered = f"SELECT *, row_number() OVER (ORDER BY arrival, link, position) - 1 AS n FROM r WHERE {links}"
+    if draw(st.booleans()):
+        text = text.replace("SLIDE", "PARTITION BY srcIP, SLIDE").replace("SELECT wid", "SELECT wid, srcIP")
+        numbered = (
+            "SELECT *, row_number() OVER (PARTITION BY src ORDER BY arrival, link, position) - 1 AS n FROM r "
+            f"WHERE {links} AND admitted AND flags IS NOT NULL"
+        )
+    keys = "w, src, dport" if "PARTITION" in text else "w, dport"
+    tagged = f"SELECT *, unnest(generate_series((n - {reach} + {slide * 100}) // {slide} - 99, n // {slide})) AS w"
+    sql = (
+        f"SELECT {keys}, {MEASURES_SQL} FROM ({tagged} FROM ({numbered}) "
+        f"WHERE admitted AND flags IS NOT NULL AND len > 55) GROUP BY {keys}"
+    )
+    return Question("q", f"DEFINE{{query_name 'q';}} {text}", sql)
+
+
+@st.composite
+def sets(draw: st.DrawFn) -> Question:
+    """CUBE, ROLLUP and GROUPING_SETS."""
+    source, links = _from(draw)
+    where, condition = draw(st.sampled_from(list(PREDICATES.items())))
+    shape = draw(st.sampled_from(("CUBE(srcIP, destPort)", "ROLLUP(srcIP, destPort)", "srcIP, CUBE(destPort)")))
+    text = f"SELECT tb, srcIP, destPort, {MEASURES} FROM {source}.DataProtocol {where} GROUP BY time/10 AS tb, {shape}"
+    sql = (
+        f"SELECT tb, src, dport, {MEASURES_SQL} FROM (SELECT *, dport AS destport, ts // {SECOND} // 10 AS tb FROM p "
+        f"WHERE {links} AND src IS NOT NULL AND ({condition})) "
+        f"GROUP BY tb, {shape.replace('srcIP', 'src').replace('destPort', 'dport')}"
+    )
+    return Question("q", f"DEFINE{{query_name 'q';}} {text}", sql)
+
+
+@st.composite
+def lookups(draw: st.DrawFn) -> Question:
+    """FILTER_JOIN and WATCHLIST_JOIN."""
+    source, links = _from(draw)
+    if draw(st.booleans()):
+        text = (
+            "DEFINE{query_name 'watch'; filename 'w.csv'; refresh_interval '60';} "
+            "WATCHLIST FIELDS { IP address (key); uint id; string name; };\n"
+            "DEFINE{query_name 'q';} SELECT p.time, p.srcIP, w.name, p.len + w.id AS x "
+            f"WATCHLIST_JOIN FROM {source}.DataProtocol p, watch w WHERE p.srcIP = w.address AND p.len > w.id * 10"
+        )
+        sql = (
+            f"SELECT ts // {SECOND}, src, w.name, len + w.id FROM p JOIN w ON src = address AND len > w.id * 10 "
+            f"WHERE {links}"
+        )
+        return Question("q", text, sql)
+    reach, t, unit = draw(st.sampled_from(((1, "time", 10**9), (30, "time", 10**9), (2500, "timestamp_ms", 10**6))))
+    text = (
+        f"DEFINE{{query_name 'q';}} SELECT r.time, r.srcIP, r.len FILTER_JOIN({t}, {reach}) "
+        f"FROM {source}.TCP r, {source}.DataProtocol s WHERE r.srcIP = s.destIP AND s.len > 42"
+    )
+    sql = (
+        f"SELECT ts // {SECOND}, src, len FROM p r WHERE {links} AND flags IS NOT NULL AND EXISTS (SELECT 1 FROM p s "
+        f"WHERE s.link = r.link AND s.dest = r.src AND s.len > 42 AND s.ts // {unit} <= r.ts // {unit} "
+        f"AND r.ts // {unit} <= s.ts // {unit} + {reach})"
+    )
+    return Question("q", text, sql)
+
+
+@st.composite
+def carried(draw: st.DrawFn) -> Question:
+    """CLOSING_WHEN and the sampling operator, which SQL has not."""
+    source, _ = _from(draw)
+    text = draw(
+        st.sampled_from(
+            (
+                "SELECT tb, srcIP, sum(len), running_sum(len), moving_sum(len, 3), FIRST(destPort), count_diff(len) "
+                "FROM {0}.TCP GROUP BY time/10 AS tb, srcIP CLOSING_WHEN count(*) = 0 OR or_aggr(FIN)",
+                "SELECT tb, srcIP, destIP, UMAX(sum(len), ssthreshold()) AS bytes, packet_count() AS offered "
+                "FROM {0}.TCP WHERE ssample(len, 2) = TRUE GROUP BY time/20 AS tb, srcIP, destIP SUPERGROUP tb, srcIP "
+                "HAVING ssfinal_clean(sum(len)) = TRUE CLEANING_WHEN ssdo_clean() = TRUE "
+                "CLEANING_BY ssclean_with(sum(len)) = TRUE",
+                "SELECT tb, srcIP, count(*) AS packets FROM {0}.DataProtocol GROUP BY time/60 AS tb, srcIP "
+                "CLEANING_WHEN local_count(4) = TRUE "
+                "CLEANING_BY count(*) + FIRST(current_bucket()) > current_bucket()",
+            )
+        )
+    )
+    return Question("q", f"DEFINE{{query_name 'q';}} {text.format(source)}", "")
+
+
+FAMILIES: Sequence[Callable[[], st.SearchStrategy[Question]]] = (sliding, rows, sets, lookups, carried)

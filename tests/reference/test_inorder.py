@@ -1,0 +1,123 @@
+"""In-order operators beside the others: the same rows, later; and what an experiment sees of memory and latency."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+
+from lowwater.errors import ConfigError
+from lowwater.plan.context import Links
+from lowwater.plan.nodes import Node
+from lowwater.plan.queryset import plan_texts
+from lowwater.plan.ranges import read_from
+from lowwater.plan.temporal import END_OF_TIME
+from lowwater.reference import Experiment, Observed, ReferenceResult, evaluate
+from tests.planmaker import SECOND
+from tests.reference.plans import CASES, Case
+from tests.reference.streams import UNIT, Link, random_links, record
+from tests.reference.test_rows import PERIODS, POLICIES, check_grammar
+
+TCP = {"protocol": 6, "flags": 2}
+
+
+def replay(
+    node: Node, links: dict[str, Link], form: str, period: int = SECOND, policy: str = "periodic"
+) -> ReferenceResult:
+    packets = {name: link.batches() for name, link in links.items()}
+    skews = {name: link.skew for name, link in links.items()}
+    return evaluate(
+        node, packets, skews, 0, END_OF_TIME, read_from(node, 0), period, policy, experiment=Experiment(form)
+    )
+
+
+def plan(query: str) -> Node:
+    return plan_texts([("q.gsql", query)], Links(("main1", "main2"))).queries[0].logical
+
+
+def of(found: ReferenceResult, kind: str) -> list[Observed]:
+    return [each for each in found.observed if each.operator.split("/")[1] == kind]
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
+@settings(max_examples=8)
+@given(links=random_links(), period=PERIODS, policy=POLICIES)
+def test_in_order_operators_give_the_same_rows_no_earlier(
+    case: Case, links: dict[str, Link], period: int, policy: str
+) -> None:
+    free, ordered = (replay(case.plan, links, form, period * UNIT, policy) for form in ("oop", "iop"))
+    for each in (free, ordered):
+        check_grammar(each)
+    assert Counter(zip(ordered.rows, ordered.lasts, strict=True)) == Counter(zip(free.rows, free.lasts, strict=True))
+    pairs = [sorted(zip(each.rows, each.lasts, each.ticks, strict=True), key=repr) for each in (free, ordered)]
+    assert sum(b[2] - a[2] for a, b in zip(*pairs, strict=True)) >= 0
+
+
+QUERIES = [
+    "SELECT wid, srcPort, count(*), sum(len), FIRST(id) FROM [main1, main2].TCP [RANGE 6 s, SLIDE 2 s, WA time] "
+    "WHERE len > 70 GROUP BY srcPort HAVING count(*) > 1 OR wid % 2 = 0",
+    "SELECT wid, count(*) FROM main1.TCP [RANGE 700, SLIDE 1000, WA timestamp_ms]",
+    "SELECT wid, tb, count(*), max(len) FROM main1.TCP [RANGE 7, SLIDE 3, WA time] GROUP BY time/4 AS tb",
+]
+
+
+@pytest.mark.parametrize("query", QUERIES)
+@settings(max_examples=15)
+@given(links=random_links(), policy=POLICIES)
+def test_buffered_windows_give_the_rows_of_tagged_ones(query: str, links: dict[str, Link], policy: str) -> None:
+    for link in links.values():
+        for kept in link.records:
+            kept |= {"protocol": 6, "flags": 2}
+    chosen = {name: links[name] for name in ("main1", "main2")}
+    node = plan(query)
+    free, buffered = (replay(node, chosen, form, SECOND, policy) for form in ("oop", "iop"))
+    assert Counter(zip(buffered.rows, buffered.lasts, strict=True)) == Counter(zip(free.rows, free.lasts, strict=True))
+    assert [each.tuples for each in of(buffered, "BufferedWindows")] and not of(buffered, "Bucket")
+
+
+def test_a_merge_restores_order() -> None:
+    node = plan("SELECT timestamp, interface FROM [main1, main2].TCP")
+    disordered = [5, 3, 9, 8, 20]
+    links = {
+        "main1": Link(3 * SECOND, [record(at, stamp * SECOND, **TCP) for at, stamp in enumerate(disordered)]),
+        "main2": Link(SECOND, [record(0, 4 * SECOND, **TCP), record(1, 30 * SECOND, **TCP)]),
+    }
+    free, merged = replay(node, links, "oop"), replay(node, links, "iop")
+    assert [row[0] // SECOND for row in free.rows] == [4, 5, 3, 9, 8, 20, 30]
+    assert merged.lasts == sorted(merged.lasts) == sorted(free.lasts)
+    # A packet of 5 s is out when no packet before 5 s + 1 ns can come on a link that is 3 s late: at the tick of 9 s.
+    assert [tick // SECOND for tick in merged.ticks] == [7, 8, 9, 12, 13, 24, 31]
+    (merge,) = of(merged, "Order")
+    # A packet has its time and the name of its link.
+    assert (merge.rows, merge.tuples) == (7, 3) and merge.bytes == 3 * (8 + len("main1"))
+    assert merge.longest == 4 * SECOND
+
+
+def test_memory_of_windows_by_rows_and_by_groups() -> None:
+    many = {"main1": Link(0, [record(at, at * SECOND // 10, **TCP) for at in range(1000)]), "main2": Link(0)}
+    query = "SELECT wid, {} count(*) FROM [main1, main2].TCP [RANGE 20 s, SLIDE {} s, WA time] {}"
+    # Few windows of many packets: groups are few. One packet a group in many windows: rows are fewer.
+    coarse, fine = plan(query.format("", 10, "")), plan(query.format("id,", 1, "GROUP BY id"))
+    tagged, buffered = (
+        of(replay(coarse, many, form), kind)[0] for form, kind in (("oop", "Group"), ("iop", "BufferedWindows"))
+    )
+    # A group has the number of its window and a count; of each packet its time is kept, through all of a window.
+    assert (tagged.tuples, tagged.bytes) == (2, 2 * 16)
+    assert 180 <= buffered.tuples <= 200 and buffered.bytes == 8 * buffered.tuples
+    tagged, buffered = (
+        of(replay(fine, many, form), kind)[0] for form, kind in (("oop", "Group"), ("iop", "BufferedWindows"))
+    )
+    assert tagged.tuples > 10 * buffered.tuples
+    assert tagged.rows == buffered.rows == 1000 * 20
+
+
+def test_what_an_experiment_refuses() -> None:
+    link = {"main1": Link(0, [record(0, SECOND, **TCP)])}
+    with pytest.raises(ConfigError, match="no form 'sorted'"):
+        replay(plan("SELECT len FROM main1.TCP"), link, "sorted")
+    with pytest.raises(ConfigError, match="order of the clock"):
+        replay(plan("SELECT wid, count(*) FROM main1.TCP [RANGE 2 ROWS]"), link, "iop")
+    assert not evaluate(
+        CASES["aggregation"].plan, {}, dict.fromkeys(("control", "main1", "main2"), 0), 0, SECOND, {"a.p": 0}, SECOND
+    ).observed
