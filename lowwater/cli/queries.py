@@ -132,7 +132,7 @@ def run_files(
         names = tuple(sorted({*config.links, *chain.from_iterable(interfaces.values())}))
         plan = Definitions(**definitions).plan(files, replace(known, names=names, interfaces=interfaces))
         plan = plan.only(query) if query else plan
-        require_lowered(plan)
+        require_lowered(plan, engine)
         return plan
 
     progress = Progress()

@@ -24,6 +24,7 @@ from lowwater.high.cuts import cut, lag_ms
 from lowwater.high.failures import translate
 from lowwater.high.feeds import Feed, Replay
 from lowwater.high.lower import Lowering, leaf_name
+from lowwater.high.order import placed
 from lowwater.high.results import HighResult, HighSettings, OperatorCounts
 from lowwater.high.sink import BatchSink, StreamFiles
 from lowwater.plan.nodes import Cut, LftaInput, Node
@@ -97,8 +98,10 @@ class _Run:
         most = self.settings.boundaries(sum(feed.rows for feed in feeds))
         replay = Replay.over(feeds, self.end, self.settings.tick, most)
         with TemporaryDirectory(prefix="replay-", dir=folder.parent) as scratch:
+            places = placed(node)
             reels = {
-                name: replay.lay_out(group, leaf.fields, Path(scratch) / name) for name, (leaf, group) in behind.items()
+                name: replay.lay_out(group, leaf.fields, Path(scratch) / name, name in places)
+                for name, (leaf, group) in behind.items()
             }
             lowering = Lowering(self.session, replay.clock, reels)
             lag = lag_ms(node, replay.clock)

@@ -48,10 +48,14 @@ def _end(steps: Component, value: Column, at_most: bool) -> Column:
     return value
 
 
+def floor(value: Column, by: int) -> Column:
+    """The quotient rounded down; NULL of NULL, or where 64 bits do not hold the multiple below the value."""
+    return F.call_function("div", F.try_subtract(value, F.pmod(value, long(by))), long(by))
+
+
 def _quotient(value: Column, by: int, up: bool) -> Column:
-    remainder = F.pmod(value, long(by))
-    floor = F.call_function("div", F.try_subtract(value, remainder), long(by))
-    return floor + F.when(remainder == 0, long(0)).otherwise(long(1)) if up else floor
+    below = floor(value, by)
+    return below + F.when(F.pmod(value, long(by)) == 0, long(0)).otherwise(long(1)) if up else below
 
 
 def _undivided(value: Column, step: Step, at_most: bool) -> Column:

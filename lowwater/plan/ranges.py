@@ -79,7 +79,7 @@ def _input_starts(node: Node, start: int) -> tuple[int, ...]:
 
 def _filter_starts(node: FilterJoin, start: int) -> tuple[int, int]:
     """From where the rows are needed that are final at `start`, and the keys that may let them pass."""
-    time = _filter_time(node)
+    time = filter_time(node)
     if time.origin:
         return 0, 0
     value = time.promise(start)
@@ -87,7 +87,8 @@ def _filter_starts(node: FilterJoin, start: int) -> tuple[int, int]:
     return max(0, time.first(left)), max(0, time.first(right))
 
 
-def _filter_time(node: FilterJoin) -> Temporal:
+def filter_time(node: FilterJoin) -> Temporal:
+    """The attribute t of FILTER_JOIN(t, range) as a temporal attribute."""
     times = {f"{node.right_alias}.{field.name}": field.temporal for field in node.right.fields if field.temporal}
     time = infer(node.right_time, times)
     assert time is not None
@@ -145,7 +146,7 @@ def _ends(node: Node, latest: int) -> list[int]:
     elif isinstance(node, Join) and not node.window.left_time.origin:
         ends.append(node.window.last_left(node.window.left_time.latest(latest)))
         ends.append(node.window.last_right(node.window.right_time.latest(latest)))
-    elif isinstance(node, FilterJoin) and not _filter_time(node).origin:
-        time = _filter_time(node)
+    elif isinstance(node, FilterJoin) and not filter_time(node).origin:
+        time = filter_time(node)
         ends.append(time.last(time.latest(latest) - (0 if time.increasing else node.range)))
     return ends

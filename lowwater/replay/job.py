@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lowwater.capture.reader import DECODER_VERSION
+from lowwater.catalog.watchlists import watchlist_digest
 from lowwater.config import Config, format_duration, load_config
 from lowwater.errors import ConfigError, LakeError
 from lowwater.lake.coverage import Gap, check, gap_error, gap_text, unsettled
@@ -21,7 +22,9 @@ from lowwater.lake.records import DONE, INCOMPLETE, PROVISIONAL
 from lowwater.low import LowSettings, Policy
 from lowwater.plan.context import Context, Links
 from lowwater.plan.definitions import make_context
+from lowwater.plan.nodes import WatchJoin
 from lowwater.plan.queryset import Plan, QueryPlan, plan_files
+from lowwater.plan.split import walk
 from lowwater.plan.text import nearest
 from lowwater.replay.lowered import require_lowered
 from lowwater.replay.stages import LowInputs
@@ -157,8 +160,11 @@ class IntervalInputs(LowInputs):
             link_inputs(link, self.captures.get(link, ()), self.config.link(link), start, self.end)
             for link, start in self.link_starts([query]).items()
         ]
-        sources = {f"links of {lfta.name}": " ".join(lfta.links) for lfta in query.lftas}
-        return inputs_digest(query.text, sources, links)
+        names = {f"links of {lfta.name}": " ".join(lfta.links) for lfta in query.lftas}
+        for node in walk(query.high):
+            if isinstance(node, WatchJoin):
+                names[f"watch list {node.watchlist}"] = watchlist_digest(node.file)
+        return inputs_digest(query.text, names, links)
 
     def gaps(self) -> list[Gap]:
         """The gaps in the coverage of the links over their read ranges (T5)."""

@@ -6,7 +6,7 @@ Between the planner and the engines: `run` and `replay` ask before anything star
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from lowwater.catalog.expr import Binary, Call, Expr, Param, StateCall, Type, columns_of, place_of, walk
@@ -31,30 +31,34 @@ from lowwater.plan.nodes import (
     WatchJoin,
 )
 from lowwater.plan.queryset import Plan, QueryPlan
+from lowwater.plan.ranges import filter_time
 from lowwater.plan.split import walk as walk_plan
 from lowwater.plan.text import Note
 
 AGGREGATES = ("count", "sum", "min", "max", "avg")
 
-OPERATORS: dict[type[Node], str] = {
-    Running: "CLOSING_WHEN",
-    Sampling: "the sampling operator (CLEANING_WHEN, superaggregates, stateful functions)",
-    Bucket: "a sliding window, or a window of rows",
-    Expand: "CUBE, ROLLUP and GROUPING_SETS",
-    FilterJoin: "FILTER_JOIN",
-    WatchJoin: "WATCHLIST_JOIN",
+SPARK, REFERENCE = "spark", "reference"
+
+OPERATORS: dict[str, dict[type[Node], str]] = {
+    SPARK: {
+        Running: "CLOSING_WHEN",
+        Sampling: "the sampling operator (CLEANING_WHEN, superaggregates, stateful functions)",
+    },
+    REFERENCE: {
+        Running: "CLOSING_WHEN",
+        Sampling: "the sampling operator (CLEANING_WHEN, superaggregates, stateful functions)",
+        Bucket: "a sliding window",
+        Expand: "CUBE, ROLLUP and GROUPING_SETS",
+        FilterJoin: "FILTER_JOIN",
+        WatchJoin: "WATCHLIST_JOIN",
+    },
 }
+"""What an engine does not run yet, by what messages name it."""
 
 NOT_RUN = "planned, but not run by the engines yet"
 _NO_PYTHON = "declared without Python: name its file by a line MODULE"
 _NO_VALUE = "no value"
 
-_HINTS: dict[type[Node], str] = {
-    Bucket: "a tumbling window runs: RANGE without SLIDE",
-    Expand: "write a query for each grouping",
-    FilterJoin: "a join on a band of time finds these rows, each as often as it matches",
-    WatchJoin: "write the keys of the list into WHERE: srcIP IN ['10.0.0.1', '10.0.0.2']",
-}
 _ONLY = f"the aggregates that run are {', '.join(AGGREGATES)}"
 _INSTEAD = {
     "count_distinct": "SELECT DISTINCT the value in a query of its own, and count(*) the rows of that",
@@ -64,7 +68,7 @@ _INSTEAD = {
 
 @dataclass(frozen=True)
 class Missing:
-    """Why the engines do not run a query.
+    """Why an engine does not run a query.
 
     Attributes:
         query: its name.
@@ -89,8 +93,8 @@ class Missing:
         return f"{self.what} {'has' if self.valueless else 'is'} {self.why}"
 
 
-def require_lowered(plan: Plan) -> None:
-    """Checks that the engines run every operator and expression of a plan.
+def require_lowered(plan: Plan, engine: str = SPARK) -> None:
+    """Checks that an engine runs every operator and expression of a plan.
 
     Raises:
         UnsupportedError: one that they do not run, with the query, the level and the place.
@@ -101,34 +105,34 @@ def require_lowered(plan: Plan) -> None:
         in_order(
             [
                 UnsupportedError(f"query {each.query}: {each}", each.hint, file, *each.place)
-                for file, each in _missing(plan)
+                for file, each in _missing(plan, engine)
             ]
         )
     )
 
 
 def not_run(plan: Plan) -> tuple[Note, ...]:
-    """What the engines do not run of a plan, as notes; a parameter may get its value yet."""
-    found = sorted((each for _, each in _missing(plan) if not each.valueless), key=lambda each: each.place)
+    """What no engine runs of a plan, as notes; a parameter may get its value yet."""
+    found = sorted((each for _, each in _missing(plan, SPARK) if not each.valueless), key=lambda each: each.place)
     return tuple(Note(each.query, f"{each}{f'; {each.hint}' if each.hint else ''}", each.place) for each in found)
 
 
-def _missing(plan: Plan) -> list[tuple[str, Missing]]:
+def _missing(plan: Plan, engine: str) -> list[tuple[str, Missing]]:
     """What is missing, with the file of its query; each construct once."""
     files = {each.name: each.file for each in (*plan.queries, *plan.internal)}
     found: dict[tuple[str, str, Place], tuple[str, Missing]] = {}
     for query in plan.queries:
-        for each in _of_query(query):
+        for each in _of_query(query, OPERATORS[engine]):
             file = files.get(each.query, query.file)
             found.setdefault((file, each.what, each.place), (file, each))
     return list(found.values())
 
 
-def _of_query(query: QueryPlan) -> Iterator[Missing]:
+def _of_query(query: QueryPlan, refused: Mapping[type[Node], str]) -> Iterator[Missing]:
     for node in walk_plan(query.high):
-        kind = OPERATORS.get(type(node))
+        kind = refused.get(type(node))
         if kind:
-            hint = _HINTS.get(type(node), "")
+            hint = "" if type(node) in OPERATORS[SPARK] else "--engine spark runs it"
             yield Missing(node.query, kind, NOT_RUN, getattr(node, "place", (0, 0)), hint)
         elif isinstance(node, LftaInput):
             yield from _in_lfta(node.query, node.lfta)
@@ -169,7 +173,20 @@ def _in_node(node: Node) -> Iterator[Missing]:
         if isinstance(node, Group) and all(f.temporal.origin for f in node.key_fields if f.temporal):
             place = place_of(*(key.expr for key in node.keys))
             yield Missing(node.query, "an epoch that is no function of the clock", NOT_RUN, place)
-    elif not isinstance(node, Union):
+    elif isinstance(node, Bucket):
+        exprs = [node.attribute]
+        if node.rows:
+            hint = "a window of time runs: RANGE 5 min, SLIDE 1 min"
+            yield Missing(node.query, "a window of rows", NOT_RUN, node.place, hint)
+    elif isinstance(node, FilterJoin):
+        keys = [expr for pair in node.keys for expr in pair]
+        exprs = [node.left_time, node.right_time, *keys, *(item.expr for item in node.items)]
+        if filter_time(node).origin:
+            what = f"FILTER_JOIN on {filter_time(node).origin}, which is no function of the clock"
+            yield Missing(node.query, what, NOT_RUN, node.place)
+    elif isinstance(node, WatchJoin):
+        exprs = [node.residual, *(expr for expr, _ in node.keys), *(item.expr for item in node.items)]
+    elif not isinstance(node, Union | Expand):
         raise TypeError(type(node).__name__)
     for expr in exprs:
         yield from _in_expr(node.query, expr)

@@ -1,0 +1,112 @@
+"""Watch lists: rows of declared columns in a text file with commas, and what the file is, by its content.
+
+Beside the other files that queries name (`builtin.files`): WATCHLIST_JOIN reads one, and its hash is an input of the
+run (SEMANTICS S1). A path is relative to the working folder.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from lowwater.catalog.builtin.base import in_range
+from lowwater.catalog.builtin.files import MAX_BYTES
+from lowwater.catalog.types import Type
+from lowwater.catalog.values import pack_ip, parse_mac
+from lowwater.errors import ConfigError
+
+Entry = tuple[Any, ...]
+"""The values of one row, None for an empty one."""
+
+_HINT = "paths are relative to the folder in which Lowwater runs"
+
+
+def read_watchlist(path: str, columns: Sequence[tuple[str, Type]]) -> list[Entry]:
+    """The rows of a watch list, each once for each of its lines; a line that begins with # is a comment.
+
+    Args:
+        path: of the file.
+        columns: names and types, in the order of the file; an empty value is NULL.
+
+    Raises:
+        ConfigError: the file cannot be read, or a line is wrong, with file, line and cause.
+    """
+    lines = _content(path).decode("utf-8", "replace").splitlines()
+    rows = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        texts = _values(path, number, line)
+        if len(texts) != len(columns):
+            names = ",".join(name for name, _ in columns)
+            raise ConfigError(f"{path}:{number}: has {len(texts)} values, not {len(columns)}", f"write `{names}`")
+        rows.append(tuple(_value(path, number, *each) for each in zip(texts, columns, strict=True)))
+    return rows
+
+
+def watchlist_digest(path: str) -> str:
+    """The sha256 of the file, 64 hex digits.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
+    return hashlib.sha256(_content(path)).hexdigest()
+
+
+def _content(path: str) -> bytes:
+    try:
+        if not os.path.isfile(path):
+            raise ConfigError(f"{path}: is no file", _HINT)
+        size = os.stat(path).st_size
+        if size > MAX_BYTES:
+            raise ConfigError(f"{path}: has {size:,} bytes, more than {MAX_BYTES:,}", "leave lines out")
+        return Path(path).read_bytes()
+    except (OSError, ValueError) as error:
+        cause = error.strerror if isinstance(error, OSError) else str(error)
+        raise ConfigError(f"{path}: cannot be read: {cause}", _HINT) from None
+
+
+def _values(path: str, number: int, line: str) -> list[str]:
+    # Line by line, since a quote that is never closed would take the rest of the file.
+    try:
+        return [text.strip() for text in next(csv.reader([line]))]
+    except csv.Error as error:
+        raise ConfigError(f"{path}:{number}: {error}", "divide the values by commas") from None
+
+
+def _value(path: str, line: int, text: str, column: tuple[str, Type]) -> Any:
+    name, kind = column
+    if not text:
+        return None
+    try:
+        return _PARSE[kind](text)
+    except ValueError:
+        raise ConfigError(f"{path}:{line}: {text!r:.80} is no {kind}, which {name} is", "mend the line") from None
+
+
+def _integer(text: str) -> int:
+    value = in_range(int(text, 0) if text[:2].lower() == "0x" else int(text))
+    if value is None:
+        raise ValueError(text)
+    return value
+
+
+def _flag(text: str) -> bool:
+    found = {"true": True, "false": False, "1": True, "0": False}.get(text.lower())
+    if found is None:
+        raise ValueError(text)
+    return found
+
+
+_PARSE: dict[Type, Callable[[str], Any]] = {
+    Type.BOOL: _flag,
+    Type.INT: _integer,
+    Type.FLOAT: float,
+    Type.IP: pack_ip,
+    Type.MAC: parse_mac,
+    Type.STRING: str,
+}
