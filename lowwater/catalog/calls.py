@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lowwater.catalog.builtin.base import in_range
-from lowwater.catalog.functions import Function
+from lowwater.catalog.functions import AggregateFunction, Function, StateFunction
 from lowwater.catalog.streams import STREAM_TYPES
 from lowwater.catalog.types import Type
 from lowwater.errors import LowwaterError
@@ -65,18 +65,30 @@ def checked(function: Function) -> Callable[..., Any]:
     Raises:
         LowwaterError: when called, if the Python of a user fails or gives a value of another type.
     """
-    value, fits = function.value, _FITS[function.returns]
-    if value is None:
+    if function.value is None:
         raise TypeError(f"{function.name} has no Python value")
+    return guarded(function, function.value, function.returns)
+
+
+def guarded(
+    function: Function | AggregateFunction | StateFunction, value: Callable[..., Any], returns: Type | None = None
+) -> Callable[..., Any]:
+    """Some Python of a catalog entry; what it gives is held to a type, None for a state, which has none.
+
+    Raises:
+        LowwaterError: when called, if it fails or gives a value of another type.
+    """
+    fits = _FITS[returns] if returns else lambda found: found
 
     def call(*arguments: Any) -> Any:
         try:
             found = value(*arguments)
             return None if found is None else fits(found)
         except Exception as error:
+            gives = f"give {returns} or None" if returns else "give a state"
             raise LowwaterError(
                 f"the function {function.name} ({function.origin}) fails: {type(error).__name__}: {error}",
-                f"it is to give {function.returns} or None for the arguments {arguments!r:.200}",
+                f"it is to {gives} for the arguments {arguments!r:.200}",
             ) from error
 
     return call

@@ -8,7 +8,20 @@ from __future__ import annotations
 from lowwater.high.clock import EventClock
 from lowwater.high.filter_join import as_join
 from lowwater.high.join import band_reach_ms
-from lowwater.plan.nodes import Bucket, Cut, Expand, FilterJoin, Group, Join, JoinKind, Map, Node, Union, WatchJoin
+from lowwater.plan.nodes import (
+    Bucket,
+    Cut,
+    Expand,
+    FilterJoin,
+    Group,
+    Join,
+    JoinKind,
+    Map,
+    Node,
+    Running,
+    Union,
+    WatchJoin,
+)
 from lowwater.plan.split import with_inputs
 
 
@@ -26,7 +39,7 @@ def cut(node: Node) -> tuple[list[tuple[str, Node]], Node]:
 
 def _cut(node: Node, parts: list[tuple[str, Node]]) -> Node:
     inputs = [_cut(below, parts) for below in node.inputs()]
-    if isinstance(node, Group | Join | FilterJoin):
+    if isinstance(node, Group | Join | FilterJoin | Running):
         inputs = [_materialised(below, parts) if _trails(below) else below for below in inputs]
     return with_inputs(node, inputs)
 

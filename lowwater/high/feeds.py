@@ -113,18 +113,20 @@ class Replay:
     boundaries: tuple[int, ...]
 
     @classmethod
-    def over(cls, feeds: Sequence[Feed], end: int, step: int, most: int) -> Replay:
+    def over(cls, feeds: Sequence[Feed], end: int, step: int, most: int, start: int | None = None) -> Replay:
         """The replay of a query that reads these feeds.
 
         Args:
-            feeds: at least one has rows.
+            feeds: at least one has rows, or there is a start.
             end: end of the interval, ns; the replay closes there, or at the last emission if that is later or `end` is
                 the end of time.
             step: the replay tick, ns.
             most: greatest number of boundaries.
+            start: `_last` (ns) of the first row that may come out of a state that was handed over.
         """
-        held = [feed for feed in feeds if feed.rows]
-        clock = EventClock.over(min(feed.first for feed in held), max(feed.last for feed in held))
+        known = [] if start is None else [start]
+        lasts = [*known, *(last for feed in feeds if feed.rows for last in (feed.first, feed.last))]
+        clock = EventClock.over(min(lasts), max(lasts))
         ticks = {tick for feed in feeds for tick in feed.ticks}
         closing = max(ticks | ({end} if end < END_OF_TIME else set()))
         return cls(clock, tuple(choose_boundaries(ticks, closing, step, most)))

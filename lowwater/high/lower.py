@@ -12,19 +12,36 @@ from functools import reduce
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from lowwater.high.carry import Carry
 from lowwater.high.clock import ET, EventClock
 from lowwater.high.columns import is_row
 from lowwater.high.expand import lower_expand
 from lowwater.high.expressions import plain
 from lowwater.high.filter_join import lower_filter_join
 from lowwater.high.frames import Counts, control, project
-from lowwater.high.group import lower_group
+from lowwater.high.group import finish, lower_group
 from lowwater.high.join import lower_join
 from lowwater.high.order import ORDER, by_columns, of_branch, of_packets, of_place, wants_order
+from lowwater.high.python_group import in_python
+from lowwater.high.running import lower_running
 from lowwater.high.source import Reel
 from lowwater.high.watch import lower_watch_join
 from lowwater.high.windows import lower_bucket
-from lowwater.plan.nodes import Bucket, Cut, Expand, FilterJoin, Group, Join, LftaInput, Map, Node, Union, WatchJoin
+from lowwater.plan.nodes import (
+    Bucket,
+    Cut,
+    Expand,
+    FilterJoin,
+    Group,
+    Join,
+    LftaInput,
+    Map,
+    Node,
+    Running,
+    Union,
+    WatchJoin,
+)
+from lowwater.plan.split import walk
 
 
 class Lowering:
@@ -34,10 +51,14 @@ class Lowering:
         session: the session that the query will run in.
         clock: of the query.
         reels: the source behind each leaf, by `leaf_name`.
+        carry: what is handed over from interval to interval.
     """
 
-    def __init__(self, session: SparkSession, clock: EventClock, reels: Mapping[str, Reel]) -> None:
+    def __init__(
+        self, session: SparkSession, clock: EventClock, reels: Mapping[str, Reel], carry: Carry | None = None
+    ) -> None:
         self.session = session
+        self.carry = carry or Carry()
         self.clock = clock
         self.reels = reels
         self.counts = Counts()
@@ -67,6 +88,9 @@ class Lowering:
             return lower_expand(node, inputs[0])
         if isinstance(node, Group):
             return lower_group(node, inputs[0], self.clock, self.counts)
+        if isinstance(node, Running):
+            frame = self.counts.filtered(inputs[0], node, node.predicate)
+            return finish(node, lower_running(node, frame, self.clock, self.carry), self.counts)
         if isinstance(node, Join):
             return lower_join(node, inputs[0], inputs[1], self.clock, self.counts)
         raise TypeError(type(node).__name__)
@@ -87,6 +111,11 @@ class Lowering:
             count = len(branches)
             branches = [branch.withColumn(ORDER, of_branch(i, count)) for i, branch in enumerate(branches)]
         return reduce(DataFrame.union, branches)
+
+
+def python_state(node: Node) -> bool:
+    """Whether an operator of a plan keeps its state in Python."""
+    return any(isinstance(each, Running) or (isinstance(each, Group) and in_python(each)) for each in walk(node))
 
 
 def leaf_name(node: LftaInput | Cut) -> str:

@@ -17,7 +17,6 @@ from lowwater.plan.nodes import (
     Bucket,
     Expand,
     FilterJoin,
-    Group,
     Join,
     JoinKind,
     Lfta,
@@ -33,15 +32,15 @@ from lowwater.plan.nodes import (
 from lowwater.plan.queryset import Plan, QueryPlan
 from lowwater.plan.ranges import filter_time
 from lowwater.plan.split import walk as walk_plan
+from lowwater.plan.state import ROWS, off_clock
 from lowwater.plan.text import Note
 
-AGGREGATES = ("count", "sum", "min", "max", "avg")
+AGGREGATES = ("count", "sum", "min", "max", "avg", "and_aggr", "or_aggr", "xor_aggr")
 
 SPARK, REFERENCE = "spark", "reference"
 
 OPERATORS: dict[str, dict[type[Node], str]] = {
     SPARK: {
-        Running: "CLOSING_WHEN",
         Sampling: "the sampling operator (CLEANING_WHEN, superaggregates, stateful functions)",
     },
     REFERENCE: {
@@ -59,11 +58,7 @@ NOT_RUN = "planned, but not run by the engines yet"
 _NO_PYTHON = "declared without Python: name its file by a line MODULE"
 _NO_VALUE = "no value"
 
-_ONLY = f"the aggregates that run are {', '.join(AGGREGATES)}"
-_INSTEAD = {
-    "count_distinct": "SELECT DISTINCT the value in a query of its own, and count(*) the rows of that",
-}
-"""Aggregates that have another form which runs."""
+_WHOLE = "DEFINE { select_lfta 'yes'; } aggregates at the high level"
 
 
 @dataclass(frozen=True)
@@ -149,7 +144,7 @@ def _in_lfta(query: str, lfta: Lfta) -> Iterator[Missing]:
         yield Missing(query, what, NOT_RUN, lfta.place, "give the link one skew that admits all of them")
     for partial in lfta.partials:
         if partial.function not in AGGREGATES:
-            yield Missing(query, f"the aggregate {partial.function}", NOT_RUN, partial.place, _ONLY)
+            yield Missing(query, f"the aggregate {partial.function}", NOT_RUN, partial.place, _WHOLE)
     for expr in (lfta.predicate, *(key.expr for key in lfta.keys), *(p.argument for p in lfta.partials)):
         yield from _in_expr(query, expr)
 
@@ -170,7 +165,9 @@ def _in_node(node: Node) -> Iterator[Missing]:
         for aggregate in node.aggregates:
             exprs += [aggregate.argument, *aggregate.more]
             yield from _of_aggregate(node.query, aggregate)
-        if isinstance(node, Group) and all(f.temporal.origin for f in node.key_fields if f.temporal):
+        if isinstance(node, Running):
+            exprs.append(node.closing)
+        if off_clock(node.key_fields) not in ("", ROWS):
             place = place_of(*(key.expr for key in node.keys))
             yield Missing(node.query, "an epoch that is no function of the clock", NOT_RUN, place)
     elif isinstance(node, Bucket):
@@ -203,9 +200,8 @@ def _across(node: Join) -> Iterator[Missing]:
 
 
 def _of_aggregate(query: str, aggregate: Aggregate) -> Iterator[Missing]:
-    if aggregate.udaf is not None:
-        hint = _INSTEAD.get(aggregate.function, _ONLY)
-        yield Missing(query, f"the aggregate {aggregate.function}", NOT_RUN, aggregate.place, hint)
+    if aggregate.udaf is not None and aggregate.udaf.make is None and aggregate.function not in AGGREGATES:
+        yield Missing(query, f"the aggregate {aggregate.function}", _NO_PYTHON, aggregate.place)
 
 
 def _in_expr(query: str, expr: Expr | None) -> Iterator[Missing]:

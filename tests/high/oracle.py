@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 from lowwater.catalog.types import Type
 from lowwater.catalog.values import format_ip
+from lowwater.high.carry import Carry
 from lowwater.high.results import HighSettings
 from lowwater.high.run import run_high
 from lowwater.plan.nodes import Lfta, LftaInput, Node, WatchJoin
 from lowwater.plan.ranges import horizon, read_from
 from lowwater.plan.split import lftas_of, with_inputs
+from lowwater.plan.state import hands_over
 from tests.high.streams import check_law, read_stream, write_emitted
 from tests.plan.batch import evaluate
 from tests.plan.batch_rows import Row, World, rounded
@@ -89,14 +91,22 @@ def spark_rows(spark: SparkSession, nodes: Mapping[str, Node], world: World, cho
     """The rows of high plans on Spark, all of one run, interval by interval."""
     found: dict[str, list[tuple[Any, ...]]] = {name: [] for name in nodes}
     spans = [intervals(node, world, choice.interval) for node in nodes.values()]
-    for start, end in sorted({span for each in spans for span in each}):
-        with tempfile.TemporaryDirectory() as folder:
-            inputs = write_inputs(list(nodes.values()), world, start, end, choice.seed, Path(folder))
-            results = run_high(spark, nodes, inputs, start, end, Path(folder) / "work", choice.settings)
+    with tempfile.TemporaryDirectory() as folder:
+        held: Path | None = None
+        for start, end in sorted({span for each in spans for span in each}):
+            here = Path(folder) / str(start)
+            first = start if held else 0
+            carries = {
+                name: Carry(first, end, world.latest, held / name if held else None, here / "state" / name)
+                for name in nodes
+            }
+            inputs = write_inputs(list(nodes.values()), world, start, end, choice.seed, here)
+            results = run_high(spark, nodes, inputs, start, end, here / "work", choice.settings, carries)
             for name, result in results.items():
                 check_law(result.files)
                 assert result.late == 0
                 found[name] += read_stream(result.files)[0]
+            held = here / "state"
     return {name: counted(rows) for name, rows in found.items()}
 
 
@@ -106,7 +116,7 @@ def write_inputs(
     """The streams of all LFTAs of some plans, for one interval."""
     starts: dict[str, int] = {}
     for node in nodes:
-        for name, first in read_from(node, start).items():
+        for name, first in read_from(node, start, hands_over(node)).items():
             starts[name] = min(first, starts.get(name, first))
     seen = replace(world.before(end), starts=starts)
     arrivals = {packet.order: packet.arrival for packets in world.links.values() for packet in packets}

@@ -45,7 +45,9 @@ def plan_of(question: Question, name: str) -> Node | None:
     return None if not_run(plan) else renamed(plan.queries[-1].high, name)
 
 
-@pytest.mark.parametrize("family", ["windows", "cubes", "filter_joins", "watch_joins", "chains", "joins"])
+@pytest.mark.parametrize(
+    "family", ["windows", "cubes", "filter_joins", "watch_joins", "chains", "joins", "aggregations", "runnings"]
+)
 def test_rows_are_those_of_the_batch_evaluation(spark: SparkSession, tmp_path: Path, family: str) -> None:
     """Several questions in one run, since a run on Spark takes seconds."""
     rows = 0

@@ -13,7 +13,6 @@ import pytest
 
 from lowwater.catalog.declared import load_functions
 from lowwater.config import Config, Link
-from lowwater.errors import QueryError
 from lowwater.gsql.declarations import parse_declarations
 from lowwater.plan.context import Context, Links
 from lowwater.plan.queryset import Plan, plan_files
@@ -81,6 +80,9 @@ SQL = {
         "WHERE link IN ('M1', 'M2', 'C')) GROUP BY w"
     ),
     "004-aggregation": "SELECT time // 60, srcIP, destIP, count(*) FROM p WHERE protocol = 6 GROUP BY ALL",
+    "004-duplicates": (
+        "SELECT time // 60, srcIP, destIP, count(*) - count(DISTINCT seq) FROM p WHERE protocol = 6 GROUP BY ALL"
+    ),
     "004-join": (
         "SELECT a.time, a.srcIP, a.destIP, a.len + b.len FROM p a JOIN p b ON a.link = 'PKT1' AND b.link = 'PKT2' "
         "AND a.time = b.time AND a.srcIP = b.srcIP AND a.destIP = b.destIP"
@@ -93,7 +95,7 @@ BOTH = ("002-q2", "004-merge")
 """Seeds that select all columns: one engine is held against the other."""
 OF_PAYLOADS = ("004-hostcounts", "004-hostcounts-split", "004-hostnames", "004-hostnames-split")
 """Seeds whose packets need a payload: `test_strings` has their rows."""
-ONLY_SPARK = ("002-q9",)
+ONLY_SPARK = ("002-q9", "004-duplicates")
 """Seeds that the reference engine does not run yet."""
 ON_SPARK = (*BOTH, *ONLY_SPARK, "002-q1", "002-q3", "002-q7", "002-q8")
 """One seed of each shape; the others are like them, or like a query of `queries/`."""
@@ -118,12 +120,13 @@ class World:
         ports = (drawn.choice((80, 443)), drawn.choice((80, 443)))
         kind = drawn.choice(("tcp", "tcp", "tcp", "udp", "icmp"))
         flags = drawn.choice((SYN, SYN | ACK, ACK, FIN))
+        seq = drawn.randrange(20)
         if kind == "tcp":
-            frame, row = tcp(source, dest, *ports, flags), (6, source, dest, *ports, flags)
+            frame, row = tcp(source, dest, *ports, flags, seq), (6, source, dest, *ports, flags, seq)
         elif kind == "udp":
-            frame, row = udp(source, dest, *ports), (17, source, dest, *ports, None)
+            frame, row = udp(source, dest, *ports), (17, source, dest, *ports, None, None)
         else:
-            frame, row = icmp(source, dest), (1, source, dest, None, None, None)
+            frame, row = icmp(source, dest), (1, source, dest, None, None, None, None)
         self.rows.append((link, time, *row, len(frame)))
         return frame
 
@@ -131,8 +134,8 @@ class World:
         """The rows of a query, as `run` would write them."""
         columns = "link VARCHAR, time BIGINT, protocol INT, srcIP VARCHAR, destIP VARCHAR, srcPort INT, destPort INT"
         with duckdb.connect() as connection:
-            connection.execute(f"CREATE TABLE p ({columns}, flags INT, len INT)")
-            connection.executemany("INSERT INTO p VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", self.rows)
+            connection.execute(f"CREATE TABLE p ({columns}, flags INT, seq INT, len INT)")
+            connection.executemany("INSERT INTO p VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", self.rows)
             found = connection.execute(query).fetchall()
         return Counter(tuple("" if value is None else str(value) for value in row) for row in found)
 
@@ -153,31 +156,22 @@ def seeds() -> list[str]:
 
 
 def rows_of(
-    name: str, world: World, out: Path, engine: str, spark: SparkSession | None = None
+    name: str, world: World, out: Path, engine: str, spark: SparkSession | None = None, interval: int | None = None
 ) -> Counter[tuple[str, ...]]:
     """The rows of the last output query of a seed."""
     chosen = plan(name)
     links = {link: Link() for link in LINKS}
     captures = [(link, path) for link, path in world.captures if link in chosen.links]
-    request = Request(chosen, Config(links=links, sets=SETS), captures, out, engine=engine)
+    request = Request(chosen, Config(links=links, sets=SETS), captures, out, engine=engine, interval=interval)
     run(request, Progress(quiet=True), spark)
     with (out / f"{chosen.queries[-1].name}.csv").open(newline="") as file:
         return Counter(tuple(row) for row in list(csv.reader(file))[1:])
 
 
-def test_every_seed_plans_and_what_does_not_run_says_why() -> None:
-    refused = {}
+def test_every_seed_plans_and_runs() -> None:
     for name in seeds():
-        try:
-            require_lowered(plan(name))
-        except QueryError as error:
-            refused[name] = str(error)
-    assert set(refused) == {
-        "004-duplicates",
-        "004-running",
-    }
-    assert "CLOSING_WHEN" in refused["004-running"]
-    assert {*SQL, *BOTH, *OF_PAYLOADS} == set(seeds()) - set(refused)
+        require_lowered(plan(name))
+    assert {*SQL, *BOTH, *OF_PAYLOADS, "004-running"} == set(seeds())
 
 
 @pytest.mark.slow
@@ -186,6 +180,36 @@ def test_rows_of_the_reference_engine_are_those_of_sql(name: str, world: World, 
     expected = world.sql(SQL[name])
     assert expected
     assert rows_of(name, world, tmp_path / "out", "reference") == expected
+
+
+def running_duplicates(world: World) -> Counter[tuple[str, ...]]:
+    """The rows of 004-running: a connection remembers its numbers until a FIN or a minute without packets."""
+    packets: dict[tuple[int, object, object], list[tuple[object, bool]]] = {}
+    for _, time, protocol, source, dest, _, _, flags, seq, _ in world.rows:
+        if protocol == 6:
+            assert isinstance(time, int) and isinstance(flags, int)
+            packets.setdefault((time // 60, source, dest), []).append((seq, bool(flags & FIN)))
+    found: Counter[tuple[str, ...]] = Counter()
+    seen: dict[tuple[object, object], set[object]] = {}
+    for minute in range(BEGIN // 60, (BEGIN + 130) // 60 + 1):
+        for pair in {*seen, *(key[1:] for key in packets if key[0] == minute)}:
+            mine = packets.get((minute, *pair), [])
+            before = seen.setdefault(pair, set())
+            new = {seq for seq, _ in mine} - before
+            found[(str(minute), str(pair[0]), str(pair[1]), str(len(mine) - len(new)))] += 1
+            before |= new
+            if not mine or any(fin for _, fin in mine):
+                del seen[pair]
+    return found
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("interval", [None, 60 * 10**9, 25 * 10**9])
+def test_running_aggregates_go_on_from_minute_to_minute(
+    world: World, tmp_path: Path, interval: int | None, spark: SparkSession
+) -> None:
+    rows = rows_of("004-running", world, tmp_path / "out", "spark", spark, interval)
+    assert rows == running_duplicates(world)
 
 
 @pytest.mark.spark
