@@ -63,12 +63,16 @@ def physical(node: Node) -> Physical:
 
 def _aggregation(node: Aggregation) -> Physical:
     if isinstance(node, Running):
-        return Physical("transformWithState", "groups outlive their epoch, which Spark's own aggregation cannot do")
+        return Physical(
+            "transformWithState",
+            "groups outlive their epoch; one bucket, since idle epochs are counted over all of them",
+        )
     if isinstance(node, Sampling):
         return Physical("transformWithState", "states of a supergroup see its rows in canonical order")
     ordered = [a.function for a in node.aggregates if a.udaf is not None and a.udaf.make is not None]
     if ordered:
-        return Physical("transformWithState", f"Spark has no {ordered[0]}, which keeps a state of its own")
+        reason = f"Spark has no {ordered[0]}; the groups of a bucket are one blob of state"
+        return Physical("transformWithState", reason)
     origin = off_clock(node.key_fields)
     if origin:
         what = "counted in rows" if origin == ROWS else f"of {origin}"
