@@ -5,11 +5,24 @@ Between the plan and `run`: parts of a cut plan run in order, the rows of one re
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from lowwater.high.clock import EventClock
+from lowwater.high.filter_join import as_join
 from lowwater.high.join import band_reach_ms
-from lowwater.plan.nodes import Cut, Group, Join, JoinKind, Map, Node, Union
+from lowwater.plan.nodes import (
+    Bucket,
+    Cut,
+    Expand,
+    FilterJoin,
+    Group,
+    Join,
+    JoinKind,
+    Map,
+    Node,
+    Running,
+    Union,
+    WatchJoin,
+)
+from lowwater.plan.split import with_inputs
 
 
 def cut(node: Node) -> tuple[list[tuple[str, Node]], Node]:
@@ -26,9 +39,9 @@ def cut(node: Node) -> tuple[list[tuple[str, Node]], Node]:
 
 def _cut(node: Node, parts: list[tuple[str, Node]]) -> Node:
     inputs = [_cut(below, parts) for below in node.inputs()]
-    if isinstance(node, Group | Join):
+    if isinstance(node, Group | Join | FilterJoin | Running):
         inputs = [_materialised(below, parts) if _trails(below) else below for below in inputs]
-    return _over(node, inputs)
+    return with_inputs(node, inputs)
 
 
 def _materialised(node: Node, parts: list[tuple[str, Node]]) -> Cut:
@@ -37,18 +50,12 @@ def _materialised(node: Node, parts: list[tuple[str, Node]]) -> Cut:
     return Cut(node.query, node.fields, name)
 
 
-def _over(node: Node, inputs: list[Node]) -> Node:
-    if isinstance(node, Map | Group):
-        return replace(node, input=inputs[0])
-    if isinstance(node, Union):
-        return replace(node, branches=tuple(inputs))
-    return replace(node, left=inputs[0], right=inputs[1]) if isinstance(node, Join) else node
-
-
 def _trails(node: Node) -> bool:
     if isinstance(node, Join):
         return node.kind is not JoinKind.INNER and not node.window.equality
-    return isinstance(node, Map | Union) and any(_trails(below) for below in node.inputs())
+    return isinstance(node, Map | Union | Bucket | Expand | WatchJoin) and any(
+        _trails(below) for below in node.inputs()
+    )
 
 
 def lag_ms(node: Node, clock: EventClock) -> int:
@@ -57,6 +64,7 @@ def lag_ms(node: Node, clock: EventClock) -> int:
     A band join keeps rows for its reach beyond the watermark and shows its consumers a watermark lowered by it.
     """
     below = max((lag_ms(node_, clock) for node_ in node.inputs()), default=0)
-    if isinstance(node, Join) and not node.window.equality:
-        return below + max(band_reach_ms(node, clock))
+    join = as_join(node) if isinstance(node, FilterJoin) else node
+    if isinstance(join, Join) and not join.window.equality:
+        return below + max(band_reach_ms(join, clock))
     return below

@@ -5,14 +5,18 @@ Between Spark and whoever called `run_high`.
 
 from __future__ import annotations
 
+import base64
+import json
 import re
 
 from pyspark.errors import PySparkException
 
 from lowwater.errors import LowwaterError, ValueOverflowError
+from lowwater.high.buckets import ERROR
 from lowwater.high.group import OVERFLOW
 
 _OVERFLOW = re.compile(OVERFLOW + r":([^:]*):([^:]*):")
+_MARKED = re.compile(ERROR + r":([A-Za-z0-9+/=]+):")
 _NOISE = re.compile(r"^\s*(at |\.\.\. \d+ more|=== Streaming|Traceback|File \")")
 _CAUSE = re.compile(r"^(?:Caused by: )?(?:[\w.$]+(?:Exception|Error)): ?(.*)$")
 
@@ -32,6 +36,10 @@ def translate(query: str, error: PySparkException) -> LowwaterError:
             f"query {where}: the sum {column} does not fit 64 bits",
             "sum over shorter epochs or finer groups, or scale the argument down",
         )
+    carried = _MARKED.search(text)
+    if carried:
+        overflows, message, hint = json.loads(base64.b64decode(carried.group(1)))
+        return (ValueOverflowError if overflows else LowwaterError)(message, hint)
     return LowwaterError(f"query {query}: Spark failed: {_root(text)}", "with --debug the whole trace is shown")
 
 

@@ -6,7 +6,7 @@ Runs on the driver, before a Spark query: between the files of `lfta/` (or of a 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +17,7 @@ from lowwater.catalog.streams import CONTROL, ROW
 from lowwater.errors import LowwaterError
 from lowwater.high.boundaries import choose_boundaries
 from lowwater.high.clock import EventClock
-from lowwater.high.source import Chunk, Reel, lay_out
+from lowwater.high.source import LINK_BITS, Chunk, Reel, lay_out
 from lowwater.plan.nodes import Field
 from lowwater.plan.temporal import END_OF_TIME
 
@@ -46,7 +46,7 @@ class Feed:
     Attributes:
         chunks: row groups with data rows.
         promises: punctuation rows.
-        rows: how many data rows.
+        rows: how many data rows; `stored` with the punctuation rows.
         first, last: least and greatest `_last` (ns) of the data rows; meaningless without any.
         ticks: instants (ns) of emissions, each once.
     """
@@ -54,6 +54,7 @@ class Feed:
     chunks: list[Chunk] = field(default_factory=list)
     promises: list[Promise] = field(default_factory=list)
     rows: int = 0
+    stored: int = 0
     first: int = END_OF_TIME
     last: int = -END_OF_TIME
     ticks: set[int] = field(default_factory=set)
@@ -87,9 +88,10 @@ class Feed:
         rows = table.filter(is_row)
         if rows.num_rows:
             tick, last = (rows[name].to_numpy() for name in ("_tick", "_last"))
-            self.chunks.append(Chunk(file, group, int(tick.min()), int(tick.max())))
+            self.chunks.append(Chunk(file, group, int(tick.min()), int(tick.max()), self.stored))
             self.rows += rows.num_rows
             self.first, self.last = min(self.first, int(last.min())), max(self.last, int(last.max()))
+        self.stored += table.num_rows
 
     def promised(self, boundaries: Sequence[int]) -> list[int]:
         """The highest promise (ns) of any punctuation up to each boundary; below every instant where there is none."""
@@ -111,23 +113,25 @@ class Replay:
     boundaries: tuple[int, ...]
 
     @classmethod
-    def over(cls, feeds: Sequence[Feed], end: int, step: int, most: int) -> Replay:
+    def over(cls, feeds: Sequence[Feed], end: int, step: int, most: int, start: int | None = None) -> Replay:
         """The replay of a query that reads these feeds.
 
         Args:
-            feeds: at least one has rows.
+            feeds: at least one has rows, or there is a start.
             end: end of the interval, ns; the replay closes there, or at the last emission if that is later or `end` is
                 the end of time.
             step: the replay tick, ns.
             most: greatest number of boundaries.
+            start: `_last` (ns) of the first row that may come out of a state that was handed over.
         """
-        held = [feed for feed in feeds if feed.rows]
-        clock = EventClock.over(min(feed.first for feed in held), max(feed.last for feed in held))
+        known = [] if start is None else [start]
+        lasts = [*known, *(last for feed in feeds if feed.rows for last in (feed.first, feed.last))]
+        clock = EventClock.over(min(lasts), max(lasts))
         ticks = {tick for feed in feeds for tick in feed.ticks}
         closing = max(ticks | ({end} if end < END_OF_TIME else set()))
         return cls(clock, tuple(choose_boundaries(ticks, closing, step, most)))
 
-    def lay_out(self, feeds: Sequence[Feed], fields: Sequence[Field], folder: Path) -> Reel:
+    def lay_out(self, feeds: Sequence[Feed], fields: Sequence[Field], folder: Path, placed: bool = False) -> Reel:
         """Lays feeds of the same fields out as one source, which promises what all of them do (SEMANTICS P3).
 
         At the closing boundary it promises the end of time.
@@ -135,5 +139,6 @@ class Replay:
         together = zip(*(feed.promised(self.boundaries) for feed in feeds), strict=True)
         promises = [*(min(each) for each in together)][:-1]
         marks = [self.clock.promise_ms(promise) for promise in (*promises, END_OF_TIME)]
-        chunks = [chunk for feed in feeds for chunk in feed.chunks]
-        return lay_out(folder, fields, chunks, self.boundaries, marks, self.clock)
+        links = enumerate(feed.chunks for feed in feeds)
+        chunks = [replace(each, place=each.place + (link << LINK_BITS)) for link, group in links for each in group]
+        return lay_out(folder, fields, chunks, self.boundaries, marks, self.clock, placed)

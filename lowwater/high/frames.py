@@ -1,7 +1,7 @@
 """What the operators of the lowering share: the form of their DataFrames, filters that keep punctuation, counts.
 
-Every DataFrame of the lowering has the fields of its node, then `_last` (ns), then the event time that `clock` derives
-from it, so that any operator can stand on any other.
+Every DataFrame of the lowering has the fields of its node, `_last` (ns), the event time that `clock` derives from it,
+and the order of its rows where a reader asks for it, so that any operator can stand on any other.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from lowwater.catalog.expr import Expr
 from lowwater.high.clock import ET, LAST
 from lowwater.high.columns import is_row
 from lowwater.high.expressions import beforehand, lower, plain
+from lowwater.high.order import ORDER
 from lowwater.plan.nodes import Item, Node
-
-CONTROL = (LAST, ET)
 
 
 @dataclass
@@ -61,4 +60,9 @@ def keep(frame: DataFrame, predicate: Expr | None) -> DataFrame:
 
 def project(frame: DataFrame, items: tuple[Item, ...]) -> DataFrame:
     """The named expressions, then the control columns."""
-    return frame.select(*(lower(item.expr).alias(item.name) for item in items), *CONTROL)
+    return frame.select(*(lower(item.expr).alias(item.name) for item in items), *control(frame))
+
+
+def control(frame: DataFrame) -> list[str]:
+    """The columns that every operator carries along."""
+    return [name for name in (LAST, ET, ORDER) if name in frame.columns]

@@ -13,12 +13,13 @@ from lowwater.high.clock import ET, LAST, EventClock
 from lowwater.high.columns import event_time
 from lowwater.high.expressions import beforehand, lower, plain
 from lowwater.high.frames import Counts, keep, project
-from lowwater.high.temporal import last, long
-from lowwater.plan.nodes import Aggregate, Field, Group
-from lowwater.plan.temporal import END_OF_TIME
+from lowwater.high.python_group import in_python, lower_python_group
+from lowwater.high.temporal import group_end, long
+from lowwater.plan.nodes import Aggregate, Aggregation, Group
 
 OVERFLOW = "LOWWATER_SUM_OVERFLOW"
 _LOW = (1 << 32) - 1
+_BITS = {"and_aggr": F.bit_and, "or_aggr": F.bit_or, "xor_aggr": F.bit_xor}
 
 
 def lower_group(node: Group, frame: DataFrame, clock: EventClock, counts: Counts) -> DataFrame:
@@ -27,27 +28,27 @@ def lower_group(node: Group, frame: DataFrame, clock: EventClock, counts: Counts
     Integer sums are exact; one that does not fit 64 bits ends the query by an error (SEMANTICS O3).
     """
     frame = counts.filtered(frame, node, node.predicate)
+    if in_python(node):
+        return finish(node, lower_python_group(node, frame, clock), counts)
     arguments = {a.name: a.argument for a in node.aggregates if a.argument is not None}
     read = [*((item.name, item.expr) for item in node.keys), *arguments.items()]
     frame = frame.select(*(lower(expr).alias(name) for name, expr in read))
-    frame = frame.withColumn(ET, event_time(clock, _end(node.key_fields)))
+    frame = frame.withColumn(ET, event_time(clock, group_end(node.key_fields)))
     keys = [plain(item.name) for item in node.keys]
     states = [state for aggregate in node.aggregates for state in _states(aggregate)]
     found = frame.groupBy(*keys, ET).agg(F.count(F.lit(1)).alias("_rows"), *states)
     results = [_result(node.query, aggregate).alias(aggregate.name) for aggregate in node.aggregates]
-    found = found.select(*keys, *results, _end(node.key_fields).alias(LAST), ET, "_rows")
+    return finish(node, found.select(*keys, *results, group_end(node.key_fields).alias(LAST), ET, "_rows"), counts)
+
+
+def finish(node: Aggregation, found: DataFrame, counts: Counts) -> DataFrame:
+    """HAVING and the select items over finished groups, which say how many `_rows` each has."""
     having = node.having
     if having is not None:
         found, having = beforehand(found, having, "_kept")
     kept = F.lit(True) if having is None else F.coalesce(lower(having), F.lit(False))
     totals = {"rows_in": F.sum("_rows"), "groups": F.count(F.lit(1)), "rows_out": F.count_if(kept)}
     return project(keep(counts.observe(found, "group", node, **totals), having), node.items)
-
-
-def _end(fields: tuple[Field, ...]) -> Column:
-    """`group_last` of the keys; a group none of whose temporal keys has a value ends with the replay."""
-    ends = [last(field.temporal, plain(field.name)) for field in fields if field.temporal is not None]
-    return F.least(*ends, long(END_OF_TIME - 1))
 
 
 def _exact(aggregate: Aggregate) -> bool:
@@ -59,6 +60,9 @@ def _states(aggregate: Aggregate) -> list[Column]:
     name, value = aggregate.name, plain(aggregate.name)
     if aggregate.function == "count":
         return [F.count(F.lit(1) if aggregate.argument is None else value).alias(name)]
+    if aggregate.function in _BITS:
+        whole = value.cast("int") if aggregate.type is Type.BOOL else value
+        return [_BITS[aggregate.function](whole).alias(name)]
     if aggregate.function in ("min", "max"):
         return [(F.min if aggregate.function == "min" else F.max)(value).alias(name)]
     sums = [F.sum(value).alias(name)]
@@ -70,6 +74,8 @@ def _states(aggregate: Aggregate) -> list[Column]:
 
 def _result(query: str, aggregate: Aggregate) -> Column:
     name, value = aggregate.name, plain(aggregate.name)
+    if aggregate.function in _BITS and aggregate.type is Type.BOOL:
+        return value.cast("boolean")
     if aggregate.function not in ("sum", "avg"):
         return value
     if not _exact(aggregate):

@@ -25,7 +25,7 @@ _KINDS = {JoinKind.INNER: "inner", JoinKind.LEFT: "left", JoinKind.RIGHT: "right
 
 
 @dataclass(frozen=True)
-class _Side:
+class Side:
     """One input of the join, its columns named by alias; its other columns carry a suffix of their own."""
 
     frame: DataFrame
@@ -41,8 +41,8 @@ class _Side:
 
 def lower_join(node: Join, left: DataFrame, right: DataFrame, clock: EventClock, counts: Counts) -> DataFrame:
     """Pairs, unmatched rows of the kept sides, and the select items (SEMANTICS P4, V1)."""
-    sides = _side(node, left, clock, is_left=True), _side(node, right, clock, is_left=False)
-    condition = _condition(node, *sides, clock)
+    sides = join_side(node, left, clock, is_left=True), join_side(node, right, clock, is_left=False)
+    condition = join_condition(node, *sides, clock)
     if node.residual is not None:
         condition = condition & _guarded(sides[0], lower(node.residual))
     joined = sides[0].frame.join(sides[1].frame, condition, _KINDS[node.kind])
@@ -53,7 +53,8 @@ def lower_join(node: Join, left: DataFrame, right: DataFrame, clock: EventClock,
     return project(joined.withColumn(ET, event_time(clock, F.col(LAST))), node.items)
 
 
-def _side(node: Join, frame: DataFrame, clock: EventClock, is_left: bool) -> _Side:
+def join_side(node: Join, frame: DataFrame, clock: EventClock, is_left: bool) -> Side:
+    """One input as a side: its keys and the value of its window beside its columns, named by its event time."""
     alias, below = (node.left_alias, node.left) if is_left else (node.right_alias, node.right)
     suffix = "#left" if is_left else "#right"
     named = frame.select(*(plain(f.name).alias(f"{alias}.{f.name}") for f in below.fields), LAST, ET)
@@ -65,10 +66,11 @@ def _side(node: Join, frame: DataFrame, clock: EventClock, is_left: bool) -> _Si
     keys = [lower(pair[0 if is_left else 1]).alias(f"{i}{suffix}") for i, pair in enumerate(node.equalities)]
     hidden = [value.alias("_value" + suffix), F.col(LAST).alias(LAST + suffix)]
     columns = [plain(f"{alias}.{f.name}") for f in below.fields]
-    return _Side(named.select(*columns, *keys, *hidden, mark(event)).withColumnRenamed(ET, ET + suffix), suffix)
+    return Side(named.select(*columns, *keys, *hidden, mark(event)).withColumnRenamed(ET, ET + suffix), suffix)
 
 
-def _condition(node: Join, left: _Side, right: _Side, clock: EventClock) -> Spark:
+def join_condition(node: Join, left: Side, right: Side, clock: EventClock) -> Spark:
+    """When two rows meet, but for the residual: window and equalities."""
     if node.window.equality:
         condition = (left[ET] == right[ET]) & left["_value"].eqNullSafe(right["_value"])
     else:
@@ -78,7 +80,7 @@ def _condition(node: Join, left: _Side, right: _Side, clock: EventClock) -> Spar
     return condition
 
 
-def _band(node: Join, left: _Side, right: _Side, clock: EventClock) -> Spark:
+def _band(node: Join, left: Side, right: Side, clock: EventClock) -> Spark:
     window, values = node.window, (left["_value"], right["_value"])
     least, most = F.try_subtract(values[0], long(window.below)), F.try_add(values[0], long(window.above))
     later, earlier = band_reach_ms(node, clock)
@@ -86,7 +88,7 @@ def _band(node: Join, left: _Side, right: _Side, clock: EventClock) -> Spark:
     return _guarded(left, (values[1] >= least) & (values[1] <= most)) & near
 
 
-def _guarded(side: _Side, predicate: Spark) -> Spark:
+def _guarded(side: Side, predicate: Spark) -> Spark:
     # From a bare predicate Spark infers that its columns are not NULL, and filters punctuation out by that.
     return F.when(is_row(side[ET]), predicate).otherwise(F.lit(False))
 
@@ -103,14 +105,14 @@ def _interval(milliseconds: int) -> Spark:
     return F.lit(timedelta(milliseconds=milliseconds))
 
 
-def _last(node: Join, left: _Side, right: _Side) -> Spark:
+def _last(node: Join, left: Side, right: Side) -> Spark:
     pair = F.greatest(left[LAST], right[LAST])  # the one of the two that is there, for an unmatched row
     alone = F.when(right.missing, window_end(node.window, left["_value"], left=True))
     alone = alone.when(left.missing, window_end(node.window, right["_value"], left=False))
     return F.coalesce(alone, pair)
 
 
-def _fill(node: Join, joined: DataFrame, left: _Side, right: _Side) -> DataFrame:
+def _fill(node: Join, joined: DataFrame, left: Side, right: Side) -> DataFrame:
     """Gives each column that an equality ties to the other side that side's value where its own side is missing."""
     window = [(node.window.left, node.window.right)] if node.window.equality else []
     ties = [*window, *node.equalities]  # the first that can fill a column does, as in the reference engine (V1)
@@ -122,5 +124,5 @@ def _fill(node: Join, joined: DataFrame, left: _Side, right: _Side) -> DataFrame
     return joined.select(*(filled.get(name, plain(name)).alias(name) for name in joined.columns))
 
 
-def _tied(own: Column, other: Expr, side: _Side) -> Spark:
+def _tied(own: Column, other: Expr, side: Side) -> Spark:
     return F.when(side.missing, lower(other)).otherwise(lower(own))

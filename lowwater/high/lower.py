@@ -12,14 +12,36 @@ from functools import reduce
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from lowwater.high.carry import Carry
 from lowwater.high.clock import ET, EventClock
 from lowwater.high.columns import is_row
+from lowwater.high.expand import lower_expand
 from lowwater.high.expressions import plain
-from lowwater.high.frames import CONTROL, Counts, project
-from lowwater.high.group import lower_group
+from lowwater.high.filter_join import lower_filter_join
+from lowwater.high.frames import Counts, control, project
+from lowwater.high.group import finish, lower_group
 from lowwater.high.join import lower_join
+from lowwater.high.order import ORDER, by_columns, of_branch, of_packets, of_place, wants_order
+from lowwater.high.python_group import in_python
+from lowwater.high.running import lower_running
 from lowwater.high.source import Reel
-from lowwater.plan.nodes import Cut, Group, Join, LftaInput, Map, Node, Union
+from lowwater.high.watch import lower_watch_join
+from lowwater.high.windows import lower_bucket
+from lowwater.plan.nodes import (
+    Bucket,
+    Cut,
+    Expand,
+    FilterJoin,
+    Group,
+    Join,
+    LftaInput,
+    Map,
+    Node,
+    Running,
+    Union,
+    WatchJoin,
+)
+from lowwater.plan.split import walk
 
 
 class Lowering:
@@ -29,32 +51,71 @@ class Lowering:
         session: the session that the query will run in.
         clock: of the query.
         reels: the source behind each leaf, by `leaf_name`.
+        carry: what is handed over from interval to interval.
     """
 
-    def __init__(self, session: SparkSession, clock: EventClock, reels: Mapping[str, Reel]) -> None:
+    def __init__(
+        self, session: SparkSession, clock: EventClock, reels: Mapping[str, Reel], carry: Carry | None = None
+    ) -> None:
         self.session = session
+        self.carry = carry or Carry()
         self.clock = clock
         self.reels = reels
         self.counts = Counts()
 
-    def frame(self, node: Node) -> DataFrame:
-        """The streaming DataFrame of a node and all below it."""
+    def frame(self, node: Node, ordered: bool = False) -> DataFrame:
+        """The streaming DataFrame of a node and all below it.
+
+        Args:
+            node: of the plan.
+            ordered: whether a reader in the same query asks for the order that the rows have of themselves.
+        """
         if isinstance(node, LftaInput | Cut):
-            return self._leaf(node)
-        inputs = [self.frame(below) for below in node.inputs()]
+            return self._leaf(node, ordered)
+        if isinstance(node, Union):
+            return self._union(node, ordered)
+        passes = ordered and isinstance(node, Map | Bucket | Expand | WatchJoin)
+        inputs = [self._read(node, below, passes or wants_order(node)) for below in node.inputs()]
         if isinstance(node, Map):
             return project(self.counts.filtered(inputs[0], node, node.predicate), node.items)
-        if isinstance(node, Union):
-            branches = [_rename(frame, own, node) for frame, own in zip(inputs, node.branches, strict=True)]
-            return reduce(DataFrame.union, branches)
+        if isinstance(node, WatchJoin):
+            return lower_watch_join(node, inputs[0], self.session, self.counts)
+        if isinstance(node, FilterJoin):
+            return lower_filter_join(node, inputs[0], inputs[1], self.clock, self.counts)
+        if isinstance(node, Bucket):
+            return lower_bucket(node, inputs[0])
+        if isinstance(node, Expand):
+            return lower_expand(node, inputs[0])
         if isinstance(node, Group):
             return lower_group(node, inputs[0], self.clock, self.counts)
+        if isinstance(node, Running):
+            frame = self.counts.filtered(inputs[0], node, node.predicate)
+            return finish(node, lower_running(node, frame, self.clock, self.carry), self.counts)
         if isinstance(node, Join):
             return lower_join(node, inputs[0], inputs[1], self.clock, self.counts)
         raise TypeError(type(node).__name__)
 
-    def _leaf(self, node: LftaInput | Cut) -> DataFrame:
-        return self.reels[leaf_name(node)].open(self.session).filter(is_row(F.col(ET)))
+    def _leaf(self, node: LftaInput | Cut, ordered: bool) -> DataFrame:
+        frame = self.reels[leaf_name(node)].open(self.session).filter(is_row(F.col(ET)))
+        return frame.withColumn(ORDER, of_place()) if ordered and of_packets(node, node.query) else frame
+
+    def _read(self, node: Node, below: Node, ordered: bool) -> DataFrame:
+        """An input with the order that its rows have for their reader (O1), if that is asked for."""
+        frame = self.frame(below, ordered and below.query == node.query)
+        return frame.withColumn(ORDER, by_columns(below.fields)) if ordered and ORDER not in frame.columns else frame
+
+    def _union(self, node: Union, ordered: bool) -> DataFrame:
+        ordered = ordered and of_packets(node, node.query)
+        branches = [_rename(self.frame(branch, ordered), branch, node) for branch in node.branches]
+        if ordered:
+            count = len(branches)
+            branches = [branch.withColumn(ORDER, of_branch(i, count)) for i, branch in enumerate(branches)]
+        return reduce(DataFrame.union, branches)
+
+
+def python_state(node: Node) -> bool:
+    """Whether an operator of a plan keeps its state in Python."""
+    return any(isinstance(each, Running) or (isinstance(each, Group) and in_python(each)) for each in walk(node))
 
 
 def leaf_name(node: LftaInput | Cut) -> str:
@@ -64,4 +125,4 @@ def leaf_name(node: LftaInput | Cut) -> str:
 
 def _rename(frame: DataFrame, own: Node, merged: Node) -> DataFrame:
     pairs = zip(own.fields, merged.fields, strict=True)
-    return frame.select(*(plain(mine.name).alias(theirs.name) for mine, theirs in pairs), *CONTROL)
+    return frame.select(*(plain(mine.name).alias(theirs.name) for mine, theirs in pairs), *control(frame))

@@ -45,7 +45,7 @@ class OperatorCounts:
 
     Attributes:
         query: the query that the operator belongs to.
-        kind: filter, group or join.
+        kind: filter, group, join or lookup.
         counts: by name: rows_in, rows_out, groups, left_unmatched, right_unmatched.
     """
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,13 +20,16 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from lowwater.errors import LowwaterError
+from lowwater.high.carry import Carry
 from lowwater.high.cuts import cut, lag_ms
 from lowwater.high.failures import translate
 from lowwater.high.feeds import Feed, Replay
-from lowwater.high.lower import Lowering, leaf_name
+from lowwater.high.lower import Lowering, leaf_name, python_state
+from lowwater.high.order import placed
 from lowwater.high.results import HighResult, HighSettings, OperatorCounts
 from lowwater.high.sink import BatchSink, StreamFiles
 from lowwater.plan.nodes import Cut, LftaInput, Node
+from lowwater.plan.state import hands_over
 from lowwater.plan.temporal import END_OF_TIME, INT64_MAX
 
 Inputs = Mapping[tuple[str, str], list[str]]
@@ -54,17 +57,28 @@ INTERPRETED = {
 }
 """Settings over those where few rows are read: no Java is generated and compiled, no task has next to nothing to do."""
 
+PYTHON_STATE = {
+    "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state."
+    "RocksDBStateStoreProvider",
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "fs.file.impl": "org.apache.hadoop.fs.LocalFileSystem",
+    "fs.file.impl.disable.cache": "true",
+}
+"""Settings over those of queries with Python state: transformWithState takes no other store, and RocksDB's takes no
+other file system than this one, though it starts a process for every file."""
+
 
 @dataclass(frozen=True)
 class _Run:
     """What the output queries of one run share."""
 
-    session: SparkSession
+    session: Callable[[Node], SparkSession]
     feeds: Mapping[tuple[str, str], Feed]
     start: int
     end: int
     work: Path
     settings: HighSettings
+    carries: Mapping[str, Carry]
 
     def query(self, name: str, node: Node) -> HighResult:
         """Runs one output query, the parts of its plan one after another."""
@@ -89,18 +103,23 @@ class _Run:
         folder = stream.folder
         behind = {leaf_name(leaf): (leaf, self._behind(leaf, made)) for leaf in _leaves(node)}
         feeds = [feed for _, group in behind.values() for feed in group]
+        carry = self.carries.get(query, Carry(end=self.end))
+        rows, handed = any(feed.rows for feed in feeds), hands_over(node)
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        if not any(feed.rows for feed in feeds):
+        if not rows and not handed:
             stream.close(self.end)
             return
         most = self.settings.boundaries(sum(feed.rows for feed in feeds))
-        replay = Replay.over(feeds, self.end, self.settings.tick, most)
+        start = carry.start if handed and (carry.start or not rows) else None
+        replay = Replay.over(feeds, self.end, self.settings.tick, most, start)
         with TemporaryDirectory(prefix="replay-", dir=folder.parent) as scratch:
+            places = placed(node)
             reels = {
-                name: replay.lay_out(group, leaf.fields, Path(scratch) / name) for name, (leaf, group) in behind.items()
+                name: replay.lay_out(group, leaf.fields, Path(scratch) / name, name in places)
+                for name, (leaf, group) in behind.items()
             }
-            lowering = Lowering(self.session, replay.clock, reels)
+            lowering = Lowering(self.session(node), replay.clock, reels, carry)
             lag = lag_ms(node, replay.clock)
             sink = BatchSink(stream, Path(scratch) / "checkpoint", replay.clock, replay.boundaries, lag)
             self._replay(query, lowering.frame(node), sink, result)
@@ -159,18 +178,23 @@ def _account(batches: list[dict[str, Any]], result: HighResult) -> None:
         result.operators.append(OperatorCounts(owner, kind, totals[name]))
 
 
-def run_session(spark: SparkSession, settings: HighSettings, rows: int | None = None) -> SparkSession:
+def run_session(
+    spark: SparkSession, settings: HighSettings, rows: int | None = None, python: bool = False
+) -> SparkSession:
     """A session of its own beside `spark`, set up for the queries of a run.
 
     Args:
         spark: as `build_session` makes it.
         settings: of the run.
         rows: how many rows a query reads at most, where that is known.
+        python: whether operators keep their state in Python.
     """
     session = spark.newSession()
     options = {**CONF, "spark.sql.shuffle.partitions": str(settings.partitions)}
     if rows is not None and rows <= settings.interpreted_rows:
         options |= INTERPRETED
+    if python:
+        options |= PYTHON_STATE
     for key, value in options.items():
         session.conf.set(key, value)
     return session
@@ -184,6 +208,7 @@ def run_high(
     end: int,
     work: Path,
     settings: HighSettings | None = None,
+    carries: Mapping[str, Carry] | None = None,
 ) -> dict[str, HighResult]:
     """Runs every output query over the replayed LFTAs of one interval.
 
@@ -194,6 +219,7 @@ def run_high(
         start, end: the interval, ns; rows with `_last` in [start, end) are kept.
         work: folder for rows, parts and checkpoints, one folder a query in it; the caller removes it.
         settings: how to replay; rows do not depend on it.
+        carries: of the queries that hand something over from interval to interval.
 
     Returns:
         Files and statistics by query.
@@ -205,8 +231,9 @@ def run_high(
     settings = settings or HighSettings()
     wanted = {leaf.lfta for node in queries.values() for leaf in _leaves(node) if isinstance(leaf, LftaInput)}
     feeds = {(lfta.name, link): Feed.scan(_files(inputs, lfta.name, link)) for lfta in wanted for link in lfta.links}
-    session = run_session(spark, settings, max(_rows(node, feeds) for node in queries.values()))
-    run = _Run(session, feeds, start, end, work, settings)
+    most = max(_rows(node, feeds) for node in queries.values())
+    sessions = {python: run_session(spark, settings, most, python) for python in (False, True)}
+    run = _Run(lambda node: sessions[python_state(node)], feeds, start, end, work, settings, carries or {})
     with ThreadPoolExecutor(settings.concurrency, thread_name_prefix="lowwater-high") as pool:
         running = {name: pool.submit(run.query, name, node) for name, node in queries.items()}
         return {name: future.result() for name, future in running.items()}

@@ -26,21 +26,34 @@ from lowwater.plan.nodes import Field
 from lowwater.plan.schemas import value_schema
 
 ET_TYPE = pa.timestamp("us", tz="UTC")
+PLACE = "_place"
+"""Column of the place of a row: the number of its link, and below LINK_BITS its number in the link's stream."""
+LINK_BITS = 40
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """A row group with data rows: its file, its number, and the first and last `_tick` of those rows."""
+    """A row group with data rows.
+
+    Attributes:
+        file: that holds it, as number `group`.
+        first, last: least and greatest `_tick` of its data rows.
+        place: of its first row.
+    """
 
     file: str
     group: int
     first: int
     last: int
+    place: int
 
     def rows(self, names: list[str], after: int, upto: int) -> pa.Table:
         """The data rows with `_tick` in (after, upto]."""
         with pq.ParquetFile(self.file) as stored:
-            table = stored.read_row_group(self.group, columns=[*names, "_kind", "_tick"])
+            stored_names = [name for name in names if name != PLACE]
+            table = stored.read_row_group(self.group, columns=[*stored_names, "_kind", "_tick"])
+        if PLACE in names:
+            table = table.append_column(PLACE, pa.array(np.arange(self.place, self.place + table.num_rows)))
         keep = pc.equal(table["_kind"], ROW)
         if self.first <= after or self.last > upto:
             tick = table["_tick"]
@@ -54,13 +67,16 @@ class Reel:
 
     folder: Path
     fields: Sequence[Field]
+    placed: bool = False
 
     def open(self, session: SparkSession) -> DataFrame:
-        """The streaming DataFrame of the fields, `_last` and the event time; one file a micro-batch.
+        """The streaming DataFrame of the fields, the place if asked for, `_last`, event time; one file a micro-batch.
 
         `prepare` of the trigger AvailableNow, offsets and restart are those of Spark's file source.
         """
-        kinds = [*((f.name, SPARK_TYPES[f.type]) for f in self.fields), (LAST, "bigint"), (ET, "timestamp")]
+        kinds = [(f.name, SPARK_TYPES[f.type]) for f in self.fields]
+        kinds += [(PLACE, "bigint")] if self.placed else []
+        kinds += [(LAST, "bigint"), (ET, "timestamp")]
         reader = session.readStream.schema(", ".join(f"`{name}` {kind}" for name, kind in kinds))
         return (
             reader.option("maxFilesPerTrigger", 1)
@@ -76,6 +92,7 @@ def lay_out(
     boundaries: Sequence[int],
     marks: Sequence[int],
     clock: EventClock,
+    placed: bool = False,
 ) -> Reel:
     """Writes the files of a source.
 
@@ -86,8 +103,10 @@ def lay_out(
         boundaries: instants (ns); file k has the rows with `_tick` in (boundary k-1, boundary k].
         marks: the watermark (ms) that holds at each boundary, sent by a row that has nothing else.
         clock: of the query.
+        placed: whether rows bring their place.
     """
-    schema = pa.schema([*value_schema(fields), pa.field(LAST, pa.int64()), pa.field(ET, ET_TYPE)])
+    place = [pa.field(PLACE, pa.int64())] if placed else []
+    schema = pa.schema([*value_schema(fields), *place, pa.field(LAST, pa.int64()), pa.field(ET, ET_TYPE)])
     folder.mkdir(parents=True)
     for number, (after, upto) in enumerate(zip([-(1 << 63), *boundaries[:-1]], boundaries, strict=True)):
         file = folder / f"{number:05d}.parquet"
@@ -97,7 +116,7 @@ def lay_out(
             writer.write_table(_mark(schema, marks[number]))
         # Spark's file source plays files in the order of their modification times.
         os.utime(file, (1_000_000_000 + number, 1_000_000_000 + number))
-    return Reel(folder, fields)
+    return Reel(folder, fields, placed)
 
 
 def _between(

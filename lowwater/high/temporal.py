@@ -5,10 +5,12 @@ The Spark side of `plan.temporal`, read by the lowering of groups and joins.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from lowwater.plan.nodes import Window
+from lowwater.plan.nodes import Field, Window
 from lowwater.plan.temporal import END_OF_TIME, Component, Step, Temporal
 
 
@@ -20,6 +22,16 @@ def last(temporal: Temporal, value: Column) -> Column:
     latest = long(END_OF_TIME - 1)
     ends = [F.coalesce(_end(steps, value, temporal.increasing), latest) for steps in temporal.components]
     return F.when(value.isNotNull(), F.least(F.greatest(*ends) if len(ends) > 1 else ends[0], latest))
+
+
+def group_end(fields: Sequence[Field]) -> Column:
+    """`group_last` of key columns; a group none of whose temporal keys has a value ends with the replay."""
+    ends = [
+        last(field.temporal, F.col(f"`{field.name}`"))
+        for field in fields
+        if field.temporal and not field.temporal.origin
+    ]
+    return F.least(*ends, long(END_OF_TIME - 1))
 
 
 def window_end(window: Window, value: Column, left: bool) -> Column:
@@ -48,10 +60,14 @@ def _end(steps: Component, value: Column, at_most: bool) -> Column:
     return value
 
 
+def floor(value: Column, by: int) -> Column:
+    """The quotient rounded down; NULL of NULL, or where 64 bits do not hold the multiple below the value."""
+    return F.call_function("div", F.try_subtract(value, F.pmod(value, long(by))), long(by))
+
+
 def _quotient(value: Column, by: int, up: bool) -> Column:
-    remainder = F.pmod(value, long(by))
-    floor = F.call_function("div", F.try_subtract(value, remainder), long(by))
-    return floor + F.when(remainder == 0, long(0)).otherwise(long(1)) if up else floor
+    below = floor(value, by)
+    return below + F.when(F.pmod(value, long(by)) == 0, long(0)).otherwise(long(1)) if up else below
 
 
 def _undivided(value: Column, step: Step, at_most: bool) -> Column:

@@ -215,6 +215,10 @@ class Lake:
         return self.root / "quarantine"
 
     @property
+    def states(self) -> Path:
+        return self.root / "state"
+
+    @property
     def reports(self) -> Path:
         return self.root / "reports"
 

@@ -241,6 +241,8 @@ def _update(cell: _Cell) -> list[str]:
     if function == "sum":
         change = [f"{place} += {word}"] if type_ is Type.INT else [f"{place} = bits(real({place}) + {word})"]
         better = TRUE
+    elif function in _BITS:
+        return _bits(cell)
     else:
         change, better = _write(cell), _better(cell)
     seen = f"table[s, {cell.slot.mask}]"
@@ -250,6 +252,19 @@ def _update(cell: _Cell) -> list[str]:
         better = either(f"({seen} & {1 << cell.slot.bit}) == 0", better)
     change = [*change, f"{seen} |= {1 << cell.slot.bit}"]
     return [f"if {both(negation(cell.value.null), better)}:", *_indented(change)]
+
+
+_BITS = {"and_aggr": "&", "or_aggr": "|", "xor_aggr": "^"}
+
+
+def _bits(cell: _Cell) -> list[str]:
+    place, seen, bit = f"table[s, {cell.slot.at}]", f"table[s, {cell.slot.mask}]", 1 << cell.slot.bit
+    word = f"int({cell.value.words[0]})"
+    joined = f"{place} {_BITS[cell.partial.function]} {word}"
+    if not cell.nullable:
+        return [f"{place} = {joined}"]
+    change = [f"{place} = {joined} if {seen} & {bit} != 0 else {word}", f"{seen} |= {bit}"]
+    return [f"if {negation(cell.value.null)}:", *_indented(change)]
 
 
 def _better(cell: _Cell) -> str:

@@ -47,27 +47,32 @@ def physical(node: Node) -> Physical:
     if isinstance(node, Expand):
         return Physical("Spark explode", "stateless: one row out for each grouping set")
     if isinstance(node, Bucket):
-        kind = "rows are numbered in canonical order" if node.rows else "one row out for each window"
-        return Physical("Spark explode", f"stateless: {kind}")
+        if node.rows:
+            return Physical("transformWithState", "rows are numbered in canonical order")
+        return Physical("Spark explode", "stateless: one row out for each window")
     if isinstance(node, Join):
         kind = "equality of" if node.window.equality else "band on"
         return Physical("Spark stream-stream join", f"{kind} temporal columns")
     if isinstance(node, FilterJoin):
-        return Physical("lookup", "the right side is a set of keys, each kept for the range")
+        return Physical("Spark stream-stream left semi join", "a row waits until a key lets it pass or none may come")
     if isinstance(node, WatchJoin):
-        return Physical("lookup", "the list is a table in memory: nothing waits")
+        return Physical("Spark broadcast join", "the list is a table in the memory of each task: nothing waits")
     assert isinstance(node, Aggregation)
     return _aggregation(node)
 
 
 def _aggregation(node: Aggregation) -> Physical:
     if isinstance(node, Running):
-        return Physical("transformWithState", "groups outlive their epoch, which Spark's own aggregation cannot do")
+        return Physical(
+            "transformWithState",
+            "groups outlive their epoch; one bucket, since idle epochs are counted over all of them",
+        )
     if isinstance(node, Sampling):
         return Physical("transformWithState", "states of a supergroup see its rows in canonical order")
     ordered = [a.function for a in node.aggregates if a.udaf is not None and a.udaf.make is not None]
     if ordered:
-        return Physical("transformWithState", f"Spark has no {ordered[0]}, which keeps a state of its own")
+        reason = f"Spark has no {ordered[0]}; the groups of a bucket are one blob of state"
+        return Physical("transformWithState", reason)
     origin = off_clock(node.key_fields)
     if origin:
         what = "counted in rows" if origin == ROWS else f"of {origin}"

@@ -29,19 +29,20 @@ from lowwater.plan.split import walk
 from lowwater.plan.temporal import END_OF_TIME, Temporal, infer
 
 
-def read_from(node: Node, start: int) -> dict[str, int]:
+def read_from(node: Node, start: int, handed: bool = False) -> dict[str, int]:
     """From which timestamp (ns) each source must be read.
 
     Args:
         node: a logical plan (keys are `query.alias`) or a high-level one (keys are names of LFTAs).
         start: all rows with `_last` at or after it (ns) must come out right.
+        handed: whether the states of CLOSING_WHEN at `start` are handed over (`plan.state.hands_over`).
     """
     starts: dict[str, int] = {}
-    _descend(node, max(start, 0), starts)
+    _descend(node, max(start, 0), starts, handed)
     return starts
 
 
-def _descend(root: Node, first: int, starts: dict[str, int]) -> None:
+def _descend(root: Node, first: int, starts: dict[str, int], handed: bool) -> None:
     # Plans share the queries that they read: one operator is asked again only for an earlier start.
     asked: dict[int, int] = {}
     stack = [(root, first)]
@@ -59,7 +60,8 @@ def _descend(root: Node, first: int, starts: dict[str, int]) -> None:
                 start = _epoch_start(node.lfta.fields[: len(lfta.keys)], start)
             starts[lfta.name] = min(start, starts.get(lfta.name, start))
         else:
-            stack += reversed(list(zip(node.inputs(), _input_starts(node, start), strict=True)))
+            needed = (start,) if handed and isinstance(node, Running) else _input_starts(node, start)
+            stack += reversed(list(zip(node.inputs(), needed, strict=True)))
 
 
 def _input_starts(node: Node, start: int) -> tuple[int, ...]:

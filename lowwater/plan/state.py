@@ -8,7 +8,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lowwater.catalog.expr import Column
-from lowwater.plan.nodes import Aggregation, Bucket, Field, FilterJoin, Join, Node, Running, Sampling
+from lowwater.plan.nodes import (
+    Aggregation,
+    Bucket,
+    Expand,
+    Field,
+    FilterJoin,
+    Join,
+    Map,
+    Node,
+    Running,
+    Sampling,
+    Union,
+    WatchJoin,
+)
 from lowwater.plan.split import walk
 
 ROWS = "rows"
@@ -39,6 +52,22 @@ def origin_of(node: Node) -> str:
         name = node.right_time.name.removeprefix(f"{node.right_alias}.")
         return off_clock([field for field in node.right.fields if field.name == name])
     return ""
+
+
+def hands_over(plan: Node) -> bool:
+    """Whether the state of a query goes from interval to interval, so that each reads no further back than it must.
+
+    It does where nothing with a state of its own stands above CLOSING_WHEN: what does may need rows of earlier epochs,
+    so that such a plan is evaluated from the beginning of its chain each time.
+    """
+    return any(isinstance(node, Running) for node in walk(plan)) and _handed(plan)
+
+
+def _handed(node: Node) -> bool:
+    if isinstance(node, Map | Union | Bucket | Expand | WatchJoin):
+        return all(_handed(below) for below in node.inputs())
+    below = (each for one in node.inputs() for each in walk(one))
+    return not any(isinstance(each, Running) for each in below)
 
 
 def _carried(node: Node) -> str:

@@ -36,6 +36,7 @@ from lowwater.lake.records import (
     record_replays,
     record_violations,
 )
+from lowwater.lake.states import forget_others, keep_state, state_folder
 from lowwater.lake.status import Expected, StatusRow, status
 from lowwater.lake.streams import fingerprint, stream_files, write_stream
 from lowwater.lake.tables import check_owner
@@ -48,7 +49,7 @@ from lowwater.replay.job import IntervalInputs, Job
 from lowwater.replay.kept import unkept
 from lowwater.replay.progress import Progress
 from lowwater.replay.runners import low_runner
-from lowwater.replay.stages import high_stage, low_stage
+from lowwater.replay.stages import high_stage, low_stage, state_folders
 from lowwater.replay.summary import COUNTED, Accounts
 
 if TYPE_CHECKING:
@@ -252,7 +253,7 @@ class _Run:
                 files[lfta.name, link] = [str(path)]
         chosen = {"tick": job.config.replay.tick, "partitions": job.partitions}
         begin = time.monotonic()
-        results = high_stage(self.sessions.spark, inputs, files, folder, chosen)
+        results = high_stage(self.sessions.spark, inputs, files, folder, chosen, inputs.held())
         self.seconds[HIGH] = round(time.monotonic() - begin, 3)
         for query in job.plan.queries:
             result = results[query.name]
@@ -263,6 +264,9 @@ class _Run:
                 "late": result.late,
                 "fingerprint": fingerprint(stream_files(job.lake.stream(query.name), self.start, self.end)),
             }
+            left = state_folders(job.plan, folder)[query.name]
+            if left.is_dir():
+                keep_state(left, self._state(query.name, digests))
             self._record(HIGH, "done", query.name, digests[query.name], result.rows, accounting)
         return {name: result.rows for name, result in results.items()}
 
@@ -301,8 +305,12 @@ class _Run:
             committed = committed or done.committed
             if done.committed:
                 self._record(PUBLISH, state, query.name, digest, done.rows, reason=reason)
+            forget_others(self._state(query.name, digests))
         write_index(job.lake, folder)
         return Outcome(self.start, self.end, state, reason, rows, committed)
+
+    def _state(self, query: str, digests: dict[str, str]) -> Path:
+        return state_folder(self.job.lake, self.job.query_set, query, self.start, self.end, digests[query])
 
     def _rows(self) -> list[Replay]:
         """What is recorded of the interval, oldest first."""

@@ -11,17 +11,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lowwater.capture.reader import DECODER_VERSION
-from lowwater.config import Config, format_duration, load_config
+from lowwater.catalog.watchlists import watchlist_digest
+from lowwater.config import Config, format_duration, format_instant, load_config
 from lowwater.errors import ConfigError, LakeError
 from lowwater.lake.coverage import Gap, check, gap_error, gap_text, unsettled
 from lowwater.lake.digest import inputs_digest, link_inputs, outdated
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledger import Capture, ingested_links, interface_links, read_captures
-from lowwater.lake.records import DONE, INCOMPLETE, PROVISIONAL
+from lowwater.lake.records import DONE, INCOMPLETE, PROVISIONAL, last_published
+from lowwater.lake.states import state_folder
 from lowwater.low import LowSettings, Policy
 from lowwater.plan.context import Context, Links
 from lowwater.plan.definitions import make_context
+from lowwater.plan.nodes import WatchJoin
 from lowwater.plan.queryset import Plan, QueryPlan, plan_files
+from lowwater.plan.split import walk
+from lowwater.plan.state import hands_over
 from lowwater.plan.text import nearest
 from lowwater.replay.lowered import require_lowered
 from lowwater.replay.stages import LowInputs
@@ -98,7 +103,9 @@ class Job:
 
     def inputs(self, start: int, end: int, captures: Mapping[str, Sequence[Capture]]) -> IntervalInputs:
         """What the interval is evaluated from, as things are now."""
-        return IntervalInputs(self.lake, self.plan, self.config, start, end, captures)
+        return IntervalInputs(
+            self.lake, self.plan, self.config, start, end, captures, handed=True, query_set=self.query_set
+        )
 
 
 def lake_links(config: Config, lake: Lake) -> Links:
@@ -149,7 +156,38 @@ def query_files(config: Config, query_set: str, folder: Path) -> list[Path]:
 
 @dataclass(frozen=True)
 class IntervalInputs(LowInputs):
-    """The inputs of one interval, with what coverage and the digest say of them."""
+    """The inputs of one interval, with what coverage and the digest say of them.
+
+    Attributes:
+        query_set: its name.
+    """
+
+    query_set: str = ""
+
+    def before(self, query: QueryPlan) -> str | None:
+        """The digest of the publication whose state a query takes up (I4); empty for none, None where it is missing."""
+        if not hands_over(query.high) or self.start <= self.chain_start(query):
+            return ""
+        length = self.end - self.start
+        last = last_published(self.lake, self.query_set, query.name, self.start - length, self.start)
+        return last.digest if last is not None else None
+
+    def chain_start(self, query: QueryPlan) -> int:
+        """Where the chain of a query begins, ns: as set, else the first coverage of its links."""
+        section = self.config.query_sets.get(self.query_set)
+        if section is not None and section.chain_start is not None:
+            return section.chain_start
+        first = min((each.covers_from for link in query.links for each in self.captures.get(link, ())), default=0)
+        return first // (self.end - self.start) * (self.end - self.start)
+
+    def held(self) -> dict[str, Path]:
+        """The states that the interval before left, by query."""
+        found = {}
+        for query in self.plan.queries:
+            digest, first = self.before(query), 2 * self.start - self.end
+            if digest:
+                found[query.name] = state_folder(self.lake, self.query_set, query.name, first, self.start, digest)
+        return found
 
     def digest(self, query: QueryPlan) -> str:
         """The digest of one query's inputs (S1)."""
@@ -157,8 +195,14 @@ class IntervalInputs(LowInputs):
             link_inputs(link, self.captures.get(link, ()), self.config.link(link), start, self.end)
             for link, start in self.link_starts([query]).items()
         ]
-        sources = {f"links of {lfta.name}": " ".join(lfta.links) for lfta in query.lftas}
-        return inputs_digest(query.text, sources, links)
+        names = {f"links of {lfta.name}": " ".join(lfta.links) for lfta in query.lftas}
+        for node in walk(query.high):
+            if isinstance(node, WatchJoin):
+                names[f"watch list {node.watchlist}"] = watchlist_digest(node.file)
+        before = self.before(query)
+        if before != "":
+            names["state of the interval before"] = before or "missing"
+        return inputs_digest(query.text, names, links)
 
     def gaps(self) -> list[Gap]:
         """The gaps in the coverage of the links over their read ranges (T5)."""
@@ -175,9 +219,22 @@ class IntervalInputs(LowInputs):
         for gap in gaps:
             if self.config.link(gap.link).policy != "exclude":
                 raise gap_error(gap, self.start, self.end, self.captures.get(gap.link, ()))
+        self._require_states()
         for reason in self.outdated():
             raise LakeError(reason, "run `lowwater ingest` on the file: it replaces its packets")
         return gaps
+
+    def _require_states(self) -> None:
+        held = self.held()
+        for query in self.plan.queries:
+            folder = held.get(query.name)
+            if self.before(query) is None or (folder is not None and not folder.is_dir()):
+                first, second = format_instant(2 * self.start - self.end), format_instant(self.start)
+                raise LakeError(
+                    f"query {query.name}: the interval of {second} takes up the state of that of {first}, "
+                    "which is not published",
+                    f"replay in order, from {format_instant(self.chain_start(query))}",
+                )
 
     def outdated(self) -> list[str]:
         """Why captures must be ingested again before the interval can run."""

@@ -6,7 +6,7 @@ Between the planner and the engines: `run` and `replay` ask before anything star
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from lowwater.catalog.expr import Binary, Call, Expr, Param, StateCall, Type, columns_of, place_of, walk
@@ -18,7 +18,6 @@ from lowwater.plan.nodes import (
     Bucket,
     Expand,
     FilterJoin,
-    Group,
     Join,
     JoinKind,
     Lfta,
@@ -33,42 +32,30 @@ from lowwater.plan.nodes import (
     WatchJoin,
 )
 from lowwater.plan.queryset import Plan, QueryPlan
+from lowwater.plan.ranges import filter_time
 from lowwater.plan.split import walk as walk_plan
+from lowwater.plan.state import ROWS, off_clock
 from lowwater.plan.text import Note
 
-AGGREGATES = ("count", "sum", "min", "max", "avg")
-
-OPERATORS: dict[type[Node], str] = {
-    Running: "CLOSING_WHEN",
-    Sampling: "the sampling operator (CLEANING_WHEN, superaggregates, stateful functions)",
-    Bucket: "a sliding window, or a window of rows",
-    Expand: "CUBE, ROLLUP and GROUPING_SETS",
-    FilterJoin: "FILTER_JOIN",
-    WatchJoin: "WATCHLIST_JOIN",
-}
+AGGREGATES = ("count", "sum", "min", "max", "avg", "and_aggr", "or_aggr", "xor_aggr")
 
 SPARK, REFERENCE = "spark", "reference"
+
+OPERATORS: dict[type[Node], str] = {
+    Sampling: "the sampling operator (CLEANING_WHEN, superaggregates, stateful functions)",
+}
+"""What Spark does not run yet, by what messages name it; the reference engine runs every operator."""
 
 NOT_RUN = "planned, but not run by the engines yet"
 _NO_PYTHON = "declared without Python: name its file by a line MODULE"
 _NO_VALUE = "no value"
 
-_HINTS: dict[type[Node], str] = {
-    Bucket: "a tumbling window runs: RANGE without SLIDE",
-    Expand: "write a query for each grouping",
-    FilterJoin: "a join on a band of time finds these rows, each as often as it matches",
-    WatchJoin: "write the keys of the list into WHERE: srcIP IN ['10.0.0.1', '10.0.0.2']",
-}
-_ONLY = f"the aggregates that run are {', '.join(AGGREGATES)}"
-_INSTEAD = {
-    "count_distinct": "SELECT DISTINCT the value in a query of its own, and count(*) the rows of that",
-}
-"""Aggregates that have another form which runs."""
+_WHOLE = "DEFINE { select_lfta 'yes'; } aggregates at the high level"
 
 
 @dataclass(frozen=True)
 class Missing:
-    """Why the engines do not run a query.
+    """Why an engine does not run a query.
 
     Attributes:
         query: its name.
@@ -112,8 +99,8 @@ def require_lowered(plan: Plan, engine: str = SPARK) -> None:
 
 
 def not_run(plan: Plan) -> tuple[Note, ...]:
-    """What the engines do not run of a plan, as notes; a parameter may get its value yet."""
-    found = sorted((each for _, each in _missing(plan) if not each.valueless), key=lambda each: each.place)
+    """What no engine runs of a plan, as notes; a parameter may get its value yet."""
+    found = sorted((each for _, each in _missing(plan, SPARK) if not each.valueless), key=lambda each: each.place)
     return tuple(Note(each.query, f"{each}{f'; {each.hint}' if each.hint else ''}", each.place) for each in found)
 
 
@@ -156,7 +143,7 @@ def _of_query(query: QueryPlan) -> Iterator[Missing]:
     for node in walk_plan(query.high):
         kind = OPERATORS.get(type(node))
         if kind:
-            hint = _HINTS.get(type(node), "")
+            hint = "--engine reference runs it"
             yield Missing(node.query, kind, NOT_RUN, getattr(node, "place", (0, 0)), hint)
         elif isinstance(node, LftaInput):
             yield from _in_lfta(node.query, node.lfta)
@@ -172,7 +159,7 @@ def _in_lfta(query: str, lfta: Lfta) -> Iterator[Missing]:
         yield _group_skew(query, lfta.group, lfta.place)
     for partial in lfta.partials:
         if partial.function not in AGGREGATES:
-            yield Missing(query, f"the aggregate {partial.function}", NOT_RUN, partial.place, _ONLY)
+            yield Missing(query, f"the aggregate {partial.function}", NOT_RUN, partial.place, _WHOLE)
     for expr in (lfta.predicate, *(key.expr for key in lfta.keys), *(p.argument for p in lfta.partials)):
         yield from _in_expr(query, expr)
 
@@ -198,10 +185,25 @@ def _in_node(node: Node) -> Iterator[Missing]:
         for aggregate in node.aggregates:
             exprs += [aggregate.argument, *aggregate.more]
             yield from _of_aggregate(node.query, aggregate)
-        if isinstance(node, Group) and all(f.temporal.origin for f in node.key_fields if f.temporal):
+        if isinstance(node, Running):
+            exprs.append(node.closing)
+        if off_clock(node.key_fields) not in ("", ROWS):
             place = place_of(*(key.expr for key in node.keys))
             yield Missing(node.query, "an epoch that is no function of the clock", NOT_RUN, place)
-    elif not isinstance(node, Union):
+    elif isinstance(node, Bucket):
+        exprs = [node.attribute]
+        if node.rows:
+            hint = "a window of time runs: RANGE 5 min, SLIDE 1 min"
+            yield Missing(node.query, "a window of rows", NOT_RUN, node.place, hint)
+    elif isinstance(node, FilterJoin):
+        keys = [expr for pair in node.keys for expr in pair]
+        exprs = [node.left_time, node.right_time, *keys, *(item.expr for item in node.items)]
+        if filter_time(node).origin:
+            what = f"FILTER_JOIN on {filter_time(node).origin}, which is no function of the clock"
+            yield Missing(node.query, what, NOT_RUN, node.place)
+    elif isinstance(node, WatchJoin):
+        exprs = [node.residual, *(expr for expr, _ in node.keys), *(item.expr for item in node.items)]
+    elif not isinstance(node, Union | Expand):
         raise TypeError(type(node).__name__)
     for expr in exprs:
         yield from _in_expr(node.query, expr)
@@ -218,9 +220,8 @@ def _across(node: Join) -> Iterator[Missing]:
 
 
 def _of_aggregate(query: str, aggregate: Aggregate) -> Iterator[Missing]:
-    if aggregate.udaf is not None:
-        hint = _INSTEAD.get(aggregate.function, _ONLY)
-        yield Missing(query, f"the aggregate {aggregate.function}", NOT_RUN, aggregate.place, hint)
+    if aggregate.udaf is not None and aggregate.udaf.make is None and aggregate.function not in AGGREGATES:
+        yield Missing(query, f"the aggregate {aggregate.function}", _NO_PYTHON, aggregate.place)
 
 
 def _in_expr(query: str, expr: Expr | None) -> Iterator[Missing]:

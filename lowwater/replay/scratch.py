@@ -23,6 +23,7 @@ from lowwater.errors import ConfigError, LawError, LowwaterError
 from lowwater.lake.ingest import ingest
 from lowwater.lake.layout import VIOLATIONS, Lake, open_lake
 from lowwater.lake.ledger import Capture, ingested_links, interface_links, read_captures
+from lowwater.lake.states import keep_state
 from lowwater.lake.tasks import in_process
 from lowwater.low import LowSettings, Policy
 from lowwater.plan.nodes import Field
@@ -33,7 +34,7 @@ from lowwater.plan.temporal import END_OF_TIME
 from lowwater.replay.export import write_csv, write_rows
 from lowwater.replay.kept import applications_of, kept_columns, unkept
 from lowwater.replay.progress import Progress
-from lowwater.replay.stages import LowInputs, high_stage, low_stage, reference_stage
+from lowwater.replay.stages import LowInputs, high_stage, low_stage, reference_stage, state_folders
 from lowwater.replay.summary import Accounts, lfta_counts, link_summary
 from lowwater.tempfolders import make_folder, remove_folder
 
@@ -206,6 +207,15 @@ def _end(captures: Sequence[Capture]) -> int:
     return max((row.largest + 1 for row in captures if row.largest is not None), default=0)
 
 
+def _held(plan: Plan, made: Path, folder: Path) -> dict[str, Path]:
+    """Puts what an interval left aside for the next, by query (SEMANTICS I4)."""
+    left = {name: path for name, path in state_folders(plan, made).items() if path.is_dir()}
+    found = {name: folder / path.name for name, path in left.items()}
+    for name, path in left.items():
+        keep_state(path, found[name])
+    return found
+
+
 def _replay(
     request: Request,
     lake: Lake,
@@ -217,10 +227,12 @@ def _replay(
     names = [query.name for query in request.plan.queries]
     gathered = _Gathered({name: [] for name in names}, dict.fromkeys(names, 0))
     ends = {link: _end(captures[link]) for link in request.plan.links}
+    held: dict[str, Path] = {}
     intervals = _intervals(request, captures)
     for number, (start, end) in enumerate(intervals):
         work = folder / f"interval-{number}"
-        inputs = LowInputs(lake, request.plan, request.config, start, end, captures, ends)
+        handed = spark is not None
+        inputs = LowInputs(lake, request.plan, request.config, start, end, captures, ends, handed)
         gathered.notes.update(dict.fromkeys(unkept(inputs)))
         detail = f"{number + 1} of {len(intervals)}" if len(intervals) > 1 else ""
         if spark is None:
@@ -234,7 +246,8 @@ def _replay(
                 gathered.accounts.add(outcome.result)
                 gathered.violations.append(_violations(outcome.result.link, outcome.result.violations, request.config))
         with progress.stage("high", detail):
-            results = high_stage(spark, inputs, low.files, work / "high", request.high)
+            results = high_stage(spark, inputs, low.files, work / "high", request.high, held)
+            held = _held(request.plan, work / "high", folder / f"states-{number}")
             for query in request.plan.queries:
                 result = results[query.name]
                 if result.late:

@@ -17,6 +17,7 @@ import pyarrow as pa
 from lowwater.catalog.expr import columns_of
 from lowwater.catalog.packets import stored
 from lowwater.config import Config, Link
+from lowwater.high.carry import Carry
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledger import Capture
 from lowwater.lake.packets import LinkRead, packet_files
@@ -27,6 +28,7 @@ from lowwater.plan.nodes import Node, Source
 from lowwater.plan.queryset import Plan, QueryPlan
 from lowwater.plan.ranges import read_from
 from lowwater.plan.schemas import value_schema
+from lowwater.plan.state import hands_over
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.quality.scan import LinkScan, scan_link
 from lowwater.reference import Disorder, ReferenceResult, evaluate
@@ -48,6 +50,7 @@ class LowInputs:
         start: of the interval, ns; `end` its end.
         captures: the ledger, per link in the order of T1.
         ends: first instant after the life of each link that has ended, ns.
+        handed: whether states go from interval to interval, where queries have such.
     """
 
     lake: Lake
@@ -57,13 +60,14 @@ class LowInputs:
     end: int
     captures: Mapping[str, Sequence[Capture]]
     ends: Mapping[str, int] = field(default_factory=dict)
+    handed: bool = False
 
     @cached_property
     def lfta_starts(self) -> dict[str, int]:
         """From which timestamp each LFTA reads (I2), over all output queries."""
         starts: dict[str, int] = {}
         for query in self.plan.queries:
-            for name, start in read_from(query.high, self.start).items():
+            for name, start in self._read_from(query).items():
                 starts[name] = min(start, starts.get(name, start))
         return starts
 
@@ -71,11 +75,21 @@ class LowInputs:
         """From which timestamp some queries read each of their links."""
         starts: dict[str, int] = {}
         for query in queries:
-            needed = read_from(query.high, self.start)
+            needed = self._read_from(query)
             for lfta in query.lftas:
                 for link in lfta.links:
                     starts[link] = min(needed[lfta.name], starts.get(link, self.start))
         return starts
+
+    def _read_from(self, query: QueryPlan) -> dict[str, int]:
+        return read_from(query.high, self.start, self.handed and hands_over(query.high))
+
+    def carry(self, query: QueryPlan, held: Path | None, kept: Path) -> Carry:
+        """What a query takes from the interval before, and leaves to the next."""
+        known = [self.ends[link] for link in query.links if link in self.ends]
+        latest = max(known) - 1 if known and len(known) == len(query.links) else None
+        start = self.start if self.handed and hands_over(query.high) else 0
+        return Carry(start, self.end, latest, held, kept)
 
     @property
     def packets(self) -> int:
@@ -137,6 +151,7 @@ def high_stage(
     files: Mapping[tuple[str, str], list[str]],
     folder: Path,
     settings: Mapping[str, Any],
+    held: Mapping[str, Path] = MappingProxyType({}),
 ) -> dict[str, HighResult]:
     """Runs every output query on Spark over the streams of the low stage.
 
@@ -146,12 +161,20 @@ def high_stage(
         files: (LFTA, link) -> files of its stream.
         folder: for rows and checkpoints; the caller removes it.
         settings: of `HighSettings`, where they are not the defaults.
+        held: per query, the folder of what the interval before left; what this one leaves is in `state_folders`.
     """
     from lowwater.high.results import HighSettings
     from lowwater.high.run import run_high
 
     queries = {query.name: query.high for query in inputs.plan.queries}
-    return run_high(spark, queries, files, inputs.start, inputs.end, folder, HighSettings(**settings))
+    left = state_folders(inputs.plan, folder)
+    carries = {query.name: inputs.carry(query, held.get(query.name), left[query.name]) for query in inputs.plan.queries}
+    return run_high(spark, queries, files, inputs.start, inputs.end, folder, HighSettings(**settings), carries)
+
+
+def state_folders(plan: Plan, folder: Path) -> dict[str, Path]:
+    """Where `high_stage` leaves the state of each query, in its folder."""
+    return {query.name: folder / "states" / str(number) for number, query in enumerate(plan.queries)}
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,12 +63,22 @@ def write_stream(
     """
     chance = random.Random(seed)
     emitted = [(-(-(last + 1 + chance.randint(0, delay)) // period) * period, values, last) for values, last in rows]
-    emitted.sort(key=lambda entry: entry[0])
-    ticks = sorted({tick for tick, _, _ in emitted} | set(range(0, until + 1, period * 7)) | {until})
+    return write_emitted(file, fields, emitted, [*range(0, until + 1, period * 7), until])
+
+
+def write_emitted(
+    file: Path, fields: Sequence[Field], emitted: Sequence[tuple[int, tuple[Any, ...], int]], ticks: Iterable[int]
+) -> list[str]:
+    """Writes rows, each with the tick of its emission and its `_last`; promises at these ticks and at further ones."""
+    by_tick: dict[int, list[tuple[tuple[Any, ...], int]]] = {tick: [] for tick in ticks}
+    for tick, values, last in emitted:
+        by_tick.setdefault(tick, []).append((values, last))
+    lasts = [min((last for _, last in by_tick[tick]), default=END_OF_TIME) for tick in sorted(by_tick)]
+    after = [*itertools.accumulate(reversed(lasts), min, initial=END_OF_TIME)][-2::-1]
     stored: list[tuple[Any, ...]] = []
-    for tick in ticks:
-        stored += [(*values, last, ROW, tick, tick, 0) for at, values, last in emitted if at == tick]
-        promise = min([tick, *(last for at, _, last in emitted if at > tick)])
+    for tick, least in zip(sorted(by_tick), after, strict=True):
+        stored += [(*values, last, ROW, tick, tick, 0) for values, last in by_tick[tick]]
+        promise = min(tick, least)
         said = [f.temporal.promise(promise) if f.temporal else None for f in fields]
         stored.append((*said, promise, PUNCTUATION, tick, tick, 0))
     return write_rows(file, fields, stored)

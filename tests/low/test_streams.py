@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from functools import reduce
+from operator import and_, or_, xor
 from typing import Any
 
 import pytest
@@ -28,6 +30,9 @@ GROUPS = make(
         partial("min", col("ttl")),
         partial("max", col("srcIP"), "most"),
         Partial("known", "count", col("id"), Type.INT),
+        partial("and_aggr", col("id")),
+        partial("or_aggr", col("ttl")),
+        partial("xor_aggr", col("id")),
     ],
     predicate=op(op(lit(60), "/", col("len")), "<", lit(2)),
     protocol="DataProtocol",
@@ -95,7 +100,7 @@ def grouped(packets: list[Row]) -> dict[tuple[Any, ...], list[Any]]:
             key = (packet["timestamp"] // (10 * SECOND), address(packet), packet["destPort"])
             groups.setdefault(key, []).append(packet)
     parts = {
-        key: [[1, p["id"], p["ttl"], address(p), int(p["id"] is not None)] for p in group]
+        key: [[1, p["id"], p["ttl"], address(p), int(p["id"] is not None), p["id"], p["ttl"], p["id"]] for p in group]
         for key, group in groups.items()
     }
     return {key: total(rows) for key, rows in parts.items()}
@@ -103,14 +108,15 @@ def grouped(packets: list[Row]) -> dict[tuple[Any, ...], list[Any]]:
 
 def total(parts: list[list[Any]]) -> list[Any]:
     columns = [[value for value in column if value is not None] for column in zip(*parts, strict=True)]
-    merge: tuple[Callable[[list[Any]], Any], ...] = (sum, sum, min, max, sum)
+    bits = [lambda column, step=step: reduce(step, column) for step in (and_, or_, xor)]
+    merge: tuple[Callable[[list[Any]], Any], ...] = (sum, sum, min, max, sum, *bits)
     return [how(column) if column else None for how, column in zip(merge, columns, strict=True)]
 
 
 def merged(rows: list[Row]) -> dict[tuple[Any, ...], list[Any]]:
     groups: dict[tuple[Any, ...], list[list[Any]]] = {}
     for row in rows:
-        values = [row[name] for name in ("cnt", "sum", "min", "most", "known")]
+        values = [row[partial.name] for partial in GROUPS.partials]
         groups.setdefault((row["tb"], row["srcIP"], row["port"]), []).append(values)
     return {key: total(parts) for key, parts in groups.items()}
 

@@ -1,0 +1,119 @@
+"""Operators whose state is Python, on Spark: transformWithState over a few buckets, each with one blob of state.
+
+Beside the lowering (`lower`). One remote call a bucket and micro-batch, whatever the number of its groups; a timer that
+every rise of the watermark sets off is how the promise reaches a bucket that has no rows.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import pickle
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+from lowwater.errors import LowwaterError, ValueOverflowError
+from lowwater.high.clock import EventClock
+
+BUCKET = "_bucket"
+ERROR = "LOWWATER_ERROR"
+"""Begins an error of ours within the text of Spark's; then its parts in Base64, then a colon."""
+
+
+class Machine(Protocol):
+    """An operator over rows as tuples. Its state is any picklable value, apart from it."""
+
+    def begin(self) -> Any:
+        """The state of a bucket before its first row."""
+
+    def take(self, state: Any, rows: Iterable[tuple[Any, ...]]) -> None:
+        """Absorbs rows, in any order."""
+
+    def advance(self, state: Any, promise: int) -> Iterator[tuple[Any, ...]]:
+        """The rows that are final now that no row of a smaller `_last` than the promise (ns) will come."""
+
+
+class Bucketed(StatefulProcessor):
+    """Hosts a machine: loads the state of a bucket, lets it take rows, lets it advance when the watermark has risen.
+
+    Args:
+        machine: the operator.
+        clock: of the query.
+    """
+
+    def __init__(self, machine: Machine, clock: EventClock) -> None:
+        self._machine, self._clock = machine, clock
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Called by Spark before the first bucket of a task."""
+        self._handle = handle
+        self._blob = handle.getValueState("blob", "blob binary")
+
+    def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:
+        """A bucket is woken in the first micro-batch."""
+        with marked():
+            self._keep(self._load(), timerValues)
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
+        """The rows of a bucket in a micro-batch. None of them is final: a promise that excluded them has not been."""
+        state = self._load()
+        with marked():
+            self._machine.take(state, rows)
+        self._keep(state, timerValues)
+        return iter(())
+
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
+        """The watermark has risen."""
+        state = self._load()
+        promise = self._clock.promised(timerValues.getCurrentWatermarkInMs())
+        if promise is not None:
+            with marked():
+                for values in self._machine.advance(state, promise):
+                    yield Row(*values)
+        self._keep(state, timerValues)
+
+    def close(self) -> None:
+        """Called by Spark after the last bucket of a task."""
+
+    def _load(self) -> Any:
+        stored = self._blob.get()
+        return self._machine.begin() if stored is None else pickle.loads(bytes(stored[0]))
+
+    def _keep(self, state: Any, timer_values: Any) -> None:
+        self._blob.update((pickle.dumps(state, pickle.HIGHEST_PROTOCOL),))
+        self._handle.registerTimer(timer_values.getCurrentWatermarkInMs() + 1)
+
+
+@contextmanager
+def marked() -> Iterator[None]:
+    """Lets an error of ours that is raised in a Python worker reach the driver."""
+    try:
+        yield
+    except LowwaterError as error:
+        said = json.dumps([isinstance(error, ValueOverflowError), error.message, error.hint])
+        raise RuntimeError(f"{ERROR}:{base64.b64encode(said.encode()).decode()}:") from None
+
+
+def bucketed(frame: DataFrame, machine: Machine, schema: str, clock: EventClock, wake: bool = False) -> DataFrame:
+    """The rows that a machine makes of a frame with a bucket, an event time and the columns that the machine reads.
+
+    Args:
+        frame: BUCKET is its first column; rows reach the machine as tuples of all columns.
+        machine: the operator.
+        schema: of the rows out, as Spark writes it.
+        clock: of the query.
+        wake: whether there is one bucket, which works also where it has no rows.
+    """
+    first = frame.sparkSession.createDataFrame([(0,)], f"{BUCKET} int").groupBy(BUCKET) if wake else None
+    processor = Bucketed(machine, clock)
+    return frame.groupBy(BUCKET).transformWithState(processor, schema, "append", "eventTime", first)
+
+
+def bucket_of(keys: Iterable[Column], buckets: int) -> Column:
+    """The bucket of a group."""
+    return F.pmod(F.hash(*keys), F.lit(buckets)).alias(BUCKET)

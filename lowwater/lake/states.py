@@ -1,0 +1,41 @@
+"""What queries hand over from interval to interval (SEMANTICS I4): a folder a query and interval, named by its inputs.
+
+Written by the high stage, read by that of the next interval; the publication says which of them counts.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from lowwater.errors import LakeError
+from lowwater.lake.layout import Lake
+from lowwater.lake.tables import safe_name
+
+
+def state_folder(lake: Lake, query_set: str, query: str, start: int, end: int, digest: str) -> Path:
+    """Where the state of a query after [start, end), ns, lies that was made of inputs with this digest."""
+    return lake.states / safe_name(query_set) / safe_name(query) / f"{start}-{end}-{digest}"
+
+
+def keep_state(made: Path, folder: Path) -> None:
+    """Moves what a run left to its place; the same inputs make the same state, so one that is there is replaced.
+
+    Raises:
+        LakeError: it cannot be written.
+    """
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        os.replace(made, folder)
+    except OSError as error:
+        raise LakeError(f"{folder}: cannot be written: {error.strerror}", "make room on the disk") from None
+
+
+def forget_others(folder: Path) -> None:
+    """Removes the states of the same interval that were made of other inputs, once this one is published."""
+    start, end, _ = folder.name.split("-")
+    for other in folder.parent.glob(f"{start}-{end}-*"):
+        if other != folder:
+            shutil.rmtree(other, ignore_errors=True)
