@@ -6,7 +6,7 @@ Between the planner and the engines: `run` and `replay` ask before anything star
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lowwater.catalog.expr import Binary, Call, Expr, Param, StateCall, Type, columns_of, place_of, walk
