@@ -1,7 +1,7 @@
 """Arithmetic of SEMANTICS V2 for kernels: total functions that say whether they failed.
 
-Below `low.codegen`; `low.compiler` copies this source into every kernel. The same text runs compiled (64-bit words) and as plain
-Python (unbounded integers), so overflow is asked before the operation, never read from a wrapped result.
+Below `low.codegen`; `low.compiler` copies this source into every kernel. The same text runs compiled (64-bit words) and
+as plain Python (unbounded integers), so overflow is asked before the operation, never read from a wrapped result.
 """
 
 from __future__ import annotations

@@ -39,7 +39,11 @@ class Evaluation:
         self._output = Output(expr.type, nullable=True)
         words = [f"int({value.words[0]})"] if expr.type is Type.BOOL else list(value.words)
         body = [*emit.lines, *self._output.lines("0", words, value.null), "size += 1"]
-        names = ["rows", *self._output.parameters("0"), *(f"{kind}_{at}" for at in range(len(emit.beside)) for kind in "hg")]
+        names = [
+            "rows",
+            *self._output.parameters("0"),
+            *(f"{kind}_{at}" for at in range(len(emit.beside)) for kind in "hg"),
+        ]
         names += [word for one in inputs.params for word in inputs.param(one).words]
         names += [f"{kind}{at}" for at in range(len(inputs.columns)) for kind in "cm"]
         lines = [f"def evaluate({', '.join(names)}):", "    size = 0", "    for i in range(rows):"]

@@ -1,7 +1,7 @@
 """The prefilter and the signatures as code: cheap conjuncts once a packet, then what is left for each LFTA (A1).
 
-Between `low.codegen` (expressions) and `low.kernel` (the loop). A predicate that is not true is `failed` where a failure
-of V2 took part in any of its conjuncts, so what can fail is evaluated even where another conjunct has decided.
+Between `low.codegen` (expressions) and `low.kernel` (the loop). A predicate that is not true is `failed` where a
+failure of V2 took part in any of its conjuncts, so what can fail is evaluated even where another one has decided.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from lowwater.catalog.expr import Expr, conjunction, walk
 from lowwater.low.codegen import Emitter, Inputs
 from lowwater.low.folding import hosted
 from lowwater.low.words import FALSE, TRUE, both, either, indented
-
 
 OUTCOMES = 4
 NOT_OF_PROTOCOL, FILTERED, FAILED, ACCEPTED = range(OUTCOMES)
@@ -64,7 +63,9 @@ class Prefilter:
             lines.append("faults = " + " | ".join(faults))
         signatures = []
         for member, predicate in split:
-            masks = [sum(1 << at for at in {known[part] for part in parts if part in known}) for parts in (member, predicate)]
+            masks = [
+                sum(1 << at for at in {known[part] for part in parts if part in known}) for parts in (member, predicate)
+            ]
             rests = [conjunction([part for part in parts if part not in known]) for parts in (member, predicate)]
             signatures.append(Signature(masks[0], rests[0], masks[1], rests[1], may_fail & masks[1]))
         return Prefilter(lines, signatures)

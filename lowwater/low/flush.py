@@ -12,7 +12,7 @@ from lowwater.errors import ConfigError
 
 
 class FlushKind(StrEnum):
-    """All at the promise; one every so many records, older ones first where one has to go, or without order; on need."""
+    """All at the promise; one every so many records, in order or not; where a collision needs the slot."""
 
     IMMEDIATE = "immediate"
     SLOW = "slow"
@@ -88,3 +88,7 @@ class Flush:
     def waits(self) -> bool:
         """Whether a group may stay after its epoch has closed."""
         return self.windows > 0
+
+
+IMMEDIATE = Flush()
+"""Every group leaves at the promise that closes its epoch."""

@@ -37,7 +37,9 @@ def _fold(node: Binary, left: Const, right: Const) -> Expr:
     if node.op not in COMPARISON or Type.STRING not in (left.type, right.type):
         return node
     # What depends on a parameter stays one: its value is an argument of the kernel.
-    param = f"{left.param or left.value!r} {node.op} {right.param or right.value!r}" if left.param or right.param else ""
+    param = (
+        f"{left.param or left.value!r} {node.op} {right.param or right.value!r}" if left.param or right.param else ""
+    )
     if left.value is None or right.value is None:
         return Const(Type.BOOL, None)
     return Const(Type.BOOL, ON_TEXT[node.op](str(left.value), str(right.value)), param)

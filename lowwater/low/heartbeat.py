@@ -46,8 +46,8 @@ class Operator(Protocol):
     def wake(self) -> int:
         """The least promise at which another group leaves though no record comes."""
 
-    def finish(self, tick: int) -> None:
-        """Writes all groups as rows of the tick."""
+    def finish(self, tick: int) -> int:
+        """Writes all groups as rows of the tick; how many they were."""
 
 
 class Heartbeats:

@@ -44,7 +44,7 @@ def unchecked(op: str, a: str, left: Value, b: str = "", right: Value | None = N
 
 
 def _fitting(text: str, least: int, most: int) -> Found | None:
-    return (text, least, most) if MIN <= least and most <= MAX else None
+    return (text, least, most) if least >= MIN and most <= MAX else None
 
 
 def _bitwise(op: str, text: str, left: Value, right: Value) -> Found:

@@ -14,11 +14,12 @@ from lowwater.catalog.expr import Const, Expr, conjuncts
 from lowwater.low.codegen import Emitter, Inputs
 from lowwater.low.filtering import Prefilter, filtering
 from lowwater.low.folding import of_link
+from lowwater.low.leaving import FROM, SIZE, Epoch
 from lowwater.low.rows import Output
 from lowwater.low.selecting import selecting
 from lowwater.low.settings import LowSettings
 from lowwater.low.tabling import BLOCK as BLOCK
-from lowwater.low.tabling import FROM, SIZE, Epoch, Grouping
+from lowwater.low.tabling import Grouping
 from lowwater.low.words import indented
 from lowwater.plan.nodes import Lfta
 from lowwater.plan.prefilter import choose_prefilters
@@ -144,7 +145,12 @@ def generate(lftas: Sequence[Lfta], link: str, settings: LowSettings) -> Program
         nodes.append(NodeProgram(tuple(outputs), width, key, epochs, tuple(emit.hosted), tuple(emit.beside)))
         loop += [f"if t >= s{number}[{FROM}]:", *indented(test.around(accepted))]
         names = [name for at, output in enumerate(outputs) for name in output.parameters(f"{number}_{at}")]
-        parameters += [f"s{number}", *([f"t{number}", f"q{number}"] if width else []), f"k{number}", *([] if width else [f"l{number}"])]
+        parameters += [
+            f"s{number}",
+            *([f"t{number}", f"q{number}"] if width else []),
+            f"k{number}",
+            *([] if width else [f"l{number}"]),
+        ]
         parameters += [*names, *(f"{kind}n{number}_{at}" for at in range(len(emit.beside)) for kind in "hg")]
     functions.append(Function("kernel", _kernel(loop, drains, parameters, inputs, len(lftas)), True))
     return Program(tuple(functions), tuple(inputs.columns), tuple(inputs.params), tuple(nodes))
@@ -155,7 +161,10 @@ def prefilter_of(lftas: Sequence[Lfta], link: str, inputs: Inputs) -> Prefilter:
     chosen = next((each for each in choose_prefilters(lftas) if link in each.links), None)
     bits = [] if chosen is None else [of_link(bit, link) for bit in chosen.bits]
     split = [
-        ([of_link(part, link) for part in conjuncts(lfta.member)], [of_link(part, link) for part in conjuncts(lfta.predicate)])
+        (
+            [of_link(part, link) for part in conjuncts(lfta.member)],
+            [of_link(part, link) for part in conjuncts(lfta.predicate)],
+        )
         for lfta in lftas
     ]
     return Prefilter.of(bits, split, inputs)

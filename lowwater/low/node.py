@@ -17,6 +17,7 @@ from lowwater.low.compiler import Code
 from lowwater.low.heartbeat import Heartbeats
 from lowwater.low.hosted import Host, gate_of
 from lowwater.low.kernel import NodeProgram
+from lowwater.low.leaving import EJECTIONS
 from lowwater.low.operators import Aggregation, Operator, Selection
 from lowwater.low.output import in_order, punctuation_batch, rows_batch
 from lowwater.low.settings import Bounds, LftaStatistics, LowSettings
@@ -81,7 +82,7 @@ class Node:
             return
         if self._host.full and seen >= 0:
             self._emit()
-            self.operator.spill(self.beats.after(seen))
+            self.operator.state[EJECTIONS] += self.operator.finish(self.beats.after(seen))
             self._emit()
             self._host.forget()
         ok = (arrivals - stamps <= self._settings.skew) & (stamps >= self._read_from) & (stamps < self._bounds.end)

@@ -15,10 +15,11 @@ import numpy.typing as npt
 
 from lowwater.low.compiler import Code
 from lowwater.low.kernel import NodeProgram
+from lowwater.low.leaving import BOUNDS, COLLISIONS, EJECTIONS, FROM, SIZE
 from lowwater.low.rows import Rows
 from lowwater.low.settings import LowSettings
 from lowwater.low.table import Table, least_last
-from lowwater.low.tabling import BLOCK, BOUNDS, COLLISIONS, EJECTIONS, FROM, SIZE
+from lowwater.low.tabling import BLOCK
 from lowwater.plan.nodes import Lfta
 from lowwater.plan.temporal import END_OF_TIME
 
@@ -30,7 +31,7 @@ class Operator(ABC):
     """What both kinds have: a state that the kernel keeps, and rows that wait.
 
     Attributes:
-        state: as `low.tabling` names its places.
+        state: as `low.leaving` names its places.
         rows: room for the rows that the kernel writes.
         written: called to make room.
     """
@@ -75,11 +76,9 @@ class Operator(ABC):
         """The least promise at which another group leaves though no record comes."""
         return END_OF_TIME
 
-    def finish(self, tick: int) -> None:
-        """Writes all groups as rows of the tick."""
-
-    def spill(self, tick: int) -> None:
-        """Writes all groups as they are, so that nothing of the packets so far is kept."""
+    def finish(self, tick: int) -> int:
+        """Writes all groups as rows of the tick, so that nothing of the packets so far is kept; how many they were."""
+        return 0
 
 
 class Selection(Operator):
@@ -143,15 +142,11 @@ class Aggregation(Operator):
     def wake(self) -> int:
         return self.table.wake()
 
-    def finish(self, tick: int) -> None:
-        if self.table.every():
-            self._let_go(tick)
+    def finish(self, tick: int) -> int:
+        count = self.table.every()
+        self._let_go(tick)
         self.table.emptied()
-
-    def spill(self, tick: int) -> None:
-        before = self.table.alive
-        self.finish(tick)
-        self.state[EJECTIONS] += before
+        return count
 
     def lasts(self) -> Words:
         found = np.full(self.size, END_OF_TIME - 1, np.int64)

@@ -87,16 +87,20 @@ class Output:
             return pa.repeat(pa.scalar(self.constant, pa.string()), rows)
         valid = None
         if self.nullable and not arrays[-1][:rows].all():
-            valid = pa.py_buffer(np.packbits(arrays[-1][:rows], bitorder="little"))
+            valid = _bits(arrays[-1], rows)
         values = arrays[0]
         if self.type is Type.IP:
             buffers = [valid, pa.py_buffer(arrays[1][: rows + 1]), pa.py_buffer(values)]
             return pa.Array.from_buffers(pa.binary(), rows, buffers)
-        if self.type is Type.BOOL:
-            values = np.packbits(values[:rows], bitorder="little")
         kind = pa.int64() if self.type is Type.STRING else STREAM_TYPES[self.type]
-        found = pa.Array.from_buffers(kind, rows, [valid, pa.py_buffer(values)])
+        data = _bits(values, rows) if self.type is Type.BOOL else pa.py_buffer(values)
+        found = pa.Array.from_buffers(kind, rows, [valid, data])
         return pa.array(texts, pa.string()).take(found) if self.type is Type.STRING else found
+
+
+def _bits(flags: Array, rows: int) -> pa.Buffer:
+    """Bytes that are 0 or 1 as bits."""
+    return pa.py_buffer(np.packbits(flags[:rows].view(np.uint8), bitorder="little"))
 
 
 def room(length: int, dtype: type[np.generic]) -> Array:

@@ -143,12 +143,24 @@ class _Link:
         nodes = [part for node in self._nodes for part in node.arguments]
         # Without a sign, or every index is asked whether it counts from the end.
         done = self._kernel(
-            np.uint64(begin), np.uint64(end), _BLOCK, arrivals, stamps, state, self._counters.window, self._late, *nodes, *self._params, *read
+            np.uint64(begin),
+            np.uint64(end),
+            _BLOCK,
+            arrivals,
+            stamps,
+            state,
+            self._counters.window,
+            self._late,
+            *nodes,
+            *self._params,
+            *read,
         )
         if state[LATE]:
             self._violations.add(batch, self._late[: state[LATE]])
         if state[REASON] == UNORDERED:
-            raise LawError(f"records of link '{self._link}' are not in order of arrival", "sort its captures as T1 says")
+            raise LawError(
+                f"records of link '{self._link}' are not in order of arrival", "sort its captures as T1 says"
+            )
         if state[REASON] == MINUTES:
             self._counters.move(int(stamps[done]))
         elif state[REASON] == PROMISE:

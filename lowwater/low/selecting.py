@@ -32,6 +32,8 @@ def selecting(emit: Emitter, lfta: Lfta, link: str, number: int) -> tuple[list[s
         value = emit.value(expr)
         outputs.append(Output(expr.type, value.null != FALSE))
         words = [f"int({value.words[0]})"] if expr.type is Type.BOOL else list(value.words)
-        writes += [line.replace("size", f"size{number}") for line in outputs[-1].lines(f"{number}_{at}", words, value.null)]
+        writes += [
+            line.replace("size", f"size{number}") for line in outputs[-1].lines(f"{number}_{at}", words, value.null)
+        ]
     writes += [f"k{number}[size{number}] = tick", f"l{number}[size{number}] = t", f"size{number} += 1"]
     return [*emit.taken(), *writes], outputs

@@ -1,7 +1,7 @@
 """The group table of an aggregation between kernel calls, and which of its groups leave at a promise.
 
-Beside the code of `low.tabling`, which fills it and ejects from it. Several epochs may be alive at once, because records
-come out of order by up to the skew and policies may let closed ones stay (002, section 6).
+Beside the code of `low.tabling`, which fills it and ejects from it. Several epochs may be alive at once, because
+records come out of order by up to the skew and policies may let closed ones stay (002, section 6).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from lowwater.low.arith import MAX, MIN
 from lowwater.low.compiler import Code
 from lowwater.low.flush import Flush
 from lowwater.low.kernel import NodeProgram
-from lowwater.low.tabling import ALIVE, ALL, BOUNDS, EVERY, OLD, OLDEST
+from lowwater.low.leaving import ALIVE, ALL, BOUNDS, EVERY, OLD, OLDEST
 from lowwater.plan.nodes import Lfta
 from lowwater.plan.punctuation import granularity
 from lowwater.plan.temporal import END_OF_TIME, INT64_MAX, Temporal
@@ -34,7 +34,7 @@ class Table:
 
     Attributes:
         words: [slot, word]; an unused slot has 0 in its first word.
-        state: counters and bounds as `low.tabling` names them.
+        state: counters and bounds as `low.leaving` names them.
     """
 
     def __init__(self, lfta: Lfta, program: NodeProgram, number: int, code: Code, slots: int, flush: Flush) -> None:

@@ -1,7 +1,7 @@
 """The code of an aggregation: look up a record's group in the table, update it, let groups leave (000 section 4.4).
 
-Between `low.codegen` (expressions) and `low.kernel` (the loop). A collision ejects a group; functions beside the loop
-let the groups of closed epochs leave (`release`), and look for the oldest (`survey`). A row of the table is the key
+Between `low.codegen` (expressions) and `low.kernel` (the loop). A collision ejects a group, by the
+functions of `low.leaving`. A row of the table is the key
 words of `low.packing`, then, where a partial may have seen no value, the mask of those that have, then the partials.
 """
 
@@ -9,37 +9,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from lowwater.catalog.expr import Const, Expr, Type, Unary
+from lowwater.catalog.expr import Const, Type, Unary
 from lowwater.errors import UnsupportedError
 from lowwater.low.codegen import Emitter
 from lowwater.low.folding import of_link
+from lowwater.low.leaving import ALIVE, COLLISIONS, EJECTIONS, EVERY, OLD, OLDEST, SINCE, Epoch, leaving
 from lowwater.low.packing import Packing, Place, hash_of
 from lowwater.low.rows import Output
 from lowwater.low.settings import LowSettings
 from lowwater.low.words import FALSE, TRUE, Value, both, compare_addresses, either, indented, negation
 from lowwater.plan.nodes import Lfta, Partial
 
-FROM, SIZE, COLLISIONS, EJECTIONS, ALIVE, OLD, OLDEST, SINCE, EVERY, POSITION, ALL, BOUNDS = range(12)
-"""Places of a node's state; from BOUNDS on, for each temporal key: closed below, oldest up to, furthest back found."""
-
 BLOCK = 128
 """Records whose groups are queued before they are looked up."""
 
 _MOST = 60
 _TICK = "(a // period + 1) * period"
-
-
-@dataclass(frozen=True)
-class Epoch:
-    """A temporal key: number of its output column, its place in the table, and its direction."""
-
-    column: int
-    place: Place
-    increasing: bool
-
-    @property
-    def before(self) -> str:
-        return "<" if self.increasing else ">"
 
 
 @dataclass(frozen=True)
@@ -132,7 +117,7 @@ class Grouping:
         return packing.words()
 
     def _queue(self, words: list[str], texts: list[str]) -> list[str]:
-        k, count = self.number, len(words)
+        k, _count = self.number, len(words)
         lines = [f"{word} = {text}" for word, text in zip(words, texts, strict=True)]
         lines += [f"s = {hash_of(words)} & (t{k}.shape[0] - 1)"]
         lines += [f"q{k}[queued{k}, {at}] = {value}" for at, value in enumerate([*words, "s", "i"])]
@@ -213,7 +198,10 @@ class Grouping:
         if self.settings.flush.ordered:
             # Groups of closed epochs go first where one of an open epoch has to (002, Figure 7).
             test = f"not full and s{k}[{OLD}] > 0 and not precedes{k}(table, s, s{k}, 0)"
-            leave += [f"if {test}:", f"    size{k} = release{k}(table, s{k}, s{k}[{OLD}], {_TICK}, size{k}{self._rows})"]
+            leave += [
+                f"if {test}:",
+                f"    size{k} = release{k}(table, s{k}, s{k}[{OLD}], {_TICK}, size{k}{self._rows})",
+            ]
         leave += [f"size{k} = leave{k}(table, s, s{k}, {_TICK}, size{k}{self._rows})"]
         leave = [part for line in leave for part in line.split("\n")]
         return [*lines, "if full or (not same and table[s, 0] != 0):", *indented(leave), "same = same and not full"]
@@ -252,7 +240,10 @@ class Grouping:
                 target, word = line.split(" = ", 1)
                 lines.append(line if not cell.nullable else f"{target} = 0 if {cell.value.null} else {word}")
         # A new group of the oldest epoch, or of an older one, is found by the next survey.
-        fresh = [f"if s{k}[{OLDEST}] > 0 and precedes{k}(table, s, s{k}, {len(self.epochs)}):", f"    s{k}[{OLDEST}] = 0"]
+        fresh = [
+            f"if s{k}[{OLDEST}] > 0 and precedes{k}(table, s, s{k}, {len(self.epochs)}):",
+            f"    s{k}[{OLDEST}] = 0",
+        ]
         return [*lines, f"s{k}[{ALIVE}] += 1", *(fresh if self.epochs else [])]
 
     def _step(self) -> list[str]:
@@ -264,53 +255,12 @@ class Grouping:
 
     def functions(self) -> list[tuple[str, list[str], bool]]:
         """The functions beside the loop: name, text, whether they are called from outside."""
-        return [self._precedes(), self._leave(), self._release(), self._survey()]
+        return leaving(self.number, self.epochs, self._row_lines(), self._rows)
 
-    def _precedes(self) -> tuple[str, list[str], bool]:
-        tests = [f"{e.place.read()} {e.before} state[at + {BOUNDS + j}]" for j, e in enumerate(self.epochs)]
-        name = f"precedes{self.number}"
-        text = " or ".join([f"state[{ALL}] != 0", *tests])
-        return name, [f"def {name}(table, s, state, at):", f"    return {text}"], False
-
-    def _leave(self) -> tuple[str, list[str], bool]:
-        """A group becomes row `size`."""
-        k, count = self.number, len(self.epochs)
-        lines = [line for at, words, null in self._reads for line in self.outputs[at].lines(f"{k}_{at}", words, null)]
-        lines += [f"k{k}[size] = tick"]
-        lines += [f"if state[{OLD}] > 0 and precedes{k}(table, s, state, 0):", f"    state[{OLD}] -= 1"]
-        lines += [f"if state[{OLDEST}] > 0 and precedes{k}(table, s, state, {count}):", f"    state[{OLDEST}] -= 1"]
-        lines += ["table[s, 0] = 0", f"state[{ALIVE}] -= 1", "return size + 1"]
-        return f"leave{k}", [f"def leave{k}(table, s, state, tick, size{self._rows}):", *indented(lines)], False
-
-    def _release(self) -> tuple[str, list[str], bool]:
-        """Old groups leave, `most` at most, from where the last time ended on."""
-        k = self.number
-        text = f"""def release{k}(table, state, most, tick, size{self._rows}):
-    s = state[{POSITION}]
-    for _ in range(table.shape[0]):
-        if most <= 0 or state[{OLD}] <= 0:
-            break
-        if table[s, 0] != 0 and precedes{k}(table, s, state, 0):
-            size = leave{k}(table, s, state, tick, size{self._rows})
-            most -= 1
-        s = (s + 1) & (table.shape[0] - 1)
-    state[{POSITION}] = s
-    return size"""
-        return f"release{k}", text.split("\n"), True
-
-    def _survey(self) -> tuple[str, list[str], bool]:
-        """Counts the old groups and those of the oldest epoch, and finds how far back each temporal key goes."""
-        k, count = self.number, len(self.epochs)
-        lines = [f"def survey{k}(table, state):", "    first = True", "    old = 0", "    oldest = 0"]
-        loop = ["if table[s, 0] == 0:", "    continue"]
-        for j, epoch in enumerate(self.epochs):
-            found = f"state[{BOUNDS + 2 * count + j}]"
-            loop += [f"v = {epoch.place.read()}", f"if first or v {epoch.before} {found}:", f"    {found} = v"]
-        loop += ["first = False", f"if precedes{k}(table, s, state, 0):", "    old += 1"]
-        loop += [f"if precedes{k}(table, s, state, {count}):", "    oldest += 1"]
-        lines += ["    for s in range(table.shape[0]):", *indented(indented(loop))]
-        lines += [f"    state[{OLD}] = old", f"    state[{OLDEST}] = oldest", "    return old"]
-        return f"survey{k}", lines, True
+    def _row_lines(self) -> list[str]:
+        """The statements that write the group of slot s as a row."""
+        parts = ((self.outputs[at], f"{self.number}_{at}", words, null) for at, words, null in self._reads)
+        return [line for output, name, words, null in parts for line in output.lines(name, words, null)]
 
 
 def _holds(slot: str, words: list[str]) -> str:

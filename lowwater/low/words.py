@@ -35,7 +35,7 @@ class Value:
     @property
     def narrow(self) -> bool:
         """Whether every word has 32 bits, with sign."""
-        return -(1 << 31) <= self.least and self.most < 1 << 31
+        return self.least >= -(1 << 31) and self.most < 1 << 31
 
     @property
     def literal(self) -> int | None:
