@@ -19,6 +19,7 @@ from lowwater.catalog.expr import (
     Column,
     Const,
     Expr,
+    Param,
     Type,
     Unary,
     walk,
@@ -45,7 +46,7 @@ class Inputs:
     """
 
     columns: list[str] = field(default_factory=list)
-    params: list[Const] = field(default_factory=list)
+    params: list[Const | Param] = field(default_factory=list)
 
     def column(self, name: str) -> int:
         """The number of a column."""
@@ -55,7 +56,7 @@ class Inputs:
             self.columns.append(name)
         return self.columns.index(name)
 
-    def param(self, value: Const) -> Value:
+    def param(self, value: Const | Param) -> Value:
         """The words of a parameter; what it may be is not looked at."""
         if value not in self.params:
             self.params.append(value)
@@ -121,8 +122,10 @@ class Emitter:
     def _evaluate(self, expr: Expr) -> Value:
         if hosted(expr):
             return self._hosted(expr)
+        if isinstance(expr, Param) or (isinstance(expr, Const) and expr.param):
+            return self._inputs.param(expr)
         if isinstance(expr, Const):
-            return self._inputs.param(expr) if expr.param else of_constant(expr)
+            return of_constant(expr)
         if isinstance(expr, Column):
             return self._column(expr.name)
         if isinstance(expr, Unary):

@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lowwater.catalog.expr import Const, Expr, Type
+from lowwater.catalog.expr import Const, Expr, Param, Type
 from lowwater.catalog.values import words_from_ip
+from lowwater.errors import LowwaterError
 from lowwater.low.codegen import Emitter, Inputs
 from lowwater.low.columns import Columns
 from lowwater.low.compiler import load
@@ -67,9 +68,15 @@ class Evaluation:
         return rows.columns(columns.rows, texts)[0]
 
 
-def arguments(params: Sequence[Const]) -> list[Any]:
-    """The values of parameters as words."""
+def arguments(params: Sequence[Const | Param]) -> list[Any]:
+    """The values of parameters as words.
+
+    Raises:
+        LowwaterError: one has no value.
+    """
     found: list[Any] = []
     for param in params:
+        if isinstance(param, Param):
+            raise LowwaterError(f"the parameter ${param.name} has no value", f"give --param {param.name}=VALUE")
         found += words_from_ip(param.value) if isinstance(param.value, bytes) else [param.value]
     return found

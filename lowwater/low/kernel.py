@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lowwater.catalog.expr import Const, Expr, conjuncts
+from lowwater.catalog.expr import Const, Expr, Param, conjuncts
 from lowwater.low.codegen import Emitter, Inputs
 from lowwater.low.filtering import Prefilter, filtering
 from lowwater.low.folding import of_link
@@ -111,7 +111,7 @@ class Program:
 
     functions: tuple[Function, ...]
     columns: tuple[str, ...]
-    params: tuple[Const, ...]
+    params: tuple[Const | Param, ...]
     nodes: tuple[NodeProgram, ...]
 
 

@@ -167,4 +167,5 @@ class Aggregation(Operator):
                 self.written()
                 continue
             size = self._release(self.table.words, self.state, free, tick, self.size, *self.rows.arrays)
+            assert size > self.size, "a table counts groups that it does not hold"
             self.state[SIZE] = size

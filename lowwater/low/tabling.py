@@ -54,9 +54,9 @@ class Grouping:
         number: of the node in the kernel.
 
     Attributes:
-        lines: the statements for a record that is accepted: its key is queued, and its slot is touched.
-        drain: the loop over the queue. The slots of a block are on their way from memory while the next ones are
-            computed, and nothing waits for them one by one.
+        lines: the statements for a record that is accepted: its key is queued.
+        drain: the loops over the queue. The first touches the slots, so that all of them are on their way from memory
+            at once, and the second does not wait for each.
         outputs: the columns of its rows.
         epochs: its temporal keys.
         width: words of a row of the table.
@@ -91,7 +91,9 @@ class Grouping:
         body += ["else:", *indented(self._start(words, cells))]
         if self.settings.flush.steps:
             body += self._step()
-        self.drain = [f"for j in range(queued{self.number}):", *indented(body)]
+        touch = f"touched ^= t{self.number}[q{self.number}[j, {self.key}], 0]"
+        loop = f"for j in range(queued{self.number}):"
+        self.drain = [loop, f"    {touch}", loop, *indented(body)]
 
     @property
     def parameters(self) -> list[str]:
@@ -121,7 +123,7 @@ class Grouping:
         lines = [f"{word} = {text}" for word, text in zip(words, texts, strict=True)]
         lines += [f"s = {hash_of(words)} & (t{k}.shape[0] - 1)"]
         lines += [f"q{k}[queued{k}, {at}] = {value}" for at, value in enumerate([*words, "s", "i"])]
-        return [*lines, f"queued{k} += 1", f"touched ^= t{k}[s, 0] ^ t{k}[s, t{k}.shape[1] - 1]"]
+        return [*lines, f"queued{k} += 1"]
 
     def _dequeue(self, words: list[str]) -> list[str]:
         k = self.number

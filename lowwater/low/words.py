@@ -66,7 +66,17 @@ def both(*parts: str) -> str:
 
 def _atom(part: str) -> str:
     # Without a branch: what is tested has no effect, and a wrong guess costs more than a needless test.
-    return part if part.isidentifier() else f"({part})"
+    return part if part.isidentifier() or _enclosed(part) else f"({part})"
+
+
+def _enclosed(part: str) -> bool:
+    """Whether one pair of brackets is around all of it."""
+    depth = 0
+    for at, letter in enumerate(part):
+        depth += {"(": 1, ")": -1}.get(letter, 0)
+        if depth == 0:
+            return at == len(part) - 1 and part[0] == "("
+    return False
 
 
 def negation(part: str) -> str:
