@@ -14,7 +14,7 @@ from lowwater.errors import UnsupportedError
 from lowwater.low.codegen import Emitter
 from lowwater.low.folding import of_link
 from lowwater.low.leaving import ALIVE, COLLISIONS, EJECTIONS, EVERY, OLD, OLDEST, SINCE, Epoch, leaving
-from lowwater.low.packing import Packing, Place, hash_of
+from lowwater.low.packing import Packing, Place, hash_of, key_words
 from lowwater.low.rows import Output
 from lowwater.low.settings import LowSettings
 from lowwater.low.words import FALSE, TRUE, Value, both, compare_addresses, either, indented, negation
@@ -24,6 +24,7 @@ BLOCK = 128
 """Records whose groups are queued before they are looked up."""
 
 _MOST = 60
+_BITS = {"and_aggr": "&", "or_aggr": "|", "xor_aggr": "^"}
 _TICK = "(a // period + 1) * period"
 
 
@@ -109,7 +110,7 @@ class Grouping:
                 continue
             value = self.emit.value(expr)
             packing.null(bit, value.null)
-            places = [packing.add(text, narrow) for text, narrow in _key_words(expr.type, value)]
+            places = [packing.add(text, narrow) for text, narrow in key_words(expr.type, value)]
             time = self.lfta.fields[bit].temporal
             if time is not None and not time.origin:
                 self.epochs.append(Epoch(len(self.outputs), places[0], time.increasing))
@@ -154,7 +155,8 @@ class Grouping:
         """What a record brings to a partial; a constant text brings itself."""
         if partial.function == "count":
             return Value((self._counted(partial),))
-        assert partial.argument is not None
+        if partial.argument is None or partial.function not in ("sum", "min", "max", *_BITS):
+            raise UnsupportedError(f"the aggregate {partial.function} in the low level", "select the rows instead")
         expr = of_link(partial.argument, self.link)
         if expr.type is Type.STRING:
             if not isinstance(expr, Const):
@@ -217,6 +219,8 @@ class Grouping:
         (word, *_), function, type_ = cell.value.words, cell.partial.function, cell.partial.type
         if function == "count":
             return [f"{place} += {word}"]
+        if function in _BITS:
+            return self._bitwise(cell, place, word)
         if function == "sum":
             change = [f"{place} += {word}"] if type_ is Type.INT else [f"{place} = bits(real({place}) + {word})"]
             better = TRUE
@@ -229,6 +233,14 @@ class Grouping:
             better = either(f"({seen} & {1 << cell.bit}) == 0", better)
         change = [*change, f"{seen} |= {1 << cell.bit}"]
         return [f"if {both(negation(cell.value.null), better)}:", *indented(change)]
+
+    def _bitwise(self, cell: _Cell, place: str, word: str) -> list[str]:
+        change = f"{place} {_BITS[cell.partial.function]} {word}"
+        if not cell.nullable:
+            return [f"{place} = {change}"]
+        seen, bit = f"table[s, {self._seen}]", 1 << cell.bit
+        lines = [f"{place} = {change} if {seen} & {bit} else {word}", f"{seen} |= {bit}"]
+        return [f"if {negation(cell.value.null)}:", *indented(lines)]
 
     def _start(self, words: list[str], cells: list[_Cell]) -> list[str]:
         k = self.number
@@ -267,21 +279,6 @@ class Grouping:
 
 def _holds(slot: str, words: list[str]) -> str:
     return " | ".join(f"(table[{slot}, {at}] ^ {word})" for at, word in enumerate(words)) + " == 0"
-
-
-def _key_words(type_: Type, value: Value) -> list[tuple[str, bool]]:
-    """The words of a key and which are narrow; NULL keys have zero words, so that equal keys have equal words (V1)."""
-    if type_ is Type.IP:
-        return [(_stored(type_, word, value.null), at == 0) for at, word in enumerate(value.words)]
-    narrow = type_ in (Type.BOOL, Type.STRING) or (type_ is Type.INT and value.narrow)
-    return [(_stored(type_, value.words[0], value.null), narrow)]
-
-
-def _stored(type_: Type, word: str, null: str) -> str:
-    word = {Type.FLOAT: f"bits({word})", Type.BOOL: f"int({word})"}.get(type_, word)
-    if null == FALSE:
-        return word
-    return "0" if null == TRUE else f"(0 if {null} else {word})"
 
 
 def _out(type_: Type, place: str) -> str:

@@ -36,6 +36,9 @@ from lowwater.plan.text import Note
 
 AGGREGATES = ("count", "sum", "min", "max", "avg")
 
+_PARTIALS = (*AGGREGATES, "and_aggr", "or_aggr", "xor_aggr")
+"""What the tables of the low level keep."""
+
 OPERATORS: dict[type[Node], str] = {
     Running: "CLOSING_WHEN",
     Sampling: "the sampling operator (CLEANING_WHEN, superaggregates, stateful functions)",
@@ -144,7 +147,7 @@ def _in_lfta(query: str, lfta: Lfta) -> Iterator[Missing]:
         what = f"a skew for each value of {lfta.group} ([links.NAME.group_skew])"
         yield Missing(query, what, NOT_RUN, lfta.place, "give the link one skew that admits all of them")
     for partial in lfta.partials:
-        if partial.function not in AGGREGATES:
+        if partial.function not in _PARTIALS:
             yield Missing(query, f"the aggregate {partial.function}", NOT_RUN, partial.place, _ONLY)
     for expr in (lfta.predicate, *(key.expr for key in lfta.keys), *(p.argument for p in lfta.partials)):
         yield from _in_expr(query, expr)

@@ -94,7 +94,7 @@ def expected(packets: list[Row]) -> dict[str, int]:
 
 
 TEXT = """DEFINE {{ query_name few; }} PARAM {{ least uint; most float; host string; source ip; }}
-SELECT tb, count(*) AS cnt FROM L.DataProtocol WHERE len > $least AND len < $most AND srcIP <> $source 
+SELECT tb, count(*) AS cnt FROM L.DataProtocol WHERE len > $least AND len < $most AND srcIP <> $source
 AND interface <> $host AND len + {extra} > -$least GROUP BY time/$least AS tb"""
 
 

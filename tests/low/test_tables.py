@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
+from functools import reduce
+from operator import and_, or_, xor
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowwater.errors import ConfigError
+from lowwater.errors import ConfigError, UnsupportedError
 from lowwater.low import Flush, LowSettings, Policy
 from lowwater.low.flush import FlushKind
 from lowwater.plan.nodes import Lfta, group_last
@@ -172,3 +175,28 @@ def test_lazy_flush_keeps_a_closed_epoch_for_its_windows() -> None:
     ticks = [(row["tb"], row["_tick"] // SECOND) for row in data(stream)][:3]
     assert ticks == [(100, 1030), (101, 1040), (102, 1050)]
     assert [row["tb"] for row in promises(stream) if row["_tick"] >= START + 30 * SECOND][:2] == [101, 102]
+
+
+@given(packets=links(), settings=SETTINGS)
+def test_bits_of_partials_merge_to_those_of_the_group(packets: list[Row], settings: LowSettings) -> None:
+    merge: dict[str, Callable[[int, int], int]] = {"and_aggr": and_, "or_aggr": or_, "xor_aggr": xor}
+    parts = [*(partial(name, col("id")) for name in merge), partial("and_aggr", col("len"), "plain")]
+    lfta = make("bits", {"tb": op(col("time"), "/", lit(10))}, parts)
+    whole: dict[int, list[int]] = {}
+    for packet in sane(packets, settings.skew):
+        values = whole.setdefault(packet["timestamp"] // (10 * SECOND), [])
+        values += [] if packet["id"] is None else [packet["id"]]
+    rows = data(run([lfta], records(packets), settings)[0]["bits"])
+    for name, how in merge.items():
+        found: dict[int, list[int]] = {tb: [] for tb in whole}
+        for row in rows:
+            found[row["tb"]] += [] if row[name] is None else [row[name]]
+        assert {tb: reduce(how, found[tb]) for tb in found if found[tb]} == {
+            tb: reduce(how, values) for tb, values in whole.items() if values
+        }
+    assert {row["plain"] for row in rows} <= {60}
+
+
+def test_an_aggregate_that_the_table_does_not_keep_is_refused() -> None:
+    with pytest.raises(UnsupportedError, match="median"):
+        run([make("q", {"time": col("time")}, [partial("median", col("len"))])], records([]), LowSettings(0))
