@@ -8,6 +8,7 @@ a text is a number then, equal for equal texts. The value of a parameter is an a
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from lowwater.catalog.expr import (
@@ -26,9 +27,21 @@ from lowwater.catalog.expr import (
 )
 from lowwater.catalog.packets import ADDRESSES, READABLE, stored
 from lowwater.errors import LowwaterError
+from lowwater.low.arith import MAX
 from lowwater.low.folding import computed, hosted
 from lowwater.low.integers import checked, unchecked
-from lowwater.low.words import FALSE, Value, as_float, both, compare_addresses, either, negation, of_constant, width
+from lowwater.low.words import (
+    FALSE,
+    TRUE,
+    Value,
+    as_float,
+    both,
+    compare_addresses,
+    either,
+    negation,
+    of_constant,
+    width,
+)
 from lowwater.plan.temporal import END_OF_TIME
 
 _FLOAT_CALL = {"/": "fdiv", "%": "fmod"}
@@ -71,6 +84,7 @@ class Emitter:
         inputs: of the kernel.
         prefix: of the names, where a kernel has several emitters.
         clocked: whether the loop has the timestamp and the arrival of the record as `t` and `a`.
+        valid: whether no stored column of the record is NULL.
 
     Attributes:
         lines: statements so far, without the loop's indentation.
@@ -79,13 +93,14 @@ class Emitter:
             (validity): `<k>.<part>` of hosted value k: its words by number, and `failed`.
     """
 
-    def __init__(self, inputs: Inputs, prefix: str = "", clocked: bool = True) -> None:
+    def __init__(self, inputs: Inputs, prefix: str = "", clocked: bool = True, valid: bool = False) -> None:
         self.lines: list[str] = []
         self.hosted: list[Expr] = []
         self.beside: list[str] = []
         self._inputs = inputs
         self._prefix = self._own = prefix
         self._clocked = clocked
+        self._valid = valid
         self._done: dict[Expr, Value] = {}
         self._loaded: dict[str, Value] = {}
         self._names = 0
@@ -109,6 +124,15 @@ class Emitter:
         other = Emitter(self._inputs, f"{self._prefix}b", self._clocked)
         other.hosted, other.beside, other._own = self.hosted, self.beside, self._own
         return other
+
+    def whole(self) -> Emitter:
+        """An emitter for records in which no stored column is NULL."""
+        return Emitter(self._inputs, f"{self._prefix}w", self._clocked, valid=True)
+
+    def test_whole(self, names: Iterable[str]) -> str:
+        """The test that none of some stored columns is NULL, by one look at their bits."""
+        places = [self._inputs.column(name) for name in names if READABLE.field(name).nullable]
+        return f"({' & '.join(f'm{at}[i >> 3]' for at in places)}) >> (i & 7) & 1 == 1" if places else TRUE
 
     def taken(self) -> list[str]:
         """The statements since the last time, which is where the next ones go."""
@@ -150,7 +174,7 @@ class Emitter:
             return Value((_CLOCKS[name],), least=0, most=END_OF_TIME)
         at = self._inputs.column(name)
         stored_as = READABLE.field(name)
-        null = self.name(f"(m{at}[i >> 3] >> (i & 7)) & 1 == 0") if stored_as.nullable else FALSE
+        null = self.name(f"(m{at}[i >> 3] >> (i & 7)) & 1 == 0") if stored_as.nullable and not self._valid else FALSE
         half = 1 << (stored_as.type.bit_width - 1)
         bounds = (0, END_OF_TIME) if name in _CLOCKS else (-half, half - 1)
         return Value((self.name(f"int(c{at}[i])"),), null, FALSE, *bounds)
@@ -217,6 +241,7 @@ class Emitter:
         return Value((word,), self.name(either(null, fault)), self.name(failed))
 
     def _arithmetic(self, expr: Binary) -> Value:
+        expr = self._one_division(expr)
         left, right = self.value(expr.left), self.value(expr.right)
         a, b = left.words[0], right.words[0]
         null, failed = self.name(either(left.null, right.null)), self.name(either(left.failed, right.failed))
@@ -230,6 +255,17 @@ class Emitter:
             text, least, most = found
             return Value((self.name(text),), null, failed, least, most)
         return self._call(checked(expr.op, a, b), left, right)
+
+    def _one_division(self, expr: Binary) -> Binary:
+        """`x / a / b` as one division, where x is not negative: seconds and minutes are divisions of nanoseconds."""
+        inner = expr.left
+        if not (expr.op == "/" and expr.type is Type.INT and isinstance(inner, Binary) and inner.op == "/"):
+            return expr
+        by = [each.value for each in (inner.right, expr.right) if isinstance(each, Const) and not each.param]
+        numbers = [each for each in by if type(each) is int and each > 0]
+        if len(numbers) < 2 or self.value(inner.left).least < 0 or numbers[0] * numbers[1] > MAX:
+            return expr
+        return Binary(Type.INT, "/", inner.left, Const(Type.INT, numbers[0] * numbers[1]))
 
     def _comparison(self, expr: Binary) -> Value:
         left, right = self.value(expr.left), self.value(expr.right)

@@ -62,8 +62,9 @@ if t >= start:
         minute = t // {MINUTE} * {MINUTE}
     place = here
 counts[place, counts.shape[1] - 1] += 1
-seen = a
-if a >= tick:
+seen = a"""
+
+_TICKING = """if a >= tick:
     tick = (a // period + 1) * period"""
 
 _TAIL = f"""    link[{TOUCHED}] ^= touched
@@ -127,7 +128,8 @@ def generate(lftas: Sequence[Lfta], link: str, settings: LowSettings) -> Program
     nodes: list[NodeProgram] = []
     parameters: list[str] = []
     drains: list[tuple[int, list[str]]] = []
-    loop = [*_RECORD.split("\n"), *prefilter.lines]
+    ticking = [] if all(lfta.aggregates for lfta in lftas) else _TICKING.split("\n")
+    loop = [*_RECORD.split("\n"), *ticking, *prefilter.lines]
     for number, lfta in enumerate(lftas):
         emit = Emitter(inputs, f"n{number}")
         outputs: Sequence[Output]

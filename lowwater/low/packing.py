@@ -8,8 +8,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
-from lowwater.catalog.expr import Type
-from lowwater.low.words import FALSE, TRUE, Value
+from lowwater.low.words import FALSE, TRUE
 
 
 @dataclass(frozen=True)
@@ -86,18 +85,3 @@ def hash_of(words: list[str]) -> str:
 def _factor(at: int) -> int:
     """An odd 31-bit number, another one for each place of a key."""
     return int.from_bytes(hashlib.sha256(b"lowwater %d" % at).digest()[:4], "big") >> 2 << 1 | 1
-
-
-def key_words(type_: Type, value: Value) -> list[tuple[str, bool]]:
-    """The words of a key and which are narrow; NULL keys have zero words, so that equal keys have equal words (V1)."""
-    if type_ is Type.IP:
-        return [(_stored(type_, word, value.null), at == 0) for at, word in enumerate(value.words)]
-    narrow = type_ in (Type.BOOL, Type.STRING) or (type_ is Type.INT and value.narrow)
-    return [(_stored(type_, value.words[0], value.null), narrow)]
-
-
-def _stored(type_: Type, word: str, null: str) -> str:
-    word = {Type.FLOAT: f"bits({word})", Type.BOOL: f"int({word})"}.get(type_, word)
-    if null == FALSE:
-        return word
-    return "0" if null == TRUE else f"(0 if {null} else {word})"

@@ -7,14 +7,16 @@ words of `low.packing`, then, where a partial may have seen no value, the mask o
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 from lowwater.catalog.expr import Const, Type, Unary
 from lowwater.errors import UnsupportedError
 from lowwater.low.codegen import Emitter
 from lowwater.low.folding import of_link
+from lowwater.low.keying import key_code, read_as
 from lowwater.low.leaving import ALIVE, COLLISIONS, EJECTIONS, EVERY, OLD, OLDEST, SINCE, Epoch, leaving
-from lowwater.low.packing import Packing, Place, hash_of, key_words
+from lowwater.low.packing import hash_of
 from lowwater.low.rows import Output
 from lowwater.low.settings import LowSettings
 from lowwater.low.words import FALSE, TRUE, Value, both, compare_addresses, either, indented, negation
@@ -81,10 +83,10 @@ class Grouping:
     def __post_init__(self) -> None:
         if len(self.lfta.keys) > _MOST or len(self.lfta.partials) > _MOST:
             raise UnsupportedError(f"more than {_MOST} columns in '{self.lfta.name}'", "split the query")
-        texts = self._keys()
-        words = [f"w{at}" for at in range(len(texts))]
-        self.key = len(words)
-        self.lines = self.emit.taken() + self._queue(words, texts)
+        keys = key_code(self.emit, self.lfta, self.link)
+        words, self.key = keys.words, len(keys.words)
+        self.outputs, self.epochs, self._reads = keys.outputs, keys.epochs, keys.reads
+        self.lines = [*keys.lines, *self._queue(words)]
         self.emit = self.emit.again()
         cells = self._cells(words)
         body = self._dequeue(words) + self.emit.taken() + self._probe(words, cells)
@@ -94,6 +96,8 @@ class Grouping:
             body += self._step()
         touch = f"touched ^= t{self.number}[q{self.number}[j, {self.key}], 0]"
         loop = f"for j in range(queued{self.number}):"
+        # By its own name: a second one for the same array is counted as a reference, in every round.
+        body = [re.sub(r"\btable\b", f"t{self.number}", line) for line in body]
         self.drain = [loop, f"    {touch}", loop, *indented(body)]
 
     @property
@@ -101,28 +105,9 @@ class Grouping:
         """Arrays that hold its rows, besides the ticks."""
         return [name for at, output in enumerate(self.outputs) for name in output.parameters(f"{self.number}_{at}")]
 
-    def _keys(self) -> list[str]:
-        packing = Packing(len(self.lfta.keys))
-        for bit, item in enumerate(self.lfta.keys):
-            expr = of_link(item.expr, self.link)
-            if expr.type is Type.STRING and isinstance(expr, Const):
-                self.outputs.append(Output.fixed(expr))
-                continue
-            value = self.emit.value(expr)
-            packing.null(bit, value.null)
-            places = [packing.add(text, narrow) for text, narrow in key_words(expr.type, value)]
-            time = self.lfta.fields[bit].temporal
-            if time is not None and not time.origin:
-                self.epochs.append(Epoch(len(self.outputs), places[0], time.increasing))
-            null = FALSE if value.null == FALSE else f"{Place(0, packing.half).read()} & {1 << bit} != 0"
-            self._reads.append((len(self.outputs), [_out(expr.type, place.read()) for place in places], null))
-            self.outputs.append(Output(expr.type, null != FALSE))
-        return packing.words()
-
-    def _queue(self, words: list[str], texts: list[str]) -> list[str]:
-        k, _count = self.number, len(words)
-        lines = [f"{word} = {text}" for word, text in zip(words, texts, strict=True)]
-        lines += [f"s = {hash_of(words)} & (t{k}.shape[0] - 1)"]
+    def _queue(self, words: list[str]) -> list[str]:
+        k = self.number
+        lines = [f"s = {hash_of(words)} & (t{k}.shape[0] - 1)"]
         lines += [f"q{k}[queued{k}, {at}] = {value}" for at, value in enumerate([*words, "s", "i"])]
         return [*lines, f"queued{k} += 1"]
 
@@ -130,7 +115,7 @@ class Grouping:
         k = self.number
         names = [*words, "s", "i"]
         lines = [f"{name} = int(q{k}[j, {at}])" for at, name in enumerate(names)]
-        return [*lines, "a = int(at[i])", "t = int(ts[i])", f"table = t{k}"]
+        return [*lines, "a = int(at[i])", "t = int(ts[i])"]
 
     def _cells(self, words: list[str]) -> list[_Cell]:
         arguments = [self._argument(partial) for partial in self.lfta.partials]
@@ -146,7 +131,7 @@ class Grouping:
             cells.append(cell)
             at += len(argument.words)
             null = f"int(table[s, {self._seen}]) & {1 << bit} == 0" if cell.nullable else FALSE
-            self._reads.append((len(self.outputs), [_out(partial.type, place) for place in cell.places], null))
+            self._reads.append((len(self.outputs), [read_as(partial.type, place) for place in cell.places], null))
             self.outputs.append(Output(partial.type, cell.nullable))
         self.width = at
         return cells
@@ -279,10 +264,6 @@ class Grouping:
 
 def _holds(slot: str, words: list[str]) -> str:
     return " | ".join(f"(table[{slot}, {at}] ^ {word})" for at, word in enumerate(words)) + " == 0"
-
-
-def _out(type_: Type, place: str) -> str:
-    return f"real({place})" if type_ is Type.FLOAT else place
 
 
 def _better(cell: _Cell) -> str:

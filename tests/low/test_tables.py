@@ -200,3 +200,17 @@ def test_bits_of_partials_merge_to_those_of_the_group(packets: list[Row], settin
 def test_an_aggregate_that_the_table_does_not_keep_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="median"):
         run([make("q", {"time": col("time")}, [partial("median", col("len"))])], records([]), LowSettings(0))
+
+
+@pytest.mark.parametrize(("flush", "adjacent"), [("slow 2", True), ("oop-slow 3 1", False)])
+def test_compiled_tables_write_the_same_stream(flush: str, adjacent: bool) -> None:
+    packets: list[Row] = []
+    for at in range(400):
+        stamp = START + at * SECOND // 3 - at % 5 * SECOND
+        packets.append({"timestamp": stamp, "destPort": at * 7 % 11, "id": (None, 5, (1 << 63) - 1)[at % 3]})
+    settings = LowSettings(4 * SECOND, slots=4, adjacent=adjacent, flush=Flush.parse(flush), chunk_rows=32)
+    plain, compiled = (
+        run([UP], records(packets), replace(settings, compiled=kind), batch_rows=100) for kind in (False, True)
+    )
+    assert plain[0] == compiled[0]
+    assert plain[1].statistics == compiled[1].statistics
