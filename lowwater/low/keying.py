@@ -55,8 +55,9 @@ def key_code(emit: Emitter, lfta: Lfta, link: str) -> Keys:
     texts = _texts(emit, exprs, lfta, keys)
     keys.words = [f"w{at}" for at in range(len(texts))]
     asked = emit.taken() + _assigned(keys.words, texts)
-    test = emit.test_whole(stored(columns_of(*exprs)))
-    if test == TRUE or emit.hosted:
+    # A hosted value says itself whether it is NULL.
+    test = TRUE if emit.hosted else emit.test_whole(stored(columns_of(*exprs)))
+    if test == TRUE:
         keys.lines = asked
     else:
         whole = emit.whole()
