@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from lowwater.caches import cache_folder
-from lowwater.catalog.expr import Column, Type
+from lowwater.catalog.expr import Column, Const, Type
 from lowwater.errors import ConfigError, LawError, LowwaterError
 from lowwater.low import Bounds, LowSettings, needed_columns, run_link
 from lowwater.low.compiler import load
@@ -81,8 +81,12 @@ def test_the_cache_is_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         cache_folder()
 
 
-def _work(folder: str) -> tuple[list[Row], bytes]:
-    streams, result = run([QUERY], records([{"timestamp": 5, "len": 60}]), LowSettings(skew=0), 0, SECOND)
+def _work(least: int) -> tuple[list[Row], bytes]:
+    longer = op(col("len"), ">", Const(Type.INT, least, "least"))
+    query = make(
+        "q", {"time": col("time"), "srcIP": col("srcIP")}, [count(), partial("sum", col("len"))], predicate=longer
+    )
+    streams, result = run([query], records([{"timestamp": 5, "len": 60}]), LowSettings(skew=0), 0, SECOND)
     return data(streams["q"]), pickle.dumps(result)
 
 
@@ -90,13 +94,14 @@ def _work(folder: str) -> tuple[list[Row], bytes]:
 def test_parallel_processes_share_the_cache_and_results_pickle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOWWATER_CACHE", str(tmp_path))
     with multiprocessing.get_context("spawn").Pool(2) as pool:
-        answers = pool.map(_work, [str(tmp_path)] * 2)
-    assert answers[0] == answers[1]
+        answers = pool.map(_work, [50, 50])
+    assert answers[0] == answers[1] and len(answers[0][0]) == 1
     assert pickle.loads(answers[0][1]).sane == 1
     files = {path.name: path.stat().st_mtime for path in tmp_path.rglob("*") if path.is_file()}
     assert len([name for name in files if name.startswith("kernel_") and name.endswith(".py")]) == 1
     with multiprocessing.get_context("spawn").Pool(1) as pool:
-        assert pool.map(_work, [str(tmp_path)]) == answers[:1]
+        # Another value of the parameter is an argument of the same machine code.
+        assert [pool.map(_work, [least])[0][0] for least in (50, 70)] == [answers[0][0], []]
     assert {path.name: path.stat().st_mtime for path in tmp_path.rglob("*") if path.is_file()} == files
 
 
