@@ -1,6 +1,8 @@
-"""Packets per second of the low level beside DuckDB on the same rows in memory.
+"""Packets per second of the low level beside DuckDB and polars on the same rows in memory.
 
-Run `python benchmarks/bench_low.py [--packets N] [--json FILE]`; prints a table, and writes it with `--json`.
+Run `python benchmarks/bench_low.py [--packets N] [--json FILE]`; prints a table, and writes it with `--json`. The low
+level reduces: what a table of fixed size ejects is merged above; the others aggregate fully. A selection copies its
+rows out, so its rate is given for several shares of packets that it keeps. polars is measured where it is installed.
 """
 
 from __future__ import annotations
@@ -11,7 +13,9 @@ import platform
 import time
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -26,6 +30,11 @@ from lowwater.plan.temporal import CLOCK, END_OF_TIME, infer
 
 SECOND = 1_000_000_000
 START = 1_700_000_000 * SECOND
+SELECTED = ("timestamp", "srcIP", "destIP", "len")
+SHARES = (0, 1, 10, 50, 75, 100)
+"""Percent of the packets that a selection keeps."""
+
+PAPERS = "the papers: 760,000 to 800,000 packets/s of OOP-Gigascope at 260,000 groups (002, Figure 9), in 2008"
 FLOW = ("srcIP", "destIP", "srcPort", "destPort", "protocol")
 
 
@@ -73,11 +82,11 @@ def flow_query() -> Lfta:
     return _lfta("flows", keys, parts, None)
 
 
-def selection_query() -> Lfta:
-    """Time, addresses and length of packets to ports below 100."""
-    few = Binary(Type.BOOL, "<", Column(Type.INT, "destPort"), Const(Type.INT, 100))
-    names = ("timestamp", "srcIP", "destIP", "len")
-    return _lfta("selection", {name: Column(TYPES[name], name) for name in names}, (), few)
+def selection_query(percent: int) -> Lfta:
+    """Time, addresses and length of the packets below a length; the limit is a parameter, so they share a kernel."""
+    limit = Const(Type.INT, 60 + 1440 * percent // 100, "limit")
+    few = Binary(Type.BOOL, "<", Column(Type.INT, "len"), limit)
+    return _lfta(f"selection {percent}%", {name: Column(TYPES[name], name) for name in SELECTED}, (), few)
 
 
 def _best(work: Callable[[], object], repeat: int) -> tuple[float, float]:
@@ -91,51 +100,62 @@ def _best(work: Callable[[], object], repeat: int) -> tuple[float, float]:
 
 
 def measure(count: int, rate: int, flows: int, repeat: int) -> list[dict[str, object]]:
-    """Figures of each case: packets per second of ours and of DuckDB, rows out, ejections."""
+    """Figures of each case: packets per second of the clock and of processor time, rows and bytes out, ejections."""
     table = packets(count, rate, flows)
-    batches = {name: table.select(needed_columns([query])).to_batches() for name, query in _cases().items()}
-    duck = duckdb.connect()
-    duck.register("packets", table)
-    words = "ipversion, srcIP_hi, srcIP_lo, destIP_hi, destIP_lo"
-    texts = {
-        "flows": f"SELECT timestamp // {10 * SECOND}, {words}, srcPort, destPort, protocol, count(*), sum(len) "
-        "FROM packets WHERE ipversion >= 0 GROUP BY ALL",
-        "selection": f"SELECT timestamp, {words}, len FROM packets WHERE ipversion >= 0 AND destPort < 100",
-    }
+    cases = {"flows": flow_query(), **{query.name: query for query in map(selection_query, SHARES)}}
     figures: list[dict[str, object]] = []
-    for name, query in _cases().items():
-        settings = LowSettings(skew=SECOND)
-        bounds = Bounds({query.name: 0}, 0, END_OF_TIME)
+    for name, query in cases.items():
+        batches = table.select(needed_columns([query])).to_batches()
+        written: list[int] = []
+        settings, bounds = LowSettings(skew=SECOND), Bounds({query.name: 0}, 0, END_OF_TIME)
 
-        ours = partial(run_link, [query], "L", batches[name], bounds, settings, _forget)
-        statistics = ours().statistics[0]  # compiles
-        wall, cpu = _best(ours, repeat)
-        peer_wall, peer_cpu = _best(partial(_fetch, duck, texts[name]), repeat)
-        figures.append(
-            {
-                "case": name,
-                "packets": count,
-                "lowwater_per_s": round(count / wall),
-                "duckdb_per_s": round(count / peer_wall),
-                "lowwater_per_cpu_s": round(count / cpu),
-                "duckdb_per_cpu_s": round(count / peer_cpu),
-                "rows_out": statistics.rows_out,
-                "ejections": statistics.ejections,
-            }
-        )
+        def write(_: str, batch: pa.RecordBatch, written: list[int] = written) -> None:
+            written.append(batch.nbytes)
+
+        statistics = run_link([query], "L", batches, bounds, settings, write).statistics[0]  # compiles
+        ours = partial(run_link, [query], "L", batches, bounds, settings, lambda _, __: None)
+        row: dict[str, object] = {"case": name, "packets": count}
+        for peer, work in {"lowwater": ours, **_duckdb(table, name), **_polars(table, name)}.items():
+            wall, cpu = _best(work, repeat)
+            row |= {f"{peer}/s": round(count / wall), f"{peer}/cpu s": round(count / cpu)}
+        rows = {"rows out": statistics.rows_out, "MB out": sum(written) >> 20, "ejections": statistics.ejections}
+        figures.append(row | rows)
     return figures
 
 
-def _forget(lfta: str, batch: pa.RecordBatch) -> None:
-    """The consumer costs nothing: what is measured is the low level."""
+def _limit(name: str) -> int:
+    return 60 + 1440 * int(name.split()[1].rstrip("%")) // 100
 
 
-def _fetch(duck: duckdb.DuckDBPyConnection, text: str) -> pa.Table:
-    return duck.sql(text).to_arrow_table()
+WORDS = ("ipversion", "srcIP_hi", "srcIP_lo", "destIP_hi", "destIP_lo")
 
 
-def _cases() -> dict[str, Lfta]:
-    return {query.name: query for query in (flow_query(), selection_query())}
+def _duckdb(table: pa.Table, name: str) -> dict[str, Callable[[], object]]:
+    duck = duckdb.connect()
+    duck.register("packets", table)
+    words = ", ".join(WORDS)
+    text = (
+        f"SELECT timestamp // {10 * SECOND}, {words}, srcPort, destPort, protocol, count(*), sum(len) "
+        "FROM packets WHERE ipversion >= 0 GROUP BY ALL"
+        if name == "flows"
+        else f"SELECT timestamp, {words}, len FROM packets WHERE ipversion >= 0 AND len < {_limit(name)}"
+    )
+    return {"duckdb": lambda: duck.sql(text).to_arrow_table()}
+
+
+def _polars(table: pa.Table, name: str) -> dict[str, Callable[[], object]]:
+    try:
+        polars: Any = import_module("polars")
+    except ImportError:
+        return {}
+    rows, col = polars.from_arrow(table.drop_columns(["capture"])), polars.col
+    known = rows.lazy().filter(col("ipversion") >= 0)
+    if name == "flows":
+        keys = [(col("timestamp") // (10 * SECOND)).alias("tb"), *WORDS, "srcPort", "destPort", "protocol"]
+        plan = known.group_by(keys).agg(polars.len(), col("len").cast(polars.Int64).sum().alias("bytes"))
+    else:
+        plan = known.filter(col("len") < _limit(name)).select("timestamp", *WORDS, "len")
+    return {"polars": plan.collect}
 
 
 def main() -> None:
@@ -148,9 +168,10 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     figures = measure(given.packets, given.rate, given.flows, given.repeat)
-    print("".join(f"{name:>20}" for name in figures[0]))
+    print("".join(f"{name:>16}" for name in figures[0]))
     for row in figures:
-        print("".join(f"{value:>20,}" if isinstance(value, int) else f"{value:>20}" for value in row.values()))
+        print("".join(f"{value:>16,}" if isinstance(value, int) else f"{value:>16}" for value in row.values()))
+    print(PAPERS)
     if given.json:
         machine = {"python": platform.python_version(), "machine": platform.machine(), "duckdb_threads": "default"}
         given.json.write_text(json.dumps({"machine": machine, "figures": figures}, indent=2) + "\n")

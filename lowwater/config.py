@@ -318,6 +318,8 @@ class Replay(Section):
         heartbeat: period of the ticks in ns, or a policy (T2).
         tick: virtual time of one micro-batch, ns.
         chunk: packets that a kernel takes at once.
+        flush: when groups of closed epochs leave the tables of the low level.
+        table: whether a group may also lie in the slot after its own.
         partitions: of the shuffles; 0 takes the number of cores.
         memory: of the Spark process, as Java writes it.
         patience: how long a scheduled run waits for a link to report before its policy decides (T6), wall clock, ns.
@@ -327,6 +329,8 @@ class Replay(Section):
     heartbeat: Heartbeat = SECOND
     tick: Positive = 600 * SECOND
     chunk: int = Setting(default=131072, ge=1)
+    flush: str = Setting(default="immediate", pattern=r"^(immediate|slow \d+|oop-slow \d+ \d+|lazy \d+)$")
+    table: Literal["direct", "adjacent"] = "direct"
     partitions: int = Setting(default=0, ge=0)
     memory: str = Setting(default="2g", pattern=r"^\d+[kmgKMG]$")
     patience: Duration = 900 * SECOND

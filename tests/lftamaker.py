@@ -83,11 +83,12 @@ def run(
     end: int = 1 << 62,
     read_from: int | None = None,
     batch_rows: int = 7,
+    grain: int = 1,
 ) -> tuple[dict[str, list[Row]], LinkResult]:
     """The streams of the LFTAs as lists of rows, fed in batches of the columns that they need."""
     streams: dict[str, list[Row]] = {lfta.name: [] for lfta in lftas}
     lowest = start if read_from is None else read_from
-    bounds = Bounds({lfta.name: lowest for lfta in lftas}, start, end)
+    bounds = Bounds({lfta.name: lowest for lfta in lftas}, start, end, {lfta.name: grain for lfta in lftas})
     needed = batch.select(needed_columns(lftas))
     batches = [needed.slice(at, batch_rows) for at in range(0, len(needed), batch_rows)]
     result = run_link(lftas, "L", batches, bounds, settings, lambda name, out: streams[name].extend(out.to_pylist()))

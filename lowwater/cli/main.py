@@ -102,15 +102,17 @@ def ingest(lake: Path, link: str, covers: tuple[int, int] | None, growing: bool,
     help="json is described by docs/explain.schema.json.",
     show_default=True,
 )
+@click.option("--kernel", is_flag=True, help="The code that is generated for each link, instead of the plan.")
 @options.DEFINITIONS
-def explain(files: tuple[Path, ...], form: str, **definitions: Any) -> None:
+def explain(files: tuple[Path, ...], form: str, kernel: bool, **definitions: Any) -> None:
     """Shows the plan of a query set: both levels as GSQL, operators, punctuation, read ranges, and why.
 
     Without --links every name before a protocol is taken as a link.
     """
-    from lowwater.cli.queries import explain_files
+    from lowwater.cli.queries import explain_files, explain_kernels
 
-    click.echo(explain_files(files, form, **definitions), nl=False)
+    text = explain_kernels(files, **definitions) if kernel else explain_files(files, form, **definitions)
+    click.echo(text, nl=False)
 
 
 @cli.command()

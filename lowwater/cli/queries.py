@@ -17,7 +17,8 @@ from rich.table import Table
 from lowwater.cli import options
 from lowwater.config import Config, Link, format_duration, format_instant, load_config, parse_duration
 from lowwater.errors import ConfigError, QueryError, QueryErrors, UnsupportedError
-from lowwater.low import Policy
+from lowwater.low import LowSettings, Policy
+from lowwater.low.listing import list_kernels
 from lowwater.plan.context import Links
 from lowwater.plan.definitions import make_context
 from lowwater.plan.explain import explain
@@ -65,6 +66,12 @@ def _known_links(links: Path | None) -> Links:
 def explain_files(files: Sequence[Path], form: str, links: Path | None, **definitions: Any) -> str:
     """The plan of some query files."""
     return explain(_noted(files, links, definitions), form)
+
+
+def explain_kernels(files: Sequence[Path], links: Path | None, **definitions: Any) -> str:
+    """The code that is generated for each link of some query files."""
+    plan = Definitions(**definitions).plan(files, _known_links(links))
+    return list_kernels(plan.lftas, LowSettings(skew=0))
 
 
 def _noted(files: Sequence[Path], links: Path | None, definitions: dict[str, Any]) -> Plan:

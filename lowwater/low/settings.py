@@ -5,12 +5,14 @@ The public data of `low`, read by `lake` and `replay`; everything here pickles, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 import pyarrow as pa
 
 from lowwater.errors import ConfigError
+from lowwater.low.flush import IMMEDIATE, Flush
 
 
 class Policy(StrEnum):
@@ -32,6 +34,8 @@ class LowSettings:
         chunk_rows: records handled at once; with the tables it bounds the memory.
         slots: size of every group table in place of the planned one, a power of two.
         compiled: by numba; otherwise plain Python (small tests).
+        adjacent: whether a group may also lie in the slot after its own (002, section 6, footnote).
+        flush: when groups of closed epochs leave.
         texts: distinct strings (and 256 times as many characters) that an LFTA keeps numbers of; with more its groups
             leave the table.
     """
@@ -42,6 +46,8 @@ class LowSettings:
     chunk_rows: int = 65_536
     slots: int | None = None
     compiled: bool = True
+    adjacent: bool = False
+    flush: Flush = IMMEDIATE
     texts: int = 1 << 18
 
     def __post_init__(self) -> None:
@@ -63,11 +69,13 @@ class Bounds:
         read_from: first timestamp that an LFTA processes, by its name (I2).
         start: begin of the owned interval.
         end: its end, and that of every read range; END_OF_TIME where unbounded.
+        grains: clock between two promises that the readers of an LFTA can use, by its name; 1 where it is not said.
     """
 
     read_from: dict[str, int]
     start: int
     end: int
+    grains: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,20 @@ functions of cost HIGH at the high level.
 
 from __future__ import annotations
 
-from lowwater.catalog.expr import BITWISE, COMPARISON, Binary, Call, Case, Column, Expr, Param, StateCall, Type, walk
+from lowwater.catalog.expr import (
+    BITWISE,
+    COMPARISON,
+    Binary,
+    Call,
+    Case,
+    Column,
+    Const,
+    Expr,
+    Param,
+    StateCall,
+    Type,
+    walk,
+)
 from lowwater.catalog.functions import Cost
 
 PREFILTER = 10
@@ -74,4 +87,5 @@ def unkeepable(expr: Expr) -> str:
 
 def cheap(expr: Expr) -> bool:
     """Whether a conjunct may stand in the prefilter: cheap, and the same in every run."""
-    return cost(expr) < PREFILTER and safe(expr) and not any(isinstance(node, Param) for node in walk(expr))
+    moving = any(isinstance(node, Param) or (isinstance(node, Const) and node.param) for node in walk(expr))
+    return cost(expr) < PREFILTER and safe(expr) and not moving

@@ -20,7 +20,7 @@ from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledger import Capture, ingested_links, interface_links, read_captures
 from lowwater.lake.records import DONE, INCOMPLETE, PROVISIONAL, last_published
 from lowwater.lake.states import state_folder
-from lowwater.low import LowSettings, Policy
+from lowwater.low import Flush, LowSettings, Policy
 from lowwater.plan.context import Context, Links
 from lowwater.plan.definitions import make_context
 from lowwater.plan.nodes import WatchJoin
@@ -92,10 +92,10 @@ class Job:
         beat = section.heartbeat if section and section.heartbeat is not None else self.config.replay.heartbeat
         if beat == "on-demand":
             raise ConfigError('heartbeat = "on-demand" is not supported yet', 'use a period, "data-driven" or "none"')
-        chunk = self.config.replay.chunk
-        if isinstance(beat, int):
-            return LowSettings(0, beat, chunk_rows=chunk)
-        return LowSettings(0, policy=Policy(beat), chunk_rows=chunk)
+        replay = self.config.replay
+        flush = Flush.parse(replay.flush)
+        settings = LowSettings(0, chunk_rows=replay.chunk, flush=flush, adjacent=replay.table == "adjacent")
+        return replace(settings, **({"period": beat} if isinstance(beat, int) else {"policy": Policy(beat)}))
 
     def captures(self) -> dict[str, tuple[Capture, ...]]:
         """The ledger of the links that the set reads."""

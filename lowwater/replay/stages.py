@@ -25,6 +25,7 @@ from lowwater.lake.tasks import Runner
 from lowwater.low import Bounds, LowSettings, Policy
 from lowwater.plan.bind.sources import ROW
 from lowwater.plan.nodes import Node, Source
+from lowwater.plan.punctuation import needed
 from lowwater.plan.queryset import Plan, QueryPlan
 from lowwater.plan.ranges import read_from
 from lowwater.plan.schemas import value_schema
@@ -135,10 +136,11 @@ def low_stage(inputs: LowInputs, settings: LowSettings, folder: Path, runner: Ru
         runner: runs the tasks, in this process or on Spark.
     """
     starts = inputs.lfta_starts
+    grains = {name: grain for name, (grain, _) in needed(*(query.high for query in inputs.plan.queries)).items()}
     tasks = []
     for link, lftas in by_link(inputs.plan.lftas).items():
         mine = {lfta.name: starts[lfta.name] for lfta in lftas}
-        bounds = Bounds(mine, inputs.start, inputs.end)
+        bounds = Bounds(mine, inputs.start, inputs.end, {lfta.name: grains[lfta.name] for lfta in lftas})
         skew = inputs.config.link(link).skew
         read = inputs.read(link, min(mine.values()))
         tasks.append(LowTask(link, read, lftas, bounds, replace(settings, skew=skew), folder))

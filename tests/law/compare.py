@@ -48,7 +48,12 @@ def request_of(
         policy=choice.policy,
         engine=engine,
         interval=choice.interval,
-        low={"chunk_rows": choice.chunk_rows, "compiled": compiled},
+        low={
+            "chunk_rows": choice.chunk_rows,
+            "compiled": compiled,
+            "adjacent": choice.adjacent,
+            "flush": choice.flush,
+        },
         high=high,
     )
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from lowwater.low import Policy
+from lowwater.low import Flush, Policy
 
 SECOND = 1_000_000_000
 
@@ -19,7 +19,8 @@ class Choice:
         interval: length of the intervals; None for one.
         period: of the heartbeats, `policy` when they are made.
         chunk_rows: packets that a kernel takes at once.
-        slots: size of the group tables.
+        slots: size of the group tables; `adjacent` whether a group may lie in the slot after its own.
+        flush: when groups of closed epochs leave them.
         tick: virtual time of a micro-batch, `batches` the most of them.
         partitions: of every shuffle.
         few: whether few rows are replayed as such, else as many rows are.
@@ -30,6 +31,8 @@ class Choice:
     policy: Policy
     chunk_rows: int
     slots: int
+    adjacent: bool
+    flush: Flush
     tick: int
     batches: int
     partitions: int
@@ -47,6 +50,8 @@ def choices(
         st.sampled_from(list(Policy)),
         st.sampled_from((1, 7, 65536)),
         st.sampled_from((1, 2, 4, 1024)),
+        st.booleans(),
+        st.sampled_from([Flush.parse(text) for text in ("immediate", "slow 1", "slow 3", "oop-slow 2 2", "lazy 1")]),
         st.sampled_from((SECOND, 10 * SECOND, 900 * SECOND)),
         st.sampled_from((1, 2, 5)),
         st.sampled_from((1, 2, 3)),

@@ -130,18 +130,19 @@ def expand(stream: list[Row]) -> list[tuple[int, int]]:
     return found
 
 
-def said(lfta: Lfta, ticks: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The ticks whose promise changes a promised field, given that all know the begin of the read range."""
+def said(lfta: Lfta, ticks: list[tuple[int, int]], grain: int = 1) -> list[tuple[int, int]]:
+    """The ticks whose promise changes a promised field by as much as readers need; all know where the range begins."""
     kept, old = [], BEFORE
     for tick, promise in ticks:
         timed = any(field.temporal for field in lfta.fields)
-        if (lfta.promises(promise) != lfta.promises(old)) if timed else promise > old:
+        changes = (lfta.promises(promise) != lfta.promises(old)) if timed else promise > old
+        if changes and promise // grain > old // grain:
             kept.append((tick, promise))
             old = promise
     return kept
 
 
-def naive(lfta: Lfta, kept: list[Row], settings: LowSettings, end: int) -> list[tuple[int, int]]:
+def naive(lfta: Lfta, kept: list[Row], settings: LowSettings, end: int, grain: int = 1) -> list[tuple[int, int]]:
     """Every tick one by one, by the text of T2; then the closing."""
     period = settings.period
     arrivals = [packet["arrival"] for packet in kept]
@@ -157,7 +158,7 @@ def naive(lfta: Lfta, kept: list[Row], settings: LowSettings, end: int) -> list[
                 promise = max((arrival for arrival in arrivals if arrival < tick), default=0) - settings.skew
             if promise > BEFORE and promise < end and tick < closing:
                 ticks.append((tick, promise))
-    return [*said(lfta, ticks), (closing, end)]
+    return [*said(lfta, ticks, grain), (closing, end)]
 
 
 @given(packets=links(), settings=SETTINGS, end=ENDS)
@@ -199,6 +200,19 @@ def test_promises_are_kept_and_are_those_of_every_tick(packets: list[Row], setti
                 tick, closed = row["_until"], True
                 promise = row["_last"] + tick - row["_tick"]
         assert promises(stream)[-1] == stream[-1]
+
+
+@given(packets=links(), settings=SETTINGS, end=ENDS, grain=st.sampled_from([SECOND // 2, 4 * SECOND, 60 * SECOND]))
+def test_promises_come_as_often_as_readers_need_them(
+    packets: list[Row], settings: LowSettings, end: int, grain: int
+) -> None:
+    streams, _ = run(ALL, records(packets), settings, START, end, BEFORE, grain=grain)
+    kept = sane(packets, settings.skew, end)
+    for lfta in ALL:
+        stream = streams[lfta.name]
+        assert said(lfta, expand(stream)[:-1], grain) + expand(stream)[-1:] == naive(lfta, kept, settings, end, grain)
+        assert len(promises(stream)) <= 2 + 2 * len(naive(lfta, kept, settings, end, grain))
+    assert merged(data(streams["groups"])) == grouped(kept)
 
 
 @given(packets=links(), settings=SETTINGS, end=ENDS)

@@ -1,0 +1,139 @@
+"""What is generated for a link: one kernel for all LFTAs, parameters as arguments, exact outcomes, a listing."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lowwater.catalog.expr import Const, Expr, Type, conjunction
+from lowwater.cli.main import cli
+from lowwater.low import LowSettings
+from lowwater.low.kernel import generate
+from lowwater.low.listing import list_kernels
+from lowwater.plan.context import Context, Links
+from lowwater.plan.nodes import Lfta
+from lowwater.plan.queryset import Plan, plan_texts
+from tests.lftamaker import SECOND, Row, col, count, data, lit, make, op, records, run
+
+PLAIN = LowSettings(skew=SECOND, compiled=False)
+CONJUNCTS: list[Expr] = [
+    op(col("destPort"), "=", lit(80)),
+    op(op(lit(12), "/", col("ttl")), ">", lit(3)),
+    op(col("len"), "<", lit(90)),
+    op(op(col("id"), "+", lit((1 << 63) - 1)), "<>", lit(0)),
+    op(op(op(col("id"), "*", col("id")), "*", op(col("id"), "*", col("id"))), ">", op(lit(5), "%", col("ttl"))),
+    op(Const(Type.STRING, "L"), "=", lit("L")),
+]
+PACKETS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "timestamp": st.integers(0, 200).map(lambda second: second * SECOND),
+            "ipversion": st.sampled_from([4, 6, None]),
+            "protocol": st.sampled_from([6, 17, None]),
+            "destPort": st.sampled_from([80, 53, None]),
+            "flags": st.sampled_from([2, None]),
+            "ttl": st.sampled_from([0, 2, 64, None]),
+            "len": st.sampled_from([60, 90]),
+            "id": st.sampled_from([0, 1, -1, 1 << 62, None]),
+        }
+    ),
+    max_size=12,
+)
+
+
+@st.composite
+def nodes(draw: st.DrawFn) -> list[Lfta]:
+    """Some LFTAs of one link that share conjuncts."""
+    found = []
+    for number in range(draw(st.integers(1, 4))):
+        parts = draw(st.lists(st.sampled_from(CONJUNCTS), max_size=4, unique=True))
+        protocol = draw(st.sampled_from(["ETH", "DataProtocol", "TCP"]))
+        partials = [count()] if draw(st.booleans()) else []
+        name = f"q{number}"
+        found.append(make(name, {"time": col("time")}, partials, predicate=conjunction(parts), protocol=protocol))
+    return found
+
+
+@given(lftas=nodes(), packets=PACKETS, chunk=st.integers(1, 9))
+def test_one_pass_counts_every_outcome_as_each_node_alone(lftas: list[Lfta], packets: list[Row], chunk: int) -> None:
+    settings = LowSettings(skew=30 * SECOND, compiled=False, chunk_rows=chunk)
+    streams, together = run(lftas, records(packets), settings)
+    for lfta in lftas:
+        alone, result = run([lfta], records(packets), settings)
+        assert streams[lfta.name] == alone[lfta.name]
+        mine = [row for row in together.minutes.to_pylist() if row["lfta"] == lfta.name]
+        assert mine == result.minutes.to_pylist()
+
+
+@given(packets=PACKETS)
+def test_the_order_of_conjuncts_does_not_change_an_outcome(packets: list[Row]) -> None:
+    settings = LowSettings(skew=300 * SECOND, compiled=False)
+    for parts in (CONJUNCTS, CONJUNCTS[::-1]):
+        lfta = make("q", {"time": col("time")}, predicate=conjunction(parts))
+        rows = run([lfta], records(packets), settings)[1].minutes.to_pylist()
+        found = {name: sum(row[name] for row in rows) for name in ("filtered", "failed", "accepted")}
+        assert found == expected(packets)
+
+
+def expected(packets: list[Row]) -> dict[str, int]:
+    """The outcomes of all conjuncts together, by their text."""
+    found = {"filtered": 0, "failed": 0, "accepted": 0}
+    for packet in packets:
+        ttl, value = packet["ttl"], packet["id"]
+        large = value is not None and (value > 0 or abs(value) ** 4 >= 1 << 63)
+        failed = ttl == 0 or large
+        true = packet["destPort"] == 80 and ttl == 2 and packet["len"] < 90 and value is not None and not failed
+        true = bool(true and value**4 > 1)
+        found["accepted" if true else "failed" if failed else "filtered"] += 1
+    return found
+
+
+TEXT = """DEFINE {{ query_name few; }} PARAM {{ least uint; most float; host string; source ip; }}
+SELECT tb, count(*) AS cnt FROM L.DataProtocol WHERE len > $least AND len < $most AND srcIP <> $source
+AND interface <> $host AND len + {extra} > -$least GROUP BY time/$least AS tb"""
+
+
+def planned(extra: int = 1, **params: int | float | str) -> Plan:
+    return plan_texts(
+        [("q.gsql", TEXT.format(extra=extra))], Links(("L",)), context=Context(Links(("L",)), params=params)
+    )
+
+
+def test_the_value_of_a_parameter_is_in_no_kernel() -> None:
+    first, second = (
+        planned(least=least, most=most, host=host, source=address).lftas
+        for least, most, host, address in ((7, 80.5, "a", "10.0.0.1"), (60, 1e9, "L2", "::1"))
+    )
+    programs = [generate(lftas, "L", PLAIN) for lftas in (first, second)]
+    assert programs[0].functions == programs[1].functions
+    assert programs[0].params != programs[1].params
+    assert generate(planned(2, least=7, most=80.5, host="a", source="10.0.0.1").lftas, "L", PLAIN) != programs[0]
+
+
+@pytest.mark.parametrize(("least", "expected"), [(50, [(1, 2), (2, 1)]), (70, [(1, 1)])])
+def test_a_parameter_has_its_value_in_the_rows(least: int, expected: list[tuple[int, int]]) -> None:
+    lftas = planned(least=least, most=100.0, host="M", source="10.0.0.9").lftas
+    packet = {"ipversion": 4, "srcIP_hi": 0, "srcIP_lo": 1}
+    packets = [{**packet, "timestamp": at * SECOND, "len": length} for at, length in ((60, 60), (90, 80), (101, 60))]
+    settings = LowSettings(skew=0, compiled=False, slots=64)
+    rows = data(run(lftas, records(packets), settings)[0]["few"])
+    assert [(row["tb"], row["agg0"]) for row in rows] == expected
+
+
+def test_the_listing_is_code_that_names_queries_and_columns_in_comments_only() -> None:
+    named = make("evil\nimport os", {"a\x1bb": col("destPort")}, predicate=op(col("len"), ">", lit(3)))
+    text = list_kernels([named], PLAIN)
+    assert "# LFTA evil?import os" in text and "a?b" in text and "# kernel of link L" in text
+    tree = ast.parse(text)
+    assert {type(node) for node in tree.body} == {ast.FunctionDef}
+
+
+def test_explain_prints_the_kernels(tmp_path: Path) -> None:
+    (tmp_path / "q.gsql").write_text(TEXT.format(extra=1))
+    text = CliRunner().invoke(cli, ["explain", "--kernel", str(tmp_path / "q.gsql")]).output
+    assert "def kernel(" in text and "p0_0: $least" in text
