@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lowwater.catalog.expr import columns_of
-from lowwater.catalog.packets import stored
+from lowwater.catalog.packets import THINNED_BY, stored
 from lowwater.errors import LawError
 from lowwater.low.account import MINUTE, Minutes, Violations
 from lowwater.low.columns import Columns, numbers
@@ -32,13 +32,19 @@ Write = Callable[[str, pa.RecordBatch], None]
 IDENTITY = ("capture", "position", "timestamp", "arrival")
 
 
-def needed_columns(lftas: Sequence[Lfta]) -> list[str]:
-    """The columns of `packets/` that a pass for these LFTAs reads: identity, clock, then what the expressions use."""
+def needed_columns(lftas: Sequence[Lfta], shed: bool = False) -> list[str]:
+    """The columns of `packets/` that a pass for these LFTAs reads: identity, clock, then what the expressions use.
+
+    Args:
+        lftas: the nodes.
+        shed: whether some packets are shed on the link, so that it is read what packets are chosen by (O5).
+    """
     names: dict[str, None] = dict.fromkeys(IDENTITY)
     for lfta in lftas:
         items = [item.expr for item in lfta.keys]
         used = columns_of(lfta.member, lfta.predicate, *items, *(part.argument for part in lfta.partials))
         names.update(dict.fromkeys(stored(used)))
+        names.update(dict.fromkeys(THINNED_BY if shed or lfta.sample else ()))
     return list(names)
 
 

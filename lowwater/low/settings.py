@@ -32,6 +32,7 @@ class LowSettings:
         chunk_rows: records handled at once; with the tables it bounds the memory.
         slots: size of every group table in place of the planned one, a power of two.
         compiled: by numba; otherwise plain Python (small tests).
+        shed: most packets of a second of timestamps that an LFTA takes; None for all (O5).
         texts: distinct strings (and 256 times as many characters) that an LFTA keeps numbers of; with more its groups
             leave the table.
     """
@@ -42,6 +43,7 @@ class LowSettings:
     chunk_rows: int = 65_536
     slots: int | None = None
     compiled: bool = True
+    shed: int | None = None
     texts: int = 1 << 18
 
     def __post_init__(self) -> None:

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from lowwater.catalog.expr import columns_of
+from lowwater.catalog.packets import THINNED_BY
 from lowwater.errors import ConfigError
-from lowwater.plan.nodes import Group, Join, Map, Node, Source, Union
+from lowwater.plan.nodes import Group, Join, Map, Node, Sample, Source, Union
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.reference.joins import JoinOperator
 from lowwater.reference.operators import (
@@ -27,6 +28,7 @@ from lowwater.reference.operators import (
     names_of,
 )
 from lowwater.reference.records import Record, merge
+from lowwater.reference.thinning import Thinning
 from lowwater.reference.values import Values
 
 PERIODIC, DATA_DRIVEN, NONE = "periodic", "data-driven", "none"
@@ -65,6 +67,7 @@ def evaluate(
     read_from: Mapping[str, int],
     period: int,
     policy: str = PERIODIC,
+    budgets: Mapping[str, int] | None = None,
 ) -> ReferenceResult:
     """The rows of a query whose last instant lies in [start, end) (SEMANTICS I1).
 
@@ -78,6 +81,8 @@ def evaluate(
         read_from: `query.alias` of each source -> first timestamp that it reads, ns (SEMANTICS I2).
         period: ns between ticks.
         policy: `periodic`, `data-driven` or `none`; changes ticks, never rows.
+        budgets: link -> most packets of a second that a source takes, of links with load shedding (SEMANTICS O5). Their
+            packets are read twice, and hold the seconds of the read range whole.
 
     Raises:
         ConfigError: no such policy, or a period that is not positive.
@@ -88,11 +93,13 @@ def evaluate(
         raise ConfigError(f"there is no heartbeat policy {policy!r}", f"there are: {', '.join(POLICIES)}")
     if period <= 0:
         raise ConfigError(f"the heartbeat period is {period} ns", "give a duration above 0")
-    plan = _Plan(range(start, end), read_from)
+    budgets = budgets or {}
+    plan = _Plan(range(start, end), read_from, budgets)
     top = plan.operator(node)
     clock = _Clock(plan, links, end, period, policy)
     sink = _Sink(clock, range(start, end))
     top.connect(sink, 0)
+    plan.thin(packets, links)
     for record in merge(packets, plan.columns):
         clock.record(record)
     clock.close()
@@ -109,10 +116,12 @@ class _Plan:
         links: operator -> for each of its inputs, the links below.
     """
 
-    def __init__(self, owned: range, read_from: Mapping[str, int]) -> None:
+    def __init__(self, owned: range, read_from: Mapping[str, int], budgets: Mapping[str, int]) -> None:
         self._owned = owned
+        self._budgets = budgets
         self._read_from = read_from
         self._made: dict[Node, Operator] = {}
+        self._samples: dict[SourceOperator, Sample | None] = {}
         self.sources: list[SourceOperator] = []
         self.columns: dict[str, list[str]] = {}
         self.links: dict[Operator, list[frozenset[str]]] = {}
@@ -141,14 +150,27 @@ class _Plan:
         raise TypeError(type(node).__name__)
 
     def _source(self, node: Source) -> SourceOperator:
-        names = list(dict.fromkeys([*names_of(node.fields), *columns_of(node.member)]))
+        thinned = THINNED_BY if node.sample or self._budgets.keys() & set(node.links) else ()
+        names = list(dict.fromkeys([*names_of(node.fields), *columns_of(node.member), *thinned]))
         source = SourceOperator(node, names, self._read_from[f"{node.query}.{node.alias}"], self._owned)
         self.sources.append(source)
+        self._samples[source] = node.sample
         self.links[source] = [frozenset([link]) for link in node.links]
         for link in node.links:
             known = self.columns.setdefault(link, [])
             known.extend(name for name in names if name not in known)
         return source
+
+    def thin(self, packets: Mapping[str, Iterable[pa.RecordBatch]], skews: Mapping[str, int]) -> None:
+        """Tells every source what sampling and load shedding leave it of its links."""
+        for source in self.sources:
+            for port, (link,) in enumerate(self.links[source]):
+                sample, budget = self._samples[source], self._budgets.get(link)
+                if sample is not None or budget is not None:
+                    read = merge({link: packets.get(link, ())}, {link: source.names}) if budget else ()
+                    rows = (Row(r.values, r.timestamp) for r in read if r.arrival - r.timestamp <= skews[link])
+                    known = (packet for row in rows if (packet := source.packet(row)))
+                    source.thin(port, Thinning.of(sample, link, budget, known))
 
 
 @dataclass

@@ -14,8 +14,10 @@ from itertools import count
 from typing import NamedTuple
 
 from lowwater.catalog.expr import Column, Expr, Type, show
+from lowwater.catalog.packets import SAMPLING_RATE, THINNED_BY
 from lowwater.errors import ValueOverflowError
 from lowwater.plan.nodes import Aggregate, Field, Group, Item, Map, Source, group_last
+from lowwater.reference.thinning import KEPT, SAMPLED_OUT, SHED, Packet, Thinning
 from lowwater.reference.values import (
     INT64_MAX,
     INT64_MIN,
@@ -104,6 +106,7 @@ class SourceCount:
         link: its name.
         sane: records in order, by their own timestamp.
         not_of_protocol: those that are no packet of the protocol.
+        sampled_out: those that its sampling leaves out, `shed` load shedding (O5).
         filtered: those for which the predicate directly above the source is not true; `failed` where a V2 failure
             took part.
         violating: records later than the skew, by their arrival.
@@ -113,13 +116,15 @@ class SourceCount:
     link: str
     sane: int = 0
     not_of_protocol: int = 0
+    sampled_out: int = 0
+    shed: int = 0
     filtered: int = 0
     failed: int = 0
     violating: int = 0
 
     @property
     def accepted(self) -> int:
-        return self.sane - self.not_of_protocol - self.filtered - self.failed
+        return self.sane - self.not_of_protocol - self.sampled_out - self.shed - self.filtered - self.failed
 
 
 class SourceOperator(Operator):
@@ -140,15 +145,41 @@ class SourceOperator(Operator):
         self._owned = owned
         self._width = len(node.fields)
         self._member = compile_predicate(node.member, names, Faults())
+        self._rate = names.index(SAMPLING_RATE) if SAMPLING_RATE in names else None
+        self._thinnings: list[Thinning | None] = [None] * len(node.links)
 
     def row(self, port: int, row: Row) -> None:
         """Takes an admitted record of the link `port`."""
         self.charged = self.counts[port] if row.last in self._owned else self._nobody
         self.charged.sane += 1
-        if self._member(row.values):
-            self.emit(Row(row.values[: self._width], row.last))
-        else:
+        if not self._member(row.values):
             self.charged.not_of_protocol += 1
+            return
+        outcome, rate = self._outcome(port, row)
+        if outcome == SAMPLED_OUT:
+            self.charged.sampled_out += 1
+        elif outcome == SHED:
+            self.charged.shed += 1
+        else:
+            values = list(row.values[: self._width])
+            if self._rate is not None:
+                values[self._rate] = rate
+            self.emit(Row(tuple(values), row.last))
+
+    def thin(self, port: int, thinning: Thinning) -> None:
+        """Takes of the link `port` what sampling and load shedding leave."""
+        self._thinnings[port] = thinning
+
+    def packet(self, row: Row) -> Packet | None:
+        """What sampling knows a record by; None where it is not of the protocol."""
+        length, head = (row.values[self.names.index(name)] for name in THINNED_BY)
+        return (row.last, length, head) if self._member(row.values) else None  # type: ignore[return-value]
+
+    def _outcome(self, port: int, row: Row) -> tuple[str, float]:
+        thinning, packet = self._thinnings[port], None
+        if thinning is not None:
+            packet = self.packet(row)
+        return (KEPT, 1.0) if thinning is None or packet is None else thinning.outcome(packet)
 
     def violation(self, port: int, arrival: int) -> None:
         """Counts a record later than the skew of its link."""

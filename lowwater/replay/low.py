@@ -65,7 +65,7 @@ def run_low(task: LowTask) -> LowOutcome:
         for lfta in task.lftas
     }
     try:
-        columns = needed_columns(task.lftas)
+        columns = needed_columns(task.lftas, task.settings.shed is not None)
         batches = task.read.batches(columns, FRAME_ROWS if FRAME in columns else ROW_GROUP)
 
         def write(name: str, batch: pa.RecordBatch) -> None:

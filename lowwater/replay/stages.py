@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lowwater.catalog.expr import columns_of
-from lowwater.catalog.packets import stored
-from lowwater.config import Config
+from lowwater.catalog.packets import THINNED_BY, stored
+from lowwater.config import SECOND, Config
+from lowwater.errors import ConfigError
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledger import Capture
 from lowwater.lake.packets import LinkRead, packet_files
@@ -24,6 +25,7 @@ from lowwater.low import Bounds, LowSettings, Policy
 from lowwater.plan.nodes import Node, Source
 from lowwater.plan.queryset import Plan, QueryPlan
 from lowwater.plan.ranges import read_from
+from lowwater.plan.temporal import END_OF_TIME
 from lowwater.plan.schemas import value_schema
 from lowwater.quality.scan import LinkScan, scan_link
 from lowwater.reference import ReferenceResult, evaluate
@@ -120,10 +122,24 @@ def low_stage(inputs: LowInputs, settings: LowSettings, folder: Path, runner: Ru
     for link, lftas in by_link(inputs.plan.lftas).items():
         mine = {lfta.name: starts[lfta.name] for lfta in lftas}
         bounds = Bounds(mine, inputs.start, inputs.end)
-        skew = inputs.config.link(link).skew
-        read = inputs.read(link, min(mine.values()))
-        tasks.append(LowTask(link, read, lftas, bounds, replace(settings, skew=skew), folder))
+        own = inputs.config.link(link)
+        read = inputs.read(link, _whole_seconds(inputs, link, min(mine.values())))
+        tasks.append(LowTask(link, read, lftas, bounds, replace(settings, skew=own.skew, shed=own.shed), folder))
     return LowResult(tuple(runner(run_low, tasks)))
+
+
+def _whole_seconds(inputs: LowInputs, link: str, start: int) -> int:
+    """From where a link is read: with load shedding whole seconds, since their packets are counted (O5).
+
+    Raises:
+        ConfigError: the interval does not end with a second.
+    """
+    if inputs.config.link(link).shed is None:
+        return start
+    if inputs.end < END_OF_TIME and inputs.end % SECOND:
+        message = f"link {link} sheds load by the second, and the interval ends within one"
+        raise ConfigError(message, "use intervals of whole seconds")
+    return start // SECOND * SECOND
 
 
 def high_stage(
@@ -170,11 +186,12 @@ def reference_stage(inputs: LowInputs, period: int, policy: Policy) -> Reference
     results: dict[str, ReferenceResult] = {}
     for query in inputs.plan.queries:
         starts = read_from(query.logical, inputs.start)
-        columns = _columns(query.logical)
         links = inputs.link_starts([query])
-        packets = {link: inputs.read(link, start).batches(columns) for link, start in links.items()}
         skews = {link: inputs.config.link(link).skew for link in links}
-        result = evaluate(query.logical, packets, skews, inputs.start, inputs.end, starts, period, str(policy))
+        budgets = {link: shed for link in links if (shed := inputs.config.link(link).shed)}
+        packets = {link: _packets(inputs, query.logical, link, start) for link, start in links.items()}
+        bounds = (inputs.start, inputs.end, starts)
+        result = evaluate(query.logical, packets, skews, *bounds, period, str(policy), budgets)
         results[query.name] = result
         rows[query.name] = _table(query, result)
     scans = tuple(inputs.scan(link) for link in inputs.plan.links)
@@ -190,8 +207,17 @@ def _table(query: QueryPlan, result: ReferenceResult) -> pa.Table:
     return pa.table(arrays, schema=schema)
 
 
+def _packets(inputs: LowInputs, node: Node, link: str, start: int) -> Iterable[pa.RecordBatch]:
+    columns, shed = _columns(node), inputs.config.link(link).shed
+    if shed is not None:
+        columns = list(dict.fromkeys([*columns, *THINNED_BY]))
+    batches = inputs.read(link, _whole_seconds(inputs, link, start)).batches(columns)
+    return list(batches) if shed is not None else batches  # they are read twice
+
+
 def _columns(node: Node) -> list[str]:
     """The stored columns that a logical plan reads of packets."""
     if isinstance(node, Source):
-        return stored([*(f.name for f in node.fields), *columns_of(node.member)])
+        thinned = THINNED_BY if node.sample else ()
+        return stored([*(f.name for f in node.fields), *columns_of(node.member), *thinned])
     return list(dict.fromkeys(name for child in node.inputs() for name in _columns(child)))
