@@ -22,7 +22,7 @@ Rates = npt.NDArray[np.float64]
 
 
 def chances(key: int, *words: npt.NDArray[np.integer]) -> Rates:
-    """For each packet the number in [0, 1) that it is kept below: SplitMix64's mixing of its words, one after the other.
+    """For each packet the number in [0, 1) that it is kept below: SplitMix64 mixes its words, one after the other.
 
     Args:
         key: of the seed and the link.

@@ -25,8 +25,8 @@ from lowwater.low import Bounds, LowSettings, Policy
 from lowwater.plan.nodes import Node, Source
 from lowwater.plan.queryset import Plan, QueryPlan
 from lowwater.plan.ranges import read_from
-from lowwater.plan.temporal import END_OF_TIME
 from lowwater.plan.schemas import value_schema
+from lowwater.plan.temporal import END_OF_TIME
 from lowwater.quality.scan import LinkScan, scan_link
 from lowwater.reference import ReferenceResult, evaluate
 from lowwater.replay.low import LowOutcome, LowTask, by_link, run_low
