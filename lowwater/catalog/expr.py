@@ -31,9 +31,13 @@ class Expr:
 
 @dataclass(frozen=True)
 class Const(Expr):
-    """A literal. `value` is int, float, bool, str, bytes (an IP as `pack_ip` gives it) or None."""
+    """A literal. `value` is int, float, bool, str, bytes (an IP as `pack_ip` gives it) or None.
+
+    `param` names the parameter that it is the value of: code that is kept does not hold such a value.
+    """
 
     value: int | float | bool | str | bytes | None
+    param: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,13 @@ After `capture`, before `high`: packet batches in, rows and punctuation of every
 """
 
 from lowwater.low.run import needed_columns, run_link
+from lowwater.low.flush import Flush
 from lowwater.low.settings import VIOLATIONS, Bounds, LftaStatistics, LinkResult, LowSettings, Policy
 
 __all__ = [
     "VIOLATIONS",
     "Bounds",
+    "Flush",
     "LftaStatistics",
     "LinkResult",
     "LowSettings",

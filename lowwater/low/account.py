@@ -1,6 +1,6 @@
 """Every record counted by name (SEMANTICS A1), and the violations of a link (T2).
 
-Beside the operators of `low.run`; what it collects goes to the ledgers.
+Beside the operators of `low.run`; the kernel counts into a window of minutes, and what is counted goes to the ledgers.
 """
 
 from __future__ import annotations
@@ -9,87 +9,85 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lowwater.low.kernel import ACCEPTED, FAILED, FILTERED, NOT_OF_PROTOCOL
+from lowwater.low.filtering import ACCEPTED, FAILED, FILTERED, NOT_OF_PROTOCOL, OUTCOMES, SAMPLED_OUT, SHED
+from lowwater.low.kernel import MINUTE
 from lowwater.low.settings import MINUTES, VIOLATIONS
 
-MINUTE = 60_000_000_000
-
 Words = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
-_OUTCOMES = ACCEPTED + 1
-_DENSE = 4096
+_WINDOW = 256
 
 
-class Minutes:
-    """Outcomes of one LFTA by minute of timestamp."""
+class Counters:
+    """Outcomes by minute of timestamp, of all LFTAs of a link.
 
-    def __init__(self) -> None:
+    Args:
+        nodes: how many LFTAs.
+
+    Attributes:
+        window: what the kernel counts into: [minute of the window, outcome]; its first row is nobody's, its last column
+            are the sane records.
+        base: the minute of the second row.
+    """
+
+    def __init__(self, nodes: int) -> None:
+        self.window: Words = np.zeros((_WINDOW + 1, OUTCOMES * nodes + 1), np.int64)
+        self.base = 0
         self._counts: dict[int, Words] = {}
 
-    def add(self, minutes: Words, outcome: npt.NDArray[np.uint8], owned: Flags) -> None:
-        """Counts the owned records of a chunk.
+    def move(self, stamp: int) -> None:
+        """Moves the window so that a timestamp, and those about it, are in it."""
+        self._drain()
+        self.base = stamp // MINUTE - _WINDOW // 2
 
-        Args:
-            minutes: timestamp // MINUTE of each record.
-            outcome: of each, as a kernel gives it.
-            owned: which timestamps lie in the owned interval.
-        """
-        if not owned.all():
-            minutes, outcome = minutes[owned], outcome[owned]
-        if len(minutes) == 0:
-            return
-        low, span = int(minutes.min()), int(minutes.max() - minutes.min())
-        if span < _DENSE:
-            # Dense counting only over a span that a chunk can have filled: a lull may be years.
-            counts = np.bincount((minutes - low) * _OUTCOMES + outcome, minlength=(span + 1) * _OUTCOMES)
-            table = counts.reshape(-1, _OUTCOMES)
-            found = np.flatnonzero(table.any(axis=1))
-            self._merge(((found + low).tolist(), table[found]))
-        else:
-            known, places = np.unique(minutes, return_inverse=True)
-            counts = np.bincount(places * _OUTCOMES + outcome, minlength=len(known) * _OUTCOMES)
-            self._merge((known.tolist(), counts.reshape(-1, _OUTCOMES)))
-
-    def _merge(self, counted: tuple[list[int], Words]) -> None:
-        for minute, counts in zip(*counted, strict=True):
+    def _drain(self) -> None:
+        for row in np.flatnonzero(self.window[1:, -1]).tolist():
+            counts, minute = self.window[row + 1], self.base + row
             old = self._counts.get(minute)
-            self._counts[minute] = counts if old is None else old + counts
+            self._counts[minute] = counts.copy() if old is None else old + counts
+        self.window[:] = 0
 
-    def table(self, lfta: str) -> pa.Table:
-        """The counts as rows of MINUTES, by minute."""
+    @property
+    def sane(self) -> int:
+        """Records in order whose timestamp is owned."""
+        self._drain()
+        return sum(int(counts[-1]) for counts in self._counts.values())
+
+    def table(self, names: list[str]) -> pa.Table:
+        """The counts as rows of MINUTES, by LFTA and minute."""
+        self._drain()
         order = sorted(self._counts)
-        counts = np.array([self._counts[minute] for minute in order], np.int64).reshape(-1, _OUTCOMES)
-        named = [counts[:, at] for at in (NOT_OF_PROTOCOL, FILTERED, FAILED, ACCEPTED)]
-        columns = [[lfta] * len(order), order, counts[:, 1:].sum(axis=1), *named]
-        return pa.table([pa.array(c, f.type) for c, f in zip(columns, MINUTES, strict=True)], schema=MINUTES)
+        whole = np.array([self._counts[minute] for minute in order], np.int64).reshape(len(order), self.window.shape[1])
+        tables = [MINUTES.empty_table()]
+        for node, name in enumerate(names):
+            counts = whole[:, OUTCOMES * node : OUTCOMES * (node + 1)].reshape(len(order), OUTCOMES)
+            named = [counts[:, at] for at in (NOT_OF_PROTOCOL, FILTERED, FAILED, SAMPLED_OUT, SHED, ACCEPTED)]
+            columns = [[name] * len(order), order, counts.sum(axis=1), *named]
+            arrays = [pa.array(column, f.type) for column, f in zip(columns, MINUTES, strict=True)]
+            tables.append(pa.table(arrays, schema=MINUTES))
+        return pa.concat_tables(tables)
 
 
 class Violations:
-    """Records later than the skew, and how many were in order."""
+    """Records later than the skew."""
 
     def __init__(self, start: int, end: int) -> None:
         self._start = start
         self._end = end
         self._found: list[pa.RecordBatch] = []
-        self.sane = 0
 
-    def add(self, batch: pa.RecordBatch, late: Flags, owned: Flags, arrivals: Words) -> None:
-        """Records the late ones of a batch whose arrival is owned, and counts the sane ones.
+    def add(self, batch: pa.RecordBatch, late: Words) -> None:
+        """Records the late ones of a batch whose arrival is owned.
 
         Args:
-            batch: with capture, position and timestamp.
-            late: which violate; `owned`: which are sane and have an owned timestamp.
-            arrivals: ns.
+            batch: with capture, position, timestamp and arrival.
+            late: places of those that violate.
         """
-        self.sane += int(np.count_nonzero(owned))
-        if not late.any():
-            return
-        rows = np.flatnonzero(late & (arrivals >= self._start) & (arrivals < self._end))
-        taken = batch.select(["capture", "position", "timestamp"]).take(pa.array(rows))
-        at = arrivals[rows]
+        taken = batch.select(["capture", "position", "timestamp", "arrival"]).take(pa.array(late))
+        at = taken.column("arrival").to_numpy()
+        taken = taken.filter(pa.array((at >= self._start) & (at < self._end)))
         names = taken.column("capture").cast(pa.string())
-        lateness = pa.array(at - taken.column("timestamp").to_numpy(zero_copy_only=False))
-        columns = [names, taken.column("position"), taken.column("timestamp"), pa.array(at), lateness]
+        stamps, at = taken.column("timestamp").to_numpy(), taken.column("arrival").to_numpy()
+        columns = [names, taken.column("position"), taken.column("timestamp"), pa.array(at), pa.array(at - stamps)]
         self._found.append(pa.record_batch(columns, schema=VIOLATIONS))
 
     def table(self) -> pa.Table:

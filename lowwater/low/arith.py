@@ -1,7 +1,7 @@
 """Arithmetic of SEMANTICS V2 for kernels: total functions that say whether they failed.
 
-Below `low.codegen`, which copies this source into every kernel. The same text runs compiled (64-bit words) and as plain
-Python (unbounded integers), so overflow is asked before the operation, never read from a wrapped result.
+Below `low.codegen`; `low.compiler` copies this source into every kernel. The same text runs compiled (64-bit words) and
+as plain Python (unbounded integers), so overflow is asked before the operation, never read from a wrapped result.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import numpy.typing as npt
 
 MIN = -9223372036854775808
 MAX = 9223372036854775807
@@ -129,3 +130,31 @@ def fold(h: int) -> int:
     """The hash of a group, from the exclusive or of its mixed words."""
     h = ((h ^ (h >> 32)) & 4294967295) * 1540483477
     return h ^ (h >> 31)
+
+
+def halves(low: int, high: int) -> int:
+    """Two numbers of 32 bits with sign as one word."""
+    return (low & 4294967295) | (high << 32)
+
+
+def low_half(word: int) -> int:
+    """The first of `halves`."""
+    return ((word & 4294967295) ^ 2147483648) - 2147483648
+
+
+def high_half(word: int) -> int:
+    """The second of `halves`."""
+    return word >> 32
+
+
+def put_address(out: npt.NDArray[np.uint8], at: int, family: int, high: int, low: int) -> int:
+    """Writes an address as `catalog.values` has it: a byte of family, then 4 or 16; where the next one begins."""
+    out[at] = family & 255
+    if family == 4:
+        for k in range(4):
+            out[at + 1 + k] = (low >> (24 - 8 * k)) & 255
+        return at + 5
+    for k in range(8):
+        out[at + 1 + k] = (high >> (56 - 8 * k)) & 255
+        out[at + 9 + k] = (low >> (56 - 8 * k)) & 255
+    return at + 17

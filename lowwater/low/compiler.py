@@ -1,4 +1,4 @@
-"""Loads generated kernels: compiled by numba from a cache folder, or as plain Python.
+"""Loads generated functions: compiled by numba from a cache folder, or as plain Python.
 
 Between `low.kernel` and the loop of `low.run`. A source is kept in a file named by its sha256, with a fixed time of
 change, so that a second run or another process finds numba's machine code valid and compiles nothing.
@@ -8,46 +8,66 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import inspect
 import os
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from lowwater.caches import cache_folder
 from lowwater.errors import ConfigError
-from lowwater.low.kernel import Program, source
+from lowwater.low import arith
+from lowwater.low.kernel import Function
 
-Kernel = Callable[..., int]
+Code = Mapping[str, Callable[..., Any]]
+"""The functions of a source by name."""
+
+_OPTIONS = 'error_model="numpy", nogil=True'
 
 
-def load(program: Program, compiled: bool = True) -> Kernel:
-    """The function `kernel` of a program.
+def load(functions: Sequence[Function], compiled: bool = True) -> Code:
+    """The functions of a generated source.
 
     Args:
-        program: as `low.kernel.generate` gives it.
+        functions: in order of definition.
         compiled: by numba; otherwise plain Python, which LOWWATER_KERNEL=python asks for everywhere.
 
     Raises:
         ConfigError: if the cache folder cannot be used.
     """
     if compiled and os.environ.get("LOWWATER_KERNEL") != "python":
-        return _compiled(source(program, True))
-    return _interpreted(source(program, False))
+        return _compiled(source(functions, True))
+    return _interpreted(source(functions, False))
+
+
+def source(functions: Sequence[Function], compiled: bool) -> str:
+    """The whole module: the arithmetic of V2, then the functions, decorated for numba or left as plain Python."""
+    helper, entry = (f"@njit({_OPTIONS})\n", f"@njit(cache=True, {_OPTIONS})\n") if compiled else ("", "")
+    head = "from __future__ import annotations\nimport math\nimport numpy as np\n"
+    head += "from numba import njit\n" if compiled else ""
+    head += f"MIN = {arith.MIN}\nMAX = {arith.MAX}\n"
+    parts = [f"{helper}{text}" for text in _arithmetic()]
+    parts += [f"{entry if each.entry else helper}{each.text}\n" for each in functions]
+    return head + "".join(f"\n\n{part}" for part in parts)
 
 
 @cache
-def _interpreted(text: str) -> Kernel:
+def _arithmetic() -> tuple[str, ...]:
+    return tuple(inspect.getsource(each) for _, each in inspect.getmembers(arith, inspect.isfunction))
+
+
+@cache
+def _interpreted(text: str) -> Code:
     space: dict[str, Any] = {}
     exec(compile(text, "<lowwater kernel>", "exec"), space)
-    kernel: Kernel = space["kernel"]
-    return kernel
+    return space
 
 
 @cache
-def _compiled(text: str) -> Kernel:
+def _compiled(text: str) -> Code:
     digest = hashlib.sha256(text.encode()).hexdigest()
     path = cache_folder() / f"kernel_{digest}.py"
     if not path.exists() or path.read_text() != text:
@@ -59,8 +79,7 @@ def _compiled(text: str) -> Kernel:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # numba imports it by name when it loads machine code
     spec.loader.exec_module(module)
-    kernel: Kernel = module.kernel
-    return kernel
+    return vars(module)
 
 
 def _place(path: Path, text: str) -> None:

@@ -10,16 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-import numpy.typing as npt
-
 from lowwater.low.settings import LowSettings, Policy
 from lowwater.plan.nodes import Lfta, group_last
 from lowwater.plan.temporal import END_OF_TIME, INT64_MAX, Temporal
 
-Words = npt.NDArray[np.int64]
-
-_NO_RECORDS: Words = np.empty(0, np.int64)
+NEVER = INT64_MAX
 
 
 @dataclass
@@ -46,53 +41,69 @@ class Operator(Protocol):
         """Rows of the output so far."""
 
     def flush(self, tick: int, promise: int) -> int:
-        """Writes the groups that the promise closes as rows of the tick; the least `_last` of those left alive."""
+        """Writes the groups that leave at a promise as rows of the tick; the least `_last` of those left alive."""
+
+    def wake(self) -> int:
+        """The least promise at which another group leaves though no record comes."""
+
+    def finish(self, tick: int) -> int:
+        """Writes all groups as rows of the tick; how many they were."""
 
 
 class Heartbeats:
     """The promises of one LFTA.
 
+    Args:
+        lfta: the node.
+        settings: of the run.
+        read_from: begin of its read range, which everybody knows.
+        end: of the run.
+        grain: clock between two promises that a reader can use, ns.
+
     Attributes:
         made: punctuations not yet written, in order.
-        seen: largest arrival processed, None before the first.
+        due: arrival of the first record that may not be processed before `advance`.
     """
 
-    def __init__(self, lfta: Lfta, settings: LowSettings, read_from: int, end: int) -> None:
+    def __init__(self, lfta: Lfta, settings: LowSettings, read_from: int, end: int, grain: int = 1) -> None:
         self._lfta = lfta
         self._skew = settings.skew
         self._period = settings.period
         self._policy = settings.policy
         self._end = end
+        self._grain = grain
         self._tick = -settings.period
         self._change = self._next_change(read_from)
         self.made: list[Punctuation] = []
-        self.seen: int | None = None
+        self.due = self._due(-1)
 
     def after(self, instant: int) -> int:
         """The first tick strictly after an instant: the `_tick` of rows emitted then."""
         return (instant // self._period + 1) * self._period
 
-    def next(self, arrivals: Words, begin: int) -> int:
-        """The first record from `begin` on that a due tick precedes; their number if there is none."""
-        due = self._due(arrivals, begin)
-        return len(arrivals) if due is None else begin + int(np.searchsorted(arrivals[begin:], due, side="left"))
-
-    def advance(self, clock: int, operator: Operator) -> None:
-        """Makes the promises of the due ticks up to and including the clock."""
-        if self._policy is Policy.DATA_DRIVEN and self.seen is not None:
-            self._make(self.after(self.seen), self.seen - self._skew, operator)
-        elif self._policy is Policy.PERIODIC:
+    def advance(self, clock: int, seen: int, operator: Operator) -> None:
+        """Makes the promises of the due ticks up to and including the clock; `seen` is the last clock before it."""
+        if self._policy is Policy.PERIODIC:
             self._lull(min(clock, self._end + self._skew - 1), operator)
+        elif self._policy is Policy.DATA_DRIVEN:
+            self._follow(clock, seen, operator)
+        self.due = self._due(clock)
 
-    def close(self, operator: Operator) -> None:
-        """Makes the promises that are due after the last record, then flushes everything and promises the end (T6)."""
+    def close(self, seen: int, operator: Operator) -> None:
+        """Makes the promises that are due after the last record, then flushes everything and promises the end (T6).
+
+        Args:
+            seen: largest arrival processed, -1 without any.
+            operator: of the LFTA.
+        """
         bounded = self._end < END_OF_TIME
-        due = self._due(_NO_RECORDS, 0)
-        if bounded and due is not None and due < self._end:
-            self.advance(self._end - 1, operator)
-        tick = 0 if self.seen is None else self.after(self.seen)
+        if bounded and self._policy is Policy.PERIODIC and self.due < self._end:
+            self._lull(self._end - 1, operator)
+        elif bounded and self._policy is Policy.DATA_DRIVEN:
+            self._follow(self._end - 1, seen, operator)
+        tick = 0 if seen < 0 else self.after(seen)
         tick = max(tick, self._end) if bounded else tick
-        operator.flush(tick, INT64_MAX)
+        operator.finish(tick)
         self.made.append(Punctuation(operator.size, self._end, tick, tick))
 
     def take(self, size: int, last: bool) -> list[Punctuation]:
@@ -103,30 +114,33 @@ class Heartbeats:
             punctuation.before = 0
         return taken
 
-    def _due(self, arrivals: Words, begin: int) -> int | None:
-        """The next tick that has something to promise."""
+    def _due(self, clock: int) -> int:
+        """When something is to be promised, once all up to a clock is done."""
         if self._change >= self._end or self._policy is Policy.NONE:
-            return None
+            return NEVER
         if self._policy is Policy.PERIODIC:
             tick = self._tick_of(self._change)
-            return tick if tick - self._skew < self._end else None
-        clock = self.seen
-        if clock is None or clock - self._skew < self._change:
-            at = begin + int(np.searchsorted(arrivals[begin:], self._change + self._skew, side="left"))
-            if at == len(arrivals):
-                return None
-            clock = int(arrivals[at])
-        return self.after(clock) if clock - self._skew < self._end else None
+            return tick if tick - self._skew < self._end else NEVER
+        if clock - self._skew >= self._end:
+            return NEVER
+        # A record that says more is promised at the tick after it.
+        return self.after(clock) if clock - self._skew >= self._change else self._change + self._skew
+
+    def _follow(self, clock: int, seen: int, operator: Operator) -> None:
+        """Promises what the last record said, at the tick after it if that is not after the clock."""
+        if self._change <= seen - self._skew < self._end and self.after(seen) <= clock:
+            self._make(self.after(seen), seen - self._skew, operator)
 
     def _tick_of(self, promise: int) -> int:
         """The first tick, after the last one done, that promises at least this."""
         return max(-(-(promise + self._skew) // self._period) * self._period, self._tick + self._period)
 
     def _next_change(self, promise: int) -> int:
-        """The least promise that says more of some field."""
-        if not any(field.temporal for field in self._lfta.fields):
-            return promise + 1
-        return group_last(self._lfta.fields, self._lfta.promises(promise)) + 1
+        """The least promise that says more of some field, of those that readers can use."""
+        change = promise + 1
+        if any(field.temporal for field in self._lfta.fields):
+            change = group_last(self._lfta.fields, self._lfta.promises(promise)) + 1
+        return max(change, (promise // self._grain + 1) * self._grain)
 
     def _make(self, tick: int, promise: int, operator: Operator) -> int:
         """One tick: flush, then the promise, as high as the groups still alive allow (P2)."""
@@ -139,10 +153,12 @@ class Heartbeats:
         last = clock // self._period * self._period
         while self._change < self._end and (tick := self._tick_of(self._change)) <= last:
             alive = self._make(tick, tick - self._skew, operator)
+            # Until the next group leaves nothing but the formula changes, however many ticks that takes.
+            quiet = min(last, self._tick_of(operator.wake()) - self._period)
             if alive < tick - self._skew:
+                self._tick = max(tick, quiet)
                 continue
-            # Until the next group closes nothing but the formula changes, however many ticks that takes.
-            quiet = min(last, self._tick_of(alive + 1) - self._period)
+            quiet = min(quiet, self._tick_of(alive + 1) - self._period)
             promise = self._since(quiet - self._skew)
             if promise > tick - self._skew:
                 self._tick = self._tick_of(promise)
@@ -157,7 +173,7 @@ class Heartbeats:
             if field.temporal and value is not None
             for steps in field.temporal.components
         ]
-        return max(firsts, default=promise)
+        return min(max(firsts, default=promise), promise // self._grain * self._grain)
 
     def _say(self, promise: int, tick: int, size: int) -> None:
         if promise < self._change:

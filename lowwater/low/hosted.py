@@ -6,7 +6,7 @@ distinct combination of its arguments, and only for the records whose outcome it
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -14,57 +14,39 @@ import numpy.typing as npt
 from lowwater.catalog.calls import Coded, apply, called
 from lowwater.catalog.expr import Binary, Call, Column, Const, Expr, Type, Unary, conjunction, conjuncts, walk
 from lowwater.catalog.values import words_from_ip
-from lowwater.low.codegen import ON_TEXT, hosted, of_link
 from lowwater.low.columns import Columns, Pair
-from lowwater.low.compiler import load
-from lowwater.low.kernel import Program, generate
-from lowwater.low.output import column
+from lowwater.low.evaluate import Evaluation
+from lowwater.low.folding import ON_TEXT, hosted, of_link
 from lowwater.low.settings import LowSettings
-from lowwater.plan.nodes import Item, Lfta
 
 Flags = npt.NDArray[np.bool_]
 _DTYPES: dict[Type, type[np.generic]] = {Type.BOOL: np.bool_, Type.FLOAT: np.float64}
 
 
-class _Alone:
-    """The kernel of one expression, for what a hosted value takes from the kernel's side."""
-
-    def __init__(self, lfta: Lfta, expr: Expr, compiled: bool) -> None:
-        keys = (Item("_value", expr),)
-        alone = replace(lfta, member=None, predicate=None, keys=keys, partials=(), aggregates=False)
-        self.program = generate(alone, "")
-        self._kernel = load(self.program, compiled)
-
-    def words(self, parameters: list[npt.NDArray[np.generic]], rows: int) -> npt.NDArray[np.int64]:
-        out = np.empty((rows, self.program.width), np.int64)
-        unused = [np.zeros(rows, np.int64) for _ in range(4)]
-        arrivals, ticks, stamps, lasts = unused
-        everything, outcome = np.ones(rows, np.bool_), np.zeros(rows, np.uint8)
-        self._kernel(0, rows, everything, arrivals, 1, outcome, out, ticks, 0, stamps, lasts, *parameters)
-        return out
-
-
 class Host:
-    """The parameters of one LFTA's kernel on a link, and the texts that their numbers stand for.
+    """The hosted values of one node, and the texts that their numbers stand for.
 
     Args:
-        lfta: the node.
-        program: its kernel.
-        link: its name.
+        hosted: the values, `beside` their columns, as the Emitter has them.
+        gate: what must be true of a record before a hosted value matters; None where any may.
         settings: of the run.
 
     Attributes:
         texts: by number; a number stays as it is until `forget`.
     """
 
-    def __init__(self, lfta: Lfta, program: Program, link: str, settings: LowSettings) -> None:
+    def __init__(self, hosted: Sequence[Expr], beside: Sequence[str], gate: Expr | None, settings: LowSettings) -> None:
         self.texts: list[str] = []
         self._numbers: dict[str, int] = {}
         self._characters = 0
-        self._lfta, self._settings = lfta, settings
-        self._program = program
-        self._alone: dict[Expr, _Alone] = {}
-        self._gate = _gate(lfta, link) if program.hosted else None
+        self._hosted, self._beside, self._gate = hosted, beside, gate
+        self._settings = settings
+        self._alone: dict[Expr, Evaluation] = {}
+
+    @property
+    def needed(self) -> bool:
+        """Whether there is anything to compute."""
+        return bool(self._hosted)
 
     @property
     def full(self) -> bool:
@@ -78,22 +60,22 @@ class Host:
         self._characters = 0
 
     def parameters(self, columns: Columns, ok: Flags) -> list[npt.NDArray[np.generic]]:
-        """The parameters of the kernel for a chunk; hosted values are NULL where they cannot change an outcome.
+        """The hosted values of a chunk; NULL where they cannot change an outcome.
 
         Args:
             columns: of the chunk.
             ok: which of its records are processed.
         """
-        if not self._program.hosted:
-            return [part for name in self._program.columns for part in columns.pair(name)]
+        if not self.needed:
+            return []
         wanted = ok.copy()
         if self._gate is not None:
             gate = _Chunk(self, columns).coded(self._gate)
             wanted &= np.array([value is True for value in gate.values], np.bool_)[gate.index]
         chunk = _Chunk(self, columns.where(wanted))
         found: list[npt.NDArray[np.generic]] = []
-        for name in self._program.columns:
-            found += columns.pair(name) if name[0] != "#" else _spread(chunk.hosted(self._program, name), wanted)
+        for name in self._beside:
+            found += _spread(chunk.hosted(self._hosted, name), wanted)
         return found
 
     def number(self, text: str) -> int:
@@ -105,24 +87,24 @@ class Host:
             self._characters += len(text)
         return at
 
-    def alone(self, expr: Expr) -> _Alone:
-        """The kernel of an expression of its own."""
+    def alone(self, expr: Expr) -> Evaluation:
+        """The code of an expression of its own."""
         if expr not in self._alone:
-            self._alone[expr] = _Alone(self._lfta, expr, self._settings.compiled)
+            self._alone[expr] = Evaluation(expr, self._settings.compiled)
         return self._alone[expr]
 
 
-def _gate(lfta: Lfta, link: str) -> Expr | None:
+def gate_of(member: Expr | None, predicate: Expr | None, link: str) -> Expr | None:
     """What must be true of a record before a hosted value matters; None where any may.
 
     A conjunct that the kernel computes decides it, as long as no other one can fail: a failure is counted (A1).
     """
-    member = conjuncts(None if lfta.member is None else of_link(lfta.member, link))
-    parts = conjuncts(None if lfta.predicate is None else of_link(lfta.predicate, link))
+    members = conjuncts(None if member is None else of_link(member, link))
+    parts = conjuncts(None if predicate is None else of_link(predicate, link))
     plain = [part for part in parts if not any(hosted(node) for node in walk(part))]
     others = (node for part in parts for node in walk(part))
     sure = not any(isinstance(node, Call) and (node.function.partial or _declared(node)) for node in others)
-    return conjunction(member + (plain if sure else []))
+    return conjunction(members + (plain if sure else []))
 
 
 def _declared(call: Call) -> bool:
@@ -147,10 +129,10 @@ class _Chunk:
         self._coded: dict[Expr, Coded] = {}
         self._pairs: dict[tuple[Expr, str], Pair] = {}
 
-    def hosted(self, program: Program, name: str) -> Pair:
-        """The parameter `#<k>.<part>` of a program."""
-        number, _, part = name[1:].partition(".")
-        expr = program.hosted[int(number)]
+    def hosted(self, hosted: Sequence[Expr], name: str) -> Pair:
+        """The column `<k>.<part>` of some hosted values."""
+        number, _, part = name.partition(".")
+        expr = hosted[int(number)]
         if (expr, part) not in self._pairs:
             self._pairs[expr, part] = self._pair(expr, part)
         return self._pairs[expr, part]
@@ -196,9 +178,5 @@ class _Chunk:
 
     def _from_kernel(self, expr: Expr) -> Coded:
         alone = self._host.alone(expr)
-        parameters: list[npt.NDArray[np.generic]] = []
-        for name in alone.program.columns:
-            parameters += self._columns.pair(name) if name[0] != "#" else self.hosted(alone.program, name)
-        words = alone.words(parameters, self._columns.rows)
-        (slot,) = alone.program.slots
-        return Coded.of(column(words, slot, self._host.texts))
+        beside = [part for name in alone.beside for part in self.hosted(alone.hosted, name)]
+        return Coded.of(alone.of(self._columns, beside, self._host.texts))

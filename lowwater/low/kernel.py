@@ -1,281 +1,188 @@
-"""The row loop of one LFTA on one link, as Python source that numba compiles or Python runs.
+"""The kernel of a link, as Python source that numba compiles or Python runs: one pass over its packets for all LFTAs.
 
-Between `low.codegen` (expressions) and `low.compiler` (loading). A loop gives every record an outcome; an aggregation
-has a direct-mapped table and ejects the old group on a collision (000 section 4.4); a selection writes rows.
-A row of words is: the mask of NULL keys with USED, the key words, and of an aggregation the mask of partials that have
-seen a value, then the partial words.
+Between `low.codegen` (expressions) and `low.compiler` (loading). For every record: is it in order, is a promise due
+before it, which minute counts it, the bits of the prefilter; then each LFTA's signature, the rest of its predicate, and
+its row or its group. Every outcome is counted by name (SEMANTICS A1).
 """
 
 from __future__ import annotations
 
-import hashlib
-import inspect
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lowwater.catalog.expr import Const, Expr, Type, Unary
-from lowwater.errors import UnsupportedError
-from lowwater.low import arith
-from lowwater.low.codegen import FALSE, TRUE, Emitter, Value, both, compare_addresses, either, negation, of_link, width
-from lowwater.plan.nodes import Lfta, Partial
+from lowwater.catalog.expr import Const, Expr, conjuncts
+from lowwater.low.codegen import OUTCOME, Emitter, Inputs, node_name
+from lowwater.low.filtering import Prefilter, filtering
+from lowwater.low.folding import of_link
+from lowwater.low.rows import Output
+from lowwater.low.selecting import selecting
+from lowwater.low.settings import LowSettings
+from lowwater.low.tabling import BLOCK as BLOCK
+from lowwater.low.tabling import FROM, SIZE, Epoch, Grouping
+from lowwater.low.words import indented
+from lowwater.plan.nodes import Lfta
+from lowwater.plan.prefilter import choose_prefilters
 
-UNREAD, NOT_OF_PROTOCOL, FILTERED, FAILED, ACCEPTED = range(5)
-"""Outcomes of a record (SEMANTICS A1); UNREAD ones are violations or outside the read range."""
+SKEW, LOWEST, STOP, START, PERIOD, DUE, BASE, CLOCK, SEEN, TICK, LATE, REASON, TOUCHED, PLACES = range(14)
+"""Places of the state of a link; the ones from SEEN on are what the kernel answers."""
 
-COLLISIONS, EJECTIONS, ALIVE = range(3)
-"""Places of the counters that an aggregation keeps."""
+ENDED, UNORDERED, PROMISE, MINUTES = range(4)
+"""Why a kernel stopped before a record: it did not; arrivals decrease; a promise is due; counts lack its minute."""
 
-USED = 1 << 62
-_MOST = 60
+MINUTE = 60_000_000_000
 
-_SELECTION = "begin, end, ok, at, period, outcome, out, ticks, size, stamps, lasts"
-_AGGREGATION = "begin, end, ok, at, period, outcome, out, ticks, size, table, counters"
+_HEAD = f"""    skew, lowest, stop, start = link[{SKEW}], link[{LOWEST}], link[{STOP}], link[{START}]
+    period, due, base, clock = link[{PERIOD}], link[{DUE}], link[{BASE}], link[{CLOCK}]
+    seen, tick, lates, reason, done = link[{SEEN}], link[{TICK}], 0, {ENDED}, end
+    minute, here, touched = -{MINUTE}, 0, 0"""
+
+_RECORD = f"""a = int(at[i])
+t = int(ts[i])
+if a < clock:
+    reason, done = {UNORDERED}, i
+    break
+clock = a
+if a - t > skew:
+    late[lates] = i
+    lates += 1
+    continue
+if t < lowest or t >= stop:
+    continue
+if a >= due:
+    reason, done = {PROMISE}, i
+    break
+place = 0
+if t >= start:
+    if t < minute or t >= minute + {MINUTE}:
+        here = t // {MINUTE} - base + 1
+        if here < 1 or here >= counts.shape[0]:
+            reason, done = {MINUTES}, i
+            break
+        minute = t // {MINUTE} * {MINUTE}
+    place = here
+counts[place, counts.shape[1] - 1] += 1
+seen = a
+if a >= tick:
+    tick = (a // period + 1) * period"""
+
+_TAIL = f"""    link[{TOUCHED}] ^= touched
+    link[{CLOCK}], link[{SEEN}], link[{TICK}], link[{LATE}], link[{REASON}] = clock, seen, tick, lates, reason"""
 
 
 @dataclass(frozen=True)
-class Slot:
-    """Where an output column lies: word `at` of a row and the bit of its mask, or, at 0, `constant` for a text."""
+class Function:
+    """A function of generated source; an entry is called from outside."""
 
-    type: Type
-    at: int
-    bit: int
-    mask: int = 0
-    constant: str | None = None
+    name: str
+    text: str
+    entry: bool = False
+
+
+@dataclass(frozen=True)
+class NodeProgram:
+    """What the code of one LFTA reads and writes besides the packets.
+
+    Attributes:
+        outputs: columns of its rows.
+        width: words of a row of its table; 0 for a selection.
+        key: the first of them, which are its key.
+        epochs: temporal keys of its groups.
+        hosted: the values that are computed beside the kernel, `beside` their columns, as the Emitter has them.
+    """
+
+    outputs: tuple[Output, ...]
+    width: int
+    key: int
+    epochs: tuple[Epoch, ...]
+    hosted: tuple[Expr, ...]
+    beside: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Program:
-    """A generated kernel.
+    """The generated kernel of a link.
 
     Attributes:
-        body: source of the function `kernel`, without the arithmetic.
-        columns: as of the Emitter, in the order of its trailing parameters (values, then validity, of each).
-        width: words of a row.
-        slots: of the output columns.
-        aggregates: whether it keeps a table.
-        hosted: the values that are computed beside it.
+        functions: in order of definition; the last is `kernel`.
+        columns: as of the Inputs; `params` too.
+        nodes: one a LFTA.
     """
 
-    body: str
+    functions: tuple[Function, ...]
     columns: tuple[str, ...]
-    width: int
-    slots: tuple[Slot, ...]
-    aggregates: bool
-    hosted: tuple[Expr, ...] = ()
+    params: tuple[Const, ...]
+    nodes: tuple[NodeProgram, ...]
 
 
-def generate(lfta: Lfta, link: str) -> Program:
-    """Generates the kernel of an LFTA for one link (000 section 4.1: compiled low-level queries).
+def generate(lftas: Sequence[Lfta], link: str, settings: LowSettings) -> Program:
+    """Generates the kernel of some LFTAs for one link (000 section 4.1: compiled low-level queries).
 
     Raises:
         UnsupportedError: for min or max of texts, or for more than 60 keys or partials.
     """
-    emit = Emitter()
-    _outcomes(emit, lfta, link)
-    slots, words, size = _keys(emit, lfta, link)
-    if lfta.aggregates:
-        extra, size = _partials(emit, lfta, link, words)
-        slots += extra
-    else:
-        emit.lines += [f"out[size, {at}] = {word}" for at, word in enumerate(words)]
-        emit.lines += ["ticks[size] = (at[i] // period + 1) * period", "lasts[size] = stamps[i]", "size += 1"]
-    parameters = "".join(f", c{at}, m{at}" for at in range(len(emit.columns)))
-    shared = _AGGREGATION if lfta.aggregates else _SELECTION
-    head = [f"def kernel({shared}{parameters}):", "    for i in range(begin, end):"]
-    body = [*head, *(f"        {line}" for line in emit.lines), "    return size", ""]
-    return Program("\n".join(body), tuple(emit.columns), size, tuple(slots), lfta.aggregates, tuple(emit.hosted))
-
-
-def source(program: Program, compiled: bool) -> str:
-    """The whole module: the arithmetic of V2, then the kernel, decorated for numba or left as plain Python."""
-    options = 'error_model="numpy", nogil=True'
-    helper, entry = (f"@njit({options})\n", f"@njit(cache=True, {options})\n") if compiled else ("", "")
-    head = "from __future__ import annotations\nimport math\nimport numpy as np\n"
-    head += "from numba import njit\n" if compiled else ""
-    head += f"MIN = {arith.MIN}\nMAX = {arith.MAX}\n"
-    functions = [inspect.getsource(member) for _, member in inspect.getmembers(arith, inspect.isfunction)]
-    return head + "".join(f"\n\n{helper}{text}" for text in functions) + f"\n\n{entry}{program.body}"
-
-
-def _outcomes(emit: Emitter, lfta: Lfta, link: str) -> None:
-    emit.lines += ["if not ok[i]:", "    continue"]
-    if lfta.member is not None:
-        member = emit.value(of_link(lfta.member, link))
-        emit.lines += [f"if not {member.words[0]}:", f"    outcome[i] = {NOT_OF_PROTOCOL}", "    continue"]
-    if lfta.predicate is not None:
-        kept = emit.value(of_link(lfta.predicate, link))
-        outcome = f"{FAILED} if {kept.failed} else {FILTERED}"
-        emit.lines += [f"if not {kept.words[0]}:", f"    outcome[i] = {outcome}", "    continue"]
-    emit.lines += [f"outcome[i] = {ACCEPTED}"]
-
-
-def _keys(emit: Emitter, lfta: Lfta, link: str) -> tuple[list[Slot], list[str], int]:
-    """Emits the words of the keys; NULL keys have zero words, so that equal keys have equal words (V1)."""
-    slots, words, nulls = [], ["w0"], []
-    for bit, item in enumerate(lfta.keys):
-        expr = of_link(item.expr, link)
-        if expr.type is Type.STRING and isinstance(expr, Const):
-            slots.append(_constant_slot(expr))
-            continue
-        value = emit.value(expr)
-        slots.append(Slot(expr.type, len(words), bit))
-        for word in value.words:
-            emit.lines.append(f"w{len(words)} = {_stored(expr.type, word, value.null)}")
-            words.append(f"w{len(words)}")
-        nulls.append((bit, value.null))
-    if len(lfta.keys) > _MOST or len(lfta.partials) > _MOST:
-        raise UnsupportedError(f"more than {_MOST} columns in '{lfta.name}'", "split the query")
-    emit.lines.append(f"w0 = {USED}" + "".join(_flag(bit, null) for bit, null in nulls if null != FALSE))
-    return slots, words, len(words)
-
-
-def _flag(bit: int, test: str) -> str:
-    return f" | {1 << bit}" if test == TRUE else f" | ({1 << bit} if {test} else 0)"
-
-
-def _stored(type_: Type, word: str, null: str) -> str:
-    word = {Type.FLOAT: f"bits({word})", Type.BOOL: f"int({word})"}.get(type_, word)
-    if null == FALSE:
-        return word
-    return "0" if null == TRUE else f"0 if {null} else {word}"
-
-
-def _constant_slot(expr: Const) -> Slot:
-    return Slot(Type.STRING, 0, 0, constant=None if expr.value is None else str(expr.value))
-
-
-@dataclass(frozen=True)
-class _Cell:
-    """A partial in the table: its slot, its argument, and the words of the latter."""
-
-    partial: Partial
-    slot: Slot
-    value: Value
-
-    @property
-    def nullable(self) -> bool:
-        return self.value.null != FALSE
-
-
-def _partials(emit: Emitter, lfta: Lfta, link: str, words: list[str]) -> tuple[list[Slot], int]:
-    seen = len(words)
-    size = seen + 1
-    slots: list[Slot] = []
-    cells: list[_Cell] = []
-    for bit, partial in enumerate(lfta.partials):
-        if partial.function == "count":
-            cell = _Cell(partial, Slot(Type.INT, size, bit, seen), Value((_counted(emit, partial, link),)))
+    inputs = Inputs()
+    prefilter = prefilter_of(lftas, link, inputs)
+    functions: list[Function] = []
+    nodes: list[NodeProgram] = []
+    parameters: list[str] = []
+    drains: list[tuple[int, list[str]]] = []
+    loop = [*_RECORD.split("\n"), *prefilter.lines]
+    for number, lfta in enumerate(lftas):
+        emit = Emitter(inputs, node_name(number))
+        thins = lfta.sample is not None or settings.shed is not None
+        thinned = f"int(c{inputs.column(f'{OUTCOME} {node_name(number)}')}[i])" if thins else ""
+        outputs: Sequence[Output]
+        if lfta.aggregates:
+            test = filtering(emit, prefilter.signatures[number], number, thinned)
+            group = Grouping(emit, lfta, link, number, settings)
+            functions += [Function(name, "\n".join(lines), entry) for name, lines, entry in group.functions()]
+            accepted, outputs, epochs, width = group.lines, group.outputs, tuple(group.epochs), group.width
+            key = group.key
+            drains.append((number, group.drain))
         else:
-            assert partial.argument is not None
-            expr = of_link(partial.argument, link)
-            if expr.type is Type.STRING:
-                if not isinstance(expr, Const):
-                    raise UnsupportedError(f"{partial.function} of texts in the low level", "count them")
-                slots.append(_constant_slot(expr))
-                continue
-            value = emit.value(expr)
-            if partial.type is Type.FLOAT and expr.type is not Type.FLOAT:
-                value = Value((emit.name(f"float({value.words[0]})"),), value.null)
-            if partial.type is Type.BOOL:
-                value = Value((emit.name(f"int({value.words[0]})"),), value.null)
-            cell = _Cell(partial, Slot(partial.type, size, bit, seen), value)
-        cells.append(cell)
-        slots.append(cell.slot)
-        size += width(cell.slot.type)
-    _probe(emit, words, cells)
-    emit.lines.append("if same:")
-    emit.lines += _indented([line for cell in cells for line in _update(cell)] or ["pass"])
-    emit.lines.append("else:")
-    emit.lines += _indented(_start(words, seen, cells))
-    return slots, size
+            test = filtering(emit, prefilter.signatures[number], number, thinned)
+            accepted, outputs = selecting(emit, lfta, link, number)
+            epochs, width, key = (), 0, 0
+        nodes.append(NodeProgram(tuple(outputs), width, key, epochs, tuple(emit.hosted), tuple(emit.beside)))
+        loop += [f"if t >= s{number}[{FROM}]:", *indented(test.around(accepted))]
+        names = [name for at, output in enumerate(outputs) for name in output.parameters(f"{number}_{at}")]
+        parameters += [
+            f"s{number}",
+            *([f"t{number}", f"q{number}"] if width else []),
+            f"k{number}",
+            *([] if width else [f"l{number}"]),
+        ]
+        parameters += [*names, *(f"{kind}n{number}_{at}" for at in range(len(emit.beside)) for kind in "hg")]
+    functions.append(Function("kernel", _kernel(loop, drains, parameters, inputs, len(lftas)), True))
+    return Program(tuple(functions), tuple(inputs.columns), tuple(inputs.params), tuple(nodes))
 
 
-def _counted(emit: Emitter, partial: Partial, link: str) -> str:
-    """What one record adds to a count: 1, or with an argument only where that is not NULL."""
-    if partial.argument is None:
-        return "1"
-    expr = of_link(partial.argument, link)
-    if isinstance(expr, Const):
-        return "0" if expr.value is None else "1"
-    if expr.type is Type.STRING:
-        # Asked as a test, so that the texts themselves are not numbered.
-        return emit.name(f"0 if {emit.value(Unary(Type.BOOL, 'IS NULL', expr)).words[0]} else 1")
-    null = emit.value(expr).null
-    return emit.name(f"0 if {null} else 1")
-
-
-def _probe(emit: Emitter, words: list[str], cells: list[_Cell]) -> None:
-    """Emits the look-up: afterwards `same` says whether the slot s holds the group and can take the record."""
-    mixed = (f"mix({word}, {_factor(2 * at)}, {_factor(2 * at + 1)})" for at, word in enumerate(words))
-    emit.lines.append(f"s = fold({' ^ '.join(mixed)}) & (table.shape[0] - 1)")
-    emit.lines.append("same = " + " and ".join(f"table[s, {at}] == {word}" for at, word in enumerate(words)))
-    emit.lines += ["full = False"]
-    sums = [cell for cell in cells if cell.partial.function == "sum" and cell.slot.type is Type.INT]
-    for cell in sums:
-        # A partial sum that would leave 64 bits leaves the table instead, so that no sum is ever wrapped (O3).
-        grown = f"add(int(table[s, {cell.slot.at}]), {cell.value.words[0]})[1]"
-        emit.lines.append(f"full = full or {both('same', negation(cell.value.null), grown)}")
-    emit.lines += [
-        "if full or (not same and table[s, 0] != 0):",
-        "    for k in range(table.shape[1]):",
-        "        out[size, k] = table[s, k]",
-        "    ticks[size] = (at[i] // period + 1) * period",
-        "    size += 1",
-        f"    counters[{EJECTIONS}] += 1",
-        "    if not full:",
-        f"        counters[{COLLISIONS}] += 1",
-        f"    counters[{ALIVE}] -= 1",
-        "same = same and not full",
+def prefilter_of(lftas: Sequence[Lfta], link: str, inputs: Inputs) -> Prefilter:
+    """The prefilter of the plan as code, and what of it each LFTA asks for."""
+    chosen = next((each for each in choose_prefilters(lftas) if link in each.links), None)
+    bits = [] if chosen is None else [of_link(bit, link) for bit in chosen.bits]
+    split = [
+        (
+            [of_link(part, link) for part in conjuncts(lfta.member)],
+            [of_link(part, link) for part in conjuncts(lfta.predicate)],
+        )
+        for lfta in lftas
     ]
+    return Prefilter.of(bits, split, inputs)
 
 
-def _factor(at: int) -> int:
-    """An odd 31-bit number, another one for each place of a key."""
-    return int.from_bytes(hashlib.sha256(b"lowwater %d" % at).digest()[:4], "big") >> 2 << 1 | 1
-
-
-def _update(cell: _Cell) -> list[str]:
-    place = f"table[s, {cell.slot.at}]"
-    (word, *_), function, type_ = cell.value.words, cell.partial.function, cell.slot.type
-    if function == "count":
-        return [f"{place} += {word}"]
-    if function == "sum":
-        change = [f"{place} += {word}"] if type_ is Type.INT else [f"{place} = bits(real({place}) + {word})"]
-        better = TRUE
-    else:
-        change, better = _write(cell), _better(cell)
-    seen = f"table[s, {cell.slot.mask}]"
-    if not cell.nullable:
-        return [f"if {better}:", *_indented(change)] if better != TRUE else change
-    if better != TRUE:
-        better = either(f"({seen} & {1 << cell.slot.bit}) == 0", better)
-    change = [*change, f"{seen} |= {1 << cell.slot.bit}"]
-    return [f"if {both(negation(cell.value.null), better)}:", *_indented(change)]
-
-
-def _better(cell: _Cell) -> str:
-    op = "<" if cell.partial.function == "min" else ">"
-    places = tuple(f"int(table[s, {cell.slot.at + k}])" for k in range(len(cell.value.words)))
-    if cell.slot.type is Type.IP:
-        return compare_addresses(op, cell.value.words, places)
-    old = f"real({places[0]})" if cell.slot.type is Type.FLOAT else places[0]
-    return f"({cell.value.words[0]} {op} {old})"
-
-
-def _write(cell: _Cell) -> list[str]:
-    words = [f"bits({word})" if cell.slot.type is Type.FLOAT else word for word in cell.value.words]
-    return [f"table[s, {cell.slot.at + k}] = {word}" for k, word in enumerate(words)]
-
-
-def _start(words: list[str], seen: int, cells: list[_Cell]) -> list[str]:
-    flags = "".join(_flag(cell.slot.bit, negation(cell.value.null)) for cell in cells if cell.value.null != TRUE)
-    lines = [f"table[s, {at}] = {word}" for at, word in enumerate(words)]
-    lines.append(f"table[s, {seen}] = 0{flags}")
-    for cell in cells:
-        for line in _write(cell):
-            target, word = line.split(" = ", 1)
-            lines.append(line if not cell.nullable else f"{target} = 0 if {cell.value.null} else {word}")
-    return [*lines, f"counters[{ALIVE}] += 1"]
-
-
-def _indented(lines: list[str]) -> list[str]:
-    return [f"    {line}" for line in lines]
+def _kernel(
+    loop: list[str], drains: list[tuple[int, list[str]]], parameters: list[str], inputs: Inputs, nodes: int
+) -> str:
+    words = [word for value in inputs.params for word in inputs.param(value).words]
+    columns = [f"{kind}{at}" for at in range(len(inputs.columns)) for kind in "cm"]
+    names = ["begin", "end", "block", "at", "ts", "link", "counts", "late", *parameters, *words, *columns]
+    sizes = [f"    size{k} = s{k}[{SIZE}]" for k in range(nodes)]
+    ends = [f"    s{k}[{SIZE}] = size{k}" for k in range(nodes)]
+    head = [f"def kernel({', '.join(names)}):", *_HEAD.split("\n"), *sizes]
+    pieces = [f"while begin < end and reason == {ENDED}:", "    until = min(begin + block, end)"]
+    pieces += [f"    queued{k} = 0" for k, _ in drains]
+    pieces += ["    for i in range(begin, until):", *indented(indented(loop))]
+    pieces += [line for _, drain in drains for line in indented(drain)]
+    pieces += ["    begin = until"]
+    return "\n".join([*head, *indented(pieces), *ends, _TAIL, "    return done"])

@@ -1,155 +1,170 @@
-"""The two operators of the low level over a chunk of records: selection and aggregation (000 sections 4.3, 4.4).
+"""The LFTAs of a link at run time: selections, and aggregations with their tables (000 sections 4.3, 4.4).
 
-Between the generated kernels and `low.heartbeat`: the heartbeat cuts a chunk where a promise is due, and the operator
-runs the records in between.
+Between the generated code and `low.heartbeat`: the kernel runs records, and the heartbeat asks a node to flush where a
+promise is due.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from lowwater.low.compiler import Kernel
-from lowwater.low.kernel import ACCEPTED, COLLISIONS, Program
-from lowwater.low.table import Table, lasts_of
+from lowwater.low.compiler import Code
+from lowwater.low.kernel import NodeProgram
+from lowwater.low.leaving import BOUNDS, COLLISIONS, EJECTIONS, FROM, SIZE
+from lowwater.low.rows import Rows
+from lowwater.low.settings import LowSettings
+from lowwater.low.table import Table, least_last
+from lowwater.low.tabling import BLOCK
 from lowwater.plan.nodes import Lfta
 from lowwater.plan.temporal import END_OF_TIME
 
 Words = npt.NDArray[np.int64]
+Arguments = list[Any]
 
 
-@dataclass
-class Chunk:
-    """Records as a kernel reads them.
+class Operator(ABC):
+    """What both kinds have: a state that the kernel keeps, and rows that wait.
 
     Attributes:
-        ok: which are processed: sane and inside the read range.
-        arrivals: ns, never decreasing; `stamps` their timestamps.
-        columns: parameters of the kernel: values, then validity, of each stored column.
-        outcome: what the kernel made of each.
+        state: as `low.leaving` names its places.
+        rows: room for the rows that the kernel writes.
+        written: called to make room.
     """
-
-    ok: npt.NDArray[np.bool_]
-    arrivals: Words
-    stamps: Words
-    columns: list[npt.NDArray[np.generic]]
-    outcome: npt.NDArray[np.uint8]
-
-
-class Buffer:
-    """Rows of words waiting to be written, with the tick of each."""
-
-    def __init__(self, rows: int, width: int) -> None:
-        self.words: Words = np.empty((rows, width), np.int64)
-        self.ticks: Words = np.empty(rows, np.int64)
-        self.size = 0
-
-    def room(self, rows: int) -> bool:
-        return self.size + rows <= len(self.ticks)
-
-
-class Selection:
-    """Rows whose predicate is true, at once; nothing stays alive."""
 
     ejections = collisions = 0
 
-    def __init__(self, program: Program, kernel: Kernel, period: int, chunk_rows: int) -> None:
-        self.buffer = Buffer(2 * chunk_rows, program.width)
-        self.most = chunk_rows
-        self._lasts: Words = np.empty(2 * chunk_rows, np.int64)
-        self._kernel = kernel
-        self._period = period
-        self._outcome: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
-        self._size = 0
+    def __init__(self, program: NodeProgram, read_from: int, capacity: int) -> None:
+        self.state: Words = np.zeros(BOUNDS, np.int64)
+        self.state[FROM] = read_from
+        self.rows = Rows(program.outputs, capacity, lasts=not program.width)
+        self.written: Callable[[], None] = self.clear
 
     @property
     def size(self) -> int:
-        return self._size
+        """Rows that wait."""
+        return int(self.state[SIZE])
 
-    def begin(self, chunk: Chunk) -> None:
-        """Runs the whole chunk: its rows do not depend on the ticks."""
-        buffer = self.buffer
-        self._size = buffer.size
-        self._outcome = chunk.outcome
-        shared = (chunk.ok, chunk.arrivals, self._period, chunk.outcome, buffer.words, buffer.ticks, buffer.size)
-        buffer.size = self._kernel(0, len(chunk.ok), *shared, chunk.stamps, self._lasts, *chunk.columns)
+    @property
+    @abstractmethod
+    def room(self) -> int:
+        """How many records can be processed before rows are written."""
 
-    def run(self, begin: int, end: int) -> None:
-        self._size += int(np.count_nonzero(self._outcome[begin:end] == ACCEPTED))
+    @property
+    def arguments(self) -> Arguments:
+        """What the kernel takes of the node."""
+        return [self.state, *self.rows.arrays]
+
+    @abstractmethod
+    def lasts(self) -> Words:
+        """`_last` of the rows that wait."""
+
+    def clear(self) -> None:
+        """Forgets the rows, whose room is the readers' now."""
+        self.state[SIZE] = 0
+        self.rows.renew()
 
     def flush(self, tick: int, promise: int) -> int:
+        """Writes the groups that leave at a promise as rows of the tick; the least `_last` of those left alive."""
         return END_OF_TIME
 
-    def spill(self, tick: int) -> None:
-        """Nothing is kept."""
+    def wake(self) -> int:
+        """The least promise at which another group leaves though no record comes."""
+        return END_OF_TIME
+
+    def finish(self, tick: int) -> int:
+        """Writes all groups as rows of the tick, so that nothing of the packets so far is kept; how many they were."""
+        return 0
+
+
+class Selection(Operator):
+    """Rows whose predicate is true, at once; nothing stays alive."""
+
+    @property
+    def room(self) -> int:
+        return self.rows.capacity - self.size
 
     def lasts(self) -> Words:
-        return self._lasts[: self.buffer.size]
-
-    def clear(self) -> None:
-        self.buffer.size = self._size = 0
+        return self.rows.clock(1, self.size)
 
 
-class Aggregation:
-    """Partial groups in a table; those that leave it are rows."""
+class Aggregation(Operator):
+    """Partial groups in a table; those that leave it are rows.
+
+    Args:
+        lfta: the node, `program` its code and `number` its place in the kernel.
+        code: functions of the kernel's source.
+        read_from: begin of its read range.
+        settings: of the run.
+    """
 
     def __init__(
-        self, lfta: Lfta, program: Program, kernel: Kernel, table: Table, period: int, chunk_rows: int
+        self, lfta: Lfta, program: NodeProgram, number: int, code: Code, read_from: int, settings: LowSettings
     ) -> None:
-        # Every record adds at most one group to those of the table, and every row was one of them.
-        self.most = len(table.words) + chunk_rows
-        self.buffer = Buffer(self.most + chunk_rows, program.width)
-        self._lfta = lfta
-        self._program = program
-        self._kernel = kernel
-        self._table = table
-        self._period = period
-        self._chunk: Chunk | None = None
+        slots = settings.slots or lfta.slots
+        self._ordered, self._steps = settings.flush.ordered, settings.flush.steps
+        # Where order is kept, one record may let a whole table go.
+        super().__init__(program, read_from, settings.chunk_rows + (slots if self._ordered else 0) + 2)
+        self.table = Table(lfta, program, number, code, slots, settings.flush)
+        self.table.state[FROM] = read_from
+        self.state = self.table.state
+        self._queue: Words = np.zeros((BLOCK, program.key + 2), np.int64)
+        self._epochs = tuple(epoch.column for epoch in program.epochs)
+        self._release = code[f"release{number}"]
 
     @property
-    def size(self) -> int:
-        return self.buffer.size
+    def ejections(self) -> int:  # type: ignore[override]
+        return int(self.state[EJECTIONS])
 
     @property
-    def ejections(self) -> int:
-        return self._table.ejections
+    def collisions(self) -> int:  # type: ignore[override]
+        return int(self.state[COLLISIONS])
 
     @property
-    def collisions(self) -> int:
-        return int(self._table.counters[COLLISIONS])
+    def room(self) -> int:
+        left = self.rows.capacity - self.size - (self.table.leaving if self._ordered else 0)
+        return left // 2 if self._steps else left
 
-    def begin(self, chunk: Chunk) -> None:
-        self._chunk = chunk
-
-    def run(self, begin: int, end: int) -> None:
-        """Adds records to the table; groups that are ejected become rows of the tick after the record."""
-        chunk, buffer = self._chunk, self.buffer
-        if chunk is None or begin == end:
-            return
-        shared = (chunk.ok, chunk.arrivals, self._period, chunk.outcome, buffer.words, buffer.ticks, buffer.size)
-        state = (self._table.words, self._table.counters)
-        buffer.size = self._kernel(begin, end, *shared, *state, *chunk.columns)
+    @property
+    def arguments(self) -> Arguments:
+        return [self.state, self.table.words, self._queue, *self.rows.arrays]
 
     def flush(self, tick: int, promise: int) -> int:
-        """Writes the groups that the promise closes; the least `_last` of those left, END_OF_TIME if none (P2)."""
-        rows, alive = self._table.close(promise, self._lfta.fields, self._program.slots)
-        self._add(rows, tick)
-        return alive
+        if self.table.due(promise):
+            self._let_go(tick)
+        self.table.mark(promise)
+        return self.table.oldest()
 
-    def spill(self, tick: int) -> None:
-        """Writes all groups as they are, so that nothing of the packets so far is kept."""
-        self._add(self._table.empty(), tick)
+    def wake(self) -> int:
+        return self.table.wake()
 
-    def _add(self, rows: Words, tick: int) -> None:
-        begin, end = self.buffer.size, self.buffer.size + len(rows)
-        self.buffer.words[begin:end] = rows
-        self.buffer.ticks[begin:end] = tick
-        self.buffer.size = end
+    def finish(self, tick: int) -> int:
+        count = self.table.every()
+        self._let_go(tick)
+        self.table.emptied()
+        return count
 
     def lasts(self) -> Words:
-        return lasts_of(self.buffer.words[: self.buffer.size], self._lfta.fields, self._program.slots)
+        found = np.full(self.size, END_OF_TIME - 1, np.int64)
+        for time, column in zip(self.table.times, self._epochs, strict=True):
+            values = self.rows.values(column, self.size)
+            # Few epochs leave at once, in long runs: the exact function is asked once a run.
+            begins = np.flatnonzero(np.diff(values, prepend=~values[:1])) if len(values) else values
+            known, places = np.unique(values[begins], return_inverse=True)
+            exact = np.array([least_last((time,), (value,)) for value in known.tolist()], np.int64)
+            runs = np.diff(np.append(begins, len(values)))
+            found = np.minimum(found, np.repeat(exact[places], runs))
+        return found
 
-    def clear(self) -> None:
-        self.buffer.size = 0
+    def _let_go(self, tick: int) -> None:
+        while self.table.leaving:
+            free = self.rows.capacity - self.size
+            if free == 0:
+                self.written()
+                continue
+            size = self._release(self.table.words, self.state, free, tick, self.size, *self.rows.arrays)
+            self.state[SIZE] = size

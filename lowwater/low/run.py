@@ -6,28 +6,48 @@ bounded by the chunk and the group tables, and grows only by what the result hol
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from lowwater.catalog.expr import columns_of
-from lowwater.catalog.packets import THINNED_BY, stored
+from lowwater.catalog.packets import SAMPLING_RATE, THINNED_BY, stored
 from lowwater.errors import LawError
-from lowwater.low.account import MINUTE, Minutes, Violations
+from lowwater.low.account import Counters, Violations
+from lowwater.low.codegen import OUTCOME, node_name
 from lowwater.low.columns import Columns, numbers
 from lowwater.low.compiler import load
-from lowwater.low.heartbeat import Heartbeats
-from lowwater.low.hosted import Host
-from lowwater.low.kernel import generate
-from lowwater.low.operators import Aggregation, Chunk, Selection
-from lowwater.low.output import interleave, punctuation_batch, rows_batch
-from lowwater.low.settings import Bounds, LftaStatistics, LinkResult, LowSettings
-from lowwater.low.table import Table
+from lowwater.low.evaluate import arguments
+from lowwater.low.filtering import SAMPLED_OUT, SHED
+from lowwater.low.heartbeat import NEVER
+from lowwater.low.kernel import (
+    BASE,
+    BLOCK,
+    DUE,
+    LATE,
+    LOWEST,
+    MINUTES,
+    PERIOD,
+    PLACES,
+    PROMISE,
+    REASON,
+    SEEN,
+    SKEW,
+    START,
+    STOP,
+    UNORDERED,
+    generate,
+)
+from lowwater.low.node import Node, Write
+from lowwater.low.settings import Bounds, LinkResult, LowSettings
+from lowwater.low.thinning import Thinning
 from lowwater.plan.nodes import Lfta
 
-Write = Callable[[str, pa.RecordBatch], None]
+Words = npt.NDArray[np.int64]
+_BLOCK = np.uint64(BLOCK)
 
 IDENTITY = ("capture", "position", "timestamp", "arrival")
 
@@ -55,6 +75,7 @@ def run_link(
     bounds: Bounds,
     settings: LowSettings,
     write: Write,
+    thinnings: Mapping[str, Thinning] | None = None,
 ) -> LinkResult:
     """Runs LFTAs over one link's records (000 section 4; SEMANTICS T2, T4, P2, A1).
 
@@ -65,6 +86,7 @@ def run_link(
         bounds: read ranges and owned interval, ns.
         settings: of the run.
         write: takes the name of an LFTA and the next rows of its stream, in order of `_tick`.
+        thinnings: LFTA -> what it takes of the link, where load is shed on it (O5).
 
     Returns:
         The accounting of the pass; picklable.
@@ -74,113 +96,110 @@ def run_link(
         LowwaterError: if a column is missing.
         LawError: if arrivals decrease.
     """
-    states = [_Node(lfta, link, bounds, settings, write) for lfta in lftas]
-    violations = Violations(bounds.start, bounds.end)
-    clock = 0
-    for batch in _chunks(batches, settings.chunk_rows):
-        stamps, arrivals = numbers(batch, "timestamp", link), numbers(batch, "arrival", link)
-        if arrivals[0] < clock or np.any(arrivals[1:] < arrivals[:-1]):
-            raise LawError(f"records of link '{link}' are not in order of arrival", "sort its captures as T1 says")
-        clock = int(arrivals[-1])
-        late = arrivals - stamps > settings.skew
-        owned = ~late & (stamps >= bounds.start) & (stamps < bounds.end)
-        violations.add(batch, late, owned, arrivals)
-        minutes = stamps // MINUTE
-        columns = Columns(batch, link)
-        for state in states:
-            ok = ~late & (stamps >= state.read_from) & (stamps < bounds.end)
-            state.add(columns, stamps, arrivals, ok, minutes, owned)
-    statistics = tuple(state.close() for state in states)
-    tables = [state.minutes.table(state.lfta.name) for state in states]
-    late_ones = violations.table()
-    counted = pa.concat_tables(tables) if tables else Minutes().table("")
-    return LinkResult(link, violations.sane, len(late_ones), statistics, counted, late_ones)
+    known = {lfta.name: Thinning.of(lfta.sample, link) for lfta in lftas if lfta.sample or settings.shed}
+    return _Link(lftas, link, bounds, settings, write, {**known, **(thinnings or {})}).run(batches)
 
 
-def _chunks(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        for begin in range(0, len(batch), rows):
-            yield batch.slice(begin, rows)
+class _Link:
+    """The pass over one link: the kernel, its nodes, the counters."""
 
-
-class _Node:
-    """One LFTA on the link: operator, heartbeats, accounting, output."""
-
-    def __init__(self, lfta: Lfta, link: str, bounds: Bounds, settings: LowSettings, write: Write) -> None:
-        self.lfta = lfta
-        self.read_from = bounds.read_from[lfta.name]
-        self.minutes = Minutes()
-        self._settings = settings
-        self._write = write
-        self._program = generate(lfta, link)
-        kernel = load(self._program, settings.compiled)
-        self._host = Host(lfta, self._program, link, settings)
-        self._operator: Selection | Aggregation
-        if lfta.aggregates:
-            table = Table(settings.slots or lfta.slots, self._program.width)
-            sizes = (settings.period, settings.chunk_rows)
-            self._operator = Aggregation(lfta, self._program, kernel, table, *sizes)
-        else:
-            self._operator = Selection(self._program, kernel, settings.period, settings.chunk_rows)
-        self._beats = Heartbeats(lfta, settings, self.read_from, bounds.end)
-        self._rows = self._punctuations = 0
-
-    def add(
+    def __init__(
         self,
-        columns: Columns,
-        stamps: npt.NDArray[np.int64],
-        arrivals: npt.NDArray[np.int64],
-        ok: npt.NDArray[np.bool_],
-        minutes: npt.NDArray[np.int64],
-        owned: npt.NDArray[np.bool_],
+        lftas: Sequence[Lfta],
+        link: str,
+        bounds: Bounds,
+        settings: LowSettings,
+        write: Write,
+        thinnings: Mapping[str, Thinning],
     ) -> None:
-        """Runs a chunk, cut where a promise is due."""
-        if not ok.any():
-            return
-        # Clocks behind the last processed record say nothing that the close does not say.
-        count = len(ok) - int(np.argmax(ok[::-1]))
-        outcome = np.zeros(len(ok), np.uint8)
-        operator, beats, arrivals = self._operator, self._beats, arrivals[:count]
-        if not operator.buffer.room(operator.most):
-            self._emit(last=False)
-        if self._host.full and beats.seen is not None:
-            self._emit(last=False)
-            operator.spill(beats.after(beats.seen))
-            self._emit(last=False)
-            self._host.forget()
-        parameters = self._host.parameters(columns, ok)
-        operator.begin(Chunk(ok[:count], arrivals, stamps, parameters, outcome))
+        self._link = link
+        self._thinnings = [thinnings.get(lfta.name) for lfta in lftas]
+        self._settings = settings
+        program = generate(lftas, link, settings)
+        code = load(program.functions, settings.compiled)
+        self._kernel = code["kernel"]
+        self._columns = program.columns
+        self._params = arguments(program.params)
+        pairs = enumerate(zip(lftas, program.nodes, strict=True))
+        self._nodes = [Node(lfta, link, each, number, code, bounds, settings, write) for number, (lfta, each) in pairs]
+        self._counters = Counters(len(lftas))
+        self._violations = Violations(bounds.start, bounds.end)
+        self._late = np.zeros(settings.chunk_rows, np.int64)
+        self._state = np.zeros(PLACES, np.int64)
+        lowest = min((bounds.read_from[lfta.name] for lfta in lftas), default=bounds.start)
+        fixed = {SKEW: settings.skew, LOWEST: lowest, STOP: bounds.end, START: bounds.start, PERIOD: settings.period}
+        for place, value in {**fixed, SEEN: -1}.items():
+            self._state[place] = value
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> LinkResult:
+        """Runs all records, then closes."""
+        for batch in batches:
+            for begin in range(0, len(batch), self._settings.chunk_rows):
+                self._chunk(batch.slice(begin, self._settings.chunk_rows))
+        seen = int(self._state[SEEN])
+        statistics = tuple(node.close(seen) for node in self._nodes)
+        minutes = self._counters.table([node.lfta.name for node in self._nodes])
+        late = self._violations.table()
+        return LinkResult(self._link, self._counters.sane, len(late), statistics, minutes, late)
+
+    def _chunk(self, batch: pa.RecordBatch) -> None:
+        columns = Columns(batch, self._link)
+        stamps, arrivals = (numbers(batch, name, self._link) for name in ("timestamp", "arrival"))
+        self._thin(columns, stamps)
+        read = [part for name in self._columns for part in columns.pair(name)]
+        seen = int(self._state[SEEN])
+        for node in self._nodes:
+            node.begin(columns, stamps, arrivals, seen)
         begin = 0
-        while begin < count:
-            end = beats.next(arrivals, begin)
-            operator.run(begin, end)
-            if end > 0:
-                beats.seen = int(arrivals[end - 1]) if end > begin or beats.seen is None else beats.seen
-            if end < count:
-                beats.advance(int(arrivals[end]), operator)
-            begin = end
-        self.minutes.add(minutes, outcome, owned)
+        while begin < len(batch):
+            room = min((node.room(len(batch) - begin) for node in self._nodes), default=len(batch))
+            begin = self._step(batch, begin, min(len(batch), begin + room), stamps, arrivals, read)
 
-    def close(self) -> LftaStatistics:
-        """Flushes, promises the end of the run and writes what is left."""
-        self._beats.close(self._operator)
-        self._emit(last=True)
-        operator = self._operator
-        return LftaStatistics(self.lfta.name, self._rows, self._punctuations, operator.ejections, operator.collisions)
+    def _thin(self, columns: Columns, stamps: Words) -> None:
+        """Says of every record what sampling and load shedding make of it, for each node that asks."""
+        for number, thinning in enumerate(self._thinnings):
+            outcome, rate = (f"{name} {node_name(number)}" for name in (OUTCOME, SAMPLING_RATE))
+            if thinning is not None:
+                chances, rates = thinning.take(stamps, *(columns.pair(name)[0] for name in THINNED_BY))
+                left_out = np.where(chances < thinning.rate, SHED, SAMPLED_OUT)
+                columns.give(outcome, np.where(chances < rates, 0, left_out).astype(np.uint8))
+                columns.give(rate, rates)
+            elif rate in self._columns:
+                columns.give(rate, np.ones(len(stamps)))
 
-    def _emit(self, last: bool) -> None:
-        operator, buffer = self._operator, self._operator.buffer
-        made = self._beats.take(buffer.size, last)
-        # Copied, because the buffer is used again and Arrow shares what it is given.
-        words, ticks = buffer.words[: buffer.size], buffer.ticks[: buffer.size].copy()
-        lasts, texts = operator.lasts().copy(), self._host.texts
-        rows = rows_batch(self.lfta, self._program.slots, words, lasts, ticks, texts)
-        batch = rows
-        if made:
-            promises = punctuation_batch(self.lfta, made, self._settings.period)
-            batch = interleave(rows, promises, [one.before for one in made]) if len(rows) else promises
-        self._rows += len(rows)
-        self._punctuations += len(made)
-        operator.clear()
-        if len(batch):
-            self._write(self.lfta.name, batch)
+    def _step(
+        self, batch: pa.RecordBatch, begin: int, end: int, stamps: Words, arrivals: Words, read: list[Any]
+    ) -> int:
+        """One call of the kernel, and what it stopped for; the first record that is not done."""
+        state = self._state
+        state[DUE] = min((node.beats.due for node in self._nodes), default=NEVER)
+        state[BASE] = self._counters.base
+        nodes = [part for node in self._nodes for part in node.arguments]
+        # Without a sign, or every index is asked whether it counts from the end.
+        done = self._kernel(
+            np.uint64(begin),
+            np.uint64(end),
+            _BLOCK,
+            arrivals,
+            stamps,
+            state,
+            self._counters.window,
+            self._late,
+            *nodes,
+            *self._params,
+            *read,
+        )
+        if state[LATE]:
+            self._violations.add(batch, self._late[: state[LATE]])
+        if state[REASON] == UNORDERED:
+            raise LawError(
+                f"records of link '{self._link}' are not in order of arrival", "sort its captures as T1 says"
+            )
+        if state[REASON] == MINUTES:
+            self._counters.move(int(stamps[done]))
+        elif state[REASON] == PROMISE:
+            clock, seen = int(arrivals[done]), int(state[SEEN])
+            for node in self._nodes:
+                if node.beats.due <= clock:
+                    node.beats.advance(clock, seen, node.operator)
+        return int(done)

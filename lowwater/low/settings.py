@@ -5,12 +5,14 @@ The public data of `low`, read by `lake` and `replay`; everything here pickles, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 import pyarrow as pa
 
 from lowwater.errors import ConfigError
+from lowwater.low.flush import Flush
 
 
 class Policy(StrEnum):
@@ -33,6 +35,8 @@ class LowSettings:
         slots: size of every group table in place of the planned one, a power of two.
         compiled: by numba; otherwise plain Python (small tests).
         shed: most packets of a second of timestamps that an LFTA takes; None for all (O5).
+        adjacent: whether a group may also lie in the slot after its own (002, section 6, footnote).
+        flush: when groups of closed epochs leave.
         texts: distinct strings (and 256 times as many characters) that an LFTA keeps numbers of; with more its groups
             leave the table.
     """
@@ -44,6 +48,8 @@ class LowSettings:
     slots: int | None = None
     compiled: bool = True
     shed: int | None = None
+    adjacent: bool = False
+    flush: Flush = Flush()
     texts: int = 1 << 18
 
     def __post_init__(self) -> None:
@@ -65,11 +71,13 @@ class Bounds:
         read_from: first timestamp that an LFTA processes, by its name (I2).
         start: begin of the owned interval.
         end: its end, and that of every read range; END_OF_TIME where unbounded.
+        grains: clock between two promises that the readers of an LFTA can use, by its name; 1 where it is not said.
     """
 
     read_from: dict[str, int]
     start: int
     end: int
+    grains: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -107,7 +115,7 @@ MINUTES = pa.schema(
         pa.field("minute", pa.int64(), nullable=False),  # of the timestamp, since the epoch
         *(
             pa.field(name, pa.int64(), nullable=False)
-            for name in ("sane", "not_of_protocol", "filtered", "failed", "accepted")
+            for name in ("sane", "not_of_protocol", "filtered", "failed", "sampled_out", "shed", "accepted")
         ),
     ]
 )

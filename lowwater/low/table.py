@@ -1,91 +1,121 @@
-"""The direct-mapped group table of an aggregation, between kernel calls.
+"""The group table of an aggregation between kernel calls, and which of its groups leave at a promise.
 
-The kernel of `low.kernel` fills it and ejects from it; here whole epochs leave it. Several epochs may be alive at once,
-because records come out of order by up to the skew (002 section 6).
+Beside the code of `low.tabling`, which fills it and ejects from it. Several epochs may be alive at once, because
+records come out of order by up to the skew and policies may let closed ones stay (002, section 6).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
-from lowwater.low.kernel import ALIVE, EJECTIONS, Slot
-from lowwater.plan.nodes import Field
-from lowwater.plan.temporal import END_OF_TIME, INT64_MAX
+from lowwater.low.arith import MAX, MIN
+from lowwater.low.compiler import Code
+from lowwater.low.flush import Flush
+from lowwater.low.kernel import NodeProgram
+from lowwater.low.leaving import ALIVE, ALL, BOUNDS, EVERY, OLD, OLDEST
+from lowwater.plan.nodes import Lfta
+from lowwater.plan.punctuation import granularity
+from lowwater.plan.temporal import END_OF_TIME, INT64_MAX, Temporal
 
 Words = npt.NDArray[np.int64]
-FlushPolicy = Callable[[Words, int], npt.NDArray[np.bool_]]
-"""Which alive groups leave, of their `_last` and the promise; whatever stays holds the stream's promise back (P2)."""
-
-
-def immediate(lasts: Words, promise: int) -> npt.NDArray[np.bool_]:
-    """Every group that the promise closes leaves at once (P1)."""
-    return lasts < promise
-
-
-def lasts_of(rows: Words, fields: tuple[Field, ...], slots: tuple[Slot, ...]) -> Words:
-    """`_last` of groups: the least `last(key)` over their temporal keys (I1), below the end of time (T3).
-
-    Args:
-        rows: words of groups, [group, word].
-        fields: output columns of the LFTA.
-        slots: where they lie.
-    """
-    lasts = np.full(len(rows), END_OF_TIME - 1, np.int64)
-    for field, slot in zip(fields, slots, strict=True):
-        if field.temporal is None:
-            continue
-        # A table holds few distinct epochs, so the exact function runs once for each.
-        coded = pa.array(np.ascontiguousarray(rows[:, slot.at])).dictionary_encode()
-        known = np.array([min(field.temporal.last(v), INT64_MAX) for v in coded.dictionary.to_pylist()], np.int64)
-        null = rows[:, slot.mask] & (1 << slot.bit) != 0
-        if len(known):
-            lasts = np.minimum(lasts, np.where(null, lasts, known[coded.indices.to_numpy()]))
-    return lasts
 
 
 class Table:
     """Groups of one LFTA on one link.
 
+    Args:
+        lfta: the node, `program` its code and `number` its place in the kernel.
+        code: functions of the kernel's source.
+        slots: a power of two.
+        flush: when groups of closed epochs leave.
+
     Attributes:
-        words: [slot, word] as `low.kernel` lays them out; an unused slot has 0 in its first word.
-        counters: collisions, ejections, groups alive.
+        words: [slot, word]; an unused slot has 0 in its first word.
+        state: counters and bounds as `low.leaving` names them.
     """
 
-    def __init__(self, slots: int, width: int, policy: FlushPolicy = immediate) -> None:
-        self.words: Words = np.zeros((slots, width), np.int64)
-        self.counters: Words = np.zeros(3, np.int64)
-        self._policy = policy
+    def __init__(self, lfta: Lfta, program: NodeProgram, number: int, code: Code, slots: int, flush: Flush) -> None:
+        self.words: Words = np.zeros((slots, program.width), np.int64)
+        self.times: tuple[Temporal, ...] = tuple(_time(lfta, epoch.column) for epoch in program.epochs)
+        self.state: Words = np.zeros(BOUNDS + 3 * len(self.times), np.int64)
+        self.state[EVERY] = flush.every
+        self._survey = code[f"survey{number}"]
+        self._windows = flush.windows * granularity(self.times)
+        self._waits = flush.waits
+        self._oldest = END_OF_TIME
 
     @property
-    def ejections(self) -> int:
-        return int(self.counters[EJECTIONS])
+    def alive(self) -> int:
+        """Groups in it."""
+        return int(self.state[ALIVE])
 
-    def close(self, promise: int, fields: tuple[Field, ...], slots: tuple[Slot, ...]) -> tuple[Words, int]:
-        """Takes out the groups that leave at a promise.
+    @property
+    def leaving(self) -> int:
+        """Groups that are to leave now."""
+        return int(self.state[OLD])
 
-        Returns:
-            Their words in the order of their slots, and the least `_last` of the groups that stay (END_OF_TIME
-            if there are none).
-        """
-        if self.counters[ALIVE] == 0:
-            return self.words[:0], END_OF_TIME
-        used = np.flatnonzero(self.words[:, 0])
-        lasts = lasts_of(self.words[used], fields, slots)
-        leaves = self._policy(lasts, promise)
-        rows = self.words[used[leaves]]
-        self.words[used[leaves], 0] = 0
-        self.counters[ALIVE] -= len(rows)
-        return rows, int(lasts[~leaves].min(initial=END_OF_TIME))
+    def due(self, promise: int) -> int:
+        """Marks the groups that leave at a promise; how many there are."""
+        overdue = promise - self._windows
+        if self.alive == 0 or self.oldest() >= overdue:
+            return 0
+        self._bound(overdue)
+        return self.leaving
 
-    def empty(self) -> Words:
-        """Takes out every group; their words in the order of their slots."""
-        used = np.flatnonzero(self.words[:, 0])
-        rows = self.words[used]
-        self.words[used, 0] = 0
-        self.counters[EJECTIONS] += len(rows)
-        self.counters[ALIVE] = 0
-        return rows
+    def mark(self, promise: int) -> None:
+        """Marks the groups that the promise closes, which collisions and steps may let go (P1)."""
+        if self._waits and self.alive:
+            self._bound(promise)
+
+    def every(self) -> int:
+        """Marks all groups; how many there are."""
+        self.state[ALL] = 1
+        self.state[OLD] = self.alive
+        return self.alive
+
+    def emptied(self) -> None:
+        """Ends what `every` began."""
+        self.state[ALL] = self.state[OLD] = self.state[OLDEST] = 0
+
+    def oldest(self) -> int:
+        """The least `_last` of its groups (I1), END_OF_TIME without any."""
+        if self.alive == 0:
+            return END_OF_TIME
+        if self.state[OLDEST] <= 0:
+            count = len(self.times)
+            self._survey(self.words, self.state)
+            found = self.state[BOUNDS + 2 * count :].tolist()
+            self._oldest = least_last(self.times, found)
+            self._put(count, self._oldest + 1)
+            self._survey(self.words, self.state)
+        return self._oldest
+
+    def wake(self) -> int:
+        """The least promise at which a group leaves by itself."""
+        return self.oldest() + 1 + self._windows
+
+    def _bound(self, instant: int) -> None:
+        # The counts follow every group that comes or leaves, so the same bounds need no other look.
+        old = self.state[BOUNDS : BOUNDS + len(self.times)].copy()
+        self._put(0, instant)
+        if not np.array_equal(old, self.state[BOUNDS : BOUNDS + len(self.times)]):
+            self._survey(self.words, self.state)
+
+    def _put(self, at: int, instant: int) -> None:
+        """Bounds that the keys of a group precede if its `_last` is below an instant."""
+        for place, time in enumerate(self.times, BOUNDS + at):
+            self.state[place] = min(max(time.promise(instant), MIN), MAX)
+
+
+def _time(lfta: Lfta, column: int) -> Temporal:
+    time = lfta.fields[column].temporal
+    assert time is not None
+    return time
+
+
+def least_last(times: Sequence[Temporal], values: Sequence[int]) -> int:
+    """`_last` of a group with these temporal keys, below the end of time (T3)."""
+    return min((min(time.last(v), INT64_MAX) for time, v in zip(times, values, strict=True)), default=END_OF_TIME - 1)

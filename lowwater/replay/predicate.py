@@ -1,6 +1,6 @@
 """A WHERE clause over stored packets: bound as in a query, evaluated batch by batch without one.
 
-Below `replay.extract`. It runs as the kernel of a selection, so that it keeps SEMANTICS V1 and V2.
+Below `replay.extract`. It is compiled as the conditions of a query are, so that it keeps SEMANTICS V1 and V2.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lowwater.catalog.expr import Binary, Call, Expr, StateCall, Type, columns_of, walk
+from lowwater.catalog.expr import Binary, Call, Const, Expr, StateCall, Type, columns_of, conjunction, walk
 from lowwater.catalog.packets import PAYLOAD, stored
 from lowwater.catalog.protocols import PROTOCOLS
 from lowwater.errors import ConfigError, QueryError, QueryErrors, UnsupportedError, raise_all
 from lowwater.gsql.nodes import Select
 from lowwater.gsql.parser import parse
 from lowwater.low.columns import Columns
-from lowwater.low.compiler import load
-from lowwater.low.hosted import Host
-from lowwater.low.kernel import ACCEPTED, generate
+from lowwater.low.evaluate import Evaluation
+from lowwater.low.folding import of_link
+from lowwater.low.hosted import Host, gate_of
 from lowwater.low.settings import LowSettings
 from lowwater.plan.context import Links
-from lowwater.plan.nodes import Lfta, Map, Source
+from lowwater.plan.nodes import Map, Source
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.text import nearest
 
@@ -108,19 +108,18 @@ def _in_text(error: QueryError, source: str) -> QueryError:
 
 
 def _compiled(member: Expr | None, condition: Expr | None, link: str) -> Test:
-    lfta = Lfta("export", (link,), "ETH", member, condition, (), (), False, 1, ())
-    program = generate(lfta, link)
-    kernel, host = load(program), Host(lfta, program, link, LowSettings(skew=0))
+    parts = [of_link(part, link) for part in (member, condition) if part is not None]
+    whole = conjunction(parts) or Const(Type.BOOL, True)
+    evaluation = Evaluation(whole, compiled=True)
+    host = Host(evaluation.hosted, evaluation.beside, gate_of(member, condition, link), LowSettings(skew=0))
 
     def test(batch: pa.RecordBatch) -> NDArray[np.bool_]:
         if host.full:
             host.forget()
-        count = batch.num_rows
-        ok, outcome, unread = np.ones(count, np.bool_), np.zeros(count, np.uint8), np.zeros(count, np.int64)
-        rows, ticks, lasts = np.empty((count, program.width), np.int64), unread.copy(), unread.copy()
-        parameters = host.parameters(Columns(batch, link), ok)
-        kernel(0, count, ok, unread, 1, outcome, rows, ticks, 0, unread, lasts, *parameters)
-        chosen: NDArray[np.bool_] = outcome == ACCEPTED
-        return chosen
+        columns = Columns(batch, link)
+        beside = host.parameters(columns, np.ones(batch.num_rows, np.bool_))
+        chosen = evaluation.of(columns, beside, host.texts).fill_null(False)
+        found: NDArray[np.bool_] = chosen.to_numpy(zero_copy_only=False)
+        return found
 
     return test

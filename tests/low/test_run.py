@@ -50,7 +50,7 @@ def test_wrong_settings_are_refused(wrong: dict[str, Any]) -> None:
 
 def test_an_unknown_column_is_refused() -> None:
     with pytest.raises(LowwaterError, match="no column 'nowhere'"):
-        generate(make("q", {"x": Column(Type.INT, "nowhere")}), "L")
+        generate([make("q", {"x": Column(Type.INT, "nowhere")})], "L", PLAIN)
 
 
 def test_batches_have_the_schema_of_the_stream() -> None:
@@ -63,7 +63,9 @@ def test_batches_have_the_schema_of_the_stream() -> None:
 
 def test_the_kernel_holds_no_text_of_the_query() -> None:
     named = make("q", {"secret": op(col("len"), "+", lit(7))}, [partial("max", col("id"), "hidden")])
-    text = generate(named, "eth0'; import os").body
+    functions = generate([named], "eth0'; import os", PLAIN).functions
+    assert functions[-1].name == "kernel"
+    text = "".join(function.text for function in functions)
     assert not any(word in text for word in ("secret", "hidden", "eth0", "import", "len", "id["))
 
 
@@ -101,5 +103,5 @@ def test_parallel_processes_share_the_cache_and_results_pickle(tmp_path: Path, m
 def test_plain_python_can_be_asked_for_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOWWATER_CACHE", str(tmp_path))
     monkeypatch.setenv("LOWWATER_KERNEL", "python")
-    assert not hasattr(load(generate(QUERY, "L")), "signatures")
+    assert not hasattr(load(generate([QUERY], "L", PLAIN).functions)["kernel"], "signatures")
     assert list(tmp_path.iterdir()) == []

@@ -129,7 +129,9 @@ def test_what_was_not_kept_is_named(tmp_path: Path) -> None:
         f'[query_sets.taken]\nfiles = ["{queries}"]\n[links.a]\nuntil = "1970-01-15T00:00:00Z"\n'
         'since = "1970-01-14T21:20:00Z"\npolicy = "exclude"\n'
     )
-    said = lowwater(*("replay", "taken", "--lake", lake, "--from", "1970-01-14T21:00:00Z"), "--to", "1970-01-14T22:00:00Z")
+    said = lowwater(
+        *("replay", "taken", "--lake", lake, "--from", "1970-01-14T21:00:00Z"), "--to", "1970-01-14T22:00:00Z"
+    )
     assert said.code == 1
     assert "sampling = true in [links.a]" in said.err
 

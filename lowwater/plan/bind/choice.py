@@ -44,6 +44,6 @@ def fitted(argument: Expr, kind: Type, exact: bool) -> Expr | None:
         return Const(kind, None)
     if argument.type is Type.INT and kind is Type.FLOAT:
         if isinstance(argument, Const) and isinstance(argument.value, int):
-            return Const(kind, float(argument.value))
+            return Const(kind, float(argument.value), argument.param)
         return Binary(Type.FLOAT, "*", argument, Const(Type.FLOAT, 1.0))
     return operators.number_of(argument) if argument.type is Type.BOOL and kind is Type.INT else None

@@ -19,7 +19,7 @@ def unary(op: str, operand: Expr) -> Expr | None:
         return Unary(Type.BOOL, "NOT", operand)
     if op == "-" and operand.type in NUMERIC:
         if isinstance(operand, Const) and isinstance(operand.value, int | float):
-            return Const(operand.type, -operand.value)
+            return Const(operand.type, -operand.value, operand.param and f"-{operand.param}")
         return Unary(operand.type, "-", operand)
     if op == "~" and operand.type is Type.INT:
         return Unary(Type.INT, "~", operand)
@@ -68,7 +68,8 @@ def addressed(side: Expr, other: Expr) -> Expr:
     if not (isinstance(side, Const) and isinstance(side.value, str) and other.type in (Type.IP, Type.MAC)):
         return side
     try:
-        return Const(other.type, pack_ip(side.value) if other.type is Type.IP else parse_mac(side.value))
+        address = pack_ip(side.value) if other.type is Type.IP else parse_mac(side.value)
+        return Const(other.type, address, side.param)
     except ValueError:
         raise ValueError(side.value) from None
 

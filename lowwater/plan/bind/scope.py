@@ -260,7 +260,7 @@ class Scope:
         kind, value = self.names.params[node.name]
         if value is None:
             return Param(kind, node.name, spot(node))
-        return Const(kind, pack_ip(str(value)) if kind is Type.IP else value)
+        return Const(kind, pack_ip(str(value)) if kind is Type.IP else value, node.name)
 
     def _defined(self, node: syntax.Defined) -> Expr:
         if node.name not in self.names.defines:

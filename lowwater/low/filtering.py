@@ -1,0 +1,169 @@
+"""The prefilter and the signatures as code: cheap conjuncts once a packet, then what is left for each LFTA (A1).
+
+Between `low.codegen` (expressions) and `low.kernel` (the loop). A predicate that is not true is `failed` where a failure
+of V2 took part in any of its conjuncts, so what can fail is evaluated even where another conjunct has decided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lowwater.catalog.expr import Expr, conjunction, walk
+from lowwater.low.codegen import Emitter, Inputs
+from lowwater.low.folding import hosted
+from lowwater.low.words import FALSE, TRUE, both, either, indented
+
+OUTCOMES = 6
+NOT_OF_PROTOCOL, FILTERED, FAILED, SAMPLED_OUT, SHED, ACCEPTED = range(OUTCOMES)
+"""Outcomes of a record (SEMANTICS A1)."""
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What one LFTA asks of a record: bits and what is left, of its protocol and of its predicate."""
+
+    member: int
+    member_rest: Expr | None
+    predicate: int
+    predicate_rest: Expr | None
+    may_fail: int
+
+
+@dataclass(frozen=True)
+class Prefilter:
+    """The conjuncts that are computed once a packet.
+
+    Attributes:
+        lines: the statements that make `bits` and, where any can fail, `faults`.
+        signatures: of the LFTAs, in order.
+    """
+
+    lines: list[str]
+    signatures: list[Signature]
+
+    @staticmethod
+    def of(bits: Sequence[Expr], split: Sequence[tuple[list[Expr], list[Expr]]], inputs: Inputs) -> Prefilter:
+        """The prefilter of some conjuncts.
+
+        Args:
+            bits: of the plan, as the link sees them; those that need more than the kernel has stay with the LFTAs.
+            split: the conjuncts of the protocol and of the predicate of each LFTA.
+            inputs: of the kernel.
+        """
+        known = {bit: at for at, bit in enumerate(bits) if not any(hosted(node) for node in walk(bit))}
+        emit = Emitter(inputs)
+        words = {at: emit.value(bit) for bit, at in known.items()}
+        may_fail = sum(1 << at for at, value in words.items() if value.failed != FALSE)
+        lines = emit.taken()
+        if words:
+            lines.append("bits = " + " | ".join(_flag(at, value.words[0]) for at, value in words.items()))
+        if may_fail:
+            faults = [_flag(at, value.failed) for at, value in words.items() if value.failed != FALSE]
+            lines.append("faults = " + " | ".join(faults))
+        signatures = []
+        for member, predicate in split:
+            masks = [
+                sum(1 << at for at in {known[part] for part in parts if part in known}) for parts in (member, predicate)
+            ]
+            rests = [conjunction([part for part in parts if part not in known]) for parts in (member, predicate)]
+            signatures.append(Signature(masks[0], rests[0], masks[1], rests[1], may_fail & masks[1]))
+        return Prefilter(lines, signatures)
+
+
+def _flag(at: int, test: str) -> str:
+    return f"({word(1 << at)} if {test} else 0)"
+
+
+def word(mask: int) -> str:
+    """A mask of 64 bits as a word with sign."""
+    return f"({mask - (1 << 64)})" if mask >> 63 else str(mask)
+
+
+@dataclass(frozen=True)
+class Test:
+    """The code that decides about a record of one LFTA.
+
+    Attributes:
+        member: whether it is of the protocol; `before` the statements that this needs besides the bits.
+        kept: whether the predicate is true; `between` the statements for it.
+        failed: whether a failure took part in it.
+        early: a test without statements that tells that it is rejected; FALSE where there is none.
+        thinned: what sampling and load shedding say of a record of the protocol: 0, or the outcome (O5); else empty.
+    """
+
+    number: int
+    before: list[str]
+    member: str
+    between: list[str]
+    kept: str
+    failed: str
+    early: str
+    thinned: str
+
+    def around(self, accepted: list[str]) -> list[str]:
+        """The statements for a record, with those for one that is accepted."""
+        taken = [_count(self.number, ACCEPTED), *accepted]
+        outcome = self._rejected()
+        body = taken if self.kept == TRUE else [f"if {self.kept}:", *indented(taken), "else:", *indented(outcome)]
+        body = [*self.between, *body]
+        if self.thinned:
+            place = _count(self.number, self.thinned)
+            body = [f"if {self.thinned} != 0:", f"    {place}", "else:", *indented(body)]
+        if self.early != FALSE:
+            refused = self._unlike(outcome)
+            body = [f"if {self.early}:", *indented(refused), "else:", *indented(body)]
+        elif self.member != TRUE:
+            body = [f"if {self.member}:", *indented(body), "else:", f"    {_count(self.number, NOT_OF_PROTOCOL)}"]
+        return [*self.before, *body]
+
+    def _rejected(self) -> list[str]:
+        return _either(self.failed, [_count(self.number, FAILED)], [_count(self.number, FILTERED)])
+
+    def _unlike(self, outcome: list[str]) -> list[str]:
+        return _either(self.member, outcome, [_count(self.number, NOT_OF_PROTOCOL)])
+
+
+def _either(test: str, met: list[str], other: list[str]) -> list[str]:
+    if test == TRUE:
+        return met
+    return other if test == FALSE else [f"if {test}:", *indented(met), "else:", *indented(other)]
+
+
+def _count(number: int, outcome: int | str) -> str:
+    return f"counts[place, {OUTCOMES * number} + {outcome}] += 1"
+
+
+def filtering(emit: Emitter, signature: Signature, number: int, thinned: str = "") -> Test:
+    """The code of a signature and of what is left beside it.
+
+    Args:
+        emit: of the node.
+        signature: what is asked.
+        number: of the node in the kernel.
+        thinned: as of the Test.
+    """
+    member, faulty = _bits(signature.member), FALSE
+    if signature.member_rest is not None:
+        member = both(member, emit.value(signature.member_rest).words[0])
+    before = emit.taken()
+    kept = _bits(signature.predicate)
+    if signature.predicate_rest is not None:
+        rest = emit.value(signature.predicate_rest)
+        kept, faulty = both(kept, rest.words[0]), rest.failed
+    between = emit.taken()
+    failed = either(f"faults & {word(signature.may_fail)} != 0" if signature.may_fail else FALSE, faulty)
+    early = FALSE
+    if signature.member_rest is None and faulty == FALSE and not thinned:
+        # Nothing that is left can fail, so the bits alone may reject.
+        mask = signature.member | signature.predicate
+        early = f"bits & {word(mask)} != {word(mask)}" if mask else FALSE
+        if early != FALSE and signature.predicate_rest is None:
+            kept = TRUE
+        elif early != FALSE and signature.predicate_rest is not None:
+            kept = rest.words[0]
+    return Test(number, before, member, between, kept, failed, early, thinned)
+
+
+def _bits(mask: int) -> str:
+    return f"(bits & {word(mask)} == {word(mask)})" if mask else TRUE

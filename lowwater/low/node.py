@@ -1,0 +1,119 @@
+"""One LFTA on one link: its operator, its heartbeats, the values beside its code, and where its rows go.
+
+Between the pass of `low.run` and the stream's writer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lowwater.low.columns import Columns
+from lowwater.low.compiler import Code
+from lowwater.low.heartbeat import Heartbeats
+from lowwater.low.hosted import Host, gate_of
+from lowwater.low.kernel import NodeProgram
+from lowwater.low.leaving import EJECTIONS
+from lowwater.low.operators import Aggregation, Operator, Selection
+from lowwater.low.output import in_order, punctuation_batch, rows_batch
+from lowwater.low.settings import Bounds, LftaStatistics, LowSettings
+from lowwater.plan.nodes import Lfta
+
+Write = Callable[[str, pa.RecordBatch], None]
+Words = npt.NDArray[np.int64]
+
+
+class Node:
+    """One LFTA on the link.
+
+    Args:
+        lfta: the node.
+        link: its name.
+        program: what its code reads and writes.
+        number: of the node in the kernel.
+        code: functions of the kernel's source.
+        bounds: of the run.
+        settings: of the run.
+        write: takes the next rows of its stream.
+
+    Attributes:
+        operator: selection or aggregation.
+        beats: its promises.
+    """
+
+    def __init__(
+        self,
+        lfta: Lfta,
+        link: str,
+        program: NodeProgram,
+        number: int,
+        code: Code,
+        bounds: Bounds,
+        settings: LowSettings,
+        write: Write,
+    ) -> None:
+        self.lfta = lfta
+        self._bounds, self._settings, self._write = bounds, settings, write
+        self._read_from = bounds.read_from[lfta.name]
+        gate = gate_of(lfta.member, lfta.predicate, link) if program.hosted else None
+        self._host = Host(program.hosted, program.beside, gate, settings)
+        self._beside: list[npt.NDArray[np.generic]] = []
+        self.operator: Operator
+        if lfta.aggregates:
+            self.operator = Aggregation(lfta, program, number, code, self._read_from, settings)
+        else:
+            self.operator = Selection(program, self._read_from, settings.chunk_rows)
+        self.operator.written = self._emit
+        self.beats = Heartbeats(lfta, settings, self._read_from, bounds.end, bounds.grains.get(lfta.name, 1))
+        self._rows = self._punctuations = 0
+
+    @property
+    def arguments(self) -> list[Any]:
+        """What the kernel takes of the node."""
+        return [*self.operator.arguments, *self._beside]
+
+    def begin(self, columns: Columns, stamps: Words, arrivals: Words, seen: int) -> None:
+        """Computes what the code reads of a chunk besides its columns; `seen` is the last clock before it."""
+        if not self._host.needed:
+            return
+        if self._host.full and seen >= 0:
+            self._emit()
+            self.operator.state[EJECTIONS] += self.operator.finish(self.beats.after(seen))
+            self._emit()
+            self._host.forget()
+        ok = (arrivals - stamps <= self._settings.skew) & (stamps >= self._read_from) & (stamps < self._bounds.end)
+        self._beside = self._host.parameters(columns, ok)
+
+    def room(self, wanted: int) -> int:
+        """How many of some records can be processed before rows are written; at least one."""
+        if self.operator.room < min(wanted, self.operator.rows.capacity // 4 + 1):
+            self._emit()
+        return self.operator.room
+
+    def close(self, seen: int) -> LftaStatistics:
+        """Flushes, promises the end of the run and writes what is left."""
+        self.beats.close(seen, self.operator)
+        self._emit(last=True)
+        operator = self.operator
+        return LftaStatistics(self.lfta.name, self._rows, self._punctuations, operator.ejections, operator.collisions)
+
+    def _emit(self, last: bool = False) -> None:
+        operator = self.operator
+        size = operator.size
+        made = self.beats.take(size, last)
+        self._rows += size
+        self._punctuations += len(made)
+        if size:
+            rows = rows_batch(self.lfta, operator.rows, operator.lasts(), size, self._host.texts)
+            operator.clear()
+        if made:
+            promises = punctuation_batch(self.lfta, made, self._settings.period)
+            before = [one.before for one in made]
+            for batch in in_order(rows, promises, before) if size else [promises]:
+                self._write(self.lfta.name, batch)
+        elif size:
+            self._write(self.lfta.name, rows)

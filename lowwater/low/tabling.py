@@ -1,0 +1,299 @@
+"""The code of an aggregation: look up a record's group in the table, update it, let groups leave (000 section 4.4).
+
+Between `low.codegen` (expressions) and `low.kernel` (the loop). A collision ejects a group, by the
+functions of `low.leaving`. A row of the table is the key
+words of `low.packing`, then, where a partial may have seen no value, the mask of those that have, then the partials.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from lowwater.catalog.expr import Const, Type, Unary
+from lowwater.errors import UnsupportedError
+from lowwater.low.codegen import Emitter
+from lowwater.low.folding import of_link
+from lowwater.low.leaving import ALIVE, COLLISIONS, EJECTIONS, EVERY, OLD, OLDEST, SINCE, Epoch, leaving
+from lowwater.low.packing import Packing, Place, hash_of
+from lowwater.low.rows import Output
+from lowwater.low.settings import LowSettings
+from lowwater.low.words import FALSE, TRUE, Value, both, compare_addresses, either, indented, negation
+from lowwater.plan.nodes import Lfta, Partial
+
+BLOCK = 128
+"""Records whose groups are queued before they are looked up."""
+
+_MOST = 60
+_TICK = "(a // period + 1) * period"
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """A partial in the table: its words from `at` on, its bit in the mask, and its argument."""
+
+    partial: Partial
+    at: int
+    bit: int
+    value: Value
+
+    @property
+    def nullable(self) -> bool:
+        return self.value.null != FALSE
+
+    @property
+    def places(self) -> list[str]:
+        return [f"int(table[s, {self.at + k}])" for k in range(len(self.value.words))]
+
+
+@dataclass
+class Grouping:
+    """The table of one LFTA as code.
+
+    Args:
+        emit: of the node, after its predicate.
+        number: of the node in the kernel.
+
+    Attributes:
+        lines: the statements for a record that is accepted: its key is queued, and its slot is touched.
+        drain: the loop over the queue. The slots of a block are on their way from memory while the next ones are
+            computed, and nothing waits for them one by one.
+        outputs: the columns of its rows.
+        epochs: its temporal keys.
+        width: words of a row of the table.
+        key: words of a key.
+    """
+
+    emit: Emitter
+    lfta: Lfta
+    link: str
+    number: int
+    settings: LowSettings
+    outputs: list[Output] = field(default_factory=list)
+    epochs: list[Epoch] = field(default_factory=list)
+    width: int = 0
+    key: int = 0
+    lines: list[str] = field(default_factory=list)
+    drain: list[str] = field(default_factory=list)
+    _reads: list[tuple[int, list[str], str]] = field(default_factory=list)
+    _seen: int = 0
+
+    def __post_init__(self) -> None:
+        if len(self.lfta.keys) > _MOST or len(self.lfta.partials) > _MOST:
+            raise UnsupportedError(f"more than {_MOST} columns in '{self.lfta.name}'", "split the query")
+        texts = self._keys()
+        words = [f"w{at}" for at in range(len(texts))]
+        self.key = len(words)
+        self.lines = self.emit.taken() + self._queue(words, texts)
+        self.emit = self.emit.again()
+        cells = self._cells(words)
+        body = self._dequeue(words) + self.emit.taken() + self._probe(words, cells)
+        body += ["if same:", *indented([line for cell in cells for line in self._update(cell)] or ["pass"])]
+        body += ["else:", *indented(self._start(words, cells))]
+        if self.settings.flush.steps:
+            body += self._step()
+        self.drain = [f"for j in range(queued{self.number}):", *indented(body)]
+
+    @property
+    def parameters(self) -> list[str]:
+        """Arrays that hold its rows, besides the ticks."""
+        return [name for at, output in enumerate(self.outputs) for name in output.parameters(f"{self.number}_{at}")]
+
+    def _keys(self) -> list[str]:
+        packing = Packing(len(self.lfta.keys))
+        for bit, item in enumerate(self.lfta.keys):
+            expr = of_link(item.expr, self.link)
+            if expr.type is Type.STRING and isinstance(expr, Const):
+                self.outputs.append(Output.fixed(expr))
+                continue
+            value = self.emit.value(expr)
+            packing.null(bit, value.null)
+            places = [packing.add(text, narrow) for text, narrow in _key_words(expr.type, value)]
+            time = self.lfta.fields[bit].temporal
+            if time is not None and not time.origin:
+                self.epochs.append(Epoch(len(self.outputs), places[0], time.increasing))
+            null = FALSE if value.null == FALSE else f"{Place(0, packing.half).read()} & {1 << bit} != 0"
+            self._reads.append((len(self.outputs), [_out(expr.type, place.read()) for place in places], null))
+            self.outputs.append(Output(expr.type, null != FALSE))
+        return packing.words()
+
+    def _queue(self, words: list[str], texts: list[str]) -> list[str]:
+        k, _count = self.number, len(words)
+        lines = [f"{word} = {text}" for word, text in zip(words, texts, strict=True)]
+        lines += [f"s = {hash_of(words)} & (t{k}.shape[0] - 1)"]
+        lines += [f"q{k}[queued{k}, {at}] = {value}" for at, value in enumerate([*words, "s", "i"])]
+        return [*lines, f"queued{k} += 1", f"touched ^= t{k}[s, 0] ^ t{k}[s, t{k}.shape[1] - 1]"]
+
+    def _dequeue(self, words: list[str]) -> list[str]:
+        k = self.number
+        names = [*words, "s", "i"]
+        lines = [f"{name} = int(q{k}[j, {at}])" for at, name in enumerate(names)]
+        return [*lines, "a = int(at[i])", "t = int(ts[i])", f"table = t{k}"]
+
+    def _cells(self, words: list[str]) -> list[_Cell]:
+        arguments = [self._argument(partial) for partial in self.lfta.partials]
+        self._seen = len(words)
+        masked = any(isinstance(argument, Value) and argument.null != FALSE for argument in arguments)
+        at = self._seen + masked
+        cells: list[_Cell] = []
+        for bit, (partial, argument) in enumerate(zip(self.lfta.partials, arguments, strict=True)):
+            if isinstance(argument, Const):
+                self.outputs.append(Output.fixed(argument))
+                continue
+            cell = _Cell(partial, at, bit, argument)
+            cells.append(cell)
+            at += len(argument.words)
+            null = f"int(table[s, {self._seen}]) & {1 << bit} == 0" if cell.nullable else FALSE
+            self._reads.append((len(self.outputs), [_out(partial.type, place) for place in cell.places], null))
+            self.outputs.append(Output(partial.type, cell.nullable))
+        self.width = at
+        return cells
+
+    def _argument(self, partial: Partial) -> Value | Const:
+        """What a record brings to a partial; a constant text brings itself."""
+        if partial.function == "count":
+            return Value((self._counted(partial),))
+        assert partial.argument is not None
+        expr = of_link(partial.argument, self.link)
+        if expr.type is Type.STRING:
+            if not isinstance(expr, Const):
+                raise UnsupportedError(f"{partial.function} of texts in the low level", "count them")
+            return expr
+        value = self.emit.value(expr)
+        if partial.type is Type.FLOAT and expr.type is not Type.FLOAT:
+            return Value((self.emit.name(f"float({value.words[0]})"),), value.null)
+        if partial.type is Type.BOOL:
+            return Value((self.emit.name(f"int({value.words[0]})"),), value.null)
+        return value
+
+    def _counted(self, partial: Partial) -> str:
+        """What one record adds to a count: 1, or with an argument only where that is not NULL."""
+        if partial.argument is None:
+            return "1"
+        expr = of_link(partial.argument, self.link)
+        if isinstance(expr, Const):
+            return "0" if expr.value is None else "1"
+        if expr.type is Type.STRING:
+            # Asked as a test, so that the texts themselves are not numbered.
+            return self.emit.name(f"0 if {self.emit.value(Unary(Type.BOOL, 'IS NULL', expr)).words[0]} else 1")
+        null = self.emit.value(expr).null
+        return "1" if null == FALSE else self.emit.name(f"0 if {null} else 1")
+
+    def _probe(self, words: list[str], cells: list[_Cell]) -> list[str]:
+        """The look-up: afterwards `same` says whether the slot s holds the group and can take the record."""
+        k, slots = self.number, "(table.shape[0] - 1)"
+        lines = [f"same = {_holds('s', words)}"]
+        if self.settings.adjacent:
+            # The neighbour takes the group if it has it, or if the slot is taken and the neighbour is to be had.
+            better = f"table[z, 0] == 0 or (precedes{k}(table, z, s{k}, 0) and not precedes{k}(table, s, s{k}, 0))"
+            inner = [f"z = (s + 1) & {slots}", f"same = {_holds('z', words)}"]
+            inner += [f"if same or (table[s, 0] != 0 and ({better})):", "    s = z"]
+            lines += ["if not same:", *indented(inner)]
+        lines += ["full = False"]
+        for cell in cells:
+            if cell.partial.function == "sum" and cell.partial.type is Type.INT:
+                # A partial sum that would leave 64 bits leaves the table instead, so that no sum is ever wrapped (O3).
+                grown = f"add({cell.places[0]}, {cell.value.words[0]})[1]"
+                lines.append(f"full = full or same and {grown} and {negation(cell.value.null)}")
+        leave = [f"s{k}[{EJECTIONS}] += 1", f"if not full:\n    s{k}[{COLLISIONS}] += 1"]
+        if self.settings.flush.ordered:
+            # Groups of closed epochs go first where one of an open epoch has to (002, Figure 7).
+            test = f"not full and s{k}[{OLD}] > 0 and not precedes{k}(table, s, s{k}, 0)"
+            leave += [
+                f"if {test}:",
+                f"    size{k} = release{k}(table, s{k}, s{k}[{OLD}], {_TICK}, size{k}{self._rows})",
+            ]
+        leave += [f"size{k} = leave{k}(table, s, s{k}, {_TICK}, size{k}{self._rows})"]
+        leave = [part for line in leave for part in line.split("\n")]
+        return [*lines, "if full or (not same and table[s, 0] != 0):", *indented(leave), "same = same and not full"]
+
+    @property
+    def _rows(self) -> str:
+        return "".join(f", {name}" for name in (f"k{self.number}", *self.parameters))
+
+    def _update(self, cell: _Cell) -> list[str]:
+        place = f"table[s, {cell.at}]"
+        (word, *_), function, type_ = cell.value.words, cell.partial.function, cell.partial.type
+        if function == "count":
+            return [f"{place} += {word}"]
+        if function == "sum":
+            change = [f"{place} += {word}"] if type_ is Type.INT else [f"{place} = bits(real({place}) + {word})"]
+            better = TRUE
+        else:
+            change, better = _write(cell), _better(cell)
+        seen = f"table[s, {self._seen}]"
+        if not cell.nullable:
+            return [f"if {better}:", *indented(change)] if better != TRUE else change
+        if better != TRUE:
+            better = either(f"({seen} & {1 << cell.bit}) == 0", better)
+        change = [*change, f"{seen} |= {1 << cell.bit}"]
+        return [f"if {both(negation(cell.value.null), better)}:", *indented(change)]
+
+    def _start(self, words: list[str], cells: list[_Cell]) -> list[str]:
+        k = self.number
+        lines = [f"table[s, {at}] = {word}" for at, word in enumerate(words)]
+        nullable = [cell for cell in cells if cell.nullable]
+        if nullable:
+            flags = (f"({1 << cell.bit} if {negation(cell.value.null)} else 0)" for cell in nullable)
+            lines.append(f"table[s, {self._seen}] = {' | '.join(flags)}")
+        for cell in cells:
+            for line in _write(cell):
+                target, word = line.split(" = ", 1)
+                lines.append(line if not cell.nullable else f"{target} = 0 if {cell.value.null} else {word}")
+        # A new group of the oldest epoch, or of an older one, is found by the next survey.
+        fresh = [
+            f"if s{k}[{OLDEST}] > 0 and precedes{k}(table, s, s{k}, {len(self.epochs)}):",
+            f"    s{k}[{OLDEST}] = 0",
+        ]
+        return [*lines, f"s{k}[{ALIVE}] += 1", *(fresh if self.epochs else [])]
+
+    def _step(self) -> list[str]:
+        """One old group leaves every so many records (002, section 6)."""
+        k = self.number
+        call = f"size{k} = release{k}(table, s{k}, 1, {_TICK}, size{k}{self._rows})"
+        inner = [f"s{k}[{SINCE}] += 1", f"if s{k}[{SINCE}] >= s{k}[{EVERY}]:", f"    s{k}[{SINCE}] = 0", f"    {call}"]
+        return [f"if s{k}[{OLD}] > 0:", *indented(inner)]
+
+    def functions(self) -> list[tuple[str, list[str], bool]]:
+        """The functions beside the loop: name, text, whether they are called from outside."""
+        return leaving(self.number, self.epochs, self._row_lines(), self._rows)
+
+    def _row_lines(self) -> list[str]:
+        """The statements that write the group of slot s as a row."""
+        parts = ((self.outputs[at], f"{self.number}_{at}", words, null) for at, words, null in self._reads)
+        return [line for output, name, words, null in parts for line in output.lines(name, words, null)]
+
+
+def _holds(slot: str, words: list[str]) -> str:
+    return " | ".join(f"(table[{slot}, {at}] ^ {word})" for at, word in enumerate(words)) + " == 0"
+
+
+def _key_words(type_: Type, value: Value) -> list[tuple[str, bool]]:
+    """The words of a key and which are narrow; NULL keys have zero words, so that equal keys have equal words (V1)."""
+    if type_ is Type.IP:
+        return [(_stored(type_, word, value.null), at == 0) for at, word in enumerate(value.words)]
+    narrow = type_ in (Type.BOOL, Type.STRING) or (type_ is Type.INT and value.narrow)
+    return [(_stored(type_, value.words[0], value.null), narrow)]
+
+
+def _stored(type_: Type, word: str, null: str) -> str:
+    word = {Type.FLOAT: f"bits({word})", Type.BOOL: f"int({word})"}.get(type_, word)
+    if null == FALSE:
+        return word
+    return "0" if null == TRUE else f"(0 if {null} else {word})"
+
+
+def _out(type_: Type, place: str) -> str:
+    return f"real({place})" if type_ is Type.FLOAT else place
+
+
+def _better(cell: _Cell) -> str:
+    op = "<" if cell.partial.function == "min" else ">"
+    if cell.partial.type is Type.IP:
+        return compare_addresses(op, cell.value.words, tuple(cell.places))
+    old = f"real({cell.places[0]})" if cell.partial.type is Type.FLOAT else cell.places[0]
+    return f"({cell.value.words[0]} {op} {old})"
+
+
+def _write(cell: _Cell) -> list[str]:
+    words = [f"bits({word})" if cell.partial.type is Type.FLOAT else word for word in cell.value.words]
+    return [f"table[s, {cell.at + k}] = {word}" for k, word in enumerate(words)]

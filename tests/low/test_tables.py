@@ -1,0 +1,174 @@
+"""Partial groups add up, and promises hold and are maximal, for any table, flush policy, chunking and disorder."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lowwater.errors import ConfigError
+from lowwater.low import Flush, LowSettings, Policy
+from lowwater.low.flush import FlushKind
+from lowwater.plan.nodes import Lfta, group_last
+from lowwater.plan.temporal import END_OF_TIME
+from tests.lftamaker import SECOND, Row, col, count, data, lit, make, op, partial, promises, records, run
+
+START = 1000 * SECOND
+UP = make("up", {"tb": op(col("time"), "/", lit(10)), "port": col("destPort")}, [count(), partial("sum", col("id"))])
+DOWN = make("down", {"left": op(lit(5000), "-", col("time")), "port": col("destPort")}, [count()])
+BOTH = make(
+    "both",
+    {"ms": op(col("timestamp_ms"), "/", lit(700)), "back": op(lit(0), "-", op(col("time"), "/", lit(3)))},
+    [count(), partial("min", col("id"))],
+)
+ALL = (UP, DOWN, BOTH)
+
+FLUSHES = st.one_of(
+    st.just(Flush()),
+    st.builds(Flush, st.just(FlushKind.SLOW), st.integers(1, 5), st.just(1)),
+    st.builds(Flush, st.just(FlushKind.OOP_SLOW), st.integers(1, 5), st.integers(0, 3)),
+    st.builds(Flush, st.just(FlushKind.LAZY), st.just(1), st.integers(0, 3)),
+)
+SETTINGS = st.builds(
+    LowSettings,
+    skew=st.sampled_from([0, SECOND, 12 * SECOND]),
+    period=st.sampled_from([SECOND, 300_000_000, 7 * SECOND]),
+    policy=st.sampled_from(Policy),
+    chunk_rows=st.integers(1, 9),
+    slots=st.sampled_from([1, 2, 4, 16]),
+    adjacent=st.booleans(),
+    flush=FLUSHES,
+    compiled=st.just(False),
+)
+
+
+@st.composite
+def links(draw: st.DrawFn) -> list[Row]:
+    """Packets in order within 12 s, most of them within one."""
+    packets, clock = [], START
+    for _ in range(draw(st.integers(0, 50))):
+        clock += draw(st.sampled_from([0, 1, SECOND // 4, SECOND, 4 * SECOND, 25 * SECOND]))
+        back = draw(st.sampled_from([0, 0, 0, SECOND, 5 * SECOND, 12 * SECOND]))
+        value = draw(st.sampled_from([None, 3, (1 << 63) - 1, -(1 << 63)]))
+        packets.append({"timestamp": clock - back, "destPort": draw(st.none() | st.integers(0, 5)), "id": value})
+    return packets
+
+
+def sane(packets: list[Row], skew: int) -> list[Row]:
+    kept, clock = [], 0
+    for packet in packets:
+        clock = max(clock, packet["timestamp"])
+        if clock - packet["timestamp"] <= skew:
+            kept.append(packet)
+    return kept
+
+
+def keys(lfta: Lfta, packet: Row) -> tuple[Any, ...]:
+    """The group of a packet, by the text of the queries above."""
+    stamp, port = packet["timestamp"], packet["destPort"]
+    return {
+        "up": (stamp // (10 * SECOND), port),
+        "down": (5000 - stamp // SECOND, port),
+        "both": (stamp // 1_000_000 // 700, -(stamp // SECOND // 3)),
+    }[lfta.name]
+
+
+def key_of(lfta: Lfta, row: Row) -> tuple[Any, ...]:
+    return tuple(row[key.name] for key in lfta.keys)
+
+
+@given(packets=links(), settings=SETTINGS)
+def test_partial_rows_add_up_to_the_full_aggregate(packets: list[Row], settings: LowSettings) -> None:
+    streams, result = run(ALL, records(packets), settings)
+    kept = sane(packets, settings.skew)
+    for lfta in ALL:
+        whole, found = Counter(keys(lfta, packet) for packet in kept), Counter[tuple[Any, ...]]()
+        for row in data(streams[lfta.name]):
+            found[key_of(lfta, row)] += row["cnt"]
+        assert found == whole
+    sums: dict[tuple[Any, ...], int] = {}
+    for row in data(streams["up"]):
+        if row["sum"] is not None:
+            sums[key_of(UP, row)] = sums.get(key_of(UP, row), 0) + row["sum"]
+    full: dict[tuple[Any, ...], int] = {}
+    for packet in kept:
+        if packet["id"] is not None:
+            full[keys(UP, packet)] = full.get(keys(UP, packet), 0) + packet["id"]
+    assert sums == full
+    for stats in result.statistics:
+        assert stats.collisions <= stats.ejections <= stats.rows_out
+
+
+@given(packets=links(), settings=SETTINGS)
+def test_no_row_is_below_a_promise_and_the_ticks_go_on(packets: list[Row], settings: LowSettings) -> None:
+    streams, _ = run(ALL, records(packets), settings)
+    for lfta in ALL:
+        promise, tick, closed = -1, -1, False
+        for row in streams[lfta.name]:
+            assert row["_tick"] > tick or (row["_tick"] == tick and not closed)
+            if row["_kind"] == "row":
+                assert row["_last"] == group_last(lfta.fields, tuple(row[field.name] for field in lfta.fields))
+                assert row["_last"] >= promise
+                tick, closed = row["_tick"], False
+            else:
+                assert row["_last"] > promise
+                tick, closed = row["_until"], True
+                promise = row["_last"] + tick - row["_tick"]
+        assert promise == END_OF_TIME
+
+
+@given(packets=links(), settings=SETTINGS, choice=st.integers(0, 1000))
+def test_a_promise_cannot_be_raised(packets: list[Row], settings: LowSettings, choice: int) -> None:
+    """A continuation makes a row with every value just as promised, so one unit more would be broken by it."""
+    settings = replace(settings, policy=Policy.PERIODIC)
+    streams, _ = run(ALL, records(packets), settings)
+    for lfta in ALL:
+        said = promises(streams[lfta.name])[:-1]
+        if not said:
+            continue
+        chosen = said[choice % len(said)]
+        tick, clock, before = chosen["_tick"], 0, []
+        for packet in packets:
+            clock = max(clock, packet["timestamp"])
+            if clock >= tick:
+                break
+            before.append(packet)
+        # One packet at the instant of the tick, then one as late as it may be.
+        more = [*before, {"timestamp": tick, "id": 1}, {"timestamp": tick - settings.skew, "id": 1}]
+        times = [field.name for field in lfta.fields if field.temporal]
+        later = [row for row in data(run([lfta], records(more), settings)[0][lfta.name]) if row["_tick"] > tick]
+        assert any(all(row[name] == chosen[name] for name in times) for row in later)
+
+
+@pytest.mark.parametrize("text", ["immediate", "slow 2", "oop-slow 160 2", "lazy 3"])
+def test_a_policy_is_its_text(text: str) -> None:
+    assert str(Flush.parse(text)) == text
+
+
+@pytest.mark.parametrize("text", ["", "slow", "lazy x", "lazy 1 2", "eager", "oop-slow 0 1", "lazy 99999999"])
+def test_an_unknown_policy_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="flush policy"):
+        Flush.parse(text)
+
+
+def test_slow_flush_lets_one_group_go_every_so_many_records() -> None:
+    stamps = [START + at for at in range(8)] + [START + 10 * SECOND + at for at in range(9)]
+    stamps.append(START + 30 * SECOND)
+    packets = [{"timestamp": stamp, "destPort": at % 8, "id": 0} for at, stamp in enumerate(stamps)]
+    settings = LowSettings(0, flush=Flush.parse("oop-slow 3 9"), slots=4096, compiled=False)
+    stream = run([UP], records(packets), settings)[0]["up"]
+    # Eight groups are closed at 1010 s; nine records then release three of them.
+    assert [row["cnt"] for row in data(stream) if row["_tick"] == START + 11 * SECOND] == [1, 1, 1]
+
+
+def test_lazy_flush_keeps_a_closed_epoch_for_its_windows() -> None:
+    packets = [{"timestamp": START + at * 10 * SECOND, "destPort": 1, "id": 0} for at in range(6)]
+    settings = LowSettings(0, flush=Flush.parse("lazy 2"), slots=64, compiled=False)
+    stream = run([UP], records(packets), settings)[0]["up"]
+    ticks = [(row["tb"], row["_tick"] // SECOND) for row in data(stream)][:3]
+    assert ticks == [(100, 1030), (101, 1040), (102, 1050)]
+    assert [row["tb"] for row in promises(stream)][:2] == [101, 102]
