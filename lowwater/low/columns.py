@@ -26,8 +26,7 @@ def numbers(batch: pa.RecordBatch, name: str, link: str) -> npt.NDArray[np.int64
     Raises:
         LowwaterError: the batch does not have it.
     """
-    values: npt.NDArray[np.int64] = _values(_column(batch, name, link))
-    return values
+    return _values(_column(batch, name, link)).view(np.int64)
 
 
 def _column(batch: pa.RecordBatch, name: str, link: str) -> pa.Array:

@@ -1,7 +1,7 @@
 """The prefilter and the signatures as code: cheap conjuncts once a packet, then what is left for each LFTA (A1).
 
-Between `low.codegen` (expressions) and `low.kernel` (the loop). A predicate that is not true is `failed` where a failure
-of V2 took part in any of its conjuncts, so what can fail is evaluated even where another conjunct has decided.
+Between `low.codegen` (expressions) and `low.kernel` (the loop). A predicate that is not true is `failed` where a
+failure of V2 took part in any of its conjuncts, so what can fail is evaluated even where another one has decided.
 """
 
 from __future__ import annotations

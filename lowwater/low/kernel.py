@@ -14,11 +14,12 @@ from lowwater.catalog.expr import Const, Expr, conjuncts
 from lowwater.low.codegen import OUTCOME, Emitter, Inputs, node_name
 from lowwater.low.filtering import Prefilter, filtering
 from lowwater.low.folding import of_link
+from lowwater.low.leaving import FROM, SIZE, Epoch
 from lowwater.low.rows import Output
 from lowwater.low.selecting import selecting
 from lowwater.low.settings import LowSettings
 from lowwater.low.tabling import BLOCK as BLOCK
-from lowwater.low.tabling import FROM, SIZE, Epoch, Grouping
+from lowwater.low.tabling import Grouping
 from lowwater.low.words import indented
 from lowwater.plan.nodes import Lfta
 from lowwater.plan.prefilter import choose_prefilters

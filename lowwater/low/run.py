@@ -160,7 +160,8 @@ class _Link:
         for number, thinning in enumerate(self._thinnings):
             outcome, rate = (f"{name} {node_name(number)}" for name in (OUTCOME, SAMPLING_RATE))
             if thinning is not None:
-                chances, rates = thinning.take(stamps, *(columns.pair(name)[0] for name in THINNED_BY))
+                lengths, heads = (columns.pair(name)[0].astype(np.int64) for name in THINNED_BY)
+                chances, rates = thinning.take(stamps, lengths, heads)
                 left_out = np.where(chances < thinning.rate, SHED, SAMPLED_OUT)
                 columns.give(outcome, np.where(chances < rates, 0, left_out).astype(np.uint8))
                 columns.give(rate, rates)

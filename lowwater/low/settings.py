@@ -12,7 +12,7 @@ from enum import StrEnum
 import pyarrow as pa
 
 from lowwater.errors import ConfigError
-from lowwater.low.flush import Flush
+from lowwater.low.flush import IMMEDIATE, Flush
 
 
 class Policy(StrEnum):
@@ -49,7 +49,7 @@ class LowSettings:
     compiled: bool = True
     shed: int | None = None
     adjacent: bool = False
-    flush: Flush = Flush()
+    flush: Flush = IMMEDIATE
     texts: int = 1 << 18
 
     def __post_init__(self) -> None:
