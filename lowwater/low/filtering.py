@@ -35,7 +35,7 @@ class Prefilter:
     """The conjuncts that are computed once a packet.
 
     Attributes:
-        lines: the statements that make `bits` and, where any can fail, `faults`.
+        lines: the statements that make `met` and, where any can fail, `faults`.
         signatures: of the LFTAs, in order.
     """
 
@@ -57,7 +57,7 @@ class Prefilter:
         may_fail = sum(1 << at for at, value in words.items() if value.failed != FALSE)
         lines = emit.taken()
         if words:
-            lines.append("bits = " + " | ".join(_flag(at, value.words[0]) for at, value in words.items()))
+            lines.append("met = " + " | ".join(_flag(at, value.words[0]) for at, value in words.items()))
         if may_fail:
             faults = [_flag(at, value.failed) for at, value in words.items() if value.failed != FALSE]
             lines.append("faults = " + " | ".join(faults))
@@ -157,7 +157,7 @@ def filtering(emit: Emitter, signature: Signature, number: int, thinned: str = "
     if signature.member_rest is None and faulty == FALSE and not thinned:
         # Nothing that is left can fail, so the bits alone may reject.
         mask = signature.member | signature.predicate
-        early = f"bits & {word(mask)} != {word(mask)}" if mask else FALSE
+        early = f"met & {word(mask)} != {word(mask)}" if mask else FALSE
         if early != FALSE and signature.predicate_rest is None:
             kept = TRUE
         elif early != FALSE and signature.predicate_rest is not None:
@@ -166,4 +166,4 @@ def filtering(emit: Emitter, signature: Signature, number: int, thinned: str = "
 
 
 def _bits(mask: int) -> str:
-    return f"(bits & {word(mask)} == {word(mask)})" if mask else TRUE
+    return f"(met & {word(mask)} == {word(mask)})" if mask else TRUE
