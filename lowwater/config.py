@@ -241,6 +241,8 @@ class Link(Section):
         interfaces: what the interfaces of a capture that has several are: `each` a link (`NAME/interface`), or `one`.
         payload: bytes of each payload that are kept, with the headers before them; `all`, or None for no frames.
         applications: whose fields are kept.
+        sampling: whether what sampling and load shedding choose packets by is kept (O5).
+        shed: most packets of a second of timestamps that an LFTA takes; None for all (O5).
         anonymise: file with the key by which addresses are replaced.
         kind: how its records are stored.
         skew: bound of its disorder, ns (T2).
@@ -259,6 +261,8 @@ class Link(Section):
     interfaces: Literal["each", "one"] = "each"
     payload: Annotated[int, Setting(ge=0, le=MOST_PAYLOAD)] | Literal["all"] | None = None
     applications: tuple[Literal["dns", "http"], ...] = ()
+    sampling: bool = False
+    shed: Annotated[int, Setting(ge=1)] | None = None
     anonymise: str | None = None
     kind: Literal["pcap", "csv", "parquet"] = "pcap"
     separator: str | None = None
@@ -282,11 +286,15 @@ class Link(Section):
     def _consistent(self) -> Link:
         if self.separator is not None and (self.kind != "csv" or len(self.separator) != 1):
             raise ValueError('separator: one character, of a link of kind "csv"')
-        if self.anonymise is not None and (self.payload is not None or self.applications):
+        if self.anonymise is not None and (self.payload is not None or self.applications or self.sampling):
             raise ValueError(
-                "anonymise: frames, and fields of DNS and HTTP, hold true addresses and names: leave out payload and "
-                "applications, or take the captures in twice, as two links"
+                "anonymise: frames and their digests, and fields of DNS and HTTP, tell true addresses and names: leave "
+                "out payload, applications and sampling, or take the captures in twice, as two links"
             )
+        if self.shed is not None and self.group_skew is not None:
+            raise ValueError("shed: counts the packets that one skew admits: leave out group_skew")
+        if self.shed is not None and not self.sampling:
+            raise ValueError("shed: chooses packets by what sampling = true keeps of them: write that too")
         if self.skew >= LONGEST_SKEW:
             raise ValueError(f"skew: must be below {format_duration(LONGEST_SKEW)}")
         if self.since is not None and self.until is not None and self.until <= self.since:

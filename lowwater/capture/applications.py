@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 
 from lowwater.capture.inlining import kernel
 from lowwater.capture.loads import big32
-from lowwater.catalog.packets import FRAME, KEPT
+from lowwater.catalog.packets import FRAME, HEAD, KEPT
 
-APPLICATIONS = pa.schema([field for field in KEPT if field.name != FRAME])
+APPLICATIONS = pa.schema([field for field in KEPT if field.name not in (FRAME, HEAD)])
 """The columns; all of them nullable."""
 
 LONGEST_TEXT = 2048

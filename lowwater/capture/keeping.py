@@ -17,7 +17,8 @@ from lowwater.capture.applications import application_fields
 from lowwater.capture.columns import BATCH
 from lowwater.capture.frames import EVERYTHING, kept_frames
 from lowwater.capture.header import RECORD_HEADER
-from lowwater.catalog.packets import FRAME, KEPT
+from lowwater.capture.heads import heads
+from lowwater.catalog.packets import FRAME, HEAD, KEPT
 from lowwater.config import Link
 
 
@@ -29,17 +30,20 @@ class Keeping:
         payload: bytes of each payload that are kept behind the headers of its frame, EVERYTHING for whole frames; None
             where frames are not kept.
         applications: `dns`, `http`, both or none.
+        sampling: whether a digest of the beginning of each frame is kept, by which packets are sampled.
         key: of the anonymisation, 32 bytes; None for true addresses.
     """
 
     payload: int | None = None
     applications: tuple[str, ...] = ()
+    sampling: bool = False
     key: bytes | None = field(default=None, repr=False)
 
     @property
     def schema(self) -> pa.Schema:
         """That of the batches: `BATCH`, and of `KEPT` what is asked for."""
         asked = {FRAME} if self.payload is not None else set()
+        asked |= {HEAD} if self.sampling else set()
         names = [name for name in KEPT.names if name in asked or name.partition("_")[0] in self.applications]
         return pa.schema([*BATCH, *(KEPT.field(name) for name in names)])
 
@@ -52,7 +56,7 @@ class Keeping:
         """
         payload = EVERYTHING if link.payload == "all" else link.payload
         key = None if link.anonymise is None else read_key(link.anonymise)
-        return Keeping(payload, tuple(sorted(set(link.applications))), key)
+        return Keeping(payload, tuple(sorted(set(link.applications))), link.sampling, key)
 
     def __str__(self) -> str:
         """What is kept, as the ledger says it.
@@ -62,7 +66,7 @@ class Keeping:
             'payload 256, dns, http'
         """
         payload = [] if self.payload is None else [f"payload {'all' if self.payload == EVERYTHING else self.payload}"]
-        return ", ".join([*payload, *self.applications])
+        return ", ".join([*payload, *self.applications, *(["sampling"] if self.sampling else [])])
 
     @property
     def key_digest(self) -> str:
@@ -100,6 +104,8 @@ class Keeper:
         if keeping.payload is not None:
             # Frames that one buffer holds are fewer bytes than one binary array takes.
             kept[FRAME] = kept_frames(buffer, begins, batch, keeping.payload).chunk(0)
+        if keeping.sampling:
+            kept[HEAD] = heads(buffer, begins, batch)
         if keeping.applications:
             found = application_fields(buffer, begins, batch)
             kept |= {name: found.column(name) for name in found.schema.names}

@@ -72,11 +72,16 @@ COLUMNS = pa.schema(
 RECORD = pa.schema([*IDENTITY, *COLUMNS])
 """One row of `packets/` without its partition columns `link` and `hour` (of the arrival, hours since the epoch)."""
 
-FRAME, PAYLOAD = "frame", "payload"
+FRAME, PAYLOAD, HEAD = "frame", "payload", "frame_head"
+SAMPLING_RATE = "sampling_rate"
+
+THINNED_BY = ("len", HEAD)
+"""What sampling and load shedding know a packet by, beside its timestamp (SEMANTICS O5)."""
 
 KEPT = pa.schema(
     [
         pa.field(FRAME, pa.binary()),  # its first bytes: headers and the beginning of the payload
+        pa.field(HEAD, pa.int64()),  # digest of the first 64 bytes, by which packets are sampled
         pa.field("dns_id", pa.int32()),
         pa.field("dns_query", pa.string()),  # name of the first question
         pa.field("dns_type", pa.int32()),  # of the first question
@@ -111,8 +116,13 @@ TYPES: dict[str, Type] = {
     "destMAC": Type.MAC,
     **dict.fromkeys(ADDRESSES, Type.IP),
     "interface": Type.STRING,  # the link: constant in a stream of one link, never stored
-    **{field.name: Type.STRING if field.type == pa.string() else Type.INT for field in KEPT if field.name != FRAME},
+    **{
+        field.name: Type.STRING if field.type == pa.string() else Type.INT
+        for field in KEPT
+        if field.name not in (FRAME, HEAD)
+    },
     PAYLOAD: Type.STRING,  # cut out of the frame when it is read
+    SAMPLING_RATE: Type.FLOAT,  # with which the packet was kept, of the query that reads it; never stored
 }
 """Types of the columns that expressions may read of a packet, by name."""
 
@@ -132,6 +142,6 @@ def stored(names: list[str]) -> list[str]:
             found.update(dict.fromkeys((ADDRESSES[name], f"{name}_hi", f"{name}_lo")))
         elif name == PAYLOAD:
             found.update(dict.fromkeys((FRAME, "payload_offset", "payload_length")))
-        elif name != "interface":
+        elif name not in ("interface", SAMPLING_RATE):
             found[name] = None
     return list(found)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from lowwater.catalog.expr import Binary, Column, Const, Expr, Type, Unary
-from lowwater.catalog.packets import PAYLOAD, TYPES
+from lowwater.catalog.packets import PAYLOAD, SAMPLING_RATE, TYPES
 
 SECOND = 1_000_000_000
 
@@ -134,7 +134,7 @@ _TUNNEL = frozenset(name for name in _COLUMNS if name.startswith(("tunnel", "inn
 _ARP = frozenset(name for name in _COLUMNS if name.startswith("arp_"))
 _DNS = frozenset(name for name in _COLUMNS if name.startswith("dns_"))
 _HTTP = frozenset(name for name in _COLUMNS if name.startswith("http_"))
-_APART = _TUNNEL | _ARP | _DNS | _HTTP | {PAYLOAD, "payload_offset", "payload_length"}
+_APART = _TUNNEL | _ARP | _DNS | _HTTP | {PAYLOAD, "payload_offset", "payload_length", SAMPLING_RATE}
 
 
 def _packets(name: str, member: Expr | None, shown: frozenset[str] = frozenset()) -> Protocol:

@@ -53,6 +53,7 @@ def link_inputs(link: str, captures: Sequence[Capture], settings: Link, read_fro
         "skew": settings.skew,
         "life": [settings.since, settings.until],
         "policy": settings.policy,
+        **({} if settings.shed is None else {"shed": settings.shed}),
     }
 
 

@@ -95,7 +95,7 @@ VIOLATIONS = pa.schema(
     ]
 )
 
-OUTCOMES = ("not_of_protocol", "filtered", "failed", "accepted")
+OUTCOMES = ("not_of_protocol", "filtered", "failed", "sampled_out", "shed", "accepted")
 """What becomes of a sane record in an LFTA, each one of these (A1)."""
 
 HEARTBEATS = pa.schema(

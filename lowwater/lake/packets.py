@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lowwater.catalog.packets import READABLE, RECORD
+from lowwater.catalog.packets import HEAD, READABLE, RECORD
 from lowwater.config import Link
 from lowwater.errors import LakeError
 from lowwater.lake.layout import Lake
@@ -100,6 +100,11 @@ class LinkRead:
                 g for g in range(file.num_row_groups) if self._wanted(_bounds(file.metadata.row_group(g)), capture)
             ]
             stored = [name for name in schema.names if name in file.schema_arrow.names and name != "capture"]
+            if HEAD in schema.names and HEAD not in stored:
+                raise LakeError(
+                    f"link {self.link}: of capture {capture.capture[:12]} nothing was kept that packets are sampled by",
+                    f"write sampling = true in [links.{self.link}] and ingest the capture again",
+                )
             if groups:
                 for batch in file.iter_batches(rows, groups, stored, use_threads=False):
                     yield from self._kept(batch, capture, schema)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lowwater.low.filtering import ACCEPTED, FAILED, FILTERED, NOT_OF_PROTOCOL, OUTCOMES
+from lowwater.low.filtering import ACCEPTED, FAILED, FILTERED, NOT_OF_PROTOCOL, OUTCOMES, SAMPLED_OUT, SHED
 from lowwater.low.kernel import MINUTE
 from lowwater.low.settings import MINUTES, VIOLATIONS
 
@@ -60,7 +60,7 @@ class Counters:
         tables = [MINUTES.empty_table()]
         for node, name in enumerate(names):
             counts = whole[:, OUTCOMES * node : OUTCOMES * (node + 1)].reshape(len(order), OUTCOMES)
-            named = [counts[:, at] for at in (NOT_OF_PROTOCOL, FILTERED, FAILED, ACCEPTED)]
+            named = [counts[:, at] for at in (NOT_OF_PROTOCOL, FILTERED, FAILED, SAMPLED_OUT, SHED, ACCEPTED)]
             columns = [[name] * len(order), order, counts.sum(axis=1), *named]
             arrays = [pa.array(column, f.type) for column, f in zip(columns, MINUTES, strict=True)]
             tables.append(pa.table(arrays, schema=MINUTES))

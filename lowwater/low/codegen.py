@@ -25,7 +25,7 @@ from lowwater.catalog.expr import (
     Unary,
     walk,
 )
-from lowwater.catalog.packets import ADDRESSES, READABLE, stored
+from lowwater.catalog.packets import ADDRESSES, READABLE, SAMPLING_RATE, stored
 from lowwater.errors import LowwaterError
 from lowwater.low.arith import MAX
 from lowwater.low.folding import computed, hosted
@@ -46,6 +46,16 @@ from lowwater.plan.temporal import END_OF_TIME
 
 _FLOAT_CALL = {"/": "fdiv", "%": "fmod"}
 _PYTHON = {"=": "==", "<>": "!="}
+OUTCOME = "outcome"
+OF_NODE = (SAMPLING_RATE, OUTCOME)
+"""What sampling and load shedding say of every record for one node: columns `<name> <node>` (O5)."""
+
+
+def node_name(number: int) -> str:
+    """What a node of a kernel is called in names."""
+    return f"n{number}"
+
+
 _CLOCKS = {"timestamp": "t", "arrival": "a"}
 
 
@@ -63,7 +73,7 @@ class Inputs:
 
     def column(self, name: str) -> int:
         """The number of a column."""
-        if name not in READABLE.names:
+        if name not in READABLE.names and name.split()[0] not in OF_NODE:
             raise LowwaterError(f"the low level has no column '{name}'", "bind the query to the packet catalog")
         if name not in self.columns:
             self.columns.append(name)
@@ -172,6 +182,9 @@ class Emitter:
     def _read(self, name: str) -> Value:
         if name in _CLOCKS and self._clocked:
             return Value((_CLOCKS[name],), least=0, most=END_OF_TIME)
+        if name == SAMPLING_RATE:
+            at = self._inputs.column(f"{SAMPLING_RATE} {self._own}")
+            return Value((self.name(f"float(c{at}[i])"),))
         at = self._inputs.column(name)
         stored_as = READABLE.field(name)
         null = self.name(f"(m{at}[i >> 3] >> (i & 7)) & 1 == 0") if stored_as.nullable and not self._valid else FALSE

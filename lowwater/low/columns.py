@@ -90,6 +90,10 @@ class Columns:
             self._done[name] = _values(array), _bits(array, self._ones)
         return self._done[name]
 
+    def give(self, name: str, values: npt.NDArray[np.generic]) -> None:
+        """Adds a column that is not stored, without NULL."""
+        self._done[name] = _aligned(values), self._ones
+
     def coded(self, name: str) -> Coded:
         """A column of expressions by its distinct values."""
         if name == PAYLOAD:

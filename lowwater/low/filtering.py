@@ -14,8 +14,8 @@ from lowwater.low.codegen import Emitter, Inputs
 from lowwater.low.folding import hosted
 from lowwater.low.words import FALSE, TRUE, both, either, indented
 
-OUTCOMES = 4
-NOT_OF_PROTOCOL, FILTERED, FAILED, ACCEPTED = range(OUTCOMES)
+OUTCOMES = 6
+NOT_OF_PROTOCOL, FILTERED, FAILED, SAMPLED_OUT, SHED, ACCEPTED = range(OUTCOMES)
 """Outcomes of a record (SEMANTICS A1)."""
 
 
@@ -35,7 +35,7 @@ class Prefilter:
     """The conjuncts that are computed once a packet.
 
     Attributes:
-        lines: the statements that make `bits` and, where any can fail, `faults`.
+        lines: the statements that make `met` and, where any can fail, `faults`.
         signatures: of the LFTAs, in order.
     """
 
@@ -57,7 +57,7 @@ class Prefilter:
         may_fail = sum(1 << at for at, value in words.items() if value.failed != FALSE)
         lines = emit.taken()
         if words:
-            lines.append("bits = " + " | ".join(_flag(at, value.words[0]) for at, value in words.items()))
+            lines.append("met = " + " | ".join(_flag(at, value.words[0]) for at, value in words.items()))
         if may_fail:
             faults = [_flag(at, value.failed) for at, value in words.items() if value.failed != FALSE]
             lines.append("faults = " + " | ".join(faults))
@@ -89,6 +89,7 @@ class Test:
         kept: whether the predicate is true; `between` the statements for it.
         failed: whether a failure took part in it.
         early: a test without statements that tells that it is rejected; FALSE where there is none.
+        thinned: what sampling and load shedding say of a record of the protocol: 0, or the outcome (O5); else empty.
     """
 
     number: int
@@ -98,6 +99,7 @@ class Test:
     kept: str
     failed: str
     early: str
+    thinned: str
 
     def around(self, accepted: list[str]) -> list[str]:
         """The statements for a record, with those for one that is accepted."""
@@ -105,6 +107,9 @@ class Test:
         outcome = self._rejected()
         body = taken if self.kept == TRUE else [f"if {self.kept}:", *indented(taken), "else:", *indented(outcome)]
         body = [*self.between, *body]
+        if self.thinned:
+            place = _count(self.number, self.thinned)
+            body = [f"if {self.thinned} != 0:", f"    {place}", "else:", *indented(body)]
         if self.early != FALSE:
             refused = self._unlike(outcome)
             body = [f"if {self.early}:", *indented(refused), "else:", *indented(body)]
@@ -125,17 +130,18 @@ def _either(test: str, met: list[str], other: list[str]) -> list[str]:
     return other if test == FALSE else [f"if {test}:", *indented(met), "else:", *indented(other)]
 
 
-def _count(number: int, outcome: int) -> str:
-    return f"counts[place, {OUTCOMES * number + outcome}] += 1"
+def _count(number: int, outcome: int | str) -> str:
+    return f"counts[place, {OUTCOMES * number} + {outcome}] += 1"
 
 
-def filtering(emit: Emitter, signature: Signature, number: int) -> Test:
+def filtering(emit: Emitter, signature: Signature, number: int, thinned: str = "") -> Test:
     """The code of a signature and of what is left beside it.
 
     Args:
         emit: of the node.
         signature: what is asked.
         number: of the node in the kernel.
+        thinned: as of the Test.
     """
     member, faulty = _bits(signature.member), FALSE
     if signature.member_rest is not None:
@@ -148,16 +154,16 @@ def filtering(emit: Emitter, signature: Signature, number: int) -> Test:
     between = emit.taken()
     failed = either(f"faults & {word(signature.may_fail)} != 0" if signature.may_fail else FALSE, faulty)
     early = FALSE
-    if signature.member_rest is None and faulty == FALSE:
+    if signature.member_rest is None and faulty == FALSE and not thinned:
         # Nothing that is left can fail, so the bits alone may reject.
         mask = signature.member | signature.predicate
-        early = f"bits & {word(mask)} != {word(mask)}" if mask else FALSE
+        early = f"met & {word(mask)} != {word(mask)}" if mask else FALSE
         if early != FALSE and signature.predicate_rest is None:
             kept = TRUE
         elif early != FALSE and signature.predicate_rest is not None:
             kept = rest.words[0]
-    return Test(number, before, member, between, kept, failed, early)
+    return Test(number, before, member, between, kept, failed, early, thinned)
 
 
 def _bits(mask: int) -> str:
-    return f"(bits & {word(mask)} == {word(mask)})" if mask else TRUE
+    return f"(met & {word(mask)} == {word(mask)})" if mask else TRUE

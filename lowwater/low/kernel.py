@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lowwater.catalog.expr import Const, Expr, Param, conjuncts
-from lowwater.low.codegen import Emitter, Inputs
+from lowwater.low.codegen import OUTCOME, Emitter, Inputs, node_name
 from lowwater.low.filtering import Prefilter, filtering
 from lowwater.low.folding import of_link
 from lowwater.low.leaving import FROM, SIZE, Epoch
@@ -131,17 +131,19 @@ def generate(lftas: Sequence[Lfta], link: str, settings: LowSettings) -> Program
     ticking = [] if all(lfta.aggregates for lfta in lftas) else _TICKING.split("\n")
     loop = [*_RECORD.split("\n"), *ticking, *prefilter.lines]
     for number, lfta in enumerate(lftas):
-        emit = Emitter(inputs, f"n{number}")
+        emit = Emitter(inputs, node_name(number))
+        thins = lfta.sample is not None or settings.shed is not None
+        thinned = f"int(c{inputs.column(f'{OUTCOME} {node_name(number)}')}[i])" if thins else ""
         outputs: Sequence[Output]
         if lfta.aggregates:
-            test = filtering(emit, prefilter.signatures[number], number)
+            test = filtering(emit, prefilter.signatures[number], number, thinned)
             group = Grouping(emit, lfta, link, number, settings)
             functions += [Function(name, "\n".join(lines), entry) for name, lines, entry in group.functions()]
             accepted, outputs, epochs, width = group.lines, group.outputs, tuple(group.epochs), group.width
             key = group.key
             drains.append((number, group.drain))
         else:
-            test = filtering(emit, prefilter.signatures[number], number)
+            test = filtering(emit, prefilter.signatures[number], number, thinned)
             accepted, outputs = selecting(emit, lfta, link, number)
             epochs, width, key = (), 0, 0
         nodes.append(NodeProgram(tuple(outputs), width, key, epochs, tuple(emit.hosted), tuple(emit.beside)))

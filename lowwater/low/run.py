@@ -6,7 +6,7 @@ bounded by the chunk and the group tables, and grows only by what the result hol
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,12 +14,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lowwater.catalog.expr import columns_of
-from lowwater.catalog.packets import stored
+from lowwater.catalog.packets import SAMPLING_RATE, THINNED_BY, stored
 from lowwater.errors import LawError
 from lowwater.low.account import Counters, Violations
+from lowwater.low.codegen import OUTCOME, node_name
 from lowwater.low.columns import Columns, numbers
 from lowwater.low.compiler import load
 from lowwater.low.evaluate import arguments
+from lowwater.low.filtering import SAMPLED_OUT, SHED
 from lowwater.low.heartbeat import NEVER
 from lowwater.low.kernel import (
     BASE,
@@ -41,6 +43,7 @@ from lowwater.low.kernel import (
 )
 from lowwater.low.node import Node, Write
 from lowwater.low.settings import Bounds, LinkResult, LowSettings
+from lowwater.low.thinning import Thinning
 from lowwater.plan.nodes import Lfta
 
 Words = npt.NDArray[np.int64]
@@ -49,13 +52,19 @@ _BLOCK = np.uint64(BLOCK)
 IDENTITY = ("capture", "position", "timestamp", "arrival")
 
 
-def needed_columns(lftas: Sequence[Lfta]) -> list[str]:
-    """The columns of `packets/` that a pass for these LFTAs reads: identity, clock, then what the expressions use."""
+def needed_columns(lftas: Sequence[Lfta], shed: bool = False) -> list[str]:
+    """The columns of `packets/` that a pass for these LFTAs reads: identity, clock, then what the expressions use.
+
+    Args:
+        lftas: the nodes.
+        shed: whether some packets are shed on the link, so that it is read what packets are chosen by (O5).
+    """
     names: dict[str, None] = dict.fromkeys(IDENTITY)
     for lfta in lftas:
         items = [item.expr for item in lfta.keys]
         used = columns_of(lfta.member, lfta.predicate, *items, *(part.argument for part in lfta.partials))
         names.update(dict.fromkeys(stored(used)))
+        names.update(dict.fromkeys(THINNED_BY if shed or lfta.sample else ()))
     return list(names)
 
 
@@ -66,6 +75,7 @@ def run_link(
     bounds: Bounds,
     settings: LowSettings,
     write: Write,
+    thinnings: Mapping[str, Thinning] | None = None,
 ) -> LinkResult:
     """Runs LFTAs over one link's records (000 section 4; SEMANTICS T2, T4, P2, A1).
 
@@ -76,6 +86,7 @@ def run_link(
         bounds: read ranges and owned interval, ns.
         settings: of the run.
         write: takes the name of an LFTA and the next rows of its stream, in order of `_tick`.
+        thinnings: LFTA -> what it takes of the link, where load is shed on it (O5).
 
     Returns:
         The accounting of the pass; picklable.
@@ -85,14 +96,24 @@ def run_link(
         LowwaterError: if a column is missing.
         LawError: if arrivals decrease.
     """
-    return _Link(lftas, link, bounds, settings, write).run(batches)
+    known = {lfta.name: Thinning.of(lfta.sample, link) for lfta in lftas if lfta.sample or settings.shed}
+    return _Link(lftas, link, bounds, settings, write, {**known, **(thinnings or {})}).run(batches)
 
 
 class _Link:
     """The pass over one link: the kernel, its nodes, the counters."""
 
-    def __init__(self, lftas: Sequence[Lfta], link: str, bounds: Bounds, settings: LowSettings, write: Write) -> None:
+    def __init__(
+        self,
+        lftas: Sequence[Lfta],
+        link: str,
+        bounds: Bounds,
+        settings: LowSettings,
+        write: Write,
+        thinnings: Mapping[str, Thinning],
+    ) -> None:
         self._link = link
+        self._thinnings = [thinnings.get(lfta.name) for lfta in lftas]
         self._settings = settings
         program = generate(lftas, link, settings)
         code = load(program.functions, settings.compiled)
@@ -124,6 +145,7 @@ class _Link:
     def _chunk(self, batch: pa.RecordBatch) -> None:
         columns = Columns(batch, self._link)
         stamps, arrivals = (numbers(batch, name, self._link) for name in ("timestamp", "arrival"))
+        self._thin(columns, stamps)
         read = [part for name in self._columns for part in columns.pair(name)]
         seen = int(self._state[SEEN])
         for node in self._nodes:
@@ -132,6 +154,19 @@ class _Link:
         while begin < len(batch):
             room = min((node.room(len(batch) - begin) for node in self._nodes), default=len(batch))
             begin = self._step(batch, begin, min(len(batch), begin + room), stamps, arrivals, read)
+
+    def _thin(self, columns: Columns, stamps: Words) -> None:
+        """Says of every record what sampling and load shedding make of it, for each node that asks."""
+        for number, thinning in enumerate(self._thinnings):
+            outcome, rate = (f"{name} {node_name(number)}" for name in (OUTCOME, SAMPLING_RATE))
+            if thinning is not None:
+                lengths, heads = (columns.pair(name)[0].astype(np.int64) for name in THINNED_BY)
+                chances, rates = thinning.take(stamps, lengths, heads)
+                left_out = np.where(chances < thinning.rate, SHED, SAMPLED_OUT)
+                columns.give(outcome, np.where(chances < rates, 0, left_out).astype(np.uint8))
+                columns.give(rate, rates)
+            elif rate in self._columns:
+                columns.give(rate, np.ones(len(stamps)))
 
     def _step(
         self, batch: pa.RecordBatch, begin: int, end: int, stamps: Words, arrivals: Words, read: list[Any]

@@ -34,6 +34,7 @@ class LowSettings:
         chunk_rows: records handled at once; with the tables it bounds the memory.
         slots: size of every group table in place of the planned one, a power of two.
         compiled: by numba; otherwise plain Python (small tests).
+        shed: most packets of a second of timestamps that an LFTA takes; None for all (O5).
         adjacent: whether a group may also lie in the slot after its own (002, section 6, footnote).
         flush: when groups of closed epochs leave.
         texts: distinct strings (and 256 times as many characters) that an LFTA keeps numbers of; with more its groups
@@ -46,6 +47,7 @@ class LowSettings:
     chunk_rows: int = 65_536
     slots: int | None = None
     compiled: bool = True
+    shed: int | None = None
     adjacent: bool = False
     flush: Flush = IMMEDIATE
     texts: int = 1 << 18
@@ -113,7 +115,7 @@ MINUTES = pa.schema(
         pa.field("minute", pa.int64(), nullable=False),  # of the timestamp, since the epoch
         *(
             pa.field(name, pa.int64(), nullable=False)
-            for name in ("sane", "not_of_protocol", "filtered", "failed", "accepted")
+            for name in ("sane", "not_of_protocol", "filtered", "failed", "sampled_out", "shed", "accepted")
         ),
     ]
 )

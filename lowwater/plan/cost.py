@@ -19,9 +19,11 @@ from lowwater.catalog.expr import (
     Param,
     StateCall,
     Type,
+    columns_of,
     walk,
 )
 from lowwater.catalog.functions import Cost
+from lowwater.catalog.packets import SAMPLING_RATE
 
 PREFILTER = 10
 """A conjunct cheaper than this may stand in the prefilter (shared rules of GSQL, section 6)."""
@@ -61,6 +63,8 @@ def unsafe(expr: Expr, threshold: int = Cost.HIGH) -> str:
         if isinstance(node, StateCall):
             return f"{node.function.name} has a state, which is kept in canonical order in one place"
         if isinstance(node, Call):
+            if SAMPLING_RATE in columns_of(node):
+                return f"{node.function.name} of {SAMPLING_RATE}, which only the kernel knows, is computed above"
             if not node.function.lfta:
                 return f"{node.function.name} is not LFTA-legal"
             if node.function.cost >= threshold:
@@ -69,7 +73,7 @@ def unsafe(expr: Expr, threshold: int = Cost.HIGH) -> str:
                     f"{node.function.name} costs {Cost(node.function.cost).name}, the low level takes less than {cheap}"
                 )
         if isinstance(node, Binary) and node.op in BITWISE and node.type is Type.IP:
-            return f"{node.op} of addresses is computed at the high level"
+            return f"{node.op} of addresses is computed above"
     return ""
 
 

@@ -100,6 +100,19 @@ class Node:
 
 
 @dataclass(frozen=True)
+class Sample:
+    """Uniform sampling of packets (SEMANTICS O5): the same packets in every engine and however a run is cut.
+
+    Attributes:
+        rate: which share is kept, above 0 and up to 1.
+        seed: another one keeps other packets.
+    """
+
+    rate: float
+    seed: int = 0
+
+
+@dataclass(frozen=True)
 class Source(Node):
     """Packets of one protocol on some links, merged in canonical order (O1). `fields` are the stored columns read.
 
@@ -110,6 +123,7 @@ class Source(Node):
         member: which packets belong to the protocol; None for all.
         kind: of its records: `pcap`, `csv` or `other`.
         group: column whose values have skews of their own on these links; empty for none (SEMANTICS T8).
+        sample: which of the packets it takes; None for all.
     """
 
     alias: str
@@ -118,6 +132,7 @@ class Source(Node):
     member: Expr | None
     kind: str = "pcap"
     group: str = ""
+    sample: Sample | None = None
     place: Place = field(default=(0, 0), compare=False)
 
 
@@ -408,7 +423,7 @@ class Lfta:
         slots: size of the group table, a power of two.
         fields: output columns: the keys, then the partials.
         kind: of the records: `pcap`, `csv` or `other`.
-        group: as of its source; `place` too.
+        group: as of its source; `sample` and `place` too.
     """
 
     name: str
@@ -423,6 +438,7 @@ class Lfta:
     fields: tuple[Field, ...]
     kind: str = "pcap"
     group: str = ""
+    sample: Sample | None = None
     place: Place = field(default=(0, 0), compare=False)
 
     def promises(self, instant: int) -> tuple[int | None, ...]:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lowwater.catalog.expr import Expr, columns_of, conjunction, conjuncts
+from lowwater.catalog.packets import SAMPLING_RATE
 from lowwater.plan.context import ANY_LINK
 from lowwater.plan.cost import cheap, cost
 from lowwater.plan.nodes import Lfta
@@ -70,8 +71,7 @@ def choose_prefilters(lftas: Sequence[Lfta]) -> tuple[Prefilter, ...]:
 def _prefilter(links: tuple[str, ...], lftas: Sequence[Lfta]) -> Prefilter:
     wanted: dict[Expr, int] = {}
     for lfta in lftas:
-        # A conjunct without a column is no property of a packet; one of the link differs from link to link.
-        candidates = [part for part in _parts(lfta) if cheap(part) and columns_of(part) not in ([], ["interface"])]
+        candidates = [part for part in _parts(lfta) if cheap(part) and _of_packet(columns_of(part))]
         for part in dict.fromkeys(candidates):
             wanted[part] = wanted.get(part, 0) + 1
     order = {part: at for at, part in enumerate(wanted)}
@@ -86,6 +86,11 @@ def _prefilter(links: tuple[str, ...], lftas: Sequence[Lfta]) -> Prefilter:
         for lfta in lftas
     )
     return Prefilter(links, tuple(bits), tuple(wanted[part] for part in bits), signatures)
+
+
+def _of_packet(columns: list[str]) -> bool:
+    """Whether a conjunct is a property of a packet, the same for all LFTAs and links."""
+    return columns not in ([], ["interface"]) and SAMPLING_RATE not in columns
 
 
 def _parts(lfta: Lfta) -> list[Expr]:

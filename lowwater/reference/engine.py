@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -23,6 +24,7 @@ from lowwater.reference.operators import Life, Operator, Promise, Row
 from lowwater.reference.plan import Operators, by_arrival
 from lowwater.reference.records import merge
 from lowwater.reference.sources import SourceCount
+from lowwater.reference.thinning import Thinnings
 from lowwater.reference.values import Values
 
 
@@ -64,6 +66,7 @@ def evaluate(
     state: str | None = None,
     over: int = END_OF_TIME,
     experiment: Experiment | None = None,
+    thinnings: Thinnings = MappingProxyType({}),
 ) -> ReferenceResult:
     """The rows of a query whose last instant lies in [start, end) (SEMANTICS I1).
 
@@ -83,6 +86,7 @@ def evaluate(
         state: that of the interval that ends at `start`.
         over: first instant, ns, after the lives of all links; in an unbounded evaluation that after the last record.
         experiment: form of the operators, which are then observed.
+        thinnings: what sources take of links, where that is not all (SEMANTICS O5).
 
     Raises:
         ConfigError: no such policy, a period that is not positive, in-order operators where records count.
@@ -102,7 +106,7 @@ def evaluate(
     in_order = experiment is not None and experiment.form == IOP
     if in_order and span.by_arrival:
         raise ConfigError("in-order operators know the order of the clock only", "leave the form of operators away")
-    plan = Operators(range(start, end), read_from, life, in_order)
+    plan = Operators(range(start, end), read_from, life, in_order, thinnings)
     top = plan.operator(node)
     clock = Clock(plan.links(disorder), plan.holders(disorder), span, life, period, policy)
     sink = _Sink(clock, range(start, end), carries)

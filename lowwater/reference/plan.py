@@ -6,8 +6,10 @@ Between the plan and `reference.engine`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 from lowwater.catalog.expr import columns_of
+from lowwater.catalog.packets import THINNED_BY
 from lowwater.plan.bind.sources import ROW
 from lowwater.plan.nodes import (
     Aggregation,
@@ -38,6 +40,7 @@ from lowwater.reference.operators import Life, Operator, names_of
 from lowwater.reference.running import RunningOperator
 from lowwater.reference.sampling import SamplingOperator
 from lowwater.reference.sources import SourceOperator
+from lowwater.reference.thinning import Thinnings
 from lowwater.reference.values import Value, Values
 
 
@@ -54,6 +57,7 @@ class Operators:
         read_from: of each source.
         life: of the links.
         in_order: whether merges restore order and windows are buffered (IOP).
+        thinnings: what sources take of links, where that is not all.
 
     Attributes:
         sources: in the order of the plan.
@@ -61,8 +65,16 @@ class Operators:
         named: all operators, in the order in which they were made, by query, kind and number.
     """
 
-    def __init__(self, owned: range, read_from: Mapping[str, int], life: Life, in_order: bool = False) -> None:
+    def __init__(
+        self,
+        owned: range,
+        read_from: Mapping[str, int],
+        life: Life,
+        in_order: bool = False,
+        thinnings: Thinnings = MappingProxyType({}),
+    ) -> None:
         self._in_order = in_order
+        self._thinnings = thinnings
         self._owned, self._read_from, self._life = owned, read_from, life
         self._made: dict[Node, Operator] = {}
         self._merges: dict[Node, Operator] = {}
@@ -159,8 +171,11 @@ class Operators:
         return others[type(node)](node, inputs[0])
 
     def _source(self, node: Source) -> SourceOperator:
-        names = list(dict.fromkeys([*names_of(node.fields), *columns_of(node.member)]))
-        source = SourceOperator(node, names, self._read_from[f"{node.query}.{node.alias}"], self._owned)
+        name = f"{node.query}.{node.alias}"
+        thinnings = [self._thinnings.get((name, link)) for link in node.links]
+        thinned = THINNED_BY if any(thinnings) else ()
+        names = list(dict.fromkeys([*names_of(node.fields), *columns_of(node.member), *thinned]))
+        source = SourceOperator(node, names, self._read_from[name], self._owned, thinnings)
         self.sources.append(source)
         self._nodes[source] = node
         self._below[source] = [frozenset([link]) for link in node.links]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from lowwater.catalog.packets import ADDRESSES, FRAME, PAYLOAD
+from lowwater.catalog.packets import ADDRESSES, FRAME, PAYLOAD, SAMPLING_RATE
 from lowwater.catalog.values import ip_from_words
 from lowwater.errors import LawError
 from lowwater.reference.values import Value, Values
@@ -64,6 +64,8 @@ def _records(link: str, batches: Iterable[pa.RecordBatch], names: Sequence[str])
 def _column(batch: pa.RecordBatch, name: str, link: str) -> list[Value]:
     if name == "interface":
         return [link] * batch.num_rows
+    if name == SAMPLING_RATE:
+        return [None] * batch.num_rows  # the source says it
     if name == PAYLOAD:
         parts = zip(*(batch[part].to_pylist() for part in (FRAME, "payload_offset", "payload_length")), strict=True)
         return [_payload(*part) for part in parts]

@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lowwater.catalog.expr import Column, Expr
+from lowwater.catalog.packets import SAMPLING_RATE
 from lowwater.plan.nodes import Source
 from lowwater.reference.operators import Operator, Promise, Row
+from lowwater.reference.thinning import KEPT, SAMPLED_OUT, SHED, Thinning, packet_of
 from lowwater.reference.values import Faults, Values, compile_predicate
 
 
@@ -23,6 +25,7 @@ class SourceCount:
         link: its name.
         sane: records in order, by their own timestamp; by their arrival where the plan is evaluated so.
         not_of_protocol: those that are no packet of the protocol.
+        sampled_out: those that its sampling leaves out, `shed` load shedding (O5).
         filtered: those for which the predicate directly above the source is not true; `failed` where a V2 failure
             took part.
         violating: records later than the skew, by their arrival.
@@ -32,13 +35,15 @@ class SourceCount:
     link: str
     sane: int = 0
     not_of_protocol: int = 0
+    sampled_out: int = 0
+    shed: int = 0
     filtered: int = 0
     failed: int = 0
     violating: int = 0
 
     @property
     def accepted(self) -> int:
-        return self.sane - self.not_of_protocol - self.filtered - self.failed
+        return self.sane - self.not_of_protocol - self.sampled_out - self.shed - self.filtered - self.failed
 
 
 class SourceOperator(Operator):
@@ -52,7 +57,9 @@ class SourceOperator(Operator):
         counts: one per link; `charged` is that of the row on its way, one of its own for rows that nobody owns.
     """
 
-    def __init__(self, node: Source, names: Sequence[str], read_from: int, owned: range) -> None:
+    def __init__(
+        self, node: Source, names: Sequence[str], read_from: int, owned: range, thinnings: Sequence[Thinning | None]
+    ) -> None:
         super().__init__(len(node.links))
         self.name = f"{node.query}.{node.alias}"
         self.links = node.links
@@ -64,15 +71,30 @@ class SourceOperator(Operator):
         self._owned = owned
         self._width = len(node.fields)
         self._member = compile_predicate(node.member, names, Faults())
+        self._thinnings = thinnings
+        self._rate = names.index(SAMPLING_RATE) if SAMPLING_RATE in names else None
 
     def row(self, port: int, row: Row) -> None:
         """Takes an admitted record of the link `port`."""
         self.charged = self.counts[port] if row.last in self._owned else self._nobody
         self.charged.sane += 1
-        if self._member(row.values):
-            self.emit(row._replace(values=row.values[: self._width]))
-        else:
+        if not self._member(row.values):
             self.charged.not_of_protocol += 1
+            return
+        outcome, rate = self._outcome(port, row)
+        if outcome == SAMPLED_OUT:
+            self.charged.sampled_out += 1
+        elif outcome == SHED:
+            self.charged.shed += 1
+        else:
+            values = list(row.values[: self._width])
+            if self._rate is not None:
+                values[self._rate] = rate
+            self.emit(row._replace(values=tuple(values)))
+
+    def _outcome(self, port: int, row: Row) -> tuple[str, float]:
+        thinning = self._thinnings[port]
+        return (KEPT, 1.0) if thinning is None else thinning.outcome(packet_of(row.order[0], row.values, self.names))
 
     def violation(self, port: int, arrival: int) -> None:
         """Counts a record later than the skew of its link."""

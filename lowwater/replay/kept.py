@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow.parquet as pq
 
-from lowwater.catalog.packets import FRAME, KEPT
+from lowwater.catalog.packets import FRAME, HEAD, KEPT
 from lowwater.errors import LakeError
 from lowwater.low import needed_columns
 from lowwater.plan.nodes import Lfta
@@ -25,7 +25,7 @@ def kept_columns(lftas: Sequence[Lfta]) -> set[str]:
 
 def applications_of(columns: set[str]) -> list[str]:
     """The applications, as settings name them, whose fields are among kept columns."""
-    return sorted({name.partition("_")[0] for name in columns - {FRAME}})
+    return sorted({name.partition("_")[0] for name in columns - {FRAME, HEAD}})
 
 
 def unkept(inputs: LowInputs) -> tuple[str, ...]:
@@ -36,7 +36,7 @@ def unkept(inputs: LowInputs) -> tuple[str, ...]:
     """
     found: dict[str, None] = {}
     for lfta in inputs.plan.lftas:
-        needed = kept_columns([lfta])
+        needed = kept_columns([lfta]) - {HEAD}
         stored = [names for link in lfta.links if (names := _stored(inputs, link)) is not None] if needed else []
         if stored and not needed & set().union(*stored):
             found.update(dict.fromkeys(_lines(lfta.links, needed)))

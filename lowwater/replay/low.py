@@ -12,13 +12,15 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lowwater.catalog.packets import FRAME
+from lowwater.catalog.packets import FRAME, THINNED_BY
 from lowwater.errors import LakeError
 from lowwater.lake.packets import LinkRead
 from lowwater.lake.tables import safe_name
 from lowwater.low import Bounds, LinkResult, LowSettings, needed_columns, run_link
+from lowwater.low.thinning import Load, Thinning
 from lowwater.plan.nodes import Lfta
 from lowwater.plan.schemas import stream_schema
+from lowwater.replay.predicate import Predicate
 
 ROW_GROUP = 1 << 17
 FRAME_ROWS = 1 << 13
@@ -65,13 +67,13 @@ def run_low(task: LowTask) -> LowOutcome:
         for lfta in task.lftas
     }
     try:
-        columns = needed_columns(task.lftas)
+        columns = needed_columns(task.lftas, task.settings.shed is not None)
         batches = task.read.batches(columns, FRAME_ROWS if FRAME in columns else ROW_GROUP)
 
         def write(name: str, batch: pa.RecordBatch) -> None:
             sinks[name].write(batch)
 
-        result = run_link(task.lftas, task.link, batches, task.bounds, task.settings, write)
+        result = run_link(task.lftas, task.link, batches, task.bounds, task.settings, write, shares(task))
         for sink in sinks.values():
             sink.close()
     except OSError as error:
@@ -80,6 +82,32 @@ def run_low(task: LowTask) -> LowOutcome:
             f"link {task.link}: {task.folder} cannot be written: {reason}", "make room on the disk"
         ) from None
     return LowOutcome(result, {name: str(sink.path) for name, sink in sinks.items()})
+
+
+def shares(task: LowTask) -> dict[str, Thinning]:
+    """What each LFTA takes of a link that sheds load: the packets of every second are counted first (SEMANTICS O5).
+
+    What counts is the protocol, since which conjuncts the prefilter has depends on the other queries of the set.
+    """
+    budget = task.settings.shed
+    if budget is None:
+        return {}
+    asked = {lfta.name: (lfta.member, Thinning.of(lfta.sample, task.link)) for lfta in task.lftas}
+    loads = {pair: Load(pair[1], budget) for pair in asked.values()}
+    members = {member: Predicate(member, None) for member, _ in loads}
+    tests = {member: predicate.test(task.link) for member, predicate in members.items()}
+    columns = list(dict.fromkeys([*THINNED_BY, *(name for each in members.values() for name in each.columns)]))
+    for batch in task.read.batches(columns, ROW_GROUP):
+        stamps, arrivals, lengths, heads = (
+            batch.column(name).to_numpy() for name in ("timestamp", "arrival", *THINNED_BY)
+        )
+        sane = arrivals - stamps <= task.settings.skew
+        for member, test in tests.items():
+            chosen = sane & test(batch)
+            for (of, _), load in loads.items():
+                if of == member:
+                    load.add(stamps[chosen], lengths[chosen], heads[chosen])
+    return {name: loads[pair].thinning() for name, pair in asked.items()}
 
 
 class _Sink:

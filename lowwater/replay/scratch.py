@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lowwater.catalog.packets import FRAME
+from lowwater.catalog.packets import FRAME, HEAD
 from lowwater.catalog.streams import ROW
 from lowwater.config import Config, format_duration
 from lowwater.errors import ConfigError, LawError, LowwaterError
@@ -149,7 +149,7 @@ def _ingest(request: Request, lake: Lake, progress: Progress) -> dict[str, tuple
 
 
 def _keeping_what_is_read(request: Request, links: Sequence[str]) -> Config:
-    """The settings, with the payloads and applications kept that queries read: nobody could ask for them later.
+    """The settings, with all kept that queries read of packets: nobody could ask for it later.
 
     What a link says of payloads stays, and of one that is anonymised nothing is kept.
     """
@@ -160,7 +160,8 @@ def _keeping_what_is_read(request: Request, links: Sequence[str]) -> Config:
         if read and link.anonymise is None:
             payload = "all" if link.payload is None and FRAME in read else link.payload
             applications = tuple(sorted({*link.applications, *applications_of(read)}))
-            sections[name] = link.model_copy(update={"payload": payload, "applications": applications})
+            kept = {"payload": payload, "applications": applications, "sampling": link.sampling or HEAD in read}
+            sections[name] = link.model_copy(update=kept)
     return request.config.model_copy(update={"links": sections}) if read else request.config
 
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lowwater.catalog.expr import columns_of
-from lowwater.catalog.packets import stored
-from lowwater.config import Config, Link
+from lowwater.catalog.packets import THINNED_BY, stored
+from lowwater.config import SECOND, Config, Link
+from lowwater.errors import ConfigError
 from lowwater.high.carry import Carry
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledger import Capture
@@ -33,6 +34,7 @@ from lowwater.plan.state import hands_over
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.quality.scan import LinkScan, scan_link
 from lowwater.reference import Disorder, ReferenceResult, evaluate
+from lowwater.reference.thinning import thinnings
 from lowwater.replay.low import LowOutcome, LowTask, by_link, run_low
 
 if TYPE_CHECKING:
@@ -141,10 +143,24 @@ def low_stage(inputs: LowInputs, settings: LowSettings, folder: Path, runner: Ru
     for link, lftas in by_link(inputs.plan.lftas).items():
         mine = {lfta.name: starts[lfta.name] for lfta in lftas}
         bounds = Bounds(mine, inputs.start, inputs.end, {lfta.name: grains[lfta.name] for lfta in lftas})
-        skew = inputs.config.link(link).skew
-        read = inputs.read(link, min(mine.values()))
-        tasks.append(LowTask(link, read, lftas, bounds, replace(settings, skew=skew), folder))
+        own = inputs.config.link(link)
+        read = inputs.read(link, _whole_seconds(inputs, link, min(mine.values())))
+        tasks.append(LowTask(link, read, lftas, bounds, replace(settings, skew=own.skew, shed=own.shed), folder))
     return LowResult(tuple(runner(run_low, tasks)))
+
+
+def _whole_seconds(inputs: LowInputs, link: str, start: int) -> int:
+    """From where a link is read: with load shedding whole seconds, since their packets are counted (O5).
+
+    Raises:
+        ConfigError: the interval does not end with a second.
+    """
+    if inputs.config.link(link).shed is None:
+        return start
+    if inputs.end < END_OF_TIME and inputs.end % SECOND:
+        message = f"link {link} sheds load by the second, and the interval ends within one"
+        raise ConfigError(message, "use intervals of whole seconds")
+    return start // SECOND * SECOND
 
 
 def high_stage(
@@ -209,13 +225,15 @@ def reference_stage(
     for query in inputs.plan.queries:
         state = states.get(query.name)
         starts = read_from(query.logical, inputs.start)
-        columns = _columns(query.logical)
         links = inputs.link_starts([query])
+        own = {link: inputs.config.link(link) for link in links}
         packets = {
-            link: inputs.read(link, start if state is None else inputs.start).batches(columns)
+            link: _packets(inputs, query.logical, link, start if state is None else inputs.start)
             for link, start in links.items()
         }
-        disorder = {link: _disorder(inputs.config.link(link)) for link in links}
+        disorder = {link: _disorder(settings) for link, settings in own.items()}
+        skews = {link: settings.skew for link, settings in own.items()}
+        budgets = {link: settings.shed for link, settings in own.items() if settings.shed is not None}
         result = evaluate(
             query.logical,
             packets,
@@ -227,6 +245,7 @@ def reference_stage(
             str(policy),
             state,
             _over(inputs, list(links)),
+            thinnings=thinnings(query.logical, packets, skews, budgets),
         )
         results[query.name] = result
         rows[query.name] = _table(query, result)
@@ -252,8 +271,17 @@ def _table(query: QueryPlan, result: ReferenceResult) -> pa.Table:
     return pa.table(arrays, schema=schema)
 
 
+def _packets(inputs: LowInputs, node: Node, link: str, start: int) -> Iterable[pa.RecordBatch]:
+    columns, shed = _columns(node), inputs.config.link(link).shed
+    if shed is not None:
+        columns = list(dict.fromkeys([*columns, *THINNED_BY]))
+    batches = inputs.read(link, _whole_seconds(inputs, link, start)).batches(columns)
+    return list(batches) if shed is not None else batches  # they are read twice
+
+
 def _columns(node: Node) -> list[str]:
     """The stored columns that a logical plan reads of packets."""
     if isinstance(node, Source):
-        return stored([name for f in node.fields if (name := f.name) != ROW] + columns_of(node.member))
+        thinned = THINNED_BY if node.sample else ()
+        return stored([*(f.name for f in node.fields if f.name != ROW), *columns_of(node.member), *thinned])
     return list(dict.fromkeys(name for child in node.inputs() for name in _columns(child)))

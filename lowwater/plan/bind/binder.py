@@ -16,6 +16,7 @@ from lowwater.errors import QueryError
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_expression
 from lowwater.gsql.words import AGGREGATES
+from lowwater.plan.bind.defines import sample_of
 from lowwater.plan.bind.grouping import bind_group
 from lowwater.plan.bind.joins import bind_join
 from lowwater.plan.bind.lookups import Watch, bind_filter_join, bind_watch_join, declare_watch
@@ -204,6 +205,7 @@ class Binder:
         alias = ref.alias or re.sub(r"\W", "_", ref.name)
         fields = source_fields(protocol)
         node = Source(query, fields, alias, links, protocol.name, protocol.member, protocol.kind, place=spot(ref))
+        node = replace(node, sample=sample_of(self.statements[query][0], text, protocol.kind))
         groups = {self.context.links.of(self.context.links.groups, link, "") for link in links}
         if len(groups) == 1 and (column := protocol.columns.get(group := groups.pop())) is not None:
             node = replace(node, group=column.name if isinstance(column, Column) else group)

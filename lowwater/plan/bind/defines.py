@@ -7,12 +7,13 @@ or is refused by name (shared rules of GSQL, section 3). Any other entry is text
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
 
 from lowwater.catalog.functions import Cost
 from lowwater.gsql import nodes as syntax
 from lowwater.plan.keys import Key, unique_key
-from lowwater.plan.nodes import Node
+from lowwater.plan.nodes import Node, Sample
 from lowwater.plan.text import Text, nearest, place_of
 
 WORKS = (
@@ -27,9 +28,13 @@ WORKS = (
     "algorithm",
     "filename",
     "refresh_interval",
+    "sample",
+    "sample_seed",
 )
 
 KEYS = ("keys", "extra_keys")
+
+_RATE = re.compile(r"[0-9]*\.?[0-9]+|[0-9]+\.")
 
 TEXT = ("comment", "title", "namespace", "_referenced_ifaces")
 
@@ -102,6 +107,35 @@ def slots_of(statement: syntax.Statement, text: Text) -> int | None:
     if not written.isdigit() or len(written) > 9 or not 1 <= int(written) <= 1 << 24:
         raise text.error(place_of(statement), f"aggregate_slots {written!r} is not a number from 1 to {1 << 24}")
     return 1 << (int(written) - 1).bit_length()
+
+
+def sample_of(statement: syntax.Statement, text: Text, kind: str) -> Sample | None:
+    """The share of the packets that a query takes of a source; None for all (SEMANTICS O5).
+
+    Args:
+        statement: of the query.
+        text: it stands in.
+        kind: of the source's records.
+
+    Raises:
+        UnsupportedError: the records are no packets.
+        QueryError: the rate is not above 0 and up to 1, or the seed no number.
+    """
+    found = options(statement)
+    written, seed = found.get("sample", ""), found.get("sample_seed", "0")
+    if not seed.isdigit() or int(seed) >= 1 << 63:
+        raise text.error(place_of(statement), f"sample_seed {seed!r} is no number", "a whole number of 0 or more")
+    if "sample" not in found:
+        return None
+    hint = "a share above 0 and up to 1: sample '0.01'"
+    if len(written) > 20 or not _RATE.fullmatch(written):
+        raise text.error(place_of(statement), f"sample {written!r} is no rate", hint)
+    if kind != "pcap":
+        raise text.unsupported(place_of(statement), "Lowwater samples packets only", "leave out DEFINE sample")
+    rate = float(written)
+    if not 0 < rate <= 1:
+        raise text.error(place_of(statement), f"sample {written!r} is no rate", hint)
+    return Sample(rate, int(seed))
 
 
 def threshold_of(statement: syntax.Statement, text: Text) -> int | None:

@@ -47,6 +47,7 @@ def _lfta(lfta: Lfta, granularity: int, asked_by: str, prefilters: Sequence[Pref
         if lfta.aggregates
         else "",
         signatures=_signatures(lfta, prefilters),
+        sample=f"{lfta.sample.rate!r}, seed {lfta.sample.seed}" if lfta.sample else "",
     )
 
 

@@ -162,6 +162,7 @@ class LftaInfo:
         slots: size of the group table.
         flush: when groups leave the table.
         signatures: of the prefilters of its links.
+        sample: which share of the packets it takes; empty for all.
     """
 
     name: str
@@ -181,6 +182,7 @@ class LftaInfo:
     slots: int = 0
     flush: str = ""
     signatures: tuple[SignatureInfo, ...] = ()
+    sample: str = ""
 
 
 @dataclass(frozen=True)

@@ -221,6 +221,8 @@ def _lfta(lfta: LftaInfo) -> Iterator[str]:
     yield from _indent(_quoted(lfta.gsql))
     yield f"  member: {lfta.member or 'every record'}"
     yield f"  columns: {_columns(lfta.columns)}"
+    if lfta.sample:
+        yield f"  sample: {lfta.sample}"
     if lfta.slots:
         yield f"  table: {lfta.slots:,} slots, direct-mapped"
         yield f"  flush: {lfta.flush}"

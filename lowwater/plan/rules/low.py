@@ -103,6 +103,7 @@ def make_lfta(
         fields=fields,
         kind=source.kind,
         group=source.group,
+        sample=source.sample,
         place=source.place,
     )
 
