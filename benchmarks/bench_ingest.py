@@ -1,7 +1,11 @@
 """Packets per second of ingest (hash, decode, parquet, commit), beside nfpcapd and tshark on the same file in one run.
 
-`make bench-ingest`, or `python benchmarks/bench_ingest.py [--packets N] [--rounds N] [--json FILE]`. Every figure is
-that of a process of its own, the best of the rounds, which alternate; each ends with its files written.
+`make bench-ingest`, or `python benchmarks/bench_ingest.py [--packets N] [--rounds N] [--flows N]... [--json FILE]`.
+Every figure is that of a process of its own, the best of the rounds, which alternate; each ends with its files written.
+
+What a program that keeps flows costs depends on how many there are at a time. So there are several captures: the
+generator's, an hour of short flows of which some thousands are alive at any time, and for each `--flows` one in which
+so many TCP flows all send from the beginning to the end, in no order, at a million packets a second.
 """
 
 from __future__ import annotations
@@ -19,7 +23,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from lowwater.capture.generate import generate
+from lowwater.capture.header import FILE_HEADER
 from lowwater.config import parse_instant
 
 START = parse_instant("2026-01-01T00:00:00Z")
@@ -53,6 +60,32 @@ def lowwater(folder: Path, warm: Path, path: Path) -> dict[str, Any]:
         "peak_memory_mib": int(peak) >> 10,
         "bytes_per_packet_on_disk": round(stored / int(packets), 1),
     }
+
+
+def concurrent(path: Path, packets: int, flows: int) -> Path:
+    """Writes a capture of TCP packets (96 bytes of each), each of any of so many flows."""
+    random = np.random.default_rng(flows)
+    header = [("seconds", "<u4"), ("micros", "<u4"), ("captured", "<u4"), ("wire", "<u4")]
+    ip = [("shape", ">u2"), ("total", ">u2"), ("id", ">u2"), ("fragment", ">u2"), ("ttl", "u1"), ("protocol", "u1"),
+          ("sum", ">u2"), ("source", ">u4"), ("dest", ">u4")]  # fmt: skip
+    tcp = [("sport", ">u2"), ("dport", ">u2"), ("seq", ">u4"), ("ack", ">u4"), ("flags", ">u2"), ("window", ">u2")]
+    record = np.dtype([*header, ("macs", "S12"), ("type", ">u2"), *ip, *tcp, ("rest", "V46")])
+    first, most = START // 1_000_000_000, 1 << 18
+    with path.open("wb") as file:
+        file.write(np.array([0xA1B2C3D4, 2 | 4 << 16, 0, 0, 96, 1], "<u4").tobytes()[:FILE_HEADER])
+        for begin in range(0, packets, most):
+            number = np.arange(begin, min(begin + most, packets))
+            rows, flow = np.zeros(len(number), record), random.integers(0, flows, len(number))
+            rows["seconds"], rows["micros"] = first + number // 1_000_000, number % 1_000_000
+            rows["captured"], rows["type"], rows["shape"], rows["ttl"], rows["protocol"] = 96, 0x0800, 0x4500, 64, 6
+            rows["total"] = random.integers(52, 1500, len(number))
+            rows["wire"], rows["macs"], rows["id"] = rows["total"] + np.uint32(14), b"\2\1\1\1\1\1\2\2\2\2\2\2", number
+            rows["source"], rows["dest"] = 0x0A000000 + flow // 16, 0xC0A80000 + flow % 4096
+            rows["sport"], rows["dport"], rows["window"] = 1024 + flow % 60_000, 443, 501
+            rows["seq"], rows["ack"] = random.integers(0, 1 << 32, (2, len(number)))
+            rows["flags"] = 0x5010  # five words, ACK
+            file.write(rows.tobytes())
+    return path
 
 
 def peer(name: str, packets: int, words: Sequence[str | Path]) -> int | None:
@@ -90,26 +123,39 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--packets", type=int, default=10_000_000, help="in the capture, about")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument(
+        "--flows", type=int, action="append", help="flows at a time in another capture (1,000 and 200,000)"
+    )
     parser.add_argument("--json", type=Path, help="also write the figures there")
     options = parser.parse_args()
+    options.flows = options.flows or [1_000, 200_000]
     folder = Path(tempfile.mkdtemp(prefix="lowwater-bench-"))
     try:
         captures = generate(folder / "captures", START, 1, ("main1",), options.packets / 3600, seed=2, cut=())
-        path, warm = captures[0].path, captures[1].path
-        figures: dict[str, Any] = {"machine": f"{platform.machine()}, {os.cpu_count()} cores"}
-        figures["file_bytes"] = path.stat().st_size
-        rounds = []
+        paths, warm = {"short flows": captures[0].path}, captures[1].path
+        for flows in options.flows:
+            name = f"{flows:,} flows"
+            paths[name] = concurrent(folder / f"{flows}.pcap", options.packets, flows)
+        rounds: dict[str, list[dict[str, Any]]] = {name: [] for name in paths}
         for number in range(options.rounds):
-            rounds.append(one_round(folder / str(number), warm, path))
-            shutil.rmtree(folder / str(number))
-        figures |= best(rounds)
+            for name, path in paths.items():
+                rounds[name].append(one_round(folder / str(number), warm, path))
+                shutil.rmtree(folder / str(number))
+        sizes = {name: path.stat().st_size for name, path in paths.items()}
+        figures = {name: {"file_bytes": sizes[name], **best(found)} for name, found in rounds.items()}
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    for name, value in figures.items():
-        shown = "not installed" if value is None else f"{value:,}" if isinstance(value, int) else value
-        print(f"{name:26} {shown}")
+    machine = f"{platform.machine()}, {os.cpu_count()} cores"
+    print(machine)
+    for name, found in figures.items():
+        print(name)
+        for key, value in found.items():
+            shown = "not installed" if value is None else f"{value:,}" if isinstance(value, int) else value
+            print(f"  {key:26} {shown}")
     if options.json:
-        options.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+        options.json.write_text(
+            json.dumps({"machine": machine, "captures": figures}, indent=2) + "\n", encoding="utf-8"
+        )
 
 
 if __name__ == "__main__":

@@ -26,14 +26,14 @@ _ETHERNET, _LENGTHS = 1, 6 << 8 | 4  # bytes of the addresses of Ethernet and of
 
 
 @rare
-def arp(buffer: Any, at: int, end: int, wide: Any, narrow: Any, row: int) -> int:
+def arp(buffer: Any, at: int, end: int, out: Any, row: int) -> int:
     """Operation, and the protocol addresses where they are of IPv4 over Ethernet; presence bits."""
-    bits = put_narrow(narrow, ARP_OP, row, u16(buffer, at + 6, end))
+    bits = put_narrow(out, ARP_OP, row, u16(buffer, at + 6, end))
     if u16(buffer, at, end) != _ETHERNET or u16(buffer, at + 2, end) != IPV4 or u16(buffer, at + 4, end) != _LENGTHS:
         return bits
-    bits |= put_narrow(narrow, ARP_VERSION, row, 4)
-    if put_address4(buffer, at + 14, end, wide, ARP_SRC_HI, row):
+    bits |= put_narrow(out, ARP_VERSION, row, 4)
+    if put_address4(buffer, at + 14, end, out, ARP_SRC_HI, row):
         bits |= ARP_SRC_BITS
-    if put_address4(buffer, at + 24, end, wide, ARP_DEST_HI, row):
+    if put_address4(buffer, at + 24, end, out, ARP_DEST_HI, row):
         bits |= ARP_DEST_BITS
     return bits

@@ -6,6 +6,7 @@ a copy.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -13,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lowwater.capture.decode import BATCH, NARROW, NULLABLE, PLANES, WIDE, bitmaps, decode
+from lowwater.capture.columns import bits_of
+from lowwater.capture.decode import BATCH, NARROW, NULLABLE, WIDE, Columns, bitmaps, decode
 from lowwater.capture.scan import ROWS
 
 _LINE = 64  # bytes of a cache line
-_BITS = {name: bit for bit, name in enumerate(NULLABLE)}
 
 
 class Memory:
@@ -45,6 +46,37 @@ class Memory:
         records = self.bytes("records", ROWS * rows * 8).view(np.int64).reshape(ROWS, rows)
         records.fill(0)
         return records
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Which columns a batch has.
+
+    Attributes:
+        schema: theirs.
+        wanted: their bits.
+        columns: of each its type, whether it has 64 bits, its place in its block, and its presence bit or -1.
+    """
+
+    schema: pa.Schema
+    wanted: int
+    columns: tuple[tuple[pa.DataType, bool, int, int], ...]
+
+
+@cache
+def shape_of(names: tuple[str, ...]) -> Shape:
+    """The shape of batches with some columns of `BATCH`, in this order."""
+    bits = {name: bit for bit, name in enumerate(NULLABLE)}
+    columns = []
+    for name in names:
+        wide = name in WIDE
+        place = (WIDE if wide else NARROW).index(name)
+        columns.append((BATCH.field(name).type, wide, place, bits.get(name, -1)))
+    return Shape(pa.schema([BATCH.field(name) for name in names]), bits_of(*names), tuple(columns))
+
+
+WHOLE = shape_of(tuple(BATCH.names))
+"""All columns."""
 
 
 def _block(
@@ -75,6 +107,7 @@ def decode_batch(
     clock: int,
     link: int,
     memory: Memory | None = None,
+    shape: Shape = WHOLE,
 ) -> tuple[pa.RecordBatch, int]:
     """Decodes sane records.
 
@@ -85,9 +118,10 @@ def decode_batch(
         clock: largest sane timestamp of the capture before them, ns.
         link: link type of the capture.
         memory: to decode in; None for new memory.
+        shape: which columns.
 
     Returns:
-        A batch of n rows, schema `BATCH`, and the clock after them, ns.
+        A batch of n rows of the shape's schema, and the clock after them, ns.
     """
     rows = len(positions)
     memory = memory or Memory(again=False)
@@ -95,19 +129,20 @@ def decode_batch(
     narrow_buffer, narrow, narrow_stride = _block(np.int32, len(NARROW), rows, memory)
     present = memory.bytes("present", -(-rows // 8) * 64).view(np.int64)
     present[rows:] = 0
-    clock, everywhere, anywhere = decode(buffer, records, rows, positions, clock, link, wide, narrow, present)
-    bits = memory.bytes("bits", PLANES * len(present)).reshape(PLANES * 8, -1)
-    bitmaps(present, rows, anywhere & ~everywhere, bits)
-    arrays = []
-    for field in BATCH:
-        bit = _BITS.get(field.name, -1)
+    out = Columns(wide, narrow, shape.wanted)
+    clock, everywhere, anywhere = decode(buffer, records, rows, positions, clock, link, out, present)
+    size = len(present) // 8
+    bits = memory.bytes("bits", len(NULLABLE) * size)
+    bitmaps(present, rows, anywhere & ~everywhere & shape.wanted, bits.reshape(-1, size))
+    bits_buffer, make, arrays = pa.py_buffer(bits), pa.Array.from_buffers, []
+    for kind, is_wide, place, bit in shape.columns:
         if bit >= 0 and not anywhere >> bit & 1:
-            arrays.append(_nothing(field.type, rows))
+            arrays.append(_nothing(kind, rows))
             continue
-        if field.type == pa.int64():
-            data = wide_buffer.slice(WIDE.index(field.name) * wide_stride, rows * 8)
+        if is_wide:
+            data = wide_buffer.slice(place * wide_stride, rows * 8)
         else:
-            data = narrow_buffer.slice(NARROW.index(field.name) * narrow_stride, rows * 4)
-        valid = pa.py_buffer(bits[bit]) if bit >= 0 and not everywhere >> bit & 1 else None
-        arrays.append(pa.Array.from_buffers(field.type, rows, [valid, data]))
-    return pa.RecordBatch.from_arrays(arrays, schema=BATCH), clock
+            data = narrow_buffer.slice(place * narrow_stride, rows * 4)
+        partly = bit >= 0 and not everywhere >> bit & 1
+        arrays.append(make(kind, rows, [bits_buffer.slice(bit * size, size) if partly else None, data]))
+    return pa.RecordBatch.from_arrays(arrays, schema=shape.schema), clock

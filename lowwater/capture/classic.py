@@ -70,6 +70,9 @@ class Scanner(Protocol):
     def extents(self, records: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         """Where records that were found begin in the buffer, and their bytes, headers included."""
 
+    def bytes_of(self, records: NDArray[Any]) -> int:
+        """Bytes of records that were found, headers included."""
+
 
 @dataclass(frozen=True)
 class ClassicScanner:
@@ -155,3 +158,7 @@ class ClassicScanner:
 
     def extents(self, records: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         return records[scanning.OFFSET] + (RECORD_HEADER - self.header), records[scanning.CAPTURED] + self.header
+
+    def bytes_of(self, records: NDArray[Any]) -> int:
+        captured = records[scanning.CAPTURED]
+        return int(captured.sum()) + self.header * len(captured)

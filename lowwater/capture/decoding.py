@@ -69,7 +69,7 @@ def decode_round(
     keeper: Keeper,
     memory: Memory | None = None,
 ) -> pa.RecordBatch:
-    """Decodes some records of a round, and keeps of them what is asked for.
+    """Decodes of some records of a round what the keeper needs, and keeps of them what is asked for.
 
     Args:
         each: the round.
@@ -83,5 +83,6 @@ def decode_round(
         A batch of the keeper's schema.
     """
     sane = of(each, chosen)
-    batch, _ = decode_batch(each.buffer, sane, chosen + each.position, clock, interface.link_number, memory)
+    link, positions = interface.link_number, chosen + each.position
+    batch, _ = decode_batch(each.buffer, sane, positions, clock, link, memory, keeper.shape)
     return keeper.batch(each.buffer, sane[scanning.OFFSET], batch)

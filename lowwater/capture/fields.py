@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 from lowwater.capture.inlining import part
-from lowwater.capture.loads import big16, big32
+from lowwater.capture.loads import big16, big32, byte
 
 
 @part
 def u8(buffer: Any, at: int, end: int) -> int:
     """The byte at `at`; -1 where it is not before `end`."""
-    return buffer[at] if at < end else -1
+    return byte(buffer, at) if at < end else -1
 
 
 @part

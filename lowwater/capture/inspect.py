@@ -26,6 +26,8 @@ QUANTILES = (0.5, 0.9, 0.99, 0.999)
 PROTOCOLS = {"tcp": (6,), "udp": (17,), "icmp": (1, 58)}
 _ARP = 0x0806
 
+_COLUMNS = ("timestamp", "arrival", "len", "caplen", "ether_type", "vlan_id", "ipversion", "protocol", "tunnel")
+
 
 @dataclass
 class InterfaceFacts:
@@ -77,7 +79,7 @@ class InterfaceFacts:
         return amount * 1e9 / self.duration if self.duration else None
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Counts a batch of `catalog.packets.RECORD`."""
+        """Counts a batch with the columns of _COLUMNS."""
         stamps, arrivals = _numbers(batch, "timestamp"), _numbers(batch, "arrival")
         self.lateness.add(arrivals - stamps)
         self.gaps.add(arrivals)
@@ -131,7 +133,7 @@ def inspect(
     Raises:
         CaptureError: it is no capture, or cannot be read.
     """
-    reader = read("/dev/stdin" if path == STDIN else path, max_jump)
+    reader = read("/dev/stdin" if path == STDIN else path, max_jump, columns=_COLUMNS)
     reader.malformed.count_only()
     found: dict[int, InterfaceFacts] = {}
     packets = 0

@@ -6,7 +6,9 @@ After decoding, in the reader and in `index.read_chunk`: the beginning of frames
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 
 import numpy as np
 import pyarrow as pa
@@ -14,12 +16,14 @@ from numpy.typing import NDArray
 
 from lowwater.capture.anonymise import Pan, key_digest, read_key
 from lowwater.capture.applications import application_fields
+from lowwater.capture.batches import WHOLE, shape_of
 from lowwater.capture.columns import BATCH
 from lowwater.capture.frames import EVERYTHING, kept_frames
 from lowwater.capture.header import RECORD_HEADER
 from lowwater.capture.heads import heads
 from lowwater.catalog.packets import FRAME, HEAD, KEPT
 from lowwater.config import Link
+from lowwater.errors import ConfigError
 
 
 @dataclass(frozen=True)
@@ -78,13 +82,36 @@ NOTHING = Keeping()
 """Headers only, with their addresses."""
 
 
-class Keeper:
-    """Adds to the batches of one reader what is to be kept."""
+_COUNTED = "ipversion"
+"""The column that a reader counts, whatever is asked for."""
 
-    def __init__(self, keeping: Keeping) -> None:
+
+class Keeper:
+    """Adds to the batches of one reader what is to be kept.
+
+    Args:
+        keeping: what that is.
+        columns: names of those that are asked for; None for all.
+
+    Attributes:
+        shape: what is to be decoded.
+
+    Raises:
+        ConfigError: if there is no such column, or it is asked for twice.
+    """
+
+    def __init__(self, keeping: Keeping, columns: Sequence[str] | None = None) -> None:
         self._keeping = keeping
         self._schema = keeping.schema
+        self._asked = None if columns is None else _known(columns, self._schema)
+        self.shape = WHOLE
+        if self._asked is not None and keeping == NOTHING:
+            self.shape = shape_of(tuple(dict.fromkeys([*self._asked, _COUNTED])))
         self._pan = None if keeping.key is None else Pan(keeping.key)
+
+    def asked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Of a batch the columns that are asked for, in that order."""
+        return batch if self._asked is None else batch.select(self._asked)
 
     def batch(self, buffer: NDArray[np.uint8], offsets: NDArray[np.int64], batch: pa.RecordBatch) -> pa.RecordBatch:
         """A decoded batch with what is kept of its packets.
@@ -92,10 +119,10 @@ class Keeper:
         Args:
             buffer: holds the frames.
             offsets: shape (n), of their records in it: each frame begins RECORD_HEADER behind it.
-            batch: n rows of `BATCH`.
+            batch: n rows of the shape.
 
         Returns:
-            n rows of the keeping's schema.
+            n rows of the keeping's schema; of the shape's, where nothing is kept.
         """
         keeping, kept = self._keeping, {}
         if keeping == NOTHING:
@@ -113,3 +140,13 @@ class Keeper:
             batch = self._pan.batch(batch)
         extra = self._schema.names[len(BATCH) :]
         return pa.RecordBatch.from_arrays([*batch.columns, *(kept[name] for name in extra)], schema=self._schema)
+
+
+def _known(columns: Sequence[str], schema: pa.Schema) -> list[str]:
+    unknown = [name for name in columns if name not in schema.names]
+    if unknown:
+        near = get_close_matches(unknown[0], schema.names, 3) or schema.names
+        raise ConfigError(f"{unknown[0]!r} is no column of a packet that is kept", f"columns are {', '.join(near)}")
+    if len(set(columns)) < len(columns):
+        raise ConfigError(f"of the columns {', '.join(columns)} one is asked for twice", "name each once")
+    return list(columns)

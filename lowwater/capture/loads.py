@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 _HOST_IS_LITTLE = sys.byteorder == "little"
@@ -29,7 +30,7 @@ def _load(bits: int, big: bool) -> Callable[[Any, int], int]:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             value = builder.load(_pointer(context, builder, signature, args, bits))
             value.align = 1
-            if big == _HOST_IS_LITTLE:
+            if bits > 8 and big == _HOST_IS_LITTLE:
                 value = builder.bswap(value)
             return value if bits == 64 else builder.zext(value, ir.IntType(64))
 
@@ -53,6 +54,45 @@ def _store(bits: int, big: bool) -> Callable[[Any, int, int], None]:
     return cast("Callable[[Any, int, int], None]", store)
 
 
+@intrinsic
+def _prefetch(typingctx: Any, buffer: Any, at: Any) -> Any:
+    """Asks for the bytes at `at`, which may lie behind the buffer, before they are loaded."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        flag = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [ir.IntType(8).as_pointer(), flag, flag, flag])
+        function = cgutils.get_or_insert_function(  # type: ignore[no-untyped-call]
+            builder.module, kind, "llvm.prefetch.p0i8"
+        )
+        read, kept, data = flag(0), flag(3), flag(1)
+        builder.call(function, [_pointer(context, builder, signature, args, 8), read, kept, data])
+        return context.get_dummy_value()
+
+    return types.void(buffer, types.int64), generate
+
+
+@intrinsic
+def _with_bits(typingctx: Any, numbers: Any, at: Any, bits: Any) -> Any:
+    """Which of the eight 64-bit numbers from numbers[at] on have any of these bits, as a byte, the first one lowest."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        eight = ir.VectorType(ir.IntType(64), 8)
+        loaded = builder.load(builder.bitcast(builder.gep(data, [args[1]]), eight.as_pointer()))
+        loaded.align = 8
+        wanted: Any = ir.Constant(eight, ir.Undefined)
+        for lane in range(8):
+            wanted = builder.insert_element(wanted, args[2], ir.IntType(32)(lane))
+        found = builder.icmp_unsigned("!=", builder.and_(loaded, wanted), ir.Constant(eight, None))
+        byte = builder.bitcast(found, ir.IntType(8))
+        return builder.zext(byte if _HOST_IS_LITTLE else builder.bitreverse(byte), ir.IntType(64))
+
+    return types.int64(numbers, types.int64, types.int64), generate
+
+
+prefetch = cast("Callable[[Any, int], None]", _prefetch)
+with_bits = cast("Callable[[Any, int, int], int]", _with_bits)
+byte = _load(8, big=False)
 big16 = _load(16, big=True)
 big32 = _load(32, big=True)
 big64 = _load(64, big=True)

@@ -21,11 +21,12 @@ from lowwater.capture.columns import (
     VERSION,
     put_narrow,
     put_wide,
+    set_wide,
 )
 from lowwater.capture.fields import u8, u16, u32
 from lowwater.capture.inlining import part
 from lowwater.capture.links.types import IPV4, IPV6
-from lowwater.capture.loads import big64
+from lowwater.capture.loads import big64, byte
 
 _HOP_BY_HOP, _ROUTING, _FRAGMENT_HEADER, _AUTHENTICATION, _DESTINATION, _MOBILITY = 0, 43, 44, 51, 60, 135
 
@@ -42,21 +43,21 @@ def is_header(buffer: Any, network: int, at: int, end: int) -> bool:
 
 
 @part
-def put_address4(buffer: Any, at: int, end: int, wide: Any, column: int, row: int) -> bool:
+def put_address4(buffer: Any, at: int, end: int, out: Any, column: int, row: int) -> bool:
     """Writes both words of an IPv4 address (`column` is the high one); whether it is captured."""
     value = u32(buffer, at, end)
-    wide[column, row] = 0
-    wide[column + 1, row] = max(value, 0)
+    set_wide(out, column, row, 0)
+    set_wide(out, column + 1, row, max(value, 0))
     return value >= 0
 
 
 @part
-def put_address6(buffer: Any, at: int, end: int, wide: Any, column: int, row: int) -> bool:
+def put_address6(buffer: Any, at: int, end: int, out: Any, column: int, row: int) -> bool:
     """Writes both words of an IPv6 address; whether it is captured."""
     if at + 16 > end:
         return False
-    wide[column, row] = big64(buffer, at)
-    wide[column + 1, row] = big64(buffer, at + 8)
+    set_wide(out, column, row, big64(buffer, at))
+    set_wide(out, column + 1, row, big64(buffer, at + 8))
     return True
 
 
@@ -74,13 +75,18 @@ def above4(buffer: Any, at: int, end: int, stop: int) -> tuple[int, int, int, in
     protocol = u8(buffer, at + 9, end)
     if total > 0:  # 0 is left by segmentation offload
         end, stop = min(end, at + total), min(stop, at + total)
-    return protocol, (field & 0x1FFF) << 3 if field >= 0 else -1, identity, at + 4 * (buffer[at] & 0x0F), end, stop
+    return (
+        protocol,
+        (field & 0x1FFF) << 3 if field >= 0 else -1,
+        identity,
+        at + 4 * (byte(buffer, at) & 0x0F),
+        end,
+        stop,
+    )
 
 
 @part
-def version4(
-    buffer: Any, at: int, end: int, stop: int, wide: Any, narrow: Any, row: int
-) -> tuple[int, int, int, int, int]:
+def version4(buffer: Any, at: int, end: int, stop: int, out: Any, row: int) -> tuple[int, int, int, int, int]:
     """IPv4 header.
 
     Returns:
@@ -88,15 +94,15 @@ def version4(
     """
     total = u16(buffer, at + 2, end)
     tos, ttl = u8(buffer, at + 1, end), u8(buffer, at + 8, end)
-    bits = put_narrow(narrow, VERSION, row, 4) | put_narrow(narrow, TOS, row, tos)
-    bits |= put_narrow(narrow, TOTAL, row, total) | put_narrow(narrow, TTL, row, ttl)
-    if put_address4(buffer, at + 12, end, wide, SRC_HI, row):
+    bits = put_narrow(out, VERSION, row, 4) | put_narrow(out, TOS, row, tos)
+    bits |= put_narrow(out, TOTAL, row, total) | put_narrow(out, TTL, row, ttl)
+    if put_address4(buffer, at + 12, end, out, SRC_HI, row):
         bits |= SRC_BITS
-    if put_address4(buffer, at + 16, end, wide, DEST_HI, row):
+    if put_address4(buffer, at + 16, end, out, DEST_HI, row):
         bits |= DEST_BITS
     protocol, offset, identity, above, end, stop = above4(buffer, at, end, stop)
-    bits |= put_narrow(narrow, FRAGMENT, row, offset) | put_wide(wide, ID, row, identity)
-    bits |= put_narrow(narrow, PROTOCOL, row, protocol)
+    bits |= put_narrow(out, FRAGMENT, row, offset) | put_wide(out, ID, row, identity)
+    bits |= put_narrow(out, PROTOCOL, row, protocol)
     return bits, protocol if offset <= 0 else LATER, above, end, stop
 
 
@@ -140,21 +146,19 @@ def above6(buffer: Any, at: int, end: int, stop: int) -> tuple[int, int, int, in
 
 
 @part
-def version6(
-    buffer: Any, at: int, end: int, stop: int, wide: Any, narrow: Any, row: int
-) -> tuple[int, int, int, int, int]:
+def version6(buffer: Any, at: int, end: int, stop: int, out: Any, row: int) -> tuple[int, int, int, int, int]:
     """IPv6 header and its extensions; returns as `version4`."""
     payload = u16(buffer, at + 4, end)
     first = u16(buffer, at, end)
-    bits = put_narrow(narrow, VERSION, row, 6)
-    bits |= put_narrow(narrow, TOS, row, (first >> 4) & 0xFF if first >= 0 else -1)
-    bits |= put_narrow(narrow, TOTAL, row, payload + 40 if payload >= 0 else -1)
-    bits |= put_narrow(narrow, TTL, row, u8(buffer, at + 7, end))
-    if put_address6(buffer, at + 8, end, wide, SRC_HI, row):
+    bits = put_narrow(out, VERSION, row, 6)
+    bits |= put_narrow(out, TOS, row, (first >> 4) & 0xFF if first >= 0 else -1)
+    bits |= put_narrow(out, TOTAL, row, payload + 40 if payload >= 0 else -1)
+    bits |= put_narrow(out, TTL, row, u8(buffer, at + 7, end))
+    if put_address6(buffer, at + 8, end, out, SRC_HI, row):
         bits |= SRC_BITS
-    if put_address6(buffer, at + 24, end, wide, DEST_HI, row):
+    if put_address6(buffer, at + 24, end, out, DEST_HI, row):
         bits |= DEST_BITS
     protocol, offset, identity, above, end, stop = above6(buffer, at, end, stop)
-    bits |= put_narrow(narrow, PROTOCOL, row, protocol)
-    bits |= put_narrow(narrow, FRAGMENT, row, offset) | put_wide(wide, ID, row, identity)
+    bits |= put_narrow(out, PROTOCOL, row, protocol)
+    bits |= put_narrow(out, FRAGMENT, row, offset) | put_wide(out, ID, row, identity)
     return bits, protocol if offset <= 0 else LATER, above, end, stop

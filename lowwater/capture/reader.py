@@ -6,7 +6,7 @@ The top of the reader: opens a capture (`header`), finds and judges its records 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -65,7 +65,9 @@ class CaptureReader:
         chunk_bytes: int,
         sha256: str | None,
         keeping: Keeping = NOTHING,
+        columns: Sequence[str] | None = None,
     ) -> None:
+        self._keeper = Keeper(keeping, columns)
         with opened(capture, hashed=sha256 is None) as (header, source, unpacked):
             self.header: CaptureFile = header
             self._window = Window(source, max(chunk_bytes, FILE_HEADER), sha256 is None and unpacked is None)
@@ -77,7 +79,6 @@ class CaptureReader:
         self.malformed = MalformedRows(header.path)
         self._rounds = Rounds(self._window, scanner, max_jump, self.malformed)
         self._sha256 = sha256
-        self._keeper = Keeper(keeping)
 
     @property
     def scanner(self) -> Scanner:
@@ -106,7 +107,7 @@ class CaptureReader:
                 batch = decode_round(each, chosen, tally.clock, interface, self._keeper)
                 tally.undecoded += batch.column("ipversion").null_count
                 tally.add(of(each, chosen)[scanning.STAMP])
-                yield interface, batch
+                yield interface, self._keeper.asked(batch)
 
     def rounds(self) -> Iterator[Round]:
         """The records, judged but not decoded. Whoever iterates adds the sane ones to the tallies (`count`)."""
@@ -165,6 +166,7 @@ def read(
     chunk_bytes: int = CHUNK_BYTES,
     sha256: str | None = None,
     keeping: Keeping = NOTHING,
+    columns: Sequence[str] | None = None,
 ) -> CaptureReader:
     """Reads a capture in one pass, within bounded memory: some four chunks, and what `compression` bounds.
 
@@ -179,6 +181,8 @@ def read(
         chunk_bytes: bytes read at a time.
         sha256: of the file where it is known already; else it is computed in a thread beside the decoding.
         keeping: what to keep beside the headers.
+        columns: names of the columns to give, in their order, of `BATCH` and of what else is kept; all where it is
+            None. What is not asked for is not decoded (of frames, texts and replaced addresses it is).
 
     Returns:
         A reader to iterate once: batches of `BATCH` (`catalog.packets.RECORD` without `capture`) and of what else is
@@ -186,6 +190,7 @@ def read(
         complete.
 
     Raises:
+        ConfigError: if there is no such column.
         CaptureError: as `header.parse_header`, or if the file cannot be read, or has more than `malformed.MOST`
             malformed records.
 
@@ -195,4 +200,4 @@ def read(
         >>> sum(batch.num_rows for batch in reader)  # doctest: +SKIP
         6770
     """
-    return CaptureReader(capture, max_jump, chunk_bytes, sha256, keeping)
+    return CaptureReader(capture, max_jump, chunk_bytes, sha256, keeping, columns)

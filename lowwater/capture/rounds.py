@@ -227,9 +227,9 @@ class Rounds:
             usable = usable[begin:end]
         if len(kept) < end - begin:
             self._refuse(records, kept, usable)
-        begins, sizes = self.scanner.extents(records)
-        self.record_bytes += int((sizes if len(kept) == end - begin else sizes[kept]).sum())
-        first, last = int(begins[0]), int(begins[-1] + sizes[-1])
+        sane = records if len(kept) == end - begin else records[:, kept]
+        self.record_bytes += self.scanner.bytes_of(sane)
+        first, last = self._extent(begin)[0], sum(self._extent(end - 1))
         position, parted = self.position, self._parted
         self.position, self._parted = position + end - begin, False
         yield Round(buffer, records, kept, position, self._offset(first), self._offset(last), parted)
@@ -284,7 +284,7 @@ class Rounds:
             self._parted = True
 
     def _extent(self, index: int) -> tuple[int, int]:
-        """Where a record that waits begins in the buffer, and its bytes."""
+        """Where a record begins in the buffer, and its bytes."""
         begins, sizes = self.scanner.extents(self._records[:, index : index + 1])
         return int(begins[0]), int(sizes[0])
 

@@ -33,10 +33,16 @@ def _judge(stamps: Any, begin: int, end: int, max_jump: int, ahead: int, smalles
             continue
         for index in range(max(judged, drop - SIDE), min(drop, end)):
             side = min(SIDE, index, len(stamps) - 1 - index)
-            below = 0
-            for other in range(index - side, index + side + 1):
-                below += stamps[other] < stamps[index] - ahead
-            if below <= side:
+            limit = stamps[index] - ahead
+            # More than half of the window lies below the limit: more after the record do than before it do not.
+            excess = 0
+            for other in range(index + 1, index + side + 1):
+                excess += stamps[other] < limit
+            other = index
+            while excess > 0 and other > index - side:
+                other -= 1
+                excess -= stamps[other] >= limit
+            if excess <= 0:
                 continue
             window = np.sort(stamps[index - side : index + side + 1])
             lead = stamps[index] - window[side]
@@ -48,7 +54,9 @@ def _judge(stamps: Any, begin: int, end: int, max_jump: int, ahead: int, smalles
         judged = max(judged, min(drop, end))
         # What lies more than a window before the next record is no longer of it.
         if drop - SIDE > begin:
-            largest = stamps[drop - SIDE + 1 : drop + 1].max()
+            largest = stamps[drop]
+            for other in range(drop - SIDE + 1, drop):
+                largest = max(largest, stamps[other])
     return ahead, smallest
 
 

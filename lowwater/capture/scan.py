@@ -9,7 +9,7 @@ from typing import Any
 
 from lowwater.capture.header import RECORD_HEADER
 from lowwater.capture.inlining import kernel
-from lowwater.capture.loads import big32, little32
+from lowwater.capture.loads import big32, little32, prefetch
 
 FULL, MORE, DAMAGE = 0, 1, 2
 """Why a scan stopped: the output is full, more bytes are needed, what follows is no record."""
@@ -32,6 +32,8 @@ PASSED = 1 << 20
 
 CHAIN = 4
 """Records or blocks in a row that are believed after damage."""
+
+_AHEAD = 1 << 10  # bytes; some ten records of which the headers were kept
 
 NOT_FOUND, FOUND = 0, 3
 """What a search ended with, besides MORE."""
@@ -76,6 +78,8 @@ def scan(
     while count < out.shape[1]:
         if end - at < header:
             return count, at, MORE
+        # Where the next header is is known only when this one is loaded, so the processor cannot look ahead by itself.
+        prefetch(buffer, at + _AHEAD)
         if big:
             seconds, part = big32(buffer, at), big32(buffer, at + 4)
             captured, wire = big32(buffer, at + 8), big32(buffer, at + 12)

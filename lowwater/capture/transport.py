@@ -38,19 +38,17 @@ def _words(count: int, least: int) -> int:
 
 
 @part
-def transport(
-    buffer: Any, at: int, end: int, protocol: int, icmp: int, wide: Any, narrow: Any, row: int
-) -> tuple[int, int]:
+def transport(buffer: Any, at: int, end: int, protocol: int, icmp: int, out: Any, row: int) -> tuple[int, int]:
     """Header above IP; presence bits, and its length (0 of a protocol not known here, -1 where it is not known)."""
     bits, length = 0, 0
     if has_ports(protocol):
-        bits |= put_narrow(narrow, SRC_PORT, row, u16(buffer, at, end))
-        bits |= put_narrow(narrow, DEST_PORT, row, u16(buffer, at + 2, end))
+        bits |= put_narrow(out, SRC_PORT, row, u16(buffer, at, end))
+        bits |= put_narrow(out, DEST_PORT, row, u16(buffer, at + 2, end))
         if protocol == TCP:
-            bits |= put_wide(wide, SEQ, row, u32(buffer, at + 4, end))
-            bits |= put_wide(wide, ACK, row, u32(buffer, at + 8, end))
-            bits |= put_narrow(narrow, FLAGS, row, u8(buffer, at + 13, end))
-            bits |= put_narrow(narrow, WINDOW, row, u16(buffer, at + 14, end))
+            bits |= put_wide(out, SEQ, row, u32(buffer, at + 4, end))
+            bits |= put_wide(out, ACK, row, u32(buffer, at + 8, end))
+            bits |= put_narrow(out, FLAGS, row, u8(buffer, at + 13, end))
+            bits |= put_narrow(out, WINDOW, row, u16(buffer, at + 14, end))
             length = _words(u8(buffer, at + 12, end) >> 4, 5)
         elif protocol == SCTP:
             length = 12
@@ -59,7 +57,7 @@ def transport(
         else:
             length = 8
     elif protocol == icmp:
-        bits |= put_narrow(narrow, ICMP_TYPE, row, u8(buffer, at, end))
-        bits |= put_narrow(narrow, ICMP_CODE, row, u8(buffer, at + 1, end))
+        bits |= put_narrow(out, ICMP_TYPE, row, u8(buffer, at, end))
+        bits |= put_narrow(out, ICMP_CODE, row, u8(buffer, at + 1, end))
         length = 8
     return bits, length

@@ -34,6 +34,10 @@ def _load(bits: int, order: Any) -> Any:
 
 # Before anything takes them by name: a load is code of the compiler's, which plain Python cannot call.
 loads.big16, loads.big32, loads.big64 = _load(16, "big"), _load(32, "big"), _load(64, "big")
+loads.byte, loads.prefetch = _load(8, "big"), lambda buffer, at: None
+loads.with_bits = lambda numbers, at, bits: sum(
+    (int(number) & bits != 0) << place for place, number in enumerate(numbers[at : at + 8])
+)
 loads.little16, loads.little32 = _load(16, "little"), _load(32, "little")
 
 with atheris.instrument_imports(include=["lowwater.capture"]):
@@ -73,7 +77,7 @@ def one_frame(data: bytes) -> None:
     size = len(data) - 1
     # A mapping from (row, column) is as good as an array here, and plain Python is slow with arrays.
     records = {(OFFSET, 0): 0, (STAMP, 0): fuzz_inputs.START, (WIRE, 0): size, (CAPTURED, 0): size}
-    decode.decode(buffer, records, 1, [0], -1, LINKS[data[0] % len(LINKS)], {}, {}, [0])
+    decode.decode(buffer, records, 1, [0], -1, LINKS[data[0] % len(LINKS)], decode.Columns({}, {}, decode.EVERY), [0])
 
 
 def main() -> None:

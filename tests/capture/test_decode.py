@@ -380,6 +380,6 @@ def test_kernels_are_compiled_anew_when_any_of_their_parts_changes() -> None:
     root = Path(inlining.__file__).parent
     parts = {path for path in root.rglob("*.py") if re.search(r"^ *@(part|rare|intrinsic)", path.read_text(), re.M)}
     assert len(parts) > 15 and parts - known <= {root / "decode.py"}, "add them to inlining"
-    kernels = [scan.scan, scan.search, pcapng_scan.scan, pcapng_search.search, decode.bitmaps, decode._kernel(0)]
+    kernels = [scan.scan, scan.search, pcapng_scan.scan, pcapng_search.search, decode.bitmaps, decode._kernel(0, True)]
     digests = {kernel.py_func.__qualname__.rpartition("_")[2] for kernel in kernels}  # type: ignore[attr-defined]
     assert len(digests) == 1 and len(digests.pop()) == 16

@@ -37,7 +37,7 @@ def both(frames: list[bytes], wire: list[int]) -> pa.RecordBatch:
     """What both ways give, which is the same."""
     quick = decoded(frames, wire)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(decode, "_kernel", lambda kind: GENERAL(kind, False))
+        patch.setattr(decode, "_kernel", lambda kind, whole: GENERAL(kind, whole, False))
         general = decoded(frames, wire)
     quick.validate(full=True)
     for index in range(len(frames)):
@@ -72,8 +72,8 @@ def test_packets_cut_and_changed(
 
 
 @njit
-def _plain(buffer: Any, begin: int, end: int, wire: int, wide: Any, narrow: Any, row: int) -> int:
-    return plain(buffer, begin, end, wire, wide, narrow, row)
+def _plain(buffer: Any, begin: int, end: int, wire: int, out: Any, row: int) -> int:
+    return plain(buffer, begin, end, wire, out, row)
 
 
 @pytest.mark.parametrize(
@@ -82,12 +82,16 @@ def _plain(buffer: Any, begin: int, end: int, wire: int, wide: Any, narrow: Any,
         (maker.tcp("10.0.0.1", "10.0.0.2", 5, 80), True),
         (maker.udp("10.0.0.1", "10.0.0.2", 5, 53, bytes(20)), True),
         (maker.udp("10.0.0.1", "10.0.0.2", 5, 4789, bytes(20)), False),
-        (maker.tcp("2001:db8::1", "2001:db8::2", 5, 80), False),
+        (maker.tcp("2001:db8::1", "2001:db8::2", 5, 80), True),
+        (maker.udp("2001:db8::1", "2001:db8::2", 5, 53, bytes(20)), True),
+        (maker.udp("2001:db8::1", "2001:db8::2", 5, 2152, bytes(20)), False),
+        (maker.tcp("2001:db8::1", "2001:db8::2", 5, 80)[:73], False),
         (maker.tcp("10.0.0.1", "10.0.0.2", 5, 80)[:53], False),
         (maker.arp() + bytes(20), False),
     ],
 )
 def test_which_packets_go_the_quick_way(frame: bytes, quick: bool) -> None:
     wide, narrow = np.zeros((len(decode.WIDE), 1), np.int64), np.zeros((len(decode.NARROW), 1), np.int32)
-    found = _plain(np.frombuffer(frame + bytes(8), np.uint8), 0, len(frame), len(frame), wide, narrow, 0)
+    out = decode.Columns(wide, narrow, decode.EVERY)
+    found = _plain(np.frombuffer(frame + bytes(8), np.uint8), 0, len(frame), len(frame), out, 0)
     assert (found != 0) == quick

@@ -137,6 +137,9 @@ class PcapngScanner:
     def extents(self, records: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         return records[scanning.BLOCK], records[scanning.SIZE]
 
+    def bytes_of(self, records: NDArray[Any]) -> int:
+        return int(records[scanning.SIZE].sum())
+
     def _index(self, offset: int) -> int:
         """Which of the states in which packets were found holds at an offset; -1 for none."""
         return bisect_right(self._past, offset, key=lambda state: state.offset) - 1

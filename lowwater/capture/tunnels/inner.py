@@ -68,40 +68,38 @@ def _opened(buffer: Any, protocol: int, at: int, end: int) -> tuple[int, int, in
 
 
 @rare
-def _header(
-    buffer: Any, network: int, at: int, end: int, wide: Any, narrow: Any, row: int
-) -> tuple[int, int, int, int]:
+def _header(buffer: Any, network: int, at: int, end: int, out: Any, row: int) -> tuple[int, int, int, int]:
     """An inner IP header with what stands above it, in place of one further out; returns as `version4`, without stop.
 
     All columns are written, since the header further out has done so too.
     """
     bits = 0
     if network == IPV4:
-        bits |= put_narrow(narrow, INNER_VERSION, row, 4)
-        if put_address4(buffer, at + 12, end, wide, INNER_SRC_HI, row):
+        bits |= put_narrow(out, INNER_VERSION, row, 4)
+        if put_address4(buffer, at + 12, end, out, INNER_SRC_HI, row):
             bits |= INNER_SRC_BITS
-        if put_address4(buffer, at + 16, end, wide, INNER_DEST_HI, row):
+        if put_address4(buffer, at + 16, end, out, INNER_DEST_HI, row):
             bits |= INNER_DEST_BITS
         protocol, offset, _, at, end, _ = above4(buffer, at, end, end)
     else:
-        bits |= put_narrow(narrow, INNER_VERSION, row, 6)
-        if put_address6(buffer, at + 8, end, wide, INNER_SRC_HI, row):
+        bits |= put_narrow(out, INNER_VERSION, row, 6)
+        if put_address6(buffer, at + 8, end, out, INNER_SRC_HI, row):
             bits |= INNER_SRC_BITS
-        if put_address6(buffer, at + 24, end, wide, INNER_DEST_HI, row):
+        if put_address6(buffer, at + 24, end, out, INNER_DEST_HI, row):
             bits |= INNER_DEST_BITS
         protocol, offset, _, at, end, _ = above6(buffer, at, end, end)
-    bits |= put_narrow(narrow, INNER_PROTOCOL, row, protocol)
+    bits |= put_narrow(out, INNER_PROTOCOL, row, protocol)
     if offset > 0:
         protocol = LATER
     ported = has_ports(protocol)
-    bits |= put_narrow(narrow, INNER_SRC_PORT, row, u16(buffer, at, end) if ported else -1)
-    bits |= put_narrow(narrow, INNER_DEST_PORT, row, u16(buffer, at + 2, end) if ported else -1)
-    bits |= put_narrow(narrow, INNER_FLAGS, row, u8(buffer, at + 13, end) if protocol == TCP else -1)
+    bits |= put_narrow(out, INNER_SRC_PORT, row, u16(buffer, at, end) if ported else -1)
+    bits |= put_narrow(out, INNER_DEST_PORT, row, u16(buffer, at + 2, end) if ported else -1)
+    bits |= put_narrow(out, INNER_FLAGS, row, u8(buffer, at + 13, end) if protocol == TCP else -1)
     return bits, protocol, at, end
 
 
 @rare
-def tunnels(buffer: Any, protocol: int, at: int, end: int, wide: Any, narrow: Any, row: int) -> int:
+def tunnels(buffer: Any, protocol: int, at: int, end: int, out: Any, row: int) -> int:
     """The outermost tunnel, and the innermost IP header that is captured within four tunnels; presence bits."""
     bits, inner = 0, 0
     for depth in range(_DEPTH):
@@ -109,8 +107,8 @@ def tunnels(buffer: Any, protocol: int, at: int, end: int, wide: Any, narrow: An
         if tunnel < 0:
             break
         if depth == 0:
-            bits = put_narrow(narrow, TUNNEL, row, tunnel) | put_wide(wide, TUNNEL_ID, row, identity)
+            bits = put_narrow(out, TUNNEL, row, tunnel) | put_wide(out, TUNNEL_ID, row, identity)
         if not is_header(buffer, network, at, end):
             break
-        inner, protocol, at, end = _header(buffer, network, at, end, wide, narrow, row)
+        inner, protocol, at, end = _header(buffer, network, at, end, out, row)
     return bits | inner

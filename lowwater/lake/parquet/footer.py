@@ -104,12 +104,18 @@ def _struct(*fields: _Field) -> bytes:
 
 def data_header(rows: int, encoding: int, size: int) -> bytes:
     """Header of a data page (version 1) that is not compressed."""
-    return _struct(_number(1, _DATA_PAGE), _number(2, size), _number(3, size), (5, _STRUCT, _data(rows, encoding)))
+    before, between, behind = _around(rows, encoding)
+    number = varint(size << 1)
+    return before + number + between + number + behind
 
 
 @lru_cache(64)
-def _data(rows: int, encoding: int) -> bytes:
-    return _struct(_number(1, rows), _number(2, encoding), _number(3, RLE), _number(4, RLE))
+def _around(rows: int, encoding: int) -> tuple[bytes, bytes, bytes]:
+    """What stands before, between and behind the two sizes in the header of a data page."""
+    page = _struct(_number(1, rows), _number(2, encoding), _number(3, RLE), _number(4, RLE))
+    whole = _struct(_number(1, _DATA_PAGE), _number(2, 0), _number(3, 0), (5, _STRUCT, page))
+    kind, field = _struct(_number(1, _DATA_PAGE))[:-1], bytes([1 << 4 | _I32])
+    return kind + field, field, whole[len(kind) + 4 :]
 
 
 def dictionary_header(entries: int, size: int) -> bytes:
