@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lowwater.catalog import states
 from lowwater.catalog.builtin import supergroups
 from lowwater.catalog.expr import Type
 from lowwater.catalog.functions import Catalog, StateFunction
@@ -65,7 +66,7 @@ def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "w.csv").write_text(text, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("lowwater.reference.sampling.STATE_CLASSES", dict.fromkeys(supergroups.STATE_CLASSES, Counted))
-    monkeypatch.setattr("lowwater.catalog.states._CLASSES", {"Counted": Counted})
+    monkeypatch.setitem(states._CLASSES, "Counted", Counted)
 
 
 def check(plans: Plans, made: World, cuts: list[int], period: int, policy: str) -> int:
@@ -86,7 +87,7 @@ def check(plans: Plans, made: World, cuts: list[int], period: int, policy: str) 
 def test_rows_are_those_of_the_batch_evaluator_whole_and_in_intervals(family: str) -> None:
     seen: list[int] = []
 
-    @settings(max_examples=20)
+    @settings(max_examples=max(5, settings().max_examples * 2 // 5))
     @given({**FAMILIES, **CHAINS}[family](), st.integers(0, 1 << 20), CUTS, PERIODS, POLICIES)
     def run(question: Question, seed: int, cuts: list[int], period: int, policy: str) -> None:
         for plans in plans_of(question.text, KNOWN, context()):
