@@ -73,7 +73,7 @@ def _content(path: str) -> bytes:
 def _values(path: str, number: int, line: str) -> list[str]:
     # Line by line, since a quote that is never closed would take the rest of the file.
     try:
-        return [text.strip() for text in next(csv.reader([line]))]
+        return [text.strip() for text in next(csv.reader([line], skipinitialspace=True))]
     except csv.Error as error:
         raise ConfigError(f"{path}:{number}: {error}", "divide the values by commas") from None
 

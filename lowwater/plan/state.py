@@ -27,6 +27,17 @@ def carried_state(plan: Node) -> list[str]:
     return list(dict.fromkeys(reasons))
 
 
+def _carried(node: Node) -> str:
+    if isinstance(node, Running):
+        return "CLOSING_WHEN keeps groups from epoch to epoch"
+    if isinstance(node, Sampling):
+        return "the sampling operator carries its state into the next epoch"
+    if isinstance(node, Bucket) and node.rows:
+        return "rows are numbered from the beginning of the chain"
+    origin = origin_of(node)
+    return f"{origin} is no function of the clock" if origin and origin != ROWS else ""
+
+
 def origin_of(node: Node) -> str:
     """The attribute by which an operator makes progress where that is no function of the clock; else empty."""
     if isinstance(node, Bucket) and node.rows:
@@ -39,14 +50,3 @@ def origin_of(node: Node) -> str:
         name = node.right_time.name.removeprefix(f"{node.right_alias}.")
         return off_clock([field for field in node.right.fields if field.name == name])
     return ""
-
-
-def _carried(node: Node) -> str:
-    if isinstance(node, Running):
-        return "CLOSING_WHEN keeps groups from epoch to epoch"
-    if isinstance(node, Sampling):
-        return "the sampling operator carries its state into the next epoch"
-    if isinstance(node, Bucket) and node.rows:
-        return "rows are numbered from the beginning of the chain"
-    origin = origin_of(node)
-    return f"{origin} is no function of the clock" if origin and origin != ROWS else ""
