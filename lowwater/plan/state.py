@@ -40,6 +40,17 @@ def carried_state(plan: Node) -> list[str]:
     return list(dict.fromkeys(reasons))
 
 
+def _carried(node: Node) -> str:
+    if isinstance(node, Running):
+        return "CLOSING_WHEN keeps groups from epoch to epoch"
+    if isinstance(node, Sampling):
+        return "the sampling operator carries its state into the next epoch"
+    if isinstance(node, Bucket) and node.rows:
+        return "rows are numbered from the beginning of the chain"
+    origin = origin_of(node)
+    return f"{origin} is no function of the clock" if origin and origin != ROWS else ""
+
+
 def origin_of(node: Node) -> str:
     """The attribute by which an operator makes progress where that is no function of the clock; else empty."""
     if isinstance(node, Bucket) and node.rows:
@@ -68,14 +79,3 @@ def _handed(node: Node) -> bool:
         return all(_handed(below) for below in node.inputs())
     below = (each for one in node.inputs() for each in walk(one))
     return not any(isinstance(each, Running) for each in below)
-
-
-def _carried(node: Node) -> str:
-    if isinstance(node, Running):
-        return "CLOSING_WHEN keeps groups from epoch to epoch"
-    if isinstance(node, Sampling):
-        return "the sampling operator carries its state into the next epoch"
-    if isinstance(node, Bucket) and node.rows:
-        return "rows are numbered from the beginning of the chain"
-    origin = origin_of(node)
-    return f"{origin} is no function of the clock" if origin and origin != ROWS else ""

@@ -35,11 +35,12 @@ def evaluated(world: World, question: Question, choice: Choice) -> Rows:
         return rows_of(out, question)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.__name__)
 def test_rows_are_those_of_sql_or_of_one_interval(family: Callable[[], st.SearchStrategy[Question]]) -> None:
     seen: list[int] = []
 
-    @settings(max_examples=12, phases=(Phase.explicit, Phase.generate))
+    @settings(max_examples=max(4, settings().max_examples // 4), phases=(Phase.explicit, Phase.generate))
     @given(worlds(), family(), choices())
     def check(world: World, question: Question, choice: Choice) -> None:
         found = evaluated(world, question, choice)

@@ -41,7 +41,7 @@ def of(found: ReferenceResult, kind: str) -> list[Observed]:
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
-@settings(max_examples=8)
+@settings(max_examples=max(2, settings().max_examples // 6))
 @given(links=random_links(), period=PERIODS, policy=POLICIES)
 def test_in_order_operators_give_the_same_rows_no_earlier(
     case: Case, links: dict[str, Link], period: int, policy: str
@@ -63,7 +63,7 @@ QUERIES = [
 
 
 @pytest.mark.parametrize("query", QUERIES)
-@settings(max_examples=15)
+@settings(max_examples=max(3, settings().max_examples // 4))
 @given(links=random_links(), policy=POLICIES)
 def test_buffered_windows_give_the_rows_of_tagged_ones(query: str, links: dict[str, Link], policy: str) -> None:
     for link in links.values():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from random import Random
 from typing import Any
 from zlib import crc32
 
@@ -11,11 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lowwater.catalog import states
 from lowwater.catalog.builtin import supergroups
 from lowwater.catalog.expr import Type
 from lowwater.catalog.functions import Catalog, StateFunction
 from lowwater.catalog.values import format_ip
 from lowwater.plan.context import Context
+from lowwater.plan.queryset import plan_texts
 from tests.plan.batch_join_questions import CHAINS
 from tests.plan.batch_plans import Plans, plans_of
 from tests.plan.batch_plans import rows_of as batch_rows
@@ -65,7 +68,7 @@ def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "w.csv").write_text(text, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("lowwater.reference.sampling.STATE_CLASSES", dict.fromkeys(supergroups.STATE_CLASSES, Counted))
-    monkeypatch.setattr("lowwater.catalog.states._CLASSES", {"Counted": Counted})
+    monkeypatch.setitem(states._CLASSES, "Counted", Counted)
 
 
 def check(plans: Plans, made: World, cuts: list[int], period: int, policy: str) -> int:
@@ -86,7 +89,7 @@ def check(plans: Plans, made: World, cuts: list[int], period: int, policy: str) 
 def test_rows_are_those_of_the_batch_evaluator_whole_and_in_intervals(family: str) -> None:
     seen: list[int] = []
 
-    @settings(max_examples=20)
+    @settings(max_examples=max(5, settings().max_examples * 2 // 5))
     @given({**FAMILIES, **CHAINS}[family](), st.integers(0, 1 << 20), CUTS, PERIODS, POLICIES)
     def run(question: Question, seed: int, cuts: list[int], period: int, policy: str) -> None:
         for plans in plans_of(question.text, KNOWN, context()):
@@ -97,3 +100,40 @@ def test_rows_are_those_of_the_batch_evaluator_whole_and_in_intervals(family: st
     run()
     # Some conditions exclude one another; a family without rows would hold nothing.
     assert any(seen)
+
+
+CARRIED = {
+    "rows_and_epochs": (
+        "SELECT wid, tb, k, count(*), FIRST(len) FROM [pair].ETH [RANGE 5 ROWS, SLIDE 3 ROWS] "
+        "GROUP BY time/10 AS tb, srcIP AS k"
+    ),
+    "windows_of_windows_of_rows": (
+        "DEFINE{query_name 'r';} SELECT wid AS w, srcIP AS k, sum(len) AS s FROM [pair].ETH "
+        "[RANGE 5 ROWS, SLIDE 3 ROWS] GROUP BY srcIP; "
+        "DEFINE{query_name 'q';} SELECT w2, count(*), sum(s) FROM r GROUP BY w/4 AS w2"
+    ),
+    "groups_of_running_groups": (
+        "DEFINE{query_name 'r';} SELECT tb, srcIP AS k, count(*) AS n, running_sum(len) AS s FROM [pair].ETH "
+        "GROUP BY time/7 AS tb, srcIP CLOSING_WHEN count(*) = 0; "
+        "DEFINE{query_name 'q';} SELECT t2, k, count(*), sum(s), FIRST(n) FROM r GROUP BY tb/4 AS t2, k"
+    ),
+    "a_join_of_running_groups": (
+        "DEFINE{query_name 'r';} SELECT tb, srcIP AS k, count(*) AS n, running_sum(len) AS s FROM [pair].ETH "
+        "GROUP BY time/7 AS tb, srcIP CLOSING_WHEN count(*) = 0; "
+        "DEFINE{query_name 'q';} SELECT A.tb, A.k, B.n FROM r A LEFT JOIN r B WHERE A.tb + 1 = B.tb AND A.k = B.k"
+    ),
+}
+"""Operators above those that carry a state, and progress by rows and by the clock at once."""
+
+
+@pytest.mark.parametrize("query", CARRIED.values(), ids=list(CARRIED))
+def test_what_stands_above_a_state_is_carried_too(query: str) -> None:
+    node, seen = plan_texts([("q.gsql", query)], KNOWN).queries[-1].logical, 0
+    for seed in range(12):
+        chance, made = Random(seed), arriving(world(seed, ("main1", "main2")))
+        cuts = [BASE + cut * SECOND // 3 for cut in sorted(chance.sample(range(-5, 400), 3))]
+        found = whole(node, made)
+        parts = pieces(node, made, cuts, SECOND, chance.choice(("periodic", "none", "data-driven")))
+        assert owned_rows(*parts) == owned_rows(found)
+        seen += len(found.rows)
+    assert seen
