@@ -322,6 +322,8 @@ class QuerySet(Section):
     interval: Positive | None = None
     heartbeat: Heartbeat | None = None
     processes: Processes | None = None
+    deadline: Positive | None = None
+    approval: bool | None = None
 
 
 class Replay(Section):
@@ -346,6 +348,42 @@ class Replay(Section):
     processes: Processes = "shared"
 
 
+class Schedule(Section):
+    """`[schedule]`: what Airflow does beside running intervals; rows do not depend on it.
+
+    Attributes:
+        deadline: how long after it was queued a run should have ended; one that has not is told of.
+        approval: whether an interval whose audit warns waits for a human before it is published.
+        maintain: how often the maintenance DAG runs.
+    """
+
+    deadline: Positive | None = None
+    approval: bool = False
+    maintain: Literal["never", "hourly", "daily", "weekly"] = "daily"
+
+
+class Notify(Section):
+    """`[notify]`: who is told of failed runs and missed deadlines.
+
+    Attributes:
+        url: a webhook: gets a POST of JSON (`text`, `kind`, `dag`, `run`, `interval`).
+    """
+
+    url: Annotated[str, Setting(pattern=r"^https?://[^\s]+$")] | None = None
+
+
+class Retention(Section):
+    """`[retention]`: what `lowwater maintain` removes, and when; never what a digest or a reader needs.
+
+    Attributes:
+        versions: how long files that a table no longer names stay for its readers, ns.
+        streams: how long the rows between the stages are kept once an interval is published, ns; for ever unless set.
+    """
+
+    versions: Annotated[int, BeforeValidator(parse_duration), Setting(ge=HOUR)] = 7 * 24 * HOUR
+    streams: Duration | None = None
+
+
 class Config(Section):
     """The whole of `lowwater.toml`; `lake` is relative to the file, which is in or beside the lake."""
 
@@ -356,6 +394,9 @@ class Config(Section):
     query_sets: dict[SetName, QuerySet] = {}
     thresholds: Thresholds = Thresholds()
     replay: Replay = Replay()
+    schedule: Schedule = Schedule()
+    notify: Notify = Notify()
+    retention: Retention = Retention()
 
     @model_validator(mode="after")
     def _sets_of_links(self) -> Config:

@@ -242,10 +242,29 @@ class Home:
         for dag in dags:
             self.ask("PATCH", f"dags/{dag}", {"is_paused": False})
 
-    def backfill(self, dag: str, first: str, last: str, parallel: int = 4, backwards: bool = False) -> int:
-        """Airflow's own backfill over the runs from the interval that begins at `first` to that at `last`; its id."""
-        body = {"dag_id": dag, "from_date": first, "to_date": last, "run_backwards": backwards}
-        return int(self.ask("POST", "backfills", {**body, "max_active_runs": parallel})["id"])
+    def backfill(
+        self,
+        dag: str,
+        first: str,
+        last: str,
+        parallel: int = 4,
+        backwards: bool = False,
+        again: str = "none",
+        params: dict[str, Any] | None = None,
+    ) -> int:
+        """Airflow's own backfill over the runs from the interval that begins at `first` to that at `last`; its id.
+
+        Args:
+            dag: name of the DAG.
+            first: begin of the first interval; `last` that of the last.
+            parallel: runs at once.
+            backwards: the newest first.
+            again: which runs that are there run again: none, failed or completed.
+            params: of the runs, over those of the DAG.
+        """
+        body: dict[str, Any] = {"dag_id": dag, "from_date": first, "to_date": last, "run_backwards": backwards}
+        body |= {"max_active_runs": parallel, "reprocess_behavior": again, "dag_run_conf": params or {}}
+        return int(self.ask("POST", "backfills", body)["id"])
 
     def tasks(self, dag: str) -> list[dict[str, Any]]:
         """The task instances of all runs of a DAG."""

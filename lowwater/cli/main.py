@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from lowwater import __version__
-from lowwater.cli import intake, options, packets, schedule
+from lowwater.cli import intake, options, packets, schedule, upkeep
 from lowwater.errors import LowwaterError
 
 
@@ -215,6 +215,7 @@ cli.add_command(packets.inspect)
 cli.add_command(packets.export)
 cli.add_command(schedule.plan)
 cli.add_command(schedule.backfill)
+cli.add_command(upkeep.maintain)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -21,7 +21,7 @@ from lowwater.config import format_instant, load_config
 from lowwater.errors import BusyError, LakeError, LowwaterError, OwnerError
 from lowwater.lake.layout import HEARTBEATS, open_lake
 from lowwater.lake.ledger import Captures
-from lowwater.lake.locks import attempt
+from lowwater.lake.locks import attempt, run_lock
 from lowwater.lake.parts import changes
 from lowwater.lake.publish import check_unchanged, publish
 from lowwater.lake.records import (
@@ -151,7 +151,7 @@ class _Run:
     report: str = ""
 
     def run(self, stage: str | None, hold: bool) -> Outcome:
-        name = f"{self.job.query_set} {format_instant(self.start)}"
+        name = run_lock(self.job.query_set, self.start)
         stages = (stage,) if stage else STAGES[:-1] if hold else STAGES
         done = stages[0]
         with attempt(self.job.lake, name) as folder:

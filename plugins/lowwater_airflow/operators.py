@@ -156,6 +156,26 @@ class PublishInterval(ReplayStages):
         return outcome
 
 
+class MaintainLake(BaseOperator):
+    """Does the upkeep of the lake: what `lowwater maintain` does."""
+
+    def __init__(self, *, lake: Path, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.lake = str(lake)
+
+    def execute(self, context: Context) -> dict[str, int]:
+        """Bytes by what was done."""
+        from lowwater.lake.layout import open_lake
+        from lowwater.lake.maintain import maintain
+
+        lake = Path(self.lake)
+        totals: dict[str, int] = {}
+        for each in maintain(open_lake(lake), load_config(lake).retention):
+            self.log.info("%s: %s, %s files, %s bytes", each.what, each.where, each.files, each.bytes)
+            totals[each.what] = totals.get(each.what, 0) + each.bytes
+        return totals
+
+
 def _cluster() -> dict[str, str]:
     """The environment that names the Spark master, where a connection does."""
     try:

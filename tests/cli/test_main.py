@@ -184,6 +184,7 @@ def test_help_teaches_every_command() -> None:
         "ingest",
         "init",
         "inspect",
+        "maintain",
         "plan",
         "replay",
         "report",
