@@ -47,12 +47,14 @@ class Home:
         folder: AIRFLOW_HOME.
         lake: the lake that its DAGs work on; `queries` the folder of query sets, one DAG each.
         anyone: no login; for taking screenshots only.
+        database: URL of Airflow's database; SQLite in its folder unless given.
     """
 
     folder: Path
     lake: Path
     queries: Path
     anyone: bool = False
+    database: str | None = None
     _started: subprocess.Popen[bytes] | None = field(default=None, init=False, repr=False)
 
     def prepare(self, keep: bool = False) -> None:
@@ -90,7 +92,7 @@ class Home:
                 "simple_auth_manager_passwords_file": self.folder / "password.json",
                 "simple_auth_manager_all_admins": self.anyone,
             },
-            "database": {"sql_alchemy_conn": f"sqlite:///{self.folder / 'airflow.db'}"},
+            "database": {"sql_alchemy_conn": self.database or f"sqlite:///{self.folder / 'airflow.db'}"},
             "logging": {"base_log_folder": self.folder / "logs"},
             "api": {
                 "host": "127.0.0.1",
