@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowwater.config import HOUR, SECOND, Config, Link, format_duration, format_instant, load_config
+from lowwater.config import HOUR, SECOND, Config, Link, QuerySet, format_duration, format_instant, load_config
 from lowwater.config import parse_duration as duration
 from lowwater.config import parse_instant as instant
 from lowwater.errors import ConfigError
 from lowwater.lake.rotation import declared_coverage, files_of
 from tests.lake.support import BASE
+from tests.replay.support import ROOT
+
+SECTIONS = ("interval", "thresholds", "replay", "schedule", "notify", "retention")
+BESIDE = {"separator", "delay", "anonymise"}
+"""Settings that the text names: of other kinds of links, of experiments, and one that excludes others."""
 
 FULL = """
 lake = "lake"
@@ -221,3 +227,16 @@ def test_rotation(tmp_path: Path) -> None:
 def test_seconds_since_the_epoch_in_a_name() -> None:
     link = Link(captures="/x/dump-%s.pcap", rotation=60)
     assert declared_coverage(link, Path("/elsewhere/dump-120.pcap")) == (120 * SECOND, 180 * SECOND)
+
+
+def test_every_setting_is_documented() -> None:
+    """docs/settings.md is a whole file of settings: it can be read, and it names every key of the schema."""
+    text = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+    data = tomllib.loads(text.split("```toml\n")[1].split("```")[0])
+    Config.model_validate(data)
+    assert set(Config.model_fields) - set(data) == {"lake"}
+    sections = [(Link, data["links"]["main1"]), (QuerySet, data["query_sets"]["flows"])]
+    sections += [(type(getattr(Config(), name)), data[name]) for name in SECTIONS]
+    for schema, written in sections:
+        assert set(schema.model_fields) - set(written) <= BESIDE, schema
+    assert all(f"`{name}" in text for name in BESIDE)
