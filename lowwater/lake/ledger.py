@@ -107,6 +107,11 @@ class Captures(tuple[Capture, ...]):
                 joined.append((begins, ends))
         return joined
 
+    @cached_property
+    def files(self) -> dict[str, str]:
+        """Names of the files, by the short form of their digest."""
+        return {short(each.capture): each.path.rpartition("/")[2] for each in self}
+
     def meeting(self, start: int, end: int) -> list[int]:
         """The places of those whose records meet [start, end), ns."""
         smallest, largest = self._records
@@ -125,6 +130,11 @@ class Captures(tuple[Capture, ...]):
     def of(captures: Sequence[Capture]) -> Captures:
         """The captures as such a tuple; itself where it is one."""
         return captures if isinstance(captures, Captures) else Captures(captures)
+
+
+def short(digest: str) -> str:
+    """As much of a digest (hex) as tells two versions of one thing apart."""
+    return digest[:16]
 
 
 def read_captures(lake: Lake, links: Iterable[str]) -> dict[str, Captures]:

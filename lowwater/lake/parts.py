@@ -6,22 +6,19 @@ Between the digest and those who explain it: `replays` keeps the parts of each p
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 from lowwater.config import format_duration, format_instant
 from lowwater.lake.digest import SEMANTICS_VERSION
-from lowwater.lake.ledger import Capture
+from lowwater.lake.ledger import Capture, Captures, short
 
 Parts = dict[str, Any]
 """JSON: `semantics`, `text` (part of the canonical text -> hash), `links` (link -> what a run depends on of it)."""
 
-_SHORT = 16
-"""Hex digits of a hash that only has to tell two versions of one thing apart."""
-
-_CAUSES = {"decoder": "its decoder", "clock": "the clock before it", "kept": "what is kept of it", "key": "its key"}
+_CAUSES = ("its records", "its decoder", "the clock before it", "what is kept of it", "its key")
+"""What can change of a capture, in the order in which it is kept."""
 
 
 def inputs_parts(text: Sequence[tuple[str, str]], links: Iterable[Mapping[str, Any]]) -> Parts:
@@ -42,7 +39,7 @@ def _link(inputs: Mapping[str, Any]) -> Parts:
     captures = {}
     for each in inputs["captures"]:
         records = _hash(json.dumps([each["records"], each["flagged"]]))
-        captures[each["capture"][:_SHORT]] = [records, each["decoder"], each["clock"], each["kept"], each["key"]]
+        captures[short(each["capture"])] = [records, each["decoder"], each["clock"], each["kept"], each["key"]]
     return {key: inputs[key] for key in ("skew", "life", "policy", "gaps")} | {"captures": captures}
 
 
@@ -80,16 +77,8 @@ def _link_changes(name: str, old: Parts, new: Parts, captures: Sequence[Capture]
     for key, was, is_, say in values:
         if was != is_:
             lines.append(f"link {name}: {key} was {say(was)}, is {say(is_)}")
-    files = {each.capture[:_SHORT]: Path(each.path).name for each in captures}
-    was_there, is_there = old["captures"], new["captures"]
-    for key in sorted(is_there.keys() - was_there.keys(), key=lambda key: files.get(key, key)):
-        lines.append(f"link {name}: capture {files.get(key, key)} was added")
-    for key in sorted(was_there.keys() - is_there.keys()):
-        gone = f"{files[key]} is no longer read" if key in files else f"{key[:8]} was replaced, or is gone"
-        lines.append(f"link {name}: capture {gone}")
-    for key in sorted(is_there.keys() & was_there.keys()):
-        if causes := _causes(was_there[key], is_there[key]):
-            lines.append(f"link {name}: capture {files.get(key, key)}: {causes} changed")
+    if old["captures"] != new["captures"]:
+        lines += _capture_changes(name, old["captures"], new["captures"], captures)
     for gap in _only(old["gaps"], new["gaps"]):
         lines.append(f"link {name}: the gap {_span(gap)} is not as it was")
     for gap in _only(new["gaps"], old["gaps"]):
@@ -97,11 +86,22 @@ def _link_changes(name: str, old: Parts, new: Parts, captures: Sequence[Capture]
     return lines
 
 
+def _capture_changes(
+    link: str, old: Mapping[str, Any], new: Mapping[str, Any], captures: Sequence[Capture]
+) -> Iterator[str]:
+    files = Captures.of(captures).files
+    for key in sorted(new.keys() - old.keys(), key=lambda key: files.get(key, key)):
+        yield f"link {link}: capture {files.get(key, key)} was added"
+    for key in sorted(old.keys() - new.keys()):
+        gone = f"{files[key]} is no longer read" if key in files else f"{key[:8]} was replaced, or is gone"
+        yield f"link {link}: capture {gone}"
+    for key in sorted(new.keys() & old.keys()):
+        if causes := _causes(old[key], new[key]):
+            yield f"link {link}: capture {files.get(key, key)}: {causes} changed"
+
+
 def _causes(old: Sequence[Any], new: Sequence[Any]) -> str:
-    names = ("records", *_CAUSES)
-    return " and ".join(
-        _CAUSES.get(name, "its records") for name, was, is_ in zip(names, old, new, strict=True) if was != is_
-    )
+    return " and ".join(cause for cause, was, is_ in zip(_CAUSES, old, new, strict=True) if was != is_)
 
 
 def _only(some: Sequence[Sequence[int]], others: Sequence[Sequence[int]]) -> list[Sequence[int]]:
@@ -117,4 +117,4 @@ def _instant(value: int | None) -> str:
 
 
 def _hash(text: str) -> str:
-    return sha256(text.encode()).hexdigest()[:_SHORT]
+    return short(sha256(text.encode()).hexdigest())

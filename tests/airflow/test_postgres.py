@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import pwd
 import shutil
@@ -41,9 +42,9 @@ def postgres() -> Iterator[int]:
     """The port of a PostgreSQL of the test's own, with the database of the compose file."""
     if not BIN:
         pytest.skip("no PostgreSQL here: apt-get install postgresql")
-    for driver in ("asyncpg", "psycopg2"):
+    for driver in ("asyncpg", "psycopg2", "openlineage"):
         if importlib.util.find_spec(driver) is None:
-            pytest.skip(f"no {driver} here: pip install -r docker/requirements.txt")
+            pytest.skip(f"no {driver} here: pip install --no-deps -r docker/requirements.txt")
     who = _owner()
     folder = Path(tempfile.mkdtemp(prefix="lowwater-postgres-"))
     port = _free_port()
@@ -108,6 +109,9 @@ def airflow(postgres: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     environment = here.environment("scheduler") | {
         "AIRFLOW_HOME": str(folder / "airflow"),
         "AIRFLOW__API__PORT": home.address.rpartition(":")[2],
+        "AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(
+            {"type": "file", "log_file_path": str(folder / "lineage"), "append": True}
+        ),
         "LOWWATER_LAKE": str(folder / "lake"),
         "LOWWATER_QUERIES": str(folder / "queries"),
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
@@ -157,3 +161,17 @@ def test_a_backfill_over_postgresql(airflow: Any) -> None:
     events = airflow.ask("GET", "assets/events?limit=100")["asset_events"]
     (table,) = [each for each in events if each["name"] == "small_flows"]
     assert table["extra"]["rows"] > 100 and table["extra"]["verdict"] == "passed"
+
+
+def test_openlineage_is_told_of_files_and_tables(airflow: Any) -> None:
+    """Every task of the backfill tells what it read and wrote."""
+    told = [json.loads(line) for line in (airflow.lake.parent / "lineage").read_text().splitlines()]
+    ends = {event["job"]["name"]: event for event in told if event["eventType"] == "COMPLETE"}
+
+    def names(task: str, side: str) -> set[str]:
+        return {Path(each["name"]).relative_to(airflow.lake.parent).as_posix() for each in ends[task][side]}
+
+    assert names("replay_small.publish", "inputs") == {"lake/streams/small_flows"}
+    assert names("replay_small.publish", "outputs") == {"lake/tables/small_flows"}
+    assert names("replay_small.evaluate", "inputs") == {"lake/packets"} == names("capture_ingest.ingest", "outputs")
+    assert {name.startswith("captures/main1/main1_") for name in names("capture_ingest.ingest", "inputs")} == {True}
