@@ -54,6 +54,7 @@ def test_names_tell_links_and_patterns(names: list[str], links: dict[str, str]) 
     assert {each.link: each.pattern for each in by_link(names)} == links
 
 
+@pytest.mark.slow
 def test_a_proposal_holds_for_its_captures(tmp_path: Path) -> None:
     folder, lake = tmp_path / "captures", tmp_path / "lake"
     for hour in range(3):
@@ -109,6 +110,7 @@ def test_a_folder_without_captures(tmp_path: Path) -> None:
     assert said.code == 1 and "there is no capture in it" in said.err and not (tmp_path / "lake").exists()
 
 
+@pytest.mark.slow
 def test_ingest_takes_what_is_new_by_the_patterns(tmp_path: Path) -> None:
     folder, lake = tmp_path / "c", tmp_path / "lake"
     for hour in range(2):

@@ -16,6 +16,8 @@ from lowwater.replay.due import Range, due, open_jobs
 from lowwater.replay.job import Job
 from tests.replay.support import END, HOURS, LINKS, QUERIES, START, ingest_all, lowwater, write_settings
 
+pytestmark = pytest.mark.slow
+
 
 def job(lake: Path) -> Job:
     return Job.open(lake, "demo", QUERIES)
