@@ -105,7 +105,7 @@ def test_files_stay_for_readers_and_go_when_their_time_is_over(halves: Path) -> 
         path = hour / f"part-{name}.parquet"
         path.write_bytes(b"PAR1")
         os.utime(path, (time.time() - age, time.time() - age))
-    maintain(opened, Retention(versions=HOUR))
+    maintain(opened, Retention(versions="1h"))
     assert [path.name for path in sorted(hour.glob("part-[fo]*"))] == ["part-fresh.parquet"]
     assert all_tables(halves) == before
 
@@ -113,7 +113,7 @@ def test_files_stay_for_readers_and_go_when_their_time_is_over(halves: Path) -> 
 def test_streams_go_once_they_were_published_long_enough(halves: Path, spark: SparkSession) -> None:
     before, held, rows = all_tables(halves), states(halves), stream_rows(halves)
     opened = open_lake(halves)
-    week = Retention(streams=7 * 24 * HOUR)
+    week = Retention(streams="7d")
     assert "removed streams" not in kinds(maintain(opened, week))
     with hold(opened, run_lock("demo", START)):  # a run is at work on the first hour
         found = maintain(opened, week, clock=lambda: later(8 * 24 * 3600))
