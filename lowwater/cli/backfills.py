@@ -18,6 +18,7 @@ from rich.text import Text
 
 from lowwater.cli import options
 from lowwater.config import format_instant
+from lowwater.errors import LowwaterError
 from lowwater.replay.backfill import WAITING, Order, Tried, Watch, backfill
 from lowwater.replay.due import Due, Range, due, open_jobs
 from lowwater.replay.job import Job
@@ -36,7 +37,7 @@ def show_plan(
     form: str,
 ) -> None:
     """Prints what is due."""
-    _, work = _due(lake, start, end, names, kinds, queries)
+    _, work, _ = _due(lake, start, end, names, kinds, queries)
     if form == "json":
         click.echo(_as_json(work))
         return
@@ -60,11 +61,18 @@ def _as_json(work: Sequence[Due]) -> str:
 
 def _due(
     lake: Path, start: int | None, end: int | None, names: Sequence[str], kinds: tuple[str, ...], queries: Path
-) -> tuple[list[Job], list[Due]]:
+) -> tuple[list[Job], list[Due], bool]:
+    """The query sets, what of them is due, and whether all that are configured can be planned; says which cannot."""
     if start is not None and end is not None and start >= end:
         raise click.UsageError("--to must be after --from")
-    jobs = open_jobs(lake, names, queries)
-    return jobs, [each for job in jobs for each in due(job, Range(start, end, kinds))]
+    refused: list[str] = []
+
+    def tell(name: str, error: LowwaterError) -> None:
+        refused.append(name)
+        click.echo(options.printable(f"query set {name}: {error}"), err=True)
+
+    jobs = open_jobs(lake, names, queries, tell)
+    return jobs, [each for job in jobs for each in due(job, Range(start, end, kinds))], not refused
 
 
 def _why(each: Due) -> str:
@@ -97,15 +105,15 @@ def run_backfill(
     queries: Path,
 ) -> bool:
     """Runs what is due and says what became of it; whether everything was published."""
-    jobs, work = _due(lake, start, end, names, kinds, queries)
+    jobs, work, sound = _due(lake, start, end, names, kinds, queries)
     if not work:
         click.echo("nothing is due")
-        return True
+        return sound
     click.echo(_total(work), err=True)
     with _watched(work, workers) as watch:
         tried = backfill(jobs, work, workers, Order(order), watch)
     _summary(tried)
-    return all(each.published for each in tried)
+    return sound and all(each.published for each in tried)
 
 
 def _summary(tried: Sequence[Tried]) -> None:

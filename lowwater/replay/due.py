@@ -6,11 +6,11 @@ Reads the ledgers and plans the queries; runs nothing. Shown by `lowwater plan`,
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from lowwater.config import load_config
+from lowwater.config import FILE_NAME, load_config
 from lowwater.errors import ConfigError, LowwaterError
 from lowwater.lake.coverage import gap_text
 from lowwater.lake.layout import open_lake
@@ -71,30 +71,41 @@ class Range:
         return not self.kinds or (MISSING if state == HALF else state) in self.kinds
 
 
-def open_jobs(root: Path, names: Sequence[str], queries: Path) -> list[Job]:
+def open_jobs(
+    root: Path, names: Sequence[str], queries: Path, tell: Callable[[str, LowwaterError], None] | None = None
+) -> list[Job]:
     """The query sets of these names; without any those that are configured or were ever run, else those in a folder.
+
+    Args:
+        root: folder of the lake.
+        names: of the query sets.
+        queries: folder of query sets.
+        tell: told of each configured set that cannot be planned over the lake; without it the first one is raised.
 
     Raises:
         ConfigError: there is no such query set, or none at all.
-        LowwaterError: one cannot be planned over the lake; where none was named, all of them.
+        LowwaterError: one that was named cannot be planned over the lake.
     """
     if names:
         return [Job.open(root, name, queries) for name in dict.fromkeys(names)]
     config, lake = load_config(root), open_lake(root, make=False)
-    known = sorted({*config.query_sets, *(row.query_set for row in read_replays(lake))})
-    if known:
-        return [Job.open(root, name, queries) for name in known]
-    jobs, errors = [], []
-    for name in sorted(path.stem for path in queries.glob("*.gsql")):
+    known = {*config.query_sets, *(row.query_set for row in read_replays(lake))}
+    jobs: list[Job] = []
+    errors: dict[str, LowwaterError] = {}
+    for name in sorted(known or (path.stem for path in queries.glob("*.gsql"))):
         try:
             jobs.append(Job.open(root, name, queries))
-        except LowwaterError as error:  # a folder of examples holds queries over links that this lake does not have
-            errors.append(f"query set {name}: {error}")
+        except LowwaterError as error:
+            errors[name] = error
+    if known and tell is None and errors:
+        raise next(iter(errors.values()))
     if not jobs:
-        cause = "\n".join(errors) or f"there is no query set: neither in the settings nor in {queries}"
-        raise ConfigError(
-            cause, "write [query_sets.NAME] with files = [...] in lowwater.toml, or name a folder: --queries"
-        )
+        said = "\n".join(f"query set {name}: {cause}" for name, cause in errors.items())
+        hint = f"write [query_sets.NAME] with files = [...] in {FILE_NAME}, or name a folder: --queries"
+        raise ConfigError(said or f"there is no query set: neither in the settings nor in {queries}", hint)
+    if known and tell is not None:  # of a folder nobody is told: examples read links that this lake does not have
+        for name, cause in errors.items():
+            tell(name, cause)
     return jobs
 
 

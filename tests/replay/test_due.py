@@ -152,6 +152,17 @@ def test_query_sets_are_those_named_else_configured_else_found(lake: Path, tmp_p
         open_jobs(lake, [], tmp_path)
 
 
+def test_a_set_that_cannot_be_planned_is_told_and_does_not_hide_the_others(lake: Path, tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.gsql"
+    wrong.write_text("SELECT nothing FROM main1.TCP")
+    write_settings(lake, sets={"demo": QUERIES / "demo.gsql", "wrong": wrong})
+    said = lowwater("plan", "--lake", lake)
+    assert said.out.count("missing") == HOURS and "query set wrong: " in said.err and "nothing" in said.err
+    assert lowwater("plan", "--lake", lake, "--query-set", "wrong").code == 1
+    said = lowwater("backfill", "--lake", lake, "--only", "stale")
+    assert (said.code, said.out) == (1, "nothing is due\n")
+
+
 def test_the_command(lake: Path) -> None:
     said = lowwater("plan", "--lake", lake, "--queries", QUERIES)
     assert said.code == 0 and said.out.count("missing") == HOURS
