@@ -32,12 +32,16 @@ def failed(context: Mapping[str, Any], url: str = "") -> None:
 
 
 def _run(context: Mapping[str, Any]) -> dict[str, str]:
-    """The names of the run; the contexts of both callbacks hold it, one as an object, one as JSON."""
+    """The names of the run: an object where a DAG has failed, JSON as the REST interface has it for a deadline."""
     found = context.get("dag_run")
-    said = found if isinstance(found, Mapping) else vars(found) if hasattr(found, "__dict__") else {}
-    get = said.get if said else lambda name: getattr(found, name, None)
-    named = {"dag": "dag_id", "run": "run_id", "interval": "data_interval_start"}
-    return {key: str(value) if (value := get(name)) is not None else "" for key, name in named.items()}
+    named = {"dag": ("dag_id",), "run": ("run_id", "dag_run_id"), "interval": ("data_interval_start",)}
+    return {key: _first(found, names) for key, names in named.items()}
+
+
+def _first(found: Any, names: tuple[str, ...]) -> str:
+    """The first of some attributes, or keys, that there is."""
+    get = found.get if isinstance(found, Mapping) else lambda name: getattr(found, name, None)
+    return next((str(value) for name in names if (value := get(name)) is not None), "")
 
 
 def _tell(url: str, said: dict[str, str]) -> None:

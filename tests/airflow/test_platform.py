@@ -136,8 +136,9 @@ def test_a_warning_waits_for_a_human(platform: Platform) -> None:
     def asked() -> bool:
         return "awaiting_input" in platform.states("replay_careful", cut)
 
+    assert wait(lambda: platform.states("replay_careful", START) == ["success"] * 4, 240), "nothing to approve there"
+    assert table_rows(platform.lake, "careful_flows", START, cut) != []
     assert wait(asked, 240)
-    assert table_rows(platform.lake, "careful_flows", START, cut) != [], "nothing to approve in the first hour"
     approve = platform.task("replay_careful", cut, "approve")
     path = f"dags/replay_careful/dagRuns/{approve['dag_run_id']}/taskInstances/approve/-1/hitlDetails"
     detail = platform.home.ask("GET", path)
@@ -173,11 +174,11 @@ def test_parameters_of_a_backfill(platform: Platform) -> None:
 
 
 def test_maintenance(platform: Platform) -> None:
-    before = {query: table_rows(platform.lake, query) for query in PAIR}
+    before = table_rows(platform.lake, "careful_flows")
     (platform.lake / "_work" / "dead").mkdir()
     platform.home.ask("POST", "dags/lowwater_maintain/dagRuns", {"logical_date": None})
     assert wait(lambda: [each["state"] for each in platform.home.runs("lowwater_maintain")] == ["success"], 120)
-    assert {query: table_rows(platform.lake, query) for query in PAIR} == before
+    assert table_rows(platform.lake, "careful_flows") == before != []
     assert leftovers(platform.lake) == []
 
 
