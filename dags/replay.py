@@ -1,14 +1,25 @@
-"""DAGs `replay_<query set>`, one a file in the folder of query sets: wait, evaluate, publish, once an interval.
+"""DAGs `replay_<query set>`, one a query set: wait, evaluate, publish, once an interval.
 
 Settings come from LOWWATER_LAKE, LOWWATER_QUERIES and the `lowwater.toml` in the lake.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-from airflow.sdk import DAG, CronDataIntervalTimetable, chain
+from airflow.sdk import (
+    DAG,
+    AsyncCallback,
+    CronDataIntervalTimetable,
+    DeadlineAlert,
+    DeadlineReference,
+    Param,
+    chain,
+    get_parsing_context,
+)
 
+from lowwater_airflow.alerts import failed, late
 from lowwater_airflow.operators import PublishInterval, ReplayStages
 from lowwater_airflow.retries import RETRYING
 from lowwater_airflow.sensor import LinksReported
@@ -18,13 +29,34 @@ ABOUT = """\
 **wait** until the links of the query set have reported to the end of the interval; a link that has not is named, with
 since when. **evaluate**: low level, high level on Spark, audit, in one process; a critical audit stops the interval
 here, and its rows stay in `streams/`. **publish**: the interval's rows, and only those, become visible in `tables/`.
-Backfill: `airflow backfill create --dag-id replay_{query_set} --from-date ... --to-date ...`, in any order.
+Backfill: `airflow backfill create --dag-id replay_{query_set} --from-date ... --to-date ...`, in any order, or "Run
+backfill" in the form of Trigger; `lowwater plan` says before what is missing, failed or stale, and why.
 """
+PARAMS = {
+    "only": Param(
+        [],
+        type="array",
+        items={"type": "string", "enum": ["missing", "failed", "stale"]},
+        examples=["missing", "failed", "stale"],
+        title="Only",
+        description="Skip an interval unless it is in one of these states; none chosen: run every interval.",
+    ),
+    "patience": Param(
+        None,
+        type=["null", "string"],
+        pattern=r"^\d+(\.\d+)? ?(s|min|h)$",
+        title="Patience",
+        description='How long to wait for links that have not reported, as "0s" or "15 min"; else as in the settings.',
+    ),
+}
 
 
 def replay_dag(settings: Settings, query_set: str) -> DAG:
     """The DAG of one query set."""
     common: dict[str, Any] = {"lake": settings.lake, "queries": settings.queries, "query_set": query_set}
+    chained = settings.chained(query_set)
+    told = {"url": settings.config.notify.url or ""}
+    deadline = settings.deadline(query_set)
     with DAG(
         f"replay_{query_set}",
         description=f"Query set {query_set}: packets/ to tables/",
@@ -33,17 +65,34 @@ def replay_dag(settings: Settings, query_set: str) -> DAG:
         start_date=settings.start,
         end_date=settings.end(query_set),
         catchup=False,
-        max_active_runs=16,
-        default_args=RETRYING,
+        max_active_runs=1 if chained else 16,
+        default_args={**RETRYING, "depends_on_past": chained},
+        params=PARAMS,
+        deadline=DeadlineAlert(
+            name=f"replay_{query_set}",
+            reference=DeadlineReference.DAGRUN_QUEUED_AT,
+            interval=deadline,
+            callback=AsyncCallback(late, told),
+        )
+        if deadline
+        else None,
+        on_failure_callback=partial(failed, **told),
         tags=["lowwater"],
     ) as dag:
         wait = LinksReported(task_id="wait", patience=settings.patience.total_seconds(), **common)
         stages = settings.stages(query_set)
-        work = [ReplayStages(task_id=each or "evaluate", stage=each, pool=POOL, **common) for each in stages]
+        work: list[Any] = [ReplayStages(task_id=each or "evaluate", stage=each, pool=POOL, **common) for each in stages]
+        if settings.approval(query_set):
+            # Imported where it is wanted: every parse of the file pays for what it imports.
+            from lowwater_airflow.approval import ApproveWarnings
+
+            work.append(ApproveWarnings(task_id="approve", query_set=query_set, audited_by=work[-1].task_id))
         chain(wait, *work, PublishInterval(task_id="publish", **common))
     return dag
 
 
 _settings = Settings.load()
+_asked = get_parsing_context().dag_id  # a task needs its own DAG only
 for _name in _settings.query_sets():
-    globals()[f"replay_{_name}"] = replay_dag(_settings, _name)
+    if _asked in (None, f"replay_{_name}"):
+        globals()[f"replay_{_name}"] = replay_dag(_settings, _name)

@@ -6,6 +6,7 @@ Read by every stage above the kernels; the command line uses the same parsers fo
 from __future__ import annotations
 
 import difflib
+import os
 import re
 import tomllib
 from collections.abc import Mapping
@@ -14,10 +15,12 @@ from fractions import Fraction
 from os.path import normpath
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
 from pydantic import Field as Setting
 
+from lowwater.environment import override
 from lowwater.errors import ConfigError
 
 SECOND = 1_000_000_000
@@ -125,6 +128,14 @@ def format_duration(duration: int) -> str:
             digits = len(str(_UNITS[unit])) - 1
             return f"{whole}.{rest:0{digits}d}".rstrip("0") + unit if rest else f"{whole}{unit}"
     return "0s"
+
+
+def _zone(value: object) -> object:
+    try:
+        ZoneInfo(str(value))
+    except (ZoneInfoNotFoundError, ValueError, OSError):  # OSError: the name of a folder of zones
+        raise ValueError(f'{value!r} is no time zone; write for example "UTC" or "Europe/Berlin"') from None
+    return value
 
 
 def _heartbeat(value: object) -> object:
@@ -238,6 +249,7 @@ class Link(Section):
     Attributes:
         captures: pattern of its files, with strftime fields and wildcards, relative to the file of the settings.
         rotation: how long each file covers from the instant in its name, ns.
+        timezone: of the instants in the names; everything else is UTC.
         interfaces: what the interfaces of a capture that has several are: `each` a link (`NAME/interface`), or `one`.
         payload: bytes of each payload that are kept, with the headers before them; `all`, or None for no frames.
         applications: whose fields are kept.
@@ -258,6 +270,7 @@ class Link(Section):
 
     captures: str | None = None
     rotation: Positive | None = None
+    timezone: Annotated[str, BeforeValidator(_zone)] = "UTC"
     interfaces: Literal["each", "one"] = "each"
     payload: Annotated[int, Setting(ge=0, le=MOST_PAYLOAD)] | Literal["all"] | None = None
     applications: tuple[Literal["dns", "http"], ...] = ()
@@ -317,6 +330,8 @@ class QuerySet(Section):
     interval: Positive | None = None
     heartbeat: Heartbeat | None = None
     processes: Processes | None = None
+    deadline: Positive | None = None
+    approval: bool | None = None
 
 
 class Replay(Section):
@@ -345,6 +360,42 @@ class Replay(Section):
     processes: Processes = "shared"
 
 
+class Schedule(Section):
+    """`[schedule]`: what Airflow does beside running intervals; rows do not depend on it.
+
+    Attributes:
+        deadline: how long after it was queued a run should have ended; one that has not is told of.
+        approval: whether an interval whose audit warns waits for a human before it is published.
+        maintain: how often the maintenance DAG runs.
+    """
+
+    deadline: Positive | None = None
+    approval: bool = False
+    maintain: Literal["never", "hourly", "daily", "weekly"] = "daily"
+
+
+class Notify(Section):
+    """`[notify]`: who is told of failed runs and missed deadlines.
+
+    Attributes:
+        url: a webhook: gets a POST of JSON (`text`, `kind`, `dag`, `run`, `interval`).
+    """
+
+    url: Annotated[str, Setting(pattern=r"^https?://[^\s]+$")] | None = None
+
+
+class Retention(Section):
+    """`[retention]`: what `lowwater maintain` removes, and when; never what a digest or a reader needs.
+
+    Attributes:
+        versions: how long files that a table no longer names stay for its readers, ns.
+        streams: how long the rows between the stages are kept once an interval is published, ns; for ever unless set.
+    """
+
+    versions: Annotated[int, BeforeValidator(parse_duration), Setting(ge=HOUR)] = 7 * 24 * HOUR
+    streams: Duration | None = None
+
+
 class Config(Section):
     """The whole of `lowwater.toml`; `lake` is relative to the file, which is in or beside the lake."""
 
@@ -355,6 +406,9 @@ class Config(Section):
     query_sets: dict[SetName, QuerySet] = {}
     thresholds: Thresholds = Thresholds()
     replay: Replay = Replay()
+    schedule: Schedule = Schedule()
+    notify: Notify = Notify()
+    retention: Retention = Retention()
 
     @model_validator(mode="after")
     def _sets_of_links(self) -> Config:
@@ -390,7 +444,7 @@ class Config(Section):
 
 
 def load_config(lake: Path | None = None, path: Path | None = None) -> Config:
-    """Reads the settings of a lake.
+    """Reads the settings of a lake; variables `LOWWATER_SECTION__KEY` of the environment go over those of the file.
 
     Args:
         lake: the lake's directory; overrides the `lake` of the file.
@@ -400,30 +454,33 @@ def load_config(lake: Path | None = None, path: Path | None = None) -> Config:
         The settings, paths (`lake`, `captures`, files of query sets) made absolute from the folder of the file.
 
     Raises:
-        ConfigError: naming file, key and what to write.
+        ConfigError: naming file or variable, key and what to write.
     """
     chosen = path or (lake / FILE_NAME if lake else None)
-    if chosen is None or (path is None and not chosen.exists()):
-        return Config(lake=lake)
-    try:
-        data = tomllib.loads(chosen.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"{chosen}: cannot be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{chosen}: is no TOML: {error}") from error
+    data: dict[str, Any] = {}
+    if chosen is not None and (path is not None or chosen.exists()):
+        try:
+            data = tomllib.loads(chosen.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise ConfigError(f"{chosen}: cannot be read: {error.strerror}") from error
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{chosen}: is no TOML: {error}") from error
+    variables = override(data, os.environ)
     try:
         config = Config.model_validate(data)
     except ValidationError as error:
-        _refuse(chosen, error)
-    return _absolute(config, chosen.resolve().parent, lake)
+        _refuse(chosen or Path(FILE_NAME), error, variables)
+    return _absolute(config, chosen.resolve().parent, lake) if chosen else config
 
 
-def _refuse(path: Path, error: ValidationError) -> NoReturn:
+def _refuse(path: Path, error: ValidationError, variables: Mapping[str, str]) -> NoReturn:
     lines = []
     for each in error.errors():
         key = ".".join(str(part) for part in each["loc"] if part != "[key]")
         text = each["msg"].removeprefix("Value error, ")
-        lines.append(f"{path}: {key}: {text}" if key else f"{path}: {text}")
+        # What a variable of the environment says is in no file.
+        where = next((name for at, name in variables.items() if key == at or key.startswith(f"{at}.")), str(path))
+        lines.append(f"{where}: {key}: {text}" if key else f"{where}: {text}")
     raise ConfigError("\n".join(dict.fromkeys(lines)))
 
 

@@ -47,12 +47,14 @@ class Home:
         folder: AIRFLOW_HOME.
         lake: the lake that its DAGs work on; `queries` the folder of query sets, one DAG each.
         anyone: no login; for taking screenshots only.
+        database: URL of Airflow's database; SQLite in its folder unless given.
     """
 
     folder: Path
     lake: Path
     queries: Path
     anyone: bool = False
+    database: str | None = None
     _started: subprocess.Popen[bytes] | None = field(default=None, init=False, repr=False)
 
     def prepare(self, keep: bool = False) -> None:
@@ -90,7 +92,7 @@ class Home:
                 "simple_auth_manager_passwords_file": self.folder / "password.json",
                 "simple_auth_manager_all_admins": self.anyone,
             },
-            "database": {"sql_alchemy_conn": f"sqlite:///{self.folder / 'airflow.db'}"},
+            "database": {"sql_alchemy_conn": self.database or f"sqlite:///{self.folder / 'airflow.db'}"},
             "logging": {"base_log_folder": self.folder / "logs"},
             "api": {
                 "host": "127.0.0.1",
@@ -242,10 +244,29 @@ class Home:
         for dag in dags:
             self.ask("PATCH", f"dags/{dag}", {"is_paused": False})
 
-    def backfill(self, dag: str, first: str, last: str, parallel: int = 4, backwards: bool = False) -> int:
-        """Airflow's own backfill over the runs from the interval that begins at `first` to that at `last`; its id."""
-        body = {"dag_id": dag, "from_date": first, "to_date": last, "run_backwards": backwards}
-        return int(self.ask("POST", "backfills", {**body, "max_active_runs": parallel})["id"])
+    def backfill(
+        self,
+        dag: str,
+        first: str,
+        last: str,
+        parallel: int = 4,
+        backwards: bool = False,
+        again: str = "none",
+        params: dict[str, Any] | None = None,
+    ) -> int:
+        """Airflow's own backfill over the runs from the interval that begins at `first` to that at `last`; its id.
+
+        Args:
+            dag: name of the DAG.
+            first: begin of the first interval; `last` that of the last.
+            parallel: runs at once.
+            backwards: the newest first.
+            again: which runs that are there run again: none, failed or completed.
+            params: of the runs, over those of the DAG.
+        """
+        body: dict[str, Any] = {"dag_id": dag, "from_date": first, "to_date": last, "run_backwards": backwards}
+        body |= {"max_active_runs": parallel, "reprocess_behavior": again, "dag_run_conf": params or {}}
+        return int(self.ask("POST", "backfills", body)["id"])
 
     def tasks(self, dag: str) -> list[dict[str, Any]]:
         """The task instances of all runs of a DAG."""

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import click
 from rich.table import Table
 from rich.text import Text
 
 from lowwater.capture.generate import generate
 from lowwater.cli import options
 from lowwater.config import format_instant, load_config
-from lowwater.errors import ConfigError
+from lowwater.errors import ConfigError, LowwaterError
+
+if TYPE_CHECKING:
+    from lowwater.lake.ingest import Ingested
 
 
 def generate_captures(
@@ -60,11 +65,50 @@ def ingest_captures(
     with progress.stage("ingest", f"of {link}"):
         runner = ingest_runner(files, lambda: sessions.spark)
         results = ingest(opened, link, files, config, covers, runner, growing)
+    _show(results)
+
+
+def ingest_patterns(lake: Path, link: str | None, start: int | None, end: int | None) -> bool:
+    """Ingests the files of the links' patterns that are new or have changed, link by link; whether all went well.
+
+    Raises:
+        ConfigError: no link has a pattern.
+    """
+    from lowwater.lake.arrivals import arrivals
+    from lowwater.lake.ingest import ingest
+    from lowwater.lake.layout import open_lake
+    from lowwater.replay.ahead import Sessions
+    from lowwater.replay.progress import Progress
+    from lowwater.replay.runners import ingest_runner
+
+    config = load_config(lake)
+    opened = open_lake(lake)
+    progress = Progress()
+    sessions = Sessions("lowwater ingest", progress)
+    sound = True
+    for name, found in arrivals(opened, config, link, start, end).items():
+        known = f"{len(found.known):,} known" if found.known else ""
+        if not found.new:
+            progress.say(f"{name}: no new file" + (f", {known}" if known else f" of {found.pattern}"))
+            continue
+        try:
+            with progress.stage("ingest", f"of {name}, {len(found.new):,} new" + (f", {known}" if known else "")):
+                runner = ingest_runner(found.new, lambda: sessions.spark)
+                results = ingest(opened, name, found.new, config, None, runner)
+            _show(results, whole=False)
+        except LowwaterError as error:
+            sound = False
+            click.echo(options.printable(f"error: {error}"), err=True)
+    return sound
+
+
+def _show(results: Sequence[Ingested], whole: bool = True) -> None:
+    """Lists what became of files, by their whole paths or by their names."""
     table = Table("capture", "link", "state", "packets", "malformed", "covers", "note", box=None)
     for each in results:
         for row in each.captures:
             covered = f"{format_instant(row.covers_from)}/{format_instant(row.covers_to)}"
             numbers = f"{row.packets:,}", f"{row.malformed:,}"
-            cells = str(each.path), row.link, each.state, *numbers, covered, each.note
+            cells = str(each.path if whole else each.path.name), row.link, each.state, *numbers, covered, each.note
             table.add_row(*(Text(options.printable(cell)) for cell in cells))
     options.console().print(table)

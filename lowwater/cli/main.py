@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from lowwater import __version__
-from lowwater.cli import options, packets
+from lowwater.cli import intake, options, packets, schedule, upkeep
 from lowwater.errors import LowwaterError
 
 
@@ -30,9 +30,11 @@ def cli() -> None:
       lowwater inspect captures/*/*.pcap
       lowwater run queries/flows.gsql --capture main1=captures/main1/... --out results
     Keep a lake, an interval at a time:
-      lowwater ingest --lake var/lake --link main1 captures/main1/*.pcap
-      lowwater replay flows --lake var/lake --from 2026-01-01T00:00Z --to 2026-01-01T03:00Z
-      lowwater status --lake var/lake
+      lowwater init captures --lake var/lake --query queries/flows.gsql
+      lowwater ingest --lake var/lake
+      lowwater plan --lake var/lake
+      lowwater backfill --lake var/lake
+      lowwater report --lake var/lake
     """
 
 
@@ -64,32 +66,6 @@ def generate(
     from lowwater.cli.captures import generate_captures
 
     generate_captures(out, start, hours, links, rate, options.seconds(skew), options.seconds(offset, True), seed)
-
-
-@cli.command()
-@click.option("--lake", required=True, type=options.FOLDER, help="The lake's folder; made if it is not there.")
-@click.option("--link", required=True, help="The link that the captures were taken on.")
-@click.option(
-    "--covers", type=options.SPAN, metavar="FROM/TO", help="What the one capture covers, as ISO 8601 instants."
-)
-@click.option("--growing", is_flag=True, help="The captures are still being written: they cover what they hold so far.")
-@click.argument("files", nargs=-1, required=True, type=options.FILE)
-def ingest(lake: Path, link: str, covers: tuple[int, int] | None, growing: bool, files: tuple[Path, ...]) -> None:
-    """Reads captures into the lake: one atomic commit a capture; the same file again adds nothing.
-
-    \b
-    What a capture covers is, in this order: --covers; the rotation of the link's file pattern in lowwater.toml; else
-    from its first record to its last. An interval is replayed only where its links' captures leave no gap.
-    A capture that has grown, or changed under its name, replaces what was read of it before. Each interface of a
-    capture that has several is a link of its own, LINK/INTERFACE; FROM LINK reads all of them.
-    Example:
-      lowwater ingest --lake var/lake --link main1 captures/main1/*.pcap
-    """
-    from lowwater.cli.captures import ingest_captures
-
-    if covers and len(files) > 1:
-        raise click.UsageError("--covers describes one capture; give one file")
-    ingest_captures(lake, link, covers, growing, files)
 
 
 @cli.command()
@@ -235,8 +211,13 @@ def doctor() -> None:
         sys.exit(code)
 
 
+cli.add_command(intake.init)
+cli.add_command(intake.ingest)
 cli.add_command(packets.inspect)
 cli.add_command(packets.export)
+cli.add_command(schedule.plan)
+cli.add_command(schedule.backfill)
+cli.add_command(upkeep.maintain)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

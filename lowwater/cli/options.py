@@ -96,10 +96,10 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() or char == "\n" else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 
-def console() -> Console:
-    """Where results are printed."""
-    found = Console(highlight=False)
-    return found if found.is_terminal else Console(highlight=False, width=WIDE)
+def console(stderr: bool = False) -> Console:
+    """Where results are printed, or with `stderr` what happens meanwhile."""
+    found = Console(highlight=False, stderr=stderr)
+    return found if found.is_terminal else Console(highlight=False, stderr=stderr, width=WIDE)
 
 
 def not_yet(what: str) -> NoReturn:

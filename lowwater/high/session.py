@@ -135,9 +135,17 @@ def fetch_jars() -> list[Path]:
     return delta_jars()
 
 
+LOOPBACK = "127.0.0.1"
+
+
+def _host() -> str:
+    """The address by which the workers of a cluster reach this process: LOWWATER_SPARK_HOST, else loopback."""
+    return os.environ.get("LOWWATER_SPARK_HOST") or LOOPBACK
+
+
 def _environment() -> None:
     # Read by the JVM and by the Python workers it starts; workers import this package by its name.
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    os.environ["SPARK_LOCAL_IP"] = _host()
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     root = str(Path(lowwater.__file__).resolve().parents[1])
     known = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path and path != root]
@@ -159,8 +167,8 @@ def _options(settings: SessionSettings, home: Path) -> dict[str, str]:
         **(_delta() if settings.delta else {}),
         "spark.driver.memory": settings.driver_memory,
         "spark.driver.extraJavaOptions": java,
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": _host(),
+        "spark.driver.host": _host(),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.local.dir": str(home),

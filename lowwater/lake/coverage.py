@@ -5,13 +5,15 @@ Between the ledger and the replay: a run asks before it starts, and again before
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 
 from lowwater.config import Config, Link, format_instant
 from lowwater.errors import GapError
-from lowwater.lake.ledger import Capture
+from lowwater.lake.ledger import Capture, Captures
 from lowwater.plan.temporal import END_OF_TIME
 
 
@@ -29,13 +31,13 @@ def gaps(link: str, captures: Sequence[Capture], settings: Link, start: int, end
     at = max(start, settings.since or 0)
     end = min(end, END_OF_TIME if settings.until is None else settings.until)
     found = []
-    for begins, ends in sorted((each.covers_from, each.covers_to) for each in captures):
-        if at >= end or begins >= end:
+    spans = Captures.of(captures).spans
+    for begins, ends in spans[bisect_right(spans, at, key=itemgetter(1)) :]:
+        if begins >= end:
             break
-        if ends > begins:
-            if at < begins:
-                found.append(Gap(link, at, begins))
-            at = max(at, ends)
+        if at < begins:
+            found.append(Gap(link, at, begins))
+        at = ends
     if at < end:
         found.append(Gap(link, at, end))
     return found

@@ -13,7 +13,7 @@ from typing import Any
 from lowwater.capture.keeping import Keeping
 from lowwater.config import Link
 from lowwater.lake.coverage import gaps
-from lowwater.lake.ledger import Capture, clocks_before
+from lowwater.lake.ledger import Capture, Captures
 
 SEMANTICS_VERSION = 1
 """Raised whenever the same inputs would give other rows."""
@@ -33,18 +33,18 @@ def link_inputs(link: str, captures: Sequence[Capture], settings: Link, read_fro
         read_from: start of the read range.
         end: of the interval.
     """
+    ordered = Captures.of(captures)
     used = [
         {
-            "capture": each.capture,
+            "capture": (each := ordered[at]).capture,
             "decoder": each.decoder_version,
             "records": [each.first, each.last, each.smallest, each.largest, each.packets],
             "flagged": [each.largest_ahead, each.smallest_jump],
-            "clock": max(clock, each.first or 0),
+            "clock": max(ordered.clocks[at], each.first or 0),
             "kept": each.kept or "",
             "key": each.key or "",
         }
-        for each, clock in zip(captures, clocks_before(captures), strict=True)
-        if each.meets(read_from, end)
+        for at in ordered.meeting(read_from, end)
     ]
     return {
         "link": link,
@@ -86,9 +86,8 @@ def outdated(captures: Sequence[Capture], settings: Link, decoder_version: int, 
     """Why captures that a run reads must be ingested again first (T7): one line each, none if all is well."""
     lines = []
     key = Keeping.of(settings).key_digest
-    for each in captures:
-        if not each.meets(read_from, end):
-            continue
+    ordered = Captures.of(captures)
+    for each in (ordered[at] for at in ordered.meeting(read_from, end)):
         if each.decoder_version != decoder_version:
             lines.append(
                 f"{each.path} was decoded by version {each.decoder_version}, now {decoder_version}: ingest it again"

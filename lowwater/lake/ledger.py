@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pads
@@ -83,14 +86,65 @@ class Capture:
         return self.smallest is not None and self.largest is not None and self.smallest < end and self.largest >= start
 
 
-def read_captures(lake: Lake, links: Iterable[str]) -> dict[str, tuple[Capture, ...]]:
+class Captures(tuple[Capture, ...]):
+    """The captures of a link in the order of T1, with what many intervals ask of them kept: a year has thousands."""
+
+    @cached_property
+    def clocks(self) -> list[int]:
+        """The clock of the link before each capture (T7): the largest timestamp of those before it; 0 for none."""
+        return list(accumulate((each.largest or 0 for each in self[:-1]), max, initial=0))[: len(self)]
+
+    @cached_property
+    def spans(self) -> list[tuple[int, int]]:
+        """The stretches [from, to), ns, that captures cover, in order and joined where they touch."""
+        joined: list[tuple[int, int]] = []
+        for begins, ends in sorted((each.covers_from, each.covers_to) for each in self):
+            if ends <= begins:
+                continue
+            if joined and begins <= joined[-1][1]:
+                joined[-1] = joined[-1][0], max(joined[-1][1], ends)
+            else:
+                joined.append((begins, ends))
+        return joined
+
+    @cached_property
+    def files(self) -> dict[str, str]:
+        """Names of the files, by the short form of their digest."""
+        return {short(each.capture): each.path.rpartition("/")[2] for each in self}
+
+    def meeting(self, start: int, end: int) -> list[int]:
+        """The places of those whose records meet [start, end), ns."""
+        smallest, largest = self._records
+        found: list[int] = np.flatnonzero((smallest < end) & (largest >= start)).tolist()
+        return found
+
+    @cached_property
+    def _records(self) -> np.ndarray:
+        never = (np.iinfo(np.int64).max, -1)  # of a capture without a sane record
+        ranges = [
+            never if each.smallest is None or each.largest is None else (each.smallest, each.largest) for each in self
+        ]
+        return np.array(ranges, np.int64).reshape(-1, 2).T
+
+    @staticmethod
+    def of(captures: Sequence[Capture]) -> Captures:
+        """The captures as such a tuple; itself where it is one."""
+        return captures if isinstance(captures, Captures) else Captures(captures)
+
+
+def short(digest: str) -> str:
+    """As much of a digest (hex) as tells two versions of one thing apart."""
+    return digest[:16]
+
+
+def read_captures(lake: Lake, links: Iterable[str]) -> dict[str, Captures]:
     """The captures of some links, each in the order of T1; a link without any has an empty tuple."""
     wanted = sorted(set(links))
     rows = read_rows(lake.captures, CAPTURES, pads.field("link").isin(pa.array(wanted, pa.string())))
     found: dict[str, list[Capture]] = {link: [] for link in wanted}
     for row in rows.to_pylist():
         found[row["link"]].append(Capture(**row))
-    return {link: tuple(sorted(captures, key=lambda each: each.order)) for link, captures in found.items()}
+    return {link: Captures(sorted(captures, key=lambda each: each.order)) for link, captures in found.items()}
 
 
 def ingested_links(lake: Lake) -> list[str]:
@@ -116,15 +170,6 @@ def interface_links(links: Iterable[str]) -> dict[str, tuple[str, ...]]:
     return {
         parent: tuple(sorted(link for link in known if link.startswith(f"{parent}/"))) for parent in sorted(parents)
     }
-
-
-def clocks_before(captures: Sequence[Capture]) -> list[int]:
-    """The clock of the link before each capture (T7): the largest timestamp of those before it; 0 for none."""
-    clocks, clock = [], 0
-    for capture in captures:
-        clocks.append(clock)
-        clock = max(clock, capture.largest or 0)
-    return clocks
 
 
 def put_captures(lake: Lake, rows: Sequence[Capture], replaced: Sequence[Capture] = ()) -> None:
@@ -156,7 +201,7 @@ def malformed_between(lake: Lake, link: str, captures: Sequence[Capture], start:
     at the beginning of the capture.
     """
     begins: dict[str, tuple[int, int]] = {}
-    for capture, before in zip(captures, clocks_before(captures), strict=True):
+    for capture, before in zip(captures, Captures.of(captures).clocks, strict=True):
         first = before or (capture.covers_from if capture.first is None else capture.first)
         if capture.malformed and first < end and max(first, capture.largest or 0) >= start:
             begins[capture.attempt] = before, first

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from lowwater.config import format_instant
 from lowwater.errors import BusyError, LakeError
 from lowwater.lake.layout import Lake
 from lowwater.lake.tables import safe_name
@@ -58,6 +59,11 @@ def _take(handle: int, name: str, deadline: float) -> None:
             f"{name}: process {holder} is at work on it",
             "wait until it has finished, or end that process; its lock goes with it",
         )
+
+
+def run_lock(query_set: str, start: int) -> str:
+    """The name of the lock of a run: of a query set, over the interval that begins at `start`, ns."""
+    return f"{query_set} {format_instant(start)}"
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from lowwater.catalog.packets import HEAD, READABLE, RECORD
 from lowwater.config import Link
 from lowwater.errors import LakeError
 from lowwater.lake.layout import Lake
-from lowwater.lake.ledger import Capture, clocks_before
+from lowwater.lake.ledger import Capture, Captures
 from lowwater.lake.tables import live_files, open_table
 from lowwater.plan.temporal import END_OF_TIME
 
@@ -184,7 +184,7 @@ def packet_files(
         if row["partition.link"] == link:
             by_attempt.setdefault(row["path"].rpartition("-")[2].removesuffix(".parquet"), []).append(row)
     reads = []
-    for capture, clock in zip(captures, clocks_before(captures), strict=True):
+    for capture, clock in zip(captures, Captures.of(captures).clocks, strict=True):
         read = CaptureRead(capture.capture, clock, ())
         files = sorted(by_attempt.get(capture.attempt, ()), key=_place)
         if sum(row["num_records"] for row in files) != capture.packets:

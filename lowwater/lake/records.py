@@ -115,20 +115,19 @@ def record_replays(lake: Lake, rows: list[Replay]) -> None:
         compact(lake.replays)
 
 
-def read_replays(lake: Lake, query_set: str | None = None) -> list[Replay]:
-    """The rows of a query set, or all, oldest first."""
+def read_replays(lake: Lake, query_set: str | None = None, span: tuple[int, int] | None = None) -> list[Replay]:
+    """The rows of a query set, or all, oldest first; with a span [start, end), ns, of the intervals that meet it."""
     chosen = None if query_set is None else pads.field("query_set") == query_set
+    if span is not None:
+        near = (pads.field("interval_start") < span[1]) & (pads.field("interval_end") > span[0])
+        chosen = near if chosen is None else chosen & near
     rows = read_rows(lake.replays, REPLAYS, chosen).to_pylist()
     return sorted((Replay(**row) for row in rows), key=lambda row: row.finished_at)
 
 
 def last_published(lake: Lake, query_set: str, query: str, start: int, end: int) -> Replay | None:
     """The publication that the rows of [start, end) come from; None if there is none or several made them."""
-    rows = [
-        row
-        for row in read_replays(lake, query_set)
-        if row.query == query and row.stage == PUBLISH and row.interval_start < end and row.interval_end > start
-    ]
+    rows = [row for row in read_replays(lake, query_set, (start, end)) if row.query == query and row.stage == PUBLISH]
     published = [row for row in rows if row.state != FAILED]
     if not published or (published[-1].interval_start, published[-1].interval_end) != (start, end):
         return None

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import glob
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
-from lowwater.config import SECOND, Link
+from lowwater.config import HOUR, SECOND, Link
 from lowwater.errors import ConfigError
 
 _FIELDS = {"Y": r"\d{4}", "m": r"\d\d", "d": r"\d\d", "H": r"\d\d", "M": r"\d\d", "S": r"\d\d", "s": r"\d+"}
 _LEAST = {"Y": 1970, "m": 1, "d": 1, "H": 0, "M": 0, "S": 0}
+DAY = 24 * HOUR
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -54,19 +56,23 @@ def declared_coverage(link: Link, path: Path) -> tuple[int, int] | None:
         found = _regex(name).fullmatch(path.name)
     if found is None:
         return None
-    start = _start({key[1]: int(value) for key, value in found.groupdict().items()})
-    return None if start is None else (start, start + link.rotation)
-
-
-def _start(parts: dict[str, int]) -> int | None:
+    parts = {key[1]: int(value) for key, value in found.groupdict().items()}
     if "s" in parts:
-        return parts["s"] * SECOND
+        return parts["s"] * SECOND, parts["s"] * SECOND + link.rotation
     try:
         year, month, day, hour, minute, second = (parts.get(key, least) for key, least in _LEAST.items())
-        moment = datetime(year, month, day, hour, minute, second, tzinfo=UTC)
-    except ValueError:  # digits that are no date, such as month 13
+        moment = datetime(year, month, day, hour, minute, second, tzinfo=ZoneInfo(link.timezone))
+        # A day of a zone may have 23 or 25 hours; an hour is an hour.
+        days, rest = divmod(link.rotation, DAY)
+        end = _instant(moment + timedelta(days=days)) if not rest else _instant(moment) + link.rotation
+    except (ValueError, OverflowError):  # digits that are no date, such as month 13
         return None
-    since = moment - _EPOCH
+    return _instant(moment), end
+
+
+def _instant(moment: datetime) -> int:
+    """ns since the epoch; of an hour that a zone has twice, the first."""
+    since = moment.astimezone(UTC) - _EPOCH
     return (since.days * 86400 + since.seconds) * SECOND
 
 

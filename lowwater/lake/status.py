@@ -5,6 +5,7 @@ Reads the ledgers only; whoever asks brings the digest of the inputs as they are
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -26,6 +27,8 @@ class Expected:
         length: of its intervals, ns.
         digest: of the inputs of [start, end), ns, of one query, as they are now: (query, start, end) -> hex.
         outdated: why captures that [start, end) reads must be ingested again first, or an empty text.
+        also: intervals [start, end), ns, that are to be told of even where no capture covers them and nothing ran.
+        changed: how the inputs differ from those of a publication, given its accounting: (query, start, end, JSON).
     """
 
     name: str
@@ -34,6 +37,8 @@ class Expected:
     length: int
     digest: Callable[[str, int, int], str]
     outdated: Callable[[int, int], str] = lambda start, end: ""
+    also: tuple[tuple[int, int], ...] = ()
+    changed: Callable[[str, int, int, str], str] = lambda query, start, end, accounting: "its inputs have changed since"
 
 
 @dataclass(frozen=True)
@@ -64,11 +69,13 @@ def status(lake: Lake, sets: Iterable[Expected]) -> list[StatusRow]:
 def _of_set(lake: Lake, expected: Expected) -> Iterator[StatusRow]:
     replays = read_replays(lake, expected.name)
     captures = [row for rows in read_captures(lake, expected.links).values() for row in rows]
-    intervals = set(_covered(captures, expected.length))
+    intervals = {*_covered(captures, expected.length), *expected.also}
     intervals |= {(row.interval_start, row.interval_end) for row in replays if row.query in ("", *expected.queries)}
-    newest = {(row.interval_start, row.interval_end, row.query, row.stage): row for row in replays}
+    newest: dict[tuple[int, int], dict[tuple[str, str], Replay]] = defaultdict(dict)
+    for row in replays:
+        newest[row.interval_start, row.interval_end][row.query, row.stage] = row
     for start, end in sorted(intervals):
-        yield from _of_interval(expected, start, end, [row for key, row in newest.items() if key[:2] == (start, end)])
+        yield from _of_interval(expected, start, end, list(newest[start, end].values()))
 
 
 def _covered(captures: Sequence[Capture], length: int) -> Iterator[tuple[int, int]]:
@@ -104,7 +111,7 @@ def _of_query(expected: Expected, query: str, start: int, end: int, rows: Sequen
     if not published:
         return MISSING, f"{mine[-1].stage} was the last stage that ran"
     if published[-1].digest != expected.digest(query, start, end):
-        return STALE, "its inputs have changed since: run the interval again"
+        return STALE, expected.changed(query, start, end, published[-1].accounting)
     outdated = expected.outdated(start, end)
     if outdated:
         return STALE, outdated

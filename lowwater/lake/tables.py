@@ -290,6 +290,19 @@ def compact(path: Path) -> None:
             return  # another writer changed the table meanwhile; the next caller finds it as fragmented as this one
 
 
+def join_files(path: Path, column: str, values: Sequence[str]) -> bool:
+    """Joins the files of some partitions; whether it could: not if a writer changed one of them meanwhile."""
+    from deltalake import DeltaTable
+    from deltalake.exceptions import CommitFailedError
+
+    with lake_errors(f"{path}: its files cannot be joined"):
+        try:
+            DeltaTable(str(path)).optimize.compact(partition_filters=[(column, "in", list(values))])
+        except CommitFailedError:
+            return False
+    return True
+
+
 def quote(text: str) -> str:
     """An SQL string literal.
 

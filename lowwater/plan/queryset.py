@@ -45,6 +45,7 @@ class QueryPlan:
         file: that its text stands in.
         internal: whether nobody sees it: it is planned to be read by others, and explained.
         key: columns that no two of its rows have in common: as DEFINE says, else as the plan shows; None for unknown.
+        parts: what `text` is made of, each with what it is: `query flows`, `parameter $n`, `protocol LOG`.
     """
 
     name: str
@@ -54,6 +55,7 @@ class QueryPlan:
     file: str = ""
     internal: bool = False
     key: tuple[str, ...] | None = None
+    parts: tuple[tuple[str, str], ...] = ()
 
     @property
     def lftas(self) -> list[Lfta]:
@@ -170,11 +172,15 @@ def plan_texts(
         statement, text = read.statements[name]
         below[name] = _below(node, name, below)
         used = [read.statements[each][0] for each in (*below[name], name)]
-        named = [*_named_inputs(whole, used, context), *(printed(each) for each in (*below[name], name))]
-        canonical = _canonical([*below[name], name], named, read.statements, context)
+        extra = _extra_inputs([*below[name], name], read.statements, context)
+        texts_below = [(f"query {each}", printed(each)) for each in (*below[name], name)]
+        named = [*_named_inputs(whole, used, context), *texts_below]
+        canonical = _canonical([part for _, part in extra], [part for _, part in named])
         internal = _internal(name, statement, read.library)
         key = key_of(statement, whole, text, keys)
-        plans.append(QueryPlan(name, canonical, whole, levels.rewrite(whole), text.file, internal, key))
+        plans.append(
+            QueryPlan(name, canonical, whole, levels.rewrite(whole), text.file, internal, key, (*extra, *named))
+        )
     order = {name: at for at, name in enumerate(read.statements)}
     plans.sort(key=lambda plan: order[plan.name])
     outputs = tuple(plan for plan in plans if not plan.internal)
@@ -313,19 +319,20 @@ def _below(node: Node, name: str, known: Mapping[str, list[str]]) -> list[str]:
     return list(found)
 
 
-def _named_inputs(plan: Node, statements: Sequence[syntax.Statement], context: Context) -> list[str]:
-    """What a plan took from definitions beside the queries: declared protocols, properties of links."""
-    found: dict[str, None] = {}
+def _named_inputs(plan: Node, statements: Sequence[syntax.Statement], context: Context) -> list[tuple[str, str]]:
+    """What a plan took from definitions beside the queries, each with its name: declared protocols, link properties."""
+    found: dict[tuple[str, str], None] = {}
     asks = any(_has_property(expr) for statement in statements for expr in syntax.expressions_of(statement))
     for source in walk(plan):
         if not isinstance(source, Source):
             continue
         protocol = context.protocols[source.protocol]
         if protocol is not PROTOCOLS.get(source.protocol):
-            found[f"protocol {protocol.name} {sha256(repr(protocol).encode()).hexdigest()}"] = None
+            digest = sha256(repr(protocol).encode()).hexdigest()
+            found[f"protocol {protocol.name}", f"protocol {protocol.name} {digest}"] = None
         for link in source.links if asks else ():
             for word, value in sorted(context.links.of(context.links.properties, link, {}).items()):
-                found[f"property {link} {word} = {value!r}"] = None
+                found[f"property {word} of link {link}", f"property {link} {word} = {value!r}"] = None
     return list(found)
 
 
@@ -333,14 +340,20 @@ def _has_property(expr: syntax.Expression) -> bool:
     return isinstance(expr, syntax.Property) or any(_has_property(child) for child in syntax.children(expr))
 
 
-def _canonical(names: Sequence[str], parts: Sequence[str], statements: Statements, context: Context) -> str:
-    """The text of queries with everything that they name and that rows depend on (S1)."""
+def _extra_inputs(names: Sequence[str], statements: Statements, context: Context) -> list[tuple[str, str]]:
+    """What else the rows of queries depend on, each with its name: parameters, declared functions, the dialect."""
     declared = {param.name for name in names for param in getattr(statements[name][0], "params", ())}
-    values = [f"${name} = {context.params[name]!r}" for name in sorted(declared) if name in context.params]
-    extra = [*values, *(f"functions {digest}" for digest in context.digests)]
+    values = [(name, context.params[name]) for name in sorted(declared) if name in context.params]
+    extra = [(f"parameter ${name}", f"${name} = {value!r}") for name, value in values]
+    extra += [("a declared function", f"functions {digest}") for digest in context.digests]
     if context.dialect != "lowwater":
-        extra.append(f"dialect {context.dialect}")
-    return "\n\n".join([*(["\n".join(extra)] if extra else []), *parts])
+        extra.append(("the dialect", f"dialect {context.dialect}"))
+    return extra
+
+
+def _canonical(extra: Sequence[str], named: Sequence[str]) -> str:
+    """The text of queries with everything that they name and that rows depend on (S1)."""
+    return "\n\n".join([*(["\n".join(extra)] if extra else []), *named])
 
 
 def source_links(plan: Node) -> dict[str, tuple[str, ...]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -20,7 +20,9 @@ import pyarrow.compute as pc
 from lowwater.config import format_instant, load_config
 from lowwater.errors import BusyError, LakeError, LowwaterError, OwnerError
 from lowwater.lake.layout import HEARTBEATS, open_lake
-from lowwater.lake.locks import attempt
+from lowwater.lake.ledger import Captures
+from lowwater.lake.locks import attempt, run_lock
+from lowwater.lake.parts import changes
 from lowwater.lake.publish import check_unchanged, publish
 from lowwater.lake.records import (
     AUDIT,
@@ -111,9 +113,29 @@ def replay(
         GapError: a link has not reported.
         LowwaterError: anything else that keeps an interval from being published.
     """
-    memory = job.config.replay.memory
-    sessions = Sessions("lowwater replay", progress, spark, shuffle_partitions=job.partitions, driver_memory=memory)
+    sessions = job_sessions("lowwater replay", job, progress, spark)
     return [_Run(job, at, until, progress, sessions).run(stage, hold) for at, until in job.intervals(start, end)]
+
+
+def run_interval(job: Job, start: int, end: int, progress: Progress, sessions: Sessions) -> Outcome:
+    """Runs one interval through all stages, on a session that many share; may be called from several threads.
+
+    Args:
+        job: the query set.
+        start: of the interval, ns; `end` its end.
+        progress: told what is being done.
+        sessions: the Spark session, begun at the first need.
+
+    Raises:
+        LowwaterError: what keeps the interval from being published; it is recorded.
+    """
+    return _Run(job, start, end, progress, sessions).run(None, False)
+
+
+def job_sessions(app: str, job: Job, progress: Progress, spark: Session | None = None, **sizes: Any) -> Sessions:
+    """The Spark session of a query set's runs, of the sizes that its settings say; `sizes` go over them."""
+    chosen = {"shuffle_partitions": job.partitions, "driver_memory": job.config.replay.memory, **sizes}
+    return Sessions(app, progress, spark, **chosen)
 
 
 @dataclass
@@ -130,7 +152,7 @@ class _Run:
     report: str = ""
 
     def run(self, stage: str | None, hold: bool) -> Outcome:
-        name = f"{self.job.query_set} {format_instant(self.start)}"
+        name = run_lock(self.job.query_set, self.start)
         stages = (stage,) if stage else STAGES[:-1] if hold else STAGES
         done = stages[0]
         with attempt(self.job.lake, name) as folder:
@@ -198,7 +220,8 @@ class _Run:
             assert last is not None
             rows[query] = last.rows or 0
             if last.state == PROVISIONAL and state != PROVISIONAL:
-                self._record(PUBLISH, state, query, digests[query], last.rows, reason=reason)
+                kept = json.loads(last.accounting)
+                self._record(PUBLISH, state, query, digests[query], last.rows, kept, reason)
                 write_index(self.job.lake, folder)
         for row in self._rows():
             if row.stage == AUDIT and row.query in digests:
@@ -288,7 +311,7 @@ class _Run:
         return found.rows
 
     def _publish(self, digests: dict[str, str], outcome: Outcome, folder: Path) -> Outcome:
-        job = self.job
+        job, begin = self.job, time.monotonic()
         prints = {name: self._recall(self._require(AUDIT, name, digest)) for name, digest in digests.items()}
         for name, audited in prints.items():  # all of them first, so that one that changed holds back the others
             last = self._last(name)
@@ -304,7 +327,8 @@ class _Run:
             rows[query.name] = done.rows
             committed = committed or done.committed
             if done.committed:
-                self._record(PUBLISH, state, query.name, digest, done.rows, reason=reason)
+                self.seconds[PUBLISH] = round(time.monotonic() - begin, 3)
+                self._record(PUBLISH, state, query.name, digest, done.rows, {"inputs": inputs.parts(query)}, reason)
             forget_others(self._state(query.name, digests))
         write_index(job.lake, folder)
         return Outcome(self.start, self.end, state, reason, rows, committed)
@@ -314,7 +338,7 @@ class _Run:
 
     def _rows(self) -> list[Replay]:
         """What is recorded of the interval, oldest first."""
-        rows = read_replays(self.job.lake, self.job.query_set)
+        rows = read_replays(self.job.lake, self.job.query_set, (self.start, self.end))
         return [row for row in rows if (row.interval_start, row.interval_end) == (self.start, self.end)]
 
     def _recall(self, row: Replay) -> str:
@@ -390,7 +414,8 @@ def statuses(root: Path, queries: Path, tell: Callable[[str, LowwaterError], Non
     found = []
     for name in sorted(names):
         try:
-            found.append(_expected(Job.open(root, name, queries)))
+            job = Job.open(root, name, queries)
+            found.append(expected(job, job.captures()))
         except LowwaterError as error:
             if tell is None:
                 raise
@@ -398,14 +423,18 @@ def statuses(root: Path, queries: Path, tell: Callable[[str, LowwaterError], Non
     return status(lake, found)
 
 
-def _expected(job: Job) -> Expected:
-    captures = job.captures()
+def expected(job: Job, captures: Mapping[str, Captures]) -> Expected:
+    """What `status` asks of a query set, given the ledger of its links."""
+    queries = {query.name: query for query in job.plan.queries}
 
     def digest(query: str, start: int, end: int) -> str:
-        return job.inputs(start, end, captures).digest(job.plan.only(query).queries[0])
+        return job.inputs(start, end, captures).digest(queries[query])
+
+    def changed(query: str, start: int, end: int, accounting: str) -> str:
+        before = json.loads(accounting).get("inputs", {})
+        return "; ".join(changes(before, job.inputs(start, end, captures).parts(queries[query]), captures))
 
     def outdated(start: int, end: int) -> str:
         return "; ".join(job.inputs(start, end, captures).outdated())
 
-    names = tuple(query.name for query in job.plan.queries)
-    return Expected(job.query_set, names, tuple(job.plan.links), job.length, digest, outdated)
+    return Expected(job.query_set, tuple(queries), tuple(job.plan.links), job.length, digest, outdated, changed=changed)

@@ -9,6 +9,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from lowwater.capture.reader import DECODER_VERSION
 from lowwater.catalog.watchlists import watchlist_digest
@@ -17,7 +18,8 @@ from lowwater.errors import ConfigError, LakeError
 from lowwater.lake.coverage import Gap, check, gap_error, gap_text, unsettled
 from lowwater.lake.digest import inputs_digest, link_inputs, outdated
 from lowwater.lake.layout import Lake, open_lake
-from lowwater.lake.ledger import Capture, ingested_links, interface_links, read_captures
+from lowwater.lake.ledger import Capture, Captures, ingested_links, interface_links, read_captures
+from lowwater.lake.parts import Parts, inputs_parts
 from lowwater.lake.records import DONE, INCOMPLETE, PROVISIONAL, last_published
 from lowwater.lake.states import state_folder
 from lowwater.low import Flush, LowSettings, Policy
@@ -86,6 +88,12 @@ class Job:
         """Partitions of every shuffle: as set, else one a core."""
         return self.config.replay.partitions or os.cpu_count() or 1
 
+    @property
+    def chained(self) -> bool:
+        """Whether its intervals run in order, each from the state that the one before left (I4)."""
+        section = self.config.query_sets.get(self.query_set)
+        return section is not None and section.chain_start is not None
+
     def low_settings(self) -> LowSettings:
         """Settings of the kernels; the skew is each link's own."""
         section = self.config.query_sets.get(self.query_set)
@@ -97,7 +105,7 @@ class Job:
         settings = LowSettings(0, chunk_rows=replay.chunk, flush=flush, adjacent=replay.table == "adjacent")
         return replace(settings, **({"period": beat} if isinstance(beat, int) else {"policy": Policy(beat)}))
 
-    def captures(self) -> dict[str, tuple[Capture, ...]]:
+    def captures(self) -> dict[str, Captures]:
         """The ledger of the links that the set reads."""
         return read_captures(self.lake, self.plan.links)
 
@@ -191,18 +199,25 @@ class IntervalInputs(LowInputs):
 
     def digest(self, query: QueryPlan) -> str:
         """The digest of one query's inputs (S1)."""
-        links = [
+        sources = {f"links of {lfta.name}": " ".join(lfta.links) for lfta in query.lftas}
+        return inputs_digest(query.text, {**sources, **self._named(query)}, self._links(query))
+
+    def parts(self, query: QueryPlan) -> Parts:
+        """What the digest is of, part by part."""
+        return inputs_parts([*query.parts, *self._named(query).items()], self._links(query))
+
+    def _links(self, query: QueryPlan) -> list[dict[str, Any]]:
+        return [
             link_inputs(link, self.captures.get(link, ()), self.config.link(link), start, self.end)
             for link, start in self.link_starts([query]).items()
         ]
-        names = {f"links of {lfta.name}": " ".join(lfta.links) for lfta in query.lftas}
-        for node in walk(query.high):
-            if isinstance(node, WatchJoin):
-                names[f"watch list {node.watchlist}"] = watchlist_digest(node.file)
+
+    def _named(self, query: QueryPlan) -> dict[str, str]:
+        """What a query rests on beside its text and its links, by name."""
+        lists = (node for node in walk(query.high) if isinstance(node, WatchJoin))
+        found = {f"watch list {node.watchlist}": watchlist_digest(node.file) for node in lists}
         before = self.before(query)
-        if before != "":
-            names["state of the interval before"] = before or "missing"
-        return inputs_digest(query.text, names, links)
+        return found if before == "" else {**found, "the state of the interval before": before or "missing"}
 
     def gaps(self) -> list[Gap]:
         """The gaps in the coverage of the links over their read ranges (T5)."""

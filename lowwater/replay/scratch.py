@@ -22,7 +22,7 @@ from lowwater.config import Config, format_duration
 from lowwater.errors import ConfigError, LawError, LowwaterError
 from lowwater.lake.ingest import ingest
 from lowwater.lake.layout import VIOLATIONS, Lake, open_lake
-from lowwater.lake.ledger import Capture, ingested_links, interface_links, read_captures
+from lowwater.lake.ledger import Capture, Captures, ingested_links, interface_links, read_captures
 from lowwater.lake.states import keep_state
 from lowwater.lake.tasks import in_process
 from lowwater.low import LowSettings, Policy
@@ -138,7 +138,7 @@ def _require_captures(request: Request) -> None:
         raise ConfigError(message, f"give {options}, or name other links in FROM")
 
 
-def _ingest(request: Request, lake: Lake, progress: Progress) -> dict[str, tuple[Capture, ...]]:
+def _ingest(request: Request, lake: Lake, progress: Progress) -> dict[str, Captures]:
     links = sorted({link for link, _ in request.captures})
     config = _keeping_what_is_read(request, links)
     with progress.stage("ingest", f"of {len(request.captures)} captures"):
@@ -185,7 +185,7 @@ def _runner(spark: Session | None) -> Any:
     return spark_runner(spark)
 
 
-def _intervals(request: Request, captures: dict[str, tuple[Capture, ...]]) -> list[tuple[int, int]]:
+def _intervals(request: Request, captures: dict[str, Captures]) -> list[tuple[int, int]]:
     """Every interval up to the last that can own a row (I3)."""
     length = request.interval
     if length is None:
@@ -220,7 +220,7 @@ def _held(plan: Plan, made: Path, folder: Path) -> dict[str, Path]:
 def _replay(
     request: Request,
     lake: Lake,
-    captures: dict[str, tuple[Capture, ...]],
+    captures: dict[str, Captures],
     folder: Path,
     progress: Progress,
     spark: Session | None,
@@ -288,9 +288,7 @@ def read_rows(files: Sequence[str], fields: Sequence[Field]) -> pa.Table:
     return table.filter(pc.equal(table.column("_kind"), ROW)).select([*names, "_last", "_tick"])
 
 
-def _write(
-    request: Request, gathered: _Gathered, captures: dict[str, tuple[Capture, ...]], progress: Progress
-) -> dict[str, Any]:
+def _write(request: Request, gathered: _Gathered, captures: dict[str, Captures], progress: Progress) -> dict[str, Any]:
     queries = {}
     with progress.stage("write"):
         for query in request.plan.queries:

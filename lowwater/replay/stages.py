@@ -20,7 +20,7 @@ from lowwater.config import SECOND, Config, Link
 from lowwater.errors import ConfigError
 from lowwater.high.carry import Carry
 from lowwater.lake.layout import Lake
-from lowwater.lake.ledger import Capture
+from lowwater.lake.ledger import Capture, Captures
 from lowwater.lake.packets import LinkRead, packet_files
 from lowwater.lake.tasks import Runner
 from lowwater.low import Bounds, LowSettings, Policy
@@ -98,13 +98,10 @@ class LowInputs:
     def packets(self) -> int:
         """About how many packets the low stage reads: all those of the captures that meet the read ranges."""
         starts = self.link_starts(self.plan.queries)
-        captures = [
-            each
-            for link, start in starts.items()
-            for each in self.captures.get(link, ())
-            if each.meets(start, self.end)
-        ]
-        return sum(each.packets for each in captures)
+        ledger = {link: Captures.of(self.captures.get(link, ())) for link in starts}
+        return sum(
+            ledger[link][at].packets for link, start in starts.items() for at in ledger[link].meeting(start, self.end)
+        )
 
     def read(self, link: str, start: int) -> LinkRead:
         """The packets of a link from a timestamp on, in canonical order."""

@@ -15,6 +15,7 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 from lowwater.config import SECOND, format_instant, load_config
 from lowwater.errors import ConfigError
 from lowwater_airflow.child import Child
+from lowwater_airflow.lineage import Lineage, tables
 
 PACKETS = Asset(name="packets", uri="lowwater://packets", group="lowwater")
 SPARK = "lowwater_spark"
@@ -63,7 +64,7 @@ class FindCaptures(BaseOperator):
         return found
 
 
-class IngestCapture(BaseOperator):
+class IngestCapture(Lineage, BaseOperator):
     """Ingests one capture; an event for the asset `packets`, which is to be its outlet, with what was read."""
 
     def __init__(self, *, lake: Path, link: str, path: str, **kwargs: Any) -> None:
@@ -99,11 +100,12 @@ class IngestCapture(BaseOperator):
             said["malformed"],
             done.note,
         )
+        self.datasets = [str(Path(self.path).absolute())], [str(Path(self.lake) / "packets")]
         context["outlet_events"][PACKETS].extra = said
         return said
 
 
-class ReplayStages(BaseOperator):
+class ReplayStages(Lineage, BaseOperator):
     """Runs stages of the run's interval in a process of its own, which dies with the task.
 
     Args:
@@ -129,6 +131,7 @@ class ReplayStages(BaseOperator):
         (outcome,) = self._child.run()
         said: dict[str, Any] = outcome
         self.log.info("%s %s: %s %s", self.query_set, start, said["state"], said["reason"])
+        self.datasets = [str(Path(self.lake) / "packets")], tables(self.lake, "streams", said["rows"])
         return said
 
     def on_kill(self) -> None:
@@ -148,12 +151,33 @@ class PublishInterval(ReplayStages):
         """The outcome of the interval."""
         outcome = super().execute(context)
         start, end = (format_instant(bound) for bound in interval_of(context))
+        self.datasets = tables(self.lake, "streams", outcome["rows"]), tables(self.lake, "tables", outcome["rows"])
         known = {key: outcome[key] for key in ("state", "reason", "verdict", "report")}
         for table, rows in outcome["rows"].items():
             extra = {"rows": rows, "digest": outcome["digests"][table], "from": start, "to": end, **known}
             asset = Asset(name=table, uri=f"lowwater://tables/{table}", group="lowwater")
             context["outlet_events"][self.tables].add(asset, extra=extra)
         return outcome
+
+
+class MaintainLake(BaseOperator):
+    """Does the upkeep of the lake: what `lowwater maintain` does."""
+
+    def __init__(self, *, lake: Path, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.lake = str(lake)
+
+    def execute(self, context: Context) -> dict[str, int]:
+        """Bytes by what was done."""
+        from lowwater.lake.layout import open_lake
+        from lowwater.lake.maintain import maintain
+
+        lake = Path(self.lake)
+        totals: dict[str, int] = {}
+        for each in maintain(open_lake(lake), load_config(lake).retention):
+            self.log.info("%s: %s, %s files, %s bytes", each.what, each.where, each.files, each.bytes)
+            totals[each.what] = totals.get(each.what, 0) + each.bytes
+        return totals
 
 
 def _cluster() -> dict[str, str]:

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from airflow.sdk import BaseOperator, Context
+from airflow.sdk.exceptions import AirflowSkipException
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from lowwater.config import format_instant
+from lowwater.config import SECOND, format_instant, parse_duration
 from lowwater.errors import GapError, LakeError
 from lowwater_airflow.operators import interval_of
 
@@ -28,7 +29,7 @@ class LinksReported(BaseOperator):
 
     Fails with a `GapError` that names the link and since when: at once if its capture is there and cut, else after
     `patience` seconds. A link of policy `exclude` is waited for as long and then left out; one of policy `wait`
-    is waited for without end.
+    is waited for without end. The run's parameters `patience` and `only` go over its own.
     """
 
     ui_color = "#e6f1f2"
@@ -43,7 +44,11 @@ class LinksReported(BaseOperator):
     def execute(self, context: Context) -> None:
         """Looks once; defers if a link has not reported."""
         start, end = interval_of(context)
-        deadline = time.time() + self.patience
+        params = context["params"]
+        if only := tuple(params.get("only") or ()):
+            self._skip_unless(only, start, end)
+        patience = params.get("patience")
+        deadline = time.time() + (parse_duration(patience) / SECOND if patience else self.patience)
         trigger = LinksTrigger(self.lake, self.queries, self.query_set, start, end, deadline)
         seen = trigger.look()
         if seen["status"] == "waiting":
@@ -51,6 +56,21 @@ class LinksReported(BaseOperator):
                 self.log.info("waiting until %s at most: %s", format_instant(int(deadline) * 10**9), line)
             self.defer(trigger=trigger, method_name="resume")
         self._conclude(seen)
+
+    def _skip_unless(self, only: tuple[str, ...], start: int, end: int) -> None:
+        """Skips the run if its interval is in none of some states.
+
+        Raises:
+            AirflowSkipException: it is in another one.
+        """
+        from lowwater.replay.due import Range, due
+        from lowwater.replay.job import Job
+
+        job = Job.open(Path(self.lake), self.query_set, Path(self.queries))
+        found = due(job, Range(start, end, only))
+        if not found:
+            raise AirflowSkipException(f"the interval is not {' or '.join(only)}")
+        self.log.info("%s: %s", found[0].state, "; ".join(found[0].reasons))
 
     def resume(self, context: Context, event: dict[str, Any]) -> None:
         """Called when the trigger has seen enough."""

@@ -48,8 +48,9 @@ class Settings:
         return Settings(lake, Path(os.environ.get("LOWWATER_QUERIES") or ROOT / "queries"), load_config(lake))
 
     def query_sets(self) -> list[str]:
-        """Names of the query sets: the files in the folder."""
-        return sorted(path.stem for path in self.queries.glob("*.gsql"))
+        """Names of the query sets: the files in the folder, and those that the settings give files to."""
+        named = {name for name, section in self.config.query_sets.items() if section.files}
+        return sorted({*named, *(path.stem for path in self.queries.glob("*.gsql"))})
 
     def length(self, query_set: str | None = None) -> int:
         """Length of the intervals, ns: of a query set, or of the lake."""
@@ -61,6 +62,29 @@ class Settings:
         section = self.config.query_sets.get(query_set)
         processes = (section and section.processes) or self.config.replay.processes
         return ("low", "high", "audit") if processes == "each" else (None,)
+
+    def deadline(self, query_set: str) -> timedelta | None:
+        """How long after it was queued a run should have ended; None for no deadline."""
+        section = self.config.query_sets.get(query_set)
+        chosen = (section and section.deadline) or self.config.schedule.deadline
+        return _duration(chosen) if chosen else None
+
+    def approval(self, query_set: str) -> bool:
+        """Whether an interval with warnings waits for a human before it is published."""
+        section = self.config.query_sets.get(query_set)
+        own = section.approval if section else None
+        return self.config.schedule.approval if own is None else own
+
+    def chained(self, query_set: str) -> bool:
+        """Whether each interval needs the one before it (SEMANTICS I4)."""
+        section = self.config.query_sets.get(query_set)
+        return section is not None and section.chain_start is not None
+
+    @property
+    def maintenance(self) -> str | None:
+        """When the maintenance DAG runs."""
+        often = self.config.schedule.maintain
+        return None if often == "never" else f"@{often}"
 
     @property
     def start(self) -> datetime:
@@ -79,7 +103,7 @@ class Settings:
     @property
     def patience(self) -> timedelta:
         """How long a run waits for a link that has not reported."""
-        return timedelta(microseconds=self.config.replay.patience // 1000)
+        return _duration(self.config.replay.patience)
 
 
 def cron(length: int) -> str:
@@ -104,6 +128,10 @@ def cron(length: int) -> str:
         f"intervals of {format_duration(length)} cannot be scheduled",
         "choose a length that divides an hour or a day: 1min, 5min, 15min, 1h, 6h, 1d ...",
     )
+
+
+def _duration(nanoseconds: int) -> timedelta:
+    return timedelta(microseconds=nanoseconds // 1000)
 
 
 def _moment(instant: int) -> datetime:

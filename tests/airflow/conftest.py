@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from types import ModuleType
 from typing import Any
 
@@ -55,11 +58,12 @@ def script(name: str) -> ModuleType:
 
 @dataclass(frozen=True)
 class Platform:
-    """An Airflow that runs, its lake, and where the captures of its links lie."""
+    """An Airflow that runs, its lake, where the captures of its links lie, and what its webhook was told."""
 
     home: Any
     lake: Path
     captures: Path
+    told: list[dict[str, str]]
 
     def backfill(self, dag: str, first: int, last: int, **options: Any) -> None:
         """Backfills the runs from the interval that begins at `first` to that at `last`, ns."""
@@ -128,18 +132,39 @@ def started(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReq
     _captures(folder / "captures")
     nodes = _nodes(folder / "captures", request)
     _queries(folder / "queries", bool(nodes))
-    _settings(folder / "lake" / "lowwater.toml", nodes)
+    hook, told = _webhook()
+    _settings(folder / "lake" / "lowwater.toml", nodes, f"http://127.0.0.1:{hook.server_port}/told")
     module = script("home")
     home = module.Home(folder / "airflow", folder / "lake", folder / "queries")
     try:
         home.prepare()
         home.start()
-        sets = ["replay_pair", "replay_late", *(["replay_nodes"] if nodes else [])]
-        home.ready("capture_ingest", *sets, slots=2)
-        yield Platform(home, folder / "lake", folder / "captures")
+        sets = ["replay_pair", "replay_late", "replay_careful", *(["replay_nodes"] if nodes else [])]
+        home.ready("capture_ingest", "lowwater_maintain", *sets, slots=2)
+        yield Platform(home, folder / "lake", folder / "captures", told)
     finally:
         home.stop()
+        hook.shutdown()
+        hook.server_close()
     assert not home.running()
+
+
+def _webhook() -> tuple[ThreadingHTTPServer, list[dict[str, str]]]:
+    """A server on loopback that keeps what is posted to it."""
+    told: list[dict[str, str]] = []
+
+    class Hook(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            told.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            return None
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Hook)
+    Thread(target=server.serve_forever, daemon=True).start()
+    return server, told
 
 
 def _captures(folder: Path) -> None:
@@ -167,6 +192,7 @@ def _queries(folder: Path, nodes: bool) -> None:
     pair = [("flows", "[both]", ""), ("left", "[both]", "visibility 'internal';"), ("right", "main2", "")]
     _query_set(folder / "pair.gsql", pair, JOIN.format(name="joined", left="left", right="right"))
     _query_set(folder / "late.gsql", [("late_flows", "late", "")])
+    _query_set(folder / "careful.gsql", [("careful_flows", "control", "")])
     if nodes:
         _query_set(folder / "nodes.gsql", [("node_flows", "[nodes]", "")])
 
@@ -176,12 +202,14 @@ def _query_set(path: Path, flows: Sequence[tuple[str, str, str]], *others: str) 
     path.write_text(";\n".join([*texts, *others]) + "\n", encoding="utf-8")
 
 
-def _settings(path: Path, nodes: str) -> None:
+def _settings(path: Path, nodes: str, hook: str) -> None:
     sets = {"both": ["main1", "control"]}
     if nodes:
         sets["nodes"] = [f"node{number}" for number in range(1, 7)]
     text = "[sets]\n" + "".join(f"{name} = {links!r}\n".replace("'", '"') for name, links in sets.items())
     text += f'\n[replay]\npatience = "{PATIENCE:.0f}s"\n\n[query_sets.late]\nprocesses = "each"\n'
+    text += f'\n[query_sets.careful]\napproval = true\ndeadline = "1s"\n\n[notify]\nurl = "{hook}"\n'
+    text += '\n[schedule]\nmaintain = "never"\n'
     for name in (*LINKS, "late"):
         text += LINK.format(
             name=name,

@@ -26,12 +26,16 @@ found = {
     dag_id: {
         "tasks": {task.task_id: sorted(task.downstream_task_ids) for task in dag.tasks},
         "timetable": type(dag.timetable).__name__,
-        "cron": dag.timetable.expression,
+        "cron": getattr(dag.timetable, "expression", None),
         "start": str(dag.start_date),
         "end": str(dag.end_date),
         "catchup": dag.catchup,
         "retries": sorted({task.retries for task in dag.tasks}),
         "pools": {task.task_id: task.pool for task in dag.tasks},
+        "params": sorted(dag.params),
+        "runs": dag.max_active_runs,
+        "past": all(task.depends_on_past for task in dag.tasks),
+        "deadline": [each.interval.total_seconds() for each in dag.deadline or []],
         "policy": all(task.retry_policy is not None for task in dag.tasks),
     }
     for dag_id, dag in bag.dags.items()
@@ -43,6 +47,16 @@ SETTINGS = """
 [query_sets.flows]
 interval = "15min"
 processes = "each"
+
+[query_sets.demo]
+approval = true
+chain_start = "2026-01-01"
+
+[query_sets.more]
+files = ["more.gsql"]
+
+[schedule]
+deadline = "2h"
 
 [links.main1]
 since = "2026-01-01T00:00:00Z"
@@ -74,21 +88,29 @@ def test_every_dag(tmp_path: Path) -> None:
     assert found["errors"] == {}
     assert found["heavy"] == [], "a DAG file does no work at import"
     dags = found["dags"]
-    assert set(dags) == {"capture_ingest", *(f"replay_{path.stem}" for path in QUERIES.glob("*.gsql"))}
+    sets = {"more", *(path.stem for path in QUERIES.glob("*.gsql"))}
+    assert set(dags) == {"capture_ingest", "lowwater_maintain", *(f"replay_{name}" for name in sets)}
     assert dags["capture_ingest"]["tasks"] == {"find": ["ingest"], "ingest": []}
-    assert dags["replay_demo"]["tasks"] == {"wait": ["evaluate"], "evaluate": ["publish"], "publish": []}
+    assert dags["replay_more"]["tasks"] == {"wait": ["evaluate"], "evaluate": ["publish"], "publish": []}
+    approved = {"wait": ["evaluate"], "evaluate": ["approve"], "approve": ["publish"], "publish": []}
+    assert dags["replay_demo"]["tasks"] == approved
+    assert (dags["replay_demo"]["runs"], dags["replay_demo"]["past"]) == (1, True), "a chained set runs in order"
+    assert (dags["replay_more"]["runs"], dags["replay_more"]["past"]) == (16, False)
+    assert dags["replay_more"]["params"] == ["only", "patience"] and dags["replay_more"]["deadline"] == [7200.0]
     stages = {"wait": ["low"], "low": ["high"], "high": ["audit"], "audit": ["publish"], "publish": []}
     assert dags["replay_flows"]["tasks"] == stages
     assert dags["replay_flows"]["cron"] == "*/15 * * * *"
-    assert dags["replay_demo"]["pools"] == {
+    assert dags["replay_more"]["pools"] == {
         "wait": "default_pool",
         "evaluate": "lowwater",
         "publish": "default_pool",
     }
+    upkeep = dags.pop("lowwater_maintain")
+    assert upkeep["tasks"] == {"maintain": []} and upkeep["runs"] == 1 and not upkeep["catchup"]
     for name, dag in dags.items():
         assert dag["timetable"] == "CronDataIntervalTimetable", name
         assert dag["start"] == "2026-01-01 00:00:00+00:00"
-        assert not dag["catchup"] and dag["retries"] == [3] and dag["policy"]
+        assert not dag["catchup"] and max(dag["retries"]) == 3 and dag["policy"]
     assert dags["replay_demo"]["cron"] == "0 * * * *"
     assert dags["replay_demo"]["end"] == "2026-01-01 23:00:00+00:00"
     assert dags["replay_flows"]["end"] == "2026-01-01 23:45:00+00:00"
@@ -108,8 +130,9 @@ def test_wrong_settings_are_import_errors(settings: str | None, said: str, tmp_p
     lake.mkdir()
     (lake / "lowwater.toml").write_text(settings or "")
     found = load(tmp_path, lake if settings is not None else None)
-    assert found["dags"] == {}
-    assert sorted(Path(name).name for name in found["errors"]) == ["capture_ingest.py", "replay.py"]
+    assert set(found["dags"]) <= {"lowwater_maintain"}, "it has no interval"
+    files = {Path(name).name for name in found["errors"]}
+    assert files | {"maintenance.py"} == {"capture_ingest.py", "maintenance.py", "replay.py"}
     assert all(said in text for text in found["errors"].values())
 
 

@@ -128,6 +128,60 @@ def test_missing_capture_waits_then_fails_then_comes(platform: Platform) -> None
     assert table_rows(platform.lake, "late_flows", hour, END) != []
 
 
+def test_a_warning_waits_for_a_human(platform: Platform) -> None:
+    """With `approval` an interval whose audit warns is not published before somebody says so; others do not ask."""
+    cut = START + HOUR
+    platform.backfill("replay_careful", START, cut)
+
+    def asked() -> bool:
+        return "awaiting_input" in platform.states("replay_careful", cut)
+
+    assert wait(lambda: platform.states("replay_careful", START) == ["success"] * 4, 240), "nothing to approve there"
+    assert table_rows(platform.lake, "careful_flows", START, cut) != []
+    assert wait(asked, 240)
+    approve = platform.task("replay_careful", cut, "approve")
+    path = f"dags/replay_careful/dagRuns/{approve['dag_run_id']}/taskInstances/approve/-1/hitlDetails"
+    detail = platform.home.ask("GET", path)
+    assert "careful_flows" in detail["body"] and "2026-01-01T01:00:00Z" in detail["body"]
+    assert table_rows(platform.lake, "careful_flows", cut, cut + HOUR) == []
+    platform.home.ask("PATCH", path, {"chosen_options": ["Reject"], "params_input": {}})
+    assert platform.finish("replay_careful", 2)["2026-01-01T01:00:00Z"] == "failed"
+    assert platform.task("replay_careful", cut, "approve")["try_number"] == 1, "a rejection is not tried again"
+    assert table_rows(platform.lake, "careful_flows", cut, cut + HOUR) == []
+    clear(platform, "replay_careful", approve["dag_run_id"], True)
+    assert wait(asked, 120)
+    platform.home.ask("PATCH", path, {"chosen_options": ["Approve"], "params_input": {}})
+    assert set(platform.finish("replay_careful", 2).values()) == {"success"}
+    assert table_rows(platform.lake, "careful_flows", cut, cut + HOUR) != []
+    assert states(platform, "careful")[cut, "careful_flows"] == "incomplete"
+
+
+def test_the_webhook_is_told_of_deadlines_and_failures(platform: Platform) -> None:
+    def told(kind: str) -> list[dict[str, str]]:
+        return [each for each in platform.told if each["kind"] == kind and each["dag"] == "replay_careful"]
+
+    assert wait(lambda: told("deadline") and told("failed"), 60), platform.told
+    assert "has missed its deadline" in told("deadline")[0]["text"] and told("deadline")[0]["run"]
+    assert told("failed")[0]["run"].startswith("backfill")
+
+
+def test_parameters_of_a_backfill(platform: Platform) -> None:
+    """What the form passes reaches the runs: an interval in no state that is asked for is skipped."""
+    platform.backfill("replay_careful", START, START, again="completed", params={"only": ["missing", "failed"]})
+    assert wait(lambda: platform.states("replay_careful", START).count("skipped") == 4, 120)
+    with pytest.raises(RuntimeError, match="422"):
+        platform.backfill("replay_careful", START, START, params={"only": ["anything"]})
+
+
+def test_maintenance(platform: Platform) -> None:
+    before = table_rows(platform.lake, "careful_flows")
+    (platform.lake / "_work" / "dead").mkdir()
+    platform.home.ask("POST", "dags/lowwater_maintain/dagRuns", {"logical_date": None})
+    assert wait(lambda: [each["state"] for each in platform.home.runs("lowwater_maintain")] == ["success"], 120)
+    assert table_rows(platform.lake, "careful_flows") == before != []
+    assert leftovers(platform.lake) == []
+
+
 @pytest.mark.captures
 def test_six_nodes_as_hourly_files(platform: Platform, captures_dir: Path) -> None:
     """The real captures of six nodes through the DAGs: nothing refused, every packet in a flow, the audit passed."""

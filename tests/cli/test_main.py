@@ -175,13 +175,17 @@ def test_explain_prints_the_plan() -> None:
 
 def test_help_teaches_every_command() -> None:
     assert sorted(cli.commands) == [
+        "backfill",
         "check",
         "doctor",
         "explain",
         "export",
         "generate",
         "ingest",
+        "init",
         "inspect",
+        "maintain",
+        "plan",
         "replay",
         "report",
         "run",

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowwater.config import HOUR, SECOND, Config, Link, format_duration, format_instant, load_config
+from lowwater.config import HOUR, SECOND, Config, Link, QuerySet, format_duration, format_instant, load_config
 from lowwater.config import parse_duration as duration
 from lowwater.config import parse_instant as instant
 from lowwater.errors import ConfigError
 from lowwater.lake.rotation import declared_coverage, files_of
 from tests.lake.support import BASE
+from tests.replay.support import ROOT
+
+SECTIONS = ("interval", "thresholds", "replay", "schedule", "notify", "retention")
+BESIDE = {"separator", "delay", "anonymise"}
+"""Settings that the text names: of other kinds of links, of experiments, and one that excludes others."""
 
 FULL = """
 lake = "lake"
@@ -116,6 +122,8 @@ def test_defaults_without_a_file(tmp_path: Path) -> None:
         ('[links.a]\npolicy = "ignore"', "links.a.policy: Input should be 'fail', 'wait' or 'exclude'"),
         ('[links.a]\nseparator = ","', 'links.a: separator: one character, of a link of kind "csv"'),
         ('[links.a]\nrotation = "1h"', "links.a: rotation: needs a pattern"),
+        ('[links.a]\ntimezone = "Berlin"', "links.a.timezone: 'Berlin' is no time zone"),
+        ('[links.a]\ntimezone = "../etc/passwd"', "links.a.timezone: '../etc/passwd' is no time zone"),
         ('[links.a]\nsince = "2027-01-02"\nuntil = "2027-01-01"', "links.a: until: must be after since"),
         ('[links."a b"]', "links.a b: String should match pattern"),
         ('[sets]\nall = ["a"]\n[links.b]', "sets.all: no link 'a'"),
@@ -140,6 +148,58 @@ def test_messages_name_file_and_key(tmp_path: Path, text: str, message: str) -> 
 def test_a_missing_file_that_was_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"absent\.toml: cannot be read"):
         load_config(tmp_path, tmp_path / "absent.toml")
+
+
+def test_variables_go_over_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "lowwater.toml").write_text('[replay]\nmemory = "1g"\n[links."main1/eth-0"]\nskew = "1s"\n')
+    monkeypatch.setenv("LOWWATER_REPLAY__MEMORY", "4g")
+    monkeypatch.setenv("LOWWATER_INTERVAL__LENGTH", "15 min")
+    monkeypatch.setenv("LOWWATER_LINKS__MAIN1_ETH_0__SKEW", "250ms")
+    monkeypatch.setenv("LOWWATER_LINKS__B__SKEW", "2")
+    monkeypatch.setenv("LOWWATER_SETS__BOTH", '["main1/eth-0", "b"]')
+    monkeypatch.setenv("LOWWATER_LAKE", "of no matter")
+    config = load_config(tmp_path)
+    assert (config.replay.memory, config.interval.length) == ("4g", 900 * SECOND)
+    assert {name: link.skew for name, link in config.links.items()} == {"main1/eth-0": SECOND // 4, "b": 2 * SECOND}
+    assert config.sets == {"both": ("main1/eth-0", "b")}
+    (tmp_path / "lowwater.toml").unlink()
+    monkeypatch.delenv("LOWWATER_SETS__BOTH")
+    assert load_config(tmp_path).replay.memory == "4g", "a lake without a file has variables too"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("LOWWATER_REPLAY__CHUNK", "none", "LOWWATER_REPLAY__CHUNK: replay.chunk: "),
+        ("LOWWATER_LINKS__A__SKEW", "soon", "LOWWATER_LINKS__A__SKEW: links.a.skew: 'soon' is no duration"),
+        ("LOWWATER_REPLAY__MEMROY", "1g", "replay: unknown key 'memroy'; did you mean 'memory'?"),
+        ("LOWWATER_LINKS__A__SKEW__X", "1", "LOWWATER_LINKS__A__SKEW__X: links.a.skew is a value"),
+    ],
+)
+def test_a_wrong_variable_is_named(
+    name: str, value: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "lowwater.toml").write_text('[links.a]\nskew = "1s"\n')
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ConfigError) as raised:
+        load_config(tmp_path)
+    assert said in raised.value.message
+
+
+def test_names_in_local_time() -> None:
+    def covered(name: str, pattern: str, rotation: str) -> list[str] | None:
+        link = Link(captures=f"/x/{pattern}", rotation=rotation, timezone="Europe/Berlin")  # type: ignore[arg-type]
+        found = declared_coverage(link, Path(f"/x/{name}"))
+        return None if found is None else [format_instant(bound) for bound in found]
+
+    hourly = "a-%Y%m%d%H.pcap", "1h"
+    assert covered("a-2027011509.pcap", *hourly) == ["2027-01-15T08:00:00Z", "2027-01-15T09:00:00Z"]
+    assert covered("a-2027071510.pcap", *hourly) == ["2027-07-15T08:00:00Z", "2027-07-15T09:00:00Z"]
+    assert covered("a-2027103102.pcap", *hourly) == ["2027-10-31T00:00:00Z", "2027-10-31T01:00:00Z"]
+    daily = "a-%Y%m%d.pcap", "1d"
+    assert covered("a-20270328.pcap", *daily) == ["2027-03-27T23:00:00Z", "2027-03-28T22:00:00Z"], "23 hours"
+    assert covered("a-20271031.pcap", *daily) == ["2027-10-30T22:00:00Z", "2027-10-31T23:00:00Z"], "25 hours"
+    assert covered("a-20271399.pcap", *daily) is None
 
 
 def test_rotation(tmp_path: Path) -> None:
@@ -167,3 +227,16 @@ def test_rotation(tmp_path: Path) -> None:
 def test_seconds_since_the_epoch_in_a_name() -> None:
     link = Link(captures="/x/dump-%s.pcap", rotation=60)
     assert declared_coverage(link, Path("/elsewhere/dump-120.pcap")) == (120 * SECOND, 180 * SECOND)
+
+
+def test_every_setting_is_documented() -> None:
+    """docs/settings.md is a whole file of settings: it can be read, and it names every key of the schema."""
+    text = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+    data = tomllib.loads(text.split("```toml\n")[1].split("```")[0])
+    Config.model_validate(data)
+    assert set(Config.model_fields) - set(data) == {"lake"}
+    sections = [(Link, data["links"]["main1"]), (QuerySet, data["query_sets"]["flows"])]
+    sections += [(type(getattr(Config(), name)), data[name]) for name in SECTIONS]
+    for schema, written in sections:
+        assert set(schema.model_fields) - set(written) <= BESIDE, schema
+    assert all(f"`{name}" in text for name in BESIDE)

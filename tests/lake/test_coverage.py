@@ -14,7 +14,7 @@ from lowwater.config import HOUR, SECOND, Config, Link
 from lowwater.lake.coverage import Gap, check, gap_error, gaps, reported_to, unsettled
 from lowwater.lake.digest import inputs_digest, link_inputs, outdated
 from lowwater.lake.layout import Lake, open_lake
-from lowwater.lake.ledger import Capture, clocks_before, put_captures
+from lowwater.lake.ledger import Capture, Captures, put_captures
 from lowwater.lake.records import Replay, last_published, record_replays
 from lowwater.lake.status import Expected, status
 from lowwater.plan.temporal import END_OF_TIME
@@ -108,7 +108,7 @@ def test_the_text_of_a_gap() -> None:
 
 
 def test_clocks_are_a_maximum_over_earlier_rows() -> None:
-    assert clocks_before([row(0, 10), row(2, 5), empty(10, 20), row(20, 30)]) == [0, *[at(10) - 1] * 3]
+    assert Captures([row(0, 10), row(2, 5), empty(10, 20), row(20, 30)]).clocks == [0, *[at(10) - 1] * 3]
 
 
 def digest(captures: list[Capture], link: Link = LINK, text: str = "q", names: dict[str, str] | None = None) -> str:

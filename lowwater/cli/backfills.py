@@ -1,0 +1,190 @@
+"""What `lowwater plan` and `lowwater backfill` do: the intervals that are due, shown and run."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from threading import Lock
+
+import click
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from lowwater.cli import options
+from lowwater.config import format_instant
+from lowwater.errors import LowwaterError
+from lowwater.replay.backfill import WAITING, Order, Tried, Watch, backfill
+from lowwater.replay.due import Due, Range, due, open_jobs
+from lowwater.replay.job import Job
+
+SHOWN = 3
+"""Reasons of an interval that a table shows; JSON has all."""
+
+
+def show_plan(
+    lake: Path,
+    start: int | None,
+    end: int | None,
+    names: Sequence[str],
+    kinds: tuple[str, ...],
+    queries: Path,
+    form: str,
+) -> None:
+    """Prints what is due."""
+    _, work, _ = _due(lake, start, end, names, kinds, queries)
+    if form == "json":
+        click.echo(_as_json(work))
+        return
+    if not work:
+        click.echo("nothing is due")
+        return
+    table = Table("interval", "query set", "state", "packets", "seconds", "why", box=None)
+    for each in work:
+        seconds = "?" if each.seconds is None else f"{each.seconds:,.1f}"
+        cells = format_instant(each.start), each.query_set, each.state, f"{each.packets:,}", seconds, _why(each)
+        table.add_row(*(Text(options.printable(cell)) for cell in cells))
+    options.console().print(table)
+    click.echo(_total(work))
+
+
+def _as_json(work: Sequence[Due]) -> str:
+    """Work as JSON, one object an interval; bounds in ns and as text."""
+    rows = [{**asdict(each), "from": format_instant(each.start), "to": format_instant(each.end)} for each in work]
+    return json.dumps({"intervals": rows}, indent=2, ensure_ascii=False)
+
+
+def _due(
+    lake: Path, start: int | None, end: int | None, names: Sequence[str], kinds: tuple[str, ...], queries: Path
+) -> tuple[list[Job], list[Due], bool]:
+    """The query sets, what of them is due, and whether all that are configured can be planned; says which cannot."""
+    if start is not None and end is not None and start >= end:
+        raise click.UsageError("--to must be after --from")
+    refused: list[str] = []
+
+    def tell(name: str, error: LowwaterError) -> None:
+        refused.append(name)
+        click.echo(options.printable(f"query set {name}: {error}"), err=True)
+
+    jobs = open_jobs(lake, names, queries, tell)
+    return jobs, [each for job in jobs for each in due(job, Range(start, end, kinds))], not refused
+
+
+def _why(each: Due) -> str:
+    shown = "; ".join(each.reasons[:SHOWN])
+    more = len(each.reasons) - SHOWN
+    shown += f"; and {more} more" if more > 0 else ""
+    return f"{shown}. Cannot start: {each.blocked}" if each.blocked else shown
+
+
+def _total(work: Sequence[Due]) -> str:
+    startable = [each for each in work if not each.blocked]
+    packets = sum(each.packets for each in startable)
+    known = [each.seconds for each in startable if each.seconds is not None]
+    unknown = len(startable) - len(known)
+    spent = f"about {_duration(sum(known))} one after another" if known else "no earlier run tells how long"
+    spent += f", {unknown} of them unknown" if known and unknown else ""
+    waiting = len(work) - len(startable)
+    rest = f"; {waiting} cannot start" if waiting else ""
+    return f"{_intervals(len(startable))} to run, {packets:,} packets, {spent}{rest}"
+
+
+def run_backfill(
+    workers: int,
+    order: str,
+    lake: Path,
+    start: int | None,
+    end: int | None,
+    names: Sequence[str],
+    kinds: tuple[str, ...],
+    queries: Path,
+) -> bool:
+    """Runs what is due and says what became of it; whether everything was published."""
+    jobs, work, sound = _due(lake, start, end, names, kinds, queries)
+    if not work:
+        click.echo("nothing is due")
+        return sound
+    click.echo(_total(work), err=True)
+    with _watched(work, workers) as watch:
+        tried = backfill(jobs, work, workers, Order(order), watch)
+    _summary(tried)
+    return sound and all(each.published for each in tried)
+
+
+def _summary(tried: Sequence[Tried]) -> None:
+    for each in sorted(tried, key=lambda one: (one.due.query_set, one.due.start)):
+        if not each.published:
+            click.echo(options.printable(f"{_name(each.due)}: {each.state}: {each.reason}"), err=True)
+    counts = Counter(each.state for each in tried)
+    click.echo(", ".join(f"{state} {count:,}" for state, count in sorted(counts.items())))
+
+
+@contextmanager
+def _watched(work: Sequence[Due], workers: int) -> Iterator[Watch]:
+    """A bar with the intervals at work on a terminal, a line an interval elsewhere."""
+    clock = _Clock(len(work), workers)
+    console = options.console(stderr=True)
+    if not console.is_terminal:
+        yield Watch(ends=lambda tried: click.echo(clock.line(tried), err=True))
+        return
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    with Progress(*columns, TextColumn("{task.fields[left]}"), console=console) as bar:
+        task = bar.add_task("", total=len(work), left="")
+        at_work: dict[tuple[str, int], str] = {}
+
+        def begins(each: Due) -> None:
+            at_work[each.query_set, each.start] = _name(each)
+            bar.update(task, description=", ".join(list(at_work.values())))
+
+        def ends(tried: Tried) -> None:
+            at_work.pop((tried.due.query_set, tried.due.start), None)
+            line = clock.line(tried)
+            if not tried.published:
+                bar.console.print(Text(line))
+            bar.update(task, advance=1, description=", ".join(list(at_work.values())), left=clock.left)
+
+        yield Watch(begins, ends)
+
+
+class _Clock:
+    """Counts what has ended, and says how long the rest takes at that pace."""
+
+    def __init__(self, total: int, workers: int) -> None:
+        self._total, self._workers = total, workers
+        self._done = self._ran = 0
+        self._begin = time.monotonic()
+        self._lock = Lock()
+        self.left = ""
+
+    def line(self, tried: Tried) -> str:
+        """What became of an interval, and where the whole is."""
+        with self._lock:
+            self._done += 1
+            self._ran += tried.state != WAITING
+            rest = self._total - self._done
+            pace = (time.monotonic() - self._begin) / max(self._ran, 1)
+            self.left = f"about {_duration(rest * pace)} left" if rest and self._ran else ""
+            done = f"{self._done} of {self._total}" + (f", {self.left}" if self.left else "")
+        rows = ", ".join(f"{name} {count:,}" for name, count in tried.rows.items())
+        said = tried.reason.partition("\n")[0] if not tried.published else rows
+        text = f"{_name(tried.due)}: {tried.state}, {tried.seconds:.1f} s ({done})"
+        return options.printable(f"{text}: {said}" if said else text)
+
+
+def _name(each: Due) -> str:
+    return f"{each.query_set} {format_instant(each.start)}"
+
+
+def _intervals(count: int) -> str:
+    return f"{count:,} interval{'' if count == 1 else 's'}"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

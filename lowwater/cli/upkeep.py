@@ -1,0 +1,35 @@
+"""The command `maintain`: upkeep of a lake."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from lowwater.cli import options
+
+
+@click.command()
+@click.option("--lake", required=True, type=options.FOLDER, help="The lake's folder.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+def maintain(lake: Path, dry_run: bool) -> None:
+    """Joins small files, and removes what nobody needs any more; beside running intervals, as often as you like.
+
+    \b
+    Published hours that are settled: their files are joined. Files that tables no longer name are removed after
+    [retention] versions, rows between the stages after [retention] streams, staging of dead runs at once. Rows of
+    published tables, packets and what was audited and not yet published stay.
+    Example:
+      lowwater maintain --lake var/lake --dry-run
+    """
+    from rich.table import Table
+
+    from lowwater.config import load_config
+    from lowwater.lake.layout import open_lake
+    from lowwater.lake.maintain import maintain as keep
+
+    found = keep(open_lake(lake, make=False), load_config(lake).retention, dry_run)
+    table = Table("what", "where", "files", "bytes", box=None)
+    for each in found:
+        table.add_row(each.what, each.where, f"{each.files:,}", f"{each.bytes:,}")
+    options.console().print(table if found else "nothing to do")

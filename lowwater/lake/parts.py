@@ -1,0 +1,122 @@
+"""What a run's inputs are made of, kept beside their digest, so that whoever finds them changed can say how (S1).
+
+Between the digest and those who explain it: `replays` keeps the parts of each publication, plan and status compare.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+from lowwater.config import format_duration, format_instant
+from lowwater.lake.digest import SEMANTICS_VERSION
+from lowwater.lake.ledger import Capture, Captures, short
+
+Parts = dict[str, Any]
+"""JSON: `semantics`, `text` (part of the canonical text -> hash), `links` (link -> what a run depends on of it)."""
+
+_CAUSES = ("its records", "its decoder", "the clock before it", "what is kept of it", "its key")
+"""What can change of a capture, in the order in which it is kept."""
+
+
+def inputs_parts(text: Sequence[tuple[str, str]], links: Iterable[Mapping[str, Any]]) -> Parts:
+    """The parts of a run's inputs, small enough to be kept with each publication.
+
+    Args:
+        text: what the canonical text is made of, each with its name.
+        links: `digest.link_inputs` of each link.
+    """
+    return {
+        "semantics": SEMANTICS_VERSION,
+        "text": {name: _hash(part) for name, part in text},
+        "links": {each["link"]: _link(each) for each in links},
+    }
+
+
+def _link(inputs: Mapping[str, Any]) -> Parts:
+    captures = {}
+    for each in inputs["captures"]:
+        records = _hash(json.dumps([each["records"], each["flagged"]]))
+        captures[short(each["capture"])] = [records, each["decoder"], each["clock"], each["kept"], each["key"]]
+    kept = {key: inputs.get(key) for key in ("skew", "shed", "life", "policy", "gaps")}
+    return kept | {"captures": captures}
+
+
+def changes(before: Parts, now: Parts, captures: Mapping[str, Sequence[Capture]]) -> list[str]:
+    """What differs between the inputs of a publication and those of now, one line a change.
+
+    Args:
+        before: as kept; empty where the publication is older than the parts.
+        now: of the same query and interval.
+        captures: the ledger of the links, for the names of files.
+    """
+    if not before:
+        return ["its inputs have changed since"]
+    lines = [] if before["semantics"] == now["semantics"] else ["the rules of evaluation are another version"]
+    old, new = before["text"], now["text"]
+    lines += [f"{name} has changed" for name in new if name in old and old[name] != new[name]]
+    lines += [f"{name} is new" for name in new if name not in old]
+    lines += [f"{name} is no longer there" for name in old if name not in new]
+    links = before["links"], now["links"]
+    lines += [f"link {name} is read now" for name in sorted(links[1].keys() - links[0].keys())]
+    lines += [f"link {name} is no longer read" for name in sorted(links[0].keys() - links[1].keys())]
+    for name in sorted(links[0].keys() & links[1].keys()):
+        lines += _link_changes(name, links[0][name], links[1][name], captures.get(name, ()))
+    return lines or ["its inputs have changed since"]
+
+
+def _link_changes(name: str, old: Parts, new: Parts, captures: Sequence[Capture]) -> list[str]:
+    lines = []
+    values: tuple[tuple[str, Any, Any, Callable[[Any], str]], ...] = (
+        ("skew", old["skew"], new["skew"], format_duration),
+        ("shed", old.get("shed"), new["shed"], lambda value: "not set" if value is None else str(value)),
+        ("since", old["life"][0], new["life"][0], _instant),
+        ("until", old["life"][1], new["life"][1], _instant),
+        ("policy", old["policy"], new["policy"], str),
+    )
+    for key, was, is_, say in values:
+        if was != is_:
+            lines.append(f"link {name}: {key} was {say(was)}, is {say(is_)}")
+    if old["captures"] != new["captures"]:
+        lines += _capture_changes(name, old["captures"], new["captures"], captures)
+    for gap in _only(old["gaps"], new["gaps"]):
+        lines.append(f"link {name}: the gap {_span(gap)} is not as it was")
+    for gap in _only(new["gaps"], old["gaps"]):
+        lines.append(f"link {name}: there is a gap {_span(gap)}")
+    return lines
+
+
+def _capture_changes(
+    link: str, old: Mapping[str, Any], new: Mapping[str, Any], captures: Sequence[Capture]
+) -> Iterator[str]:
+    files = Captures.of(captures).files
+    for key in sorted(new.keys() - old.keys(), key=lambda key: files.get(key, key)):
+        yield f"link {link}: capture {files.get(key, key)} was added"
+    for key in sorted(old.keys() - new.keys()):
+        gone = f"{files[key]} is no longer read" if key in files else f"{key[:8]} was replaced, or is gone"
+        yield f"link {link}: capture {gone}"
+    for key in sorted(new.keys() & old.keys()):
+        if causes := _causes(old[key], new[key]):
+            yield f"link {link}: capture {files.get(key, key)}: {causes} changed"
+
+
+def _causes(old: Sequence[Any], new: Sequence[Any]) -> str:
+    return " and ".join(cause for cause, was, is_ in zip(_CAUSES, old, new, strict=True) if was != is_)
+
+
+def _only(some: Sequence[Sequence[int]], others: Sequence[Sequence[int]]) -> list[Sequence[int]]:
+    return [gap for gap in some if gap not in others]
+
+
+def _span(gap: Sequence[int]) -> str:
+    return f"from {format_instant(gap[0])} to {format_instant(gap[1])}"
+
+
+def _instant(value: int | None) -> str:
+    return "not set" if value is None else format_instant(value)
+
+
+def _hash(text: str) -> str:
+    return short(sha256(text.encode()).hexdigest())

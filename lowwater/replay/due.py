@@ -1,0 +1,176 @@
+"""Which intervals are due, why, and about how much work that is: what a backfill would do, before it does anything.
+
+Reads the ledgers and plans the queries; runs nothing. Shown by `lowwater plan`, worked off by `replay.backfill`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from lowwater.config import FILE_NAME, load_config
+from lowwater.errors import ConfigError, LowwaterError
+from lowwater.lake.coverage import gap_text
+from lowwater.lake.layout import open_lake
+from lowwater.lake.ledger import Captures
+from lowwater.lake.records import DONE, FAILED, PROVISIONAL, read_replays
+from lowwater.lake.status import HALF, MISSING, STALE, StatusRow, status
+from lowwater.replay.estimate import Estimate, estimate
+from lowwater.replay.interval import expected
+from lowwater.replay.job import IntervalInputs, Job
+
+KINDS = (MISSING, FAILED, STALE)
+"""Why an interval may be due; one that is half published counts as missing."""
+
+GRAVEST = (FAILED, STALE, HALF, MISSING, PROVISIONAL)
+"""The states of the queries of an interval that make it due, that which is told first."""
+
+
+@dataclass(frozen=True)
+class Due:
+    """An interval of a query set that is to run.
+
+    Attributes:
+        query_set: its name.
+        start: ns; `end` as well.
+        state: missing, failed, stale, half published; provisional where its links have reported since.
+        reasons: why, one line each, the same for several queries once.
+        queries: those that are in this state or another one that is due.
+        packets: about how many the run reads; 0 where it only confirms what is published.
+        seconds: about how long it takes; None where no earlier run tells.
+        blocked: why it cannot start, empty where it can.
+    """
+
+    query_set: str
+    start: int
+    end: int
+    state: str
+    reasons: tuple[str, ...]
+    queries: tuple[str, ...]
+    packets: int
+    seconds: float | None
+    blocked: str = ""
+
+
+@dataclass(frozen=True)
+class Range:
+    """What a plan is asked about: `start` and `end` in ns, both bounds of intervals, None for all that is known."""
+
+    start: int | None = None
+    end: int | None = None
+    kinds: tuple[str, ...] = ()
+
+    def holds(self, start: int, end: int) -> bool:
+        """Whether an interval lies in the range."""
+        return (self.start is None or start >= self.start) and (self.end is None or end <= self.end)
+
+    def wants(self, state: str) -> bool:
+        """Whether intervals of this state are asked for."""
+        return not self.kinds or (MISSING if state == HALF else state) in self.kinds
+
+
+def open_jobs(
+    root: Path, names: Sequence[str], queries: Path, tell: Callable[[str, LowwaterError], None] | None = None
+) -> list[Job]:
+    """The query sets of these names; without any those that are configured or were ever run, else those in a folder.
+
+    Args:
+        root: folder of the lake.
+        names: of the query sets.
+        queries: folder of query sets.
+        tell: told of each configured set that cannot be planned over the lake; without it the first one is raised.
+
+    Raises:
+        ConfigError: there is no such query set, or none at all.
+        LowwaterError: one that was named cannot be planned over the lake.
+    """
+    if names:
+        return [Job.open(root, name, queries) for name in dict.fromkeys(names)]
+    config, lake = load_config(root), open_lake(root, make=False)
+    known = {*config.query_sets, *(row.query_set for row in read_replays(lake))}
+    jobs: list[Job] = []
+    errors: dict[str, LowwaterError] = {}
+    for name in sorted(known or (path.stem for path in queries.glob("*.gsql"))):
+        try:
+            jobs.append(Job.open(root, name, queries))
+        except LowwaterError as error:
+            errors[name] = error
+    if known and tell is None and errors:
+        raise next(iter(errors.values()))
+    if not jobs:
+        said = "\n".join(f"query set {name}: {cause}" for name, cause in errors.items())
+        hint = f"write [query_sets.NAME] with files = [...] in {FILE_NAME}, or name a folder: --queries"
+        raise ConfigError(said or f"there is no query set: neither in the settings nor in {queries}", hint)
+    if known and tell is not None:  # of a folder nobody is told: examples read links that this lake does not have
+        for name, cause in errors.items():
+            tell(name, cause)
+    return jobs
+
+
+def due(job: Job, asked: Range) -> list[Due]:
+    """The intervals of a query set that are to run, oldest first.
+
+    Raises:
+        ConfigError: the range does not bound whole intervals.
+    """
+    _check_bounds(job, asked)
+    captures = job.captures()
+    replays = read_replays(job.lake, job.query_set)
+    asked_for = _all_of(job, asked)
+    groups: dict[tuple[int, int], list[StatusRow]] = defaultdict(list)
+    for row in status(job.lake, [replace(expected(job, captures), also=asked_for)]):
+        if asked.holds(row.start, row.end) and row.end - row.start == job.length and row.start % job.length == 0:
+            groups[row.start, row.end].append(row)
+    found = []
+    guess = estimate(job, captures, replays)
+    for (start, end), rows in sorted(groups.items()):
+        if (each := _due(job, captures, start, end, rows, guess)) is not None and asked.wants(each.state):
+            found.append(each)
+    return found
+
+
+def _check_bounds(job: Job, asked: Range) -> None:
+    if asked.start is not None and asked.end is not None:
+        job.intervals(asked.start, asked.end)
+    for bound in (asked.start, asked.end):
+        if bound is not None and bound % job.length:
+            job.intervals(bound, bound + job.length)
+
+
+def _all_of(job: Job, asked: Range) -> tuple[tuple[int, int], ...]:
+    """Every interval of a range of two bounds, those included that no capture covers."""
+    if asked.start is None or asked.end is None:
+        return ()
+    return tuple(job.intervals(asked.start, asked.end))
+
+
+def _due(
+    job: Job,
+    captures: Mapping[str, Captures],
+    start: int,
+    end: int,
+    rows: Sequence[StatusRow],
+    guess: Estimate,
+) -> Due | None:
+    inputs = job.inputs(start, end, captures)
+    states = {row.state for row in rows}
+    state = next((each for each in GRAVEST if each in states), None)
+    if state is None or (state == PROVISIONAL and inputs.state(inputs.gaps())[0] != DONE):
+        return None
+    mine = [row for row in rows if row.state in GRAVEST]
+    said = {PROVISIONAL: ("every link has reported to its end and the skew since",)}
+    lines = [line for row in mine if row.state == state for line in row.reason.split("; ")]
+    reasons = said.get(state, tuple(dict.fromkeys(lines)))
+    blocked = "" if state == PROVISIONAL else "; ".join(_lacking(inputs))
+    packets = 0 if state == PROVISIONAL else guess.packets(inputs)
+    seconds = 0.0 if state == PROVISIONAL else guess.seconds(packets)
+    names = tuple(row.query for row in mine)
+    return Due(job.query_set, start, end, state, reasons, names, packets, seconds, blocked)
+
+
+def _lacking(inputs: IntervalInputs) -> list[str]:
+    """Why an interval cannot start: gaps of links that are not left out, captures that must be ingested again."""
+    gaps = [gap for gap in inputs.gaps() if inputs.config.link(gap.link).policy != "exclude"]
+    return [*(gap_text(gap, inputs.captures.get(gap.link, ())) for gap in gaps), *inputs.outdated()]

@@ -1,0 +1,45 @@
+"""A human's approval before an interval is published whose audit warns; part of a DAG where its settings ask for it.
+
+Between the audit and `PublishInterval`. The task waits in the state `awaiting_input` and costs no slot.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.sdk import Context
+
+from lowwater.config import format_instant
+from lowwater_airflow.operators import interval_of
+
+WARNED = "warned"
+
+
+class ApproveWarnings(ApprovalOperator):
+    """Asks whether to publish an interval in spite of its warnings; goes on at once where there are none.
+
+    Reject fails the run: the interval stays as it was before, and what was audited stays in `streams/`.
+
+    Args:
+        query_set: which one.
+        audited_by: id of the task whose outcome holds the verdict.
+    """
+
+    def __init__(self, *, query_set: str, audited_by: str, **kwargs: Any) -> None:
+        subject = f"Publish {query_set} in spite of warnings?"
+        super().__init__(subject=subject, fail_on_reject=True, retries=0, **kwargs)
+        self.query_set = query_set
+        self.audited_by = audited_by
+
+    def execute(self, context: Context) -> Any:
+        """Waits for the answer, if there is something to ask."""
+        outcome = context["ti"].xcom_pull(task_ids=self.audited_by)
+        # An interval that is published already from the same inputs is not published again.
+        if outcome["verdict"] != WARNED or outcome["state"] != "audit":
+            self.log.info("nothing to approve: the audit %s", outcome["verdict"])
+            return None
+        start, end = (format_instant(bound) for bound in interval_of(context))
+        rows = "\n".join(f"* {query}: {count:,} rows" for query, count in sorted(outcome["rows"].items()))
+        self.body = f"The audit of {start} to {end} **warned**.\n\n{rows}\n\nIts report: `{outcome['report']}`"
+        return super().execute(context)

@@ -1,0 +1,143 @@
+"""`docker/`: the compose file is whole, and the commands of its services do their work on this machine."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from lowwater.config import HOUR, format_instant
+from tests.airflow.compose import FILE, Compose, copied, example, load, wanted
+from tests.airflow.conftest import wait
+from tests.replay.support import DEMO, QUERIES, ROOT, START, table_rows
+
+SERVICES = load(example()).data["services"]
+OURS = [name for name, each in SERVICES.items() if each["image"] == "lowwater"]
+
+
+def test_the_example_names_every_secret() -> None:
+    assert sorted(example()) == wanted()
+
+
+def test_the_compose_file_is_whole() -> None:
+    data = load(example()).data
+    assert {
+        "postgres",
+        "api",
+        "scheduler",
+        "dag-processor",
+        "triggerer",
+        "spark-master",
+        "spark-worker",
+        "store",
+    } <= set(SERVICES)
+    for name, each in SERVICES.items():
+        needed = each.get("depends_on", {})
+        assert set(needed) <= set(SERVICES), name
+        for other, how in needed.items() if isinstance(needed, dict) else ():
+            if how["condition"] == "service_healthy":
+                assert "healthcheck" in SERVICES[other]
+        for volume in each.get("volumes", ()):
+            source = volume.split(":")[0]
+            assert source in data["volumes"] or (FILE.parent / source).is_dir(), volume
+        assert all(port.startswith("127.0.0.1:") for port in each.get("ports", ())), "reachable from this machine only"
+        assert {each["source"] for each in each.get("configs", ())} <= set(data["configs"])
+    assert json.loads(data["configs"]["store-keys"]["content"])["identities"][0]["name"] == "lowwater"
+
+
+def test_docker_reads_the_compose_file(tmp_path: Path) -> None:
+    if (
+        shutil.which("docker") is None
+        or subprocess.run(["docker", "compose", "version"], capture_output=True).returncode
+    ):
+        pytest.skip("no docker compose here")
+    environment = tmp_path / "env"
+    environment.write_text("".join(f"{name}={value}\n" for name, value in example().items()))
+    command = ["docker", "compose", "--file", str(FILE), "--env-file", str(environment), "config", "--quiet"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_image_is_made_of_what_is_there() -> None:
+    ignored = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    for path in copied():
+        assert path.exists(), path
+        assert f"!{path.relative_to(ROOT)}" in ignored, f"{path} does not reach the builder"
+    lock = (ROOT / "requirements.txt").read_text(encoding="utf-8")
+    pins = re.findall(r"^([\w-]+)==", (ROOT / "docker" / "requirements.txt").read_text(encoding="utf-8"), re.MULTILINE)
+    assert "asyncpg" in pins and not [name for name in pins if f"\n{name}==" in lock]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("service", [name for name in OURS if SERVICES[name]["command"][0] == "airflow"])
+def test_airflow_knows_the_command(service: str, tmp_path: Path) -> None:
+    environment = {"PATH": str(Path(sys.executable).parent), "AIRFLOW_HOME": str(tmp_path)}
+    done = subprocess.run(
+        [*load(example()).command(service), "--help"], env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0 and "usage: airflow" in done.stdout.lower(), done.stderr
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Compose]:
+    """Master and worker as the compose file starts them, on an address of this machine that is not loopback."""
+    host = _address()
+    names = {"/tmp/spark": str(tmp_path / "worker"), "spark-master": host, "7077": _port(), "8081": "0"}
+    here = load({**example(), "WORKER_MEMORY": "2g"}, {**names, "scheduler": host})
+    environment = here.environment("spark-worker") | {"SPARK_LOCAL_IP": host, "SPARK_NO_DAEMONIZE": "1"}
+    environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
+    log = tmp_path / "cluster.log"
+    processes: list[Any] = []
+    try:
+        with log.open("w") as said:
+            for service in ("spark-master", "spark-worker"):
+                processes.append(psutil.Popen(here.command(service), env=environment, stdout=said, stderr=said))
+        assert wait(lambda: "Successfully registered with master" in log.read_text(), 90), log.read_text()
+        yield here
+    finally:
+        family = [child for process in processes for child in process.children(recursive=True)]
+        for process in [*processes, *family]:
+            if process.is_running():
+                process.kill()
+        psutil.wait_procs(processes, 10)
+
+
+@pytest.mark.spark
+def test_an_interval_on_the_cluster_of_the_compose_file(
+    cluster: Compose, lake: Path, published: Path, tmp_path: Path
+) -> None:
+    """Driver, master and worker know each other by addresses, as containers do: the rows of a local session."""
+    said = json.loads(cluster.environment("scheduler")["AIRFLOW_CONN_LOWWATER_SPARK"])
+    environment = cluster.environment("scheduler") | {"LOWWATER_SPARK_MASTER": f"{said['host']}:{said['port']}"}
+    span = ["--from", format_instant(START), "--to", format_instant(START + HOUR)]
+    command = [sys.executable, str(ROOT / "spark_apps" / "replay.py"), "demo", "--lake", str(lake), *span]
+    command += ["--queries", str(QUERIES), "--outcome", str(tmp_path / "outcome.json")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for query in DEMO:
+        assert table_rows(lake, query) == table_rows(published, query, START, START + HOUR) != []
+
+
+def _address() -> str:
+    """An address of this machine by which other containers would know it."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # a documentation network: nothing is sent
+        except OSError:
+            pytest.skip("this machine has no address but loopback")
+        return str(probe.getsockname()[0])
+
+
+def _port() -> str:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return str(probe.getsockname()[1])

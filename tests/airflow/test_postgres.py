@@ -1,0 +1,177 @@
+"""Airflow over PostgreSQL, its parts started by the commands of `docker/compose.yaml`: a backfill of both DAGs."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from lowwater.capture.generate import generate
+from lowwater.config import HOUR, format_instant
+from tests.airflow.compose import example, load
+from tests.airflow.conftest import FLOWS, LINK, script, wait
+from tests.replay.support import ROOT, START, table_rows
+
+pytestmark = pytest.mark.spark
+PARTS = ("api", "scheduler", "dag-processor", "triggerer")
+BIN = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[int]:
+    """The port of a PostgreSQL of the test's own, with the database of the compose file."""
+    if not BIN:
+        pytest.skip("no PostgreSQL here: apt-get install postgresql")
+    for driver in ("asyncpg", "psycopg2", "openlineage"):
+        if importlib.util.find_spec(driver) is None:
+            pytest.skip(f"no {driver} here: pip install --no-deps -r docker/requirements.txt")
+    who = _owner()
+    folder = Path(tempfile.mkdtemp(prefix="lowwater-postgres-"))
+    port = _free_port()
+    if who is not None:
+        shutil.chown(folder, who)
+    programs = BIN[-1].parent
+    secret = folder / "secret"
+    secret.write_text(example()["POSTGRES_PASSWORD"])
+    secret.chmod(0o644)
+    data = str(folder / "data")
+    made = ["-D", data, "--auth=scram-sha-256", "--username=airflow", f"--pwfile={secret}"]
+    subprocess.run([programs / "initdb", *made], user=who, check=True, capture_output=True, cwd=folder, timeout=120)
+    listening = ["-p", str(port), "-c", "listen_addresses=127.0.0.1", "-k", str(folder), "-c", "fsync=off"]
+    server = psutil.Popen([str(BIN[-1]), "-D", data, *listening], user=who, cwd=folder, stderr=subprocess.DEVNULL)
+    try:
+        environment = {**os.environ, "PGPASSWORD": example()["POSTGRES_PASSWORD"]}
+        create = [programs / "createdb", "-h", "127.0.0.1", "-p", str(port), "-U", "airflow", "airflow"]
+        assert wait(lambda: not subprocess.run(create, env=environment, capture_output=True).returncode, 60)
+        yield port
+    finally:
+        server.terminate()
+        server.wait(30)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _owner() -> str | None:
+    """Who may run PostgreSQL: not root."""
+    if os.geteuid():
+        return None
+    try:
+        return pwd.getpwnam("postgres").pw_name
+    except KeyError:
+        pytest.skip("PostgreSQL does not run as root, and there is no user postgres")
+
+
+@pytest.fixture(scope="module")
+def airflow(postgres: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Airflow's parts, each by its command in the compose file, and the interface to ask it."""
+    folder = tmp_path_factory.mktemp("compose")
+    generate(folder / "captures", START, 1, ["main1"], rate=2.0, seed=7)
+    for name in ("lake", "queries", "airflow"):
+        (folder / name).mkdir()
+    text = LINK.format(
+        name="main1",
+        pattern="%Y%m%dT%H%M%SZ",
+        since=format_instant(START),
+        until=format_instant(START + HOUR),
+        policy="fail",
+    )
+    (folder / "lake" / "lowwater.toml").write_text(text)
+    (folder / "queries" / "small.gsql").write_text(FLOWS.format(name="small_flows", links="main1", more=""))
+    home = script("home").Home(folder / "airflow", folder / "lake", folder / "queries")
+    home.prepare()  # for its free port, its password and its configuration; what follows stands for the containers
+    names = {
+        "http://api:8080": home.address,
+        "http://localhost:8080": home.address,
+        "@postgres/": f"@127.0.0.1:{postgres}/",
+        "/airflow/passwords.json": str(folder / "airflow" / "password.json"),
+        "/app": str(ROOT),
+    }
+    here = load(example(), names)
+    environment = here.environment("scheduler") | {
+        "AIRFLOW_HOME": str(folder / "airflow"),
+        "AIRFLOW__API__PORT": home.address.rpartition(":")[2],
+        "AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(
+            {"type": "file", "log_file_path": str(folder / "lineage"), "append": True}
+        ),
+        "LOWWATER_LAKE": str(folder / "lake"),
+        "LOWWATER_QUERIES": str(folder / "queries"),
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+    }
+    for name in ("AIRFLOW_CONN_LOWWATER_SPARK", "LOWWATER_SPARK_HOST"):  # Spark runs in the task here
+        environment.pop(name)
+    subprocess.run(here.command("prepare"), env=environment, check=True, timeout=300, capture_output=True)
+    log = folder / "airflow.log"
+    parts: list[Any] = []
+    try:
+        with log.open("w") as said:
+            parts += [psutil.Popen(here.command(part), env=environment, stdout=said, stderr=said) for part in PARTS]
+        assert wait(lambda: _healthy(home.address), 180), log.read_text()[-3000:]
+        yield home
+    finally:
+        family = [child for part in parts for child in part.children(recursive=True)]
+        for process in [*parts, *family]:
+            if process.is_running():
+                process.terminate()
+        _, alive = psutil.wait_procs([*parts, *family], 20)
+        for process in alive:
+            process.kill()
+
+
+def _healthy(address: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{address}/api/v2/monitor/health", timeout=5) as answer:
+            return answer.read().decode().count('"healthy"') == 4
+    except OSError:
+        return False
+
+
+def test_a_backfill_over_postgresql(airflow: Any) -> None:
+    airflow.ready("capture_ingest", "replay_small", slots=1)
+    begin = format_instant(START)
+    for dag in ("capture_ingest", "replay_small"):
+        airflow.backfill(dag, begin, begin)
+    runs = ("capture_ingest", "replay_small")
+    deadline = time.monotonic() + 300
+    while time.monotonic() < deadline:
+        states = {dag: [run["state"] for run in airflow.runs(dag)] for dag in runs}
+        if all(found and set(found) <= {"success", "failed"} for found in states.values()):
+            break
+        time.sleep(1)
+    assert states == {dag: ["success"] for dag in runs}
+    assert len(table_rows(airflow.lake, "small_flows", START, START + HOUR)) > 100
+    events = airflow.ask("GET", "assets/events?limit=100")["asset_events"]
+    (table,) = [each for each in events if each["name"] == "small_flows"]
+    assert table["extra"]["rows"] > 100 and table["extra"]["verdict"] == "passed"
+
+
+def test_openlineage_is_told_of_files_and_tables(airflow: Any) -> None:
+    """Every task of the backfill tells what it read and wrote."""
+    told = [json.loads(line) for line in (airflow.lake.parent / "lineage").read_text().splitlines()]
+    ends = {event["job"]["name"]: event for event in told if event["eventType"] == "COMPLETE"}
+
+    def names(task: str, side: str) -> set[str]:
+        return {Path(each["name"]).relative_to(airflow.lake.parent).as_posix() for each in ends[task][side]}
+
+    assert names("replay_small.publish", "inputs") == {"lake/streams/small_flows"}
+    assert names("replay_small.publish", "outputs") == {"lake/tables/small_flows"}
+    assert names("replay_small.evaluate", "inputs") == {"lake/packets"} == names("capture_ingest.ingest", "outputs")
+    assert {name.startswith("captures/main1/main1_") for name in names("capture_ingest.ingest", "inputs")} == {True}

@@ -1,0 +1,150 @@
+"""A backfill in any order, in parallel, with failures and kills: the tables of one sequential run."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+from lowwater.config import HOUR
+from lowwater.replay.backfill import Order, Tried, Watch, backfill
+from lowwater.replay.due import Due, Range, due
+from lowwater.replay.job import Job
+from tests.replay.support import (
+    HOURS,
+    QUERIES,
+    ROOT,
+    START,
+    all_tables,
+    copy_lake,
+    leftovers,
+    lowwater,
+    states,
+    write_settings,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+ENDS = 300.0
+"""Seconds that a backfill of three hours may take on a busy machine."""
+
+
+def run(lake: Path, spark: SparkSession, workers: int = 1, order: Order = Order.OLDEST) -> list[Tried]:
+    job = Job.open(lake, "demo", QUERIES)
+    return backfill([job], due(job, Range()), workers, order, spark=spark)
+
+
+def test_newest_first_and_two_at_once(published: Path, lake: Path, spark: SparkSession) -> None:
+    begun: list[Due] = []
+    ended: list[Tried] = []
+    job = Job.open(lake, "demo", QUERIES)
+    tried = backfill([job], due(job, Range()), 2, Order.NEWEST, Watch(begun.append, ended.append), spark)
+    assert max(begun[0].start, begun[1].start) == START + 2 * HOUR
+    assert tried == ended and {each.state for each in tried} == {"done", "incomplete"}
+    assert all_tables(lake) == all_tables(published)
+    assert states(lake) == states(published)
+    assert due(job, Range()) == []
+    assert leftovers(lake) == []
+
+
+def test_only_what_changed_is_due_and_says_why(published: Path, tmp_path: Path, spark: SparkSession) -> None:
+    lake = copy_lake(published, tmp_path / "lake")
+    text = (QUERIES / "demo.gsql").read_text(encoding="utf-8")
+    changed = tmp_path / "changed.gsql"
+    changed.write_text(text.replace("sum(len) AS bytes", "max(len) AS bytes", 1), encoding="utf-8")
+    write_settings(lake, sets={"demo": changed})
+    found = due(Job.open(lake, "demo", QUERIES), Range(kinds=("stale",)))
+    assert [(each.queries, each.reasons) for each in found] == [(("flows",), ("query flows has changed",))] * HOURS
+    assert all(each.seconds is not None and each.seconds > 0 for each in found)
+    write_settings(lake, skews={"control": "2s"})
+    found = due(Job.open(lake, "demo", QUERIES), Range())
+    assert [each.reasons for each in found] == [("link control: skew was 1s, is 2s",)] * HOURS
+    (tried,) = backfill([Job.open(lake, "demo", QUERIES)], found[2:], spark=spark)
+    assert tried.state == "done"
+    assert len(due(Job.open(lake, "demo", QUERIES), Range())) == HOURS - 1
+
+
+def test_one_that_cannot_run_does_not_stop_the_others(lake: Path, spark: SparkSession) -> None:
+    write_settings(lake, policy="fail")
+    tried = run(lake, spark)
+    assert [each.state for each in tried] == ["done", "waiting", "done"]
+    assert "link 'control' has not reported since" in tried[1].reason and not tried[1].published
+    assert states(lake)[1, "flows"] == "missing"
+    said = lowwater("backfill", "--lake", lake, "--queries", QUERIES)
+    assert said.code == 1 and said.out == "waiting 1\n"
+    assert "demo 2026-01-01T01:00:00Z: waiting: link 'control' has not reported since" in said.err
+    assert lowwater("backfill", "--lake", lake, "--queries", QUERIES, "--only", "stale").out == "nothing is due\n"
+
+
+def test_a_failed_interval_does_not_stop_the_others(lake: Path, spark: SparkSession) -> None:
+    victim = next((lake / "packets" / "link=main2").glob(f"hour={START // HOUR + 1}/*.parquet"))
+    whole = victim.read_bytes()
+    victim.write_bytes(b"PAR1" + bytes(len(whole) - 8) + b"PAR1")
+    tried = run(lake, spark)
+    assert [each.state for each in tried] == ["done", "failed", "done"]
+    assert states(lake)[1, "flows"] == "failed"
+    victim.write_bytes(whole)
+    (again,) = run(lake, spark)
+    assert (again.state, again.due.state) == ("incomplete", "failed")
+
+
+def test_a_chained_set_runs_in_order_and_stops_at_a_failure(lake: Path, spark: SparkSession) -> None:
+    write_settings(lake, policy="fail")
+    path = lake / "lowwater.toml"
+    path.write_text(path.read_text().replace("[query_sets.demo]", '[query_sets.demo]\nchain_start = "2026-01-01"'))
+    tried = run(lake, spark, workers=2, order=Order.NEWEST)
+    assert [(each.due.start - START) // HOUR for each in tried] == [0, 1, 2]
+    assert [each.state for each in tried] == ["done", "waiting", "waiting"]
+    assert "an earlier interval of its chain" in tried[2].reason
+
+
+def test_killed_again_and_again(published: Path, lake: Path) -> None:
+    """`kill -9` of the whole process at moments of chance; started again, it ends with the same tables."""
+    seed = random.randrange(1 << 30)
+    print(f"seed of the kills: {seed}")
+    chance = random.Random(seed)
+    log = lake.parent / "backfill.log"
+    command = [sys.executable, "-m", "lowwater.cli.main", "backfill", "--lake", str(lake), "--jobs", "2"]
+    temporary = lake.parent / "tmp"
+    temporary.mkdir()
+    kills = 0
+    for attempt in range(6):
+        with log.open("a") as said:
+            child = psutil.Popen(
+                [*command, "--queries", str(QUERIES), "--order", "random"],
+                cwd=ROOT,
+                stdout=said,
+                stderr=said,
+                env={**os.environ, "TMPDIR": str(temporary)},
+            )
+        family: list[psutil.Process] = []
+        try:
+            if attempt < 3:
+                deadline = time.monotonic() + chance.uniform(4, 30)
+                while time.monotonic() < deadline and child.poll() is None:
+                    time.sleep(0.05)
+                family = child.children(recursive=True) if child.is_running() else []
+                if child.poll() is None:
+                    child.send_signal(signal.SIGKILL)
+                    kills += 1
+            child.wait(ENDS)
+            psutil.wait_procs(family, 30)
+        finally:
+            for process in [child, *family]:
+                if process.is_running():
+                    process.kill()
+        if child.returncode == 0:
+            break
+    assert child.returncode == 0 and kills >= 1, log.read_text()
+    assert all_tables(lake) == all_tables(published)
+    assert states(lake) == states(published)
+    assert leftovers(lake) == []

@@ -1,0 +1,175 @@
+"""What is due is known before anything runs: which intervals, why, how much, and what keeps them from starting."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lowwater.capture.generate import GeneratedCapture, generate
+from lowwater.config import HOUR
+from lowwater.errors import ConfigError
+from lowwater.lake.parts import changes
+from lowwater.lake.records import Replay, record_replays
+from lowwater.replay.due import Range, due, open_jobs
+from lowwater.replay.job import Job
+from tests.replay.support import END, HOURS, LINKS, QUERIES, START, ingest_all, lowwater, write_settings
+
+pytestmark = pytest.mark.slow
+
+
+def job(lake: Path) -> Job:
+    return Job.open(lake, "demo", QUERIES)
+
+
+def parts(lake: Path, query: str, hour: int = 1) -> object:
+    opened = job(lake)
+    inputs = opened.inputs(START + hour * HOUR, START + (hour + 1) * HOUR, opened.captures())
+    # As it is kept: JSON in the ledger.
+    return json.loads(json.dumps(inputs.parts(opened.plan.only(query).queries[0])))
+
+
+def changed(before: object, lake: Path, query: str = "flows", hour: int = 1) -> list[str]:
+    assert isinstance(before, dict)
+    now = parts(lake, query, hour)
+    assert isinstance(now, dict)
+    return changes(before, now, job(lake).captures())
+
+
+def test_what_was_never_run_is_missing(lake: Path) -> None:
+    found = due(job(lake), Range())
+    assert [((each.start - START) // HOUR, each.state, each.reasons) for each in found] == [
+        (hour, "missing", ("never run",)) for hour in range(HOURS)
+    ]
+    assert {each.queries for each in found} == {("flows", "full_flow")}
+    assert {each.blocked for each in found} == {""}
+    assert {each.seconds for each in found} == {None}
+    captures = [each for rows in job(lake).captures().values() for each in rows]
+    assert 0.9 * sum(each.packets for each in captures) < sum(each.packets for each in found)
+
+
+def test_a_range_and_a_kind_choose(lake: Path) -> None:
+    asked = [(Range(START + HOUR, None), 2), (Range(None, START + HOUR), 1), (Range(START, START + HOUR), 1)]
+    assert [len(due(job(lake), each)) for each, _ in asked] == [count for _, count in asked]
+    assert due(job(lake), Range(kinds=("failed", "stale"))) == []
+    assert len(due(job(lake), Range(kinds=("missing",)))) == HOURS
+    with pytest.raises(ConfigError, match="whole intervals of 1h"):
+        due(job(lake), Range(START + 1, None))
+
+
+def test_a_range_beyond_the_captures_cannot_start(lake: Path) -> None:
+    found = due(job(lake), Range(END, END + HOUR))
+    assert len(found) == 1 and "has not reported since" in found[0].blocked
+
+
+def test_a_gap_blocks_as_the_policy_of_its_link_says(lake: Path) -> None:
+    assert [each.blocked for each in due(job(lake), Range())] == ["", "", ""]
+    write_settings(lake, policy="fail")
+    blocked = [each.blocked for each in due(job(lake), Range())]
+    assert blocked[0] == blocked[2] == "" and "link 'control' has not reported since" in blocked[1]
+
+
+def test_a_failure_and_an_estimate_come_from_the_ledger(lake: Path) -> None:
+    opened = job(lake)
+    first, second = START, START + HOUR
+    rows = [
+        Replay("demo", "", first, first + HOUR, "low", "done", 1, timings='{"low": 2.0}'),
+        Replay("demo", "flows", first, first + HOUR, "high", "done", 2, timings='{"low": 2.0, "high": 5.0}'),
+        Replay("demo", "", second, second + HOUR, "audit", "failed", 3, reason="flows: a row is not owned"),
+    ]
+    record_replays(opened.lake, rows)
+    found = due(opened, Range())
+    assert [each.state for each in found] == ["missing", "failed", "missing"]
+    assert found[0].reasons == ("high was the last stage that ran", "low was the last stage that ran")
+    assert found[1].reasons == ("audit: flows: a row is not owned",)
+    assert [each.seconds for each in found] == [7.0, 7.0, 7.0]
+
+
+def test_seconds_grow_with_packets(lake: Path) -> None:
+    opened = job(lake)
+    for hour, each in enumerate(due(opened, Range())):
+        spent = json.dumps({"low": 1.0 + each.packets / 1000})
+        record_replays(opened.lake, [Replay("demo", "", each.start, each.end, "low", "done", hour + 1, timings=spent)])
+    for each in due(opened, Range()):
+        assert each.seconds == pytest.approx(1.0 + each.packets / 1000, abs=0.2)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "query", "said"),
+    [
+        ("sum(len) AS bytes", "max(len) AS bytes", "flows", "query flows has changed"),
+        ("FROM main2.DataProtocol", "FROM main1.DataProtocol", "full_flow", "link main2 is no longer read"),
+    ],
+)
+def test_a_changed_text_is_named(old: str, new: str, query: str, said: str, lake: Path, tmp_path: Path) -> None:
+    before = {name: parts(lake, name) for name in ("flows", "full_flow")}
+    text = (QUERIES / "demo.gsql").read_text(encoding="utf-8")
+    path = tmp_path / "demo.gsql"
+    path.write_text(text.replace(old, new, 1), encoding="utf-8")
+    write_settings(lake, sets={"demo": path})
+    assert said in changed(before[query], lake, query)
+    other = ({"flows", "full_flow"} - {query}).pop()
+    assert parts(lake, other) == before[other]
+
+
+def test_a_changed_setting_is_named(lake: Path) -> None:
+    before = parts(lake, "flows")
+    write_settings(lake, skews={"main1": "2s"}, policy="wait")
+    assert changed(before, lake) == [
+        "link control: policy was exclude, is wait",
+        "link main1: skew was 1s, is 2s",
+    ]
+    text = (lake / "lowwater.toml").read_text()
+    (lake / "lowwater.toml").write_text(text.replace('since = "2026-01-01T00:00:00Z"', "", 1))
+    said = changed(before, lake)
+    assert "link main1: since was 2026-01-01T00:00:00Z, is not set" in said
+
+
+def test_a_whole_capture_in_the_place_of_a_cut_one_is_named(
+    lake: Path, captures: list[GeneratedCapture], tmp_path: Path
+) -> None:
+    before = {hour: parts(lake, "flows", hour) for hour in range(HOURS)}
+    whole = generate(tmp_path / "whole", START, HOURS, LINKS, rate=2.0, seed=7, cut=())
+    (mended,) = [each for each in whole if (each.link, each.start) == ("control", START + HOUR)]
+    (cut,) = [each for each in captures if each.cut]
+    ingest_all(lake, [mended])
+    said = changed(before[1], lake)
+    assert f"link control: capture {mended.path.name} was added" in said
+    assert sum("was replaced, or is gone" in line for line in said) == 1
+    assert sum("the gap from" in line for line in said) == 1
+    assert all(line.startswith("link control: ") for line in said) and cut.link == "control"
+    assert [parts(lake, "flows", hour) == before[hour] for hour in range(HOURS)] == [True, False, True]
+
+
+def test_query_sets_are_those_named_else_configured_else_found(lake: Path, tmp_path: Path) -> None:
+    assert [each.query_set for each in open_jobs(lake, ["demo", "demo"], QUERIES)] == ["demo"]
+    assert [each.query_set for each in open_jobs(lake, [], QUERIES)] == ["demo"]
+    (lake / "lowwater.toml").write_text("")
+    found = [each.query_set for each in open_jobs(lake, [], QUERIES)]
+    assert "flows" in found and "demo" not in found, "the demo names a set that this lake does not have"
+    with pytest.raises(ConfigError, match="there is no query set"):
+        open_jobs(lake, [], tmp_path)
+
+
+def test_a_set_that_cannot_be_planned_is_told_and_does_not_hide_the_others(lake: Path, tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.gsql"
+    wrong.write_text("SELECT nothing FROM main1.TCP")
+    write_settings(lake, sets={"demo": QUERIES / "demo.gsql", "wrong": wrong})
+    said = lowwater("plan", "--lake", lake)
+    assert said.out.count("missing") == HOURS and "query set wrong: " in said.err and "nothing" in said.err
+    assert lowwater("plan", "--lake", lake, "--query-set", "wrong").code == 1
+    said = lowwater("backfill", "--lake", lake, "--only", "stale")
+    assert (said.code, said.out) == (1, "nothing is due\n")
+
+
+def test_the_command(lake: Path) -> None:
+    said = lowwater("plan", "--lake", lake, "--queries", QUERIES)
+    assert said.code == 0 and said.out.count("missing") == HOURS
+    assert "3 intervals to run" in said.out and "no earlier run tells" in said.out
+    asked = ["--from", "2026-01-01T01:00Z", "--to", "2026-01-01T02:00Z", "--query-set", "demo", "--only", "missing"]
+    said = lowwater("plan", "--lake", lake, *asked, "--format", "json")
+    (only,) = json.loads(said.out)["intervals"]
+    assert only["from"] == "2026-01-01T01:00:00Z" and only["state"] == "missing" and only["packets"] > 0
+    assert lowwater("plan", "--lake", lake, "--from", "2026-01-02", "--to", "2026-01-01").code == 2
+    assert not (lake / "tables").exists() and not (lake / "streams").exists()
