@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from lowwater import __version__
-from lowwater.cli import options, packets
+from lowwater.cli import options, packets, skew
 from lowwater.errors import LowwaterError
 
 
@@ -235,6 +235,7 @@ def doctor() -> None:
 
 cli.add_command(packets.inspect)
 cli.add_command(packets.export)
+cli.add_command(skew.skew)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
