@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from lowwater import __version__
-from lowwater.cli import options, packets, skew
+from lowwater.cli import expect, options, packets, skew
 from lowwater.errors import LowwaterError
 
 
@@ -236,6 +236,7 @@ def doctor() -> None:
 cli.add_command(packets.inspect)
 cli.add_command(packets.export)
 cli.add_command(skew.skew)
+cli.add_command(expect.expect)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lowwater.lake.packets import LinkRead
+from lowwater.lake.packets import KEYS, LinkRead
 from lowwater.low import VIOLATIONS
+from lowwater.quality.profile import COLUMNS, Profile
 
 
 @dataclass(frozen=True)
@@ -22,11 +23,13 @@ class LinkScan:
         link: its name.
         sane: records in order whose timestamp is owned.
         violations: schema of `low.VIOLATIONS`; those whose arrival is owned.
+        profile: of those whose arrival is owned.
     """
 
     link: str
     sane: int
     violations: pa.Table
+    profile: Profile
 
 
 def scan_link(read: LinkRead, skew: int) -> LinkScan:
@@ -40,8 +43,10 @@ def scan_link(read: LinkRead, skew: int) -> LinkScan:
         LakeError: if the packets cannot be read.
     """
     sane, late = 0, []
-    for batch in read.batches():
-        table = pa.table(batch)
+    profile = Profile(read.start, read.end, skew)
+    for batch in read.batches(COLUMNS):
+        profile.add(batch)
+        table = pa.table(batch).select(KEYS)
         table = table.set_column(0, "capture", table.column("capture").cast(pa.string()))
         table = table.append_column("lateness", pc.subtract(table.column("arrival"), table.column("timestamp")))
         violates = pc.greater(table.column("lateness"), skew)
@@ -50,7 +55,7 @@ def scan_link(read: LinkRead, skew: int) -> LinkScan:
         violations = table.filter(violates)
         late.append(violations.filter(_within(violations.column("arrival"), read)).select(VIOLATIONS.names))
     found = pa.concat_tables(late).cast(VIOLATIONS) if late else VIOLATIONS.empty_table()
-    return LinkScan(read.link, sane, found)
+    return LinkScan(read.link, sane, found, profile)
 
 
 def _within(instants: pa.ChunkedArray, read: LinkRead) -> pa.ChunkedArray:

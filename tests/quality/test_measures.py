@@ -29,6 +29,7 @@ from lowwater.plan.nodes import Field
 from lowwater.plan.schemas import stream_schema
 from lowwater.quality import streams
 from lowwater.quality.measures import Scope, frames, lfta_counts
+from lowwater.quality.profile import Profile
 from lowwater.quality.queries import Made, QueryMeasures
 from lowwater.quality.scan import LinkScan, scan_link
 from lowwater.quality.streams import Broken, StreamCheck, check_stream
@@ -356,7 +357,12 @@ def test_malformed_records_are_charged_to_the_interval_of_the_record_before(lake
     """The second capture is cut: its damage belongs to the second hour."""
     config, captures = load_config(lake.root), read_captures(lake, ["a"])
     scope = Scope(lake, config, "s", BASE + HOUR, BASE + 2 * HOUR, captures, [("q", "a")], [])
-    found = frames(scope, [LinkScan("a", 2, late_rows(lake).slice(0, 0))], lfta_counts(scope), [])
+    found = frames(
+        scope,
+        [LinkScan("a", 2, late_rows(lake).slice(0, 0), Profile(BASE + HOUR, BASE + 2 * HOUR, SECOND))],
+        lfta_counts(scope),
+        [],
+    )
     (a,) = found["links"].to_pylist()
     assert (a["malformed"], a["offsets"]) == (1, f"second.pcap at byte {24 + 70} (cut)")
     assert a["captures"] == "first.pcap, second.pcap"
