@@ -90,7 +90,7 @@ def test_a_wrong_suite_file_is_refused_with_the_remedy() -> None:
 def test_the_packages_of_the_project_are_its_folders() -> None:
     listed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["packages"]
     found = {".".join(path.parent.relative_to(ROOT).parts) for path in (ROOT / "lowwater").rglob("__init__.py")}
-    assert set(listed) == found | {"lowwater_expectations"}
+    assert set(listed) == found | {"lowwater_expectations", "lowwater_review"}
 
 
 def test_importing_the_package_is_light() -> None:
