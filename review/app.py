@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 
 from lowwater.errors import LowwaterError
@@ -33,12 +33,13 @@ STYLED = "style-src 'self' 'unsafe-inline'"
 """Of Data Docs, whose tables have styles in their elements."""
 
 
-def create(board: Board, dependencies: Sequence[Any] = ()) -> FastAPI:
+def create(board: Board, dependencies: Sequence[Any] = (), doors: APIRouter | None = None) -> FastAPI:
     """The app.
 
     Args:
         board: the lake.
         dependencies: FastAPI dependencies of every route: who may ask.
+        doors: further routes, which come first.
     """
     app = FastAPI(
         title="Lowwater review",
@@ -48,6 +49,9 @@ def create(board: Board, dependencies: Sequence[Any] = ()) -> FastAPI:
         redirect_slashes=False,
         dependencies=list(dependencies),
     )
+
+    if doors is not None:
+        app.include_router(doors)
 
     @app.get("/")
     def start() -> Response:

@@ -198,10 +198,10 @@ def tally(known: Snapshot) -> dict[tuple[str, str], Counter[str]]:
     found: dict[tuple[str, str], Counter[str]] = {}
     parts = months(known)
     starts = [part.start for part in parts]
-    for key, rows in known.of_interval.items():
+    newest = {(each.query_set, each.interval_start, each.interval_end): each for each in known.records}
+    for key, last in newest.items():
         part = parts[bisect_right(starts, key[1]) - 1]
-        audit = known.audits.get(key)
-        state = rows[-1].state if rows[-1].stage == "publish" or rows[-1].state == "failed" else "held"
-        state = "warned" if state == "done" and audit is not None and audit.verdict == "warned" else state
+        state = last.state if last.stage == "publish" or last.state == "failed" else "held"
+        state = "warned" if state == "done" and key in known.warned else state
         found.setdefault((part.name, key[0]), Counter())[state] += 1
     return found

@@ -15,7 +15,7 @@ from lowwater.lake.records import Replay, read_quarantine, read_violations
 from lowwater.quality.lags import Lags
 from lowwater.quality.verdicts import Key, findings
 
-from .board import Snapshot
+from .board import Part, Snapshot
 
 SHOWN = 50
 """Most rows of a table of records; the ledgers hold all."""
@@ -94,9 +94,9 @@ class Operator:
     counts: str
 
 
-def found_of(known: Snapshot, key: Key) -> list[Found]:
+def found_of(known: Snapshot, part: Part, key: Key) -> list[Found]:
     """The expectations of the newest audit, those that failed first, each with the rows that it kept."""
-    audit = known.audits.get(key)
+    audit = part.audits.get(key)
     if audit is None:
         return []
     kept: dict[str, list[dict[str, Any]]] = {}
@@ -137,17 +137,17 @@ def _text(name: str, value: Any) -> str:
     return "NULL" if value is None else str(value)
 
 
-def links_of(known: Snapshot, key: Key) -> list[LinkFacts]:
+def links_of(known: Snapshot, part: Part, key: Key) -> list[LinkFacts]:
     """The links that the set reads, or read when the interval was audited."""
     name, start, end = key
-    account = _account(known, key)
+    account = _account(part, key)
     job = known.jobs.get(name)
     links = sorted({*account, *(job.plan.links if job else ())})
     return [_link(known, link, start, end, account.get(link, {})) for link in links]
 
 
-def _account(known: Snapshot, key: Key) -> Mapping[str, Mapping[str, int]]:
-    rows = [row for row in known.of_interval.get(key, ()) if row.stage == "audit" and row.query]
+def _account(part: Part, key: Key) -> Mapping[str, Mapping[str, int]]:
+    rows = [row for row in part.replays.get(key, ()) if row.stage == "audit" and row.query]
     found: Mapping[str, Mapping[str, int]] = json.loads(rows[-1].accounting).get("links", {}) if rows else {}
     return found
 
@@ -157,7 +157,7 @@ def _link(known: Snapshot, link: str, start: int, end: int, account: Mapping[str
     captures = known.captures.get(link, ())
     mine = [each for each in captures if each.meets(start, end) or (each.covers_from < end and each.covers_to > start)]
     rows = [each for each in read_lateness(known.lake, link, start, start + 1) if each.interval_end == end]
-    lags = Lags.of(list(zip(rows[0].bounds, rows[0].counts, strict=True)), rows[0].largest) if rows else Lags()
+    lags = Lags.of(rows[0].bounds, rows[0].counts, rows[0].largest) if rows else Lags()
     shares = {share: lags.quantile(share) or 0 for share in (0.5, 0.99, 0.999)}
     late = read_violations(known.lake, link, settings.skew, start, end)
     broken = malformed_between(known.lake, link, captures, start, end)
@@ -178,9 +178,9 @@ def _link(known: Snapshot, link: str, start: int, end: int, account: Mapping[str
     )
 
 
-def stages_of(known: Snapshot, key: Key) -> list[Stage]:
+def stages_of(part: Part, key: Key) -> list[Stage]:
     """The newest row of each stage and query, in the order in which they were written."""
-    newest = {(row.stage, row.query): row for row in known.of_interval.get(key, ())}
+    newest = {(row.stage, row.query): row for row in part.replays.get(key, ())}
     return [_stage(row) for row in newest.values()]
 
 
@@ -190,9 +190,9 @@ def _stage(row: Replay) -> Stage:
     return Stage(row.stage, row.query, row.state, row.rows, seconds, finished, row.reason)
 
 
-def operators_of(known: Snapshot, key: Key) -> list[Operator]:
+def operators_of(part: Part, key: Key) -> list[Operator]:
     """What the operators of the last high stage took and gave."""
-    newest = {row.query: row for row in known.of_interval.get(key, ()) if row.stage == "high" and row.query}
+    newest = {row.query: row for row in part.replays.get(key, ()) if row.stage == "high" and row.query}
     found = []
     for row in newest.values():
         for each in json.loads(row.accounting).get("operators", []):

@@ -5,6 +5,8 @@ The door of the folder. A page is a function of a snapshot; every address in it 
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -12,13 +14,13 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from lowwater.config import format_duration, format_instant
+from lowwater.config import format_duration, format_instant, parse_instant
 from lowwater.lake.tables import interval_label, safe_name
 from lowwater.quality.advice import headline, marks, remarks, share_text
 from lowwater.quality.lags import bound_of
 from lowwater.quality.skew import QUANTILES, recommend
 
-from .board import GRAVITY, Interval, Snapshot
+from .board import GRAVITY, Interval, Part, Snapshot
 from .calendar import LINK_STATES, SIGNS, Month, link_calendar, months, set_calendar, tally
 from .drawing import lateness, waterfall
 from .interval import SHOWN, found_of, links_of, operators_of, stages_of
@@ -26,6 +28,7 @@ from .lateness import link_review
 from .queries import cost_history, explained, query_plan, rows_history
 from .trace import trace
 
+_CLOCK = re.compile(r"T(\d\d)(\d\d)(\d\d)")
 HERE = Path(__file__).parent
 RECENT = 168
 """Intervals of a link that its skew review lists; the plot and the ladder are over all."""
@@ -63,7 +66,7 @@ def addresses(known: Snapshot) -> Iterator[str]:
     yield from ("index.html", "skew/index.html")
     for part in months(known):
         yield f"month/{part.name}.html"
-        for each in known.intervals(part.start, part.end):
+        for each in known.part(part.start, part.end).intervals:
             yield f"interval/{safe_name(each.query_set)}/{interval_label(each.start, each.end)}.html"
     for job in known.jobs.values():
         yield f"set/{safe_name(job.query_set)}.html"
@@ -102,8 +105,8 @@ def _page(template: str, known: Snapshot, root: str, **values: Any) -> str:
 
 
 def _overview(known: Snapshot, part: Month | None, root: str) -> str:
-    parts, intervals = months(known), known.intervals(part.start, part.end) if part else ()
-    calendars, links = [], []
+    parts, intervals = months(known), known.part(part.start, part.end).intervals if part else ()
+    calendars, links, counted = [], [], _counted(known)
     if part is not None:
         for job in known.jobs.values():
             mine = [each for each in intervals if each.query_set == job.query_set]
@@ -115,7 +118,7 @@ def _overview(known: Snapshot, part: Month | None, root: str) -> str:
         known,
         root,
         part=part,
-        months=[(each, _counted(known, each.name)) for each in reversed(parts)],
+        months=[(each, counted.get(each.name, [])) for each in reversed(parts)],
         calendars=calendars,
         links=links,
         states=[state for state in GRAVITY if any(each.state == state for each in intervals)],
@@ -126,13 +129,12 @@ def _overview(known: Snapshot, part: Month | None, root: str) -> str:
     )
 
 
-def _counted(known: Snapshot, month: str) -> list[tuple[str, int]]:
-    total: dict[str, int] = {}
-    for (name, _), counts in tally(known).items():
-        if name == month:
-            for state, count in counts.items():
-                total[state] = total.get(state, 0) + count
-    return sorted(total.items(), key=lambda each: GRAVITY.index(each[0]))
+def _counted(known: Snapshot) -> dict[str, list[tuple[str, int]]]:
+    """Month -> the states that were last recorded of its intervals, all query sets together."""
+    total: dict[str, Counter[str]] = {}
+    for (month, _), counts in tally(known).items():
+        total.setdefault(month, Counter()).update(counts)
+    return {month: sorted(counts.items(), key=lambda each: GRAVITY.index(each[0])) for month, counts in total.items()}
 
 
 def _named(names: Any, safe: str) -> str | None:
@@ -159,8 +161,8 @@ def _set(known: Snapshot, safe: str, root: str) -> str | None:
 def _latest(known: Snapshot, name: str) -> list[Interval]:
     """The last intervals of the last month, newest first."""
     parts = months(known)
-    mine = [each for each in known.intervals(parts[-1].start, parts[-1].end) if each.query_set == name] if parts else []
-    return mine[:-25:-1]
+    shown = known.part(parts[-1].start, parts[-1].end).intervals if parts else ()
+    return [each for each in shown if each.query_set == name][:-25:-1]
 
 
 def _query(known: Snapshot, safe: str, query: str, root: str) -> str | None:
@@ -185,21 +187,32 @@ def _query(known: Snapshot, safe: str, query: str, root: str) -> str | None:
 
 
 def _interval(known: Snapshot, safe: str, label: str, root: str) -> str | None:
-    names = {*known.jobs, *(key[0] for key in known.of_interval)}
-    name = _named(names, safe)
-    for part in months(known) if name else ():
-        mine = [each for each in known.intervals(part.start, part.end) if each.query_set == name]
-        for at, each in enumerate(mine):
-            if interval_label(each.start, each.end) == label:
-                beside = (mine[at - 1] if at else None, mine[at + 1] if at + 1 < len(mine) else None)
-                return _about(known, each, beside, root)
-    return None
+    name, start = _named(known.jobs, safe), _start(label)
+    part = next((each for each in months(known) if start is not None and each.start <= start < each.end), None)
+    if name is None or part is None:
+        return None
+    shown = known.part(part.start, part.end)
+    mine = [each for each in shown.intervals if each.query_set == name]
+    at = next((at for at, each in enumerate(mine) if interval_label(each.start, each.end) == label), None)
+    if at is None:
+        return None
+    before, after = mine[at - 1] if at else None, mine[at + 1] if at + 1 < len(mine) else None
+    return _about(known, shown, mine[at], (before, after), root)
 
 
-def _about(known: Snapshot, found: Interval, beside: tuple[Interval | None, Interval | None], root: str) -> str:
+def _start(label: str) -> int | None:
+    """The begin of the interval of a label."""
+    try:
+        return parse_instant(_CLOCK.sub(r"T\1:\2:\3", label.partition("_")[0]))
+    except ValueError:
+        return None
+
+
+def _about(
+    known: Snapshot, part: Part, found: Interval, beside: tuple[Interval | None, Interval | None], root: str
+) -> str:
     lags = trace(known, found.key)
     named = [(f"{lag.name} on {lag.on}" if lag.on else lag.name, lag) for lag in lags]
-    stages = stages_of(known, found.key)
     return _page(
         "interval.html",
         known,
@@ -208,11 +221,11 @@ def _about(known: Snapshot, found: Interval, beside: tuple[Interval | None, Inte
         before=beside[0],
         after=beside[1],
         label=interval_label,
-        audit=known.audits.get(found.key),
-        found=found_of(known, found.key),
-        links=links_of(known, found.key),
-        stages=stages,
-        operators=operators_of(known, found.key),
+        audit=part.audits.get(found.key),
+        found=found_of(known, part, found.key),
+        links=links_of(known, part, found.key),
+        stages=stages_of(part, found.key),
+        operators=operators_of(part, found.key),
         falls=waterfall([(name, lag.level, lag.before, lag.typical, lag.most, lag.series) for name, lag in named]),
         shown=SHOWN,
     )

@@ -6,11 +6,12 @@ import json
 from collections import defaultdict
 from dataclasses import dataclass
 
+from lowwater.lake.records import FAILED, PUBLISH
 from lowwater.plan.explain import describe, explain
 from lowwater.plan.queryset import Plan
 from lowwater.replay.job import Job
 
-from .board import Snapshot
+from .board import Record, Snapshot
 from .calendar import moment
 from .drawing import PlanDrawing, Plot, history, plan
 
@@ -37,20 +38,21 @@ def query_plan(job: Job, query: str) -> Plan:
 
 def rows_history(known: Snapshot, query_set: str, query: str) -> Plot | None:
     """Rows of every published interval."""
-    found = [
-        (f"{moment(start):%-d %b %H:%M}", float(row.rows or 0), row.state)
-        for (name, of, start, _), row in sorted(known.published.items(), key=lambda each: each[0][2])
-        if (name, of) == (query_set, query)
-    ]
-    return history(found, "rows")
+    newest: dict[int, Record] = {}
+    for each in known.records:
+        if (each.query_set, each.query, each.stage) == (query_set, query, PUBLISH) and each.state != FAILED:
+            newest[each.interval_start] = each
+    return history([(_named(at), float(newest[at].rows or 0), newest[at].state) for at in sorted(newest)], "rows")
 
 
 def cost_history(known: Snapshot, query_set: str) -> Plot | None:
     """Seconds of every interval's last run, all stages together."""
     seconds: dict[int, dict[str, float]] = defaultdict(dict)
-    for (name, start, _), rows in known.of_interval.items():
-        if name == query_set:
-            for row in rows:
-                seconds[start] |= json.loads(row.timings)
-    found = [(f"{moment(at):%-d %b %H:%M}", sum(each.values()), "run") for at, each in sorted(seconds.items()) if each]
-    return history(found, "s")
+    for each in known.records:
+        if each.query_set == query_set and each.timings != "{}":
+            seconds[each.interval_start] |= json.loads(each.timings)
+    return history([(_named(at), sum(seconds[at].values()), "run") for at in sorted(seconds)], "s")
+
+
+def _named(at: int) -> str:
+    return f"{moment(at):%-d %b %H:%M}"

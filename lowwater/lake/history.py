@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pads
+from numpy.typing import NDArray
 
 from lowwater.lake.layout import LATENESS, METRICS, Lake
 from lowwater.lake.records import with_constants
@@ -28,8 +30,8 @@ class LinkLateness:
     refused: int
     largest: int
     busiest: int
-    bounds: list[int]
-    counts: list[int]
+    bounds: NDArray[np.int64]
+    counts: NDArray[np.int64]
     measured_at: int
 
 
@@ -77,7 +79,7 @@ def _rows_of(lake: Lake, link: str, rows: Sequence[LinkLateness]) -> list[LinkLa
 
 
 def _shown(row: LinkLateness) -> tuple[int, int, int, int, int, int, tuple[int, ...]]:
-    counts = tuple(row.bounds + row.counts)
+    counts = (*row.bounds.tolist(), *row.counts.tolist())
     return row.interval_start, row.interval_end, row.skew, row.refused, row.largest, row.busiest, counts
 
 
@@ -85,8 +87,21 @@ def read_lateness(lake: Lake, link: str, start: int = 0, end: int = 1 << 62) -> 
     """The lateness of a link in the intervals that begin in [start, end), ns, in order."""
     chosen = (pads.field("interval_start") >= start) & (pads.field("interval_start") < end)
     rows = read_rows(lake.lateness, LATENESS, (pads.field("link") == link) & chosen).sort_by("measured_at")
-    newest = {(row["interval_start"], row["interval_end"]): LinkLateness(**row) for row in rows.to_pylist()}
+    lists = zip(_lists(rows, "bounds"), _lists(rows, "counts"), strict=True)
+    scalars = rows.drop_columns(["bounds", "counts"]).to_pylist()
+    newest = {
+        (row["interval_start"], row["interval_end"]): LinkLateness(**row, bounds=bounds, counts=counts)
+        for row, (bounds, counts) in zip(scalars, lists, strict=True)
+    }
     return [newest[key] for key in sorted(newest)]
+
+
+def _lists(rows: pa.Table, name: str) -> list[NDArray[np.int64]]:
+    column = rows.column(name).combine_chunks()
+    if not len(column):
+        return []
+    ends = np.cumsum(pc.list_value_length(column).to_numpy())
+    return list(np.split(column.flatten().to_numpy(), ends[:-1]))
 
 
 def lateness_links(lake: Lake) -> list[str]:

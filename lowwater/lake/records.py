@@ -162,6 +162,12 @@ def read_quality(lake: Lake, query_set: str | None = None, start: int = 0, end: 
     return read_rows(lake.quality, QUALITY, None if query_set is None else _of_interval(query_set, start, end))
 
 
+def read_qualities(lake: Lake, start: int, end: int) -> pa.Table:
+    """What the newest audits found of every interval that begins in [start, end), ns."""
+    chosen = (pads.field("interval_start") >= start) & (pads.field("interval_start") < end)
+    return read_rows(lake.quality, QUALITY, chosen)
+
+
 def read_quarantine(lake: Lake, query_set: str, start: int, end: int) -> pa.Table:
     """The rows that the newest audit of [start, end), ns, of a query set kept."""
     return read_rows(lake.quarantine, QUARANTINE, _of_interval(query_set, start, end))

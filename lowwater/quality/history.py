@@ -119,8 +119,9 @@ def metric_table(rows: Iterable[Row]) -> pa.Table:
 def lateness_row(link: str, start: int, end: int, skew: int, profile: Profile, now: int) -> LinkLateness:
     """The row of the ledger `lateness` for a link."""
     watch = profile.watch
-    bounds, counts = (list(each) for each in zip(*watch.lags.bounds(), strict=True)) if watch.lags.records else ([], [])
-    return LinkLateness(link, start, end, skew, watch.refused, watch.lags.largest, watch.busiest, bounds, counts, now)
+    return LinkLateness(
+        link, start, end, skew, watch.refused, watch.lags.largest, watch.busiest, *watch.lags.counted(), now
+    )
 
 
 def link_row(about: Row, items: Items, before: Sequence[Items], settings: History, skew: int) -> Row:

@@ -95,17 +95,22 @@ class Lags:
         rank = max(1, ceil(share * self.records - 1e-9))
         return _bound(int(np.searchsorted(np.cumsum(self._counts), rank)))
 
+    def counted(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """`bounds` as two arrays."""
+        at = np.flatnonzero(self._counts)
+        return np.array([_bound(int(each)) for each in at], np.int64), self._counts[at]
+
     def bounds(self) -> list[tuple[int, int]]:
         """(bound, records between it and the bound before) in order, where there are any."""
-        return [(_bound(int(at)), int(self._counts[at])) for at in np.flatnonzero(self._counts)]
+        bounds, counts = self.counted()
+        return list(zip(bounds.tolist(), counts.tolist(), strict=True))
 
     @staticmethod
-    def of(bounds: list[tuple[int, int]], largest: int) -> Lags:
-        """What `bounds` gave, counted again; `largest` is the largest lateness, ns."""
+    def of(bounds: NDArray[np.int64], counts: NDArray[np.int64], largest: int) -> Lags:
+        """What `counted` gave, counted again; `largest` is the largest lateness, ns."""
         made = Lags()
-        if bounds:
-            at, counts = np.array(bounds, np.int64).T
-            made._counts = _sum(made._counts, np.bincount(_bucket(at), counts).astype(np.int64))
+        if len(bounds):
+            made._counts = _sum(made._counts, np.bincount(_bucket(bounds), counts).astype(np.int64))
         made.records, made.largest = int(made._counts.sum()), largest
         return made
 

@@ -181,7 +181,7 @@ def test_lateness_is_added_once_and_the_newest_counts(lake: Lake) -> None:
         record_lateness(lake, [lateness_row("a", BASE, BASE + HOUR, SECOND, made, now)])
     (found,) = read_lateness(lake, "a")
     assert (found.measured_at, found.refused, found.largest, found.busiest) == (1, 1, 9 * SECOND, 2)
-    lags = Lags.of(list(zip(found.bounds, found.counts, strict=True)), found.largest)
+    lags = Lags.of(found.bounds, found.counts, found.largest)
     assert (lags.records, lags.late, lags.lost(8 * SECOND), lags.lost(9 * SECOND)) == (2, 1, 1, 0)
     table = open_table(lake.lateness)
     assert table is not None and table.version() == 2

@@ -58,7 +58,7 @@ def test_counts_add_up_in_any_way(first: list[int], second: list[int]) -> None:
     merged = counted(first)
     merged.merge(counted(second))
     together = counted(first + second)
-    kept = Lags.of(together.bounds(), together.largest)
+    kept = Lags.of(*together.counted(), together.largest)
     for lags in (merged, kept):
         assert lags.bounds() == together.bounds()
         assert (lags.records, lags.late, lags.largest) == (together.records, together.late, together.largest)

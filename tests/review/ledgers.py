@@ -9,7 +9,6 @@ from pathlib import Path
 import pyarrow as pa
 
 from lowwater.config import HOUR, SECOND, parse_instant
-from lowwater.lake.history import LinkLateness
 from lowwater.lake.layout import CAPTURES, LATENESS, QUALITY, QUARANTINE, REPLAYS, Lake, open_lake
 from lowwater.lake.ledger import Capture
 from lowwater.lake.records import Replay
@@ -21,8 +20,8 @@ LINKS = ("main1", "main2", "control")
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'"
 """What must never be on a page as it is."""
 
-QUERIES = f"""
-DEFINE {{ query_name 'flows'; }}
+QUERIES = """
+DEFINE { query_name 'flows'; }
 SELECT tb, srcIP, count(*) as cnt FROM [links].IPV4 GROUP BY time/60 as tb, srcIP;
 """
 
@@ -80,18 +79,19 @@ def make(folder: Path, hours: int, failed: frozenset[int] = frozenset()) -> tupl
     append_rows(lake.captures, table(captures, CAPTURES))
     job = Job.open(root, "q", queries)
     known = job.captures()
-    replays = [row for at in range(hours) for row in _replays(job, known, at, at in failed)]
+    replays = [row for at in range(hours) for row in _replays(job, known, at, at in failed, hours - at < 800)]
     append_rows(lake.replays, table(replays, REPLAYS))
     _quality(lake, hours, failed)
     append_rows(lake.lateness, table([_late(link, at) for link in LINKS for at in range(hours)], LATENESS))
     return root, queries
 
 
-def _replays(job: Job, known: object, at: int, failed: bool) -> list[dict[str, object]]:
+def _replays(job: Job, known: object, at: int, failed: bool, recent: bool) -> list[dict[str, object]]:
     start, end = START + at * HOUR, START + (at + 1) * HOUR
     if at % 97 == 96:
         return []
-    digest = job.inputs(start, end, known).digest(job.plan.queries[0])  # type: ignore[arg-type]
+    # Of old intervals nobody asks whether their inputs have changed.
+    digest = job.inputs(start, end, known).digest(job.plan.queries[0]) if recent else "old"  # type: ignore[arg-type]
     account = {name: {"read": 100, "malformed": 0, "violating": 1, "sane": 99} for name in LINKS}
     stages = ("low", "high", "audit") if failed else ("low", "high", "audit", "publish")
     rows = []
@@ -147,5 +147,6 @@ def _late(link: str, at: int) -> dict[str, object]:
     bounds = [0, *(digit * 10**power for power in range(4, 9) for digit in range(10, 100))]
     counts = [40_000, *(1 + number % 7 for number in range(len(bounds) - 1))]
     start = START + at * HOUR
-    row = LinkLateness(link, start, start + HOUR, SECOND, 3, bounds[-1], 99, bounds, counts, 1)
-    return asdict(row)
+    scalars = {"skew": SECOND, "refused": 3, "largest": bounds[-1], "busiest": 99, "measured_at": 1}
+    known = {"link": link, "interval_start": start, "interval_end": start + HOUR}
+    return {**known, **scalars, "bounds": bounds, "counts": counts}
