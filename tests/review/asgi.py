@@ -35,8 +35,10 @@ def ask(app: Any, path: str, method: str = "GET", query: str = "", headers: dict
     }
     sent: list[dict[str, Any]] = []
 
+    told = iter([{"type": "http.request", "body": b"", "more_body": False}])
+
     async def receive() -> dict[str, Any]:
-        return {"type": "http.request", "body": b"", "more_body": False}
+        return next(told, {"type": "http.disconnect"})
 
     async def send(message: dict[str, Any]) -> None:
         sent.append(message)
