@@ -256,7 +256,7 @@ def history(values: Sequence[tuple[str, float, str]], unit: str) -> Plot | None:
     each = -(-len(values) // MOST_BARS)
     groups = [values[at : at + each] for at in range(0, len(values), each)]
     tops = [max(group, key=lambda value: value[1]) for group in groups]
-    left, bottom, height = 70, 120, 100
+    left, bottom, height = 100, 120, 100
     most = max(value for _, value, _ in tops) or 1.0
     step = min(24.0, (WIDTH - left - 10) / len(tops))
     bars = []
@@ -264,7 +264,7 @@ def history(values: Sequence[tuple[str, float, str]], unit: str) -> Plot | None:
         tall = round(height * value / most, 1)
         text = f"{name}: {value:,.6g} {unit}, {state}"
         bars.append(Bar(round(left + at * step + 0.5, 1), bottom - tall, round(step - 1, 2), tall, text, state))
-    up = (Mark(bottom - height, f"{most:,.4g} {unit}"), Mark(bottom, "0"))
+    up = (Mark(bottom - height, f"{most:,.0f} {unit}" if most >= 100 else f"{most:.3g} {unit}"), Mark(bottom, "0"))
     across = (Mark(left, tops[0][0]), Mark(left + step * len(tops), tops[-1][0], "end"))
     return Plot(WIDTH, bottom + 24, tuple(bars), "", across if len(tops) > 1 else across[:1], up)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lowwater.config import format_instant
+from lowwater.config import format_duration, format_instant
 from lowwater.lake.history import LinkLateness, read_lateness
 from lowwater.lake.ledger import Capture, malformed_between
 from lowwater.lake.records import Replay, read_quarantine, read_violations
@@ -21,6 +21,10 @@ SHOWN = 50
 """Most rows of a table of records; the ledgers hold all."""
 
 
+SHARES = ("_share", "_drift", "_warning", "_critical")
+"""How the names of measures end that are shares."""
+
+
 @dataclass(frozen=True)
 class Rows:
     """The kept rows of one subject that broke an expectation; `total` is how many there were."""
@@ -29,6 +33,11 @@ class Rows:
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     total: int
+
+    @property
+    def measured(self) -> bool:
+        """Whether these are the measures of a link, an LFTA or a query; else rows of a stream."""
+        return {"interval", "captures"} <= set(self.columns)
 
 
 @dataclass(frozen=True)
@@ -126,9 +135,20 @@ def _rows(kept: Sequence[Mapping[str, Any]]) -> list[Rows]:
     for subject, mine in subjects.items():
         rows = [json.loads(each["row"]) for each in mine[:SHOWN]]
         columns = tuple(dict.fromkeys(name for row in rows for name in row))
-        cells = tuple(tuple(_text(name, row.get(name)) for name in columns) for row in rows)
+        measured = {"interval", "captures"} <= set(columns)
+        text = shown if measured else _text
+        cells = tuple(tuple(text(name, row.get(name)) for name in columns) for row in rows)
         found.append(Rows(subject, columns, cells, mine[0]["total"]))
     return found
+
+
+def shown(name: str, value: Any) -> str:
+    """A measure as the Data Docs write it."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return "" if value is None else str(value)
+    if name.endswith("_ns"):
+        return format_duration(int(value))
+    return f"{100 * value:.4g}%" if name.endswith(SHARES) else f"{value:,}"
 
 
 def _text(name: str, value: Any) -> str:
@@ -147,6 +167,7 @@ def links_of(known: Snapshot, part: Part, key: Key) -> list[LinkFacts]:
 
 
 def _account(part: Part, key: Key) -> Mapping[str, Mapping[str, int]]:
+    """What the audit that passed says of the links (A1)."""
     rows = [row for row in part.replays.get(key, ()) if row.stage == "audit" and row.query]
     found: Mapping[str, Mapping[str, int]] = json.loads(rows[-1].accounting).get("links", {}) if rows else {}
     return found
@@ -161,6 +182,8 @@ def _link(known: Snapshot, link: str, start: int, end: int, account: Mapping[str
     shares = {share: lags.quantile(share) or 0 for share in (0.5, 0.99, 0.999)}
     late = read_violations(known.lake, link, settings.skew, start, end)
     broken = malformed_between(known.lake, link, captures, start, end)
+    if rows and not account:  # of an audit that failed only the ledgers tell
+        account = {"malformed": broken.num_rows, "violating": late.num_rows}
     names = {each.capture: Path(each.path).name for each in captures}
     violations = [row | {"file": names.get(row["capture"], "")} for row in late.slice(0, SHOWN).to_pylist()]
     malformed = [row | {"file": names.get(row["capture"], "")} for row in broken.slice(0, SHOWN).to_pylist()]

@@ -14,7 +14,8 @@ from tests.airflow.conftest import script
 from tests.review.asgi import ask
 from tests.review.ledgers import HOSTILE, START, make
 
-pytestmark = [pytest.mark.slow]
+# Warnings are those of Airflow and of what it imports.
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]
 HOURS, FAILED = 30, 5
 
 

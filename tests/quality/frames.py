@@ -19,6 +19,7 @@ LINK: dict[str, Any] = {
     "violating": 2,
     "sane": 997,
     "unaccounted": 0,
+    "strays": "",
     "gap_ns": 0,
     "excluded_ns": 0,
     "gaps": "",
@@ -141,8 +142,9 @@ CASES: dict[str, tuple[Case, ...]] = {
         ),
         Case(
             "expect_link_records_to_be_accounted_for",
-            {"unaccounted": 3},
-            "3 records of packets/ in no account; read 1,000, accounts: malformed 1 + violating 2 + sane 997",
+            {"unaccounted": 3, "strays": "2026-01-01T00:17:00Z 3 more in packets/ (a.pcap records 120 to 190)"},
+            "3 records of packets/ in no account; read 1,000, accounts: malformed 1 + violating 2 + sane 997; "
+            "2026-01-01T00:17:00Z 3 more in packets/ (a.pcap records 120 to 190)",
         ),
         Case(
             "expect_link_violations_to_stay_within_limit/warning",

@@ -297,6 +297,7 @@ def test_links_and_lftas_from_the_ledgers(lake: Lake) -> None:
         "violating": 1,
         "sane": 4,
         "unaccounted": 0,
+        "strays": "",
         "gap_ns": 0,
         "excluded_ns": 0,
         "gaps": "",
@@ -342,6 +343,24 @@ def test_a_record_that_the_accounts_lack_or_invent(lake: Lake, sane: int, violat
     account(lake, ("q.x", "a", (sane, 0, 0, 0, sane)))
     (a,) = measured(lake, [("q.x", "a")], [])["links"]
     assert (a["read"], a["sane"], a["violating"], a["unaccounted"]) == (6, sane, violating, stray)
+    assert ("first.pcap record 2, late, in no account" in a["strays"]) == (not violating)
+    assert ("2027-01-15T08:00:00Z" in a["strays"]) == (sane != 3)  # of the four, three are in the first minute
+
+
+def test_unaccounted_records_are_named_by_capture_and_position(lake: Lake) -> None:
+    record_violations(lake, "a", SECOND, BASE, BASE + HOUR, late_rows(lake))
+    account(lake, ("q.x", "a", (1, 0, 0, 0, 1)))
+    (a,) = measured(lake, [("q.x", "a")], [])["links"]
+    assert a["strays"] == (
+        "2027-01-15T08:00:00Z 2 more in packets/ (first.pcap records 0 to 4), "
+        "2027-01-15T08:59:00Z 1 more in packets/ (first.pcap records 5 to 5)"
+    )
+    record_violations(lake, "a", SECOND, BASE, BASE + HOUR, late_rows(lake).slice(0, 0))
+    account(lake, ("q.x", "a", (7, 0, 0, 0, 7)))
+    (a,) = measured(lake, [("q.x", "a")], [])["links"]
+    assert a["strays"].startswith(
+        "first.pcap record 2, late, in no account, 2027-01-15T08:00:00Z 4 more in the accounts"
+    )
 
 
 def test_lftas_that_disagree_or_do_not_add_up(lake: Lake) -> None:
