@@ -293,37 +293,47 @@ class Waterfall:
     across: tuple[Mark, ...]
 
 
+LEAST = 100_000_000
+"""Where the axis of a waterfall begins, ns; it is logarithmic, for LFTAs wait seconds and micro-batches an hour."""
+
+TICKS = tuple(each * 10**9 // 10 for each in (1, 10, 100, 600, 6000, 36_000, 216_000, 864_000))
+
+
 def waterfall(lags: Sequence[tuple[str, str, int, int, int, Sequence[int]]]) -> Waterfall | None:
     """The drawing of (name, level, lag of its input, its lag, its largest lag, series), ns, in the order of flow."""
     if not lags:
         return None
     left, room, row, spark = 230, 430, 30, 690
-    scale = max(most for *_, most, _ in lags) or 1
+    longest = max(most for *_, most, _ in lags)
+    last = max(2.0, math.log10(max(longest, 1) / LEAST))
+
+    def part(lag: float) -> float:
+        return max(0.0, math.log10(max(lag, LEAST) / LEAST)) / last
+
     steps = []
     for at, (name, level, before, lag, most, series) in enumerate(lags):
         y = 12 + at * row
-        begin, end = sorted((before, lag))
+        begin, end = sorted((part(before), part(lag)))
         points = [
-            f"{spark + 200 * number / max(1, len(series) - 1):.1f} {y + 20 - 16 * value / scale:.1f}"
+            f"{spark + 200 * number / max(1, len(series) - 1):.1f} {y + 20 - 16 * part(value):.1f}"
             for number, value in enumerate(series)
-            if value >= 0
         ]
         text = f"{level} {name}: typically {format_duration(lag)} behind the clock, at most {format_duration(most)}"
-        place = left + room * begin / scale
         steps.append(
             Step(
                 name,
                 level,
                 y,
-                round(place, 1),
-                round(max(1.5, room * (end - begin) / scale), 1),
-                round(left + room * most / scale, 1),
+                round(left + room * begin, 1),
+                round(max(1.5, room * (end - begin)), 1),
+                round(left + room * part(most), 1),
                 text,
                 f"M{'L'.join(points)}" if len(points) > 1 else "",
             )
         )
     across = tuple(
-        Mark(left + room * part / 4, format_duration(_round(max(1.0, scale * part / 4))) if part else "0")
-        for part in range(5)
+        Mark(round(left + room * part(each), 1), format_duration(each))
+        for each in TICKS
+        if each <= max(longest, 10**10)
     )
     return Waterfall(WIDTH, 40 + len(steps) * row, tuple(steps), across)

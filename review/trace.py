@@ -22,6 +22,7 @@ from lowwater.replay.interval import lfta_folder
 
 from .board import Snapshot
 
+READ = pa.schema([(name, pa.int64()) for name in ("_tick", "_until", "_last")])
 SAMPLES = 60
 """Moments of an interval at which lags are read."""
 
@@ -34,7 +35,7 @@ class Lag:
         level: link, LFTA or query.
         name: of the node; `on` the link of an LFTA.
         typical: median lag over the interval, ns; `most` the largest.
-        series: lag at SAMPLES moments, ns; -1 before its first promise.
+        series: lag at SAMPLES moments, ns.
         before: median lag of what it reads, ns: the bar of the node begins there.
     """
 
@@ -53,7 +54,9 @@ def trace(known: Snapshot, key: Key) -> list[Lag]:
     job = known.jobs.get(name)
     if job is None:
         return []
-    moments = np.linspace(start, end, SAMPLES + 1)[1:].astype(np.int64)
+    # Irregular on purpose: ticks and epochs are regular.
+    shares = (np.arange(SAMPLES) + (np.arange(SAMPLES) * 0.618034) % 1) / SAMPLES
+    moments = start + (shares * (end - start)).astype(np.int64)
     found: list[Lag] = []
     for link in job.plan.links:
         skew = known.config.link(link).skew
@@ -62,38 +65,42 @@ def trace(known: Snapshot, key: Key) -> list[Lag]:
         files = stream_files(known.lake.lfta(name, lfta_folder(lfta)), start, end)
         for link, path in zip(sorted(lfta.links), files, strict=False):
             before = known.config.link(link).skew
-            found += _lag("LFTA", lfta.name, link, [path], moments, before)
+            found += _lag("LFTA", lfta.name, link, [path], moments, before, start)
     for query in job.plan.queries:
         below = [each.typical for each in found if each.level == "LFTA" and each.name in {x.name for x in query.lftas}]
         files = stream_files(known.lake.stream(query.name), start, end)
-        found += _lag("query", query.name, "", files, moments, max(below, default=0))
+        found += _lag("query", query.name, "", files, moments, max(below, default=0), start)
     return found if any(each.level != "link" for each in found) else []
 
 
-def _lag(level: str, name: str, on: str, files: Sequence[Path], moments: NDArray[np.int64], before: int) -> list[Lag]:
-    ticks, promises = _promises(files)
-    if not len(ticks):
+def _lag(
+    level: str, name: str, on: str, files: Sequence[Path], moments: NDArray[np.int64], before: int, start: int
+) -> list[Lag]:
+    rows = _promises(files)
+    if rows is None:
         return []
+    ticks, untils, promises = rows
     at = np.searchsorted(ticks, moments, side="right") - 1
-    lags = np.where(at < 0, -1, np.maximum(0, moments - promises[np.maximum(at, 0)]))
-    known = lags[lags >= 0]
-    typical, most = (int(np.median(known)), int(known.max())) if len(known) else (0, 0)
-    return [Lag(level, name, on, typical, most, tuple(lags.tolist()), before)]
+    # In a lull the promise rises with the clock; before the first one everything before the interval is promised.
+    risen = np.minimum(moments, untils[np.maximum(at, 0)]) - ticks[np.maximum(at, 0)]
+    promised = np.where(at < 0, start, promises[np.maximum(at, 0)] + np.maximum(risen, 0))
+    lags = np.maximum(0, moments - promised)
+    return [Lag(level, name, on, int(np.median(lags)), int(lags.max()), tuple(lags.tolist()), before)]
 
 
-def _promises(files: Sequence[Path]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The punctuation of a node by tick: (ticks, the largest promise by then); a lull counts at both its ends."""
-    ticks, promises = [], []
+def _promises(files: Sequence[Path]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]] | None:
+    """The punctuation of a node by tick: ticks, ends of lulls, the largest promise by then; None without any."""
+    found = []
     for path in files:
-        rows = pq.read_table(path, columns=["_kind", "_tick", "_until", "_last"], filters=[("_kind", "=", PUNCTUATION)])
-        tick, until, last = (_numbers(rows, name) for name in ("_tick", "_until", "_last"))
-        ticks += [tick, until]
-        promises += [last, last + (until - tick)]
-    if not ticks:
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    every, promised = np.concatenate(ticks), np.concatenate(promises)
-    order = np.lexsort((promised, every))
-    return every[order], np.maximum.accumulate(promised[order])
+        try:
+            table = pq.read_table(path, columns=["_kind", *READ.names], filters=[("_kind", "=", PUNCTUATION)])
+            found.append(table.select(READ.names).cast(READ))
+        except (OSError, pa.ArrowException):
+            return None  # what is wrong with the stream the audit says
+    rows = pa.concat_tables([READ.empty_table(), *found]).sort_by([("_tick", "ascending"), ("_last", "ascending")])
+    if not rows.num_rows:
+        return None
+    return _numbers(rows, "_tick"), _numbers(rows, "_until"), np.maximum.accumulate(_numbers(rows, "_last"))
 
 
 def _numbers(rows: pa.Table, name: str) -> NDArray[np.int64]:

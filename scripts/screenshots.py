@@ -69,7 +69,7 @@ def review_pages(browser: str, lake: Path, queries: Path) -> None:
         "calendar": ("index.html", "1280,1000"),
         "interval": (
             f"interval/{safe_name(worst.query_set)}/{interval_label(worst.start, worst.end)}.html",
-            "1280,2300",
+            "1280,2750",
         ),
         "set": (f"set/{name}.html", "1280,1200"),
         "query": (f"query/{name}/{query}.html", "1280,1200"),

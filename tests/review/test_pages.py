@@ -239,7 +239,8 @@ def test_a_waterfall_begins_where_its_input_ends() -> None:
     assert drawn is not None
     first, second = drawn.steps
     assert second.x == pytest.approx(first.x + first.width, abs=0.2)
-    assert second.width == pytest.approx(3 * first.width, abs=0.4)
+    assert second.most == pytest.approx(second.x + second.width, abs=0.2)
+    assert [mark.text for mark in drawn.across] == ["100ms", "1s", "10s"]
     assert waterfall([]) is None and history([], "s") is None
 
 
