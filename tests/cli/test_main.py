@@ -177,6 +177,7 @@ def test_help_teaches_every_command() -> None:
     assert sorted(cli.commands) == [
         "check",
         "doctor",
+        "expect",
         "explain",
         "export",
         "generate",
@@ -185,6 +186,7 @@ def test_help_teaches_every_command() -> None:
         "replay",
         "report",
         "run",
+        "skew",
         "status",
     ]
     for name in cli.commands:
