@@ -9,7 +9,7 @@ from lowwater.config import HOUR
 from lowwater.lake.history import LinkLateness, read_lateness
 from lowwater.quality.lags import Lags
 from lowwater.quality.skew import Review, Seen, review
-from lowwater.replay.readers import readers
+from lowwater.replay.readers import readers, row_rates
 
 from .board import Snapshot
 
@@ -27,7 +27,7 @@ def link_review(known: Snapshot, link: str) -> Review:
     usual = lengths.most_common(1)[0][0] if lengths else 0
     seen = [_seen(row, skew) for row in rows if row.interval_end - row.interval_start == usual and len(row.counts)]
     start, until = (seen[0].start, seen[-1].end) if seen else (0, 0)
-    return review(link, skew, seen, readers=readers(list(known.jobs.values()), link, start, until))
+    return review(link, skew, seen, readers=readers(known.jobs.values(), link, row_rates(known.records, start, until)))
 
 
 def _seen(row: LinkLateness, skew: int) -> Seen:

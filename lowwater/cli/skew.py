@@ -80,8 +80,9 @@ def _review(
     from lowwater.errors import LakeError
     from lowwater.lake.ledger import read_captures
     from lowwater.lake.packets import packet_files
+    from lowwater.lake.records import read_replays
     from lowwater.quality.skew import review, watch_link
-    from lowwater.replay.readers import readers
+    from lowwater.replay.readers import readers, row_rates
 
     settings = config.link(link)
     captures = read_captures(lake, [link])[link]
@@ -92,7 +93,7 @@ def _review(
     begin, until = first if start is None else start, last + 1 if end is None else end
     read = packet_files(lake, link, captures, settings, begin, begin, until)
     seen = watch_link(read, settings.skew, config.interval.length)
-    return review(link, settings.skew, seen, loss, readers(sets, link, begin, until))
+    return review(link, settings.skew, seen, loss, readers(sets, link, row_rates(read_replays(lake), begin, until)))
 
 
 def _show(console: Console, found: Review) -> None:

@@ -14,9 +14,14 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pads
 from numpy.typing import NDArray
 
+from lowwater.config import HOUR, format_instant
 from lowwater.lake.layout import LATENESS, METRICS, Lake
 from lowwater.lake.records import with_constants
 from lowwater.lake.tables import append_rows, compact, quote, read_rows, replace_rows
+
+DAY = 24 * HOUR
+LONG = 400 * DAY
+"""Of less than this the months are named to the reader, who then opens no other."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +72,8 @@ def record_lateness(lake: Lake, rows: Sequence[LinkLateness]) -> None:
     known = {link: {_shown(each) for each in _rows_of(lake, link, rows)} for link in {each.link for each in rows}}
     new = [each for each in rows if _shown(each) not in known[each.link]]
     if new:
-        columns = [pa.array([getattr(each, field.name) for each in new], field.type) for field in LATENESS]
-        append_rows(lake.lateness, pa.Table.from_arrays(columns, schema=LATENESS))
+        made = [{**vars(each), "month": _month(each.interval_start)} for each in new]
+        append_rows(lake.lateness, pa.Table.from_pylist(made, schema=LATENESS))
         compact(lake.lateness)
 
 
@@ -86,14 +91,21 @@ def _shown(row: LinkLateness) -> tuple[int, int, int, int, int, int, tuple[int, 
 def read_lateness(lake: Lake, link: str, start: int = 0, end: int = 1 << 62) -> list[LinkLateness]:
     """The lateness of a link in the intervals that begin in [start, end), ns, in order."""
     chosen = (pads.field("interval_start") >= start) & (pads.field("interval_start") < end)
+    if end - start < LONG:
+        months = {_month(at) for at in range(start, end, DAY)} | {_month(max(start, end - 1))}
+        chosen &= pads.field("month").isin(sorted(months))
     rows = read_rows(lake.lateness, LATENESS, (pads.field("link") == link) & chosen).sort_by("measured_at")
     lists = zip(_lists(rows, "bounds"), _lists(rows, "counts"), strict=True)
-    scalars = rows.drop_columns(["bounds", "counts"]).to_pylist()
+    scalars = rows.drop_columns(["month", "bounds", "counts"]).to_pylist()
     newest = {
         (row["interval_start"], row["interval_end"]): LinkLateness(**row, bounds=bounds, counts=counts)
         for row, (bounds, counts) in zip(scalars, lists, strict=True)
     }
     return [newest[key] for key in sorted(newest)]
+
+
+def _month(at: int) -> str:
+    return format_instant(at)[:7]
 
 
 def _lists(rows: pa.Table, name: str) -> list[NDArray[np.int64]]:

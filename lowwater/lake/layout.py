@@ -183,6 +183,7 @@ METRICS = pa.schema(
 LATENESS = pa.schema(
     [
         _required("link", _TEXT),
+        _required("month", _TEXT),  # in which the interval begins, 2026-01
         _required("interval_start", _INT),
         _required("interval_end", _INT),
         _required("skew", _INT),  # in force when it was measured, ns
@@ -311,5 +312,5 @@ def open_lake(root: Path, make: bool = True) -> Lake:
     create(lake.quality, QUALITY, ["query_set"])
     create(lake.quarantine, QUARANTINE, ["query_set"])
     create(lake.metrics, METRICS, ["query_set"])
-    create(lake.lateness, LATENESS, ["link"])
+    create(lake.lateness, LATENESS, ["link", "month"])
     return lake

@@ -5,8 +5,9 @@ What the skew review needs of plans and of the ledger `replays`, to say what a b
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Protocol
 
 from lowwater.config import SECOND, load_config
 from lowwater.errors import LowwaterError
@@ -39,33 +40,57 @@ def jobs(root: Path, queries: Path, tell: Callable[[str, LowwaterError], None]) 
     return found
 
 
-def readers(chosen: list[Job], link: str, start: int, end: int) -> list[Reader]:
-    """The output queries of some sets that read a link, with the rows a second that they published over [start, end).
+def readers(chosen: Iterable[Job], link: str, rates: Mapping[tuple[str, str], float]) -> list[Reader]:
+    """The output queries of some sets that read a link.
 
     Args:
         chosen: the query sets.
         link: its name.
-        start: ns; `end` as well.
+        rates: as `row_rates` gives them.
     """
     found = []
     for job in chosen:
-        rates = _rates(job, start, end)
         for query in job.plan.queries:
             if link in query.links:
                 others = [job.config.link(each).skew for each in query.links if each != link]
-                found.append(Reader(job.query_set, query.name, max(others, default=None), rates.get(query.name)))
+                rate = rates.get((job.query_set, query.name))
+                found.append(Reader(job.query_set, query.name, max(others, default=None), rate))
     return found
 
 
-def _rates(job: Job, start: int, end: int) -> dict[str, float]:
+class Row(Protocol):
+    """What `row_rates` reads of a row of `replays`."""
+
+    @property
+    def query_set(self) -> str: ...
+    @property
+    def query(self) -> str: ...
+    @property
+    def interval_start(self) -> int: ...
+    @property
+    def interval_end(self) -> int: ...
+    @property
+    def stage(self) -> str: ...
+    @property
+    def state(self) -> str: ...
+    @property
+    def rows(self) -> int | None: ...
+
+
+def row_rates(replays: Iterable[Row], start: int, end: int) -> dict[tuple[str, str], float]:
+    """(query set, query) -> rows a second that it published over the intervals that meet [start, end), ns.
+
+    Args:
+        replays: rows of the ledger, oldest first.
+        start: ns; `end` as well.
+    """
     newest = {
-        (row.query, row.interval_start, row.interval_end): row.rows or 0
-        for row in read_replays(job.lake, job.query_set)
+        (row.query_set, row.query, row.interval_start): (row.rows or 0, row.interval_end - row.interval_start)
+        for row in replays
         if row.stage == PUBLISH and row.state != FAILED and row.interval_start < end and row.interval_end > start
     }
-    rows: dict[str, int] = {}
-    spans: dict[str, int] = {}
-    for (query, first, last), count in newest.items():
-        rows[query] = rows.get(query, 0) + count
-        spans[query] = spans.get(query, 0) + last - first
-    return {query: count * SECOND / spans[query] for query, count in rows.items()}
+    totals: dict[tuple[str, str], tuple[int, int]] = {}
+    for (query_set, query, _), (rows, span) in newest.items():
+        known = totals.get((query_set, query), (0, 0))
+        totals[query_set, query] = known[0] + rows, known[1] + span
+    return {key: rows * SECOND / span for key, (rows, span) in totals.items()}

@@ -19,9 +19,11 @@ from lowwater.lake.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledger import read_captures
 from lowwater.lake.packets import packet_files
+from lowwater.lake.records import Replay
 from lowwater.quality.advice import document, headline, remarks
 from lowwater.quality.lags import LATEST, Lags, Watch, bound_of
 from lowwater.quality.skew import LADDER, QUANTILES, Reader, Review, Seen, find_knee, recommend, review, watch_link
+from lowwater.replay.readers import row_rates
 from tests.lake.support import BASE, capture
 from tests.replay.support import lowwater
 
@@ -210,3 +212,13 @@ def test_the_command(lake: Path) -> None:
     assert (said.code, "no link 'b'" in said.err) == (1, True)
     said = lowwater("skew", "--lake", lake, "--from", "2026-01-02", "--to", "2026-01-01")
     assert said.code == 2
+
+
+def test_rates_are_of_the_newest_publications() -> None:
+    def row(query: str, hour: int, rows: int, state: str = "done", stage: str = "publish") -> Replay:
+        return Replay("s", query, hour * HOUR, (hour + 1) * HOUR, stage, state, 0, rows=rows)
+
+    rows = [row("q", 0, 9), row("q", 0, 7200), row("q", 1, 0), row("q", 1, 5, "failed"), row("q", 2, 10**6)]
+    rows += [row("p", 1, 3600), row("p", 1, 10**6, stage="high")]
+    assert row_rates(rows, 0, 2 * HOUR) == {("s", "q"): 1.0, ("s", "p"): 1.0}
+    assert row_rates([], 0, HOUR) == {}

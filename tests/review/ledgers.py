@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from lowwater.capture.reader import DECODER_VERSION
-from lowwater.config import HOUR, SECOND, parse_instant
+from lowwater.config import HOUR, SECOND, format_instant, parse_instant
 from lowwater.lake.layout import CAPTURES, LATENESS, QUALITY, QUARANTINE, REPLAYS, Lake, open_lake
 from lowwater.lake.ledger import Capture
 from lowwater.lake.records import Replay
@@ -154,5 +154,5 @@ def _late(link: str, at: int) -> dict[str, object]:
     counts = [40_000, *(1 + number % 7 for number in range(len(bounds) - 1))]
     start = START + at * HOUR
     scalars = {"skew": SECOND, "refused": 3, "largest": bounds[-1], "busiest": 99, "measured_at": 1}
-    known = {"link": link, "interval_start": start, "interval_end": start + HOUR}
+    known = {"link": link, "month": format_instant(start)[:7], "interval_start": start, "interval_end": start + HOUR}
     return {**known, **scalars, "bounds": bounds, "counts": counts}
