@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from .entries import Entry, SuiteFile, read_suite
 from .findings import SUITES, Finding, Report, Severity, Validation, Verdict, verdict
 
 if TYPE_CHECKING:
@@ -18,13 +19,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SUITES",
+    "Entry",
     "Finding",
     "Report",
     "Severity",
+    "SuiteFile",
     "Validation",
     "Verdict",
     "assets",
     "index",
+    "read_suite",
     "render",
     "render_suites",
     "validate",

@@ -55,12 +55,14 @@ class ExpectLinkRecordsToBeAccountedFor(LinkRule):
 
     rule = "Every record of the link is malformed, violating or sane"
     measures = ("read", "malformed", "violating", "sane", "unaccounted")
+    told = ("interval", "captures", "strays")
 
     def holds(self, row: Row) -> bool:
         return bool(row["unaccounted"] == 0 and row["read"] == row["malformed"] + row["violating"] + row["sane"])
 
     def reason(self, row: Row) -> str:
         parts = " + ".join(f"{name} {count(row[name])}" for name in ("malformed", "violating", "sane"))
+        parts += f"; {row['strays']}" if row["strays"] else ""
         read, stray = f"read {count(row['read'])}", row["unaccounted"]
         if stray > 0:
             return f"{count(stray, 'record')} of packets/ in no account; {read}, accounts: {parts}"

@@ -9,7 +9,7 @@ from typing import Any
 
 from lowwater.config import SECOND, format_duration
 
-_SHARES = ("_share", "_warning", "_critical")
+_SHARES = ("_share", "_drift", "_warning", "_critical")
 
 
 def count(number: int, noun: str = "") -> str:

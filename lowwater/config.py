@@ -200,7 +200,11 @@ class Limits(Section):
         warning = data.get("warning")
         if isinstance(warning, bool) or not isinstance(warning, int | float):
             raise ValueError("is no share; write a number from 0 to 1, or { warning = 0.01, critical = 0.1 }")
-        return {"critical": min(1.0, TENFOLD * warning), **data}
+        return {"critical": cls._critical(warning), **data}
+
+    @classmethod
+    def _critical(cls, warning: float) -> float:
+        return min(1.0, TENFOLD * warning)
 
     @model_validator(mode="after")
     def _in_order(self) -> Limits:
@@ -229,6 +233,42 @@ class LinkThresholds(Section):
     violating: Limits | None = None
     malformed: Limits | None = None
     failed: Limits | None = None
+
+
+class Warnings(Limits):
+    """Limits whose critical one is never exceeded where it is not given."""
+
+    @classmethod
+    def _critical(cls, warning: float) -> float:
+        return 1.0
+
+
+class History(Section):
+    """`[history]`: how far an interval may differ from those before it (docs/review.md); rows do not depend on it.
+
+    Every measure is a share from 0, as usual, to 1; the critical limit of 1 is never exceeded.
+
+    Attributes:
+        intervals: how many earlier intervals the usual is the median of.
+        least: with fewer than these nothing is judged.
+        season: only intervals count that begin a multiple of it earlier, ns: the same hour of other days.
+        volume: of records and of rows: 1 - less / more of what came and what is usual.
+        violating: by how much the share of violations grew.
+        lateness: by how much the lateness that 99.9% do not exceed grew, in parts of the skew.
+        silence: of the longest silence of the link: 1 - usual / now.
+        link_types: share of the packets in captures of a link type that the link did not have.
+        talkers: share of the packets that other sources sent than usual.
+    """
+
+    intervals: int = Setting(default=24, ge=1)
+    least: int = Setting(default=6, ge=1)
+    season: Positive | None = None
+    volume: Warnings = Warnings(warning=0.8, critical=1)
+    violating: Warnings = Warnings(warning=0.05, critical=1)
+    lateness: Warnings = Warnings(warning=0.5, critical=1)
+    silence: Warnings = Warnings(warning=0.9, critical=1)
+    link_types: Warnings = Warnings(warning=0, critical=1)
+    talkers: Warnings = Warnings(warning=0.5, critical=1)
 
 
 class GroupSkew(Section):
@@ -405,6 +445,7 @@ class Config(Section):
     sets: dict[SetName, tuple[str, ...]] = {}
     query_sets: dict[SetName, QuerySet] = {}
     thresholds: Thresholds = Thresholds()
+    history: History = History()
     replay: Replay = Replay()
     schedule: Schedule = Schedule()
     notify: Notify = Notify()

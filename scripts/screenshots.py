@@ -1,10 +1,13 @@
-"""Takes the screenshots of the README with headless Chromium, after `make demo`: Airflow's grid and a Data Docs page.
+"""Takes the screenshots of the documents with headless Chromium, after `make demo`.
 
-`python scripts/screenshots.py` writes `docs/images/*.png`. Airflow runs without a login for as long as this takes.
+`python scripts/screenshots.py` writes `docs/images/*.png`: every review page in light and dark, a Data Docs page, and
+Airflow with its grid and the review inside, which runs without a login for as long as this takes. `--pages` leaves
+Airflow out; `--lake` and `--queries` name another lake.
 """
 
 from __future__ import annotations
 
+import argparse
 import shutil
 import subprocess
 import sys
@@ -13,42 +16,104 @@ from pathlib import Path
 
 from home import ROOT, HomeError, default_home
 
+from lowwater.errors import LowwaterError
+
 IMAGES = ROOT / "docs" / "images"
 NAMES = ("chromium", "chromium-browser", "google-chrome")
+LIGHT, DARK = "--blink-settings=preferredColorScheme=1", "--blink-settings=preferredColorScheme=0"
 
 
-def shoot(browser: str, address: str, image: Path, size: str) -> None:
+def shoot(browser: str, address: str, image: Path, size: str, theme: str = LIGHT) -> None:
     """One page as a picture.
 
     Raises:
         HomeError: the browser made none.
     """
+    image.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory() as profile:
         command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--window-size={size}"]
-        command += [f"--user-data-dir={profile}", "--virtual-time-budget=20000", f"--screenshot={image}", address]
+        command += [
+            theme,
+            f"--user-data-dir={profile}",
+            "--virtual-time-budget=20000",
+            f"--screenshot={image}",
+            address,
+        ]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     if not image.exists():
         raise HomeError(f"{browser} took no picture of {address}:\n{done.stderr[-500:]}")
 
 
+def review_pages(browser: str, lake: Path, queries: Path) -> None:
+    """The review pages of a lake, light and dark: the gravest interval, the last query set, its last query, one link.
+
+    Raises:
+        HomeError: there is nothing to show.
+    """
+    from lowwater_review import Board, write_site
+    from lowwater_review.board import GRAVITY
+    from lowwater_review.pages import months
+
+    from lowwater.lake.tables import interval_label, safe_name
+
+    board = Board(lake, queries)
+    known = board.now()
+    intervals = [each for part in months(known) for each in known.part(part.start, part.end).intervals]
+    judged = [each for each in intervals if each.state not in ("missing", "running")]
+    if not judged or not known.jobs:
+        raise HomeError(f"{lake}: no interval has run")
+    worst = min(judged, key=lambda each: GRAVITY.index(each.state))
+    job = list(known.jobs.values())[-1]
+    name, query, link = safe_name(job.query_set), safe_name(job.plan.queries[-1].name), safe_name(job.plan.links[-2])
+    shown = {
+        "calendar": ("index.html", "1280,1000"),
+        "interval": (
+            f"interval/{safe_name(worst.query_set)}/{interval_label(worst.start, worst.end)}.html",
+            "1280,2750",
+        ),
+        "set": (f"set/{name}.html", "1280,1200"),
+        "query": (f"query/{name}/{query}.html", "1280,1200"),
+        "skews": ("skew/index.html", "1280,420"),
+        "skew": (f"skew/{link}.html", "1280,1400"),
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        write_site(board, Path(folder) / "site")
+        for image, (address, size) in shown.items():
+            page = (Path(folder) / "site" / address).as_uri()
+            shoot(browser, page, IMAGES / f"review-{image}.png", size)
+            shoot(browser, page, IMAGES / f"review-{image}-dark.png", size, DARK)
+
+
 def main() -> int:
     """Takes all of them; returns the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    home = default_home(anyone=True)
+    parser.add_argument("--pages", action="store_true", help="only the review pages")
+    parser.add_argument("--lake", type=Path, default=home.lake)
+    parser.add_argument("--queries", type=Path, default=home.queries)
+    chosen = parser.parse_args()
     browser = next((found for name in NAMES if (found := shutil.which(name))), None)
     if browser is None:
         print("error: no Chromium\n  hint: apt-get install chromium", file=sys.stderr)
         return 1
-    home = default_home(anyone=True)
-    pages = sorted((home.lake / "reports" / "demo").glob("*/*.html"))
-    if not pages or not (home.folder / "airflow.db").exists():
+    IMAGES.mkdir(parents=True, exist_ok=True)
+    if not chosen.lake.is_dir():
         print("error: there is nothing to show\n  hint: run `make demo` first", file=sys.stderr)
         return 1
-    IMAGES.mkdir(parents=True, exist_ok=True)
+    review_pages(browser, chosen.lake, chosen.queries)
+    if chosen.pages:
+        return 0
+    pages = sorted((chosen.lake / "reports" / "demo").glob("*/*.html"))
+    if not pages or not (home.folder / "airflow.db").exists():
+        print("error: Airflow has nothing to show\n  hint: run `make demo` first", file=sys.stderr)
+        return 1
     incomplete = [page for page in pages if page.stem == "links"][1]  # the hour with the cut capture
     shoot(browser, incomplete.as_uri(), IMAGES / "data-docs.png", "1280,1000")
     try:
         home.prepare(keep=True)
         home.start()
         shoot(browser, f"{home.address}/dags/replay_demo/", IMAGES / "grid.png", "1700,700")
+        shoot(browser, f"{home.address}/plugin/lowwater", IMAGES / "airflow-review.png", "1500,900")
     finally:
         home.stop()
     return 0
@@ -57,6 +122,6 @@ def main() -> int:
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except HomeError as problem:
+    except (HomeError, LowwaterError) as problem:
         print(f"error: {problem}", file=sys.stderr)
         sys.exit(1)

@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from lowwater import __version__
-from lowwater.cli import intake, options, packets, schedule, upkeep
+from lowwater.cli import expect, intake, options, packets, schedule, skew, upkeep
 from lowwater.errors import LowwaterError
 
 
@@ -185,18 +185,27 @@ def status(lake: Path, queries: Path) -> None:
 @cli.command()
 @click.option("--lake", required=True, type=options.FOLDER, help="The lake's folder.")
 @click.option("--interval", type=options.INSTANT, help="Only the interval that begins here, ISO 8601, in detail.")
-def report(lake: Path, interval: int | None) -> None:
+@click.option("--html", type=options.FOLDER, metavar="DIR", help="Write the review pages of the whole lake here.")
+@click.option("--queries", default="queries", type=options.FOLDER, help="Folder of query sets.", show_default=True)
+def report(lake: Path, interval: int | None, html: Path | None, queries: Path) -> None:
     """Shows what the audits found: verdicts, what failed, and where the pages of the data-quality report are.
 
     \b
     passed and warned intervals are published, failed ones are not; --interval shows every expectation of one interval
     and how many of its rows are in quarantine.
+    --html writes the calendar of all intervals, a page for each of them, plans, skew reviews and the Data Docs, as
+    files that need no server and no network.
     Example:
       lowwater report --lake var/lake --interval 2026-01-01T01:00Z
     """
-    from lowwater.cli.report import show_report
+    from lowwater.cli.report import show_report, write_pages
 
-    show_report(lake, interval)
+    if html is not None and interval is not None:
+        raise click.UsageError("--html writes the pages of all intervals; leave out --interval")
+    if html is not None:
+        write_pages(lake, queries, html)
+    else:
+        show_report(lake, interval)
 
 
 @cli.command()
@@ -218,6 +227,8 @@ cli.add_command(packets.export)
 cli.add_command(schedule.plan)
 cli.add_command(schedule.backfill)
 cli.add_command(upkeep.maintain)
+cli.add_command(skew.skew)
+cli.add_command(expect.expect)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

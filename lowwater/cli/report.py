@@ -1,4 +1,4 @@
-"""What `lowwater report` does: the verdicts of the audits, and where the pages of the report are."""
+"""What `lowwater report` does: the verdicts of the audits, where the pages of the report are, the review as files."""
 
 from __future__ import annotations
 
@@ -42,6 +42,18 @@ def show_report(root: Path, interval: int | None) -> None:
     for each in chosen:
         _show(lake, each, detailed=interval is not None)
     click.echo(f"all intervals: {lake.reports / INDEX}")
+
+
+def write_pages(root: Path, queries: Path, folder: Path) -> None:
+    """Writes the review pages of a lake as files.
+
+    Raises:
+        LakeError: the lake cannot be read, or the folder not be written.
+    """
+    from lowwater_review import Board, write_site
+
+    count = write_site(Board(root, queries), folder)
+    click.echo(f"{count} pages: {folder / 'index.html'}")
 
 
 def _show(lake: Lake, audit: Audited, detailed: bool) -> None:

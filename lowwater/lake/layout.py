@@ -165,6 +165,38 @@ QUARANTINE = pa.schema(
 )
 """The rows that failed the newest audit of each interval."""
 
+METRICS = pa.schema(
+    [
+        _required("query_set", _TEXT),
+        _required("interval_start", _INT),
+        _required("interval_end", _INT),
+        _required("kind", _TEXT),  # of the subject: link or query
+        _required("subject", _TEXT),
+        _required("measure", _TEXT),
+        _required("item", _TEXT),  # what of the subject is measured: an address, a link type; else empty
+        _required("value", pa.float64()),
+        _required("measured_at", _INT),
+    ]
+)
+"""The history that audits compare with: what each interval's links and queries were, one row a measure."""
+
+LATENESS = pa.schema(
+    [
+        _required("link", _TEXT),
+        _required("month", _TEXT),  # in which the interval begins, 2026-01
+        _required("interval_start", _INT),
+        _required("interval_end", _INT),
+        _required("skew", _INT),  # in force when it was measured, ns
+        _required("refused", _INT),  # records later than it
+        _required("largest", _INT),
+        _required("busiest", _INT),  # most records in one second of the link's clock
+        _required("bounds", pa.list_(_INT)),  # of two significant digits, ns, ascending
+        _required("counts", pa.list_(_INT)),  # records between each and the bound before
+        _required("measured_at", _INT),
+    ]
+)
+"""The lateness of the records of each link and interval of arrival, as the newest audit found it."""
+
 
 def stream_schema(fields: tuple[Field, ...]) -> pa.Schema:
     """Schema of `lfta/` and `streams/` tables: fields, CONTROL, and the partition `interval`."""
@@ -217,6 +249,14 @@ class Lake:
     @property
     def states(self) -> Path:
         return self.root / "state"
+
+    @property
+    def metrics(self) -> Path:
+        return self.root / "metrics"
+
+    @property
+    def lateness(self) -> Path:
+        return self.root / "lateness"
 
     @property
     def reports(self) -> Path:
@@ -275,4 +315,6 @@ def open_lake(root: Path, make: bool = True) -> Lake:
     create(lake.replays, REPLAYS, ["query_set"])
     create(lake.quality, QUALITY, ["query_set"])
     create(lake.quarantine, QUARANTINE, ["query_set"])
+    create(lake.metrics, METRICS, ["query_set"])
+    create(lake.lateness, LATENESS, ["link", "month"])
     return lake

@@ -31,7 +31,7 @@ def record_violations(lake: Lake, link: str, skew: int, start: int, end: int, ro
     mine = (pads.field("link") == link) & (pads.field("skew") == skew)
     if not rows.num_rows and not read_rows(lake.violations, VIOLATIONS, mine & where).num_rows:
         return
-    table = _with_constants(rows, VIOLATIONS, {"link": link, "skew": skew})
+    table = with_constants(rows, VIOLATIONS, {"link": link, "skew": skew})
     predicate = f"link = {quote(link)} AND skew = {skew} AND arrival >= {start} AND arrival < {end}"
     replace_rows(lake.violations, lambda: table, predicate)
     compact(lake.violations)
@@ -54,7 +54,7 @@ def record_heartbeats(lake: Lake, query_set: str, start: int, end: int, rows: pa
         rows: HEARTBEATS without `query_set`, one per LFTA, link and minute; a minute that the interval's bounds cut is
             its part in the interval, so that runs of any length add up.
     """
-    table = _with_constants(rows, HEARTBEATS, {"query_set": query_set})
+    table = with_constants(rows, HEARTBEATS, {"query_set": query_set})
     predicate = f'query_set = {quote(query_set)} AND "start" >= {start} AND "start" < {end}'
     replace_rows(lake.heartbeats, lambda: table, predicate)
     compact(lake.heartbeats)
@@ -66,7 +66,8 @@ def read_heartbeats(lake: Lake, query_set: str, start: int, end: int) -> pa.Tabl
     return read_rows(lake.heartbeats, HEARTBEATS, (pads.field("query_set") == query_set) & where)
 
 
-def _with_constants(rows: pa.Table, schema: pa.Schema, constants: dict[str, str | int]) -> pa.Table:
+def with_constants(rows: pa.Table, schema: pa.Schema, constants: dict[str, str | int]) -> pa.Table:
+    """The rows in the schema of a ledger, with columns that are the same in all of them."""
     columns = []
     for each in schema:
         if each.name in constants:
@@ -146,11 +147,11 @@ def record_quality(lake: Lake, query_set: str, start: int, end: int, rows: pa.Ta
     """
     constants: dict[str, str | int] = {"query_set": query_set, "interval_start": start, "interval_end": end}
     predicate = f"query_set = {quote(query_set)} AND interval_start = {start} AND interval_end = {end}"
-    failed = _with_constants(kept, QUARANTINE, constants)
+    failed = with_constants(kept, QUARANTINE, constants)
     if failed.num_rows or read_quarantine(lake, query_set, start, end).num_rows:
         replace_rows(lake.quarantine, lambda: failed, predicate)
         compact(lake.quarantine)
-    found = _with_constants(rows, QUALITY, constants)
+    found = with_constants(rows, QUALITY, constants)
     replace_rows(lake.quality, lambda: found, predicate)
     compact(lake.quality)
 
@@ -158,6 +159,12 @@ def record_quality(lake: Lake, query_set: str, start: int, end: int, rows: pa.Ta
 def read_quality(lake: Lake, query_set: str | None = None, start: int = 0, end: int = 0) -> pa.Table:
     """What the newest audits found: that of [start, end), ns, of a query set, or without one all of them."""
     return read_rows(lake.quality, QUALITY, None if query_set is None else _of_interval(query_set, start, end))
+
+
+def read_qualities(lake: Lake, start: int, end: int) -> pa.Table:
+    """What the newest audits found of every interval that begins in [start, end), ns."""
+    chosen = (pads.field("interval_start") >= start) & (pads.field("interval_start") < end)
+    return read_rows(lake.quality, QUALITY, chosen)
 
 
 def read_quarantine(lake: Lake, query_set: str, start: int, end: int) -> pa.Table:

@@ -116,3 +116,8 @@ def _of_query(expected: Expected, query: str, start: int, end: int, rows: Sequen
     if outdated:
         return STALE, outdated
     return published[-1].state, "" if published[-1].state == DONE else published[-1].reason
+
+
+def interval_status(expected: Expected, start: int, end: int, rows: Sequence[Replay]) -> list[StatusRow]:
+    """The state of each query over one interval, given the newest row of each of its stages and queries."""
+    return list(_of_interval(expected, start, end, rows))

@@ -19,10 +19,12 @@ from lowwater.lake.layout import OUTCOMES, Lake
 from lowwater.lake.ledger import Capture, malformed_between
 from lowwater.lake.records import read_heartbeats, read_violations
 from lowwater.quality.queries import QueryMeasures
-from lowwater.quality.scan import LinkScan
+from lowwater.quality.scan import MINUTE, LinkScan
 
 EXAMPLES = 5
 """Most files, records and offsets that a measure names."""
+
+_RECORD = ("capture", "position")
 
 Row = dict[str, Any]
 Counts = Mapping[tuple[str, str], Mapping[str, int]]
@@ -107,6 +109,7 @@ def _link(scope: Scope, scan: LinkScan, counts: Counts) -> Row:
     malformed = malformed_between(scope.lake, link, captures, scope.start, scope.end)
     sane = max(count["sane"] for (_, on), count in counts.items() if on == link)
     read = malformed.num_rows + scan.violations.num_rows + scan.sane
+    unaccounted = _unaccounted(scan.sane - sane, scan.violations.num_rows - late.num_rows)
     limits = scope.config.limits(link)
     gaps = [gap for gap in scope.gaps if gap.link == link]
     missing = sum(gap.until - gap.since for gap in gaps)
@@ -119,7 +122,8 @@ def _link(scope: Scope, scan: LinkScan, counts: Counts) -> Row:
         "malformed": malformed.num_rows,
         "violating": late.num_rows,
         "sane": sane,
-        "unaccounted": _unaccounted(scan.sane - sane, scan.violations.num_rows - late.num_rows),
+        "unaccounted": unaccounted,
+        "strays": _first(found := strays(scope, scan, late), len(found)) if unaccounted else "",
         "gap_ns": missing - excluded,
         "excluded_ns": excluded,
         "gaps": "; ".join(gap_text(gap, captures) for gap in gaps),
@@ -130,6 +134,45 @@ def _link(scope: Scope, scan: LinkScan, counts: Counts) -> Row:
         "violations": _violations(captures, late),
         "offsets": _offsets(captures, malformed),
     }
+
+
+def strays(scope: Scope, scan: LinkScan, late: pa.Table) -> list[str]:
+    """Where packets and accounts differ (A1): violations by record, sane records by minute, capture and positions.
+
+    Args:
+        scope: what is measured.
+        scan: of the link.
+        late: its violations, as the ledger has them.
+    """
+    names = {each.capture: Path(each.path).name for each in scope.captures.get(scan.link, ())}
+    here, there = (set(zip(*(t[name].to_pylist() for name in _RECORD), strict=True)) for t in (scan.violations, late))
+    found = [f"{names.get(capture)} record {at}, late, in no account" for capture, at in sorted(here - there)]
+    found += [f"{names.get(capture)} record {at}, late, not in packets/" for capture, at in sorted(there - here)]
+    known = _minutes(scope, scan.link)
+    counted: dict[int, int] = {}
+    for (minute, _), stretch in scan.minutes.items():
+        counted[minute] = counted.get(minute, 0) + stretch.count
+    for minute in sorted(counted.keys() | known.keys()):
+        missing = counted.get(minute, 0) - known.get(minute, 0)
+        if missing:
+            where = ", ".join(
+                f"{names.get(capture)} records {stretch.first} to {stretch.last}"
+                for (at, capture), stretch in sorted(scan.minutes.items())
+                if at == minute
+            )
+            kind = "more in packets/" if missing > 0 else "more in the accounts"
+            found.append(f"{format_instant(minute * MINUTE)} {abs(missing)} {kind} ({where or 'no packet'})")
+    return found
+
+
+def _minutes(scope: Scope, link: str) -> dict[int, int]:
+    """The sane records of a link by minute, as the LFTA that saw most says."""
+    beats = read_heartbeats(scope.lake, scope.query_set, scope.start, scope.end)
+    found: dict[int, int] = {}
+    for row in beats.filter(pc.equal(beats.column("link"), link)).select(["start", "sane"]).to_pylist():
+        minute = row["start"] // MINUTE
+        found[minute] = max(found.get(minute, 0), row["sane"])
+    return found
 
 
 def _unaccounted(sane: int, violating: int) -> int:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from lowwater.config import format_instant
 from lowwater.lake.layout import Lake
-from lowwater.lake.records import read_quality
+from lowwater.lake.records import read_qualities, read_quality
 
 if TYPE_CHECKING:
     from lowwater_expectations import Finding, Verdict
@@ -71,11 +71,11 @@ def graver_first(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     return tuple(sorted(failed, key=lambda finding: finding.severity != CRITICAL))
 
 
-def audited(lake: Lake) -> list[Audited]:
-    """Every audit, by query set and interval."""
+def audited(lake: Lake, start: int = 0, end: int = 1 << 62) -> list[Audited]:
+    """Every audit of an interval that begins in [start, end), ns, by query set and interval."""
     from lowwater_expectations import SUITES, verdict
 
-    rows = read_quality(lake)
+    rows = read_qualities(lake, start, end)
     failed: dict[Key, list[Finding]] = {}
     for row in _in_order(rows.filter(pc.invert(rows.column("success")))):
         failed.setdefault(_key(row), []).append(_finding(row))

@@ -26,6 +26,7 @@ from lowwater.quality.pages import page_of, write_index, write_pages
 from lowwater.quality.queries import Made, QueryMeasures
 from lowwater.quality.streams import KEPT, Broken, StreamCheck, check_stream, shown
 from lowwater.quality.verdicts import CRITICAL, FAILED, graver_first
+from lowwater.replay.compared import compare
 from lowwater.replay.job import IntervalInputs, Job
 
 if TYPE_CHECKING:
@@ -40,7 +41,13 @@ EVIDENCE = {
 }
 """Expectations about single rows of a stream, and the measure that counts the rows that break them."""
 
-SUBJECTS = {"links": ("link",), "lftas": ("lfta", "link"), "queries": ("query",)}
+SUBJECTS = {
+    "links": ("link",),
+    "lftas": ("lfta", "link"),
+    "queries": ("query",),
+    "link_history": ("link",),
+    "query_history": ("query",),
+}
 """The columns that name what a row of a frame is about."""
 
 
@@ -84,7 +91,9 @@ def audit(
     scope = _scope(job, inputs)
     counts = lfta_counts(scope)
     queries = _queries(job, inputs, made, spark)
-    measured = frames(scope, [inputs.scan(link) for link in scope.links], counts, queries)
+    scans = [inputs.scan(link) for link in scope.links]
+    measured = frames(scope, scans, counts, queries)
+    measured |= compare(scope, scans, measured["links"], measured["queries"])
     run = f"{job.query_set} {format_instant(inputs.start)}"
     validations = validate({name: frame.to_pandas() for name, frame in measured.items()}, run)
     found = [finding for validation in validations for finding in validation.findings]

@@ -178,6 +178,7 @@ def test_help_teaches_every_command() -> None:
         "backfill",
         "check",
         "doctor",
+        "expect",
         "explain",
         "export",
         "generate",
@@ -189,6 +190,7 @@ def test_help_teaches_every_command() -> None:
         "replay",
         "report",
         "run",
+        "skew",
         "status",
     ]
     for name in cli.commands:

@@ -19,6 +19,7 @@ LINK: dict[str, Any] = {
     "violating": 2,
     "sane": 997,
     "unaccounted": 0,
+    "strays": "",
     "gap_ns": 0,
     "excluded_ns": 0,
     "gaps": "",
@@ -64,6 +65,46 @@ QUERY: dict[str, Any] = {
     "columns": "",
     "example": "",
 }
+LINK_HISTORY: dict[str, Any] = {
+    "link": "main1",
+    "interval": INTERVAL,
+    "captures": "a.pcap, b.pcap",
+    "past": 24,
+    "volume": 1000,
+    "usual_volume": 1100,
+    "violations_share": 0.002,
+    "usual_violations_share": 0.001,
+    "lateness_ns": 820_000_000,
+    "usual_lateness_ns": 800_000_000,
+    "silence_ns": 3 * SECOND,
+    "usual_silence_ns": 2 * SECOND,
+    "new_link_types": "",
+    "changed_talkers": "10.0.0.1 20.0% -> 25.0%",
+    **{
+        f"{drift}_{name}": value
+        for drift, warning in {
+            "volume": 0.8,
+            "violating": 0.05,
+            "lateness": 0.5,
+            "silence": 0.9,
+            "link_types": 0.0,
+            "talkers": 0.5,
+        }.items()
+        for name, value in (("drift", 0.0), ("warning", warning), ("critical", 0.95))
+    },
+}
+QUERY_HISTORY: dict[str, Any] = {
+    "query": "flows",
+    "interval": INTERVAL,
+    "links": "main1, main2",
+    "captures": "a.pcap, b.pcap, c.pcap",
+    "past": 24,
+    "volume": 250,
+    "usual_volume": 260,
+    "volume_drift": 0.04,
+    "volume_warning": 0.8,
+    "volume_critical": 0.95,
+}
 ROW = "tb=7 srcIP=10.0.0.1 _last=1767225599999999999"
 
 
@@ -73,6 +114,18 @@ class Case(NamedTuple):
     name: str
     broken: dict[str, Any]
     says: str
+
+
+def both(kind: str, drift: str, broken: dict[str, Any], says: str) -> tuple[Case, Case]:
+    """The cases of an expectation about a drift: beyond its warning limit, and beyond its critical one."""
+    known = "in the 24 intervals before: a difference of "
+    warning, critical = (LINK_HISTORY | QUERY_HISTORY)[f"{drift}_warning"] + 0.01, 0.99
+    return (
+        Case(
+            f"{kind}/warning", {f"{drift}_drift": warning, **broken}, f"{says} {known}{100 * warning:.4g}%, more than"
+        ),
+        Case(f"{kind}/critical", {f"{drift}_drift": critical, **broken}, f"{says} {known}99%, more than the critical"),
+    )
 
 
 CASES: dict[str, tuple[Case, ...]] = {
@@ -89,8 +142,9 @@ CASES: dict[str, tuple[Case, ...]] = {
         ),
         Case(
             "expect_link_records_to_be_accounted_for",
-            {"unaccounted": 3},
-            "3 records of packets/ in no account; read 1,000, accounts: malformed 1 + violating 2 + sane 997",
+            {"unaccounted": 3, "strays": "2026-01-01T00:17:00Z 3 more in packets/ (a.pcap records 120 to 190)"},
+            "3 records of packets/ in no account; read 1,000, accounts: malformed 1 + violating 2 + sane 997; "
+            "2026-01-01T00:17:00Z 3 more in packets/ (a.pcap records 120 to 190)",
         ),
         Case(
             "expect_link_violations_to_stay_within_limit/warning",
@@ -168,14 +222,56 @@ CASES: dict[str, tuple[Case, ...]] = {
             "its last promise is 10min before the interval's end",
         ),
     ),
+    "link_history": (
+        *both("expect_link_volume_as_usual", "volume", {"volume": 100}, "100 records came, usually 1,100"),
+        *both(
+            "expect_link_violations_as_usual",
+            "violating",
+            {"violations_share": 0.2},
+            "20% of the records are later than the skew, usually 0.1%",
+        ),
+        *both(
+            "expect_link_lateness_as_usual",
+            "lateness",
+            {"lateness_ns": 2 * SECOND},
+            "99.9% of the records are no later than 2s, usually 800ms",
+        ),
+        *both(
+            "expect_link_silence_as_usual",
+            "silence",
+            {"silence_ns": 600 * SECOND},
+            "the longest silence was 10min, usually 2s",
+        ),
+        *both(
+            "expect_link_types_as_usual",
+            "link_types",
+            {"new_link_types": "RAW"},
+            "captures are of the type RAW, which there was not",
+        ),
+        *both(
+            "expect_link_talkers_as_usual",
+            "talkers",
+            {"changed_talkers": "10.0.0.9 0.0% -> 60.0%"},
+            "senders are others than usual, above all 10.0.0.9 0.0% -> 60.0%,",
+        ),
+    ),
+    "query_history": both("expect_query_volume_as_usual", "volume", {"volume": 1}, "1 row came out, usually 260"),
 }
 """Per suite, in the order of its file."""
 
-GOOD: dict[str, dict[str, Any]] = {"links": LINK, "lftas": LFTA, "queries": QUERY}
+GOOD: dict[str, dict[str, Any]] = {
+    "links": LINK,
+    "lftas": LFTA,
+    "queries": QUERY,
+    "link_history": LINK_HISTORY,
+    "query_history": QUERY_HISTORY,
+}
 OTHER: dict[str, dict[str, Any]] = {
     "links": {"link": "main2", "captures": "c.pcap", "violations": "", "offsets": ""},
     "lftas": {"lfta": "flows_1", "link": "main2", "captures": "c.pcap"},
     "queries": {"query": "full_flow", "links": "main2"},
+    "link_history": {"link": "main2", "captures": "c.pcap"},
+    "query_history": {"query": "full_flow", "links": "main2"},
 }
 """What tells the second row of a frame from the first."""
 

@@ -60,7 +60,7 @@ def test_ids_are_unique_and_made_of_the_names() -> None:
 def test_every_query_audit_is_critical_and_each_limit_has_its_own_severity() -> None:
     assert {each.severity for each in read_suite("queries").expectations} == {"critical"}
     limits = [each for suite in SUITES for each in read_suite(suite).expectations if each.kwargs]
-    assert len(limits) == 6
+    assert len(limits) == 6 + 2 * 7
     assert [each.severity for each in limits] == [each.kwargs["limit"] for each in limits]
 
 
@@ -90,7 +90,7 @@ def test_a_wrong_suite_file_is_refused_with_the_remedy() -> None:
 def test_the_packages_of_the_project_are_its_folders() -> None:
     listed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["packages"]
     found = {".".join(path.parent.relative_to(ROOT).parts) for path in (ROOT / "lowwater").rglob("__init__.py")}
-    assert set(listed) == found | {"lowwater_expectations"}
+    assert set(listed) == found | {"lowwater_expectations", "lowwater_review"}
 
 
 def test_importing_the_package_is_light() -> None:
@@ -119,10 +119,12 @@ def test_an_expectation_passes_what_keeps_it_and_fails_what_breaks_it(suite: str
     assert (failed.suite, failed.kind, failed.severity) == (suite, expected.type, expected.severity)
     assert (failed.success, failed.evaluated, failed.unexpected, failed.rows) == (False, 2, 1, (0,))
     (message,) = failed.messages
-    start = {"links": "link main1, ", "lftas": "LFTA flows_0 on link main1, ", "queries": "query flows, "}[suite]
-    assert message.startswith(f"{start}{INTERVAL}: {case.says}")
-    assert message.endswith(f"; captures: {'a.pcap, b.pcap, c.pcap' if suite == 'queries' else 'a.pcap, b.pcap'}")
-    assert suite != "queries" or "; links: main1, main2; " in message
+    of_query = suite in ("queries", "query_history")
+    start = {"links": "link main1, ", "lftas": "LFTA flows_0 on link main1, ", "queries": "query flows, "}
+    start |= {"link_history": start["links"], "query_history": start["queries"]}
+    assert message.startswith(f"{start[suite]}{INTERVAL}: {case.says}")
+    assert message.endswith(f"; captures: {'a.pcap, b.pcap' + ', c.pcap' * of_query}")
+    assert not of_query or "; links: main1, main2; " in message
 
 
 @pytest.mark.slow
@@ -162,7 +164,7 @@ def test_a_share_may_equal_its_limit_and_a_link_with_nothing_read_passes() -> No
         {"violating_share": 0.01, "malformed_share": 0.01},
         silent | {"violating_warning": 0.0, "malformed_warning": 0.0, "captures": "none"},
     ):
-        assert [each.verdict for each in validate(frames("links", **row), RUN)] == ["passed"] * 3
+        assert [each.verdict for each in validate(frames("links", **row), RUN)] == ["passed"] * len(SUITES)
 
 
 @pytest.mark.slow
@@ -194,7 +196,7 @@ def test_an_expectation_reads_no_column_that_it_does_not_name(suite: str, case: 
 def test_severity_decides(broken: dict[str, Any], expected: str) -> None:
     made = validate(frames("links", **broken), RUN)
     assert verdict(each for every in made for each in every.findings) == made[0].verdict == expected
-    assert [every.verdict for every in made[1:]] == ["passed", "passed"]
+    assert [every.verdict for every in made[1:]] == ["passed"] * (len(SUITES) - 1)
 
 
 # The results
@@ -252,7 +254,10 @@ def test_rows_are_positions_whatever_the_index_and_however_many() -> None:
 def test_what_was_not_measured_is_an_error() -> None:
     whole = frames()
     for wrong, says in (
-        ({name: whole[name] for name in ("links", "queries")}, "demo .*: nothing was measured for the suite lftas"),
+        (
+            {name: whole[name] for name in SUITES if name != "lftas"},
+            "demo .*: nothing was measured for the suite lftas",
+        ),
         (whole | {"queries": whole["queries"].iloc[:0]}, "nothing was measured for the suite queries"),
         (whole | {"links": whole["links"].drop(columns=["gaps", "skew_ns"])}, "links lack the columns gaps, skew_ns"),
         (whole | {"queries": whole["queries"].drop(columns=["links"])}, "queries lack the columns links"),
@@ -306,5 +311,5 @@ def test_nothing_is_written_and_nothing_fetched(tmp_path: Path) -> None:
         text=True,
         timeout=200,
     )
-    assert (done.stdout.strip(), done.stderr) == ("6 []", "")
+    assert (done.stdout.strip(), done.stderr) == ("10 []", "")
     assert list(tmp_path.iterdir()) == []

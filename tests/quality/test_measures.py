@@ -29,6 +29,7 @@ from lowwater.plan.nodes import Field
 from lowwater.plan.schemas import stream_schema
 from lowwater.quality import streams
 from lowwater.quality.measures import Scope, frames, lfta_counts
+from lowwater.quality.profile import Profile
 from lowwater.quality.queries import Made, QueryMeasures
 from lowwater.quality.scan import LinkScan, scan_link
 from lowwater.quality.streams import Broken, StreamCheck, check_stream
@@ -296,6 +297,7 @@ def test_links_and_lftas_from_the_ledgers(lake: Lake) -> None:
         "violating": 1,
         "sane": 4,
         "unaccounted": 0,
+        "strays": "",
         "gap_ns": 0,
         "excluded_ns": 0,
         "gaps": "",
@@ -341,6 +343,24 @@ def test_a_record_that_the_accounts_lack_or_invent(lake: Lake, sane: int, violat
     account(lake, ("q.x", "a", (sane, 0, 0, 0, sane)))
     (a,) = measured(lake, [("q.x", "a")], [])["links"]
     assert (a["read"], a["sane"], a["violating"], a["unaccounted"]) == (6, sane, violating, stray)
+    assert ("first.pcap record 2, late, in no account" in a["strays"]) == (not violating)
+    assert ("2027-01-15T08:00:00Z" in a["strays"]) == (sane != 3)  # of the four, three are in the first minute
+
+
+def test_unaccounted_records_are_named_by_capture_and_position(lake: Lake) -> None:
+    record_violations(lake, "a", SECOND, BASE, BASE + HOUR, late_rows(lake))
+    account(lake, ("q.x", "a", (1, 0, 0, 0, 1)))
+    (a,) = measured(lake, [("q.x", "a")], [])["links"]
+    assert a["strays"] == (
+        "2027-01-15T08:00:00Z 2 more in packets/ (first.pcap records 0 to 4), "
+        "2027-01-15T08:59:00Z 1 more in packets/ (first.pcap records 5 to 5)"
+    )
+    record_violations(lake, "a", SECOND, BASE, BASE + HOUR, late_rows(lake).slice(0, 0))
+    account(lake, ("q.x", "a", (7, 0, 0, 0, 7)))
+    (a,) = measured(lake, [("q.x", "a")], [])["links"]
+    assert a["strays"].startswith(
+        "first.pcap record 2, late, in no account, 2027-01-15T08:00:00Z 4 more in the accounts"
+    )
 
 
 def test_lftas_that_disagree_or_do_not_add_up(lake: Lake) -> None:
@@ -356,7 +376,12 @@ def test_malformed_records_are_charged_to_the_interval_of_the_record_before(lake
     """The second capture is cut: its damage belongs to the second hour."""
     config, captures = load_config(lake.root), read_captures(lake, ["a"])
     scope = Scope(lake, config, "s", BASE + HOUR, BASE + 2 * HOUR, captures, [("q", "a")], [])
-    found = frames(scope, [LinkScan("a", 2, late_rows(lake).slice(0, 0))], lfta_counts(scope), [])
+    found = frames(
+        scope,
+        [LinkScan("a", 2, late_rows(lake).slice(0, 0), Profile(BASE + HOUR, BASE + 2 * HOUR, SECOND))],
+        lfta_counts(scope),
+        [],
+    )
     (a,) = found["links"].to_pylist()
     assert (a["malformed"], a["offsets"]) == (1, f"second.pcap at byte {24 + 70} (cut)")
     assert a["captures"] == "first.pcap, second.pcap"

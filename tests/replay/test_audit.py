@@ -17,6 +17,7 @@ import pytest
 from lowwater.catalog.streams import PUNCTUATION, ROW
 from lowwater.config import HOUR, SECOND, format_instant
 from lowwater.errors import AuditError, LakeError, LawError
+from lowwater.lake.history import read_lateness, read_metrics
 from lowwater.lake.layout import open_lake
 from lowwater.lake.locks import hold
 from lowwater.lake.records import read_quality, read_quarantine, read_replays
@@ -391,3 +392,23 @@ def test_rows_that_spark_drops_as_late(tmp_path: Path, spark: SparkSession, monk
     )
     assert said.code == 1 and "query lone: Spark dropped" in said.err
     assert not (tmp_path / "out" / "lone.csv").exists()
+
+
+@pytest.mark.spark
+def test_what_an_interval_was_is_kept_beside_its_audit(lake: Path, spark: SparkSession) -> None:
+    held(lake, spark)
+    opened = open_lake(lake)
+    rows = read_metrics(opened, "demo").to_pylist()
+    found = {(row["subject"], row["measure"]): row["value"] for row in rows if not row["item"]}
+    accounts = json.loads(next(row for row in read_replays(opened) if row.stage == "audit").accounting)["links"]
+    for link, account in accounts.items():
+        assert found[link, "volume"] == account["read"]
+        (late,) = read_lateness(opened, link)
+        assert (late.interval_start, late.interval_end, late.refused) == (*HOUR_0, account["violating"])
+        assert sum(late.counts) >= account["read"] - account["malformed"] - account["violating"] > 0
+        shares = [row["value"] for row in rows if (row["subject"], row["measure"]) == (link, "talkers")]
+        assert 0 < sum(shares) <= 1 + 1e-9 and len(shares) <= 20
+    assert found["flows", "volume"] > 0 and ("full_flow", "volume") in found
+    before = read_metrics(opened, "demo").num_rows
+    held(lake, spark)
+    assert read_metrics(opened, "demo").num_rows == before and len(read_lateness(opened, "main1")) == 1

@@ -1,0 +1,137 @@
+"""The command `skew`: what each bound on a link's disorder would lose and cost, and which one to take."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from lowwater.cli import options
+from lowwater.config import Config, format_duration, format_instant, load_config
+
+if TYPE_CHECKING:
+    from lowwater.lake.layout import Lake
+    from lowwater.quality.skew import Review
+    from lowwater.replay.job import Job
+
+
+@click.command()
+@click.option("--lake", required=True, type=options.FOLDER, help="The lake's folder.")
+@click.option("--link", "links", multiple=True, metavar="NAME", help="Only this link; repeats; default all links.")
+@click.option("--from", "start", type=options.INSTANT, help="First arrival, ISO 8601.")
+@click.option("--to", "end", type=options.INSTANT, help="End of the arrivals, ISO 8601, exclusive.")
+@click.option(
+    "--loss",
+    default=0.0001,
+    type=click.FloatRange(0, 1),
+    help="Share of the records that a recommended bound may refuse.",
+    show_default=True,
+)
+@click.option("--queries", default="queries", type=options.FOLDER, help="Folder of query sets.", show_default=True)
+@click.option(
+    "--format", "form", default="text", type=click.Choice(["text", "json"]), help="Of the review.", show_default=True
+)
+def skew(
+    lake: Path, links: tuple[str, ...], start: int | None, end: int | None, loss: float, queries: Path, form: str
+) -> None:
+    """Shows how late the records of each link are, and what every possible skew bound would lose and cost.
+
+    \b
+    Lateness is arrival - timestamp over all sane records in packets/, by interval of arrival (SEMANTICS T2). The bound
+    that is recommended is the least of 0 and 1, 2, 5 x 10^n that refuses at most the share --loss: docs/review.md.
+    Example:
+      lowwater skew --lake var/lake --link main1
+    """
+    if start is not None and end is not None and start >= end:
+        raise click.UsageError("--to must be after --from")
+    from lowwater.quality.advice import document
+
+    found = list(_reviews(lake, links, start, end, loss, queries))
+    if form == "json":
+        click.echo(json.dumps({"links": [document(each) for each in found]}, indent=2))
+        return
+    console = options.console()
+    for each in found:
+        _show(console, each)
+
+
+def _reviews(
+    root: Path, links: Sequence[str], start: int | None, end: int | None, loss: float, queries: Path
+) -> Iterator[Review]:
+    from lowwater.lake.layout import open_lake
+    from lowwater.lake.ledger import ingested_links
+    from lowwater.replay.readers import jobs
+
+    lake, config = open_lake(root, make=False), load_config(root)
+    chosen = links or ingested_links(lake)
+    sets = jobs(root, queries, lambda name, error: click.echo(f"query set {name} is left out: {error}", err=True))
+    for link in chosen:
+        yield _review(lake, config, link, start, end, loss, sets)
+
+
+def _review(
+    lake: Lake, config: Config, link: str, start: int | None, end: int | None, loss: float, sets: list[Job]
+) -> Review:
+    from lowwater.errors import LakeError
+    from lowwater.lake.ledger import read_captures
+    from lowwater.lake.packets import packet_files
+    from lowwater.lake.records import read_replays
+    from lowwater.quality.skew import review, watch_link
+    from lowwater.replay.readers import readers, row_rates
+
+    settings = config.link(link)
+    captures = read_captures(lake, [link])[link]
+    if not captures:
+        raise LakeError(f"{lake.root}: link {link!r} has no captures", "`lowwater ingest` takes them in")
+    first = min((each.smallest for each in captures if each.smallest is not None), default=0)
+    last = max((each.largest for each in captures if each.largest is not None), default=0)
+    begin, until = first if start is None else start, last + 1 if end is None else end
+    read = packet_files(lake, link, captures, settings, begin, begin, until)
+    seen = watch_link(read, settings.skew, config.interval.length)
+    return review(link, settings.skew, seen, loss, readers(sets, link, row_rates(read_replays(lake), begin, until)))
+
+
+def _show(console: Console, found: Review) -> None:
+    from lowwater.quality.advice import headline, marks, remarks, share_text
+
+    console.print(f"[bold]{found.link}[/bold]: {headline(found)}", soft_wrap=True)
+    if not found.total.records:
+        return
+    table = _numbers("bound", "lost", "share", "latency", "records held", "at most")
+    table.add_column("")
+    for rung in found.rungs:
+        cells = (f"{rung.lost:,}", share_text(rung.share), format_duration(rung.bound), f"{rung.alive:,.0f}")
+        table.add_row(format_duration(rung.bound), *cells, f"{rung.busiest:,.0f}", ", ".join(marks(found, rung)))
+    console.print(table)
+    console.print(_intervals(found))
+    for line in remarks(found):
+        console.print(f"  {line}", soft_wrap=True)
+    console.print()
+
+
+def _intervals(found: Review) -> Table:
+    from lowwater.quality.lags import bound_of
+    from lowwater.quality.skew import QUANTILES, recommend
+
+    shares = [f"{100 * share:g} %" for share in QUANTILES]
+    table = _numbers("interval of arrival", "records", "out of order", *shares, "latest", "refused", "its own bound")
+    for each in found.seen:
+        quantiles = [format_duration(each.lags.quantile(share) or 0) for share in QUANTILES]
+        own = recommend(each.lags, found.loss)
+        counts = (f"{each.lags.records:,}", f"{each.lags.late:,}")
+        ends = (format_duration(bound_of(each.lags.largest)), f"{each.refused:,}")
+        bound = "none" if own is None else format_duration(own)
+        table.add_row(format_instant(each.start), *counts, *quantiles, *ends, bound)
+    return table
+
+
+def _numbers(first: str, *others: str) -> Table:
+    table = Table(first, box=None)
+    for name in others:
+        table.add_column(name, justify="right")
+    return table

@@ -1,0 +1,189 @@
+"""How late the records of a link are, counted so that the loss of every bound one would write down is exact.
+
+Filled by `skew` from packets and by the audit's scan; kept in the ledger `lateness`, where intervals add up.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from math import ceil
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from lowwater.config import SECOND
+
+LATEST = 5
+"""How many of the latest records are named."""
+
+_POWERS = 10 ** np.arange(19, dtype=np.int64)
+
+
+def bound_of(lateness: int) -> int:
+    """The least bound of two significant digits that admits a lateness (ns).
+
+    Example:
+        >>> bound_of(7), bound_of(1_234), bound_of(9_910), bound_of(2_000_000)
+        (7, 1300, 10000, 2000000)
+    """
+    return _bound(int(_bucket(np.array([lateness], np.int64))[0]))
+
+
+def _bucket(lateness: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Numbers the bounds of two significant digits: that of the least one that is not below each lateness."""
+    exponent = np.maximum(np.searchsorted(_POWERS, lateness, side="right") - 2, 0)
+    digits: NDArray[np.int64] = -(-lateness // _POWERS[exponent])
+    return exponent * 90 + digits
+
+
+def _bound(bucket: int) -> int:
+    """The bound of a number that `_bucket` gives."""
+    if bucket < 100:
+        return bucket
+    exponent = (bucket - 10) // 90
+    return int((bucket - exponent * 90) * 10**exponent)
+
+
+class Lags:
+    """Counts records by the least bound of two significant digits that admits them (T2: arrival - timestamp, ns).
+
+    What a bound of two significant digits loses is exact, whatever was added up; so is every quantile, as the least
+    such bound that admits the share.
+
+    Attributes:
+        records: all of them.
+        largest: the largest lateness, ns.
+    """
+
+    def __init__(self) -> None:
+        self.records = self.largest = 0
+        self._counts: NDArray[np.int64] = np.zeros(1, np.int64)  # as long as the largest needs
+
+    def add(self, lateness: NDArray[np.int64]) -> None:
+        """Counts some records by their lateness (ns, at least 0)."""
+        if len(lateness):
+            self.records += len(lateness)
+            self.largest = max(self.largest, int(lateness.max()))
+            self._counts = _sum(self._counts, np.bincount(_bucket(lateness)))
+
+    def merge(self, other: Lags) -> None:
+        """Adds what another has counted."""
+        self.records += other.records
+        self.largest = max(self.largest, other.largest)
+        self._counts = _sum(self._counts, other._counts)
+
+    @property
+    def late(self) -> int:
+        """Records that are out of order: with a lateness above 0."""
+        return self.records - int(self._counts[0])
+
+    def lost(self, bound: int) -> int:
+        """How many records a bound (ns) refuses; of a bound with more than two digits, at most."""
+        above = int(_bucket(np.array([bound], np.int64))[0])
+        known = above if _bound(above) == bound else above - 1
+        return self.records - int(self._counts[: known + 1].sum())
+
+    def quantile(self, share: float) -> int | None:
+        """The least bound (ns) of two significant digits that admits a share of the records; None without any."""
+        if not self.records:
+            return None
+        rank = max(1, ceil(share * self.records - 1e-9))
+        return _bound(int(np.searchsorted(np.cumsum(self._counts), rank)))
+
+    def counted(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """`bounds` as two arrays."""
+        at = np.flatnonzero(self._counts)
+        return np.array([_bound(int(each)) for each in at], np.int64), self._counts[at]
+
+    def bounds(self) -> list[tuple[int, int]]:
+        """(bound, records between it and the bound before) in order, where there are any."""
+        bounds, counts = self.counted()
+        return list(zip(bounds.tolist(), counts.tolist(), strict=True))
+
+    @staticmethod
+    def of(bounds: NDArray[np.int64], counts: NDArray[np.int64], largest: int) -> Lags:
+        """What `counted` gave, counted again; `largest` is the largest lateness, ns."""
+        made = Lags()
+        if len(bounds):
+            made._counts = _sum(made._counts, np.bincount(_bucket(bounds), counts).astype(np.int64))
+        made.records, made.largest = int(made._counts.sum()), largest
+        return made
+
+
+def _sum(one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.int64]:
+    longer, shorter = (one, other) if len(one) >= len(other) else (other, one)
+    found = longer.copy()
+    found[: len(shorter)] += shorter
+    return found
+
+
+@dataclass(frozen=True, order=True)
+class Late:
+    """A late record: how late (ns), in which capture (sha256), at which position."""
+
+    lateness: int
+    capture: str
+    position: int
+
+
+class Watch:
+    """The lateness of the records of a link over an interval, its busiest second and its latest records.
+
+    Args:
+        skew: the bound in force, ns.
+
+    Attributes:
+        lags: the lateness of all records.
+        refused: records later than the skew.
+        busiest: most records that arrived within one second of the link's clock.
+    """
+
+    def __init__(self, skew: int) -> None:
+        self.lags = Lags()
+        self.refused = self.busiest = 0
+        self._skew = skew
+        self._latest: list[Late] = []
+        self._second, self._in_second = -1, 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Takes records in the order of their arrival: columns capture, position, arrival, timestamp."""
+        if not batch.num_rows:
+            return
+        arrivals = batch.column("arrival").to_numpy()
+        lateness = arrivals - batch.column("timestamp").to_numpy()
+        self.lags.add(lateness)
+        self.refused += int(np.count_nonzero(lateness > self._skew))
+        self._count_seconds(arrivals // SECOND)
+        least = self._latest[0].lateness if len(self._latest) == LATEST else 0
+        later = np.flatnonzero(lateness > least)
+        for at in later[np.argsort(-lateness[later], kind="stable")[:LATEST]].tolist():
+            named = Late(int(lateness[at]), batch.column("capture")[at].as_py(), batch.column("position")[at].as_py())
+            heapq.heappush(self._latest, named)
+            if len(self._latest) > LATEST:
+                heapq.heappop(self._latest)
+
+    def _count_seconds(self, seconds: NDArray[np.int64]) -> None:
+        found, counts = np.unique(seconds, return_counts=True)
+        if int(found[0]) == self._second:
+            counts[0] += self._in_second
+        self._second, self._in_second = int(found[-1]), int(counts[-1])
+        self.busiest = max(self.busiest, int(counts.max()))
+
+    @property
+    def latest(self) -> tuple[Late, ...]:
+        """The latest records, the latest first."""
+        return tuple(sorted(self._latest, reverse=True))
+
+
+def by_interval(batch: pa.RecordBatch, length: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The parts of a batch by the interval of their arrival: (start of the interval, ns; its records)."""
+    numbers = pc.divide(batch.column("arrival"), length).to_numpy()
+    cuts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), batch.num_rows]
+    for first, end in pairwise(cuts):
+        if end > first:
+            yield int(numbers[first]) * length, batch.slice(first, end - first)

@@ -1,0 +1,230 @@
+"""The skew review: what each bound on a link's disorder would lose, and what it would cost.
+
+Over `packets/` alone, in one pass and bounded memory, or over the ledger `lateness`. The rule by which a bound is
+recommended is in docs/review.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lowwater.config import LONGEST_SKEW, SECOND
+from lowwater.lake.packets import LinkRead
+from lowwater.quality.lags import Lags, Late, Watch, by_interval
+
+LOSS = 0.0001
+"""Share of the records that a recommended bound may refuse, unless another is asked for."""
+
+QUANTILES = (0.5, 0.9, 0.99, 0.999, 0.9999)
+LADDER = tuple(digit * 10**power for power in range(3, 19) for digit in (1, 2, 5) if digit * 10**power < LONGEST_SKEW)
+"""The bounds that are tried, ns: 1, 2 and 5 of every power of ten, from a microsecond on."""
+
+APART = 10
+"""Records are a group of their own where the least lateness of them is so many times the recommended bound."""
+
+_BEND = 0.1
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The lateness of the records of a link that arrived in [start, end), ns.
+
+    Attributes:
+        start: of the interval; `end` its end.
+        lags: of its records.
+        refused: records later than the skew in force.
+        busiest: most records in one second of the link's clock.
+        latest: the latest records, the latest first; empty where only the ledger was read.
+    """
+
+    start: int
+    end: int
+    lags: Lags
+    refused: int
+    busiest: int
+    latest: tuple[Late, ...] = ()
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A query that reads the link.
+
+    Attributes:
+        query_set: its set; `query` its name.
+        waits: the largest skew of its other links, ns: so long its rows wait anyhow (P3). None where it has no other.
+        rate: rows a second that it published; None where it published nothing in the range.
+    """
+
+    query_set: str
+    query: str
+    waits: int | None
+    rate: float | None
+
+
+@dataclass(frozen=True)
+class Rung:
+    """What one bound would do.
+
+    Attributes:
+        bound: ns; the promise of the link trails its clock by as much (T2).
+        lost: records that it refuses; `share` of all.
+        alive: records that are within the bound of the clock on average; `busiest` at most, by the busiest second.
+    """
+
+    bound: int
+    lost: int
+    share: float
+    alive: float
+    busiest: float
+
+
+@dataclass(frozen=True)
+class Review:
+    """The skew review of a link.
+
+    Attributes:
+        link: its name.
+        skew: the bound in force, ns.
+        loss: share that a recommended bound may refuse.
+        seen: the intervals with records, in order.
+        total: the lateness of all their records.
+        refused: records later than the skew in force.
+        rungs: the bounds that make a difference, ascending; always with 0, the skew in force and the least that admits
+            all.
+        recommended: bound; None without records, or where no skew would do.
+        knee: bound from which on more of it gains little; None for no bend.
+        apart: (records, their least lateness) beyond the recommended bound, where they are a group of their own.
+        latest: the latest records of all.
+        readers: the queries that read it.
+    """
+
+    link: str
+    skew: int
+    loss: float
+    seen: tuple[Seen, ...]
+    total: Lags
+    refused: int
+    rungs: tuple[Rung, ...]
+    recommended: int | None
+    knee: int | None
+    apart: tuple[int, int] | None
+    latest: tuple[Late, ...]
+    readers: tuple[Reader, ...] = ()
+
+    def rung(self, bound: int) -> Rung:
+        """What a bound of two digits, or that in force, would do."""
+        return _rung(bound, self.total, self.seen, self.refused if bound == self.skew else self.total.lost(bound))
+
+    @property
+    def advice(self) -> str:
+        """`keep`, `raise`, `lower` or, where nothing is recommended, `none`."""
+        if self.recommended is None:
+            return "none"
+        return "keep" if self.recommended == self.skew else "raise" if self.recommended > self.skew else "lower"
+
+
+def watch_link(read: LinkRead, skew: int, length: int) -> Iterator[Seen]:
+    """The lateness of a link, interval by interval.
+
+    Args:
+        read: of the link; records count that arrive in its [start, end).
+        skew: the bound in force, ns.
+        length: of the intervals, ns.
+
+    Raises:
+        LakeError: if the packets cannot be read.
+    """
+    begin, watch = -1, Watch(skew)
+    for batch in read.batches():
+        arrived = batch.column("arrival")
+        inside = pc.and_(pc.greater_equal(arrived, read.start), pc.less(arrived, read.end))
+        for start, part in by_interval(_filtered(batch, inside), length):
+            if start != begin:
+                if watch.lags.records:
+                    yield _seen(begin, begin + length, watch)
+                begin, watch = start, Watch(skew)
+            watch.add(part)
+    if watch.lags.records:
+        yield _seen(begin, begin + length, watch)
+
+
+def _filtered(batch: pa.RecordBatch, inside: pa.Array) -> pa.RecordBatch:
+    return batch if pc.all(inside).as_py() else batch.filter(inside)
+
+
+def _seen(start: int, end: int, watch: Watch) -> Seen:
+    return Seen(start, end, watch.lags, watch.refused, watch.busiest, watch.latest)
+
+
+def review(link: str, skew: int, seen: Iterable[Seen], loss: float = LOSS, readers: Sequence[Reader] = ()) -> Review:
+    """The review of a link from what its intervals showed.
+
+    Args:
+        link: its name.
+        skew: the bound in force, ns.
+        seen: of its intervals, in order.
+        loss: share of the records that the recommended bound may refuse.
+        readers: the queries that read it.
+    """
+    kept = tuple(seen)
+    total, refused = Lags(), 0
+    for each in kept:
+        total.merge(each.lags)
+        refused += each.refused
+    recommended = recommend(total, loss)
+    enough = total.quantile(1.0) or 0
+    steps = [0, *(bound for bound in LADDER if bound < enough), enough]
+    useful = [bound for bound, before in zip(steps[1:], steps, strict=False) if total.lost(bound) < total.lost(before)]
+    chosen = sorted({0, skew, *useful, *({recommended} if recommended else ())})
+    rungs = tuple(_rung(each, total, kept, refused if each == skew else total.lost(each)) for each in chosen)
+    latest = tuple(sorted((late for each in kept for late in each.latest), reverse=True)[:5])
+    apart = _apart(total, recommended)
+    knee = find_knee(total)
+    return Review(link, skew, loss, kept, total, refused, rungs, recommended, knee, apart, latest, tuple(readers))
+
+
+def recommend(lags: Lags, loss: float) -> int | None:
+    """The least of 0 and the ladder that refuses at most a share of the records; None where none does."""
+    borne = math.floor(loss * lags.records + 1e-9)
+    return next((bound for bound in (0, *LADDER) if lags.lost(bound) <= borne), None) if lags.records else None
+
+
+def find_knee(lags: Lags) -> int | None:
+    """The rung from which on a larger bound gains little: where the logarithm of the loss bends most.
+
+    Rungs are numbered from the first that admits a late record to the first that admits all; the knee is the one that
+    lies farthest below the line from end to end, by at least a tenth of the height of the curve.
+    """
+    losses = [(bound, lags.lost(bound)) for bound in LADDER]
+    first = next((at for at, (_, lost) in enumerate(losses) if lost < lags.late), len(losses))
+    last = next((at for at, (_, lost) in enumerate(losses) if not lost), len(losses) - 1)
+    begin = max(0, first - 1)
+    heights = [math.log10(max(lost, 0.5)) for _, lost in losses[begin : last + 1]]
+    if len(heights) < 3 or heights[0] == heights[-1]:
+        return None
+    fall, steps = heights[0] - heights[-1], len(heights) - 1
+    below = [1 - at / steps - (height - heights[-1]) / fall for at, height in enumerate(heights)]
+    best = max(range(len(below)), key=lambda at: (below[at], -at))
+    return losses[begin + best][0] if below[best] >= _BEND else None
+
+
+def _rung(bound: int, total: Lags, seen: Sequence[Seen], lost: int) -> Rung:
+    span = sum(each.end - each.start for each in seen)
+    busiest = max((each.busiest for each in seen), default=0)
+    share = lost / total.records if total.records else 0.0
+    alive = total.records * bound / span if span else 0.0
+    return Rung(bound, lost, share, min(alive, total.records), min(busiest * bound / SECOND, total.records))
+
+
+def _apart(lags: Lags, recommended: int | None) -> tuple[int, int] | None:
+    if not recommended:
+        return None
+    beyond = [(bound, count) for bound, count in lags.bounds() if bound > recommended]
+    if not beyond or beyond[0][0] < APART * recommended:
+        return None
+    return sum(count for _, count in beyond), beyond[0][0]

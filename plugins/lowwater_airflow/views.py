@@ -1,0 +1,123 @@
+"""The review pages inside Airflow: in its navigation, on each DAG and each run, behind its login.
+
+What Airflow loads as a plugin. Every process of Airflow imports it, so the app and what it needs are imported only
+where the app is asked for, in the web server.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow.plugins_manager import AirflowPlugin
+
+if TYPE_CHECKING:
+    from fastapi import APIRouter, FastAPI
+    from lowwater_review import Board
+
+PREFIX = "lowwater"
+DAG = "replay_"
+"""What the name of the DAG of a query set begins with."""
+
+
+def _icon(name: str) -> str:
+    return f"{PREFIX}/assets/{name}.svg"
+
+
+class LowwaterReview(AirflowPlugin):
+    """Mounts the pages below `/lowwater`, where LOWWATER_LAKE names a lake.
+
+    Addresses have no leading slash, so that they stay below the prefix that Airflow may be served under.
+    """
+
+    name = "lowwater_review"
+    external_views: list[Any] = [  # noqa: RUF012 - as Airflow declares it
+        {
+            "name": "Lowwater",
+            "href": f"{PREFIX}/index.html",
+            "destination": "nav",
+            "nav_top_level": True,
+            "url_route": "lowwater",
+            "icon": _icon("lowwater"),
+        },
+        {
+            "name": "Lowwater",
+            "href": f"{PREFIX}/dag?dag_id={{DAG_ID}}",
+            "destination": "dag",
+            "url_route": "lowwater_set",
+            "icon": _icon("lowwater"),
+        },
+        {
+            "name": "Lowwater",
+            "href": f"{PREFIX}/run?dag_id={{DAG_ID}}&run_id={{RUN_ID}}",
+            "destination": "dag_run",
+            "url_route": "lowwater_interval",
+            "icon": _icon("lowwater"),
+        },
+    ]
+
+    @cached_property
+    def fastapi_apps(self) -> list[Any]:  # type: ignore[override]
+        """The app, mounted by the web server."""
+        root = os.environ.get("LOWWATER_LAKE")
+        return [{"app": make_app(Path(root)), "url_prefix": f"/{PREFIX}", "name": "Lowwater review"}] if root else []
+
+
+def make_app(root: Path) -> FastAPI:
+    """The pages of a lake for whoever Airflow knows and lets see its plugins."""
+    from airflow.api_fastapi.auth.managers.models.resource_details import AccessView
+    from airflow.api_fastapi.core_api.security import get_user, requires_access_view
+    from fastapi import Depends
+    from lowwater_review import Board
+    from lowwater_review.app import create
+
+    queries = Path(os.environ.get("LOWWATER_QUERIES") or Path(__file__).resolve().parents[2] / "queries")
+    board = Board(root, queries)
+    allowed = [Depends(get_user), Depends(requires_access_view(AccessView.PLUGINS))]
+    return create(board, allowed, _doors(board))
+
+
+def _doors(board: Board) -> APIRouter:
+    """From a DAG and from a run to the pages about them, for who may see the DAG."""
+    from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
+    from airflow.api_fastapi.core_api.security import requires_access_dag
+    from fastapi import APIRouter, Depends
+    from fastapi.responses import RedirectResponse, Response
+    from lowwater_review.app import HEADERS, answered
+
+    from lowwater.lake.tables import interval_label, safe_name
+
+    doors = APIRouter()
+
+    @doors.get("/dag", dependencies=[Depends(requires_access_dag("GET"))])
+    def dag(dag_id: str) -> Response:
+        name = dag_id.removeprefix(DAG)
+        if name == dag_id or name not in board.now().jobs:
+            return answered(board, "index.html")
+        return RedirectResponse(f"set/{safe_name(name)}.html", headers=HEADERS)
+
+    @doors.get("/run", dependencies=[Depends(requires_access_dag("GET", DagAccessEntity.RUN))])
+    def run(dag_id: str, run_id: str) -> Response:
+        name, bounds = dag_id.removeprefix(DAG), interval_of_run(dag_id, run_id)
+        if name == dag_id or bounds is None or name not in board.now().jobs:
+            return answered(board, "index.html")
+        address = f"interval/{safe_name(name)}/{interval_label(*bounds)}.html"
+        return RedirectResponse(address, headers=HEADERS)
+
+    return doors
+
+
+def interval_of_run(dag_id: str, run_id: str) -> tuple[int, int] | None:
+    """The data interval of a run, ns; None where there is no such run or it has none."""
+    from airflow.models import DagRun
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    with create_session() as session:
+        found = session.scalar(select(DagRun).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id))
+        if found is None or found.data_interval_start is None or found.data_interval_end is None:
+            return None
+        start, end = (round(bound.timestamp()) for bound in (found.data_interval_start, found.data_interval_end))
+    return start * 10**9, end * 10**9

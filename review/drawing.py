@@ -1,0 +1,339 @@
+"""Where things are in the drawings: numbers only, which the templates put into SVG and escape.
+
+Beside the pages. Coordinates are in the units of each drawing's view box.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from lowwater.config import format_duration
+from lowwater.plan.explain.model import Description, OperatorInfo, QueryInfo
+
+WIDTH = 900
+NODE, ACROSS, LINE = 210, 270, 15
+
+
+@dataclass(frozen=True)
+class Box:
+    """A node of a plan: its kind (link, lfta, operator, table), lines of text and place."""
+
+    kind: str
+    lines: tuple[str, ...]
+    x: int
+    y: int
+    height: int
+    whole: str
+
+    @property
+    def middle(self) -> int:
+        return self.y + self.height // 2
+
+
+@dataclass(frozen=True)
+class Edge:
+    """From the right of one box to the left of another, as the path of a curve; `name` is a range variable."""
+
+    path: str
+    name: str
+    x: int
+    y: int
+
+
+@dataclass(frozen=True)
+class PlanDrawing:
+    """A plan, links at the left, tables at the right; `cut` is where the low level ends."""
+
+    boxes: tuple[Box, ...]
+    edges: tuple[Edge, ...]
+    width: int
+    height: int
+    cut: int
+    words: str
+
+
+def plan(description: Description) -> PlanDrawing:
+    """The drawing of a plan in two levels."""
+    layers: dict[str, int] = {}
+    texts: dict[str, tuple[str, tuple[str, ...]]] = {}
+    arrows: list[tuple[str, str, str]] = []
+    for lfta in description.lftas:
+        where = f"WHERE {lfta.predicate}" if lfta.predicate else ""
+        node = f"lfta {lfta.name}"
+        texts[node] = "lfta", _lines(f"LFTA {lfta.name}", lfta.kind, where, ", ".join(key.name for key in lfta.keys))
+        layers[node] = 1
+        for link in lfta.links:
+            texts[f"link {link}"] = "link", _lines("every link" if link == "*" else link)
+            layers[f"link {link}"] = 0
+            arrows.append((f"link {link}", node, ""))
+    for query in description.queries:
+        if query.operators:
+            _query(query, layers, texts, arrows)
+    return _placed(layers, texts, arrows)
+
+
+def _query(
+    query: QueryInfo,
+    layers: dict[str, int],
+    texts: dict[str, tuple[str, tuple[str, ...]]],
+    arrows: list[tuple[str, str, str]],
+) -> None:
+    def node(at: int) -> str:
+        op = query.operators[at]
+        names = {"lfta": f"lfta {op.reads}", "stream": f"query {op.reads}"}
+        return names.get(op.kind, f"{query.name} {at}")
+
+    for at in reversed(range(len(query.operators))):
+        op = query.operators[at]
+        if op.kind in ("lfta", "stream"):
+            continue
+        texts[node(at)] = "operator", _operator(op, query)
+        layers[node(at)] = 1 + max([1, *(layers.get(node(below), 1) for below in op.inputs)])
+        for number, below in enumerate(op.inputs):
+            arrows.append((node(below), node(at), op.aliases[number] if number < len(op.aliases) else ""))
+    out = f"query {query.name}"
+    texts[out] = "table", _lines(query.name, "table" if query.output else "stream")
+    layers[out] = 1 + max(2, layers.get(node(0), 1))
+    arrows.append((node(0), out, ""))
+
+
+def _operator(op: OperatorInfo, query: QueryInfo) -> tuple[str, ...]:
+    of = f" of {op.query}" if op.query != query.name else ""
+    clauses = (("WHERE", op.predicate), ("HAVING", op.having), ("CLOSING_WHEN", op.closing), ("", op.lookup))
+    keys = ", ".join(key.name for key in op.keys)
+    match = op.match.condition if op.match else ""
+    return _lines(f"{op.kind}{of}", *(f"{word} {text}".strip() for word, text in clauses if text), keys, match)
+
+
+def _lines(*texts: str) -> tuple[str, ...]:
+    return tuple(text for text in texts if text)
+
+
+def _placed(
+    layers: Mapping[str, int], texts: Mapping[str, tuple[str, tuple[str, ...]]], arrows: Sequence[tuple[str, str, str]]
+) -> PlanDrawing:
+    last = max(layers.values(), default=0)
+    rank = {node: last if texts[node][0] == "table" and _ends(node, arrows) else at for node, at in layers.items()}
+    order: dict[str, float] = {}
+    heights: dict[int, int] = {}
+    boxes: dict[str, Box] = {}
+    for layer in range(last + 1):
+        mine = [node for node, at in rank.items() if at == layer]
+        below = {node: [order[one] for one, other, _ in arrows if other == node and one in order] for node in mine}
+        mine.sort(key=lambda node: sum(below[node]) / len(below[node]) if below[node] else 0.0)
+        y = 30
+        for node in mine:
+            kind, lines = texts[node]
+            shown = tuple(line if len(line) <= 32 else f"{line[:31]}…" for line in lines[:4])
+            height = LINE * len(shown) + 14
+            boxes[node] = Box(kind, shown, 10 + layer * ACROSS, y, height, "; ".join(lines))
+            order[node] = y + height / 2
+            y += height + 16
+        heights[layer] = y
+    height = max(heights.values(), default=30) + 6
+    edges = tuple(_edge(boxes[one], boxes[other], name) for one, other, name in arrows if one in boxes)
+    words = f"{len([b for b in boxes.values() if b.kind == 'lfta'])} LFTAs below, {len(arrows)} flows in all"
+    return PlanDrawing(tuple(boxes.values()), edges, 20 + last * ACROSS + NODE, height, 10 + ACROSS + NODE + 30, words)
+
+
+def _ends(node: str, arrows: Sequence[tuple[str, str, str]]) -> bool:
+    return all(one != node for one, _, _ in arrows)
+
+
+def _edge(one: Box, other: Box, name: str) -> Edge:
+    x0, y0, x1, y1 = one.x + NODE, one.middle, other.x, other.middle
+    bend = (x0 + x1) // 2
+    return Edge(f"M{x0} {y0}C{bend} {y0} {bend} {y1} {x1 - 5} {y1}", name, bend, (y0 + y1) // 2 - 4)
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A bar of a histogram or of a history; `text` says what it is."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    text: str
+    kind: str = ""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A line or a tick: where, and what it says; `level` keeps labels apart."""
+
+    at: float
+    text: str
+    kind: str = ""
+    level: int = 0
+
+
+@dataclass(frozen=True)
+class Plot:
+    """Bars, a curve over them, marks on both axes."""
+
+    width: int
+    height: int
+    bars: tuple[Bar, ...] = ()
+    curve: str = ""
+    across: tuple[Mark, ...] = ()
+    up: tuple[Mark, ...] = ()
+    lines: tuple[Mark, ...] = ()
+
+
+def lateness(bounds: Sequence[tuple[int, int]], marks: Mapping[str, int]) -> Plot | None:
+    """Records by lateness, both axes logarithmic, with the share that is later as a curve.
+
+    Args:
+        bounds: (bound of two digits, records), as `Lags.bounds` gives them.
+        marks: bounds to mark, by what they are.
+    """
+    late = [(bound, count) for bound, count in bounds if bound]
+    if not late:
+        return None
+    left, bottom, height = 70, 240, 210
+    low = math.floor(math.log10(min([late[0][0], *(each for each in marks.values() if each)])))
+    high = max(low + 1, math.ceil(math.log10(max([late[-1][0], *marks.values()])) + 0.05))
+    scale = (WIDTH - left - 20) / (high - low)
+
+    def x(bound: float) -> float:
+        return round(left + (math.log10(bound) - low) * scale, 1)
+
+    parts: dict[int, int] = {}
+    for bound, count in late:
+        parts[math.ceil(10 * math.log10(bound) - 1e-9)] = parts.get(math.ceil(10 * math.log10(bound) - 1e-9), 0) + count
+    total, most = sum(count for _, count in bounds), max(parts.values())
+    decades = math.log10(max(total, 2)) + 0.15
+
+    def y(count: float) -> float:
+        return round(bottom - height * (math.log10(max(count, 0.7)) + 0.15) / decades, 1)
+
+    bars = [
+        Bar(
+            x(10 ** ((part - 1) / 10)) + 0.5,
+            y(count),
+            scale / 10 - 1,
+            bottom - y(count),
+            f"{count:,} records up to {format_duration(_round(10 ** (part / 10)))} late",
+        )
+        for part, count in sorted(parts.items())
+    ]
+    beyond = sum(count for _, count in late)
+    points: list[tuple[float, float]] = [(left, y(beyond))]
+    for bound, count in late:
+        points += [(x(bound), points[-1][1]), (x(bound), y(beyond - count))]
+        beyond -= count
+    across = [Mark(x(10**power), format_duration(10**power)) for power in range(low, high + 1)]
+    up = [Mark(y(10**power), f"{10**power:,}") for power in range(math.floor(math.log10(max(most, total))) + 1)]
+    lines = [
+        Mark(x(bound), f"{name} {format_duration(bound)}", name.replace(" ", "-"), level)
+        for level, (name, bound) in enumerate(marks.items())
+        if bound
+    ]
+    curve = "M" + "L".join(f"{a} {b}" for a, b in points)
+    return Plot(WIDTH, bottom + 40, tuple(bars), curve, tuple(across), tuple(up), tuple(lines))
+
+
+def _round(value: float) -> int:
+    digits = max(0, math.floor(math.log10(value)) - 1)
+    return int(round(value / 10**digits) * 10**digits)
+
+
+MOST_BARS = 200
+
+
+def history(values: Sequence[tuple[str, float, str]], unit: str) -> Plot | None:
+    """A series of intervals as bars from 0; where there are many, the largest of neighbours is one bar.
+
+    Args:
+        values: (interval, value, state), oldest first.
+        unit: of the values.
+    """
+    if not values:
+        return None
+    each = -(-len(values) // MOST_BARS)
+    groups = [values[at : at + each] for at in range(0, len(values), each)]
+    tops = [max(group, key=lambda value: value[1]) for group in groups]
+    left, bottom, height = 100, 120, 100
+    most = max(value for _, value, _ in tops) or 1.0
+    step = min(24.0, (WIDTH - left - 10) / len(tops))
+    bars = []
+    for at, (name, value, state) in enumerate(tops):
+        tall = round(height * value / most, 1)
+        text = f"{name}: {value:,.6g} {unit}, {state}"
+        bars.append(Bar(round(left + at * step + 0.5, 1), bottom - tall, round(step - 1, 2), tall, text, state))
+    up = (Mark(bottom - height, f"{most:,.0f} {unit}" if most >= 100 else f"{most:.3g} {unit}"), Mark(bottom, "0"))
+    across = (Mark(left, tops[0][0]), Mark(left + step * len(tops), tops[-1][0], "end"))
+    return Plot(WIDTH, bottom + 24, tuple(bars), "", across if len(tops) > 1 else across[:1], up)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A node of a waterfall: a bar from the lag of what it reads to its own, a whisker to its largest."""
+
+    name: str
+    level: str
+    y: int
+    x: float
+    width: float
+    most: float
+    text: str
+    curve: str
+
+
+@dataclass(frozen=True)
+class Waterfall:
+    """The lags of the nodes of an interval under each other."""
+
+    width: int
+    height: int
+    steps: tuple[Step, ...]
+    across: tuple[Mark, ...]
+
+
+LEAST = 100_000_000
+"""Where the axis of a waterfall begins, ns; it is logarithmic, for LFTAs wait seconds and micro-batches an hour."""
+
+TICKS = tuple(each * 10**9 // 10 for each in (1, 10, 100, 600, 6000, 36_000, 216_000, 864_000))
+
+
+def waterfall(lags: Sequence[tuple[str, str, int, int, int, Sequence[int]]]) -> Waterfall | None:
+    """The drawing of (name, level, lag of its input, its lag, its largest lag, series), ns, in the order of flow."""
+    if not lags:
+        return None
+    left, room, row, spark = 230, 430, 30, 690
+    longest = max(most for *_, most, _ in lags)
+    last = max(2.0, math.log10(max(longest, 1) / LEAST))
+
+    def part(lag: float) -> float:
+        return max(0.0, math.log10(max(lag, LEAST) / LEAST)) / last
+
+    steps = []
+    for at, (name, level, before, lag, most, series) in enumerate(lags):
+        y = 12 + at * row
+        begin, end = sorted((part(before), part(lag)))
+        points = [
+            f"{spark + 200 * number / max(1, len(series) - 1):.1f} {y + 20 - 16 * part(value):.1f}"
+            for number, value in enumerate(series)
+        ]
+        text = f"{level} {name}: typically {format_duration(lag)} behind the clock, at most {format_duration(most)}"
+        steps.append(
+            Step(
+                name,
+                level,
+                y,
+                round(left + room * begin, 1),
+                round(max(1.5, room * (end - begin)), 1),
+                round(left + room * part(most), 1),
+                text,
+                f"M{'L'.join(points)}" if len(points) > 1 else "",
+            )
+        )
+    across = tuple(
+        Mark(round(left + room * part(each), 1), format_duration(each))
+        for each in TICKS
+        if each <= max(longest, 10**10)
+    )
+    return Waterfall(WIDTH, 40 + len(steps) * row, tuple(steps), across)

@@ -1,0 +1,156 @@
+"""The review pages inside a running Airflow: behind its login, in its navigation, read with a real browser."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lowwater.config import HOUR, format_instant
+from tests.airflow.conftest import script
+from tests.review.asgi import ask
+from tests.review.ledgers import HOSTILE, START, make
+
+# Warnings are those of Airflow and of what it imports.
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]
+HOURS, FAILED = 30, 5
+
+
+@pytest.fixture
+def view(plugins: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The mounted app over a small lake, in this process."""
+    from lowwater_airflow.views import LowwaterReview
+
+    root, queries = make(tmp_path, 3)
+    monkeypatch.setenv("LOWWATER_LAKE", str(root))
+    monkeypatch.setenv("LOWWATER_QUERIES", str(queries))
+    (mounted,) = LowwaterReview().fastapi_apps
+    assert mounted["url_prefix"] == "/lowwater"
+    return mounted["app"]
+
+
+def test_no_route_answers_who_is_not_logged_in(view: Any) -> None:
+    from airflow.api_fastapi.core_api.security import get_user
+
+    paths = {
+        "/": "/",
+        "/dag": "/dag",
+        "/run": "/run",
+        "/assets/{name:path}": "/assets/review.css",
+        "/docs/{name:path}": "/docs/index.html",
+        "/{address:path}": "/index.html",
+    }
+    assert {route.path for route in view.routes} == set(paths)  # nothing is mounted, and no route is left out
+    for route in view.routes:
+        asked = [each.call for each in _all(route.dependant)]
+        assert get_user in asked
+        assert ask(view, paths[route.path], query="dag_id=replay_q&run_id=x").status == 401
+
+
+def _all(dependant: Any) -> Iterator[Any]:
+    for each in dependant.dependencies:
+        yield each
+        yield from _all(each)
+
+
+def test_nothing_is_mounted_without_a_lake(plugins: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    from lowwater_airflow.views import LowwaterReview
+
+    monkeypatch.delenv("LOWWATER_LAKE", raising=False)
+    assert LowwaterReview().fastapi_apps == []
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Airflow over synthetic ledgers with one failed audit."""
+    folder = tmp_path_factory.mktemp("views")
+    root, queries = make(folder, HOURS, frozenset({FAILED}))
+    made = script("home").Home(folder / "airflow", root, queries)
+    try:
+        made.prepare()
+        made.start()
+        made.ready("replay_q")
+        yield made
+    finally:
+        made.stop()
+    assert not made.running()
+
+
+@pytest.fixture(scope="module")
+def page(home: Any) -> Iterator[Any]:
+    """A page of Chromium, logged in; every request that leaves the machine is an error."""
+    sync = pytest.importorskip("playwright.sync_api")
+    browser = next((path for name in ("chromium", "chromium-browser") if (path := shutil.which(name))), None)
+    if browser is None:
+        pytest.skip("no Chromium")
+    with sync.sync_playwright() as running:
+        started = running.chromium.launch(executable_path=browser, args=["--no-sandbox"])
+        found = started.new_context(viewport={"width": 1500, "height": 950}).new_page()
+        strangers: list[str] = []
+        found.on(
+            "request",
+            lambda asked: None if asked.url.startswith((home.address, "data:")) else strangers.append(asked.url),
+        )
+        found.goto(f"{home.address}/")
+        found.get_by_label("Username").fill("admin")
+        found.get_by_label("Password").fill(home.password)
+        found.get_by_role("button", name="Sign in").click()
+        found.wait_for_url(lambda url: "login" not in url, timeout=60_000)
+        yield found
+        started.close()
+    assert strangers == []
+
+
+def frame(page: Any) -> Any:
+    return page.frame_locator("iframe")
+
+
+def test_the_calendar_a_failed_audit_and_its_rows(page: Any, home: Any) -> None:
+    page.goto(f"{home.address}/")
+    page.get_by_role("link", name="Lowwater").first.click()
+    inside = frame(page)
+    inside.get_by_role("heading", name="January 2025", level=1).wait_for(timeout=60_000)
+    cells = inside.locator("td a[aria-label]")
+    assert cells.count() == HOURS
+    inside.get_by_role("link", name="1 Jan 05:00, failed", exact=True).click()
+    inside.get_by_role("heading", name=format_instant(START + FAILED * HOUR)).wait_for()
+    assert inside.locator(".finding.critical").count() == 5
+    assert inside.locator(".finding.critical td", has_text=HOSTILE).count() >= 5
+    assert "/lowwater/interval/q/" in page.url  # what is shown can be linked to
+
+
+def test_the_skew_review_and_the_plan(page: Any, home: Any) -> None:
+    page.goto(f"{home.address}/plugin/lowwater")
+    inside = frame(page)
+    inside.get_by_role("link", name="Skew review").click()
+    inside.get_by_role("link", name="main1").click()
+    inside.get_by_role("heading", name="Skew of main1").wait_for()
+    assert inside.locator("svg .bar").count() > 10
+    assert inside.locator("tr.chosen").count() == 1
+    inside.get_by_role("link", name="Overview").first.click()
+    inside.get_by_role("link", name="q", exact=True).first.click()
+    inside.get_by_role("heading", name="Query set q").wait_for()
+    assert inside.locator("svg .node.lfta").count() == 1
+
+
+def test_the_pages_of_a_dag_and_of_a_run(page: Any, home: Any) -> None:
+    start, end = START + FAILED * HOUR, START + (FAILED + 1) * HOUR
+    bounds = {"data_interval_start": format_instant(start), "data_interval_end": format_instant(end)}
+    home.ask("PATCH", "dags/replay_q", {"is_paused": True})
+    run = home.ask("POST", "dags/replay_q/dagRuns", {"logical_date": format_instant(start), **bounds})
+    page.goto(f"{home.address}/dags/replay_q/plugin/lowwater_set")
+    frame(page).get_by_role("heading", name="Query set q").wait_for(timeout=60_000)
+    page.goto(f"{home.address}/dags/replay_q/runs/{run['dag_run_id']}/plugin/lowwater_interval")
+    frame(page).get_by_role("heading", name=format_instant(start)).wait_for(timeout=60_000)
+
+
+def test_dark_is_dark(page: Any, home: Any) -> None:
+    page.emulate_media(color_scheme="dark")
+    page.goto(f"{home.address}/lowwater/index.html")
+    dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    page.emulate_media(color_scheme="light")
+    light = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (dark, light) == ("rgb(18, 27, 32)", "rgb(244, 247, 248)")

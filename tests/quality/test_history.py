@@ -1,0 +1,233 @@
+"""Checks over time: what is kept of an interval, what is usual, how far an interval is from it, and proposed limits."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lowwater.catalog.values import pack_ip, words_from_ip
+from lowwater.config import HOUR, SECOND, Config, History, Link, load_config
+from lowwater.lake.history import lateness_links, read_lateness, read_metrics, record_lateness, record_metrics
+from lowwater.lake.layout import Lake, open_lake
+from lowwater.lake.tables import open_table
+from lowwater.quality import profile
+from lowwater.quality.history import (
+    LINK,
+    QUERY,
+    Past,
+    lateness_row,
+    link_row,
+    metric_rows,
+    metric_table,
+    past,
+    query_items,
+    query_row,
+    reach,
+)
+from lowwater.quality.lags import Lags
+from lowwater.quality.profile import Profile
+from lowwater.quality.suggest import propose, suggestions
+from lowwater.replay.audit import SUBJECTS
+from tests.quality.frames import LINK_HISTORY, QUERY_HISTORY
+from tests.replay.support import lowwater
+
+BASE = 500_000 * HOUR
+SETTINGS = History(intervals=4, least=3)
+TALK = {"10.0.0.1": 0.6, "10.0.0.2": 0.4}
+
+
+def batch(rows: list[tuple[int, int, str | None]]) -> pa.RecordBatch:
+    """Records of (arrival, timestamp, source)."""
+    words = [(None, None, None) if source is None else words_from_ip(pack_ip(source)) for *_, source in rows]
+    return pa.RecordBatch.from_pydict(
+        {
+            "capture": ["c"] * len(rows),
+            "position": range(len(rows)),
+            "arrival": pa.array([each[0] for each in rows], pa.int64()),
+            "timestamp": pa.array([each[1] for each in rows], pa.int64()),
+            **{name: pa.array([each[at] for each in words]) for at, name in enumerate(profile.COLUMNS)},
+        }
+    )
+
+
+RECORDS = st.lists(
+    st.tuples(st.integers(0, 40), st.integers(0, 9), st.sampled_from([None, "10.0.0.1", "10.0.0.2", "::1"])),
+    max_size=30,
+)
+
+
+@given(RECORDS, st.integers(1, 5))
+def test_a_profile_is_that_of_the_records_that_arrive_inside(
+    found: list[tuple[int, int, str | None]], cut: int
+) -> None:
+    rows = [(arrival, arrival - late, source) for arrival, late, source in sorted(found, key=lambda each: each[0])]
+    made = Profile(10, 30, 4)
+    for at in range(0, len(rows), cut):
+        made.add(batch(rows[at : at + cut]))
+    mine = [each for each in rows if 10 <= each[0] < 30]
+    sources = [source for *_, source in mine if source]
+    assert made.watch.lags.records == len(mine)
+    assert made.watch.refused == sum(arrival - stamp > 4 for arrival, stamp, _ in mine)
+    assert made.silence == max(np.diff([10, *(each[0] for each in mine), 30]))
+    assert dict(made.talkers) == {name: sources.count(name) / len(sources) for name in set(sources)}
+    assert [share for _, share in made.talkers] == sorted((share for _, share in made.talkers), reverse=True)
+
+
+def test_sources_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(profile, "MOST_SOURCES", 10)
+    made = Profile(0, 1000, 0)
+    for at in range(50):
+        made.add(batch([(at, at, "10.0.0.1"), (at, at, f"10.0.1.{at}"), (at, at, f"10.0.2.{at}")]))
+        assert len(made._sources) <= 10
+    assert made.talkers[0] == ("10.0.0.1", 1 / 3)
+
+
+def items(volume: int = 1000, **changed: Any) -> Any:
+    """The measures of a link."""
+    values = {"violating": 0.001, "malformed": 0.0, "lateness": SECOND // 2, "silence": 2 * SECOND} | changed
+    mixed = {"link_types": values.pop("link_types", {"EN10MB": 1.0}), "talkers": values.pop("talkers", TALK)}
+    return {"volume": {"": volume}, **{name: {"": value} for name, value in values.items()}, **mixed}
+
+
+def judged(now: Any, before: list[Any]) -> dict[str, Any]:
+    return link_row({"link": "a", "interval": "i", "captures": "c"}, now, before, SETTINGS, SECOND)
+
+
+def drifts(row: dict[str, Any]) -> dict[str, float]:
+    return {name.removesuffix("_drift"): value for name, value in row.items() if name.endswith("_drift") and value}
+
+
+@pytest.mark.parametrize(
+    ("now", "drift"),
+    [
+        (items(), {}),
+        (items(250), {"volume": 0.75}),
+        (items(4000), {"volume": 0.75}),
+        (items(0), {"volume": 1.0}),
+        (items(violating=0.201), {"violating": 0.2}),
+        (items(violating=0.0), {}),
+        (items(lateness=3 * SECOND // 4), {"lateness": 0.25}),
+        (items(lateness=9 * SECOND), {"lateness": 1.0}),
+        (items(lateness=0), {}),
+        (items(silence=20 * SECOND), {"silence": 0.9}),
+        (items(silence=SECOND), {}),
+        (items(link_types={"RAW": 0.25, "EN10MB": 0.75}), {"link_types": 0.25}),
+        (items(talkers={"10.0.0.9": 1.0}), {"talkers": 1.0}),
+        (items(talkers={"10.0.0.1": 0.6, "10.0.0.9": 0.2}), {"talkers": 0.4}),
+        (items(50, talkers={"10.0.0.9": 1.0}, lateness=9 * SECOND), {"volume": 0.95}),
+    ],
+)
+def test_how_far_a_link_is_from_usual(now: Any, drift: dict[str, float]) -> None:
+    row = judged(now, [items(1100), items(1000), items(900)])
+    assert drifts(row) == pytest.approx(drift)
+    assert row["past"] == 3
+    assert judged(now, []) == judged(now, []) | {"past": 0, "new_link_types": "", "changed_talkers": ""}
+    assert drifts(judged(now, [])) == {}
+
+
+def test_rows_have_the_columns_that_the_suites_are_tested_with() -> None:
+    row = judged(items(talkers={"10.0.0.9": 1.0}), [items()] * 3)
+    about = {"query": "q", "interval": "i", "links": "a", "captures": "c"}
+    other = query_row(about, query_items({"rows": 5}), [query_items({"rows": 20})], SETTINGS)
+    assert (other["usual_volume"], other["volume_drift"]) == (20, 0.75)
+    for found, expected, suite in ((row, LINK_HISTORY, "link_history"), (other, QUERY_HISTORY, "query_history")):
+        assert {name: type(value) for name, value in found.items()} == {k: type(v) for k, v in expected.items()}
+        assert set(SUBJECTS[suite]) <= set(found)
+    assert row["changed_talkers"] == "10.0.0.9 0.0% -> 100.0%, 10.0.0.1 60.0% -> 0.0%, 10.0.0.2 40.0% -> 0.0%"
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return open_lake(tmp_path / "lake")
+
+
+def record(lake: Lake, hour: int, volume: int, rows: int = 7, length: int = HOUR) -> None:
+    kept = [*metric_rows(LINK, "a", items(volume), 1), *metric_rows(QUERY, "q", query_items({"rows": rows}), 1)]
+    record_metrics(lake, "s", BASE + hour * HOUR, BASE + hour * HOUR + length, metric_table(kept))
+
+
+def test_what_is_usual_are_the_last_intervals_before_of_the_same_length(lake: Lake) -> None:
+    for hour in (3, 1, 2, 0, 5, 6):
+        record(lake, hour, 100 * hour)
+    record(lake, 2, 222)
+    record(lake, 4, 999, length=HOUR // 2)
+    known = past(SETTINGS, read_metrics(lake, "s"), HOUR)
+
+    def volumes(found: Past, hour: int) -> list[float]:
+        return [each["volume"][""] for each in found.before(LINK, "a", BASE + hour * HOUR)]
+
+    assert volumes(known, 5) == [0, 100, 222, 300]
+    assert volumes(known, 6) == [100, 222, 300, 500]
+    assert volumes(known, 2) == [] and volumes(known, 3) == [0, 100, 222]
+    assert known.before(QUERY, "q", BASE + 5 * HOUR)[0] == {"volume": {"": 7.0}}
+    assert known.before(LINK, "other", BASE + 5 * HOUR) == []
+    seasonal = past(History(least=1, season="2h"), read_metrics(lake, "s"), HOUR)  # type: ignore[arg-type]
+    assert volumes(seasonal, 6) == [0, 222] and volumes(seasonal, 5) == [100, 300]
+    assert reach(SETTINGS, BASE, HOUR) == BASE - 5 * HOUR
+    assert read_metrics(lake, "s", BASE + HOUR, BASE + 2 * HOUR).num_rows == read_metrics(lake, "s").num_rows / 7
+
+
+def test_lateness_is_added_once_and_the_newest_counts(lake: Lake) -> None:
+    late, early = Profile(BASE, BASE + HOUR, SECOND), Profile(BASE, BASE + HOUR, SECOND)
+    late.add(batch([(BASE + 9 * SECOND, BASE, "10.0.0.1"), (BASE + 9 * SECOND, BASE + 9 * SECOND, None)]))
+    for now, made in enumerate((early, late, late)):
+        record_lateness(lake, [lateness_row("a", BASE, BASE + HOUR, SECOND, made, now)])
+    (found,) = read_lateness(lake, "a")
+    assert (found.measured_at, found.refused, found.largest, found.busiest) == (1, 1, 9 * SECOND, 2)
+    lags = Lags.of(found.bounds, found.counts, found.largest)
+    assert (lags.records, lags.late, lags.lost(8 * SECOND), lags.lost(9 * SECOND)) == (2, 1, 1, 0)
+    table = open_table(lake.lateness)
+    assert table is not None and table.version() == 2
+    assert lateness_links(lake) == ["a"] and read_lateness(lake, "b") == []
+
+
+def test_limits_fit_what_was_seen(lake: Lake) -> None:
+    for hour in range(12):
+        record(lake, hour, 1000 + 100 * (hour % 2), rows=5 if hour == 11 else 100)
+    config = Config(links={"a": Link()}, history=SETTINGS)
+    found = {(each.section, each.key): each for each in suggestions(config, [past(SETTINGS, read_metrics(lake), HOUR)])}
+    volume = found["history", "volume"]
+    assert (volume.judged, volume.most, volume.now, volume.warned) == (18, 0.95, 0.8, 1)
+    assert (volume.limit, volume.beyond) == (1.0, 0)
+    assert found["history", "talkers"].limit == 0.0
+    assert found["links.a.thresholds", "violating"].limit == pytest.approx(0.0013)
+    assert set(found) == {
+        *(("history", name) for name in ("volume", "violating", "lateness", "silence", "link_types", "talkers")),
+        *(("links.a.thresholds", name) for name in ("violating", "malformed")),
+    }
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=300).map(sorted))
+def test_a_proposed_limit_lets_few_intervals_beyond(values: list[float]) -> None:
+    limit = propose(values)
+    assert 0 <= limit <= 1
+    assert sum(value > limit for value in values) <= len(values) // 100
+
+
+def test_the_command(lake: Lake) -> None:
+    said = lowwater("expect")
+    assert said.code == 0 and "link_talkers_as_usual" in said.out and "query_keys_to_be_unique" in said.out
+    assert lowwater("expect", "--suggest").code == 2
+    said = lowwater("expect", "--suggest", "--lake", lake.root)
+    assert said.code == 1 and "fewer than 6 intervals before any that was audited" in said.err
+    for hour in range(12):
+        record(lake, hour, 1000 + 100 * (hour % 2))
+    said = lowwater("expect", "--suggest", "--lake", lake.root)
+    assert said.code == 0
+    text = said.out[said.out.index("\n\n") :]
+    assert tomllib.loads(text)["history"]["volume"] == {"warning": 0.12, "critical": 1}
+    (lake.root / "lowwater.toml").write_text(text, encoding="utf-8")
+    assert load_config(lake.root).history.volume.warning == 0.12
+
+
+def test_a_number_in_the_settings_only_warns(tmp_path: Path) -> None:
+    (tmp_path / "lowwater.toml").write_text("[history]\ntalkers = 0.05\nvolume = { warning = 0.1, critical = 0.2 }\n")
+    found = load_config(tmp_path).history
+    assert (found.talkers.warning, found.talkers.critical, found.volume.critical) == (0.05, 1.0, 0.2)

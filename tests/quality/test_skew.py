@@ -1,0 +1,224 @@
+"""The skew review against computations of others: numpy on random lateness, DuckDB on the files of `packets/`."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lowwater.config import HOUR, SECOND, Config, Link, parse_duration
+from lowwater.lake.ingest import ingest
+from lowwater.lake.layout import open_lake
+from lowwater.lake.ledger import read_captures
+from lowwater.lake.packets import packet_files
+from lowwater.lake.records import Replay
+from lowwater.quality.advice import document, headline, remarks
+from lowwater.quality.lags import LATEST, Lags, Watch, bound_of
+from lowwater.quality.skew import LADDER, QUANTILES, Reader, Review, Seen, find_knee, recommend, review, watch_link
+from lowwater.replay.readers import row_rates
+from tests.lake.support import BASE, capture
+from tests.replay.support import lowwater
+
+LATENESS = st.lists(
+    st.one_of(st.integers(0, 200), st.integers(0, 2**62 - 1), st.sampled_from([0, 9, 10, 99, 100, 101, *LADDER[:12]])),
+    max_size=60,
+)
+TWO_DIGITS = st.one_of(st.integers(0, 99), st.builds(lambda d, p: d * 10**p, st.integers(10, 99), st.integers(0, 16)))
+
+
+def counted(values: list[int]) -> Lags:
+    lags = Lags()
+    lags.add(np.array(values, np.int64))
+    return lags
+
+
+@given(LATENESS, TWO_DIGITS, st.integers(0, 2**62))
+def test_what_a_bound_loses(values: list[int], bound: int, odd: int) -> None:
+    lags = counted(values)
+    assert lags.lost(bound) == sum(value > bound for value in values)
+    assert lags.lost(odd) >= sum(value > odd for value in values)
+    assert (lags.records, lags.late) == (len(values), sum(value > 0 for value in values))
+    assert lags.largest == max(values, default=0)
+
+
+@given(LATENESS, st.sampled_from([0.01, 0.5, *QUANTILES, 1.0]))
+def test_a_quantile_is_the_least_bound_that_admits_the_share(values: list[int], share: float) -> None:
+    exact = int(np.quantile(np.array(values), share, method="inverted_cdf")) if values else None
+    assert counted(values).quantile(share) == (None if exact is None else bound_of(exact))
+
+
+@given(LATENESS, LATENESS)
+def test_counts_add_up_in_any_way(first: list[int], second: list[int]) -> None:
+    merged = counted(first)
+    merged.merge(counted(second))
+    together = counted(first + second)
+    kept = Lags.of(*together.counted(), together.largest)
+    for lags in (merged, kept):
+        assert lags.bounds() == together.bounds()
+        assert (lags.records, lags.late, lags.largest) == (together.records, together.late, together.largest)
+    assert all(bound_of(bound) == bound for bound, _ in together.bounds())
+
+
+@given(LATENESS, st.sampled_from([0.0, 0.0001, 0.1, 0.5]))
+def test_the_recommendation_is_the_least_rung_that_will_do(values: list[int], loss: float) -> None:
+    found = recommend(counted(values), loss)
+    fits = [bound for bound in (0, *LADDER) if values and sum(v > bound for v in values) <= loss * len(values) + 1e-9]
+    assert found == (fits[0] if fits else None)
+
+
+def test_the_knee_is_where_the_loss_bends() -> None:
+    steep = [0] * 100_000 + [10**6 * each for each in range(1, 1000)] + [parse_duration("3h")] * 2
+    assert find_knee(counted(steep)) == SECOND
+    halves = [10 ** (each // 100) for each in range(300, 1800)]  # as many in every power of ten: nothing bends
+    assert find_knee(counted(halves)) in (None, *LADDER[-6:])
+    assert find_knee(counted([])) is None and find_knee(counted([0, 0])) is None
+
+
+# One link in three captures over three hours, with disorder up to 5 s, records a minute late, and equal timestamps.
+def disordered(seed: int) -> list[list[float]]:
+    made = random.Random(seed)
+    files = []
+    for hour in range(3):
+        stamps = sorted(round(hour * 3600 + made.random() * 3599, made.choice([1, 3, 9])) for _ in range(700))
+        late = [max(0.0, each - made.random() ** 6 * 5) for each in stamps]
+        late[350] = max(0.0, late[350] - 60)
+        files.append([hour * 3600 + 30.0, *late[1:]] if hour == 1 else late)
+    return files
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("skew")
+    config = Config(links={"a": Link(skew="2s", max_jump="2h", since="2026-01-01")})  # type: ignore[arg-type]
+    opened = open_lake(folder / "lake")
+    lines = '[links.a]\nskew = "2s"\nmax_jump = "2h"\n'
+    (folder / "lake" / "lowwater.toml").write_text(lines, encoding="utf-8")
+    for hour, stamps in enumerate(disordered(7)):
+        path = capture(folder / f"{hour}.pcap", stamps)
+        ingest(opened, "a", [path], config, (BASE + hour * HOUR, BASE + (hour + 1) * HOUR))
+    return folder / "lake"
+
+
+def reviewed(root: Path, start: int, end: int, loss: float = 0.001) -> Review:
+    opened = open_lake(root)
+    link = Link(skew="2s", max_jump="2h")  # type: ignore[arg-type]
+    read = packet_files(opened, "a", read_captures(opened, ["a"])["a"], link, start, start, end)
+    return review("a", link.skew, watch_link(read, link.skew, HOUR), loss)
+
+
+def queried(root: Path, sql: str, start: int = BASE, end: int = BASE + 3 * HOUR) -> list[tuple[Any, ...]]:
+    """An SQL query over `r`: the records with their lateness, clocks computed anew from the order of T1."""
+    order = read_captures(open_lake(root), ["a"])["a"]
+    with duckdb.connect() as connection:
+        connection.register("captures", pa.table({"capture": [each.capture for each in order], "n": range(len(order))}))
+        connection.execute(
+            f"""
+            CREATE VIEW r AS SELECT * FROM (
+              SELECT capture, position, timestamp, clock AS arrival, clock - timestamp AS lateness FROM (
+                SELECT p.capture, p.position, p.timestamp, max(p.timestamp) OVER (ORDER BY n, p.position) AS clock
+                FROM read_parquet('{root}/packets/**/*.parquet', union_by_name=true) p JOIN captures USING (capture)))
+            WHERE arrival >= {start} AND arrival < {end}"""
+        )
+        return connection.execute(sql).fetchall()
+
+
+@pytest.mark.parametrize(("start", "end"), [(BASE, BASE + 3 * HOUR), (BASE + 1200 * SECOND, BASE + 2 * HOUR)])
+def test_the_review_is_what_duckdb_finds(lake: Path, start: int, end: int) -> None:
+    found = reviewed(lake, start, end)
+    ((records, late, largest),) = queried(
+        lake, "SELECT count(*), count(*) FILTER (lateness > 0), max(lateness) FROM r", start, end
+    )
+    assert (found.total.records, found.total.late, found.total.largest) == (records, late, largest)
+    assert late > 100 and largest > 59 * SECOND
+    assert {2 * SECOND, found.recommended, 0, bound_of(largest)} <= {rung.bound for rung in found.rungs}
+    for rung in found.rungs:
+        ((lost,),) = queried(lake, f"SELECT count(*) FROM r WHERE lateness > {rung.bound}", start, end)
+        assert (rung.lost, rung.share) == (lost, lost / records)
+        assert rung.alive <= rung.busiest
+    for share in QUANTILES:
+        ((exact,),) = queried(lake, f"SELECT quantile_disc(lateness, {share}) FROM r", start, end)
+        assert found.total.quantile(share) == bound_of(exact)
+    hours = queried(
+        lake,
+        f"""SELECT arrival // {HOUR} * {HOUR}, count(*), count(*) FILTER (lateness > {2 * SECOND}), max(lateness)
+        FROM r GROUP BY ALL ORDER BY ALL""",
+        start,
+        end,
+    )
+    assert [(each.start, each.lags.records, each.refused, each.lags.largest) for each in found.seen] == hours
+    seconds = f"SELECT arrival // {HOUR} h, arrival // {SECOND} s, count(*) n FROM r GROUP BY ALL"
+    busiest = queried(lake, f"SELECT max(n) FROM ({seconds}) GROUP BY h ORDER BY h", start, end)
+    assert [(each.busiest,) for each in found.seen] == busiest
+    latest = queried(lake, f"SELECT lateness, capture, position FROM r ORDER BY ALL DESC LIMIT {LATEST}", start, end)
+    assert [(each.lateness, each.capture, each.position) for each in found.latest] == latest
+
+
+def test_small_batches_change_nothing(lake: Path) -> None:
+    opened = open_lake(lake)
+    captures = read_captures(opened, ["a"])["a"]
+    link = Link(skew="2s", max_jump="2h")  # type: ignore[arg-type]
+    read = packet_files(opened, "a", captures, link, BASE, BASE, BASE + HOUR)
+    whole, parts = Watch(link.skew), Watch(link.skew)
+    for batch in read.batches():
+        whole.add(batch)
+    for batch in read.batches(rows=7):
+        parts.add(batch)
+    assert whole.lags.bounds() == parts.lags.bounds()
+    assert (whole.refused, whole.busiest, whole.latest) == (parts.refused, parts.busiest, parts.latest)
+
+
+def seen(values: list[int], skew: int = SECOND) -> Seen:
+    return Seen(0, HOUR, counted(values), sum(value > skew for value in values), 7)
+
+
+def test_the_words() -> None:
+    few = review("a", SECOND, [seen([0] * 99 + [3 * SECOND])])
+    assert (few.recommended, few.advice) == (5 * SECOND, "raise")
+    assert "refuses 1 (1%): raise it to 5s, which refuses none" in headline(few)
+    assert remarks(few)[0] == "0.01% of 100 records is less than one: the bound has to admit all"
+    clock = review("a", SECOND, [seen([0] * 99_980 + [SECOND // 10] * 15 + [3600 * SECOND] * 5)])
+    assert (clock.recommended, clock.advice, clock.apart) == (SECOND // 10, "lower", (5, 3600 * SECOND))
+    assert "clock that was set" in remarks(clock)[0]
+    waits = (Reader("s", "q", 10 * SECOND, 2.0), Reader("s", "alone", None, 2.0), Reader("s", "idle", SECOND, None))
+    told = remarks(review("a", SECOND, [seen([0] * 9 + [4 * SECOND])], 0.0, waits))
+    assert told == [
+        "s/q: its rows wait 10s, as now (for another link, 10s)",
+        "s/alone: its rows wait 5s (now 1s), about 10 of them at a time (now 2)",
+        "s/idle: its rows wait 5s (now 1s)",
+    ]
+    none = review("a", SECOND, [])
+    assert (none.advice, headline(none), none.rung(SECOND).share) == ("none", "no records arrived in this time", 0.0)
+    hopeless = review("a", SECOND, [seen([2**62 - 1])])
+    assert hopeless.recommended is None and headline(hopeless).endswith("refuses 1 (100%): nothing to recommend")
+
+
+def test_the_command(lake: Path) -> None:
+    said = lowwater("skew", "--lake", lake, "--format", "json", "--loss", "0.001", "--queries", lake)
+    assert said.code == 0
+    (got,) = json.loads(said.out)["links"]
+    assert got == document(reviewed(lake, BASE, BASE + 4 * HOUR))
+    assert sum(each["records"] for each in got["histogram"]) == got["records"] == 2100
+    said = lowwater("skew", "--lake", lake, "--link", "a", "--queries", lake)
+    assert said.code == 0 and "recommended" in said.out and "in force" in said.out
+    said = lowwater("skew", "--lake", lake, "--link", "b", "--queries", lake)
+    assert (said.code, "no link 'b'" in said.err) == (1, True)
+    said = lowwater("skew", "--lake", lake, "--from", "2026-01-02", "--to", "2026-01-01")
+    assert said.code == 2
+
+
+def test_rates_are_of_the_newest_publications() -> None:
+    def row(query: str, hour: int, rows: int, state: str = "done", stage: str = "publish") -> Replay:
+        return Replay("s", query, hour * HOUR, (hour + 1) * HOUR, stage, state, 0, rows=rows)
+
+    rows = [row("q", 0, 9), row("q", 0, 7200), row("q", 1, 0), row("q", 1, 5, "failed"), row("q", 2, 10**6)]
+    rows += [row("p", 1, 3600), row("p", 1, 10**6, stage="high")]
+    assert row_rates(rows, 0, 2 * HOUR) == {("s", "q"): 1.0, ("s", "p"): 1.0}
+    assert row_rates([], 0, HOUR) == {}

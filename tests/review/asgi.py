@@ -1,0 +1,50 @@
+"""Asks an ASGI app directly: a path reaches it as it is written, which no HTTP client would let through."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the app answered."""
+
+    status: int
+    headers: dict[str, str]
+    text: str
+
+
+def ask(app: Any, path: str, method: str = "GET", query: str = "", headers: dict[str, str] | None = None) -> Answer:
+    """One request; `path` is percent-encoded."""
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": method,
+        "scheme": "http",
+        "server": ("127.0.0.1", 80),
+        "client": ("127.0.0.1", 1),
+        "root_path": "",
+        "path": unquote(path),
+        "raw_path": path.encode(),
+        "query_string": query.encode(),
+        "headers": [(name.lower().encode(), value.encode()) for name, value in (headers or {}).items()],
+    }
+    sent: list[dict[str, Any]] = []
+
+    told = iter([{"type": "http.request", "body": b"", "more_body": False}])
+
+    async def receive() -> dict[str, Any]:
+        return next(told, {"type": "http.disconnect"})
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    asyncio.run(app(scope, receive, send))
+    start = next(each for each in sent if each["type"] == "http.response.start")
+    body = b"".join(each.get("body", b"") for each in sent if each["type"] == "http.response.body")
+    found = {name.decode(): value.decode() for name, value in start["headers"]}
+    return Answer(start["status"], found, body.decode(errors="replace"))

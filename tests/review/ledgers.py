@@ -1,0 +1,158 @@
+"""Ledgers as runs leave them, without the runs: as many intervals as wanted, for the pages."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import pyarrow as pa
+
+from lowwater.capture.reader import DECODER_VERSION
+from lowwater.config import HOUR, SECOND, format_instant, parse_instant
+from lowwater.lake.layout import CAPTURES, LATENESS, QUALITY, QUARANTINE, REPLAYS, Lake, open_lake
+from lowwater.lake.ledger import Capture
+from lowwater.lake.records import Replay
+from lowwater.lake.tables import append_rows, interval_label
+from lowwater.replay.job import Job
+
+START = parse_instant("2025-01-01T00:00:00Z")
+SKIPPED, MISSING = 97, 7
+"""Of so many intervals the one of this number never ran."""
+
+LINKS = ("main1", "main2", "control")
+HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'"
+"""What must never be on a page as it is."""
+
+QUERIES = """
+DEFINE { query_name 'flows'; }
+SELECT tb, srcIP, count(*) as cnt FROM [links].IPV4 GROUP BY time/60 as tb, srcIP;
+"""
+
+
+def capture(link: str, at: int, **changed: object) -> Capture:
+    """The capture of an hour."""
+    begin = START + at * HOUR
+    made = Capture(
+        link=link,
+        capture=f"{link}{at:060}",
+        path=f"captures/{link}/{link}_{at}.pcap",
+        bytes=1000,
+        format="pcap",
+        link_type="EN10MB",
+        packets=100,
+        undecoded=0,
+        malformed=0,
+        first=begin,
+        last=begin + HOUR - 1,
+        smallest=begin,
+        largest=begin + HOUR - 1,
+        median=begin + HOUR // 2,
+        covers_from=begin,
+        covers_to=begin + HOUR,
+        declared_from=begin,
+        declared_to=begin + HOUR,
+        ended_cleanly=True,
+        largest_ahead=0,
+        smallest_jump=None,
+        decoder_version=DECODER_VERSION,
+        ingested_at=1,
+        attempt=f"{link}{at}",
+    )
+    return Capture(**asdict(made) | changed)  # type: ignore[arg-type]
+
+
+def table(rows: list[dict[str, object]], schema: pa.Schema) -> pa.Table:
+    return pa.Table.from_pylist(rows, schema=schema)
+
+
+def make(folder: Path, hours: int, failed: frozenset[int] = frozenset()) -> tuple[Path, Path]:
+    """A lake with `hours` intervals of three links and a query set; every audit of `failed` found something hostile.
+
+    Returns:
+        The lake and the folder of its queries.
+    """
+    queries, root = folder / "queries", folder / "lake"
+    queries.mkdir(parents=True)
+    lake = open_lake(root)
+    links = "".join(f'[links.{link}]\nsince = "2025-01-01T00:00:00Z"\n' for link in LINKS)
+    names = ", ".join(f'"{link}"' for link in LINKS)
+    (root / "lowwater.toml").write_text(f"{links}[sets]\nlinks = [{names}]\n[query_sets.q]\n", encoding="utf-8")
+    (queries / "q.gsql").write_text(QUERIES, encoding="utf-8")
+    captures = [asdict(capture(link, at)) for link in LINKS for at in range(hours) if (link, at) != ("control", 1)]
+    append_rows(lake.captures, table(captures, CAPTURES))
+    job = Job.open(root, "q", queries)
+    known = job.captures()
+    replays = [row for at in range(hours) for row in _replays(job, known, at, at in failed, hours - at < 800)]
+    append_rows(lake.replays, table(replays, REPLAYS))
+    _quality(lake, hours, failed)
+    append_rows(lake.lateness, table([_late(link, at) for link in LINKS for at in range(hours)], LATENESS))
+    return root, queries
+
+
+def _replays(job: Job, known: object, at: int, failed: bool, recent: bool) -> list[dict[str, object]]:
+    start, end = START + at * HOUR, START + (at + 1) * HOUR
+    if at % SKIPPED == MISSING:
+        return []
+    # Of old intervals nobody asks whether their inputs have changed.
+    digest = job.inputs(start, end, known).digest(job.plan.queries[0]) if recent else "old"  # type: ignore[arg-type]
+    account = {name: {"read": 100, "malformed": 0, "violating": 1, "sane": 99} for name in LINKS}
+    stages = ("low", "high", "audit") if failed else ("low", "high", "audit", "publish")
+    rows = []
+    for order, stage in enumerate(stages):
+        wrong = failed and stage == "audit"
+        said = {"operators": [{"query": "flows", "kind": "group", "counts": {"rows_in": 9, "rows_out": 7}}]}
+        row = Replay(
+            query_set="q",
+            query="" if stage == "low" or wrong else "flows",
+            interval_start=start,
+            interval_end=end,
+            stage=stage,
+            state="failed" if wrong else "done",
+            finished_at=end + order * SECOND,
+            reason=f"the audit failed: {HOSTILE}" if wrong else "",
+            digest=digest,
+            rows=7 + at % 5,
+            timings=json.dumps({"low": 1.5, "high": 4.25, "audit": 1.0}),
+            accounting=json.dumps({"links": account, **said}),
+        )
+        rows.append(asdict(row))
+    return rows
+
+
+def _quality(lake: Lake, hours: int, failed: frozenset[int]) -> None:
+    rows, kept = [], []
+    for at in range(hours):
+        if at % SKIPPED == MISSING:
+            continue
+        start, end = START + at * HOUR, START + (at + 1) * HOUR
+        key = {"query_set": "q", "interval_start": start, "interval_end": end}
+        for suite, count in (("links", 7), ("lftas", 4), ("queries", 7), ("link_history", 12), ("query_history", 2)):
+            for number in range(count):
+                wrong = at in failed and number == 0
+                said = {"suite": suite, "expectation": f"{suite}{number}", "kind": f"expect_{suite}_{number}"}
+                found = {
+                    "severity": "critical",
+                    "success": not wrong,
+                    "evaluated": 3,
+                    "unexpected": int(wrong),
+                    "messages": HOSTILE if wrong else "",
+                    "page": f"q/{interval_label(start, end)}/{suite}.html",
+                    "audited_at": 1,
+                }
+                rows.append({**key, **said, **found})
+                if wrong:
+                    text = json.dumps({HOSTILE: HOSTILE, "_last": start})
+                    about = {"suite": suite, "expectation": f"{suite}{number}", "subject": HOSTILE, "total": 3}
+                    kept.append({**key, **about, "row": text, "kept_at": 1})
+    append_rows(lake.quality, table(rows, QUALITY))
+    append_rows(lake.quarantine, table(kept, QUARANTINE))
+
+
+def _late(link: str, at: int) -> dict[str, object]:
+    bounds = [0, *(digit * 10**power for power in range(4, 9) for digit in range(10, 100))]
+    counts = [40_000, *(1 + number % 7 for number in range(len(bounds) - 1))]
+    start = START + at * HOUR
+    scalars = {"skew": SECOND, "refused": 3, "largest": bounds[-1], "busiest": 99, "measured_at": 1}
+    known = {"link": link, "month": format_instant(start)[:7], "interval_start": start, "interval_end": start + HOUR}
+    return {**known, **scalars, "bounds": bounds, "counts": counts}

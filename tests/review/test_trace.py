@@ -1,0 +1,53 @@
+"""Lags of promises against their definition, tick by tick."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from hypothesis import given
+from hypothesis import strategies as st
+from lowwater_review.trace import _lag
+
+from lowwater.catalog.streams import PUNCTUATION, ROW
+
+EVENTS = st.lists(st.tuples(st.integers(0, 90), st.integers(0, 90), st.integers(0, 20)), min_size=1, max_size=12)
+
+
+@given(EVENTS)
+def test_a_lag_is_the_time_since_the_largest_promise(events: list[tuple[int, int, int]]) -> None:
+    """Events are (tick, promise, length of the lull), in which the promise rises with the clock."""
+    told: list[tuple[int, int, int]] = []
+    for tick, promise, lull in sorted(events):
+        if not told or told[-1][0] + told[-1][2] < tick:  # a lull ends before the next punctuation
+            told.append((tick, max(promise, told[-1][1] + told[-1][2] if told else 0), lull))
+    moments = np.arange(0, 100, 7)
+    (found,) = _lag("LFTA", "n", "a", [written(told)], moments, 3, 0)
+    expected = []
+    for moment in moments.tolist():
+        promises = [promise + min(moment, tick + lull) - tick for tick, promise, lull in told if tick <= moment]
+        expected.append(max(0, moment - max(promises, default=0)))
+    assert list(found.series) == expected
+    assert (found.most, found.before) == (max(expected), 3)
+
+
+def written(told: list[tuple[int, int, int]]) -> Path:
+    import tempfile
+
+    rows = [
+        {"_kind": PUNCTUATION, "_tick": tick, "_until": tick + lull, "_last": promise} for tick, promise, lull in told
+    ]
+    rows.append({"_kind": ROW, "_tick": 0, "_until": 0, "_last": 1 << 60})
+    path = Path(tempfile.mkdtemp()) / "stream.parquet"
+    pq.write_table(pa.Table.from_pylist(rows), path)
+    return path
+
+
+def test_a_node_without_promises_has_no_lag(tmp_path: Path) -> None:
+    assert _lag("query", "n", "", [], np.arange(3), 0, 0) == []
+    pq.write_table(pa.table({"_kind": [ROW], "_tick": [1], "_until": [1], "_last": [1]}), tmp_path / "a.parquet")
+    (tmp_path / "b.parquet").write_bytes(b"PAR1 no more")
+    for name in ("a", "b", "gone"):
+        assert _lag("query", "n", "", [tmp_path / f"{name}.parquet"], np.arange(3), 0, 0) == []
