@@ -32,21 +32,27 @@ def test_run_refuses_a_heartbeat_that_is_not_there(capture: Path) -> None:
     assert not out.exists()
 
 
-def test_run_names_what_plans_and_is_not_run_yet(capture: Path, tmp_path: Path) -> None:
-    query = tmp_path / "q.gsql"
+def test_run_names_what_an_engine_does_not_run_yet(capture: Path, tmp_path: Path) -> None:
+    query, out = tmp_path / "q.gsql", tmp_path / "out"
     query.write_text(
         "DEFINE { query_name 'hosts'; }\n"
         "SELECT time, srcIP & IP_VAL'255.0.0.0' AS net FROM TCP;\n"
-        "DEFINE { query_name 'running'; }\n"
+        "DEFINE { query_name 'heavy'; }\n"
         "PARAM { n uint; }\n"
-        "SELECT tb, LAST(len) FROM TCP WHERE len > $n GROUP BY time/60 AS tb\n"
-        "CLOSING_WHEN count(*) = 0\n"
+        "SELECT tb, srcIP, count(*) FROM TCP WHERE len > $n GROUP BY time/60 AS tb, srcIP\n"
+        "CLEANING_WHEN local_count(100) = TRUE CLEANING_BY count(*) > 1\n"
     )
-    said = lowwater("run", query, "--capture", f"a={capture}", "--out", tmp_path / "out", "--engine", "reference")
-    assert said.code == 1 and not (tmp_path / "out").exists()
-    for part in ("q.gsql:2:14: query hosts: & of addresses", "CLOSING_WHEN"):
+    words = ("run", query, "--capture", f"a={capture}", "--out", out)
+    said = lowwater(*words, "--engine", "spark")
+    assert said.code == 1 and not out.exists()
+    for part in ("q.gsql:2:14: query hosts: & of addresses", "the sampling operator"):
         assert part in said.err
     assert "$n has no value" in said.err and "give --param n=VALUE" in said.err
+    said = lowwater(*words, "--engine", "reference")
+    assert said.code == 1 and not out.exists() and "$n has no value" in said.err and "hosts" not in said.err
+    assert lowwater(*words, "--engine", "reference", "--param", "n=40").code == 0
+    nets = {line.split(",")[1] for line in (out / "hosts.csv").read_text().splitlines()[1:]}
+    assert nets == {"10.0.0.0"} and (out / "heavy.csv").exists()
 
 
 def test_run_takes_parameters_and_dialects(capture: Path, tmp_path: Path) -> None:
