@@ -78,5 +78,10 @@ def arguments(params: Sequence[Const | Param]) -> list[Any]:
     for param in params:
         if isinstance(param, Param):
             raise LowwaterError(f"the parameter ${param.name} has no value", f"give --param {param.name}=VALUE")
-        found += words_from_ip(param.value) if isinstance(param.value, bytes) else [param.value]
+        value = param.value
+        if isinstance(value, bytes):
+            found += words_from_ip(value)
+        else:
+            # One type for every value, or the kernel is compiled for another one.
+            found.append(float(value) if param.type is Type.FLOAT and isinstance(value, int) else value)
     return found

@@ -89,8 +89,10 @@ def _survey(k: int, epochs: Sequence[Epoch]) -> FunctionText:
     for j, epoch in enumerate(epochs):
         found = f"state[{BOUNDS + 2 * count + j}]"
         loop += [f"v = {epoch.place.read()}", f"if first or v {epoch.before} {found}:", f"    {found} = v"]
+        # With one temporal key the oldest epoch is that of its furthest value, which is counted on the way.
+        loop += ["    oldest = 1", f"elif v == {found}:", "    oldest += 1"] if count == 1 else []
     loop += ["first = False", f"if precedes{k}(table, s, state, 0):", "    old += 1"]
-    loop += [f"if precedes{k}(table, s, state, {count}):", "    oldest += 1"]
+    loop += [f"if precedes{k}(table, s, state, {count}):", "    oldest += 1"] if count != 1 else []
     lines += ["    for s in range(table.shape[0]):", *indented(indented(loop))]
     lines += [f"    state[{OLD}] = old", f"    state[{OLDEST}] = oldest", "    return old"]
     return f"survey{k}", lines, True

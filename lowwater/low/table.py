@@ -60,7 +60,7 @@ class Table:
     def due(self, promise: int) -> int:
         """Marks the groups that leave at a promise; how many there are."""
         overdue = promise - self._windows
-        if self.alive == 0 or self.oldest() >= overdue:
+        if self.alive == 0 or not self.times or (self.state[OLDEST] > 0 and self._oldest >= overdue):
             return 0
         self._bound(overdue)
         return self.leaving
@@ -84,13 +84,10 @@ class Table:
         """The least `_last` of its groups (I1), END_OF_TIME without any."""
         if self.alive == 0:
             return END_OF_TIME
+        if not self.times:
+            return END_OF_TIME - 1
         if self.state[OLDEST] <= 0:
-            count = len(self.times)
-            self._survey(self.words, self.state)
-            found = self.state[BOUNDS + 2 * count :].tolist()
-            self._oldest = least_last(self.times, found)
-            self._put(count, self._oldest + 1)
-            self._survey(self.words, self.state)
+            self._look()
         return self._oldest
 
     def wake(self) -> int:
@@ -101,7 +98,16 @@ class Table:
         # The counts follow every group that comes or leaves, so the same bounds need no other look.
         old = self.state[BOUNDS : BOUNDS + len(self.times)].copy()
         self._put(0, instant)
-        if not np.array_equal(old, self.state[BOUNDS : BOUNDS + len(self.times)]):
+        if self.state[OLDEST] <= 0 or not np.array_equal(old, self.state[BOUNDS : BOUNDS + len(self.times)]):
+            self._look()
+
+    def _look(self) -> None:
+        """Counts the groups before the bounds and those of the oldest epoch."""
+        count = len(self.times)
+        self._survey(self.words, self.state)
+        self._oldest = least_last(self.times, self.state[BOUNDS + 2 * count :].tolist())
+        self._put(count, self._oldest + 1)
+        if count > 1:
             self._survey(self.words, self.state)
 
     def _put(self, at: int, instant: int) -> None:
