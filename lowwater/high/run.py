@@ -233,7 +233,8 @@ def run_high(
     wanted = {leaf.lfta for node in queries.values() for leaf in _leaves(node) if isinstance(leaf, LftaInput)}
     feeds = {(lfta.name, link): Feed.scan(_files(inputs, lfta.name, link)) for lfta in wanted for link in lfta.links}
     most = max(_rows(node, feeds) for node in queries.values())
-    sessions = {python: run_session(spark, settings, most, python) for python in (False, True)}
+    kinds = {False, *(python_state(node) for node in queries.values())}
+    sessions = {python: run_session(spark, settings, most, python) for python in kinds}
     run = _Run(lambda node: sessions[python_state(node)], feeds, start, end, work, settings, carries or {})
     with ThreadPoolExecutor(settings.concurrency, thread_name_prefix="lowwater-high") as pool:
         running = {name: pool.submit(run.query, name, node) for name, node in queries.items()}
