@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import pickle
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -43,48 +43,54 @@ class Bucketed(StatefulProcessor):
 
     Args:
         machine: the operator.
+        names: columns of the rows out.
         clock: of the query.
     """
 
-    def __init__(self, machine: Machine, clock: EventClock) -> None:
-        self._machine, self._clock = machine, clock
+    def __init__(self, machine: Machine, names: Sequence[str], clock: EventClock) -> None:
+        self._machine, self._names, self._clock = machine, tuple(names), clock
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Called by Spark before the first bucket of a task."""
         self._handle = handle
         self._blob = handle.getValueState("blob", "blob binary")
+        self._states: dict[Any, Any] = {}
 
     def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:
         """A bucket is woken in the first micro-batch."""
         with marked():
-            self._keep(self._load(), timerValues)
+            self._keep(key, self._load(key), timerValues)
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
         """The rows of a bucket in a micro-batch. None of them is final: a promise that excluded them has not been."""
-        state = self._load()
+        state = self._load(key)
         with marked():
             self._machine.take(state, rows)
-        self._keep(state, timerValues)
+        self._keep(key, state, timerValues)
         return iter(())
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
         """The watermark has risen."""
-        state = self._load()
+        state = self._load(key)
+        row = Row(*self._names)
         promise = self._clock.promised(timerValues.getCurrentWatermarkInMs())
         if promise is not None:
             with marked():
                 for values in self._machine.advance(state, promise):
-                    yield Row(*values)
-        self._keep(state, timerValues)
+                    yield row(*values)
+        self._keep(key, state, timerValues)
 
     def close(self) -> None:
         """Called by Spark after the last bucket of a task."""
 
-    def _load(self) -> Any:
-        stored = self._blob.get()
-        return self._machine.begin() if stored is None else pickle.loads(bytes(stored[0]))
+    def _load(self, key: Any) -> Any:
+        # Rows of a bucket may come in several calls, and its timer after them.
+        if key not in self._states:
+            stored = self._blob.get()
+            self._states[key] = self._machine.begin() if stored is None else pickle.loads(bytes(stored[0]))
+        return self._states[key]
 
-    def _keep(self, state: Any, timer_values: Any) -> None:
+    def _keep(self, key: Any, state: Any, timer_values: Any) -> None:
         self._blob.update((pickle.dumps(state, pickle.HIGHEST_PROTOCOL),))
         self._handle.registerTimer(timer_values.getCurrentWatermarkInMs() + 1)
 
@@ -99,18 +105,21 @@ def marked() -> Iterator[None]:
         raise RuntimeError(f"{ERROR}:{base64.b64encode(said.encode()).decode()}:") from None
 
 
-def bucketed(frame: DataFrame, machine: Machine, schema: str, clock: EventClock, wake: bool = False) -> DataFrame:
+def bucketed(
+    frame: DataFrame, machine: Machine, columns: Sequence[tuple[str, str]], clock: EventClock, wake: bool = False
+) -> DataFrame:
     """The rows that a machine makes of a frame with a bucket, an event time and the columns that the machine reads.
 
     Args:
         frame: BUCKET is its first column; rows reach the machine as tuples of all columns.
         machine: the operator.
-        schema: of the rows out, as Spark writes it.
+        columns: of the rows out, with their types as Spark writes them.
         clock: of the query.
         wake: whether there is one bucket, which works also where it has no rows.
     """
-    first = frame.sparkSession.createDataFrame([(0,)], f"{BUCKET} int").groupBy(BUCKET) if wake else None
-    processor = Bucketed(machine, clock)
+    first = frame.sparkSession.range(1).select(F.lit(0).alias(BUCKET)).groupBy(BUCKET) if wake else None
+    processor = Bucketed(machine, [name for name, _ in columns], clock)
+    schema = ", ".join(f"`{name}` {kind}" for name, kind in columns)
     return frame.groupBy(BUCKET).transformWithState(processor, schema, "append", "eventTime", first)
 
 

@@ -40,8 +40,7 @@ def lower_python_group(node: Group, frame: DataFrame, clock: EventClock) -> Data
     accumulators = Accumulators(node.query, node.aggregates)
     packets = of_packets(node.input, node.query)
     machine = GroupMachine(accumulators, _kinds(node.keys), order_dependent(node), packets)
-    schema = f"{results_schema(node)}, {LAST} bigint, _rows bigint"
-    found = bucketed(machine_rows(node, frame), machine, schema, clock)
+    found = bucketed(machine_rows(node, frame), machine, results(node), clock)
     return found.withColumn(ET, event_time(clock, F.col(LAST)))
 
 
@@ -58,10 +57,10 @@ def machine_rows(node: Aggregation, frame: DataFrame, one_bucket: bool = False) 
     return frame.select(bucket.alias(BUCKET), ET, LAST, ORDER, group_end(node.key_fields).alias("_end"), *named)
 
 
-def results_schema(node: Aggregation) -> str:
-    """Keys and aggregates as columns, as Spark writes them."""
+def results(node: Aggregation) -> list[tuple[str, str]]:
+    """The columns of finished groups: keys, aggregates, `_last`, `_rows`."""
     columns = [*((item.name, item.expr.type) for item in node.keys), *((a.name, a.type) for a in node.aggregates)]
-    return ", ".join(f"`{name}` {SPARK_TYPES[kind]}" for name, kind in columns)
+    return [*((name, SPARK_TYPES[kind]) for name, kind in columns), (LAST, "bigint"), ("_rows", "bigint")]
 
 
 def _hashed(item: Item) -> Column:
@@ -125,8 +124,9 @@ class GroupMachine:
 
 
 def kept_row(row: Sequence[Any]) -> tuple[Any, ...]:
-    """A row as it is kept as state: plain tuples."""
-    return (*row[:AT_ORDER], tuple(row[AT_ORDER] or ()), *row[AT_ORDER + 1 :])
+    """A row as it is kept as state: its order, which Spark gives as a dict, is a tuple."""
+    order = row[AT_ORDER]
+    return (*row[:AT_ORDER], tuple(order.values()) if order else (), *row[AT_ORDER + 1 :])
 
 
 def canonical(row: tuple[Any, ...]) -> tuple[Any, ...]:

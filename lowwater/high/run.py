@@ -61,6 +61,7 @@ PYTHON_STATE = {
     "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state."
     "RocksDBStateStoreProvider",
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
     "fs.file.impl": "org.apache.hadoop.fs.LocalFileSystem",
     "fs.file.impl.disable.cache": "true",
 }
@@ -232,7 +233,8 @@ def run_high(
     wanted = {leaf.lfta for node in queries.values() for leaf in _leaves(node) if isinstance(leaf, LftaInput)}
     feeds = {(lfta.name, link): Feed.scan(_files(inputs, lfta.name, link)) for lfta in wanted for link in lfta.links}
     most = max(_rows(node, feeds) for node in queries.values())
-    sessions = {python: run_session(spark, settings, most, python) for python in (False, True)}
+    kinds = {False, *(python_state(node) for node in queries.values())}
+    sessions = {python: run_session(spark, settings, most, python) for python in kinds}
     run = _Run(lambda node: sessions[python_state(node)], feeds, start, end, work, settings, carries or {})
     with ThreadPoolExecutor(settings.concurrency, thread_name_prefix="lowwater-high") as pool:
         running = {name: pool.submit(run.query, name, node) for name, node in queries.items()}

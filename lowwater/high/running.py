@@ -31,7 +31,7 @@ from lowwater.high.python_group import (
     hashable,
     kept_row,
     machine_rows,
-    results_schema,
+    results,
     shown,
 )
 from lowwater.high.temporal import long
@@ -62,8 +62,9 @@ def lower_running(node: Running, frame: DataFrame, clock: EventClock, carry: Car
         state_file(carry.held, node.query) if carry.held else None,
         state_file(carry.kept, node.query) if carry.kept else None,
     )
-    schema = f"{results_schema(node)}, {LAST} bigint, _rows bigint"
-    found = bucketed(machine_rows(node, frame, one_bucket=True), machine, schema, clock, wake=True)
+    rows = machine_rows(node, frame, one_bucket=True)
+    # Where nothing is handed over, a query without rows has nothing to do.
+    found = bucketed(rows, machine, results(node), clock, wake=bool(carry.held or carry.kept))
     return found.withColumn(ET, event_time(clock, F.col(LAST)))
 
 

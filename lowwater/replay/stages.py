@@ -91,8 +91,9 @@ class LowInputs:
         """What a query takes from the interval before, and leaves to the next."""
         known = [self.ends[link] for link in query.links if link in self.ends]
         latest = max(known) - 1 if known and len(known) == len(query.links) else None
-        start = self.start if self.handed and hands_over(query.high) else 0
-        return Carry(start, self.end, latest, held, kept)
+        if not (self.handed and hands_over(query.high)):
+            return Carry(end=self.end, latest=latest)
+        return Carry(self.start, self.end, latest, held, kept)
 
     @property
     def packets(self) -> int:

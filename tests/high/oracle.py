@@ -95,10 +95,11 @@ def spark_rows(spark: SparkSession, nodes: Mapping[str, Node], world: World, cho
         held: Path | None = None
         for start, end in sorted({span for each in spans for span in each}):
             here = Path(folder) / str(start)
-            first = start if held else 0
             carries = {
-                name: Carry(first, end, world.latest, held / name if held else None, here / "state" / name)
-                for name in nodes
+                name: Carry(start, end, world.latest, held / name if held else None, here / "state" / name)
+                if hands_over(node)
+                else Carry(end=end, latest=world.latest)
+                for name, node in nodes.items()
             }
             inputs = write_inputs(list(nodes.values()), world, start, end, choice.seed, here)
             results = run_high(spark, nodes, inputs, start, end, here / "work", choice.settings, carries)

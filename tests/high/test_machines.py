@@ -17,7 +17,7 @@ from lowwater.catalog.expr import Binary, Case, Column, Const, Type, Unary
 from lowwater.errors import LowwaterError, ValueOverflowError
 from lowwater.high.accumulate import Accumulators, arguments
 from lowwater.high.closures import closure
-from lowwater.high.python_group import GroupMachine, in_python, kept_row
+from lowwater.high.python_group import GroupMachine, in_python
 from lowwater.high.running import RunningMachine
 from lowwater.plan.nodes import Aggregate, Aggregation, Group, Node, Running
 from lowwater.plan.queryset import plan_texts
@@ -61,7 +61,9 @@ def machine_rows(node: Aggregation, made: World) -> list[tuple[Any, ...]]:
         if keep(row.values):
             values = [key(row.values) for key in keys]
             end = last_of(node.key_fields, values)
-            found.append((0, None, row.last, row.order, end, *values, *(each(row.values) for each in given)))
+            found.append(
+                (0, None, row.last, dict(enumerate(row.order)), end, *values, *(each(row.values) for each in given))
+            )
     return found
 
 
@@ -72,7 +74,7 @@ def played(machine: Any, rows: list[tuple[Any, ...]], chance: Random) -> list[tu
     while rest:
         size = chance.randint(1, 30)
         now, rest = rest[:size], rest[size:]
-        machine.take(state, [kept_row(row) for row in now])
+        machine.take(state, now)
         state = pickle.loads(pickle.dumps(state))
         out += machine.advance(state, min((row[2] for row in rest), default=0))
     return out + list(machine.advance(state, END_OF_TIME))

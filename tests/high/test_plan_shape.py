@@ -13,7 +13,7 @@ from lowwater.high.feeds import Feed, Replay
 from lowwater.high.lower import Lowering
 from lowwater.high.results import HighSettings
 from lowwater.high.run import run_session
-from lowwater.plan.nodes import JoinKind, Node
+from lowwater.plan.nodes import Bucket, Expand, Field, JoinKind, Node
 from tests.high.plans import COUNT, group, join, select
 from tests.high.streams import FLOWS, SECOND, binary, column, epoch, flows, leaf, number, write_stream
 
@@ -66,11 +66,24 @@ def plans() -> dict[str, Node]:
     minutes = binary("<>", column("l_tb"), number(7), Type.BOOL)
     above = group(joined, [(FLOWS[0], column("l_tb"))], [COUNT], predicate=minutes)
     band = join(JoinKind.RIGHT, leaf("l", FLOWS), quiet, below=1, above=1)
-    return {"band": band, "select": quiet, "group": grouped, "join": joined, "chain": above}
+    wid = Field("w", Type.INT, epoch(20))
+    windows = Bucket("q", (*FLOWS, wid), quiet, column("tb"), 5, 2, "w")
+    sets = Expand("q", (*FLOWS, Field("g", Type.INT)), quiet, ("k", "ip"), (("k",), ()), "g")
+    counted = group(windows, [(wid, column("w"))], [COUNT])
+    cube = group(sets, [(FLOWS[0], column("tb")), (Field("g", Type.INT), column("g"))], [COUNT])
+    return {
+        "windows": counted,
+        "sets": cube,
+        "band": band,
+        "select": quiet,
+        "group": grouped,
+        "join": joined,
+        "chain": above,
+    }
 
 
 @pytest.mark.parametrize("guarded", [True, False], ids=["rule excluded", "case alone"])
-@pytest.mark.parametrize("name", ["select", "group", "join", "band", "chain"])
+@pytest.mark.parametrize("name", ["select", "group", "join", "band", "chain", "windows", "sets"])
 def test_predicates_stay_above_the_watermark(spark: SparkSession, tmp_path: Path, name: str, guarded: bool) -> None:
     session = run_session(spark, HighSettings())
     if not guarded:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
+from time import time_ns
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,7 +12,8 @@ from lowwater.capture.generate import GeneratedCapture
 from lowwater.config import HOUR
 from lowwater.errors import LakeError
 from lowwater.lake.layout import open_lake
-from lowwater.lake.records import PUBLISH, read_replays, record_replays
+from lowwater.lake.records import DONE, PUBLISH, Replay, record_replays
+from lowwater.lake.states import forget_others, state_folder
 from lowwater.replay.interval import statuses
 from lowwater.replay.job import Job
 from tests.replay.support import END, QUERIES, START, ingest_all, leftovers, replay_range, table_rows, write_settings
@@ -20,12 +21,11 @@ from tests.replay.support import END, QUERIES, START, ingest_all, leftovers, rep
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
 TEXT = """DEFINE { query_name 'hosts'; }
 SELECT tb, srcIP, count(*) AS cnt, sum(len) AS bytes, running_sum(len) AS total, FIRST(destPort) AS port
 FROM main1.DataProtocol
 GROUP BY time/1500 AS tb, srcIP
-CLOSING_WHEN count(*) = 0 OR total > 4000
+CLOSING_WHEN count(*) = 0 OR running_sum(len) > 4000
 """
 
 
@@ -38,6 +38,7 @@ def lake_of(folder: Path, captures: list[GeneratedCapture], length: str) -> Path
     return folder
 
 
+@pytest.mark.spark
 def test_hours_in_order_are_the_whole(captures: list[GeneratedCapture], tmp_path: Path, spark: SparkSession) -> None:
     hours, whole = lake_of(tmp_path / "hours", captures, "1h"), lake_of(tmp_path / "whole", captures, "3h")
     with pytest.raises(LakeError, match="query hosts: the interval of 2026-01-01T01:00:00Z takes up the state of that"):
@@ -49,18 +50,40 @@ def test_hours_in_order_are_the_whole(captures: list[GeneratedCapture], tmp_path
     assert leftovers(hours) == [] and len(list((hours / "state" / "chain" / "hosts").iterdir())) == 3
     found = replay_range(hours, spark, START, END, query_set="chain")
     assert not any(outcome.committed for outcome in found)
-    _published_anew_makes_stale(hours)
+    assert [row.state for row in statuses(hours, QUERIES) if row.query_set == "chain"] == ["done"] * 3
 
 
-def _published_anew_makes_stale(lake: Path) -> None:
-    def states() -> list[str]:
-        return [row.state for row in statuses(lake, QUERIES) if row.query_set == "chain"]
+def publish(lake: Path, digest: str) -> Path:
+    """Records the first hour as published from inputs of this digest; where its state would lie."""
+    row = Replay("chain", "hosts", START, START + HOUR, PUBLISH, DONE, time_ns(), digest=digest)
+    record_replays(open_lake(lake), [row])
+    return state_folder(open_lake(lake), "chain", "hosts", START, START + HOUR, digest)
 
-    assert states() == ["done"] * 3
-    opened = open_lake(lake)
-    rows = [row for row in read_replays(opened, "chain") if row.stage == PUBLISH and row.interval_start == START]
-    record_replays(opened, [replace(rows[-1], digest="0" * 64, finished_at=rows[-1].finished_at + 1)])
-    assert states()[1] == "stale"
-    job = Job.open(lake, "chain", QUERIES)
-    with pytest.raises(LakeError, match="which is not published"):
+
+def test_an_interval_rests_on_the_publication_before(captures: list[GeneratedCapture], tmp_path: Path) -> None:
+    lake = lake_of(tmp_path / "lake", captures, "1h")
+
+    def digests() -> list[str]:
+        job = Job.open(lake, "chain", QUERIES)
+        spans = [(START, START + HOUR), (START + HOUR, START + 2 * HOUR)]
+        return [job.inputs(*span, job.captures()).digest(job.plan.queries[0]) for span in spans]
+
+    def require() -> None:
+        job = Job.open(lake, "chain", QUERIES)
         job.inputs(START + HOUR, START + 2 * HOUR, job.captures()).require()
+
+    first = digests()
+    with pytest.raises(LakeError, match="replay in order, from 2026-01-01T00:00:00Z"):
+        require()
+    publish(lake, "0" * 64).mkdir(parents=True)
+    require()
+    second = digests()
+    # Published anew from other inputs: what rests on it is stale, and its own inputs are what they were.
+    other = publish(lake, "1" * 64)
+    third = digests()
+    assert first[0] == second[0] == third[0] and len({first[1], second[1], third[1]}) == 3
+    with pytest.raises(LakeError, match="takes up the state of that of 2026-01-01T00:00:00Z, which is not published"):
+        require()
+    other.mkdir()
+    forget_others(other)
+    assert [path.name for path in other.parent.iterdir()] == [other.name]
