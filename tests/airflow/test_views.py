@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +15,7 @@ import pytest
 
 from lowwater.config import HOUR, format_instant
 from tests.airflow.conftest import script
+from tests.replay.support import ROOT
 from tests.review.asgi import ask
 from tests.review.ledgers import HOSTILE, START, make
 
@@ -154,3 +159,52 @@ def test_dark_is_dark(page: Any, home: Any) -> None:
     page.emulate_media(color_scheme="light")
     light = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (dark, light) == ("rgb(18, 27, 32)", "rgb(244, 247, 248)")
+
+
+CORE = """
+import json, sys
+from airflow.api_fastapi.app import create_app, get_auth_manager
+from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+from tests.replay.support import ROOT
+from tests.review.asgi import ask
+
+app = create_app(apps="core")
+token = get_auth_manager().generate_jwt(SimpleAuthManagerUser(username="admin", role="VIEWER"))
+known = {"Authorization": f"Bearer {token}"}
+found = {}
+for path in ("index.html", "assets/review.css", "dag", "run", "../lowwater.toml"):
+    query = "dag_id=replay_q&run_id=x"
+    answers = [ask(app, f"/lowwater/{path}", query=query, headers=headers) for headers in ({}, known)]
+    found[path] = [answer.status for answer in answers] + [answers[1].headers.get("location", "")]
+plugins = json.loads(ask(app, "/api/v2/plugins", headers=known).text)["plugins"]
+found["views"] = sorted(view["destination"] for each in plugins for view in each["external_views"])
+print(json.dumps(found), file=sys.stderr)
+"""
+
+
+def test_airflow_mounts_the_pages_behind_its_login(tmp_path: Path) -> None:
+    """In Airflow's own application, without its other processes."""
+    root, queries = make(tmp_path, 3)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW__")}
+    environment |= {
+        "AIRFLOW_HOME": str(tmp_path / "airflow"),
+        "AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "plugins"),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:viewer",
+        "AIRFLOW__API_AUTH__JWT_SECRET": "s" * 64,
+        "LOWWATER_LAKE": str(root),
+        "LOWWATER_QUERIES": str(queries),
+        "PYTHONPATH": os.pathsep.join([str(ROOT), environment.get("PYTHONPATH", "")]),
+    }
+    for command in (["-m", "airflow", "db", "migrate"], ["-c", CORE]):
+        done = subprocess.run([sys.executable, *command], env=environment, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr[-2000:]
+    found = json.loads(done.stderr.splitlines()[-1])
+    assert found == {
+        "index.html": [401, 200, ""],
+        "assets/review.css": [401, 200, ""],
+        "dag": [401, 307, "set/q.html"],
+        "run": [401, 200, ""],
+        "../lowwater.toml": [401, 404, ""],
+        "views": ["dag", "dag_run", "nav"],
+    }

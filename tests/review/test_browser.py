@@ -1,0 +1,118 @@
+"""The review pages in Chromium, in a frame as Airflow's: calendar, a failed audit, its rows, skew review, keyboard."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from fastapi.responses import HTMLResponse
+from lowwater_review import Board
+from lowwater_review.app import create
+
+from tests.review.ledgers import HOSTILE, make
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]
+HOURS, FAILED = 30, 5
+FRAME = (
+    '<!DOCTYPE html><iframe src="/lowwater/index.html" style="width:1400px;height:900px" '
+    'sandbox="allow-scripts allow-same-origin allow-forms allow-downloads"></iframe>'
+)
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The pages behind a web server of this process, mounted below a prefix as Airflow does."""
+    import uvicorn
+
+    root, queries = make(tmp_path_factory.mktemp("browser"), HOURS, frozenset({FAILED}))
+    outer = FastAPI()
+    outer.mount("/lowwater", create(Board(root, queries)))
+    outer.get("/")(lambda: HTMLResponse(FRAME))
+    server = uvicorn.Server(uvicorn.Config(outer, host="127.0.0.1", port=0, log_level="error"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    deadline = time.monotonic() + 60
+    while not server.started:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    server.should_exit = True
+    thread.join(30)
+
+
+@pytest.fixture(scope="module")
+def page(address: str) -> Iterator[Any]:
+    """A page of Chromium; a request that leaves the machine, or an error in it, fails the tests."""
+    sync = pytest.importorskip("playwright.sync_api")
+    browser = next((path for name in ("chromium", "chromium-browser") if (path := shutil.which(name))), None)
+    if browser is None:
+        pytest.skip("no Chromium")
+    wrong: list[str] = []
+    with sync.sync_playwright() as running:
+        started = running.chromium.launch(executable_path=browser, args=["--no-sandbox"])
+        found = started.new_context(viewport={"width": 1500, "height": 950}).new_page()
+        found.set_default_timeout(60_000)
+        found.on("request", lambda asked: None if asked.url.startswith(address) else wrong.append(asked.url))
+        found.on("console", lambda said: wrong.append(said.text) if "Content Security" in said.text else None)
+        found.on("dialog", lambda asked: wrong.append(asked.message))
+        yield found
+        started.close()
+    assert wrong == []
+
+
+def test_from_the_calendar_to_the_rows_that_failed(page: Any, address: str) -> None:
+    page.goto(f"{address}/")
+    inside = page.frame_locator("iframe")
+    inside.get_by_role("heading", name="January 2025", level=1).wait_for()
+    assert inside.locator("td a[aria-label]").count() == HOURS
+    inside.get_by_role("link", name="1 Jan 05:00, failed", exact=True).click()
+    inside.get_by_role("heading", name="2025-01-01T05:00:00Z").wait_for()
+    assert inside.locator(".finding.critical").count() == 5
+    assert inside.locator(".finding.critical .pairs", has_text=HOSTILE).count() == 5
+    inside.get_by_role("link", name="2025-01-01T06:00:00Z →").click()
+    inside.get_by_role("heading", name="2025-01-01T06:00:00Z").wait_for()
+
+
+def test_skew_review_and_plan(page: Any, address: str) -> None:
+    page.goto(f"{address}/")
+    inside = page.frame_locator("iframe")
+    inside.get_by_role("link", name="Skew review").click()
+    inside.get_by_role("table").get_by_role("link", name="main1").click()
+    inside.get_by_role("heading", name="Skew of main1").wait_for()
+    assert inside.locator("svg .bar").count() > 10 and inside.locator("tr.chosen").count() == 1
+    inside.get_by_role("link", name="Overview").first.click()
+    inside.get_by_role("link", name="q", exact=True).first.click()
+    inside.get_by_role("heading", name="Query set q").wait_for()
+    assert inside.locator("svg .node.lfta").count() == 1
+
+
+def test_the_keyboard_reaches_the_content_and_every_cell(page: Any, address: str) -> None:
+    page.goto(f"{address}/lowwater/index.html")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    for _ in range(FAILED + 1):
+        page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "1 Jan 05:00, failed"
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="2025-01-01T05:00:00Z").wait_for()
+
+
+def test_dark_is_dark_and_narrow_is_not_cut(page: Any, address: str, tmp_path: Path) -> None:
+    page.goto(f"{address}/lowwater/index.html")
+    colours = []
+    for scheme in ("dark", "light"):
+        page.emulate_media(color_scheme=scheme)
+        colours.append(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+    assert colours == ["rgb(18, 27, 32)", "rgb(244, 247, 248)"]
+    page.set_viewport_size({"width": 480, "height": 800})
+    for where in ("index.html", "skew/index.html", "skew/main1.html", "set/q.html"):
+        page.goto(f"{address}/lowwater/{where}")
+        assert page.evaluate("document.querySelector('main').scrollWidth <= window.innerWidth + 1"), where
