@@ -12,7 +12,7 @@ from lowwater.catalog.protocols import ALIASES, PROTOCOLS
 from lowwater.plan.bind.defines import NO_EFFECT
 from lowwater.plan.bind.sources import source_fields, temporals
 from lowwater.plan.temporal import infer
-from lowwater.replay.lowered import OPERATORS, SPARK
+from lowwater.replay.lowered import OPERATORS
 from tests.docs.meanings import AGGREGATES, FUNCTIONS, STATES
 
 Shape = tuple[str, ...]
@@ -97,7 +97,7 @@ def no_effect() -> str:
 
 def not_run() -> str:
     """The operators that no engine runs yet."""
-    return "".join(f"* {what}\n" for what in OPERATORS[SPARK].values())
+    return "".join(f"* {what}\n" for what in OPERATORS.values())
 
 
 def _also_predicate(one: Function) -> bool:

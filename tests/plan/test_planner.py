@@ -314,13 +314,16 @@ def test_join_output_makes_progress_where_an_item_repeats_a_side() -> None:
     assert [field.temporal is not None for field in query.logical.fields] == [True, False, True]
 
 
-def test_what_the_engines_do_not_run_is_named_with_its_place() -> None:
-    text = "Query a:\nSELECT tb, srcIP, count(*) FROM TCP\nGROUP BY time/60 AS tb, CUBE(srcIP)"
-    require_lowered(plan(text))
+def test_what_an_engine_does_not_run_is_named_with_its_place() -> None:
+    text = (
+        "Query a:\nSELECT tb, srcIP, count(*) FROM TCP\nGROUP BY time/60 AS tb, srcIP\n"
+        "CLEANING_WHEN local_count(100) = TRUE CLEANING_BY count(*) + FIRST(current_bucket()) > current_bucket()"
+    )
+    require_lowered(plan(text), "reference")
     with pytest.raises(UnsupportedError) as caught:
-        require_lowered(plan(text), "reference")
-    assert caught.value.line == 3 and "CUBE, ROLLUP and GROUPING_SETS" in caught.value.message
-    assert caught.value.hint == "--engine spark runs it"
+        require_lowered(plan(text))
+    assert caught.value.line == 2 and "the sampling operator" in caught.value.message
+    assert caught.value.hint == "--engine reference runs it"
 
 
 def test_a_skew_for_each_value_of_a_column_makes_group_wise_punctuation() -> None:
