@@ -99,9 +99,12 @@ class Operators:
         return [Link(name, disorder[name], self._feeds(name)) for name in self.columns]
 
     def holders(self, disorder: Mapping[str, Disorder]) -> list[tuple[Operator, list[int]]]:
-        """The operators that keep rows until a promise, with the smallest skew below each input."""
+        """The operators that keep rows until a promise, with how far each input is behind the clock at least.
+
+        That is as far as its slowest link, by the smallest skew of any of that link's values.
+        """
         return [
-            (operator, [min((disorder[name].shortest for name in names), default=0) for names in inputs])
+            (operator, [max((disorder[name].shortest for name in names), default=0) for names in inputs])
             for operator, inputs in self._below.items()
             if isinstance(operator, GroupOperator | JoinOperator | Epochs | OrderOperator | BufferedWindowsOperator)
         ]

@@ -148,7 +148,8 @@ def test_every_record_is_accounted_for() -> None:
     result = evaluate(plan, batches, {"a": SECOND, "b": 0}, 20 * SECOND, 30 * SECOND, {"q.p": 10 * SECOND}, SECOND)
     first, second = result.counts
     assert asdict(first) == {
-        "source": "q.p", "link": "a", "sane": 6, "not_of_protocol": 1, "filtered": 1, "failed": 2, "violating": 1,
+        "source": "q.p", "link": "a", "sane": 6, "not_of_protocol": 1, "sampled_out": 0, "shed": 0, "filtered": 1,
+        "failed": 2, "violating": 1,
     }  # fmt: skip
     assert (first.accepted, result.rows) == (2, [(2,), (2,)])
     assert (second.link, second.sane, second.violating) == ("b", 0, 0)
