@@ -344,8 +344,6 @@ class Link(Section):
                 "anonymise: frames and their digests, and fields of DNS and HTTP, tell true addresses and names: leave "
                 "out payload, applications and sampling, or take the captures in twice, as two links"
             )
-        if self.shed is not None and self.group_skew is not None:
-            raise ValueError("shed: counts the packets that one skew admits: leave out group_skew")
         if self.shed is not None and not self.sampling:
             raise ValueError("shed: chooses packets by what sampling = true keeps of them: write that too")
         if self.skew >= LONGEST_SKEW:

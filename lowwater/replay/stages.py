@@ -151,10 +151,13 @@ def _whole_seconds(inputs: LowInputs, link: str, start: int) -> int:
     """From where a link is read: with load shedding whole seconds, since their packets are counted (O5).
 
     Raises:
-        ConfigError: the interval does not end with a second.
+        ConfigError: the interval does not end with a second, or values of the link have skews of their own.
     """
-    if inputs.config.link(link).shed is None:
+    own = inputs.config.link(link)
+    if own.shed is None:
         return start
+    if own.group_skew is not None:
+        raise ConfigError(f"link {link} sheds load of the packets that one skew admits", "leave out shed or group_skew")
     if inputs.end < END_OF_TIME and inputs.end % SECOND:
         message = f"link {link} sheds load by the second, and the interval ends within one"
         raise ConfigError(message, "use intervals of whole seconds")

@@ -226,7 +226,7 @@ policy = "exclude"
 [thresholds]
 violating = 0.2
 """
-NAMES = ("sane", "not_of_protocol", "filtered", "failed", "accepted")
+NAMES = ("sane", "not_of_protocol", "filtered", "failed", "sampled_out", "shed", "accepted")
 
 
 @pytest.fixture
@@ -284,7 +284,7 @@ INSTANCES = [("q.x", "a"), ("q.x", "b"), ("q.y", "a")]
 
 def test_links_and_lftas_from_the_ledgers(lake: Lake) -> None:
     record_violations(lake, "a", SECOND, BASE, BASE + HOUR, late_rows(lake))
-    account(lake, ("q.x", "a", (4, 1, 1, 1, 1)), ("q.y", "a", (4, 0, 0, 0, 4)))
+    account(lake, ("q.x", "a", (4, 1, 1, 1, 0, 0, 1)), ("q.y", "a", (4, 0, 0, 0, 2, 1, 1)))
     found = measured(lake, INSTANCES, [])
     a, b = found["links"]
     interval = "2027-01-15T08:00:00Z to 2027-01-15T09:00:00Z"
@@ -340,7 +340,7 @@ def test_links_and_lftas_from_the_ledgers(lake: Lake) -> None:
 def test_a_record_that_the_accounts_lack_or_invent(lake: Lake, sane: int, violating: int, stray: int) -> None:
     """Too few of one kind are not made up for by too many of another."""
     record_violations(lake, "a", SECOND, BASE, BASE + HOUR, late_rows(lake).slice(0, violating))
-    account(lake, ("q.x", "a", (sane, 0, 0, 0, sane)))
+    account(lake, ("q.x", "a", (sane, 0, 0, 0, 0, 0, sane)))
     (a,) = measured(lake, [("q.x", "a")], [])["links"]
     assert (a["read"], a["sane"], a["violating"], a["unaccounted"]) == (6, sane, violating, stray)
     assert ("first.pcap record 2, late, in no account" in a["strays"]) == (not violating)
@@ -349,14 +349,14 @@ def test_a_record_that_the_accounts_lack_or_invent(lake: Lake, sane: int, violat
 
 def test_unaccounted_records_are_named_by_capture_and_position(lake: Lake) -> None:
     record_violations(lake, "a", SECOND, BASE, BASE + HOUR, late_rows(lake))
-    account(lake, ("q.x", "a", (1, 0, 0, 0, 1)))
+    account(lake, ("q.x", "a", (1, 0, 0, 0, 0, 0, 1)))
     (a,) = measured(lake, [("q.x", "a")], [])["links"]
     assert a["strays"] == (
         "2027-01-15T08:00:00Z 2 more in packets/ (first.pcap records 0 to 4), "
         "2027-01-15T08:59:00Z 1 more in packets/ (first.pcap records 5 to 5)"
     )
     record_violations(lake, "a", SECOND, BASE, BASE + HOUR, late_rows(lake).slice(0, 0))
-    account(lake, ("q.x", "a", (7, 0, 0, 0, 7)))
+    account(lake, ("q.x", "a", (7, 0, 0, 0, 0, 0, 7)))
     (a,) = measured(lake, [("q.x", "a")], [])["links"]
     assert a["strays"].startswith(
         "first.pcap record 2, late, in no account, 2027-01-15T08:00:00Z 4 more in the accounts"
@@ -364,10 +364,10 @@ def test_unaccounted_records_are_named_by_capture_and_position(lake: Lake) -> No
 
 
 def test_lftas_that_disagree_or_do_not_add_up(lake: Lake) -> None:
-    account(lake, ("q.x", "a", (4, 0, 0, 0, 4)), ("q.y", "a", (3, 0, 0, 0, 5)))
+    account(lake, ("q.x", "a", (4, 0, 0, 0, 0, 0, 4)), ("q.y", "a", (3, 0, 0, 0, 0, 0, 5)))
     x, _, y = measured(lake, INSTANCES, [])["lftas"]
     assert (x["unaccounted"], x["disagreement"], y["unaccounted"], y["disagreement"]) == (0, 1, -2, -1)
-    account(lake, ("q.x", "a", (4, 0, 0, 0, 4)))
+    account(lake, ("q.x", "a", (4, 0, 0, 0, 0, 0, 4)))
     x, _, y = measured(lake, INSTANCES, [])["lftas"]
     assert (x["disagreement"], y["sane"], y["disagreement"]) == (4, 0, -4)
 
