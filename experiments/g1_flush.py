@@ -1,0 +1,196 @@
+"""G1 (002, Figure 9): how fast a link may be under each flush policy of the low level, before its buffer overflows.
+
+Q4 counts the packets of each pair of addresses by window. The kernel runs it over packets of 66 k to 520 k pairs, with
+tables of half as many slots, as many, and twice as many; the seconds of every step are those of its thread, the least
+of some runs. The ring buffer is modelled (`experiments.ring`). Gigascope flushes in order, one group a packet; OOP
+lazily or one group every 160 packets, both with two windows of delay. Run `python -m experiments.g1_flush`: it prints
+the figures and the verdicts on what the paper says, and draws `docs/images/g1.png`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from experiments.figures import draw_lines
+from experiments.ring import Work, busy, fastest
+from lowwater.low import Bounds, Flush, LowSettings, needed_columns, run_link
+from lowwater.plan.context import Links
+from lowwater.plan.nodes import Lfta
+from lowwater.plan.queryset import plan_texts
+from lowwater.plan.temporal import END_OF_TIME
+
+SECOND = 1_000_000_000
+START = 1_700_000_040 * SECOND
+WINDOW = 60 * SECOND
+WINDOWS = 4
+GROUPS = tuple(1 << power for power in (16, 17, 18, 19))
+SIZES = {"½": 0.5, "1": 1.0, "2": 2.0}
+"""Slots of the table, times the groups."""
+
+POLICIES = {"IOP": "slow 1", "OOP": "lazy 2", "OOP(sf)": "oop-slow 160 2"}
+Q4 = "SELECT tb, srcIP, destIP, count(*) AS packets FROM L.IPV4 GROUP BY time/60 AS tb, srcIP, destIP"
+STEP = 4096
+"""Packets of a step: so few that no buffer is much larger, so many that what Python does between steps is little."""
+
+FIGURE = Path(__file__).parents[1] / "docs" / "images" / "g1.png"
+
+
+@dataclass(frozen=True)
+class Point:
+    """One measurement.
+
+    Attributes:
+        policy: of POLICIES.
+        groups: address pairs.
+        size: of SIZES.
+        served: packets a second that the kernel does if none ever waits.
+        sustained: that the link may bring before the buffer overflows.
+        busy: share of the time that the kernel works then.
+        rows: partial rows out, of each packet in.
+    """
+
+    policy: str
+    groups: int
+    size: str
+    served: float
+    sustained: float
+    busy: float
+    rows: float
+
+
+def query() -> Lfta:
+    """The LFTA of Q4."""
+    (lfta,) = plan_texts([("q4.gsql", Q4)], Links(("L",))).lftas
+    return lfta
+
+
+class Traffic:
+    """Packets of a link in order, each of a pair drawn evenly, as a traffic generator makes them."""
+
+    def __init__(self, columns: list[str], packets: int, groups: int, seed: int) -> None:
+        self._columns = columns
+        self._pairs = np.random.default_rng(seed).integers(0, groups, packets)
+        self._gap = WINDOW // packets
+        self.seconds: list[float] = []
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        count = len(self._pairs)
+        for window in range(WINDOWS):
+            for begin in range(0, count, STEP):
+                batch = self._batch(window, begin, self._pairs[begin : begin + STEP])
+                began = time.thread_time()
+                yield batch
+                # The reader is back when it has done the packets.
+                self.seconds.append(time.thread_time() - began)
+
+    def _batch(self, window: int, begin: int, pairs: np.ndarray) -> pa.RecordBatch:
+        stamps = START + window * WINDOW + (begin + np.arange(len(pairs))) * self._gap
+        zeros = np.zeros(len(pairs), np.int64)
+        known = {
+            "capture": pa.DictionaryArray.from_arrays(pa.array(zeros.astype(np.int32)), pa.array(["0" * 64])),
+            "position": window * len(self._pairs) + begin + np.arange(len(pairs)),
+            "timestamp": stamps,
+            "arrival": stamps,
+            "ipversion": np.full(len(pairs), 4, np.int32),
+            "srcIP_hi": zeros,
+            "srcIP_lo": pairs & 1023,
+            "destIP_hi": zeros,
+            "destIP_lo": pairs >> 10,
+        }
+        return pa.record_batch([pa.array(known[name]) for name in self._columns], names=self._columns)
+
+
+def measure(lfta: Lfta, policy: str, groups: int, size: str, packets: int, repeat: int, capacity: int) -> Point:
+    """One point of the figure."""
+    slots = int(groups * SIZES[size])
+    settings = LowSettings(0, SECOND, chunk_rows=STEP, slots=slots, adjacent=True, flush=Flush.parse(POLICIES[policy]))
+    least: np.ndarray | None = None
+    rows = 0
+    for _ in range(repeat):
+        traffic = Traffic(needed_columns([lfta]), packets, groups, seed=groups)
+        bounds = Bounds({lfta.name: 0}, 0, END_OF_TIME)
+        result = run_link([lfta], "L", traffic, bounds, settings, lambda name, batch: None)
+        rows = result.statistics[0].rows_out
+        found = np.array(traffic.seconds)
+        least = found if least is None else np.minimum(least, found)
+    assert least is not None
+    steps = -(-packets // STEP)
+    sizes = np.minimum(STEP, packets - np.arange(steps) * STEP)
+    # The first window finds an empty table, and the last is cut short by the end.
+    work = Work(np.tile(sizes, WINDOWS - 1), least[steps:])
+    rate = fastest(work, capacity)
+    return Point(policy, groups, size, work.rate, rate, busy(work, rate), rows / (packets * WINDOWS))
+
+
+def verdicts(points: list[Point]) -> list[str]:
+    """What the paper says of Figure 9, and whether it is so here."""
+    rate = {(each.policy, each.groups, each.size): each.sustained for each in points}
+    lines = []
+    for policy in ("OOP", "OOP(sf)"):
+        ratio = rate[policy, 1 << 18, "2"] / rate["IOP", 1 << 18, "2"]
+        holds = "holds" if ratio >= 1.9 else "does not hold"
+        lines.append(f"{policy} sustains 1.9 to 2 times IOP at 260 k groups, 540 k slots: {holds}, {ratio:.2f} times")
+    ratios = [rate[policy, 1 << 16, "2"] / rate["IOP", 1 << 16, "2"] for policy in ("OOP", "OOP(sf)")]
+    close = all(0.8 <= ratio <= 1.25 for ratio in ratios)
+    said = " and ".join(f"{ratio:.2f}" for ratio in ratios)
+    lines.append(f"at 66 k groups all are about the same: {'holds' if close else 'does not hold'}, {said} times IOP")
+    spread = {
+        policy: max(
+            max(rate[policy, groups, size] for size in SIZES) / min(rate[policy, groups, size] for size in SIZES)
+            for groups in GROUPS
+        )
+        for policy in POLICIES
+    }
+    less = all(spread[policy] < spread["IOP"] for policy in ("OOP", "OOP(sf)"))
+    said = ", ".join(f"{policy} {value:.2f}" for policy, value in spread.items())
+    found = "holds" if less else "does not hold"
+    lines.append(f"OOP is less sensitive to the size of the table: {found}, largest by least rate: {said}")
+    large = all(
+        rate[policy, 1 << 19, size] > rate["IOP", 1 << 19, size] for policy in ("OOP", "OOP(sf)") for size in SIZES
+    )
+    lines.append(f"at 520 k groups OOP is faster whatever the table: {'holds' if large else 'does not hold'}")
+    return lines
+
+
+def main() -> None:
+    """Prints the points and the verdicts, and draws the figure."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--packets", type=int, default=6_000_000, help="of a window")
+    parser.add_argument("--repeat", type=int, default=3, help="runs, of which every step's least seconds count")
+    parser.add_argument("--capacity", type=int, default=65_536, help="packets that the ring buffer holds")
+    parser.add_argument("--figure", type=Path, default=FIGURE)
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    lfta, points = query(), []
+    print(f"{'policy':>8}{'groups':>9}{'table':>6}{'served/s':>14}{'sustained/s':>14}{'busy':>7}{'rows/packet':>12}")
+    for groups in GROUPS:
+        for size in SIZES:
+            for policy in POLICIES:
+                point = measure(lfta, policy, groups, size, given.packets, given.repeat, given.capacity)
+                points.append(point)
+                line = f"{policy:>8}{groups:>9,}{size:>6}{point.served:>14,.0f}{point.sustained:>14,.0f}"
+                print(f"{line}{point.busy:>7.0%}{point.rows:>12.3f}", flush=True)
+    print("\n".join(verdicts(points)))
+    lines = {
+        f"{policy}-{size}": [
+            (p.groups / 1000, p.sustained / 1e6) for p in points if (p.policy, p.size) == (policy, size)
+        ]
+        for policy in POLICIES
+        for size in SIZES
+    }
+    title = f"G1: the fastest link without loss, a buffer of {given.capacity:,} packets"
+    draw_lines(given.figure, lines, title, "groups (thousands)", "packets/s (millions)")
+    if given.json:
+        given.json.write_text(json.dumps([vars(point) for point in points], indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
