@@ -203,7 +203,8 @@ def test_violations_are_replaced_by_range_of_arrival(lake: Lake) -> None:
 def test_heartbeats_are_replaced_by_interval(lake: Lake) -> None:
     def counts(start: int, sane: int) -> pa.Table:
         row = {"lfta": "q", "link": "a", "start": at(start), "end": at(start + 60), "sane": sane, "rows_out": None}
-        row |= {"not_of_protocol": 0, "filtered": 0, "failed": 0, "accepted": sane, "ejections": 1, "punctuations": 1}
+        row |= {"not_of_protocol": 0, "filtered": 0, "failed": 0, "sampled_out": 0, "shed": 0, "accepted": sane}
+        row |= {"ejections": 1, "punctuations": 1}
         return pa.Table.from_pylist([row])
 
     records.record_heartbeats(lake, "s", at(0), at(60), counts(0, 1))
