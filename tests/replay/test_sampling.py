@@ -126,7 +126,8 @@ def test_what_was_not_kept_is_named(tmp_path: Path) -> None:
     queries.write_text(QUERY.format(define="sample '0.5';"))
     assert lowwater("ingest", "--lake", lake, "--link", "a", capture).code == 0
     (lake / "lowwater.toml").write_text(
-        '[links.a]\nuntil = "1970-01-15T00:00:00Z"\nsince = "1970-01-14T21:20:00Z"\npolicy = "exclude"\n'
+        f'[query_sets.taken]\nfiles = ["{queries}"]\n[links.a]\nuntil = "1970-01-15T00:00:00Z"\n'
+        'since = "1970-01-14T21:20:00Z"\npolicy = "exclude"\n'
     )
     said = lowwater(
         *("replay", "taken", "--lake", lake, "--from", "1970-01-14T21:00:00Z"), "--to", "1970-01-14T22:00:00Z"
