@@ -8,6 +8,7 @@ from __future__ import annotations
 from lowwater.high.clock import EventClock
 from lowwater.high.filter_join import as_join
 from lowwater.high.join import band_reach_ms
+from lowwater.high.python_group import in_python
 from lowwater.plan.nodes import (
     Bucket,
     Cut,
@@ -24,11 +25,16 @@ from lowwater.plan.nodes import (
 )
 from lowwater.plan.split import with_inputs
 
+STATEFUL = (Group, Join, FilterJoin, Running)
+"""The operators that keep rows or groups."""
+
 
 def cut(node: Node) -> tuple[list[tuple[str, Node]], Node]:
-    """Cuts a plan wherever an operator with state reads the rows of an outer band join.
+    """Cuts a plan wherever an operator with state reads the rows of another one that Spark may lose between them.
 
-    Such rows leave the join after the watermark that Spark shows to the operator, which would drop them as late.
+    Rows of an outer band join leave it after the watermark that Spark shows to the operator, which would drop them as
+    late. Where one of two operators keeps its state in Python, the last rows that the lower one lets go may reach the
+    upper one when its timers have fired for the last time.
 
     Returns:
         The parts in the order in which they must run, each with the name by which a `Cut` leaf reads it, and the rest.
@@ -39,8 +45,8 @@ def cut(node: Node) -> tuple[list[tuple[str, Node]], Node]:
 
 def _cut(node: Node, parts: list[tuple[str, Node]]) -> Node:
     inputs = [_cut(below, parts) for below in node.inputs()]
-    if isinstance(node, Group | Join | FilterJoin | Running):
-        inputs = [_materialised(below, parts) if _trails(below) else below for below in inputs]
+    if isinstance(node, STATEFUL):
+        inputs = [_materialised(below, parts) if _trails(below) or _python(node, below) else below for below in inputs]
     return with_inputs(node, inputs)
 
 
@@ -48,6 +54,14 @@ def _materialised(node: Node, parts: list[tuple[str, Node]]) -> Cut:
     name = f"{node.query}-part{len(parts) + 1}"
     parts.append((name, node))
     return Cut(node.query, node.fields, name)
+
+
+def _python(node: Node, below: Node) -> bool:
+    """Whether one of two operators that keep state, one reading the other's rows, keeps it in Python."""
+    if isinstance(below, STATEFUL):
+        kinds = (node, below)
+        return any(isinstance(each, Running) or (isinstance(each, Group) and in_python(each)) for each in kinds)
+    return any(_python(node, each) for each in below.inputs())
 
 
 def _trails(node: Node) -> bool:
