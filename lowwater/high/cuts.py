@@ -8,7 +8,7 @@ from __future__ import annotations
 from lowwater.high.clock import EventClock
 from lowwater.high.filter_join import as_join
 from lowwater.high.join import band_reach_ms
-from lowwater.high.python_group import in_python
+from lowwater.high.python_group import keeps_python
 from lowwater.plan.nodes import (
     Bucket,
     Cut,
@@ -59,8 +59,7 @@ def _materialised(node: Node, parts: list[tuple[str, Node]]) -> Cut:
 def _python(node: Node, below: Node) -> bool:
     """Whether one of two operators that keep state, one reading the other's rows, keeps it in Python."""
     if isinstance(below, STATEFUL):
-        kinds = (node, below)
-        return any(isinstance(each, Running) or (isinstance(each, Group) and in_python(each)) for each in kinds)
+        return keeps_python(node) or keeps_python(below)
     return any(_python(node, each) for each in below.inputs())
 
 

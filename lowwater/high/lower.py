@@ -22,7 +22,7 @@ from lowwater.high.frames import Counts, control, project
 from lowwater.high.group import finish, lower_group
 from lowwater.high.join import lower_join
 from lowwater.high.order import ORDER, by_columns, of_branch, of_packets, of_place, wants_order
-from lowwater.high.python_group import in_python
+from lowwater.high.python_group import keeps_python
 from lowwater.high.running import lower_running
 from lowwater.high.source import Reel
 from lowwater.high.watch import lower_watch_join
@@ -115,7 +115,7 @@ class Lowering:
 
 def python_state(node: Node) -> bool:
     """Whether an operator of a plan keeps its state in Python."""
-    return any(isinstance(each, Running) or (isinstance(each, Group) and in_python(each)) for each in walk(node))
+    return any(keeps_python(each) for each in walk(node))
 
 
 def leaf_name(node: LftaInput | Cut) -> str:
