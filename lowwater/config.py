@@ -341,8 +341,8 @@ class Link(Section):
             raise ValueError('separator: one character, of a link of kind "csv"')
         if self.anonymise is not None and (self.payload is not None or self.applications or self.sampling):
             raise ValueError(
-                "anonymise: frames and their digests, and fields of DNS and HTTP, tell true addresses and names: leave "
-                "out payload, applications and sampling, or take the captures in twice, as two links"
+                "anonymise: frames, their digests, and fields of DNS and HTTP hold true addresses and names: leave out "
+                "payload, applications and sampling, or take the captures in twice, as two links"
             )
         if self.shed is not None and not self.sampling:
             raise ValueError("shed: chooses packets by what sampling = true keeps of them: write that too")
