@@ -21,6 +21,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -197,17 +198,23 @@ class Home:
         """One request to Airflow's REST interface, as the user `admin`.
 
         Raises:
-            HomeError: it refused.
+            HomeError: it refused, or was too busy for STARTS seconds.
         """
         data = None if body is None else json.dumps(body).encode()
         headers = {"Content-Type": "application/json", "Authorization": f"Bearer {self._token()}"}
         request = urllib.request.Request(f"{self.address}/api/v2/{path}", data, headers, method=method)
-        try:
-            with urllib.request.urlopen(request, timeout=30) as answer:
-                text = answer.read()
-        except urllib.error.HTTPError as error:
-            raise HomeError(f"{method} {path}: {error.code} {error.read().decode(errors='replace')[:500]}") from error
-        return json.loads(text) if text else None
+        deadline = time.monotonic() + STARTS
+        while True:
+            try:
+                with urllib.request.urlopen(request, timeout=30) as answer:
+                    text = answer.read()
+                return json.loads(text) if text else None
+            except urllib.error.HTTPError as error:
+                # SQLite has one writer at a time: who comes second on a busy machine is told to come again.
+                if error.code != HTTPStatus.SERVICE_UNAVAILABLE or time.monotonic() > deadline:
+                    refused = error.read().decode(errors="replace")[:500]
+                    raise HomeError(f"{method} {path}: {error.code} {refused}") from error
+            time.sleep(1)
 
     def _token(self) -> str:
         kept = self.folder / "token"
