@@ -19,7 +19,7 @@ from lowwater.config import Link
 from lowwater.errors import LowwaterError
 from lowwater.lake.interfaces import join, link_names
 from lowwater.lake.ledger import Capture, put_malformed
-from lowwater.lake.packing import FILE_ROWS, Packed, PackTask
+from lowwater.lake.packing import FILE_ROWS, Packed, PackTask, not_written
 from lowwater.lake.replacing import Coverage, Files, Held, span
 from lowwater.lake.survey import Failed, Survey, Surveying, SurveyTask, survey
 from lowwater.lake.tables import DataFile, swap_files
@@ -239,7 +239,10 @@ class Batch:
             replace(each, undecoded=sum(one.undecoded.get(each.interface.index, 0) for one in done))
             for each in facts.interfaces
         ]
-        files = [(at, file.of(facts.sha256)) for one in done for at, file in one.files]
+        try:
+            files = [(at, file.of(facts.sha256)) for one in done for at, file in one.files]
+        except OSError as error:
+            raise not_written(lake.packets, survey.path, error) from error
         names = [each.interface.name for each in parts]
         links = link_names(self._held.link, names, survey.path, self._settings.interfaces == "one")
         if len(parts) > 1 and self._settings.interfaces == "one":

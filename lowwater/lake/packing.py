@@ -106,13 +106,9 @@ class PacketFile:
         """The file, finished as one of the capture with this digest.
 
         Raises:
-            LakeError: if it cannot be written.
+            OSError: if it cannot be written.
         """
-        try:
-            size = self.file.finish({"capture": sha256})
-        except OSError as error:
-            text = f"{self.file.path}: cannot be written: {error.strerror or error}"
-            raise LakeError(text, "check rights and room on its disk") from error
+        size = self.file.finish({"capture": sha256})
         smallest, largest = ({name: ends[side] for name, ends in self.bounds.items()} for side in (0, 1))
         return DataFile(self.path, size, self.file.rows, {"hour": str(self.hour)}, smallest, largest)
 
@@ -143,8 +139,13 @@ def pack(task: PackTask) -> Packed | Failed:
     except LowwaterError as error:
         return Failed(error, task.file)
     except OSError as error:
-        text = f"{task.packets}: packets of {task.path} cannot be written: {error.strerror or error}"
-        return Failed(LakeError(text, "check rights and room on its disk"), task.file)
+        return Failed(not_written(task.packets, task.path, error), task.file)
+
+
+def not_written(packets: Path, capture: Path, error: OSError) -> LakeError:
+    """What to say where the packets of a capture find no place."""
+    text = f"{packets}: packets of {capture} cannot be written: {error.strerror or error}"
+    return LakeError(text, "check rights and room on its disk")
 
 
 def _pack(task: PackTask) -> Packed:
