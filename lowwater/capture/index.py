@@ -6,7 +6,7 @@ timestamps are sane, the clocks, the digest), so that the decoding of a chunk de
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from lowwater.capture.reader import CHUNK_BYTES, CaptureReader
 from lowwater.errors import CaptureError
 
 _ROWS = 1 << 16
+"""Most records of a batch."""
 _NONE = np.empty(0, np.int64)
 
 
@@ -36,6 +37,7 @@ class Chunk:
         path: the file.
         begin: offset of its first record; `end` behind its last one. There is no damage between them.
         position: number of its first record in the capture.
+        records: how many it has.
         clocks: largest sane timestamp of each interface before it, ns, -1 for none; those missing begin in it.
         insane: positions of its records that are malformed, ascending.
         scanner: finds its records.
@@ -45,6 +47,7 @@ class Chunk:
     begin: int
     end: int
     position: int
+    records: int
     clocks: tuple[int, ...]
     insane: NDArray[np.int64]
     scanner: Scanner
@@ -66,7 +69,20 @@ class Index:
 
 
 def index(path: Path, max_jump: int, chunk_bytes: int = CHUNK_BYTES, sha256: str | None = None) -> Index:
-    """Indexes a capture file.
+    """Indexes a capture file: `indexing` to its end."""
+    steps = indexing(path, max_jump, chunk_bytes, sha256)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: Index = end.value
+            return found
+
+
+def indexing(
+    path: Path, max_jump: int, chunk_bytes: int = CHUNK_BYTES, sha256: str | None = None
+) -> Generator[Chunk, None, Index]:
+    """Indexes a capture file, and gives each chunk as soon as it is known; at the end the whole index.
 
     Args:
         path: a capture file; a compressed one cannot be divided: it has no chunks, and `read` decodes it.
@@ -78,12 +94,15 @@ def index(path: Path, max_jump: int, chunk_bytes: int = CHUNK_BYTES, sha256: str
         CaptureError: as `read`.
     """
     reader = CaptureReader(path, max_jump, min(chunk_bytes, CHUNK_BYTES), sha256)
-    marks = _Marks(path, reader, chunk_bytes)
+    marks, told = _Marks(path, reader, chunk_bytes), 0
     for each in reader.rounds():
         if not reader.header.compression:
             marks.meet(each)
         reader.count(each)
+        yield from marks.chunks[told:]
+        told = len(marks.chunks)
     marks.cut()
+    yield from marks.chunks[told:]
     assert reader.summary is not None
     return Index(tuple(marks.chunks), reader.malformed, reader.summary)
 
@@ -113,10 +132,11 @@ class _Marks:
             insane = np.setdiff1d(np.arange(count), each.kept, assume_unique=True) + each.position
         if self._next is None:
             clocks, scanner = self._reader.clocks(), self._reader.scanner.at(each.begin)
-            self._next = Chunk(self._path, each.begin, each.end, each.position, clocks, insane, scanner)
+            self._next = Chunk(self._path, each.begin, each.end, each.position, count, clocks, insane, scanner)
         else:
             insane = np.concatenate([self._next.insane, insane]) if len(insane) else self._next.insane
-            self._next = replace(self._next, end=each.end, insane=insane)
+            records = self._next.records + count
+            self._next = replace(self._next, end=each.end, records=records, insane=insane)
 
     def cut(self) -> None:
         """Ends the chunk, if one was begun."""
@@ -144,7 +164,8 @@ def read_chunk(
     """
     memory, keeper = memory or Memory(again=False), Keeper(keeping)
     buffer, scanner = _load(chunk, memory), chunk.scanner.at(chunk.begin)
-    records = memory.records(_ROWS)
+    # Batches of one size, since a small one has to be copied by whoever makes pages of them.
+    records = memory.records(-(-chunk.records // -(-chunk.records // _ROWS)))
     clocks = dict(enumerate(chunk.clocks))
     position, at, stopped = chunk.position, 0, scanning.FULL
     while stopped == scanning.FULL:

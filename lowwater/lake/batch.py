@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from lowwater.capture.facts import CaptureSummary, InterfaceSummary
@@ -19,13 +19,13 @@ from lowwater.config import Link
 from lowwater.errors import LowwaterError
 from lowwater.lake.interfaces import join, link_names
 from lowwater.lake.ledger import Capture, put_malformed
-from lowwater.lake.packing import FILE_ROWS, Packed, PackTask
+from lowwater.lake.packing import FILE_ROWS, Packed, PackTask, not_written
 from lowwater.lake.replacing import Coverage, Files, Held, span
-from lowwater.lake.survey import Failed, Survey, SurveyTask, survey
+from lowwater.lake.survey import Failed, Survey, Surveying, SurveyTask, survey
 from lowwater.lake.tables import DataFile, swap_files
 from lowwater.lake.tasks import Runner
 
-CHUNK_BYTES = 16 << 20
+CHUNK_BYTES = 8 << 20
 """Bytes of a chunk, about: what a task holds of the file at a time."""
 
 TASK_ROWS = FILE_ROWS // 2
@@ -57,13 +57,13 @@ class Ingested:
 
 @dataclass
 class _Work:
-    """A file that is being packed: what its survey found, and what its tasks have given so far."""
+    """A file that is being packed: how many tasks it has so far, what they gave; in the end what its survey found."""
 
-    survey: Survey
     attempt: str
-    growing: bool
-    tasks: int
-    done: list[Packed | Failed]
+    tasks: int = 0
+    survey: Survey | None = None
+    growing: bool = False
+    done: list[Packed | Failed] = field(default_factory=list)
 
 
 class Batch:
@@ -92,14 +92,16 @@ class Batch:
 
     def tasks(self, runner: Runner) -> Iterator[PackTask]:
         """The tasks of all files that are to be packed, as their surveys come in."""
-        surveys = runner(survey, [SurveyTask(path, self._settings.jump, CHUNK_BYTES) for path in self._paths])
-        for number, each in enumerate(surveys):
+        if len(self._paths) == 1 and self._is_of_a_new_length(self._paths[0]):
+            yield from self._ahead(0)
+            return
+        for number, each in enumerate(runner(survey, [self._survey_of(path) for path in self._paths])):
             if isinstance(each, Failed):
                 self.errors.append(each.error)
                 continue
             if self._is_there(number, each):
                 continue
-            if any(work.survey.sha256 == each.sha256 for work in self._works.values()):
+            if any(work.survey and work.survey.sha256 == each.sha256 for work in self._works.values()):
                 self._twins.append((number, each))
             else:
                 yield from self._tasks_of(number, each)
@@ -108,12 +110,7 @@ class Batch:
         """Takes what a task gave; with the last one of its file the file becomes visible."""
         work = self._works[result.file]
         work.done.append(result)
-        if len(work.done) < work.tasks:
-            return
-        try:
-            self._add(result.file, work)
-        except LowwaterError as error:
-            self.errors.append(error)
+        self._settle(result.file, work)
 
     def rest(self) -> Iterator[PackTask]:
         """Settles the files whose bytes another one of the batch had: tasks of those that are captures of their own."""
@@ -129,27 +126,80 @@ class Batch:
         self._redeclare(number, found, same)
         return True
 
+    def _survey_of(self, path: Path) -> SurveyTask:
+        return SurveyTask(path, self._settings.jump, CHUNK_BYTES)
+
+    def _is_of_a_new_length(self, path: Path) -> bool:
+        """Whether no file of the link has as many bytes: then it is none of them, whatever its digest will be."""
+        try:
+            size = path.stat().st_size
+        except OSError:
+            return False  # the survey says what is wrong
+        return all(held.row.bytes != size for held in self._held.all)
+
+    def _ahead(self, number: int) -> Iterator[PackTask]:
+        """The tasks of a file that is not there, while it is surveyed: none waits for its digest."""
+        surveying = Surveying(self._survey_of(self._paths[number]))
+        yield from self._parts(number, surveying)
+        found = surveying.found
+        if isinstance(found, Failed):
+            self.errors.append(found.error)
+        elif found.index is None:
+            yield from self._tasks_of(number, found)
+        else:
+            self._surveyed(number, found)
+
     def _tasks_of(self, number: int, found: Survey) -> Iterator[PackTask]:
-        attempt = uuid.uuid4().hex[:12]
-        parts = [None] if found.index is None else _portions(found.index.chunks)
-        self._works[number] = _Work(found, attempt, self._is_growing(number, found), len(parts), [])
-        chunk = 0
-        for part in parts:
-            yield PackTask(
-                packets=self._held.lake.packets,
-                link=self._held.link,
-                file=number,
-                path=found.path,
-                sha256=found.sha256,
-                bytes=found.bytes,
-                attempt=attempt,
-                max_jump=self._settings.jump,
-                one=self._settings.interfaces == "one",
-                keeping=self._keeping,
-                chunks=part,
-                number=chunk,
-            )
-            chunk += len(part or ())
+        if found.index is None:
+            self._works[number] = work = _Work(uuid.uuid4().hex[:12], tasks=1)
+            yield replace(self._task(number, work, None, 0), sha256=found.sha256, bytes=found.bytes)
+        else:
+            yield from self._parts(number, found.index.chunks)
+        self._surveyed(number, found)
+
+    def _parts(self, number: int, chunks: Iterable[Chunk]) -> Iterator[PackTask]:
+        """A task for successive chunks of about TASK_ROWS records together."""
+        self._works[number] = work = _Work(uuid.uuid4().hex[:12])
+        portion: list[Chunk] = []
+        first = 0
+        for chunk in chunks:
+            if portion and chunk.position - portion[0].position >= TASK_ROWS:
+                work.tasks += 1
+                yield self._task(number, work, tuple(portion), first)
+                first, portion = first + len(portion), []
+            portion.append(chunk)
+        if portion:
+            work.tasks += 1
+            yield self._task(number, work, tuple(portion), first)
+
+    def _task(self, number: int, work: _Work, chunks: tuple[Chunk, ...] | None, first: int) -> PackTask:
+        return PackTask(
+            packets=self._held.lake.packets,
+            link=self._held.link,
+            file=number,
+            path=self._paths[number],
+            attempt=work.attempt,
+            max_jump=self._settings.jump,
+            one=self._settings.interfaces == "one",
+            keeping=self._keeping,
+            chunks=chunks,
+            number=first,
+        )
+
+    def _surveyed(self, number: int, found: Survey) -> None:
+        """All tasks of a file are given, and it is known what it is."""
+        work = self._works[number]
+        work.survey, work.growing = found, self._is_growing(number, found)
+        self._settle(number, work)
+
+    def _settle(self, number: int, work: _Work) -> None:
+        """Makes a file visible that is surveyed and packed."""
+        if work.survey is None or len(work.done) < work.tasks:
+            return
+        try:
+            self._add(number, work, work.survey)
+        except LowwaterError as error:
+            self.errors.append(error)
 
     def _is_growing(self, number: int, found: Survey) -> bool:
         declared = self._coverage[number]
@@ -175,27 +225,31 @@ class Batch:
             return
         self.found[number] = Ingested(found.path, new.rows, "replaced", f"now covers {span(new.row)}")
 
-    def _add(self, number: int, work: _Work) -> None:
+    def _add(self, number: int, work: _Work, survey: Survey) -> None:
         failed = next((each for each in work.done if isinstance(each, Failed)), None)
         if failed is not None:
             raise failed.error
         lake, done = self._held.lake, [each for each in work.done if isinstance(each, Packed)]
-        facts, damage = done[0].summary, done[0].damage
-        if facts is None:
-            assert work.survey.index is not None
-            facts, damage = work.survey.index.summary, work.survey.damage
+        if survey.index is not None:
+            facts, damage = survey.index.summary, survey.damage
+        else:
+            assert done[0].summary is not None
+            facts, damage = done[0].summary, done[0].damage
         parts = [
             replace(each, undecoded=sum(one.undecoded.get(each.interface.index, 0) for one in done))
             for each in facts.interfaces
         ]
-        files = [file for one in done for file in one.files]
+        try:
+            files = [(at, file.of(facts.sha256)) for one in done for at, file in one.files]
+        except OSError as error:
+            raise not_written(lake.packets, survey.path, error) from error
         names = [each.interface.name for each in parts]
-        links = link_names(self._held.link, names, work.survey.path, self._settings.interfaces == "one")
+        links = link_names(self._held.link, names, survey.path, self._settings.interfaces == "one")
         if len(parts) > 1 and self._settings.interfaces == "one":
             joined = join(parts, [lake.packets / file.path for _, file in files], damage)
             parts, damage = [joined.summary], joined.damage
         rows = [
-            _row(link, work, facts, each, len(facts.interfaces) - len(parts) + 1, self._keeping)
+            _row(link, survey.path, work, facts, each, len(facts.interfaces) - len(parts) + 1, self._keeping)
             for link, each in zip(links, parts, strict=False)
         ]
         held = Held(tuple(sorted(rows, key=lambda row: row.link))).covering(self._coverage[number], work.growing)
@@ -204,17 +258,7 @@ class Batch:
             put_malformed(lake, damage, links, facts.sha256, work.attempt)
         replaced, note = self._held.put(held, self._settings, facts.unpacked)
         notes = "; ".join(text for text in (note, _note(held)) if text)
-        self.found[number] = Ingested(work.survey.path, held.rows, "replaced" if replaced else "added", notes)
-
-
-def _portions(chunks: Sequence[Chunk]) -> list[tuple[Chunk, ...]]:
-    """Successive chunks of about TASK_ROWS records together; one portion at least."""
-    portions: list[list[Chunk]] = [[]]
-    for chunk in chunks:
-        if portions[-1] and chunk.position - portions[-1][0].position >= TASK_ROWS:
-            portions.append([])
-        portions[-1].append(chunk)
-    return [tuple(portion) for portion in portions]
+        self.found[number] = Ingested(survey.path, held.rows, "replaced" if replaced else "added", notes)
 
 
 def _of_link(file: DataFile, link: str) -> DataFile:
@@ -234,12 +278,12 @@ def _note(held: Held) -> str:
 
 
 def _row(
-    link: str, work: _Work, facts: CaptureSummary, part: InterfaceSummary, interfaces: int, keeping: Keeping
+    link: str, path: Path, work: _Work, facts: CaptureSummary, part: InterfaceSummary, interfaces: int, keeping: Keeping
 ) -> Capture:
     return Capture(
         link=link,
         capture=facts.sha256,
-        path=str(work.survey.path),
+        path=str(path),
         bytes=facts.bytes,
         format=facts.format,
         link_type=part.interface.link_type,

@@ -6,11 +6,10 @@ Called by ingest through its runner, on a thread or in a Spark worker. It commit
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 
 from lowwater.capture.batches import Memory
@@ -21,7 +20,7 @@ from lowwater.capture.reader import BATCH, read
 from lowwater.config import HOUR
 from lowwater.errors import CaptureError, LakeError, LowwaterError
 from lowwater.lake.interfaces import MOST_INTERFACES, merged
-from lowwater.lake.parquet.writer import Scratch, Writer
+from lowwater.lake.parquet.writer import Scratch, Unfinished, Writer
 from lowwater.lake.survey import DAMAGE, Failed, damage_table
 from lowwater.lake.tables import DataFile, safe_name
 
@@ -42,8 +41,6 @@ BOUNDED = ("position", "arrival", "timestamp")
 
 COUNTERS = ("position", "arrival", "timestamp", "id", "sequence_number", "ack_number")
 """Columns whose differences are small, or that have too many values for a dictionary."""
-
-_CAPTURE = pa.field("capture", pa.dictionary(pa.int8(), pa.string()), nullable=False)
 
 
 class _OfThread(threading.local):
@@ -66,27 +63,54 @@ class PackTask:
         link: that the file was ingested for: names the folder.
         file: number of the file in this ingest.
         path: the capture file.
-        sha256: of the file; `bytes` its size.
         attempt: names the files written, so that a killed attempt is told from a live one.
         max_jump: of the link, ns.
         one: whether several interfaces are one.
         keeping: what is kept beside the headers.
         chunks: successive ones of a plain file; None for the whole of a compressed one.
         number: of the first chunk.
+        sha256: of a compressed file; `bytes` its size.
     """
 
     packets: Path
     link: str
     file: int
     path: Path
-    sha256: str
-    bytes: int
     attempt: str
     max_jump: int
     one: bool
     keeping: Keeping
     chunks: tuple[Chunk, ...] | None
     number: int = 0
+    sha256: str = ""
+    bytes: int = 0
+
+
+@dataclass(frozen=True)
+class PacketFile:
+    """A file of packets that does not say yet of which capture they are.
+
+    Attributes:
+        path: relative to `packets/`.
+        hour: of the arrival of its packets.
+        file: as it was written.
+        bounds: least and largest value of the columns BOUNDED.
+    """
+
+    path: str
+    hour: int
+    file: Unfinished
+    bounds: Mapping[str, tuple[int, int]]
+
+    def of(self, sha256: str) -> DataFile:
+        """The file, finished as one of the capture with this digest.
+
+        Raises:
+            OSError: if it cannot be written.
+        """
+        size = self.file.finish({"capture": sha256})
+        smallest, largest = ({name: ends[side] for name, ends in self.bounds.items()} for side in (0, 1))
+        return DataFile(self.path, size, self.file.rows, {"hour": str(self.hour)}, smallest, largest)
 
 
 @dataclass(frozen=True)
@@ -102,7 +126,7 @@ class Packed:
     """
 
     file: int
-    files: tuple[tuple[int, DataFile], ...]
+    files: tuple[tuple[int, PacketFile], ...]
     undecoded: dict[int, int]
     summary: CaptureSummary | None = None
     damage: pa.Table = field(default_factory=DAMAGE.empty_table)
@@ -115,8 +139,13 @@ def pack(task: PackTask) -> Packed | Failed:
     except LowwaterError as error:
         return Failed(error, task.file)
     except OSError as error:
-        text = f"{task.packets}: packets of {task.path} cannot be written: {error.strerror or error}"
-        return Failed(LakeError(text, "check rights and room on its disk"), task.file)
+        return Failed(not_written(task.packets, task.path, error), task.file)
+
+
+def not_written(packets: Path, capture: Path, error: OSError) -> LakeError:
+    """What to say where the packets of a capture find no place."""
+    text = f"{packets}: packets of {capture} cannot be written: {error.strerror or error}"
+    return LakeError(text, "check rights and room on its disk")
 
 
 def _pack(task: PackTask) -> Packed:
@@ -143,7 +172,6 @@ class _HourFile:
 
     Args:
         hour: of their arrival.
-        capture: sha256 of their file.
         schema: of the rows.
 
     Attributes:
@@ -151,13 +179,11 @@ class _HourFile:
         size: bytes of their frames and texts.
     """
 
-    def __init__(self, hour: int, capture: str, schema: pa.Schema) -> None:
+    def __init__(self, hour: int, schema: pa.Schema) -> None:
         self.hour = hour
         self.rows = 0
         self.size = 0
-        self._capture = pa.array([capture])
-        self._schema = pa.schema([_CAPTURE, *schema])
-        self._writer = Writer(self._schema, COUNTERS, BOUNDED)
+        self._writer = Writer(schema, COUNTERS, BOUNDED)
         self._batches: list[pa.RecordBatch] = []
 
     def add(self, batch: pa.RecordBatch) -> None:
@@ -170,30 +196,25 @@ class _HourFile:
         else:
             self._batches[-1] = pa.concat_batches([batch, batch.slice(0, 0)])
 
-    def write(self, packets: Path, path: str) -> DataFile:
+    def write(self, packets: Path, path: str) -> PacketFile:
         """Writes the rows; a column that has no value in them is not in the file, which readers take for NULL."""
         if self._batches:
             self._page()
         target = packets / path
         target.parent.mkdir(parents=True, exist_ok=True)
-        size = self._writer.write(target)
-        smallest, largest = ({name: self._writer.bounds(name)[side] for name in BOUNDED} for side in (0, 1))
-        return DataFile(path, size, self.rows, {"hour": str(self.hour)}, smallest, largest)
+        return PacketFile(path, self.hour, self._writer.write(target), {n: self._writer.bounds(n) for n in BOUNDED})
 
     def _page(self) -> None:
         batch = self._batches[0] if len(self._batches) == 1 else pa.concat_batches(self._batches)
         self._batches = []
-        zeros = pa.array(np.zeros(batch.num_rows, np.int8))
-        constant = pa.DictionaryArray.from_arrays(zeros, self._capture)
-        whole = pa.RecordBatch.from_arrays([constant, *batch.columns], schema=self._schema)
-        self._writer.add(whole, _of_thread.scratch)
+        self._writer.add(batch, _of_thread.scratch)
 
 
 class _Writer:
     """The files of a task: one waits for each interface, that of the hour that its clock has reached."""
 
     def __init__(self, task: PackTask) -> None:
-        self.files: list[tuple[int, DataFile]] = []
+        self.files: list[tuple[int, PacketFile]] = []
         self.undecoded: dict[int, int] = {}
         self._task = task
         self._waiting: dict[int, _HourFile] = {}
@@ -219,12 +240,12 @@ class _Writer:
         if file is not None and (file.hour != hour or file.rows >= FILE_ROWS or file.size >= FILE_BYTES):
             self._close(number)
         if number not in self._waiting:
-            self._waiting[number] = _HourFile(hour, self._task.sha256, self._task.keeping.schema)
+            self._waiting[number] = _HourFile(hour, self._task.keeping.schema)
         self._waiting[number].add(batch)
 
     def _close(self, number: int) -> None:
         task, file = self._task, self._waiting.pop(number)
-        name = file_name(task.sha256, task.number, len(self.files), task.attempt)
+        name = file_name(task.number, len(self.files), task.attempt)
         path = f"link={safe_name(task.link)}/hour={file.hour}/{name}"
         self.files.append((number, file.write(task.packets, path)))
 
@@ -242,14 +263,14 @@ class _Writer:
             yield interface, batch
 
 
-def file_name(sha256: str, chunk: int, number: int, attempt: str) -> str:
-    """Name of a file: its capture, its place among the files of it, then the attempt that the ledger names.
+def file_name(chunk: int, number: int, attempt: str) -> str:
+    """Name of a file: its place among the files of its capture, then the attempt that the ledger names.
 
     Example:
-        >>> file_name("ab" * 32, 7, 0, "0123")
-        'abababababababababababab-000007-000000-0123.parquet'
+        >>> file_name(7, 0, "0123")
+        '000007-000000-0123.parquet'
     """
-    return f"{sha256[:24]}-{chunk:06}-{number:06}-{attempt}.parquet"
+    return f"{chunk:06}-{number:06}-{attempt}.parquet"
 
 
 def _numbered(batches: Iterator[tuple[Interface, pa.RecordBatch]]) -> Iterator[tuple[int, pa.RecordBatch]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import stat
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +18,7 @@ import pyarrow as pa
 
 from lowwater.capture.compression import Unpacked, compression_of
 from lowwater.capture.header import FILE_HEADER
-from lowwater.capture.index import Index, index
+from lowwater.capture.index import Chunk, Index, indexing
 from lowwater.capture.malformed import REASONS, MalformedRows
 from lowwater.capture.reader import digest
 from lowwater.capture.sources import Source, open_source
@@ -83,22 +84,42 @@ class Survey:
 
 def survey(task: SurveyTask) -> Survey | Failed:
     """Surveys a file."""
-    try:
-        return _survey(task)
-    except LowwaterError as error:
-        return Failed(error)
-    except OSError as error:
-        return Failed(CaptureError(f"{task.path}: cannot be read: {error.strerror}", "check the path"))
+    surveying = Surveying(task)
+    for _ in surveying:
+        pass
+    return surveying.found
 
 
-def _survey(task: SurveyTask) -> Survey:
+class Surveying:
+    """One survey, step by step: iterate it once, for the chunks of a plain file as soon as they are known.
+
+    Attributes:
+        found: set when the iteration has ended.
+    """
+
+    found: Survey | Failed
+
+    def __init__(self, task: SurveyTask) -> None:
+        self._task = task
+
+    def __iter__(self) -> Iterator[Chunk]:
+        try:
+            self.found = yield from _survey(self._task)
+        except LowwaterError as error:
+            self.found = Failed(error)
+        except OSError as error:
+            text = f"{self._task.path}: cannot be read: {error.strerror}"
+            self.found = Failed(CaptureError(text, "check the path"))
+
+
+def _survey(task: SurveyTask) -> Generator[Chunk, None, Survey]:
     before = _size(task.path)
     with task.path.open("rb") as file:
         compressed = compression_of(file.read(FILE_HEADER))
     if compressed:
         sha256 = digest(task.path)
         return Survey(task.path, sha256, before, task.path.stat().st_size > before, None, DAMAGE.empty_table())
-    found = index(task.path, task.max_jump, task.chunk_bytes)
+    found = yield from indexing(task.path, task.max_jump, task.chunk_bytes)
     grew = max(task.path.stat().st_size, found.summary.bytes) > before
     bare = replace(found, malformed=MalformedRows(task.path))
     return Survey(task.path, found.summary.sha256, found.summary.bytes, grew, bare, damage_table(found.malformed))

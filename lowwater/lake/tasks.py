@@ -26,7 +26,8 @@ def in_process(function: Callable[[Any], Any], arguments: Iterable[Any]) -> list
 def on_threads(function: Callable[[Any], Any], arguments: Iterable[Any]) -> Iterator[Any]:
     """The runner on threads, for functions that leave the interpreter's lock to others: kernels, Arrow, hashing.
 
-    Arguments are taken only as threads become free, so that they may be made while earlier ones are at work.
+    Arguments are taken as threads become free, one for each in advance, so that they may be made while earlier ones are
+    at work.
     """
     threads = min(os.cpu_count() or 1, MOST_THREADS)
     waiting: deque[Future[Any]] = deque()
@@ -34,7 +35,7 @@ def on_threads(function: Callable[[Any], Any], arguments: Iterable[Any]) -> Iter
         try:
             for argument in arguments:
                 waiting.append(pool.submit(function, argument))
-                if len(waiting) > threads:
+                if len(waiting) > 2 * threads:
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()

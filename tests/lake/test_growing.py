@@ -82,14 +82,14 @@ def test_a_file_that_grows_while_it_is_read(lake: Lake, tmp_path: Path, monkeypa
 
     path = capture(tmp_path / "a.pcap", [1, 5])
     longer = capture(tmp_path / "b.pcap", [1, 5, 9]).read_bytes()
-    real = survey.index
+    real = survey.indexing
 
-    def index(*args: Any) -> Any:
-        found = real(*args)
+    def indexing(*args: Any) -> Any:
+        found = yield from real(*args)
         path.write_bytes(longer)
         return found
 
-    monkeypatch.setattr(survey, "index", index)
+    monkeypatch.setattr(survey, "indexing", indexing)
     (done,) = ingest(lake, "a", [path], CONFIG, COVERS)
     assert done.capture.growing and stamps(lake) == [at(1), at(5)]
     monkeypatch.undo()

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from lowwater.capture import malformed
 from lowwater.cli.main import cli
 from lowwater.config import HOUR, Config, Link
 from lowwater.errors import BusyError, CaptureError, ConfigError, LakeError, OverlapError
@@ -21,7 +22,9 @@ from lowwater.lake.layout import MALFORMED, Lake, open_lake
 from lowwater.lake.ledger import malformed_between, read_captures
 from lowwater.lake.locks import attempt, hold
 from lowwater.lake.packets import read_packets
+from lowwater.lake.packing import Packed, PackTask
 from lowwater.lake.parquet.writer import Writer
+from lowwater.lake.survey import Failed
 from tests.capturemaker import pcap_bytes, udp
 from tests.lake.support import BASE, at, capture
 
@@ -74,6 +77,53 @@ def test_the_same_file_again_adds_nothing_and_says_so(lake: Lake, tmp_path: Path
     (again,) = ingest(lake, "a", [path], CONFIG)
     assert again.state == "known" and str(path) in again.note
     assert (versions(lake), contents(lake)) == (before, seen)
+
+
+@pytest.mark.parametrize("files", [1, 2])
+def test_a_file_as_long_as_one_that_is_there_is_told_by_its_digest(lake: Lake, tmp_path: Path, files: int) -> None:
+    """The one alike is packed only once it is known to be another; two are surveyed side by side."""
+    paths = [capture(tmp_path / f"{number}.pcap", [1 + 10 * number, 2 + 10 * number]) for number in range(1 + files)]
+    assert len({path.stat().st_size for path in paths}) == 1
+    ingest(lake, "a", paths[:1], CONFIG)
+    packed: list[str] = []
+    real = module.pack
+
+    def pack(task: PackTask) -> Packed | Failed:
+        packed.append(task.path.name)
+        return real(task)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "pack", pack)
+        assert [each.state for each in ingest(lake, "a", paths[:1], CONFIG)] == ["known"]
+        assert packed == []
+        assert [each.state for each in ingest(lake, "a", paths[1:], CONFIG)] == ["added"] * files
+    assert sorted(packed) == [path.name for path in paths[1:]]
+    assert [row[3] for row in contents(lake)] == [at(1 + at_ + 10 * n) for n in range(1 + files) for at_ in (0, 1)]
+
+
+def test_a_file_that_turns_out_bad_leaves_nothing_of_what_was_packed_ahead(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first chunks are packed while it is surveyed; then there is more damage in it than is told of."""
+    monkeypatch.setattr(batching, "CHUNK_BYTES", 1 << 12)
+    monkeypatch.setattr(batching, "TASK_ROWS", 1)
+    monkeypatch.setattr(malformed, "MOST", 50)
+    good = [(at(number), udp("10.0.0.1", "10.0.0.2", 1, 2)) for number in range(2000)]
+    bad = [(stamp, frame, 1 << 31) for stamp, frame in good]
+    path = tmp_path / "a.pcap"
+    path.write_bytes(pcap_bytes(good + bad))
+    packed: list[Packed | Failed] = []
+    real = module.pack
+
+    def pack(task: PackTask) -> Packed | Failed:
+        packed.append(real(task))
+        return packed[-1]
+
+    monkeypatch.setattr(module, "pack", pack)
+    with pytest.raises(CaptureError, match="more than 50 malformed records"):
+        ingest(lake, "a", [path], CONFIG)
+    assert any(isinstance(each, Packed) and each.files for each in packed)
+    assert contents(lake) == [] and stored_files(lake) == set()
 
 
 def test_another_declared_coverage_replaces_only_the_row(lake: Lake, tmp_path: Path) -> None:

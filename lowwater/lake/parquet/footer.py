@@ -44,11 +44,11 @@ class Column:
 
 @dataclass(frozen=True)
 class Chunk:
-    """All pages of a column.
+    """All pages of a column: what the footer says of them.
 
     Attributes:
         column: the column.
-        pages: their bytes with headers, a dictionary first.
+        size: their bytes in the file, headers and a dictionary included.
         encodings: that they use.
         data: bytes before the first data page.
         unpacked: bytes without compression.
@@ -57,17 +57,12 @@ class Chunk:
     """
 
     column: Column
-    pages: Sequence[bytes]
+    size: int
     encodings: Sequence[int]
     data: int
     unpacked: int
     codec: int = 0
     bounds: tuple[int, int] | None = None
-
-    @property
-    def size(self) -> int:
-        """Bytes in the file."""
-        return sum(map(len, self.pages))
 
 
 def varint(value: int) -> bytes:

@@ -5,7 +5,8 @@ Between `encoding` and `packing`. Until a file is written only its pages are hel
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from lowwater.lake.parquet.footer import (
     data_header,
     dictionary_header,
     footer,
+    varint,
 )
 
 _NONE = np.empty(0, np.uint8)
@@ -110,14 +112,49 @@ class Numbers:
         self._entries = np.empty(encoding.MOST_ENTRIES, np.int64)
         return self._slots
 
-    def chunk(self) -> Chunk:
+    def chunk(self) -> tuple[Chunk, list[bytes]]:
         """All its pages."""
         pages, data, uses = self._pages, 0, [RLE, *sorted(self._uses)]
         if DICTIONARY in self._uses:
             entries = self._entries[: self._size].astype(np.int32 if self._narrow else np.int64).tobytes()
             first = dictionary_header(self._size, len(entries)), entries
             pages, data, uses = [*first, *pages], sum(map(len, first)), [PLAIN, *uses]
-        return Chunk(self._column, pages, uses, data, sum(map(len, pages)), bounds=self.bounds)
+        size = sum(map(len, pages))
+        return Chunk(self._column, size, uses, data, size, bounds=self.bounds), pages
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """A Parquet file that has its columns and no footer yet: what all its rows have alike may be known only later.
+
+    Attributes:
+        path: of it.
+        rows: number of its rows.
+        chunks: its columns, in their order in the file.
+    """
+
+    path: Path
+    rows: int
+    chunks: tuple[Chunk, ...]
+
+    def finish(self, constants: Mapping[str, str]) -> int:
+        """Adds columns in which all rows have one text, and the footer; bytes of the file."""
+        found = [_constant(name, value, self.rows) for name, value in constants.items()]
+        with self.path.open("ab") as file:
+            for _, pages in found:
+                file.writelines(pages)
+            file.write(footer([*self.chunks, *(chunk for chunk, _ in found)], self.rows))
+            return file.tell()
+
+
+def _constant(name: str, value: str, rows: int) -> tuple[Chunk, list[bytes]]:
+    text = value.encode()
+    entry, numbers = len(text).to_bytes(4, "little") + text, b"\1" + varint(rows << 1) + b"\0"
+    first = [dictionary_header(1, len(entry)), entry]
+    pages = [*first, data_header(rows, DICTIONARY, len(numbers)), numbers]
+    size = sum(map(len, pages))
+    column = Column(name, TEXT, nullable=False, text=True)
+    return Chunk(column, size, [PLAIN, RLE, DICTIONARY], sum(map(len, first)), size), pages
 
 
 class Writer:
@@ -145,7 +182,8 @@ class Writer:
         for name, numbers in self._numbers.items():
             numbers.add(batch.column(name), scratch)
         others = [name for name in self._schema.names if name not in self._numbers]
-        self._others.append(batch.select(others))
+        if others:
+            self._others.append(batch.select(others))
         self.rows += batch.num_rows
 
     def bounds(self, name: str) -> tuple[int, int]:
@@ -154,45 +192,44 @@ class Writer:
         assert found is not None
         return found
 
-    def write(self, path: Path) -> int:
-        """Writes the file, without the columns that have no value, which readers take for NULL; its bytes."""
-        others = {chunk.column.name: chunk for chunk in by_arrow(pa.Table.from_batches(self._others))}
-        chunks = []
+    def write(self, path: Path) -> Unfinished:
+        """Writes the columns of the file, without those that have no value, which readers take for NULL."""
+        others = by_arrow(pa.Table.from_batches(self._others)) if self._others else {}
+        written = []
         for name in self._schema.names:
             if name in others:
-                chunks.append(others[name])
+                written.append(others[name])
             elif name in self._numbers and self._numbers[name].present:
-                chunks.append(self._numbers[name].chunk())
+                written.append(self._numbers[name].chunk())
         with path.open("wb") as file:
             file.write(MAGIC)
-            for chunk in chunks:
-                file.writelines(chunk.pages)
-            file.write(footer(chunks, self.rows))
-            return file.tell()
+            for _, pages in written:
+                file.writelines(pages)
+        return Unfinished(path, self.rows, tuple(chunk for chunk, _ in written))
 
 
-def by_arrow(table: pa.Table) -> list[Chunk]:
-    """Texts and bytes as Arrow writes them, without the columns that have no value."""
+def by_arrow(table: pa.Table) -> dict[str, tuple[Chunk, list[bytes]]]:
+    """Texts and bytes as Arrow writes them, by name, without the columns that have no value."""
     given = [name for name in table.schema.names if table.column(name).null_count < table.num_rows]
     if not given:
-        return []
+        return {}
     table, sink = table.select(given), pa.BufferOutputStream()
     texts = [field.name for field in table.schema if field.type != pa.binary()]
     options = {"compression": "lz4", "use_dictionary": texts, "write_statistics": False, "store_schema": False}
     pq.write_table(table, sink, table.num_rows, **options)
     written = sink.getvalue()
     group = pq.read_metadata(pa.BufferReader(written)).row_group(0)
-    chunks = []
+    found = {}
     for index, field in enumerate(table.schema):
         facts = group.column(index)
         start = facts.dictionary_page_offset or facts.data_page_offset
-        plain = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-        column = Column(field.name, TEXT, field.nullable, text=plain == pa.string())
+        column = Column(field.name, TEXT, field.nullable, text=field.type == pa.string())
         pages = [written.slice(start, facts.total_compressed_size).to_pybytes()]
         encodings = [_ENCODINGS[name] for name in facts.encodings]
         sizes = facts.data_page_offset - start, facts.total_uncompressed_size
-        chunks.append(Chunk(column, pages, encodings, *sizes, codec=_CODECS[facts.compression]))
-    return chunks
+        chunk = Chunk(column, facts.total_compressed_size, encodings, *sizes, codec=_CODECS[facts.compression])
+        found[field.name] = chunk, pages
+    return found
 
 
 def _parts(array: pa.Array, kind: type[np.int32] | type[np.int64]) -> tuple[NDArray[Any], NDArray[np.uint8], int]:
