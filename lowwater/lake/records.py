@@ -67,11 +67,13 @@ def read_heartbeats(lake: Lake, query_set: str, start: int, end: int) -> pa.Tabl
 
 
 def with_constants(rows: pa.Table, schema: pa.Schema, constants: dict[str, str | int]) -> pa.Table:
-    """The rows in the schema of a ledger, with columns that are the same in all of them."""
+    """The rows in the schema of a ledger, with columns that are the same in all of them, and NULL where they have none."""
     columns = []
     for each in schema:
         if each.name in constants:
             columns.append(pa.repeat(pa.scalar(constants[each.name], each.type), rows.num_rows))
+        elif each.nullable and each.name not in rows.column_names:
+            columns.append(pa.nulls(rows.num_rows, each.type))
         else:
             columns.append(rows[each.name].cast(each.type))
     return pa.Table.from_arrays(columns, schema=schema)
