@@ -107,7 +107,7 @@ HEARTBEATS = pa.schema(
         _required("end", _INT),
         _required("sane", _INT),
         *(_required(outcome, _INT) for outcome in OUTCOMES),
-        # What follows depends on tables, chunks and the machine, and no result on it; NULL where a run did not count it.
+        # What follows depends on tables, chunks and the machine, and no result on them; NULL where nothing was counted.
         pa.field("rows_out", _INT),
         pa.field("ejections", _INT),
         pa.field("punctuations", _INT),

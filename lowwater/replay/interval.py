@@ -232,7 +232,8 @@ class _Run:
         runner = low_runner(inputs.packets, lambda: self.sessions.spark)
         for note in unkept(inputs):
             self.progress.say(note)
-        result = low_stage(inputs, job.low_settings(), folder, runner)
+        tunings = job.tunings()
+        result = low_stage(inputs, job.low_settings(tunings), folder, runner, tunings)
         accounts = Accounts()
         for outcome in result.outcomes:
             accounts.add(outcome.result)
