@@ -76,14 +76,17 @@ def read_statistics(lake: Lake, lftas: Sequence[str], most: int) -> pa.Table:
         lftas: their names.
         most: how far back from the newest they go, ns.
     """
-    chosen = pads.field("lfta").isin(pa.array(sorted(set(lftas)), pa.string())) & pads.field("records").is_valid()
+    chosen = pads.field("lfta").isin(pa.array(sorted(set(lftas)), pa.string()))
     table = open_table(lake.heartbeats)
     if table is None:
         return HEARTBEATS.empty_table()
-    latest = pc.max(table.to_pyarrow_dataset().to_table(columns=["start"], filter=chosen).column("start")).as_py()
-    if latest is None:
+    # Which rows lack a column the files say only once they are read: those of an older lake do not have it.
+    when = table.to_pyarrow_dataset().to_table(columns=["start", "records"], filter=chosen).drop_null()
+    if not when.num_rows:
         return HEARTBEATS.empty_table()
-    return read_rows(lake.heartbeats, HEARTBEATS, chosen & (pads.field("start") > latest - most))
+    latest = pc.max(when.column("start")).as_py()
+    rows = read_rows(lake.heartbeats, HEARTBEATS, chosen & (pads.field("start") > latest - most))
+    return rows.filter(pc.is_valid(rows.column("records")))
 
 
 def with_constants(rows: pa.Table, schema: pa.Schema, constants: dict[str, str | int]) -> pa.Table:

@@ -162,13 +162,13 @@ def _slots(current: int, found: Measured) -> int:
 
 def _why_slots(current: int, slots: int, found: Measured) -> str:
     taken = f"{found.groups:,} of {found.slots:,} slots were taken at once"
-    groups = f"at least {found.alive:,} groups" if found.full else f"about {found.alive:,} groups"
+    groups = f"groups: {found.alive:,} or more" if found.full else f"groups: about {found.alive:,}"
     share = f"{found.colliding:.1%} of the accepted records collide"
     if slots > current:
         after = "; measure again with it" if found.full else ""
         return f"{taken}, {groups}, {share}: {SPACE} slots for each{after}"
     if slots < current:
-        return f"{taken}, {groups}: a smaller table stays in the cache, and is looked through at each close"
+        return f"{taken}, {groups}: a smaller table stays in the cache and is sooner looked through at each close"
     return f"{taken}, {groups}, {share}"
 
 
