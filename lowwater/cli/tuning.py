@@ -87,4 +87,4 @@ def _share(each: Conjunct) -> str:
 
 
 def _place(each: Conjunct) -> str:
-    return {"prefilter": ", in the prefilter", "first": ", may fail and is always asked"}.get(each.place, "")
+    return {"prefilter": ", in the prefilter", "first": ", always asked"}.get(each.place, "")

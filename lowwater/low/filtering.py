@@ -1,9 +1,9 @@
 """The prefilter and the signatures as code: cheap conjuncts once a packet, then what is left for each LFTA (A1).
 
 Between `low.codegen` (expressions) and `low.kernel` (the loop). A predicate that is not true is `failed` where a
-failure of V2 took part in any of its conjuncts, so what can fail is evaluated even where another one has decided; what
-cannot is asked in the order of the predicate, as long as nothing has decided. Of the records that are drawn every
-conjunct is asked and counted.
+failure of V2 took part in any of its conjuncts, so what can fail is evaluated even where another one has decided, and
+so is what costs less than a branch. The others are asked in the order of the predicate, as long as nothing has decided.
+Of the records that are drawn every conjunct is asked and counted.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from lowwater.low.codegen import Emitter, Inputs
 from lowwater.low.drawing import Drawing
 from lowwater.low.folding import hosted
 from lowwater.low.words import FALSE, TRUE, both, either, indented
+from lowwater.plan.cost import PREFILTER, cost
 
 OUTCOMES = 6
 NOT_OF_PROTOCOL, FILTERED, FAILED, SAMPLED_OUT, SHED, ACCEPTED = range(OUTCOMES)
@@ -154,8 +155,8 @@ def filtering(emit: Emitter, signature: Signature, number: int, drawing: Drawing
     if signature.member_rest is not None:
         member = both(member, emit.value(signature.member_rest).words[0])
     before = emit.taken()
-    sure, unsure = divided(signature.predicate_rest)
-    asked = [emit.value(part) for part in unsure]
+    later, first = divided(signature.predicate_rest)
+    asked = [emit.value(part) for part in first]
     faulty = either(*(value.failed for value in asked))
     failed = either(f"faults & {word(signature.may_fail)} != 0" if signature.may_fail else FALSE, faulty)
     early = FALSE
@@ -164,8 +165,8 @@ def filtering(emit: Emitter, signature: Signature, number: int, drawing: Drawing
         mask = signature.member | signature.predicate
         early = f"met & {word(mask)} != {word(mask)}" if mask else FALSE
     kept = both(TRUE if early != FALSE else _bits(signature.predicate), *(value.words[0] for value in asked))
-    between, found = emit.taken(), {part: value.words[0] for part, value in zip(unsure, asked, strict=True)}
-    for part in sure:
+    between, found = emit.taken(), {part: value.words[0] for part, value in zip(first, asked, strict=True)}
+    for part in later:
         found[part] = emit.value(part).words[0]
         lines = emit.taken()
         if kept == TRUE:
@@ -178,10 +179,11 @@ def filtering(emit: Emitter, signature: Signature, number: int, drawing: Drawing
 
 
 def divided(parts: Sequence[Expr]) -> tuple[list[Expr], list[Expr]]:
-    """The conjuncts that cannot fail, and those that can (V2)."""
+    """The conjuncts that are put off until the others are true, and those that are always asked: they may fail (V2), or
+    they are cheap."""
     probe = Emitter(Inputs())
-    may_fail = {part for part in parts if probe.value(part).failed != FALSE}
-    return [part for part in parts if part not in may_fail], [part for part in parts if part in may_fail]
+    asked = {part for part in parts if cost(part) < PREFILTER or probe.value(part).failed != FALSE}
+    return [part for part in parts if part not in asked], [part for part in parts if part in asked]
 
 
 def _bits(mask: int) -> str:

@@ -171,9 +171,9 @@ def generate(lftas: Sequence[Lfta], link: str, settings: LowSettings) -> Program
 
 def _drawn(lfta: Lfta, link: str, prefilter: Prefilter, number: int, drawing: Drawing) -> tuple[Drawn, ...]:
     """Where the conjuncts of a predicate will be counted, once the drawing gets to its node."""
-    sure, unsure = divided(prefilter.signatures[number].predicate_rest)
+    later, first = divided(prefilter.signatures[number].predicate_rest)
     parts = [of_link(part, link) for part in conjuncts(lfta.predicate)]
-    return tuple(drawing.places(parts, prefilter.known, [*unsure, *sure], drawing.size))
+    return tuple(drawing.places(parts, prefilter.known, [*first, *later], drawing.size))
 
 
 def prefilter_of(lftas: Sequence[Lfta], link: str, inputs: Inputs) -> Prefilter:

@@ -263,7 +263,7 @@ def _replay(
             if request.traces:
                 read = {query.name: [lfta.name for lfta in query.lftas] for query in request.plan.queries}
                 said = {name: (read[name], result.files) for name, result in results.items()}
-                gathered.traces.append(traces(low.files, said, end))
+                gathered.traces.append(traces(low.files, said))
         shutil.rmtree(work, ignore_errors=True)
     return gathered
 

@@ -21,9 +21,7 @@ NONE = -1
 
 TRACES = pa.schema(
     [
-        pa.field(
-            "trace", pa.int64()
-        ),  # newest tick of an LFTA that a query had seen, ns; the own one of an LFTA
+        pa.field("trace", pa.int64()),  # newest tick of an LFTA that a query had seen, ns; the own one of an LFTA
         pa.field("level", pa.string()),  # lfta or query
         pa.field("producer", pa.string()),
         pa.field("link", pa.string()),  # of an LFTA
@@ -31,26 +29,25 @@ TRACES = pa.schema(
         pa.field("until", pa.int64()),
         pa.field("period", pa.int64()),  # between the ticks of a lull
         pa.field("promise", pa.int64()),  # at `tick`
-        pa.field("lag", pa.int64()),  # of the promise behind the tick, ns
+        pa.field("lag", pa.int64()),  # of the promise behind the tick, ns; the last promise, of the end, has none
     ]
 )
 _READ = {"tick": "_tick", "until": "_until", "period": "_period", "promise": "_last"}
 
 
 def traces(
-    lftas: Mapping[tuple[str, str], Sequence[str]], queries: Mapping[str, tuple[Iterable[str], Sequence[str]]], end: int
+    lftas: Mapping[tuple[str, str], Sequence[str]], queries: Mapping[str, tuple[Iterable[str], Sequence[str]]]
 ) -> pa.Table:
     """The heartbeats of one interval in the order of their ticks, those of LFTAs before those of their readers.
 
     Args:
         lftas: (LFTA, link) -> files of its stream.
         queries: query -> the LFTAs that it reads, files of its stream.
-        end: of the interval: what is promised there or later is that it is over, which is no heartbeat.
     """
-    found = {key: _punctuation(files, end) for key, files in lftas.items()}
+    found = {key: _punctuation(files) for key, files in lftas.items()}
     tables = [_named(rows, rows["tick"], "lfta", name, link) for (name, link), rows in found.items()]
     for name, (sources, files) in queries.items():
-        rows, read = _punctuation(files, end), set(sources)
+        rows, read = _punctuation(files), set(sources)
         seen = [_newest(heard, rows["tick"]) for (lfta, _), heard in found.items() if lfta in read]
         newest = np.maximum.reduce([np.full(len(rows["tick"]), NONE), *seen])
         tables.append(_named(rows, pa.array(newest, mask=newest == NONE), "query", name, ""))
@@ -69,8 +66,8 @@ def _newest(heard: Mapping[str, Numbers], at: Numbers) -> Numbers:
     return found
 
 
-def _punctuation(files: Sequence[str], end: int) -> dict[str, Numbers]:
-    kept = [("_kind", "=", PUNCTUATION), ("_last", "<", end)]
+def _punctuation(files: Sequence[str]) -> dict[str, Numbers]:
+    kept = [("_kind", "=", PUNCTUATION)]
     tables = [pq.read_table(Path(file), columns=list(_READ.values()), filters=kept) for file in files]
     schema = pa.schema([(name, pa.int64()) for name in _READ.values()])
     rows = pa.concat_tables([schema.empty_table(), *(each.select(schema.names).cast(schema) for each in tables)])
@@ -80,6 +77,6 @@ def _punctuation(files: Sequence[str], end: int) -> dict[str, Numbers]:
 def _named(rows: Mapping[str, Numbers], trace: object, level: str, producer: str, link: str) -> pa.Table:
     size = len(rows["tick"])
     texts = {"level": level, "producer": producer, "link": link}
-    columns = {"trace": trace, **rows, "lag": rows["tick"] - rows["promise"]}
+    columns = {"trace": trace, **rows, "lag": np.maximum(rows["tick"] - rows["promise"], 0)}
     columns |= {name: pa.array([text] * size, pa.string()) for name, text in texts.items()}
     return pa.table([pa.array(columns[f.name], f.type) for f in TRACES], schema=TRACES)

@@ -68,7 +68,7 @@ class Conjunct:
         true: share of the drawn records of which it is; None where too few were asked.
         asked: how many were.
         cost: operations of one evaluation, by the cost model.
-        place: prefilter, first (it may fail, so it is always asked) or ordered.
+        place: prefilter, first (it is cheap or may fail, so it is always asked) or ordered.
     """
 
     text: str

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowwater.catalog.expr import Const, Expr, Type, conjunction, show
+from lowwater.catalog.values import pack_ip
 from lowwater.low import Bounds, LowSettings, Policy
 from lowwater.low.drawing import ROUND, STRETCH
 from lowwater.low.run import _Link
@@ -25,9 +26,10 @@ PORTS = make("ports", {"port": col("destPort"), "id": col("id")}, [count()])
 REST: list[Expr] = [
     op(col("srcPort"), "<", Const(Type.INT, 30, "most")),
     op(col("destPort"), ">", Const(Type.INT, 20, "least")),
-    op(col("len"), "<>", Const(Type.INT, 60, "len")),
+    op(col("srcIP"), "<>", lit(pack_ip("0.0.0.1"))),
+    op(col("destIP"), "=", lit(pack_ip("0.0.0.2"))),
 ]
-"""Parameters keep them out of the prefilter."""
+"""Parameters keep them out of the prefilter, and what addresses cost; addresses are put off."""
 
 
 def of(work: pa.Table, lfta: str) -> list[Row]:
@@ -94,15 +96,17 @@ def test_collisions_and_groups_are_those_of_a_plain_table(
 def test_selectivities_are_those_of_the_drawn_records(seed: int, order: list[Expr]) -> None:
     size = ROUND + 3 * STRETCH
     random = np.random.default_rng(seed)
-    names = ("srcPort", "destPort", "len", "ttl")
-    values = {name: random.integers(0, 100, size) for name in names}
-    rows = [{"timestamp": at, **{name: int(values[name][at]) for name in names}} for at in range(size)]
+    ports = {name: random.integers(0, 100, size) for name in ("srcPort", "destPort", "ttl")}
+    values = {**ports, **{name: random.integers(0, 4, size) for name in ("srcIP_lo", "destIP_lo")}}
+    packet = {"ipversion": 4, "srcIP_hi": 0, "destIP_hi": 0}
+    rows = [{**packet, "timestamp": at, **{name: int(each[at]) for name, each in values.items()}} for at in range(size)]
     cheap = op(col("ttl"), "<", lit(60))
     lfta = make("q", {"time": col("time")}, predicate=conjunction([order[0], cheap, *order[1:]]))
     (row,) = of(run([lfta], records(rows), LowSettings(skew=0, compiled=False), batch_rows=size)[1].work, "q")
     drawn = np.arange(size) % ROUND < STRETCH
     some = drawn & (values["ttl"] < 60)
-    tests = {REST[0]: values["srcPort"] < 30, REST[1]: values["destPort"] > 20, REST[2]: values["len"] != 60}
+    tests = {REST[0]: values["srcPort"] < 30, REST[1]: values["destPort"] > 20}
+    tests |= {REST[2]: values["srcIP_lo"] != 1, REST[3]: values["destIP_lo"] == 2}
     expected = {show(part): (some.sum(), (some & true).sum()) for part, true in tests.items()}
     expected[show(cheap)] = (drawn.sum(), some.sum())
     found = dict(zip(row["conjuncts"], zip(row["asked"], row["met"], strict=True), strict=True))
@@ -116,7 +120,8 @@ def test_selectivities_are_those_of_the_drawn_records(seed: int, order: list[Exp
 )
 def test_no_order_of_conjuncts_changes_rows_or_accounts(packets: list[Row], orders: Any, chunk: int) -> None:
     choice = LowSettings(skew=30 * SECOND, compiled=False, chunk_rows=chunk)
-    packets = [{**packet, "srcPort": at % 40} for at, packet in enumerate(packets)]
+    addresses = {"srcIP_hi": 0, "destIP_hi": 0, "destIP_lo": 2}
+    packets = [{**packet, **addresses, "srcIP_lo": at % 3, "srcPort": at % 40} for at, packet in enumerate(packets)]
     first: Lfta = make("q", {"time": col("time")}, [count()], predicate=conjunction(orders[0]))
     second = replace(first, predicate=conjunction(orders[1]))
     assert shape(first) == shape(second)
