@@ -83,10 +83,15 @@ def main() -> None:
     parser.add_argument("--minutes", type=int, default=5, help="of link time in one run")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
-    figures = [measure(lfta, given.minutes) for lfta in (selection_query(10), flow_query())]
-    print("".join(f"{name:>15}" for name in figures[0]))
-    for row in figures:
-        print("".join(f"{value:>15,}" if isinstance(value, int) else f"{value:>15}" for value in row.values()))
+    figures: list[dict[str, object]] = []
+    for lfta in (selection_query(10), flow_query()):
+        row = measure(lfta, given.minutes)
+        if not figures:
+            print("".join(f"{name:>15}" for name in row))
+        print(
+            "".join(f"{value:>15,}" if isinstance(value, int) else f"{value:>15}" for value in row.values()), flush=True
+        )
+        figures.append(row)
     print(PAPER)
     if given.json:
         machine = {"python": platform.python_version(), "machine": platform.machine()}
