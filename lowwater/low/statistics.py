@@ -65,6 +65,7 @@ class Meter:
         self.turn = -1
         self._nodes, self._draws = nodes, draws
         self._conjuncts = [_places(node.lfta, each, link) for node, each in zip(nodes, drawn, strict=True)]
+        self._shapes = [shape(node.lfta) for node in nodes]
         self._period = settings.period if settings.policy is Policy.PERIODIC else None
         self._minute = start // MINUTE
         self._records = 0
@@ -116,7 +117,7 @@ class Meter:
         return {
             "lfta": node.lfta.name,
             "minute": self._minute,
-            "shape": shape(node.lfta),
+            "shape": self._shapes[number],
             "records": self._records,
             **dict(zip(_TOTALS, done, strict=True)),
             "groups": self._most[number] if node.lfta.aggregates else None,
