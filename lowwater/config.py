@@ -381,6 +381,7 @@ class Replay(Section):
         chunk: packets that a kernel takes at once.
         flush: when groups of closed epochs leave the tables of the low level.
         table: whether a group may also lie in the slot after its own.
+        tuned: whether tables, heartbeat period and order of conjuncts are those that the last runs recommend.
         partitions: of the shuffles; 0 takes the number of cores.
         memory: of the Spark process, as Java writes it.
         patience: how long a scheduled run waits for a link to report before its policy decides (T6), wall clock, ns.
@@ -392,6 +393,7 @@ class Replay(Section):
     chunk: int = Setting(default=131072, ge=1)
     flush: str = Setting(default="immediate", pattern=r"^(immediate|slow \d+|oop-slow \d+ \d+|lazy \d+)$")
     table: Literal["direct", "adjacent"] = "direct"
+    tuned: bool = False
     partitions: int = Setting(default=0, ge=0)
     memory: str = Setting(default="2g", pattern=r"^\d+[kmgKMG]$")
     patience: Duration = 900 * SECOND

@@ -79,16 +79,37 @@ def generate(
     show_default=True,
 )
 @click.option("--kernel", is_flag=True, help="The code that is generated for each link, instead of the plan.")
+@click.option("--with-stats", is_flag=True, help="What the last runs over --lake measured and recommend, instead.")
+@click.option("--lake", type=options.FOLDER, help="The lake's folder, for --with-stats.")
 @options.DEFINITIONS
-def explain(files: tuple[Path, ...], form: str, kernel: bool, **definitions: Any) -> None:
+def explain(
+    files: tuple[Path, ...], form: str, kernel: bool, with_stats: bool, lake: Path | None, **definitions: Any
+) -> None:
     """Shows the plan of a query set: both levels as GSQL, operators, punctuation, read ranges, and why.
 
     Without --links every name before a protocol is taken as a link.
+    --with-stats shows for each LFTA what the last runs counted, and which table, heartbeat period and order of
+    conjuncts they recommend; runs take them where lowwater.toml says tuned = true in [replay].
     """
     from lowwater.cli.queries import explain_files, explain_kernels
 
+    if with_stats or lake is not None:
+        click.echo(_statistics(files, form, kernel, with_stats, lake, definitions), nl=False)
+        return
     text = explain_kernels(files, **definitions) if kernel else explain_files(files, form, **definitions)
     click.echo(text, nl=False)
+
+
+def _statistics(
+    files: tuple[Path, ...], form: str, kernel: bool, wanted: bool, lake: Path | None, definitions: dict[str, Any]
+) -> str:
+    from lowwater.cli.tuning import explain_statistics
+
+    if not wanted or lake is None:
+        raise click.UsageError("--with-stats and --lake go together")
+    if kernel or form == "mermaid" or definitions.pop("links") is not None:
+        raise click.UsageError("--with-stats reads the links of the lake; leave out --kernel, --links and mermaid")
+    return explain_statistics(files, form, lake, definitions)
 
 
 @cli.command()
@@ -138,6 +159,7 @@ def check(files: tuple[Path, ...], form: str, **definitions: Any) -> None:
     show_default=True,
 )
 @click.option("--interval", type=options.DURATION, help="Evaluate interval by interval; default one interval.")
+@click.option("--traces", is_flag=True, help="Write heartbeats.csv too: what every node promised, when and how late.")
 @options.DEFINITIONS
 def run(files: tuple[Path, ...], **chosen: Any) -> None:
     """Runs queries over captures: files in, one file per output query out. No lake, no scheduler.

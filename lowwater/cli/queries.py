@@ -126,11 +126,14 @@ def run_files(
     heartbeat: str,
     engine: str,
     interval: int | None,
+    traces: bool,
     **definitions: Any,
 ) -> None:
     """Runs queries over captures and prints what came out."""
     if interval is not None and interval <= 0:
         raise click.BadParameter("--interval must be above 0")
+    if traces and engine != "spark":
+        raise click.UsageError("--traces needs --engine spark: the reference engine has no heartbeats between nodes")
     config, captures = _links(links, capture, options.durations(skew))
     period, policy = _heartbeat(heartbeat)
     known = replace(config_links(config, sorted(config.links)), remedy="give --capture {}=FILE")
@@ -144,7 +147,7 @@ def run_files(
 
     progress = Progress()
     request = Request(planned({}), config, captures, out, form, period, policy, engine, interval, replan=planned)
-    _show(run(request, progress), out)
+    _show(run(replace(request, traces=traces), progress), out)
 
 
 def _links(

@@ -107,11 +107,25 @@ HEARTBEATS = pa.schema(
         _required("end", _INT),
         _required("sane", _INT),
         *(_required(outcome, _INT) for outcome in OUTCOMES),
-        pa.field("rows_out", _INT),  # these three depend on how the run was cut; NULL where it did not count them
+        # What follows depends on tables, chunks and the machine, and no result on them; NULL where nothing was counted.
+        pa.field("rows_out", _INT),
         pa.field("ejections", _INT),
         pa.field("punctuations", _INT),
+        pa.field("collisions", _INT),
+        pa.field("records", _INT),  # that the kernel was called for, those of the read range too
+        pa.field("groups", _INT),  # most in the table at once
+        pa.field("slots", _INT),
+        pa.field("nanoseconds", _INT),  # processor time, `beat_nanoseconds` of it for promises
+        pa.field("beat_nanoseconds", _INT),
+        pa.field("period", _INT),  # between ticks, ns; NULL for another policy
+        pa.field("shape", _TEXT),  # what the LFTA computes
+        pa.field("conjuncts", pa.list_(_TEXT)),  # of its predicate
+        pa.field("asked", pa.list_(_INT)),  # drawn records of which each was evaluated; `met`: of these it was true
+        pa.field("met", pa.list_(_INT)),
     ]
 )
+"""Operator statistics. Accounts are by the minute of the timestamp, what follows them by that of the link's clock; what
+is done outside of the interval's minutes is in the first or the last."""
 
 REPLAYS = pa.schema(
     [

@@ -5,13 +5,15 @@ Written by the replay, read by audits, publish and status. Each write is one com
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as pads
 
 from lowwater.lake.layout import HEARTBEATS, QUALITY, QUARANTINE, REPLAYS, VIOLATIONS, Lake
-from lowwater.lake.tables import append_rows, compact, quote, read_rows, replace_rows
+from lowwater.lake.tables import append_rows, compact, open_table, quote, read_rows, replace_rows
 
 DONE, PROVISIONAL, INCOMPLETE, FAILED = "done", "provisional", "incomplete", "failed"
 LOW, HIGH, AUDIT, PUBLISH = "low", "high", "audit", "publish"
@@ -66,12 +68,35 @@ def read_heartbeats(lake: Lake, query_set: str, start: int, end: int) -> pa.Tabl
     return read_rows(lake.heartbeats, HEARTBEATS, (pads.field("query_set") == query_set) & where)
 
 
+def read_statistics(lake: Lake, lftas: Sequence[str], most: int) -> pa.Table:
+    """The newest rows of HEARTBEATS with statistics of some LFTAs, of any query set; none where none were counted.
+
+    Args:
+        lake: the lake.
+        lftas: their names.
+        most: how far back from the newest they go, ns.
+    """
+    chosen = pads.field("lfta").isin(pa.array(sorted(set(lftas)), pa.string()))
+    table = open_table(lake.heartbeats)
+    if table is None:
+        return HEARTBEATS.empty_table()
+    # Which rows lack a column the files say only once they are read: those of an older lake do not have it.
+    when = table.to_pyarrow_dataset().to_table(columns=["start", "records"], filter=chosen).drop_null()
+    if not when.num_rows:
+        return HEARTBEATS.empty_table()
+    latest = pc.max(when.column("start")).as_py()
+    rows = read_rows(lake.heartbeats, HEARTBEATS, chosen & (pads.field("start") > latest - most))
+    return rows.filter(pc.is_valid(rows.column("records")))
+
+
 def with_constants(rows: pa.Table, schema: pa.Schema, constants: dict[str, str | int]) -> pa.Table:
-    """The rows in the schema of a ledger, with columns that are the same in all of them."""
+    """The rows in the schema of a ledger, with columns that are the same in all of them; NULL in those they lack."""
     columns = []
     for each in schema:
         if each.name in constants:
             columns.append(pa.repeat(pa.scalar(constants[each.name], each.type), rows.num_rows))
+        elif each.nullable and each.name not in rows.column_names:
+            columns.append(pa.nulls(rows.num_rows, each.type))
         else:
             columns.append(rows[each.name].cast(each.type))
     return pa.Table.from_arrays(columns, schema=schema)

@@ -1,7 +1,9 @@
 """The prefilter and the signatures as code: cheap conjuncts once a packet, then what is left for each LFTA (A1).
 
 Between `low.codegen` (expressions) and `low.kernel` (the loop). A predicate that is not true is `failed` where a
-failure of V2 took part in any of its conjuncts, so what can fail is evaluated even where another one has decided.
+failure of V2 took part in any of its conjuncts, so what can fail is evaluated even where another one has decided, and
+so is what costs less than a branch. The others are asked in the order of the predicate, as long as nothing has decided.
+Of the records that are drawn every conjunct is asked and counted.
 """
 
 from __future__ import annotations
@@ -11,8 +13,10 @@ from dataclasses import dataclass
 
 from lowwater.catalog.expr import Expr, conjunction, walk
 from lowwater.low.codegen import Emitter, Inputs
+from lowwater.low.drawing import Drawing
 from lowwater.low.folding import hosted
 from lowwater.low.words import FALSE, TRUE, both, either, indented
+from lowwater.plan.cost import PREFILTER, cost
 
 OUTCOMES = 6
 NOT_OF_PROTOCOL, FILTERED, FAILED, SAMPLED_OUT, SHED, ACCEPTED = range(OUTCOMES)
@@ -26,7 +30,7 @@ class Signature:
     member: int
     member_rest: Expr | None
     predicate: int
-    predicate_rest: Expr | None
+    predicate_rest: tuple[Expr, ...]
     may_fail: int
 
 
@@ -37,10 +41,12 @@ class Prefilter:
     Attributes:
         lines: the statements that make `met` and, where any can fail, `faults`.
         signatures: of the LFTAs, in order.
+        known: the bit of each conjunct.
     """
 
     lines: list[str]
     signatures: list[Signature]
+    known: dict[Expr, int]
 
     @staticmethod
     def of(bits: Sequence[Expr], split: Sequence[tuple[list[Expr], list[Expr]]], inputs: Inputs) -> Prefilter:
@@ -66,9 +72,10 @@ class Prefilter:
             masks = [
                 sum(1 << at for at in {known[part] for part in parts if part in known}) for parts in (member, predicate)
             ]
-            rests = [conjunction([part for part in parts if part not in known]) for parts in (member, predicate)]
-            signatures.append(Signature(masks[0], rests[0], masks[1], rests[1], may_fail & masks[1]))
-        return Prefilter(lines, signatures)
+            rests = [[part for part in parts if part not in known] for parts in (member, predicate)]
+            left = conjunction(rests[0]), tuple(dict.fromkeys(rests[1]))
+            signatures.append(Signature(masks[0], left[0], masks[1], left[1], may_fail & masks[1]))
+        return Prefilter(lines, signatures, known)
 
 
 def _flag(at: int, test: str) -> str:
@@ -134,35 +141,49 @@ def _count(number: int, outcome: int | str) -> str:
     return f"counts[place, {OUTCOMES * number} + {outcome}] += 1"
 
 
-def filtering(emit: Emitter, signature: Signature, number: int, thinned: str = "") -> Test:
+def filtering(emit: Emitter, signature: Signature, number: int, drawing: Drawing, thinned: str = "") -> Test:
     """The code of a signature and of what is left beside it.
 
     Args:
         emit: of the node.
         signature: what is asked.
         number: of the node in the kernel.
+        drawing: counts what is left of the predicate.
         thinned: as of the Test.
     """
     member, faulty = _bits(signature.member), FALSE
     if signature.member_rest is not None:
         member = both(member, emit.value(signature.member_rest).words[0])
     before = emit.taken()
-    kept = _bits(signature.predicate)
-    if signature.predicate_rest is not None:
-        rest = emit.value(signature.predicate_rest)
-        kept, faulty = both(kept, rest.words[0]), rest.failed
-    between = emit.taken()
+    later, first = divided(signature.predicate_rest)
+    asked = [emit.value(part) for part in first]
+    faulty = either(*(value.failed for value in asked))
     failed = either(f"faults & {word(signature.may_fail)} != 0" if signature.may_fail else FALSE, faulty)
     early = FALSE
     if signature.member_rest is None and faulty == FALSE and not thinned:
         # Nothing that is left can fail, so the bits alone may reject.
         mask = signature.member | signature.predicate
         early = f"met & {word(mask)} != {word(mask)}" if mask else FALSE
-        if early != FALSE and signature.predicate_rest is None:
-            kept = TRUE
-        elif early != FALSE and signature.predicate_rest is not None:
-            kept = rest.words[0]
-    return Test(number, before, member, between, kept, failed, early, thinned)
+    kept = both(TRUE if early != FALSE else _bits(signature.predicate), *(value.words[0] for value in asked))
+    between, found = emit.taken(), {part: value.words[0] for part, value in zip(first, asked, strict=True)}
+    for part in later:
+        found[part] = emit.value(part).words[0]
+        lines = emit.taken()
+        if kept == TRUE:
+            between, kept = [*between, *lines], found[part]
+            continue
+        # What an earlier one has decided is asked only of a drawn record.
+        between += [f"go = {kept}", "if go | drawn:", *indented([*lines, f"go = {both('go', found[part])}"])]
+        kept = "go"
+    return Test(number, before, member, between + drawing.counted(found), kept, failed, early, thinned)
+
+
+def divided(parts: Sequence[Expr]) -> tuple[list[Expr], list[Expr]]:
+    """The conjuncts that are put off until the others are true, and those that are always asked: they may fail (V2), or
+    they are cheap."""
+    probe = Emitter(Inputs())
+    asked = {part for part in parts if cost(part) < PREFILTER or probe.value(part).failed != FALSE}
+    return [part for part in parts if part not in asked], [part for part in parts if part in asked]
 
 
 def _bits(mask: int) -> str:

@@ -159,6 +159,8 @@ class Heartbeats:
                 self._tick = max(tick, quiet)
                 continue
             quiet = min(quiet, self._tick_of(alive + 1) - self._period)
+            if quiet <= tick:
+                continue
             promise = self._since(quiet - self._skew)
             if promise > tick - self._skew:
                 self._tick = self._tick_of(promise)

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from lowwater.catalog.expr import Const, Expr, Param, conjuncts
 from lowwater.low.codegen import OUTCOME, Emitter, Inputs, node_name
-from lowwater.low.filtering import Prefilter, filtering
+from lowwater.low.drawing import Drawing, Drawn
+from lowwater.low.filtering import Prefilter, divided, filtering
 from lowwater.low.folding import of_link
 from lowwater.low.leaving import FROM, SIZE, Epoch
 from lowwater.low.rows import Output
@@ -90,6 +91,7 @@ class NodeProgram:
         key: the first of them, which are its key.
         epochs: temporal keys of its groups.
         hosted: the values that are computed beside the kernel, `beside` their columns, as the Emitter has them.
+        drawn: where the conjuncts of its predicate are counted, in order.
     """
 
     outputs: tuple[Output, ...]
@@ -98,6 +100,7 @@ class NodeProgram:
     epochs: tuple[Epoch, ...]
     hosted: tuple[Expr, ...]
     beside: tuple[str, ...]
+    drawn: tuple[Drawn, ...]
 
 
 @dataclass(frozen=True)
@@ -108,12 +111,14 @@ class Program:
         functions: in order of definition; the last is `kernel`.
         columns: as of the Inputs; `params` too.
         nodes: one a LFTA.
+        draws: how many counts of drawn records there are.
     """
 
     functions: tuple[Function, ...]
     columns: tuple[str, ...]
     params: tuple[Const | Param, ...]
     nodes: tuple[NodeProgram, ...]
+    draws: int
 
 
 def generate(lftas: Sequence[Lfta], link: str, settings: LowSettings) -> Program:
@@ -129,24 +134,28 @@ def generate(lftas: Sequence[Lfta], link: str, settings: LowSettings) -> Program
     parameters: list[str] = []
     drains: list[tuple[int, list[str]]] = []
     ticking = [] if all(lfta.aggregates for lfta in lftas) else _TICKING.split("\n")
-    loop = [*_RECORD.split("\n"), *ticking, *prefilter.lines]
+    drawing = Drawing(len(prefilter.known))
+    asks = any(each.predicate or each.predicate_rest for each in prefilter.signatures)
+    loop = [*_RECORD.split("\n"), *ticking, *prefilter.lines, *(drawing.first if asks else [])]
     for number, lfta in enumerate(lftas):
         emit = Emitter(inputs, node_name(number))
+        drawn = _drawn(lfta, link, prefilter, number, drawing)
         thins = lfta.sample is not None or settings.shed is not None
         thinned = f"int(c{inputs.column(f'{OUTCOME} {node_name(number)}')}[i])" if thins else ""
         outputs: Sequence[Output]
         if lfta.aggregates:
-            test = filtering(emit, prefilter.signatures[number], number, thinned)
+            test = filtering(emit, prefilter.signatures[number], number, drawing, thinned)
             group = Grouping(emit, lfta, link, number, settings)
             functions += [Function(name, "\n".join(lines), entry) for name, lines, entry in group.functions()]
             accepted, outputs, epochs, width = group.lines, group.outputs, tuple(group.epochs), group.width
             key = group.key
             drains.append((number, group.drain))
         else:
-            test = filtering(emit, prefilter.signatures[number], number, thinned)
+            test = filtering(emit, prefilter.signatures[number], number, drawing, thinned)
             accepted, outputs = selecting(emit, lfta, link, number)
             epochs, width, key = (), 0, 0
-        nodes.append(NodeProgram(tuple(outputs), width, key, epochs, tuple(emit.hosted), tuple(emit.beside)))
+        hosted, beside = tuple(emit.hosted), tuple(emit.beside)
+        nodes.append(NodeProgram(tuple(outputs), width, key, epochs, hosted, beside, drawn))
         loop += [f"if t >= s{number}[{FROM}]:", *indented(test.around(accepted))]
         names = [name for at, output in enumerate(outputs) for name in output.parameters(f"{number}_{at}")]
         parameters += [
@@ -157,7 +166,14 @@ def generate(lftas: Sequence[Lfta], link: str, settings: LowSettings) -> Program
         ]
         parameters += [*names, *(f"{kind}n{number}_{at}" for at in range(len(emit.beside)) for kind in "hg")]
     functions.append(Function("kernel", _kernel(loop, drains, parameters, inputs, len(lftas)), True))
-    return Program(tuple(functions), tuple(inputs.columns), tuple(inputs.params), tuple(nodes))
+    return Program(tuple(functions), tuple(inputs.columns), tuple(inputs.params), tuple(nodes), drawing.size)
+
+
+def _drawn(lfta: Lfta, link: str, prefilter: Prefilter, number: int, drawing: Drawing) -> tuple[Drawn, ...]:
+    """Where the conjuncts of a predicate will be counted, once the drawing gets to its node."""
+    later, first = divided(prefilter.signatures[number].predicate_rest)
+    parts = [of_link(part, link) for part in conjuncts(lfta.predicate)]
+    return tuple(drawing.places(parts, prefilter.known, [*first, *later], drawing.size))
 
 
 def prefilter_of(lftas: Sequence[Lfta], link: str, inputs: Inputs) -> Prefilter:
@@ -179,7 +195,7 @@ def _kernel(
 ) -> str:
     words = [word for value in inputs.params for word in inputs.param(value).words]
     columns = [f"{kind}{at}" for at in range(len(inputs.columns)) for kind in "cm"]
-    names = ["begin", "end", "block", "at", "ts", "link", "counts", "late", *parameters, *words, *columns]
+    names = ["begin", "end", "block", "at", "ts", "link", "counts", "late", "draws", *parameters, *words, *columns]
     sizes = [f"    size{k} = s{k}[{SIZE}]" for k in range(nodes)]
     ends = [f"    s{k}[{SIZE}] = size{k}" for k in range(nodes)]
     head = [f"def kernel({', '.join(names)}):", *_HEAD.split("\n"), *sizes]

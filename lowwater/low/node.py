@@ -76,6 +76,13 @@ class Node:
         """What the kernel takes of the node."""
         return [*self.operator.arguments, *self._beside]
 
+    @property
+    def totals(self) -> tuple[int, int, int, int]:
+        """Rows out, punctuations, ejections and collisions so far."""
+        operator = self.operator
+        rows, punctuations = self._rows + operator.size, self._punctuations + len(self.beats.made)
+        return rows, punctuations, operator.ejections, operator.collisions
+
     def begin(self, columns: Columns, stamps: Words, arrivals: Words, seen: int) -> None:
         """Computes what the code reads of a chunk besides its columns; `seen` is the last clock before it."""
         if not self._host.needed:
@@ -98,8 +105,7 @@ class Node:
         """Flushes, promises the end of the run and writes what is left."""
         self.beats.close(seen, self.operator)
         self._emit(last=True)
-        operator = self.operator
-        return LftaStatistics(self.lfta.name, self._rows, self._punctuations, operator.ejections, operator.collisions)
+        return LftaStatistics(self.lfta.name, *self.totals)
 
     def _emit(self, last: bool = False) -> None:
         operator = self.operator

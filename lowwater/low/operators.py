@@ -34,9 +34,10 @@ class Operator(ABC):
         state: as `low.leaving` names its places.
         rows: room for the rows that the kernel writes.
         written: called to make room.
+        slots: of its table; 0 without one, as groups in it `alive`.
     """
 
-    ejections = collisions = 0
+    ejections = collisions = slots = alive = 0
 
     def __init__(self, program: NodeProgram, read_from: int, capacity: int) -> None:
         self.state: Words = np.zeros(BOUNDS, np.int64)
@@ -110,11 +111,16 @@ class Aggregation(Operator):
         # Where order is kept, one record may let a whole table go.
         super().__init__(program, read_from, settings.chunk_rows + (slots if self._ordered else 0) + 2)
         self.table = Table(lfta, program, number, code, slots, settings.flush)
+        self.slots = slots
         self.table.state[FROM] = read_from
         self.state = self.table.state
         self._queue: Words = np.zeros((BLOCK, program.key + 2), np.int64)
         self._epochs = tuple(epoch.column for epoch in program.epochs)
         self._release = code[f"release{number}"]
+
+    @property
+    def alive(self) -> int:  # type: ignore[override]
+        return self.table.alive
 
     @property
     def ejections(self) -> int:  # type: ignore[override]

@@ -22,7 +22,6 @@ from lowwater.low.columns import Columns, numbers
 from lowwater.low.compiler import load
 from lowwater.low.evaluate import arguments
 from lowwater.low.filtering import SAMPLED_OUT, SHED
-from lowwater.low.heartbeat import NEVER
 from lowwater.low.kernel import (
     BASE,
     BLOCK,
@@ -42,7 +41,8 @@ from lowwater.low.kernel import (
     generate,
 )
 from lowwater.low.node import Node, Write
-from lowwater.low.settings import Bounds, LinkResult, LowSettings
+from lowwater.low.settings import Bounds, LftaStatistics, LinkResult, LowSettings
+from lowwater.low.statistics import Meter
 from lowwater.low.thinning import Thinning
 from lowwater.plan.nodes import Lfta
 
@@ -119,9 +119,13 @@ class _Link:
         code = load(program.functions, settings.compiled)
         self._kernel = code["kernel"]
         self._columns = program.columns
+        self._draws = np.zeros(program.draws, np.int64)
         self._params = arguments(program.params)
         pairs = enumerate(zip(lftas, program.nodes, strict=True))
         self._nodes = [Node(lfta, link, each, number, code, bounds, settings, write) for number, (lfta, each) in pairs]
+        self._meter = Meter(
+            self._nodes, [each.drawn for each in program.nodes], self._draws, link, settings, bounds.start
+        )
         self._counters = Counters(len(lftas))
         self._violations = Violations(bounds.start, bounds.end)
         self._late = np.zeros(settings.chunk_rows, np.int64)
@@ -137,23 +141,35 @@ class _Link:
             for begin in range(0, len(batch), self._settings.chunk_rows):
                 self._chunk(batch.slice(begin, self._settings.chunk_rows))
         seen = int(self._state[SEEN])
-        statistics = tuple(node.close(seen) for node in self._nodes)
+        self._meter.pause()
+        statistics = tuple(self._close(number, node, seen) for number, node in enumerate(self._nodes))
+        self._meter.settle(seen)
         minutes = self._counters.table([node.lfta.name for node in self._nodes])
         late = self._violations.table()
-        return LinkResult(self._link, self._counters.sane, len(late), statistics, minutes, late)
+        return LinkResult(self._link, self._counters.sane, len(late), statistics, minutes, late, self._meter.table())
+
+    def _close(self, number: int, node: Node, seen: int) -> LftaStatistics:
+        statistics = node.close(seen)
+        self._meter.lap(number)
+        return statistics
 
     def _chunk(self, batch: pa.RecordBatch) -> None:
+        self._meter.pause()
         columns = Columns(batch, self._link)
         stamps, arrivals = (numbers(batch, name, self._link) for name in ("timestamp", "arrival"))
         self._thin(columns, stamps)
         read = [part for name in self._columns for part in columns.pair(name)]
         seen = int(self._state[SEEN])
-        for node in self._nodes:
+        for number, node in enumerate(self._nodes):
             node.begin(columns, stamps, arrivals, seen)
+            self._meter.lap(number)
         begin = 0
         while begin < len(batch):
-            room = min((node.room(len(batch) - begin) for node in self._nodes), default=len(batch))
-            begin = self._step(batch, begin, min(len(batch), begin + room), stamps, arrivals, read)
+            room = len(batch) - begin
+            for number, node in enumerate(self._nodes):
+                room = min(room, node.room(len(batch) - begin))
+                self._meter.lap(number)
+            begin = self._step(batch, begin, begin + room, stamps, arrivals, read)
 
     def _thin(self, columns: Columns, stamps: Words) -> None:
         """Says of every record what sampling and load shedding make of it, for each node that asks."""
@@ -173,7 +189,7 @@ class _Link:
     ) -> int:
         """One call of the kernel, and what it stopped for; the first record that is not done."""
         state = self._state
-        state[DUE] = min((node.beats.due for node in self._nodes), default=NEVER)
+        state[DUE] = min((self._meter.turn, *(node.beats.due for node in self._nodes)))
         state[BASE] = self._counters.base
         nodes = [part for node in self._nodes for part in node.arguments]
         # Without a sign, or every index is asked whether it counts from the end.
@@ -186,10 +202,13 @@ class _Link:
             state,
             self._counters.window,
             self._late,
+            self._draws,
             *nodes,
             *self._params,
             *read,
         )
+        self._meter.lap()
+        self._meter.read(int(done) - begin)
         if state[LATE]:
             self._violations.add(batch, self._late[: state[LATE]])
         if state[REASON] == UNORDERED:
@@ -200,7 +219,10 @@ class _Link:
             self._counters.move(int(stamps[done]))
         elif state[REASON] == PROMISE:
             clock, seen = int(arrivals[done]), int(state[SEEN])
-            for node in self._nodes:
+            if self._meter.turn <= clock:
+                self._meter.settle(clock)
+            for number, node in enumerate(self._nodes):
                 if node.beats.due <= clock:
                     node.beats.advance(clock, seen, node.operator)
+                    self._meter.lap(number, beat=True)
         return int(done)

@@ -121,6 +121,28 @@ MINUTES = pa.schema(
 )
 """Accounting of A1 over the sane records whose timestamp lies in the owned interval."""
 
+WORK = pa.schema(
+    [
+        pa.field("lfta", pa.string(), nullable=False),
+        pa.field("minute", pa.int64(), nullable=False),  # of the link's clock, since the epoch
+        pa.field("shape", pa.string(), nullable=False),  # what the LFTA computes: `statistics.shape`
+        pa.field("records", pa.int64(), nullable=False),  # that the kernel of the link was called for
+        pa.field("rows_out", pa.int64(), nullable=False),
+        pa.field("punctuations", pa.int64(), nullable=False),  # a lull is one
+        pa.field("ejections", pa.int64(), nullable=False),
+        pa.field("collisions", pa.int64(), nullable=False),
+        pa.field("groups", pa.int64()),  # most in the table at once; NULL for a selection, as the next
+        pa.field("slots", pa.int64()),
+        pa.field("nanoseconds", pa.int64(), nullable=False),  # processor time: see docs/tuning.md
+        pa.field("beat_nanoseconds", pa.int64(), nullable=False),  # of these, for promises
+        pa.field("period", pa.int64()),  # between ticks, ns; NULL for another policy
+        pa.field("conjuncts", pa.list_(pa.string()), nullable=False),  # of its predicate
+        pa.field("asked", pa.list_(pa.int64()), nullable=False),  # drawn records of which each was evaluated
+        pa.field("met", pa.list_(pa.int64()), nullable=False),  # of these, for how many it is true
+    ]
+)
+"""What the LFTAs did, by minute; depends on tables, chunks and the machine, so no result may rest on it."""
+
 
 @dataclass(frozen=True)
 class LinkResult:
@@ -132,6 +154,7 @@ class LinkResult:
         statistics: one per LFTA, in the order given.
         minutes: schema MINUTES, by LFTA and minute.
         violations: schema VIOLATIONS, in canonical order.
+        work: schema WORK, by LFTA and minute; `statistics.merge_work` adds those of several passes.
     """
 
     link: str
@@ -140,3 +163,4 @@ class LinkResult:
     statistics: tuple[LftaStatistics, ...]
     minutes: pa.Table
     violations: pa.Table
+    work: pa.Table

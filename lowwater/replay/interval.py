@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lowwater.config import format_instant, load_config
 from lowwater.errors import BusyError, LakeError, LowwaterError, OwnerError
-from lowwater.lake.layout import HEARTBEATS, open_lake
+from lowwater.lake.layout import open_lake
 from lowwater.lake.ledger import Captures
 from lowwater.lake.locks import attempt, run_lock
 from lowwater.lake.parts import changes
@@ -47,18 +46,18 @@ from lowwater.quality.pages import write_index
 from lowwater.quality.queries import Made
 from lowwater.replay.ahead import Sessions, import_ahead
 from lowwater.replay.audit import audit
+from lowwater.replay.heartbeats import heartbeat_rows
 from lowwater.replay.job import IntervalInputs, Job
 from lowwater.replay.kept import unkept
 from lowwater.replay.progress import Progress
 from lowwater.replay.runners import low_runner
 from lowwater.replay.stages import high_stage, low_stage, state_folders
-from lowwater.replay.summary import COUNTED, Accounts
+from lowwater.replay.summary import Accounts
 
 if TYPE_CHECKING:
     from lowwater.high.tasks import Session
 
 STAGES = (LOW, HIGH, AUDIT, PUBLISH)
-MINUTE = 60_000_000_000
 
 
 @dataclass(frozen=True)
@@ -233,7 +232,8 @@ class _Run:
         runner = low_runner(inputs.packets, lambda: self.sessions.spark)
         for note in unkept(inputs):
             self.progress.say(note)
-        result = low_stage(inputs, job.low_settings(), folder, runner)
+        tunings = job.tunings()
+        result = low_stage(inputs, job.low_settings(tunings), folder, runner, tunings)
         accounts = Accounts()
         for outcome in result.outcomes:
             accounts.add(outcome.result)
@@ -241,7 +241,7 @@ class _Run:
             skew = job.config.link(link).skew
             record_violations(job.lake, link, skew, self.start, self.end, outcome.result.violations)
         accounts.check()
-        beats = [self._heartbeats(each.result.link, each.result.minutes) for each in result.outcomes]
+        beats = [heartbeat_rows(each.result, self.start, self.end) for each in result.outcomes]
         record_heartbeats(job.lake, job.query_set, self.start, self.end, pa.concat_tables(beats))
         rows = {}
         for lfta in job.plan.lftas:
@@ -250,20 +250,6 @@ class _Run:
             write_stream(table, lfta.fields, self.start, self.end, files, job.query_set)
             rows[lfta.name] = sum(accounts.counts(lfta.name, link)["rows_out"] for link in lfta.links)
         return rows
-
-    def _heartbeats(self, link: str, minutes: pa.Table) -> pa.Table:
-        """The statistics of one link as rows of the ledger: minutes, cut to the interval."""
-        first = pc.multiply(minutes.column("minute"), MINUTE)
-        unknown = pa.nulls(minutes.num_rows, pa.int64())
-        columns = {
-            "lfta": minutes.column("lfta"),
-            "link": pa.array([link] * minutes.num_rows, pa.string()),
-            "start": pc.max_element_wise(first, pa.scalar(self.start, pa.int64())),
-            "end": pc.min_element_wise(pc.add(first, MINUTE), pa.scalar(self.end, pa.int64())),
-            **{name: minutes.column(name) for name in COUNTED},
-            **dict.fromkeys(("rows_out", "ejections", "punctuations"), unknown),
-        }
-        return pa.table({name: columns[name] for name in HEARTBEATS.names if name != "query_set"})
 
     def _high(self, inputs: IntervalInputs, digests: dict[str, str], folder: Path) -> dict[str, int]:
         job = self.job

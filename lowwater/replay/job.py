@@ -9,6 +9,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from lowwater.capture.reader import DECODER_VERSION
@@ -32,6 +33,7 @@ from lowwater.plan.state import hands_over
 from lowwater.plan.text import nearest
 from lowwater.replay.lowered import require_lowered
 from lowwater.replay.stages import LowInputs
+from lowwater.replay.tuning import Tuning, recommended, shortest
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,11 @@ class Job:
         section = self.config.query_sets.get(self.query_set)
         return section is not None and section.chain_start is not None
 
-    def low_settings(self) -> LowSettings:
+    def tunings(self) -> dict[str, Tuning]:
+        """What the last runs recommend for the LFTAs, where the settings say that runs are tuned."""
+        return recommended(self.lake, self.plan, self.config)[1] if self.config.replay.tuned else {}
+
+    def low_settings(self, tunings: Mapping[str, Tuning] = MappingProxyType({})) -> LowSettings:
         """Settings of the kernels; the skew is each link's own."""
         section = self.config.query_sets.get(self.query_set)
         beat = section.heartbeat if section and section.heartbeat is not None else self.config.replay.heartbeat
@@ -103,7 +109,9 @@ class Job:
         replay = self.config.replay
         flush = Flush.parse(replay.flush)
         settings = LowSettings(0, chunk_rows=replay.chunk, flush=flush, adjacent=replay.table == "adjacent")
-        return replace(settings, **({"period": beat} if isinstance(beat, int) else {"policy": Policy(beat)}))
+        if not isinstance(beat, int):
+            return replace(settings, policy=Policy(beat))
+        return replace(settings, period=shortest(tunings) or beat)
 
     def captures(self) -> dict[str, Captures]:
         """The ledger of the links that the set reads."""

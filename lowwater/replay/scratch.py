@@ -36,6 +36,7 @@ from lowwater.replay.kept import applications_of, kept_columns, unkept
 from lowwater.replay.progress import Progress
 from lowwater.replay.stages import LowInputs, high_stage, low_stage, reference_stage, state_folders
 from lowwater.replay.summary import Accounts, lfta_counts, link_summary
+from lowwater.replay.traces import TRACES, traces
 from lowwater.tempfolders import make_folder, remove_folder
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ class Request:
         interval: length of the intervals, ns; None for one interval.
         low: other settings of the low level, over the defaults; for tests of the law.
         high: the same of the high level.
+        traces: whether heartbeats.csv says what every node promised.
     """
 
     plan: Plan
@@ -73,6 +75,7 @@ class Request:
     low: dict[str, Any] = field(default_factory=dict)
     high: dict[str, Any] = field(default_factory=dict)
     replan: Callable[[Mapping[str, tuple[str, ...]]], Plan] | None = None
+    traces: bool = False
 
 
 @dataclass
@@ -85,6 +88,7 @@ class _Gathered:
     accounts: Accounts = field(default_factory=Accounts)
     notes: dict[str, None] = field(default_factory=dict)
     states: dict[str, str | None] = field(default_factory=dict)
+    traces: list[pa.Table] = field(default_factory=list)
 
 
 def run(request: Request, progress: Progress, spark: Session | None = None) -> dict[str, Any]:
@@ -256,6 +260,10 @@ def _replay(
                     raise LawError(f"{lost}; the result would not be complete", "please report this")
                 gathered.rows[query.name].append(read_rows(result.files, query.high.fields))
                 gathered.punctuation[query.name] += result.punctuation
+            if request.traces:
+                read = {query.name: [lfta.name for lfta in query.lftas] for query in request.plan.queries}
+                said = {name: (read[name], result.files) for name, result in results.items()}
+                gathered.traces.append(traces(low.files, said))
         shutil.rmtree(work, ignore_errors=True)
     return gathered
 
@@ -307,6 +315,8 @@ def _write(request: Request, gathered: _Gathered, captures: dict[str, Captures],
         violations = pa.concat_tables(gathered.violations) if gathered.violations else VIOLATIONS.empty_table()
         chosen = violations.select(VIOLATIONS.names).sort_by([("link", "ascending"), ("arrival", "ascending")])
         write_csv(chosen, request.out / "skew_violations.csv")
+        if request.traces:
+            write_csv(pa.concat_tables([TRACES.empty_table(), *gathered.traces]), request.out / "heartbeats.csv")
     links = {name: link_summary(request.config, gathered.accounts, captures[name], name) for name in sorted(captures)}
     summary = {
         "engine": request.engine,

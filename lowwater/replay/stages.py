@@ -36,6 +36,7 @@ from lowwater.quality.scan import LinkScan, scan_link
 from lowwater.reference import Disorder, ReferenceResult, evaluate
 from lowwater.reference.thinning import thinnings
 from lowwater.replay.low import LowOutcome, LowTask, by_link, run_low
+from lowwater.replay.tuning import Tuning, tuned
 
 if TYPE_CHECKING:
     from lowwater.high.results import HighResult
@@ -126,7 +127,13 @@ class LowResult:
         return {(name, each.result.link): [path] for each in self.outcomes for name, path in each.files.items()}
 
 
-def low_stage(inputs: LowInputs, settings: LowSettings, folder: Path, runner: Runner) -> LowResult:
+def low_stage(
+    inputs: LowInputs,
+    settings: LowSettings,
+    folder: Path,
+    runner: Runner,
+    tunings: Mapping[str, Tuning] = MappingProxyType({}),
+) -> LowResult:
     """Runs every LFTA over every link that it reads, one task a link.
 
     Args:
@@ -134,11 +141,12 @@ def low_stage(inputs: LowInputs, settings: LowSettings, folder: Path, runner: Ru
         settings: of the kernels; the skew is each link's own.
         folder: where the streams go.
         runner: runs the tasks, in this process or on Spark.
+        tunings: what is recommended for LFTAs, by name.
     """
     starts = inputs.lfta_starts
     grains = {name: grain for name, (grain, _) in needed(*(query.high for query in inputs.plan.queries)).items()}
     tasks = []
-    for link, lftas in by_link(inputs.plan.lftas).items():
+    for link, lftas in by_link(tuned(inputs.plan.lftas, tunings)).items():
         mine = {lfta.name: starts[lfta.name] for lfta in lftas}
         bounds = Bounds(mine, inputs.start, inputs.end, {lfta.name: grains[lfta.name] for lfta in lftas})
         own = inputs.config.link(link)

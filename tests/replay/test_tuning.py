@@ -1,0 +1,133 @@
+"""Statistics in the ledger, what they recommend, and that runs which take it publish the same rows and accounts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lowwater.cli.main import cli
+from lowwater.config import HOUR, SECOND
+from lowwater.lake.layout import HEARTBEATS, OUTCOMES, Lake, open_lake
+from lowwater.lake.records import read_heartbeats, read_statistics
+from lowwater.lake.tables import create
+from lowwater.replay.measured import FULL, Measured, groups_of
+from lowwater.replay.tuning import LARGEST, PERIODS, SPACE, _period, _slots
+from tests.replay.support import QUERIES, START, replay_range, table_rows
+from tests.replay.tuning_cases import GOLDEN, make_lake, told
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ACCOUNTS = ["lfta", "link", "start", "sane", *OUTCOMES]
+
+
+def test_the_golden(tmp_path: Path) -> None:
+    lake, file = make_lake(tmp_path)
+    assert told(lake, file) == GOLDEN.read_text(encoding="utf-8")
+    shown = json.loads(told(lake, file, "--format", "json"))
+    assert [each["measured"] is None for each in shown["lftas"]] == [False, False, False, True]
+    assert {each["setting"]: each["changes"] for each in shown["lftas"][0]["advice"]} == {
+        "table": True,
+        "heartbeat": False,
+    }
+
+
+@pytest.mark.parametrize("wrong", [["--with-stats"], ["--lake", "."], ["--with-stats", "--lake", ".", "--kernel"]])
+def test_options_that_do_not_go_together_are_refused(wrong: list[str]) -> None:
+    assert CliRunner().invoke(cli, ["explain", *wrong, str(QUERIES / "demo.gsql")]).exit_code == 2
+
+
+def test_the_ledger_of_an_earlier_lake_has_no_statistics(tmp_path: Path) -> None:
+    names = HEARTBEATS.names[: HEARTBEATS.names.index("punctuations") + 1]
+    lake = Lake(tmp_path / "lake")
+    create(lake.heartbeats, pa.schema([HEARTBEATS.field(name) for name in names]), ["query_set"])
+    row = {
+        "query_set": "s",
+        "lfta": "flows",
+        "link": "a",
+        "start": 0,
+        "end": 1,
+        "sane": 0,
+        **dict.fromkeys(OUTCOMES, 0),
+    }
+    from deltalake import write_deltalake
+
+    schema = pa.schema([HEARTBEATS.field(name) for name in row])
+    write_deltalake(lake.heartbeats, pa.Table.from_pylist([row], schema=schema), mode="append", schema_mode="merge")
+    opened = open_lake(lake.root)
+    assert read_heartbeats(opened, "s", 0, 1).column("slots").to_pylist() == [None]
+    assert read_statistics(opened, ["flows"], HOUR).num_rows == 0
+
+
+@given(groups=st.integers(0, LARGEST // SPACE), slots=st.integers(4, 22).map(lambda power: 1 << power))
+def test_a_table_that_was_recommended_stays(groups: int, slots: int) -> None:
+    found, measured = slots, Measured(0, 1)
+    for _ in range(12):
+        taken = round(found * (1 - (1 - 1 / found) ** groups))
+        measured = Measured(0, 1, groups=taken, slots=found)
+        measured.alive, measured.full = groups_of(taken, found)
+        measured.sums |= {"accepted": 1000, "collisions": 500 if groups > found / 2 else 0}
+        before, found = found, _slots(slots, measured)
+    assert found == before
+    assert taken < FULL * found
+    assert abs(measured.alive - groups) <= 2 + groups * 0.05
+
+
+@given(period=st.sampled_from(PERIODS), share=st.floats(0, 1), wait=st.integers(0, 10**12))
+def test_a_period_that_was_recommended_stays(period: int, share: float, wait: int) -> None:
+    found = Measured(0, 1, period=period)
+    found.sums |= {"nanoseconds": 10**9, "beat_nanoseconds": round(share * 10**9)}
+    better = _period(found, wait)
+    again = Measured(0, 1, period=better)
+    again.sums |= {"nanoseconds": 10**9, "beat_nanoseconds": round(min(1, share * period / better) * 10**9)}
+    assert _period(again, wait) == better
+
+
+def low(lake: Path) -> pa.Table:
+    """Runs the low stage of the first hour by command; the ledger of it."""
+    bounds = ["--from", "2026-01-01T00:00Z", "--to", "2026-01-01T01:00Z", "--stage", "low", "--queries", str(QUERIES)]
+    done = CliRunner().invoke(cli, ["replay", "demo", "--lake", str(lake), *bounds], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    order = [(name, "ascending") for name in ("lfta", "link", "start")]
+    return read_heartbeats(open_lake(lake), "demo", START, START + HOUR).sort_by(order)
+
+
+def tune(lake: Path) -> None:
+    """Writes that runs are tuned."""
+    settings = lake / "lowwater.toml"
+    settings.write_text(settings.read_text() + "\n[replay]\ntuned = true\n")
+
+
+def test_a_tuned_run_has_the_same_accounts(lake: Path) -> None:
+    first = low(lake)
+    for row in first.to_pylist():
+        assert row["sane"] == sum(row[name] for name in OUTCOMES)
+        assert row["nanoseconds"] >= row["beat_nanoseconds"] >= 0 and row["period"] == SECOND
+        assert START <= row["start"] < row["end"] <= START + HOUR
+    assert sum(first["records"].to_pylist()) >= sum(first["sane"].to_pylist()) > 0
+    said = told(lake, QUERIES / "demo.gsql")
+    assert "table: 16,384 slots -> 256 slots" in said and "with tuned = true" in said
+    tune(lake)
+    second = low(lake)
+    assert set(first["slots"].to_pylist()) == {16384} and set(second["slots"].to_pylist()) == {256}
+    assert second.select(ACCOUNTS).filter(pc.greater(second["sane"], 0)) == first.select(ACCOUNTS).filter(
+        pc.greater(first["sane"], 0)
+    )
+
+
+@pytest.mark.spark
+def test_a_tuned_run_publishes_the_same_rows(published: Path, lake: Path, spark: SparkSession) -> None:
+    low(lake)
+    tune(lake)
+    replay_range(lake, spark, START, START + HOUR)
+    assert set(read_heartbeats(open_lake(lake), "demo", START, START + HOUR)["slots"].to_pylist()) == {256}
+    for query in ("flows", "full_flow"):
+        assert table_rows(lake, query, START, START + HOUR) == table_rows(published, query, START, START + HOUR)
