@@ -19,7 +19,8 @@ from lowwater.high.accumulate import Accumulators, arguments
 from lowwater.high.closures import closure
 from lowwater.high.python_group import GroupMachine, in_python
 from lowwater.high.running import RunningMachine
-from lowwater.plan.nodes import Aggregate, Aggregation, Group, Node, Running
+from lowwater.high.sampling import SamplingMachine
+from lowwater.plan.nodes import Aggregate, Aggregation, Group, Node, Running, Sampling
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.rules.setting import order_dependent
 from lowwater.plan.split import walk
@@ -30,7 +31,8 @@ from tests.plan.batch_pools import CONTEXT, KNOWN, LINKS
 from tests.plan.batch_questions import FAMILIES, Question
 from tests.plan.batch_rows import World, rounded
 from tests.plan.batch_values import compiled, condition
-from tests.plan.batch_worlds import SECOND, world
+from tests.plan.batch_worlds import BASE, SECOND, world
+from tests.reference.feeds import arriving, owned_rows, whole
 
 Rows = Counter[tuple[Any, ...]]
 
@@ -140,6 +142,40 @@ def test_a_state_goes_from_interval_to_interval(tmp_path: Path) -> None:
 
     check()
     assert seen
+
+
+def test_the_sampling_operator_is_that_of_the_reference_engine_whole_and_in_intervals(tmp_path: Path) -> None:
+    seen = 0
+
+    @given(FAMILIES["samplings"](), st.integers(0, 1 << 20), st.sampled_from((3, 10, 17, 200)))
+    def check(question: Question, seed: int, length: int) -> None:
+        nonlocal seen
+        plan = plan_texts([("q.gsql", question.text)], KNOWN, 1, CONTEXT).queries[-1]
+        made = arriving(world(seed, LINKS, catalog=CONTEXT.catalog))
+        node = next(each for each in walk(plan.high) if isinstance(each, Sampling))
+        names = [f.name for f in node.input.fields]
+        rows = [
+            (0, None, row.last, dict(enumerate(row.order)), *(row.values[name] for name in names))
+            for row in Batch(made).ordered(node)
+        ]
+        wanted = owned_rows(whole(plan.logical, made))
+        assert ended(played(SamplingMachine(node, END_OF_TIME, None, None), rows, Random(seed))) == wanted
+        found, held, size = [], None, length * SECOND
+        for number in range(BASE // size, made.latest // size + 60):
+            kept = tmp_path / f"{number}.state"
+            machine = SamplingMachine(node, (number + 1) * size, held, kept)
+            found += played(machine, [row for row in rows if row[2] // size == number], Random(seed))
+            held = kept
+        assert ended(found) == wanted
+        seen += len(found)
+
+    check()
+    assert seen
+
+
+def ended(found: list[tuple[Any, ...]]) -> Rows:
+    """Rows of a machine, `_last` first, as `owned_rows` gives those of the reference engine."""
+    return Counter((last, *(rounded(value) for value in values)) for *values, last in found)
 
 
 def test_groups_that_nothing_closes_are_an_error() -> None:
