@@ -36,6 +36,7 @@ from lowwater.quality.scan import LinkScan, scan_link
 from lowwater.reference import Disorder, ReferenceResult, evaluate
 from lowwater.reference.thinning import thinnings
 from lowwater.replay.low import LowOutcome, LowTask, by_link, run_low
+from lowwater.replay.on_demand import on_demand
 
 if TYPE_CHECKING:
     from lowwater.high.results import HighResult
@@ -143,8 +144,13 @@ def low_stage(inputs: LowInputs, settings: LowSettings, folder: Path, runner: Ru
         bounds = Bounds(mine, inputs.start, inputs.end, {lfta.name: grains[lfta.name] for lfta in lftas})
         own = inputs.config.link(link)
         read = inputs.read(link, _whole_seconds(inputs, link, min(mine.values())))
-        tasks.append(LowTask(link, read, lftas, bounds, replace(settings, skew=own.skew, shed=own.shed), folder))
-    return LowResult(tuple(runner(run_low, tasks)))
+        policy = Policy.PERIODIC if settings.policy is Policy.ON_DEMAND else settings.policy
+        chosen = replace(settings, skew=own.skew, shed=own.shed, policy=policy)
+        tasks.append(LowTask(link, read, lftas, bounds, chosen, folder))
+    outcomes = tuple(runner(run_low, tasks))
+    if settings.policy is Policy.ON_DEMAND:
+        outcomes = on_demand(outcomes, inputs.plan.lftas, [query.high for query in inputs.plan.queries])
+    return LowResult(outcomes)
 
 
 def _whole_seconds(inputs: LowInputs, link: str, start: int) -> int:
