@@ -25,7 +25,7 @@ from lowwater.plan.explain import explain
 from lowwater.plan.queryset import Plan, plan_files
 from lowwater.plan.text import Note
 from lowwater.replay.job import config_links
-from lowwater.replay.lowered import REFERENCE, not_run, require_lowered
+from lowwater.replay.lowered import not_run, require_lowered
 from lowwater.replay.progress import Progress
 from lowwater.replay.scratch import Request, run
 
@@ -133,8 +133,6 @@ def run_files(
         raise click.BadParameter("--interval must be above 0")
     config, captures = _links(links, capture, options.durations(skew))
     period, policy = _heartbeat(heartbeat)
-    if policy is Policy.ON_DEMAND and engine == REFERENCE:
-        raise click.BadParameter("--heartbeat on-demand: the reference engine has periodic, data-driven and none")
     known = replace(config_links(config, sorted(config.links)), remedy="give --capture {}=FILE")
 
     def planned(interfaces: Mapping[str, tuple[str, ...]]) -> Plan:

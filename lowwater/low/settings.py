@@ -26,6 +26,11 @@ class Policy(StrEnum):
     DATA_DRIVEN = "data-driven"
     NONE = "none"
 
+    @property
+    def made(self) -> Policy:
+        """The policy by which the promises of one link are made."""
+        return Policy.PERIODIC if self is Policy.ON_DEMAND else self
+
 
 @dataclass(frozen=True)
 class LowSettings:

@@ -56,11 +56,13 @@ def on_demand(outcomes: Sequence[LowOutcome], lftas: Sequence[Lfta], plans: Sequ
 
 
 def _promises(path: Path) -> Promises:
+    runs: list[tuple[int, int, int, int]] = []
+    names = ["_tick", "_until", "_period", "_last"]
     with pq.ParquetFile(path) as file:
-        table = file.read(["_kind", "_tick", "_until", "_period", "_last"])
-    marks = table.filter(pc.not_equal(table["_kind"], ROW))
-    columns = [marks[name].to_pylist() for name in ("_tick", "_until", "_period", "_last")]
-    return Promises.of(zip(*columns, strict=True))
+        for batch in file.iter_batches(columns=["_kind", *names]):
+            marks = batch.filter(pc.not_equal(batch["_kind"], ROW))
+            runs += zip(*(marks[name].to_pylist() for name in names), strict=True)
+    return Promises.of(runs)
 
 
 def _demand(plan: Node, files: Mapping[Name, Path], promises: Mapping[Name, Promises]) -> Demand:

@@ -144,8 +144,7 @@ def low_stage(inputs: LowInputs, settings: LowSettings, folder: Path, runner: Ru
         bounds = Bounds(mine, inputs.start, inputs.end, {lfta.name: grains[lfta.name] for lfta in lftas})
         own = inputs.config.link(link)
         read = inputs.read(link, _whole_seconds(inputs, link, min(mine.values())))
-        policy = Policy.PERIODIC if settings.policy is Policy.ON_DEMAND else settings.policy
-        chosen = replace(settings, skew=own.skew, shed=own.shed, policy=policy)
+        chosen = replace(settings, skew=own.skew, shed=own.shed, policy=settings.policy.made)
         tasks.append(LowTask(link, read, lftas, bounds, chosen, folder))
     outcomes = tuple(runner(run_low, tasks))
     if settings.policy is Policy.ON_DEMAND:
@@ -224,7 +223,7 @@ def reference_stage(
 
     Args:
         inputs: of the interval.
-        period: of the heartbeats, ns; `policy` when they are made.
+        period: of the heartbeats, ns; `policy` when they are made; no stream is stored to leave any out of.
         states: per query, what the interval before left (SEMANTICS I4).
     """
     rows: dict[str, pa.Table] = {}
@@ -249,7 +248,7 @@ def reference_stage(
             inputs.end,
             starts,
             period,
-            str(policy),
+            str(policy.made),
             state,
             _over(inputs, list(links)),
             thinnings=thinnings(query.logical, packets, skews, budgets),

@@ -13,10 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lowwater.catalog.expr import Binary, Case, Column, Const, Type, Unary
+from lowwater.catalog.expr import Column, Type
 from lowwater.errors import LowwaterError, ValueOverflowError
 from lowwater.high.accumulate import Accumulators, arguments
-from lowwater.high.closures import closure
 from lowwater.high.python_group import GroupMachine, in_python
 from lowwater.high.running import RunningMachine
 from lowwater.high.sampling import SamplingMachine
@@ -25,7 +24,6 @@ from lowwater.plan.queryset import plan_texts
 from lowwater.plan.rules.setting import order_dependent
 from lowwater.plan.split import walk
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.reference.values import Faults, compile_expr
 from tests.plan.batch import Batch, last_of
 from tests.plan.batch_pools import CONTEXT, KNOWN, LINKS
 from tests.plan.batch_questions import FAMILIES, Question
@@ -196,24 +194,3 @@ def test_a_sum_that_does_not_fit_is_an_error() -> None:
         accumulators.add(states, [(1 << 63) - 1])
     with pytest.raises(ValueOverflowError, match="query q: the sum s does not fit 64 bits"):
         accumulators.results(states)
-
-
-VALUES: tuple[Any, ...] = (None, -(1 << 63), (1 << 63) - 1, -7, -1, 0, 1, 2, 7, 63, 64)
-REALS: tuple[Any, ...] = (None, -2.5, 0.0, 0.5, 3.0, float("inf"))
-
-
-@pytest.mark.parametrize("kind", [Type.INT, Type.FLOAT])
-def test_values_are_those_of_the_reference_engine(kind: Type) -> None:
-    a, b = Column(kind, "a"), Column(kind, "b")
-    exprs: list[Any] = [Binary(kind, op, a, b) for op in "+-*/%"] + [Unary(kind, "-", a)]
-    exprs += [Binary(Type.BOOL, op, a, b) for op in ("=", "<>", "<", "<=", ">", ">=")]
-    if kind is Type.INT:
-        exprs += [Binary(kind, op, a, b) for op in ("&", "|", "<<", ">>")] + [Unary(kind, "~", a)]
-    less, null = Binary(Type.BOOL, "<", a, b), Unary(Type.BOOL, "IS NULL", a)
-    exprs += [Binary(Type.BOOL, op, less, Unary(Type.BOOL, "NOT", null)) for op in ("AND", "OR")]
-    exprs += [Case(kind, ((less, a), (null, b)), Const(kind, 5))]
-    pool = VALUES if kind is Type.INT else REALS
-    for expr in exprs:
-        ours, theirs = closure(expr, ["a", "b"]), compile_expr(expr, ["a", "b"], Faults())
-        for row in ((x, y) for x in pool for y in pool):
-            assert rounded(ours(row)) == rounded(theirs(row)), (expr, row)
