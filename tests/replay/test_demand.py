@@ -20,7 +20,7 @@ from lowwater.plan.context import Links
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.split import lftas_of
 from lowwater.replay.demand import NEVER, Demand, Name, Promises, chosen
-from tests.replay.support import DEMO, START, replay_range, table_rows
+from tests.replay.support import START, copy_lake, replay_range, table_rows, write_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -100,22 +100,39 @@ def test_rows_go_at_the_tick_of_periodic_heartbeats_or_at_the_end(text: str, see
         assert all(len(of) == 1 for of in left.values())
 
 
+RARE = """DEFINE {{ query_name '{0}'; visibility 'internal'; }}
+SELECT tb, srcIP, count(*) AS cnt FROM {1}.DataProtocol WHERE srcPort % 40 = 7 GROUP BY time/10 AS tb, srcIP;
+"""
+PAIRS = (
+    RARE.format("rare1", "[main0_and_control]")
+    + RARE.format("rare2", "main2")
+    + """DEFINE { query_name 'pairs'; }
+SELECT A.tb, A.cnt AS cnt1, B.cnt AS cnt2 OUTER_JOIN FROM rare1 A, rare2 B WHERE A.tb/6 = B.tb/6 AND A.srcIP = B.srcIP;
+DEFINE { query_name 'rare'; }
+SELECT tb, count(*) AS cnt FROM DataProtocol WHERE srcPort % 40 = 7 GROUP BY time/10 AS tb
+"""
+)
+
+
 @pytest.mark.spark
-def test_published_rows_are_those_of_periodic_heartbeats(published: Path, lake: Path, spark: SparkSession) -> None:
-    with (lake / "lowwater.toml").open("a", encoding="utf-8") as file:
-        file.write('\n[replay]\nheartbeat = "on-demand"\n')
-    replay_range(lake, spark, START, START + HOUR)
-    for query in DEMO:
-        rows = table_rows(lake, query)
-        assert rows and rows == table_rows(published, query, START, START + HOUR)
-    before, after = (promises(each) for each in (published, lake))
+def test_published_rows_are_those_of_periodic_heartbeats(lake: Path, tmp_path: Path, spark: SparkSession) -> None:
+    query, other = tmp_path / "pairs.gsql", copy_lake(lake, tmp_path / "other")
+    query.write_text(PAIRS, encoding="utf-8")
+    for each, heartbeat in ((lake, "1s"), (other, "on-demand")):
+        write_settings(each, sets={"pairs": query})
+        with (each / "lowwater.toml").open("a", encoding="utf-8") as file:
+            file.write(f'\n[replay]\nheartbeat = "{heartbeat}"\n')
+        replay_range(each, spark, START, START + HOUR, query_set="pairs")
+    for name in ("pairs", "rare"):
+        assert table_rows(lake, name) == table_rows(other, name) != []
+    before, after = promises(lake), promises(other)
     assert before["spared"] == 0 < after["spared"]
     assert after["punctuations"] + after["spared"] == before["punctuations"]
 
 
 def promises(lake: Path) -> dict[str, int]:
     """How many promises the low stage of the first hour left, and left out."""
-    rows = read_replays(open_lake(lake), "demo", (START, START + HOUR))
+    rows = read_replays(open_lake(lake), "pairs", (START, START + HOUR))
     first = next(row for row in rows if row.stage == LOW and row.interval_start == START)
     found: dict[str, int] = json.loads(first.accounting)["promises"]
     return found
