@@ -149,7 +149,11 @@ def check(files: tuple[Path, ...], form: str, **definitions: Any) -> None:
 @click.option("--query", metavar="NAME", help="Only this output query.")
 @click.option("--skew", multiple=True, type=options.PAIR, metavar="LINK=DURATION", help="Disorder allowed; default 1s.")
 @click.option(
-    "--heartbeat", default="1s", metavar="DURATION|POLICY", help="Period, data-driven or none.", show_default=True
+    "--heartbeat",
+    default="1s",
+    metavar="DURATION|POLICY",
+    help="Period, on-demand, data-driven or none.",
+    show_default=True,
 )
 @click.option(
     "--engine",

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import click
 from rich.console import Console
 
 from lowwater.config import parse_duration, parse_instant
-from lowwater.errors import LowwaterError
 
 WIDE = 160
 """Columns of a table where the output is no terminal: a log is not wrapped at 80."""
@@ -100,11 +99,6 @@ def console(stderr: bool = False) -> Console:
     """Where results are printed, or with `stderr` what happens meanwhile."""
     found = Console(highlight=False, stderr=stderr)
     return found if found.is_terminal else Console(highlight=False, stderr=stderr, width=WIDE)
-
-
-def not_yet(what: str) -> NoReturn:
-    """Says that something of the contract is not there yet."""
-    raise LowwaterError(f"{what} is not supported yet")
 
 
 def seconds(pairs: Iterable[tuple[str, str]], signed: bool = False) -> dict[str, float]:

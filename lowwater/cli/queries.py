@@ -196,14 +196,12 @@ def _matching(pattern: str, link: str) -> list[Path]:
 
 
 def _heartbeat(text: str) -> tuple[int, Policy]:
-    if text == "on-demand":
-        options.not_yet("--heartbeat on-demand")
-    if text in (Policy.DATA_DRIVEN, Policy.NONE):
+    if text in (Policy.ON_DEMAND, Policy.DATA_DRIVEN, Policy.NONE):
         return 1_000_000_000, Policy(text)
     try:
         period = parse_duration(text)
     except ValueError as error:
-        raise click.BadParameter(f"--heartbeat {text}: {error}, data-driven or none") from None
+        raise click.BadParameter(f"--heartbeat {text}: {error}, on-demand, data-driven or none") from None
     if period <= 0:
         raise click.BadParameter("--heartbeat: the period must be above 0")
     return period, Policy.PERIODIC

@@ -14,8 +14,8 @@ from lowwater.catalog.builtin.base import in_range
 from lowwater.catalog.calls import guarded
 from lowwater.catalog.expr import Type
 from lowwater.errors import ValueOverflowError
-from lowwater.high.closures import closure
 from lowwater.plan.nodes import Aggregate
+from lowwater.reference.values import Faults, compile_expr
 
 Step = Callable[..., Any]
 
@@ -83,7 +83,7 @@ class Declared:
         self.begin: Step = guarded(udaf, made.initialize)
         self.step: Step = guarded(udaf, made.iterate)
         self._output = guarded(udaf, made.output, udaf.returns)
-        self._constants = [closure(expr, ())(()) for expr in aggregate.more[max(udaf.taken, 1) - 1 :]]
+        self._constants = [compile_expr(expr, (), Faults())(()) for expr in aggregate.more[max(udaf.taken, 1) - 1 :]]
         kept: Step = (lambda state: state) if udaf.running else (lambda state: self.begin())
         self.after: Step = guarded(udaf, reinit) if reinit else kept
 

@@ -20,12 +20,13 @@ from lowwater.plan.nodes import (
     Map,
     Node,
     Running,
+    Sampling,
     Union,
     WatchJoin,
 )
 from lowwater.plan.split import with_inputs
 
-STATEFUL = (Group, Join, FilterJoin, Running)
+STATEFUL = (Group, Join, FilterJoin, Running, Sampling)
 """The operators that keep rows or groups."""
 
 

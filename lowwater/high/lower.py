@@ -24,6 +24,7 @@ from lowwater.high.join import lower_join
 from lowwater.high.order import ORDER, by_columns, of_branch, of_packets, of_place, wants_order
 from lowwater.high.python_group import keeps_python
 from lowwater.high.running import lower_running
+from lowwater.high.sampling import lower_sampling
 from lowwater.high.source import Reel
 from lowwater.high.watch import lower_watch_join
 from lowwater.high.windows import lower_bucket
@@ -38,6 +39,7 @@ from lowwater.plan.nodes import (
     Map,
     Node,
     Running,
+    Sampling,
     Union,
     WatchJoin,
 )
@@ -91,6 +93,8 @@ class Lowering:
         if isinstance(node, Running):
             frame = self.counts.filtered(inputs[0], node, node.predicate)
             return finish(node, lower_running(node, frame, self.clock, self.carry), self.counts)
+        if isinstance(node, Sampling):
+            return lower_sampling(node, inputs[0], self.clock, self.counts, self.carry)
         if isinstance(node, Join):
             return lower_join(node, inputs[0], inputs[1], self.clock, self.counts)
         raise TypeError(type(node).__name__)

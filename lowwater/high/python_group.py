@@ -20,7 +20,7 @@ from lowwater.high.columns import event_time
 from lowwater.high.expressions import SPARK_TYPES, lower, plain
 from lowwater.high.order import ORDER, of_packets
 from lowwater.high.temporal import group_end
-from lowwater.plan.nodes import Aggregation, Group, Item, Node, Running
+from lowwater.plan.nodes import Aggregation, Group, Item, Node, Running, Sampling
 from lowwater.plan.rules.setting import order_dependent
 
 AT_LAST, AT_ORDER, AT_END, AT_KEYS = 2, 3, 4, 5
@@ -37,7 +37,7 @@ def in_python(node: Aggregation) -> bool:
 
 def keeps_python(node: Node) -> bool:
     """Whether an operator itself keeps its state in Python."""
-    return isinstance(node, Running) or (isinstance(node, Group) and in_python(node))
+    return isinstance(node, Running | Sampling) or (isinstance(node, Group) and in_python(node))
 
 
 def lower_python_group(node: Group, frame: DataFrame, clock: EventClock) -> DataFrame:

@@ -22,7 +22,6 @@ from lowwater.high.accumulate import Accumulators
 from lowwater.high.buckets import bucketed
 from lowwater.high.carry import Carry, state_file
 from lowwater.high.clock import ET, LAST, EventClock
-from lowwater.high.closures import condition
 from lowwater.high.columns import event_time, is_row
 from lowwater.high.python_group import (
     AT_KEYS,
@@ -37,6 +36,7 @@ from lowwater.high.python_group import (
 from lowwater.high.temporal import long
 from lowwater.plan.nodes import Running
 from lowwater.plan.temporal import END_OF_TIME, Temporal
+from lowwater.reference.values import Faults, compile_predicate
 
 MOST_IDLE = 1_000
 """Epochs without rows over which groups may stay open."""
@@ -207,5 +207,5 @@ class RunningMachine:
         return tuple(kind for kind, time in zip(self.kinds, self.times, strict=True) if not time)
 
     @cached_property
-    def _closes(self) -> Callable[[Sequence[Any]], bool]:
-        return condition(self.closing, self.names)
+    def _closes(self) -> Callable[[tuple[Any, ...]], bool]:
+        return compile_predicate(self.closing, self.names, Faults())

@@ -16,11 +16,20 @@ from lowwater.low.flush import IMMEDIATE, Flush
 
 
 class Policy(StrEnum):
-    """When promises are made (SEMANTICS T2); never which rows. On-demand heartbeats are refused before this stage."""
+    """When promises are made (SEMANTICS T2); never which rows.
+
+    On demand they are made as periodic ones, and those that nobody waits for are left out when all links are done.
+    """
 
     PERIODIC = "periodic"
+    ON_DEMAND = "on-demand"
     DATA_DRIVEN = "data-driven"
     NONE = "none"
+
+    @property
+    def made(self) -> Policy:
+        """The policy by which the promises of one link are made."""
+        return Policy.PERIODIC if self is Policy.ON_DEMAND else self
 
 
 @dataclass(frozen=True)
@@ -89,6 +98,7 @@ class LftaStatistics:
         rows_out: rows written, punctuation not among them.
         punctuations: stored punctuation rows; a lull is one (T4).
         ejections: rows that left the table before their epoch closed, `collisions` of them for another group.
+        spared: promises that were left out of the stream because nobody waits for them.
     """
 
     lfta: str
@@ -96,6 +106,7 @@ class LftaStatistics:
     punctuations: int
     ejections: int
     collisions: int
+    spared: int = 0
 
 
 VIOLATIONS = pa.schema(

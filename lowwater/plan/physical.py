@@ -68,7 +68,10 @@ def _aggregation(node: Aggregation) -> Physical:
             "groups outlive their epoch; one bucket, since idle epochs are counted over all of them",
         )
     if isinstance(node, Sampling):
-        return Physical("transformWithState", "states of a supergroup see its rows in canonical order")
+        return Physical(
+            "transformWithState",
+            "states see rows in canonical order; one bucket, since a supergroup without rows ends by those of others",
+        )
     ordered = [a.function for a in node.aggregates if a.udaf is not None and a.udaf.make is not None]
     if ordered:
         reason = f"Spark has no {ordered[0]}; the groups of a bucket are one blob of state"

@@ -26,6 +26,7 @@ from lowwater.plan.nodes import (
     Window,
 )
 from lowwater.plan.split import walk
+from lowwater.plan.state import HANDED
 from lowwater.plan.temporal import END_OF_TIME, Temporal, infer
 
 
@@ -35,7 +36,7 @@ def read_from(node: Node, start: int, handed: bool = False) -> dict[str, int]:
     Args:
         node: a logical plan (keys are `query.alias`) or a high-level one (keys are names of LFTAs).
         start: all rows with `_last` at or after it (ns) must come out right.
-        handed: whether the states of CLOSING_WHEN at `start` are handed over (`plan.state.hands_over`).
+        handed: whether the states of its operators at `start` are handed over (`plan.state.hands_over`).
     """
     starts: dict[str, int] = {}
     _descend(node, max(start, 0), starts, handed)
@@ -60,7 +61,7 @@ def _descend(root: Node, first: int, starts: dict[str, int], handed: bool) -> No
                 start = _epoch_start(node.lfta.fields[: len(lfta.keys)], start)
             starts[lfta.name] = min(start, starts.get(lfta.name, start))
         else:
-            needed = (start,) if handed and isinstance(node, Running) else _input_starts(node, start)
+            needed = (start,) if handed and isinstance(node, HANDED) else _input_starts(node, start)
             stack += reversed(list(zip(node.inputs(), needed, strict=True)))
 
 

@@ -27,6 +27,9 @@ from lowwater.plan.split import walk
 ROWS = "rows"
 """Origin of attributes that count rows."""
 
+HANDED = (Running, Sampling)
+"""The operators whose state can be handed over from interval to interval."""
+
 
 def off_clock(fields: Sequence[Field]) -> str:
     """The origin of the temporal columns where none is a function of the clock; else empty."""
@@ -68,14 +71,14 @@ def origin_of(node: Node) -> str:
 def hands_over(plan: Node) -> bool:
     """Whether the state of a query goes from interval to interval, so that each reads no further back than it must.
 
-    It does where nothing with a state of its own stands above CLOSING_WHEN: what does may need rows of earlier epochs,
-    so that such a plan is evaluated from the beginning of its chain each time.
+    It does where nothing with a state of its own stands above CLOSING_WHEN or the sampling operator: what does may need
+    rows of earlier epochs, so that such a plan is evaluated from the beginning of its chain each time.
     """
-    return any(isinstance(node, Running) for node in walk(plan)) and _handed(plan)
+    return any(isinstance(node, HANDED) for node in walk(plan)) and _handed(plan)
 
 
 def _handed(node: Node) -> bool:
     if isinstance(node, Map | Union | Bucket | Expand | WatchJoin):
         return all(_handed(below) for below in node.inputs())
     below = (each for one in node.inputs() for each in walk(one))
-    return not any(isinstance(each, Running) for each in below)
+    return not any(isinstance(each, HANDED) for each in below)

@@ -5,6 +5,7 @@ Below `running` and `sampling`, whose rows are worked on in canonical order (SEM
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,7 +20,7 @@ Waiting = tuple[tuple[Any, ...], Values, Values]
 """A row: its place, its other keys, its values."""
 
 
-class Epochs(Operator):
+class Epochs(Operator, ABC):
     """Base: keeps the rows of each epoch; subclasses work on an epoch when it has ended.
 
     The epoch of a row is the values of its temporal keys: those of the clock, or else of the one other attribute.
@@ -65,9 +66,9 @@ class Epochs(Operator):
         """The epoch to be worked on next, if any is known."""
         return min(self.waiting, key=self.last, default=None)
 
+    @abstractmethod
     def work(self, epoch: Epoch, last: int, rows: list[Waiting]) -> Iterator[Row]:
         """The rows out at the end of an epoch, whose rows come in canonical order; `last` is theirs."""
-        raise NotImplementedError
 
     def due(self) -> Iterator[tuple[int, int]]:
         """The promise that ends the oldest epoch."""

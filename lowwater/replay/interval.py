@@ -149,6 +149,7 @@ class _Run:
     seconds: dict[str, float] = field(default_factory=dict)
     verdict: str = ""  # of the audit, once it is known; `report` its page
     report: str = ""
+    promises: dict[str, int] = field(default_factory=dict)  # of the low stage: stored, and left out
 
     def run(self, stage: str | None, hold: bool) -> Outcome:
         name = run_lock(self.job.query_set, self.start)
@@ -197,7 +198,7 @@ class _Run:
                 return self._publish(digests, outcome, folder / "publish")
         self.seconds[stage] = round(time.monotonic() - begin, 3)
         if stage == LOW:
-            self._record(LOW, "done", "", _joined(digests), sum(rows.values()))
+            self._record(LOW, "done", "", _joined(digests), sum(rows.values()), {"promises": self.promises})
         return Outcome(self.start, self.end, stage, outcome.reason, rows, False) if stage != PUBLISH else outcome
 
     def _published(self, digests: dict[str, str]) -> bool:
@@ -243,6 +244,8 @@ class _Run:
         accounts.check()
         beats = [heartbeat_rows(each.result, self.start, self.end) for each in result.outcomes]
         record_heartbeats(job.lake, job.query_set, self.start, self.end, pa.concat_tables(beats))
+        made = accounts.lftas.values()
+        self.promises = {name: sum(counts[name] for counts in made) for name in ("punctuations", "spared")}
         rows = {}
         for lfta in job.plan.lftas:
             files = [Path(path) for (name, _), paths in result.files.items() if name == lfta.name for path in paths]

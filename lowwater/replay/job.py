@@ -104,8 +104,6 @@ class Job:
         """Settings of the kernels; the skew is each link's own."""
         section = self.config.query_sets.get(self.query_set)
         beat = section.heartbeat if section and section.heartbeat is not None else self.config.replay.heartbeat
-        if beat == "on-demand":
-            raise ConfigError('heartbeat = "on-demand" is not supported yet', 'use a period, "data-driven" or "none"')
         replay = self.config.replay
         flush = Flush.parse(replay.flush)
         settings = LowSettings(0, chunk_rows=replay.chunk, flush=flush, adjacent=replay.table == "adjacent")

@@ -63,7 +63,7 @@ def run_low(task: LowTask) -> LowOutcome:
         LakeError: the files cannot be written.
     """
     sinks = {
-        lfta.name: _Sink(task.folder / safe_name(lfta.name), task.link, stream_schema(lfta.fields))
+        lfta.name: Sink(task.folder / safe_name(lfta.name), task.link, stream_schema(lfta.fields))
         for lfta in task.lftas
     }
     try:
@@ -110,8 +110,8 @@ def shares(task: LowTask) -> dict[str, Thinning]:
     return {name: loads[pair].thinning() for name, pair in asked.items()}
 
 
-class _Sink:
-    """A parquet file that gathers small batches into whole row groups."""
+class Sink:
+    """A stream's parquet file that gathers small batches into whole row groups."""
 
     def __init__(self, folder: Path, link: str, schema: pa.Schema) -> None:
         folder.mkdir(parents=True, exist_ok=True)

@@ -25,8 +25,6 @@ from lowwater.plan.nodes import (
     Map,
     Node,
     Place,
-    Running,
-    Sampling,
     Source,
     Union,
     WatchJoin,
@@ -40,11 +38,6 @@ from lowwater.plan.text import Note
 AGGREGATES = ("count", "sum", "min", "max", "avg", "and_aggr", "or_aggr", "xor_aggr")
 
 SPARK, REFERENCE = "spark", "reference"
-
-OPERATORS: dict[type[Node], str] = {
-    Sampling: "the sampling operator (CLEANING_WHEN, superaggregates, stateful functions)",
-}
-"""What Spark does not run yet, by what messages name it; the reference engine runs every operator."""
 
 NOT_RUN = "planned, but not run by the engines yet"
 _NO_PYTHON = "declared without Python: name its file by a line MODULE"
@@ -141,11 +134,7 @@ def _without_python(query: str, expr: Expr) -> Iterator[Missing]:
 
 def _of_query(query: QueryPlan) -> Iterator[Missing]:
     for node in walk_plan(query.high):
-        kind = OPERATORS.get(type(node))
-        if kind:
-            hint = "--engine reference runs it"
-            yield Missing(node.query, kind, NOT_RUN, getattr(node, "place", (0, 0)), hint)
-        elif isinstance(node, LftaInput):
+        if isinstance(node, LftaInput):
             yield from _in_lfta(node.query, node.lfta)
         else:
             yield from _in_node(node)
@@ -181,12 +170,9 @@ def _in_node(node: Node) -> Iterator[Missing]:
             what = f"a join on {origin}, which is no function of the clock"
             yield Missing(node.query, what, NOT_RUN, place_of(node.window.left, node.window.right))
     elif isinstance(node, Aggregation):
-        exprs = [node.predicate, node.having, *(item.expr for item in (*node.keys, *node.items))]
-        for aggregate in node.aggregates:
-            exprs += [aggregate.argument, *aggregate.more]
+        exprs = [*exprs_of(node)]
+        for aggregate in (*node.aggregates, *getattr(node, "supers", ())):
             yield from _of_aggregate(node.query, aggregate)
-        if isinstance(node, Running):
-            exprs.append(node.closing)
         if off_clock(node.key_fields) not in ("", ROWS):
             place = place_of(*(key.expr for key in node.keys))
             yield Missing(node.query, "an epoch that is no function of the clock", NOT_RUN, place)
@@ -226,9 +212,8 @@ def _of_aggregate(query: str, aggregate: Aggregate) -> Iterator[Missing]:
 
 def _in_expr(query: str, expr: Expr | None) -> Iterator[Missing]:
     for node in walk(expr) if expr is not None else ():
-        if isinstance(node, StateCall) or (isinstance(node, Call) and node.function.value is None):
-            why = NOT_RUN if isinstance(node, StateCall) else _NO_PYTHON
-            yield Missing(query, f"the function {node.function.name}", why, node.place)
+        if isinstance(node, StateCall | Call) and node.function.value is None:
+            yield Missing(query, f"the function {node.function.name}", _NO_PYTHON, node.place)
         elif isinstance(node, Param):
             yield Missing(query, f"${node.name}", _NO_VALUE, node.place, f"give --param {node.name}=VALUE")
         elif isinstance(node, Binary) and node.op in ("&", "|") and node.type is Type.IP:

@@ -36,6 +36,7 @@ from lowwater.quality.scan import LinkScan, scan_link
 from lowwater.reference import Disorder, ReferenceResult, evaluate
 from lowwater.reference.thinning import thinnings
 from lowwater.replay.low import LowOutcome, LowTask, by_link, run_low
+from lowwater.replay.on_demand import on_demand
 from lowwater.replay.tuning import Tuning, tuned
 
 if TYPE_CHECKING:
@@ -151,8 +152,12 @@ def low_stage(
         bounds = Bounds(mine, inputs.start, inputs.end, {lfta.name: grains[lfta.name] for lfta in lftas})
         own = inputs.config.link(link)
         read = inputs.read(link, _whole_seconds(inputs, link, min(mine.values())))
-        tasks.append(LowTask(link, read, lftas, bounds, replace(settings, skew=own.skew, shed=own.shed), folder))
-    return LowResult(tuple(runner(run_low, tasks)))
+        chosen = replace(settings, skew=own.skew, shed=own.shed, policy=settings.policy.made)
+        tasks.append(LowTask(link, read, lftas, bounds, chosen, folder))
+    outcomes = tuple(runner(run_low, tasks))
+    if settings.policy is Policy.ON_DEMAND:
+        outcomes = on_demand(outcomes, inputs.plan.lftas, [query.high for query in inputs.plan.queries])
+    return LowResult(outcomes)
 
 
 def _whole_seconds(inputs: LowInputs, link: str, start: int) -> int:
@@ -226,7 +231,7 @@ def reference_stage(
 
     Args:
         inputs: of the interval.
-        period: of the heartbeats, ns; `policy` when they are made.
+        period: of the heartbeats, ns; `policy` when they are made; no stream is stored to leave any out of.
         states: per query, what the interval before left (SEMANTICS I4).
     """
     rows: dict[str, pa.Table] = {}
@@ -251,7 +256,7 @@ def reference_stage(
             inputs.end,
             starts,
             period,
-            str(policy),
+            str(policy.made),
             state,
             _over(inputs, list(links)),
             thinnings=thinnings(query.logical, packets, skews, budgets),

@@ -20,7 +20,7 @@ from lowwater.low import LinkResult
 from lowwater.reference import SourceCount
 
 COUNTED = ("sane", *OUTCOMES)
-TOTALS = ("rows_out", "punctuations", "ejections", "collisions")
+TOTALS = ("rows_out", "punctuations", "ejections", "collisions", "spared")
 
 
 @dataclass

@@ -12,7 +12,6 @@ from lowwater.catalog.protocols import ALIASES, PROTOCOLS
 from lowwater.plan.bind.defines import NO_EFFECT
 from lowwater.plan.bind.sources import source_fields, temporals
 from lowwater.plan.temporal import infer
-from lowwater.replay.lowered import OPERATORS
 from tests.docs.meanings import AGGREGATES, FUNCTIONS, STATES
 
 Shape = tuple[str, ...]
@@ -95,11 +94,6 @@ def no_effect() -> str:
     return _table(("entry", "why it changes nothing"), ((f"`{name}`", why) for name, why in NO_EFFECT.items()))
 
 
-def not_run() -> str:
-    """The operators that no engine runs yet."""
-    return "".join(f"* {what}\n" for what in OPERATORS.values())
-
-
 def _also_predicate(one: Function) -> bool:
     named = CATALOG.named(one.name)
     return any(isinstance(each, Function) and each.predicate and each.parameters == one.parameters for each in named)
@@ -161,5 +155,4 @@ TABLES: dict[str, Callable[[], str]] = {
     "aggregates": aggregates,
     "states": states,
     "no_effect": no_effect,
-    "not_run": not_run,
 }

@@ -13,24 +13,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lowwater.catalog.expr import Binary, Case, Column, Const, Type, Unary
+from lowwater.catalog.expr import Column, Type
 from lowwater.errors import LowwaterError, ValueOverflowError
 from lowwater.high.accumulate import Accumulators, arguments
-from lowwater.high.closures import closure
 from lowwater.high.python_group import GroupMachine, in_python
 from lowwater.high.running import RunningMachine
-from lowwater.plan.nodes import Aggregate, Aggregation, Group, Node, Running
+from lowwater.high.sampling import SamplingMachine
+from lowwater.plan.nodes import Aggregate, Aggregation, Group, Node, Running, Sampling
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.rules.setting import order_dependent
 from lowwater.plan.split import walk
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.reference.values import Faults, compile_expr
 from tests.plan.batch import Batch, last_of
 from tests.plan.batch_pools import CONTEXT, KNOWN, LINKS
 from tests.plan.batch_questions import FAMILIES, Question
 from tests.plan.batch_rows import World, rounded
 from tests.plan.batch_values import compiled, condition
-from tests.plan.batch_worlds import SECOND, world
+from tests.plan.batch_worlds import BASE, SECOND, world
+from tests.reference.feeds import arriving, owned_rows, whole
 
 Rows = Counter[tuple[Any, ...]]
 
@@ -142,6 +142,40 @@ def test_a_state_goes_from_interval_to_interval(tmp_path: Path) -> None:
     assert seen
 
 
+def test_the_sampling_operator_is_that_of_the_reference_engine_whole_and_in_intervals(tmp_path: Path) -> None:
+    seen = 0
+
+    @given(FAMILIES["samplings"](), st.integers(0, 1 << 20), st.sampled_from((3, 10, 17, 200)))
+    def check(question: Question, seed: int, length: int) -> None:
+        nonlocal seen
+        plan = plan_texts([("q.gsql", question.text)], KNOWN, 1, CONTEXT).queries[-1]
+        made = arriving(world(seed, LINKS, catalog=CONTEXT.catalog))
+        node = next(each for each in walk(plan.high) if isinstance(each, Sampling))
+        names = [f.name for f in node.input.fields]
+        rows = [
+            (0, None, row.last, dict(enumerate(row.order)), *(row.values[name] for name in names))
+            for row in Batch(made).ordered(node)
+        ]
+        wanted = owned_rows(whole(plan.logical, made))
+        assert ended(played(SamplingMachine(node, END_OF_TIME, None, None), rows, Random(seed))) == wanted
+        found, held, size = [], None, length * SECOND
+        for number in range(BASE // size, made.latest // size + 60):
+            kept = tmp_path / f"{number}.state"
+            machine = SamplingMachine(node, (number + 1) * size, held, kept)
+            found += played(machine, [row for row in rows if row[2] // size == number], Random(seed))
+            held = kept
+        assert ended(found) == wanted
+        seen += len(found)
+
+    check()
+    assert seen
+
+
+def ended(found: list[tuple[Any, ...]]) -> Rows:
+    """Rows of a machine, `_last` first, as `owned_rows` gives those of the reference engine."""
+    return Counter((last, *(rounded(value) for value in values)) for *values, last in found)
+
+
 def test_groups_that_nothing_closes_are_an_error() -> None:
     text = "SELECT tb, running_sum(len) FROM main1.ETH GROUP BY time AS tb CLOSING_WHEN count(*) > 1000000"
     node = aggregation(Question(text))
@@ -160,24 +194,3 @@ def test_a_sum_that_does_not_fit_is_an_error() -> None:
         accumulators.add(states, [(1 << 63) - 1])
     with pytest.raises(ValueOverflowError, match="query q: the sum s does not fit 64 bits"):
         accumulators.results(states)
-
-
-VALUES: tuple[Any, ...] = (None, -(1 << 63), (1 << 63) - 1, -7, -1, 0, 1, 2, 7, 63, 64)
-REALS: tuple[Any, ...] = (None, -2.5, 0.0, 0.5, 3.0, float("inf"))
-
-
-@pytest.mark.parametrize("kind", [Type.INT, Type.FLOAT])
-def test_values_are_those_of_the_reference_engine(kind: Type) -> None:
-    a, b = Column(kind, "a"), Column(kind, "b")
-    exprs: list[Any] = [Binary(kind, op, a, b) for op in "+-*/%"] + [Unary(kind, "-", a)]
-    exprs += [Binary(Type.BOOL, op, a, b) for op in ("=", "<>", "<", "<=", ">", ">=")]
-    if kind is Type.INT:
-        exprs += [Binary(kind, op, a, b) for op in ("&", "|", "<<", ">>")] + [Unary(kind, "~", a)]
-    less, null = Binary(Type.BOOL, "<", a, b), Unary(Type.BOOL, "IS NULL", a)
-    exprs += [Binary(Type.BOOL, op, less, Unary(Type.BOOL, "NOT", null)) for op in ("AND", "OR")]
-    exprs += [Case(kind, ((less, a), (null, b)), Const(kind, 5))]
-    pool = VALUES if kind is Type.INT else REALS
-    for expr in exprs:
-        ours, theirs = closure(expr, ["a", "b"]), compile_expr(expr, ["a", "b"], Faults())
-        for row in ((x, y) for x in pool for y in pool):
-            assert rounded(ours(row)) == rounded(theirs(row)), (expr, row)
