@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import random
 import shutil
-import signal
-import threading
 import time
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
-import psutil
 import pyarrow.parquet as pq
 import pytest
 
@@ -21,7 +18,7 @@ from lowwater.lake.tables import open_table
 from lowwater.replay.interval import replay, statuses
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
-from tests.airflow.conftest import LATE_HOURS, PATIENCE, Platform, wait
+from tests.airflow.conftest import LATE_HOURS, PATIENCE, Platform, script, wait
 from tests.replay.support import END, HOURS, LINKS, START, copy_lake, leftovers, lowwater, table_rows
 
 if TYPE_CHECKING:
@@ -38,7 +35,7 @@ def test_reverse_and_parallel_with_kills(platform: Platform, spark: SparkSession
     untouched = copy_lake(platform.lake, tmp_path / "clean")
     seed = random.randrange(1 << 30)
     print(f"seed of the kills: {seed}")
-    with Killer(platform, random.Random(seed)) as killer:
+    with script("kills").Killer(platform.lake, random.Random(seed)) as killer:
         platform.backfill("replay_pair", START, END - HOUR, parallel=2, backwards=True)
         assert set(platform.finish("replay_pair", HOURS).values()) == {"success"}
     assert len(killer.killed) == HOURS, killer.killed
@@ -200,45 +197,6 @@ def test_six_nodes_as_hourly_files(platform: Platform, captures_dir: Path) -> No
     published = open_table(platform.lake / "tables" / "node_flows")
     assert published is not None
     assert sum(published.to_pyarrow_table().column("cnt").to_pylist()) == with_ip > 0
-
-
-class Killer(threading.Thread):
-    """Kills one process of each interval, some time after it came: the one that computes, or the task above it."""
-
-    def __init__(self, platform: Platform, random_: random.Random) -> None:
-        super().__init__(daemon=True)
-        self.killed: dict[str, str] = {}
-        self._platform = platform
-        self._random = random_
-        self._due: dict[str, tuple[float, bool]] = {}
-        self._over = threading.Event()
-
-    def __enter__(self) -> Killer:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self.join()
-
-    def run(self) -> None:
-        while not self._over.wait(0.1):
-            for process in psutil.process_iter(["cmdline"]):
-                line = process.info["cmdline"] or []
-                if "--hold" in line and str(self._platform.lake) in line:
-                    self._consider(process, line[line.index("--from") + 1])
-
-    def _consider(self, process: psutil.Process, interval: str) -> None:
-        now = time.monotonic()
-        due, task = self._due.setdefault(interval, (now + self._random.uniform(0.1, 6.0), self._random.random() < 0.5))
-        if interval not in self.killed and now >= due:
-            try:
-                victim = process.parent() if task else process
-                assert victim is not None
-                victim.send_signal(signal.SIGKILL)
-                self.killed[interval] = "task" if task else "process"
-            except psutil.NoSuchProcess:
-                return
 
 
 def clear(platform: Platform, dag: str, run: str, only_failed: bool) -> None:
