@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as pads
 
 from lowwater.lake.layout import HEARTBEATS, QUALITY, QUARANTINE, REPLAYS, VIOLATIONS, Lake
@@ -124,6 +125,12 @@ def read_replays(lake: Lake, query_set: str | None = None, span: tuple[int, int]
         chosen = near if chosen is None else chosen & near
     rows = read_rows(lake.replays, REPLAYS, chosen).to_pylist()
     return sorted((Replay(**row) for row in rows), key=lambda row: row.finished_at)
+
+
+def replayed_sets(lake: Lake) -> set[str]:
+    """The query sets that were ever run."""
+    names = read_rows(lake.replays, pa.schema([REPLAYS.field("query_set")]))
+    return set(pc.unique(names["query_set"]).to_pylist())
 
 
 def last_published(lake: Lake, query_set: str, query: str, start: int, end: int) -> Replay | None:
