@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from lowwater.catalog.expr import Type
 from lowwater.errors import ConfigError
+from lowwater.lake.tables import safe_name
 from lowwater.plan.nodes import Field
 from lowwater.plan.text import nearest
 
@@ -116,7 +117,7 @@ Suites = Mapping[str, Sequence[Written]]
 
 def suite_file(root: Path, query_set: str, query: str) -> Path:
     """Where the suite of a query lies."""
-    return root / FOLDER / query_set / f"{query}.json"
+    return root / FOLDER / safe_name(query_set) / f"{safe_name(query)}.json"
 
 
 def read_suites(root: Path, query_set: str, queries: Mapping[str, Sequence[Field]]) -> Suites:
@@ -130,12 +131,13 @@ def read_suites(root: Path, query_set: str, queries: Mapping[str, Sequence[Field
     Raises:
         ConfigError: a file is of no query, cannot be read, or an expectation or a column of it is not known.
     """
-    folder = root / FOLDER / query_set
+    folder = root / FOLDER / safe_name(query_set)
+    known = {safe_name(query): query for query in queries}
     for path in sorted(folder.glob("*")) if folder.is_dir() else ():
-        if path.suffix != ".json" or path.stem not in queries:
-            hint = f"name it QUERY.json: {nearest(path.stem, set(queries))}"
+        if path.suffix != ".json" or path.stem not in known:
+            hint = f"name it QUERY.json: {nearest(path.stem, known)}"
             raise ConfigError(f"{path}: {query_set} has no output query of this name", hint)
-    return {name: _read(suite_file(root, query_set, name), fields) for name, fields in queries.items()}
+    return {name: _read(suite_file(root, query_set, name), name, fields) for name, fields in queries.items()}
 
 
 def suite_digest(suite: Sequence[Written]) -> str:
@@ -152,11 +154,12 @@ def starting_suite(query: str, fields: Sequence[Field]) -> str:
     return json.dumps({"name": query, "expectations": expectations}, indent=2) + "\n"
 
 
-def _read(path: Path, fields: Sequence[Field]) -> tuple[Written, ...]:
+def _read(path: Path, query: str, fields: Sequence[Field]) -> tuple[Written, ...]:
     if not path.is_file():
         return ()
     try:
-        data = path.read_bytes()[: LONGEST + 1]
+        with path.open("rb") as file:
+            data = file.read(LONGEST + 1)
         if len(data) > LONGEST:
             raise ConfigError(f"{path}: a suite of more than {LONGEST:,} bytes", "leave out what is not needed")
         suite = json.loads(data.decode(), parse_constant=_no_number)
@@ -165,8 +168,8 @@ def _read(path: Path, fields: Sequence[Field]) -> tuple[Written, ...]:
     entries = suite.get("expectations") if isinstance(suite, dict) else None
     if not isinstance(entries, list) or set(suite) - SUITE_KEYS:
         raise ConfigError(f"{path}: is no suite", f"write an object of {', '.join(sorted(SUITE_KEYS))}")
-    if suite.get("name") != path.stem:
-        raise ConfigError(f"{path}: its name is {suite.get('name')!r}", f"write {path.stem!r}, as the query")
+    if suite.get("name") != query:
+        raise ConfigError(f"{path}: its name is {suite.get('name')!r}", f"write {query!r}, as the query")
     found = [_Entry(path, number, fields).read(each) for number, each in enumerate(entries, 1)]
     names = [each.name for each in found]
     if twice := [name for name in names if names.count(name) > 1]:

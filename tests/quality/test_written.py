@@ -64,6 +64,7 @@ CASES: list[tuple[str, dict[str, Any], int]] = [
     (BETWEEN, {"column": "port", "max_value": 70_000, "strict_max": True, "mostly": 0.9}, 1),
     (BETWEEN, {"column": "port", "max_value": 70_000, "strict_max": True, "mostly": 8 / 9}, 1),
     (BETWEEN, {"column": "share", "min_value": 0, "max_value": 1.0}, 2),
+    (BETWEEN, {"column": "most", "min_value": 0.5, "max_value": 80.0}, 2),
     ("expect_column_values_to_be_in_set", {"column": "port", "value_set": [80, 443.0, 53]}, 5),
     ("expect_column_values_to_be_in_set", {"column": "seen", "value_set": [True]}, 1),
     ("expect_column_values_to_not_be_in_set", {"column": "name", "value_set": ["dns", "x"]}, 2),
@@ -162,8 +163,14 @@ ENTRY = {"type": BETWEEN, "kwargs": {"column": "port", "min_value": 1}}
         ({**ENTRY, "kwargs": {"column": "port", "min_value": 1, "mostly": 1.5}}, "mostly cannot be 1.5"),
         ({**ENTRY, "severity": "info"}, "severity 'info'"),
         ({**ENTRY, "code": "print()"}, "is none"),
-        ({"type": CASES[9][0], "kwargs": {"column": "port", "value_set": ["80"]}}, "value_set cannot be"),
-        ({"type": CASES[13][0], "kwargs": {"column": "name", "regex": "(?=x)"}}, "regex cannot be"),
+        (
+            {"type": "expect_column_values_to_be_in_set", "kwargs": {"column": "port", "value_set": ["80"]}},
+            "value_set cannot be",
+        ),
+        (
+            {"type": "expect_column_values_to_match_regex", "kwargs": {"column": "name", "regex": "(?=x)"}},
+            "regex cannot be",
+        ),
         ({"type": GREATER, "kwargs": {"column_A": "port", "column_B": "name"}}, "column name is"),
         (
             {"type": "expect_column_pair_values_to_be_equal", "kwargs": {"column_A": "port", "column_B": "name"}},
