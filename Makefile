@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DELETE_ON_ERROR:
-.PHONY: help setup demo up down test test-fast lint types fuzz goldens bench bench-ingest lock clean
+.PHONY: help setup demo up down test test-fast lint types fuzz goldens bench bench-ingest endurance lock clean
 
 help:
 	@echo 'setup      create .venv, install the lock, fetch the Delta jars, record Spark'"'"'s classes'
@@ -21,6 +21,7 @@ help:
 	@echo 'goldens    rewrite plans, rows, errors and the examples of the documents that tests compare with'
 	@echo 'bench      packets/s, rows/s and fixed costs of every stage'
 	@echo 'bench-ingest  packets/s of ingest beside nfpcapd and tshark, memory, bytes a packet'
+	@echo 'endurance  30 days through one backfill and two days through Airflow, with kills, beside a sequential run: hours'
 	@echo 'lock       requirements.txt from requirements.in'
 	@echo 'clean      remove var/ and all caches; .venv stays'
 	@echo 'PYTHON=... names the Python 3.11 to use'
@@ -92,6 +93,10 @@ goldens: setup
 
 bench: setup
 	$(BIN)/python -m benchmarks
+
+endurance: setup
+	$(BIN)/python scripts/endurance.py backfill
+	$(BIN)/python scripts/endurance.py airflow
 
 bench-ingest: setup
 	$(BIN)/python benchmarks/bench_ingest.py

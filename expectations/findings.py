@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-SUITES: tuple[str, ...] = ("links", "lftas", "queries", "link_history", "query_history")
-"""The suites, in the order in which an interval is read: what came in, what was made of it, what came out; then both
-beside the intervals before."""
+SUITES: tuple[str, ...] = ("links", "lftas", "queries", "rows", "link_history", "query_history")
+"""The suites, in the order in which an interval is read: what came in, what was made of it, what came out, what people
+expect of its rows; then all of it beside the intervals before."""
 
 Severity = Literal["warning", "critical"]
 Verdict = Literal["passed", "warned", "failed"]

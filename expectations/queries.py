@@ -6,6 +6,7 @@ The suite `queries`, on the frame with one row an output query.
 from __future__ import annotations
 
 from abc import ABC
+from typing import ClassVar
 
 from .rules import Row, Rule
 from .text import count, span
@@ -15,8 +16,8 @@ class QueryRule(Rule, ABC):
     """A rule about the stream of one output query."""
 
     noun = "query"
-    subjects = ("query",)
-    told = ("interval", "captures", "links")
+    subjects: ClassVar[tuple[str, ...]] = ("query",)
+    told: ClassVar[tuple[str, ...]] = ("interval", "captures", "links")
 
     def about(self, row: Row) -> str:
         return f"query {row['query']}"

@@ -13,11 +13,11 @@ from great_expectations.core import ExpectationSuite
 
 from lowwater.errors import LawError
 
-from . import history, lftas, links, queries
+from . import history, lftas, links, queries, rows
 from .entries import Entry, SuiteFile, read_suite
 from .findings import Severity
 
-FAMILIES = (links, lftas, queries, history)
+FAMILIES = (links, lftas, queries, rows, history)
 """The modules with the classes that the suite files name; importing one registers its classes with GX."""
 
 

@@ -20,7 +20,7 @@ from lowwater.cli import options
 from lowwater.config import format_instant
 from lowwater.errors import LowwaterError
 from lowwater.replay.backfill import WAITING, Order, Tried, Watch, backfill
-from lowwater.replay.due import Due, Range, due, open_jobs
+from lowwater.replay.due import Due, Range, due, judged_otherwise, open_jobs
 from lowwater.replay.job import Job
 
 SHOWN = 3
@@ -37,13 +37,24 @@ def show_plan(
     form: str,
 ) -> None:
     """Prints what is due."""
-    _, work, _ = _due(lake, start, end, names, kinds, queries)
+    jobs, work, _ = _due(lake, start, end, names, kinds, queries)
     if form == "json":
         click.echo(_as_json(work))
         return
     if not work:
         click.echo("nothing is due")
-        return
+    else:
+        _show_table(work)
+    for job in jobs:
+        if others := judged_otherwise(job, Range(start, end)):
+            bounds = f"--from {format_instant(others[0][0])} --to {format_instant(others[-1][1])}"
+            click.echo(
+                f"{job.query_set}: {_intervals(len(others))} audited by other suites than there are now; to judge "
+                f"the same rows again: lowwater replay {job.query_set} --stage audit {bounds}"
+            )
+
+
+def _show_table(work: Sequence[Due]) -> None:
     table = Table("interval", "query set", "state", "packets", "seconds", "why", box=None)
     for each in work:
         seconds = "?" if each.seconds is None else f"{each.seconds:,.1f}"

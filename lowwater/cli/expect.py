@@ -1,4 +1,7 @@
-"""The command `expect`: what audits expect of an interval, and limits that fit what the lake has seen."""
+"""The command `expect`: what audits expect of an interval, limits that fit what was seen, suites to begin with.
+
+Beside `cli.main`, which takes it up; suites are those of `quality.written`.
+"""
 
 from __future__ import annotations
 
@@ -20,15 +23,27 @@ if TYPE_CHECKING:
 @click.command()
 @click.option("--lake", type=options.FOLDER, help="The lake's folder; needed for --suggest.")
 @click.option("--suggest", is_flag=True, help="Propose limits from the history of the lake.")
-def expect(lake: Path | None, suggest: bool) -> None:
+@click.option("--query-set", metavar="NAME", help="What is expected of the rows of its queries, as suites in JSON.")
+@click.option("--write", is_flag=True, help="Write the suites of --query-set that are not there yet.")
+@click.option("--queries", default="queries", type=options.FOLDER, help="Folder of query sets.", show_default=True)
+def expect(lake: Path | None, suggest: bool, query_set: str | None, write: bool, queries: Path) -> None:
     """Shows what audits expect of an interval; with --suggest, limits for lowwater.toml.
 
     \b
     Each interval that was audited is judged again by those before it. The limit that is proposed is a quarter above
     all but the largest hundredth of what was found; what it would have warned about is shown beside it.
-    Example:
+    With --query-set the suites LAKE/expectations/QUERY_SET/QUERY.json; for a query without one, one to begin with.
+    Examples:
       lowwater expect --lake var/lake --suggest
+      lowwater expect --lake var/lake --query-set flows --write
     """
+    if query_set is not None:
+        if lake is None or suggest:
+            raise click.UsageError("--query-set needs --lake, and goes without --suggest")
+        _suites(lake, query_set, queries, write)
+        return
+    if write:
+        raise click.UsageError("--write needs --query-set")
     if not suggest:
         options.console().print(_expectations())
         return
@@ -47,6 +62,26 @@ def _expectations() -> Table:
         for each in read_suite(name).expectations:
             table.add_row(name, each.type.removeprefix("expect_"), each.severity, each.description)
     return table
+
+
+def _suites(root: Path, query_set: str, queries: Path, write: bool) -> None:
+    """Prints the suite of each query, or writes those that are missing."""
+    from lowwater.quality.written import starting_suite, suite_file
+    from lowwater.replay.job import Job
+
+    for query in Job.open(root, query_set, queries).plan.queries:
+        path = suite_file(root, query_set, query.name)
+        there = path.is_file()
+        if not write:
+            click.echo(
+                path.read_text(encoding="utf-8") if there else starting_suite(query.name, query.high.fields), nl=False
+            )
+        elif there:
+            click.echo(f"{path} is there already")
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(starting_suite(query.name, query.high.fields), encoding="utf-8")
+            click.echo(f"wrote {path}")
 
 
 def _suggestions(root: Path, config: Config) -> list[Suggestion]:

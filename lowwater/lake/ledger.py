@@ -6,7 +6,7 @@ Written by ingest; read by coverage, the digest, the packet reader and status.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import accumulate
 
@@ -142,14 +142,17 @@ def read_captures(lake: Lake, links: Iterable[str]) -> dict[str, Captures]:
     wanted = sorted(set(links))
     rows = read_rows(lake.captures, CAPTURES, pads.field("link").isin(pa.array(wanted, pa.string())))
     found: dict[str, list[Capture]] = {link: [] for link in wanted}
-    for row in rows.to_pylist():
-        found[row["link"]].append(Capture(**row))
+    # By columns, since a dictionary a row takes longer than all the rest.
+    for values in zip(*(rows.column(each.name).to_pylist() for each in fields(Capture)), strict=True):
+        capture = Capture(*values)
+        found[capture.link].append(capture)
     return {link: Captures(sorted(captures, key=lambda each: each.order)) for link, captures in found.items()}
 
 
 def ingested_links(lake: Lake) -> list[str]:
     """Names of the links that have captures."""
-    return sorted(set(read_rows(lake.captures, CAPTURES)["link"].to_pylist()))
+    names = read_rows(lake.captures, pa.schema([CAPTURES.field("link")]))
+    return sorted(pc.unique(names["link"]).to_pylist())
 
 
 def family_captures(lake: Lake, link: str) -> list[Capture]:

@@ -151,6 +151,12 @@ def read_replays(lake: Lake, query_set: str | None = None, span: tuple[int, int]
     return sorted((Replay(**row) for row in rows), key=lambda row: row.finished_at)
 
 
+def replayed_sets(lake: Lake) -> set[str]:
+    """The query sets that were ever run."""
+    names = read_rows(lake.replays, pa.schema([REPLAYS.field("query_set")]))
+    return set(pc.unique(names["query_set"]).to_pylist())
+
+
 def last_published(lake: Lake, query_set: str, query: str, start: int, end: int) -> Replay | None:
     """The publication that the rows of [start, end) come from; None if there is none or several made them."""
     rows = [row for row in read_replays(lake, query_set, (start, end)) if row.query == query and row.stage == PUBLISH]

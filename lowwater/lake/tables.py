@@ -268,13 +268,13 @@ def _statistics(file: DataFile) -> str:
 
 
 def read_rows(path: Path, schema: pa.Schema, predicate: Any = None) -> pa.Table:
-    """The rows of a table (a `pyarrow.dataset` expression chooses); none where it does not exist."""
+    """The columns of a schema and the rows of a table that a `pyarrow.dataset` expression chooses; none without one."""
     table = open_table(path)
     if table is None:
         return schema.empty_table()
     with lake_errors(f"{path}: the table cannot be read"):
-        rows: pa.Table = table.to_pyarrow_dataset().to_table(filter=predicate)
-    return rows.select(schema.names).cast(schema)
+        rows: pa.Table = table.to_pyarrow_dataset().to_table(schema.names, predicate)
+    return rows.cast(schema)
 
 
 def compact(path: Path) -> None:

@@ -1,6 +1,7 @@
-"""The measures of an interval that its audit looks at: one row a link, one an LFTA and link, one an output query.
+"""The measures of an interval that its audit looks at: one row a link, one an LFTA and link, one
+an output query, one a rule that people wrote for the rows of a query.
 
-Between the ledgers and streams of a run and `lowwater_expectations`, which holds the three frames against its suites.
+Between the ledgers and streams of a run and `lowwater_expectations`, which holds the frames against its suites.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from lowwater.lake.layout import OUTCOMES, Lake
 from lowwater.lake.ledger import Capture, malformed_between
 from lowwater.lake.records import read_heartbeats, read_violations
 from lowwater.quality.queries import QueryMeasures
+from lowwater.quality.rows import Judged
 from lowwater.quality.scan import MINUTE, LinkScan
 
 EXAMPLES = 5
@@ -85,20 +87,28 @@ def lfta_counts(scope: Scope) -> Counts:
 
 
 def frames(
-    scope: Scope, scans: Sequence[LinkScan], counts: Counts, queries: Sequence[QueryMeasures]
+    scope: Scope,
+    scans: Sequence[LinkScan],
+    counts: Counts,
+    queries: Sequence[QueryMeasures],
+    rules: Mapping[str, Sequence[Judged]],
 ) -> dict[str, pa.Table]:
-    """The three frames, by the name of their suite.
+    """The four frames, by the name of their suite.
 
     Args:
         scope: what is measured.
         scans: of every link that is read.
         counts: as `lfta_counts` gives them.
         queries: of every output query.
+        rules: what people expect of the rows of each of them, judged.
     """
     return {
         "links": pa.Table.from_pylist([_link(scope, scan, counts) for scan in scans]),
         "lftas": pa.Table.from_pylist([_lfta(scope, counts, *instance) for instance in scope.lftas]),
         "queries": pa.Table.from_pylist([_query(scope, each) for each in queries]),
+        "rows": pa.Table.from_pylist(
+            [{**_about(scope, each), **rule.measures()} for each in queries for rule in rules[each.query]]
+        ),
     }
 
 
@@ -203,14 +213,13 @@ def _lfta(scope: Scope, counts: Counts, lfta: str, link: str) -> Row:
 
 
 def _query(scope: Scope, query: QueryMeasures) -> Row:
+    return {**_about(scope, query), **query.measures()}
+
+
+def _about(scope: Scope, query: QueryMeasures) -> Row:
     links = sorted(query.links)
-    return {
-        "query": query.query,
-        "interval": scope.interval,
-        "links": ", ".join(links),
-        "captures": scope.files(*links),
-        **query.measures(),
-    }
+    named = {"links": ", ".join(links), "captures": scope.files(*links)}
+    return {"query": query.query, "interval": scope.interval, **named}
 
 
 def _share(kind: str, count: int, whole: int, limits: Thresholds) -> Row:

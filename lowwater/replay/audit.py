@@ -24,6 +24,7 @@ from lowwater.plan.queryset import QueryPlan
 from lowwater.quality.measures import Counts, Scope, frames, lfta_counts
 from lowwater.quality.pages import page_of, write_index, write_pages
 from lowwater.quality.queries import Made, QueryMeasures
+from lowwater.quality.rows import Judged, judge
 from lowwater.quality.streams import KEPT, Broken, StreamCheck, check_stream, shown
 from lowwater.quality.verdicts import CRITICAL, FAILED, graver_first
 from lowwater.replay.compared import compare
@@ -41,10 +42,14 @@ EVIDENCE = {
 }
 """Expectations about single rows of a stream, and the measure that counts the rows that break them."""
 
+BY_HAND = "expect_query_rows_to_keep_rule"
+"""The expectation about the rules of a suite that people wrote."""
+
 SUBJECTS = {
     "links": ("link",),
     "lftas": ("lfta", "link"),
     "queries": ("query",),
+    "rows": ("query", "rule"),
     "link_history": ("link",),
     "query_history": ("query",),
 }
@@ -91,13 +96,14 @@ def audit(
     scope = _scope(job, inputs)
     counts = lfta_counts(scope)
     queries = _queries(job, inputs, made, spark)
+    rules = {each.query: _judged(job, inputs, each) for each in queries}
     scans = [inputs.scan(link) for link in scope.links]
-    measured = frames(scope, scans, counts, queries)
+    measured = frames(scope, scans, counts, queries, rules)
     measured |= compare(scope, scans, measured["links"], measured["queries"])
     run = f"{job.query_set} {format_instant(inputs.start)}"
     validations = validate({name: frame.to_pandas() for name, frame in measured.items()}, run)
     found = [finding for validation in validations for finding in validation.findings]
-    _keep(scope, validations, measured, {each.query: each for each in queries}, scratch)
+    _keep(scope, validations, measured, _evidence(queries, rules), scratch)
     failures = graver_first(found)
     page = page_of(job.query_set, inputs.start, inputs.end, failures[0].suite if failures else validations[0].suite)
     report = str(job.lake.reports / page)
@@ -140,6 +146,22 @@ def _queries(
     return measures
 
 
+def _judged(job: Job, inputs: IntervalInputs, query: QueryMeasures) -> list[Judged]:
+    """What people wrote of the rows of a query; a stream that is not as it was made is told by the suite `queries`."""
+    sound = query.fingerprint == query.made.fingerprint and not query.stream.columns
+    files = stream_files(job.lake.stream(query.query), inputs.start, inputs.end) if sound else []
+    (fields,) = [each.high.fields for each in job.plan.queries if each.name == query.query]
+    return judge(files, fields, job.suites.get(query.query, ()))
+
+
+def _evidence(
+    queries: Sequence[QueryMeasures], rules: Mapping[str, Sequence[Judged]]
+) -> dict[tuple[str, tuple[str, ...]], Broken]:
+    """(expectation, what it is about) -> the rows of streams that break it."""
+    found = {(kind, (each.query,)): each.broken[name] for each in queries for kind, name in EVIDENCE.items()}
+    return found | {(BY_HAND, (query, each.name)): each.broken for query in rules for each in rules[query]}
+
+
 def _fingerprint(files: Sequence[Path]) -> str:
     try:
         return fingerprint(files)
@@ -171,7 +193,7 @@ def _keep(
     scope: Scope,
     validations: Sequence[Validation],
     measured: Mapping[str, pa.Table],
-    queries: Mapping[str, QueryMeasures],
+    evidence: Mapping[tuple[str, tuple[str, ...]], Broken],
     scratch: Path,
 ) -> None:
     """Keeps what was found, tables first: a page that cannot be written takes nothing away."""
@@ -184,7 +206,7 @@ def _keep(
             rows.append(_row(finding, addresses[validation.suite], now))
             kept += [
                 {**_named(finding), "subject": subject, "total": total, "row": row, "kept_at": now}
-                for subject, total, row in _rows(finding, frame, queries)
+                for subject, total, row in _rows(finding, frame, evidence)
             ]
     record_quality(scope.lake, scope.query_set, scope.start, scope.end, _table(rows, QUALITY), _table(kept, QUARANTINE))
     write_pages(scope.lake, {addresses[each.suite]: each for each in validations}, scratch)
@@ -202,17 +224,19 @@ def _named(finding: Finding) -> dict[str, Any]:
 
 
 def _rows(
-    finding: Finding, frame: Sequence[Mapping[str, Any]], queries: Mapping[str, QueryMeasures]
+    finding: Finding,
+    frame: Sequence[Mapping[str, Any]],
+    evidence: Mapping[tuple[str, tuple[str, ...]], Broken],
 ) -> Iterator[tuple[str, int, str]]:
     """The rows that break an expectation: what they are about, how many there are of it, the row as JSON."""
     room = KEPT
     for position in finding.rows:
         measures = frame[position]
-        subject = " on ".join(str(measures[name]) for name in SUBJECTS[finding.suite])
+        about = tuple(str(measures[name]) for name in SUBJECTS[finding.suite])
+        subject = (": " if finding.kind == BY_HAND else " on ").join(about)
         total, broken = 1, [dict(measures)]
-        if finding.kind in EVIDENCE:
-            evidence = queries[subject].broken[EVIDENCE[finding.kind]]
-            total, broken = evidence.total, evidence.rows
+        if (found := evidence.get((finding.kind, about))) is not None and (found.rows or finding.kind != BY_HAND):
+            total, broken = found.total, found.rows
         for row in broken[:room]:
             yield subject, total, json.dumps(row, default=str)
         room -= len(broken[:room])

@@ -5,6 +5,7 @@ Reads the ledgers and plans the queries; runs nothing. Shown by `lowwater plan`,
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,8 +16,9 @@ from lowwater.errors import ConfigError, LowwaterError
 from lowwater.lake.coverage import gap_text
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledger import Captures
-from lowwater.lake.records import DONE, FAILED, PROVISIONAL, read_replays
+from lowwater.lake.records import AUDIT, DONE, FAILED, PROVISIONAL, read_replays, replayed_sets
 from lowwater.lake.status import HALF, MISSING, STALE, StatusRow, status
+from lowwater.quality.written import suite_digest
 from lowwater.replay.estimate import Estimate, estimate
 from lowwater.replay.interval import expected
 from lowwater.replay.job import IntervalInputs, Job
@@ -89,7 +91,7 @@ def open_jobs(
     if names:
         return [Job.open(root, name, queries) for name in dict.fromkeys(names)]
     config, lake = load_config(root), open_lake(root, make=False)
-    known = {*config.query_sets, *(row.query_set for row in read_replays(lake))}
+    known = {*config.query_sets, *replayed_sets(lake)}
     jobs: list[Job] = []
     errors: dict[str, LowwaterError] = {}
     for name in sorted(known or (path.stem for path in queries.glob("*.gsql"))):
@@ -129,6 +131,29 @@ def due(job: Job, asked: Range) -> list[Due]:
         if (each := _due(job, captures, start, end, rows, guess)) is not None and asked.wants(each.state):
             found.append(each)
     return found
+
+
+def judged_otherwise(job: Job, asked: Range) -> list[tuple[int, int]]:
+    """The intervals whose newest audit asked other things of the rows than the suites do now, oldest first.
+
+    They are not due: a suite changes no row. `lowwater replay --stage audit` judges them again.
+    """
+    newest = {
+        (row.interval_start, row.interval_end, row.query): row
+        for row in read_replays(job.lake, job.query_set)
+        if row.stage == AUDIT
+    }
+    found = set()
+    for (start, end, query), row in newest.items():
+        before = json.loads(row.accounting).get("suite", "")
+        if (
+            query
+            and row.state != FAILED
+            and asked.holds(start, end)
+            and before != suite_digest(job.suites.get(query, ()))
+        ):
+            found.add((start, end))
+    return sorted(found)
 
 
 def _check_bounds(job: Job, asked: Range) -> None:

@@ -36,6 +36,7 @@ from lowwater.lake.records import (
     record_heartbeats,
     record_replays,
     record_violations,
+    replayed_sets,
 )
 from lowwater.lake.states import forget_others, keep_state, state_folder
 from lowwater.lake.status import Expected, StatusRow, status
@@ -44,6 +45,7 @@ from lowwater.lake.tables import check_owner
 from lowwater.plan.nodes import Lfta
 from lowwater.quality.pages import write_index
 from lowwater.quality.queries import Made
+from lowwater.quality.written import suite_digest
 from lowwater.replay.ahead import Sessions, import_ahead
 from lowwater.replay.audit import audit
 from lowwater.replay.heartbeats import heartbeat_rows
@@ -295,6 +297,7 @@ class _Run:
         self.verdict, self.report = found.verdict, found.report
         for query, count in found.rows.items():
             judged = {"verdict": found.verdict, "report": found.report, "fingerprint": found.fingerprints[query]}
+            judged["suite"] = suite_digest(self.job.suites.get(query, ()))
             accounting = {**found.accounting, **judged}
             self._record(AUDIT, "done", query, digests[query], count, accounting)
         return found.rows
@@ -397,7 +400,7 @@ def statuses(root: Path, queries: Path, tell: Callable[[str, LowwaterError], Non
     """
     config = load_config(root)
     lake = open_lake(root, make=False)
-    names = {*config.query_sets, *(row.query_set for row in read_replays(lake))}
+    names = {*config.query_sets, *replayed_sets(lake)}
     if not names:
         names = {path.stem for path in queries.glob("*.gsql")}
     found = []

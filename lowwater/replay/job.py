@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -31,6 +31,7 @@ from lowwater.plan.queryset import Plan, QueryPlan, plan_files
 from lowwater.plan.split import walk
 from lowwater.plan.state import hands_over
 from lowwater.plan.text import nearest
+from lowwater.quality.written import Suites, read_suites
 from lowwater.replay.lowered import require_lowered
 from lowwater.replay.stages import LowInputs
 from lowwater.replay.tuning import Tuning, recommended, shortest
@@ -46,6 +47,7 @@ class Job:
         query_set: name of the set, owner of its tables (S3).
         plan: its queries.
         length: of an interval, ns.
+        suites: what people expect of the rows of each output query.
     """
 
     lake: Lake
@@ -53,13 +55,14 @@ class Job:
     query_set: str
     plan: Plan
     length: int
+    suites: Suites = field(default_factory=dict)
 
     @staticmethod
     def open(root: Path, query_set: str, queries: Path) -> Job:
         """Opens a query set: a section of the settings, or a file of that name in a folder.
 
         Raises:
-            ConfigError: there is no such query set.
+            ConfigError: there is no such query set, or a suite of it is wrong.
             LakeError: there is no such lake.
             QueryError: its text has no meaning.
         """
@@ -70,7 +73,8 @@ class Job:
         plan = plan_files(files, lake_links(config, lake), context=set_context(config, query_set))
         require_lowered(plan)
         length = section.interval if section and section.interval else config.interval.length
-        return Job(lake, config, query_set, plan, length)
+        suites = read_suites(root, query_set, {query.name: query.high.fields for query in plan.queries})
+        return Job(lake, config, query_set, plan, length, suites)
 
     def intervals(self, start: int, end: int) -> list[tuple[int, int]]:
         """The intervals of [start, end), ns, anchored at the epoch (I3).

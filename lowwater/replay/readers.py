@@ -12,7 +12,7 @@ from typing import Protocol
 from lowwater.config import SECOND, load_config
 from lowwater.errors import LowwaterError
 from lowwater.lake.layout import open_lake
-from lowwater.lake.records import FAILED, PUBLISH, read_replays
+from lowwater.lake.records import FAILED, PUBLISH, replayed_sets
 from lowwater.quality.skew import Reader
 from lowwater.replay.job import Job
 
@@ -20,7 +20,7 @@ from lowwater.replay.job import Job
 def set_names(root: Path, queries: Path) -> list[str]:
     """The query sets that are configured or were ever run over a lake; without any, those of a folder."""
     lake = open_lake(root, make=False)
-    names = {*load_config(root).query_sets, *(row.query_set for row in read_replays(lake))}
+    names = {*load_config(root).query_sets, *replayed_sets(lake)}
     return sorted(names or {path.stem for path in queries.glob("*.gsql")})
 
 

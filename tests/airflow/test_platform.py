@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import random
 import shutil
-import signal
-import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
-import psutil
 import pyarrow.parquet as pq
 import pytest
 
-from lowwater.config import HOUR, parse_instant
+from lowwater.config import HOUR, format_instant, parse_instant
 from lowwater.lake.tables import open_table
 from lowwater.replay.interval import replay, statuses
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
-from tests.airflow.conftest import LATE_HOURS, PATIENCE, Platform, wait
+from tests.airflow.chromium import backfill_by_form, browser, frame
+from tests.airflow.conftest import LATE_HOURS, PATIENCE, Platform, script, wait
 from tests.replay.support import END, HOURS, LINKS, START, copy_lake, leftovers, lowwater, table_rows
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ def test_reverse_and_parallel_with_kills(platform: Platform, spark: SparkSession
     untouched = copy_lake(platform.lake, tmp_path / "clean")
     seed = random.randrange(1 << 30)
     print(f"seed of the kills: {seed}")
-    with Killer(platform, random.Random(seed)) as killer:
+    with script("kills").Killer(platform.lake, random.Random(seed)) as killer:
         platform.backfill("replay_pair", START, END - HOUR, parallel=2, backwards=True)
         assert set(platform.finish("replay_pair", HOURS).values()) == {"success"}
     assert len(killer.killed) == HOURS, killer.killed
@@ -68,6 +67,35 @@ def test_assets_carry_metadata(platform: Platform) -> None:
             assert extra["rows"] == len(table_rows(platform.lake, query, start, start + HOUR))
             assert len(extra["digest"]) == 64
             assert extra["verdict"] == ("warned" if extra["state"] == "incomplete" else "passed")
+
+
+@pytest.fixture(scope="module")
+def page(platform: Platform) -> Iterator[Any]:
+    """A page of Chromium, logged in."""
+    with browser(platform.home) as found:
+        yield found
+
+
+def cell(page: Any, platform: Platform, state: str) -> Any:
+    """The first hour of the query set `late` in the calendar, once it is in a state."""
+    link = frame(page).locator('a[href*="interval/late/"][aria-label^="1 Jan 00:00"]')
+
+    def there() -> bool:
+        page.goto(f"{platform.home.address}/plugin/lowwater")
+        frame(page).get_by_role("heading", name="January 2026", level=1).wait_for()
+        return link.get_attribute("aria-label") == f"1 Jan 00:00, {state}"
+
+    assert wait(there, 240), link.get_attribute("aria-label")
+    return link
+
+
+def test_a_backfill_from_the_form_fills_the_calendar(platform: Platform, page: Any) -> None:
+    """In Chromium: an hour that is missing, the form of Trigger, the same hour done."""
+    cell(page, platform, "missing")
+    backfill_by_form(page, platform.home.address, "replay_late", START, START)
+    cell(page, platform, "done").click()
+    frame(page).get_by_role("heading", name=format_instant(START)).wait_for()
+    assert platform.finish("replay_late", 1) == {"2026-01-01T00:00:00Z": "success"}
 
 
 def test_a_broken_audit_is_never_visible(platform: Platform) -> None:
@@ -101,6 +129,18 @@ def test_a_broken_audit_is_never_visible(platform: Platform) -> None:
     assert states(platform, "late")[START, "late_flows"] == "failed"
     report = lowwater("report", "--lake", platform.lake, "--interval", "2026-01-01T00:00:00Z")
     assert report.code == 0 and "late_flows" in report.out and "failed" in report.out
+
+
+def test_a_failed_audit_and_the_skew_review_in_the_browser(platform: Platform, page: Any) -> None:
+    """In Chromium: the hour that failed, its finding with the measures that were kept, and what a skew would cost."""
+    cell(page, platform, "failed").click()
+    inside = frame(page)
+    inside.get_by_role("heading", name=format_instant(START)).wait_for()
+    assert inside.locator(".finding.critical", has_text="late_flows").locator(".pairs").count() >= 1
+    inside.get_by_role("link", name="Skew review").click()
+    inside.get_by_role("table").get_by_role("link", name="late", exact=True).click()
+    inside.get_by_role("heading", name="Skew of late").wait_for()
+    assert inside.locator("svg .bar").count() > 3 and inside.locator("tr.chosen").count() == 1
 
 
 def test_missing_capture_waits_then_fails_then_comes(platform: Platform) -> None:
@@ -200,45 +240,6 @@ def test_six_nodes_as_hourly_files(platform: Platform, captures_dir: Path) -> No
     published = open_table(platform.lake / "tables" / "node_flows")
     assert published is not None
     assert sum(published.to_pyarrow_table().column("cnt").to_pylist()) == with_ip > 0
-
-
-class Killer(threading.Thread):
-    """Kills one process of each interval, some time after it came: the one that computes, or the task above it."""
-
-    def __init__(self, platform: Platform, random_: random.Random) -> None:
-        super().__init__(daemon=True)
-        self.killed: dict[str, str] = {}
-        self._platform = platform
-        self._random = random_
-        self._due: dict[str, tuple[float, bool]] = {}
-        self._over = threading.Event()
-
-    def __enter__(self) -> Killer:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self.join()
-
-    def run(self) -> None:
-        while not self._over.wait(0.1):
-            for process in psutil.process_iter(["cmdline"]):
-                line = process.info["cmdline"] or []
-                if "--hold" in line and str(self._platform.lake) in line:
-                    self._consider(process, line[line.index("--from") + 1])
-
-    def _consider(self, process: psutil.Process, interval: str) -> None:
-        now = time.monotonic()
-        due, task = self._due.setdefault(interval, (now + self._random.uniform(0.1, 6.0), self._random.random() < 0.5))
-        if interval not in self.killed and now >= due:
-            try:
-                victim = process.parent() if task else process
-                assert victim is not None
-                victim.send_signal(signal.SIGKILL)
-                self.killed[interval] = "task" if task else "process"
-            except psutil.NoSuchProcess:
-                return
 
 
 def clear(platform: Platform, dag: str, run: str, only_failed: bool) -> None:

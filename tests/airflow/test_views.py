@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 
 from lowwater.config import HOUR, format_instant
+from tests.airflow.chromium import browser, frame
 from tests.airflow.conftest import script
 from tests.replay.support import ROOT
 from tests.review.asgi import ask
@@ -86,29 +86,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def page(home: Any) -> Iterator[Any]:
-    """A page of Chromium, logged in; every request that leaves the machine is an error."""
-    sync = pytest.importorskip("playwright.sync_api")
-    browser = next((path for name in ("chromium", "chromium-browser") if (path := shutil.which(name))), None)
-    if browser is None:
-        pytest.skip("no Chromium")
-    with sync.sync_playwright() as running:
-        started = running.chromium.launch(executable_path=browser, args=["--no-sandbox"])
-        found = started.new_context(viewport={"width": 1500, "height": 950}).new_page()
-        strangers: list[str] = []
-        ours = (home.address, f"blob:{home.address}", "data:")
-        found.on("request", lambda asked: None if asked.url.startswith(ours) else strangers.append(asked.url))
-        found.goto(f"{home.address}/")
-        found.get_by_label("Username").fill("admin")
-        found.get_by_label("Password").fill(home.password)
-        found.get_by_role("button", name="Sign in").click()
-        found.wait_for_url(lambda url: "login" not in url, timeout=60_000)
+    """A page of Chromium, logged in."""
+    with browser(home) as found:
         yield found
-        started.close()
-    assert strangers == []
-
-
-def frame(page: Any) -> Any:
-    return page.frame_locator("iframe")
 
 
 def test_the_calendar_a_failed_audit_and_its_rows(page: Any, home: Any) -> None:

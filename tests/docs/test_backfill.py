@@ -12,11 +12,16 @@ from pathlib import Path
 
 import pytest
 
+from lowwater.capture.generate import generate
 from lowwater.cli.main import cli
+from lowwater.config import parse_instant
 from tests.docs.book import ROOT, blocks
+from tests.replay.support import lowwater
 
 PAGE = ROOT / "docs" / "backfill.md"
 BLOCKS = blocks(PAGE)
+RUN = {"run", "edit", "example"}
+"""What is run: a command of the page, its edited line, and what stands for the reader's own captures."""
 
 
 @pytest.mark.spark
@@ -32,7 +37,7 @@ def test_every_command_prints_what_follows(tmp_path: Path) -> None:
     environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)}
     ran = 0
     for block, after in pairwise([*BLOCKS, BLOCKS[-1]]):
-        if "run" not in block.words:
+        if not RUN & set(block.words):
             continue
         done = subprocess.run(
             ["sh", "-e", "-c", block.text], cwd=work, env=environment, capture_output=True, text=True, timeout=400
@@ -41,15 +46,31 @@ def test_every_command_prints_what_follows(tmp_path: Path) -> None:
         if after.words == ("text",):
             assert [line.rstrip() for line in done.stdout.splitlines()] == after.text.splitlines(), str(block)
         ran += 1
-    assert ran == len(re.findall(r"^```sh run$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)) >= 9
+    assert ran == len(re.findall(r"^```sh (?:run|edit|example)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)) >= 9
     assert "passed" in (work / "report.txt").read_text()
 
 
-def test_six_commands_lead_to_the_report() -> None:
-    lines = [line for block in BLOCKS if block.words == ("sh", "run") for line in block.text.splitlines()]
-    first = lines[: next(number for number, line in enumerate(lines) if "report" in line) + 1]
-    assert len([line for line in first if line.startswith("lowwater")]) <= 6
-    assert len([line for line in first if line.startswith("sed")]) == 1
+def test_six_commands_and_one_edited_line_lead_to_the_report(tmp_path: Path) -> None:
+    """What the README has for a new machine, then every command up to the report; the edit changes one line."""
+    commands, edits = ["make setup"], []
+    assert "setup: $(VENV)" in (ROOT / "Makefile").read_text(encoding="utf-8")
+    for block in BLOCKS:
+        commands += block.text.splitlines() if block.words == ("sh", "run") else []
+        edits += block.text.splitlines() if block.words == ("sh", "edit") else []
+        if "report" in commands[-1]:
+            break
+    assert [line.split()[1] for line in commands] == ["setup", "init", "ingest", "plan", "backfill", "report"]
+    (edit,) = edits
+    assert generate(tmp_path / "captures", parse_instant("2026-01-01T00:00:00Z"), 2, rate=1.0)
+    query = ROOT / "queries" / "flows.gsql"
+    done = lowwater("init", tmp_path / "captures", "--lake", tmp_path / "lake", "--query", query)
+    assert done.code == 0, done.err
+    settings = tmp_path / "lake" / "lowwater.toml"
+    before = settings.read_text(encoding="utf-8").splitlines()
+    subprocess.run(["sh", "-e", "-c", edit], cwd=tmp_path, check=True, timeout=60)
+    after = settings.read_text(encoding="utf-8").splitlines()
+    changed = [pair for pair in zip(before, after, strict=True) if pair[0] != pair[1]]
+    assert [line.partition("#")[0].strip() for _, line in changed] == ['policy = "exclude"']
 
 
 def test_a_command_has_these_options() -> None:

@@ -65,6 +65,19 @@ QUERY: dict[str, Any] = {
     "columns": "",
     "example": "",
 }
+ROWS: dict[str, Any] = {
+    "query": "flows",
+    "interval": INTERVAL,
+    "links": "main1, main2",
+    "captures": "a.pcap, b.pcap, c.pcap",
+    "rule": "port values to be between: min_value 1",
+    "severity": "warning",
+    "why": "",
+    "values": 250,
+    "broken": 2,
+    "allowed": 2,
+    "example": "",
+}
 LINK_HISTORY: dict[str, Any] = {
     "link": "main1",
     "interval": INTERVAL,
@@ -222,6 +235,18 @@ CASES: dict[str, tuple[Case, ...]] = {
             "its last promise is 10min before the interval's end",
         ),
     ),
+    "rows": (
+        Case(
+            "expect_query_rows_to_keep_rule/warning",
+            {"broken": 3, "example": ROW},
+            f"port values to be between: min_value 1: broken by 3 of 250, 2 allowed; the first: {ROW}",
+        ),
+        Case(
+            "expect_query_rows_to_keep_rule/critical",
+            {"severity": "critical", "broken": 3, "allowed": 0, "why": "port 0 is no port"},
+            "port values to be between: min_value 1 (port 0 is no port): broken by 3 of 250",
+        ),
+    ),
     "link_history": (
         *both("expect_link_volume_as_usual", "volume", {"volume": 100}, "100 records came, usually 1,100"),
         *both(
@@ -263,6 +288,7 @@ GOOD: dict[str, dict[str, Any]] = {
     "links": LINK,
     "lftas": LFTA,
     "queries": QUERY,
+    "rows": ROWS,
     "link_history": LINK_HISTORY,
     "query_history": QUERY_HISTORY,
 }
@@ -270,6 +296,7 @@ OTHER: dict[str, dict[str, Any]] = {
     "links": {"link": "main2", "captures": "c.pcap", "violations": "", "offsets": ""},
     "lftas": {"lfta": "flows_1", "link": "main2", "captures": "c.pcap"},
     "queries": {"query": "full_flow", "links": "main2"},
+    "rows": {"query": "full_flow", "links": "main2", "rule": "nothing is asked of its rows", "values": 0},
     "link_history": {"link": "main2", "captures": "c.pcap"},
     "query_history": {"query": "full_flow", "links": "main2"},
 }

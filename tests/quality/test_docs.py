@@ -14,7 +14,7 @@ from lowwater_expectations.entries import read_suite
 from lowwater_expectations.offline import offline
 
 from lowwater.errors import LawError
-from tests.quality.frames import CASES, INTERVAL, RUN, SECOND, frames
+from tests.quality.frames import CASES, GOOD, INTERVAL, RUN, SECOND, frames
 
 HOSTILE = (
     "<script>alert('x')</script><img src=\"https://x.example/\" onerror=alert(1)> "
@@ -124,11 +124,11 @@ def test_what_the_data_holds_comes_out_as_text() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("suite", ["lftas", "queries"])
+@pytest.mark.parametrize("suite", ["lftas", "queries", "rows"])
 def test_the_other_suites_escape_too(suite: str) -> None:
     for case in CASES[suite]:
         row = case.broken | {"interval": HOSTILE, "captures": HOSTILE}
-        row |= {"lfta": HOSTILE} if suite == "lftas" else {"query": HOSTILE, "columns": HOSTILE, "example": HOSTILE}
+        row |= {name: HOSTILE for name in ("lfta", "query", "columns", "example", "rule", "why") if name in GOOD[suite]}
         (made,) = [each for each in validate(frames(suite, **row), HOSTILE) if each.suite == suite]
         read = Reader(render(made))
         assert "script" not in read.tags

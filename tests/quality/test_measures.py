@@ -31,12 +31,13 @@ from lowwater.quality import streams
 from lowwater.quality.measures import Scope, frames, lfta_counts
 from lowwater.quality.profile import Profile
 from lowwater.quality.queries import Made, QueryMeasures
+from lowwater.quality.rows import judge
 from lowwater.quality.scan import LinkScan, scan_link
 from lowwater.quality.streams import Broken, StreamCheck, check_stream
 from lowwater.replay.audit import EVIDENCE, SUBJECTS
 from tests.capturemaker import pcap_bytes, tcp
 from tests.lake.support import BASE, at
-from tests.quality.frames import LFTA, LINK, QUERY
+from tests.quality.frames import LFTA, LINK, QUERY, ROWS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -269,7 +270,7 @@ def measured(lake: Lake, instances: Sequence[tuple[str, str]], queries: Sequence
         packet_files(lake, link, captures[link], config.link(link), BASE, BASE, BASE + HOUR) for link in scope.links
     ]
     scans = [scan_link(read, config.link(read.link).skew) for read in reads]
-    found = frames(scope, scans, lfta_counts(scope), queries)
+    found = frames(scope, scans, lfta_counts(scope), queries, {each.query: judge([], [], ()) for each in queries})
     return {name: frame.to_pylist() for name, frame in found.items()}
 
 
@@ -381,6 +382,7 @@ def test_malformed_records_are_charged_to_the_interval_of_the_record_before(lake
         [LinkScan("a", 2, late_rows(lake).slice(0, 0), Profile(BASE + HOUR, BASE + 2 * HOUR, SECOND))],
         lfta_counts(scope),
         [],
+        {},
     )
     (a,) = found["links"].to_pylist()
     assert (a["malformed"], a["offsets"]) == (1, f"second.pcap at byte {24 + 70} (cut)")
@@ -429,7 +431,7 @@ def test_the_frames_have_the_columns_that_the_suites_are_tested_with(lake: Lake)
     empty = StreamCheck(0, "", 0, Broken(), Broken())
     query = QueryMeasures("q", ("a",), None, Made(0, "", 0), "", empty, Broken(), 0)
     found = measured(lake, [("q", "a")], [query])
-    for name, expected in (("links", LINK), ("lftas", LFTA), ("queries", QUERY)):
+    for name, expected in (("links", LINK), ("lftas", LFTA), ("queries", QUERY), ("rows", ROWS)):
         (row,) = found[name]
         assert {key: type(value) for key, value in row.items()} == {key: type(v) for key, v in expected.items()}
         assert set(SUBJECTS[name]) <= set(row)

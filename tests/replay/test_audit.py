@@ -40,6 +40,7 @@ from tests.replay.support import (
     lowwater,
     replay_range,
     states,
+    table_rows,
     write_settings,
 )
 
@@ -230,6 +231,60 @@ def test_what_was_never_visible_stays_so(lake: Path, tmp_path: Path, spark: Spar
     (outcome,) = replay_range(lake, spark, *HOUR_0, "publish")
     assert (outcome.state, outcome.verdict, Path(outcome.report).is_file()) == ("done", "passed", True)
     assert "held" not in (lake / "reports" / "index.html").read_text(encoding="utf-8")
+
+
+def write_suite(lake: Path, most: int, severity: str) -> None:
+    """Asks of the rows of `flows` that they count at most so many packets."""
+    path = lake / "expectations" / "demo" / "flows.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    kwargs = {"column": "cnt", "min_value": 1, "max_value": most}
+    entry = {"type": "expect_column_values_to_be_between", "kwargs": kwargs, "severity": severity}
+    path.write_text(json.dumps({"name": "flows", "expectations": [entry]}), encoding="utf-8")
+
+
+@pytest.mark.spark
+def test_what_people_expect_of_rows_decides_by_its_severity(lake: Path, spark: SparkSession) -> None:
+    """A critical rule holds back the set, its rows are kept; as a warning it is published; a change is judged alone."""
+    write_suite(lake, 1, "critical")
+    with pytest.raises(AuditError, match=r"query flows, .*: cnt values to be between: .*: broken by "):
+        replay_range(lake, spark, *HOUR_0)
+    assert not (lake / "tables").exists() or not any((lake / "tables").iterdir())
+    opened = open_lake(lake)
+    kept = [row for row in read_quarantine(opened, "demo", *HOUR_0).to_pylist() if row["suite"] == "rows"]
+    rows = [json.loads(row["row"]) for row in kept]
+    assert rows and all(row["cnt"] > 1 and isinstance(row["srcIP"], str) for row in rows)
+    assert {row["subject"] for row in kept} == {"flows: cnt values to be between: min_value 1, max_value 1"}
+
+    write_suite(lake, 1, "warning")
+    (outcome,) = replay_range(lake, spark, *HOUR_0)
+    assert (outcome.state, outcome.verdict) == ("done", "warned")
+    found = [row[0] for row in table_rows(lake, "flows", *HOUR_0)]
+    page = Path(outcome.report).with_name("rows.html").read_text(encoding="utf-8")
+    assert "nothing is asked of its rows" in page and f"broken by {kept[0]['total']:,} of {len(found):,}" in page
+
+    before = all_tables(lake), commits(lake)
+    asked = ("--lake", lake, "--queries", QUERIES, "--from", "2026-01-01T00:00Z", "--to", "2026-01-01T01:00Z")
+    write_suite(lake, 1_000_000, "critical")
+    said = lowwater("plan", *asked)
+    again = "--stage audit --from 2026-01-01T00:00:00Z --to 2026-01-01T01:00:00Z"
+    assert "nothing is due\ndemo: 1 interval audited by other suites" in said.out and again in said.out
+    assert lowwater("replay", "demo", *asked, "--stage", "audit").code == 0
+    assert lowwater("plan", *asked).out == "nothing is due\n"
+    assert audited(opened)[0].verdict == "passed"
+    assert (all_tables(lake), commits(lake)) == before
+
+
+def test_a_wrong_suite_is_refused_before_anything_runs(lake: Path) -> None:
+    assert lowwater("expect", "--lake", lake, "--query-set", "demo", "--queries", QUERIES, "--write").code == 0
+    path = lake / "expectations" / "demo" / "full_flow.json"
+    shown = lowwater("expect", "--lake", lake, "--query-set", "demo", "--queries", QUERIES).out
+    assert path.read_text(encoding="utf-8") in shown
+    path.write_text(path.read_text(encoding="utf-8").replace('"cnt1"', '"cnt3"'), encoding="utf-8")
+    for command in ("plan", "backfill", "replay demo --from 2026-01-01T00:00Z --to 2026-01-01T01:00Z"):
+        said = lowwater(*command.split(), "--lake", lake, "--queries", QUERIES)
+        assert said.code == 1 and f"{path}: expectation 8 (expect_column_values_to_not_be_null): " in said.err
+        assert "the query has no column 'cnt3'\n  hint: did you mean cnt" in said.err
+    assert not (lake / "lfta").exists()
 
 
 @pytest.mark.spark

@@ -127,7 +127,14 @@ def _quality(lake: Lake, hours: int, failed: frozenset[int]) -> None:
             continue
         start, end = START + at * HOUR, START + (at + 1) * HOUR
         key = {"query_set": "q", "interval_start": start, "interval_end": end}
-        for suite, count in (("links", 7), ("lftas", 4), ("queries", 7), ("link_history", 12), ("query_history", 2)):
+        for suite, count in (
+            ("links", 7),
+            ("lftas", 4),
+            ("queries", 7),
+            ("rows", 2),
+            ("link_history", 12),
+            ("query_history", 2),
+        ):
             for number in range(count):
                 wrong = at in failed and number == 0
                 said = {"suite": suite, "expectation": f"{suite}{number}", "kind": f"expect_{suite}_{number}"}

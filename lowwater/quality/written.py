@@ -1,0 +1,285 @@
+"""The suites that people write for the rows of a query: `expectations/<query set>/<query>.json` in the lake's folder.
+
+Great Expectations' own suite JSON, read and checked against the columns of the query before anything runs; `rows`
+judges by them at the audit. The expectations are those of a fixed list, over values: nothing in a suite is ever run.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lowwater.catalog.expr import Type
+from lowwater.errors import ConfigError
+from lowwater.lake.tables import safe_name
+from lowwater.plan.nodes import Field
+from lowwater.plan.text import nearest
+
+FOLDER = "expectations"
+LONGEST = 1 << 20
+"""Most bytes of a suite."""
+INT64 = 1 << 63
+
+SEVERITIES = ("critical", "warning")
+SUITE_KEYS = {"name", "id", "expectations", "meta", "notes"}
+ENTRY_KEYS = {"type", "kwargs", "id", "meta", "severity", "description", "notes"}
+NUMBERS = (Type.INT, Type.FLOAT)
+TEXTS = (Type.STRING, Type.IP, Type.MAC)
+"""What is a text once it is published."""
+BOUNDS = ("min_value", "max_value")
+STRICT = ("strict_min", "strict_max")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """An expectation that a suite may name.
+
+    Attributes:
+        columns: the arguments that name a column.
+        needed: arguments that it must have beside them.
+        others: that it may have beside `mostly`.
+        takes: the types that its columns may have; none for all.
+        rows: whether it is about single rows, so that it has `mostly`, and those that break it are kept.
+    """
+
+    columns: tuple[str, ...] = ("column",)
+    needed: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+    takes: tuple[Type, ...] = ()
+    rows: bool = True
+
+
+PAIR = ("column_A", "column_B")
+KINDS: dict[str, Kind] = {
+    "expect_column_values_to_not_be_null": Kind(),
+    "expect_column_values_to_be_null": Kind(),
+    "expect_column_values_to_be_between": Kind(others=(*BOUNDS, *STRICT), takes=NUMBERS),
+    "expect_column_values_to_be_in_set": Kind(needed=("value_set",)),
+    "expect_column_values_to_not_be_in_set": Kind(needed=("value_set",)),
+    "expect_column_values_to_match_regex": Kind(needed=("regex",), takes=TEXTS),
+    "expect_column_values_to_not_match_regex": Kind(needed=("regex",), takes=TEXTS),
+    "expect_column_value_lengths_to_be_between": Kind(others=BOUNDS, takes=TEXTS),
+    "expect_column_pair_values_to_be_equal": Kind(PAIR),
+    "expect_column_pair_values_a_to_be_greater_than_b": Kind(PAIR, others=("or_equal",), takes=NUMBERS),
+    "expect_table_row_count_to_be_between": Kind((), others=BOUNDS, rows=False),
+}
+"""Of Great Expectations, by its names. SQL and Python of its other classes are never taken."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """One expectation of a suite.
+
+    Attributes:
+        type: of KINDS.
+        kwargs: its arguments, those left out are not in it.
+        severity: warning or critical.
+        description: of its author, may be empty.
+    """
+
+    type: str
+    kwargs: Mapping[str, Any]
+    severity: str
+    description: str = ""
+
+    @property
+    def name(self) -> str:
+        """The expectation in words: unique in its suite.
+
+        Example:
+            >>> Written("expect_column_values_to_be_between", {"column": "port", "min_value": 1}, "warning").name
+            'port values to be between: min_value 1'
+        """
+        columns = " and ".join(str(self.kwargs[each]) for each in KINDS[self.type].columns)
+        words = self.type.removeprefix("expect_").removeprefix("column_").removeprefix("pair_").replace("_", " ")
+        told = [
+            f"{key} {json.dumps(value)}" for key, value in self.kwargs.items() if key not in KINDS[self.type].columns
+        ]
+        return f"{columns} {words}".strip() + (f": {', '.join(told)}" if told else "")
+
+    @property
+    def mostly(self) -> float:
+        """The least share of the values that keep it."""
+        return float(self.kwargs.get("mostly", 1.0))
+
+
+Suites = Mapping[str, Sequence[Written]]
+"""Query -> what is expected of its rows."""
+
+
+def suite_file(root: Path, query_set: str, query: str) -> Path:
+    """Where the suite of a query lies."""
+    return root / FOLDER / safe_name(query_set) / f"{safe_name(query)}.json"
+
+
+def read_suites(root: Path, query_set: str, queries: Mapping[str, Sequence[Field]]) -> Suites:
+    """The suites of a query set; those of queries without one are empty.
+
+    Args:
+        root: folder of the lake.
+        query_set: its name.
+        queries: the output queries with their columns.
+
+    Raises:
+        ConfigError: a file is of no query, cannot be read, or an expectation or a column of it is not known.
+    """
+    folder = root / FOLDER / safe_name(query_set)
+    known = {safe_name(query): query for query in queries}
+    for path in sorted(folder.glob("*")) if folder.is_dir() else ():
+        if path.suffix != ".json" or path.stem not in known:
+            hint = f"name it QUERY.json: {nearest(path.stem, known)}"
+            raise ConfigError(f"{path}: {query_set} has no output query of this name", hint)
+    return {name: _read(suite_file(root, query_set, name), name, fields) for name, fields in queries.items()}
+
+
+def suite_digest(suite: Sequence[Written]) -> str:
+    """The digest of what a suite asks; empty where it asks nothing."""
+    asked = sorted(json.dumps([each.type, dict(each.kwargs), each.severity], sort_keys=True) for each in suite)
+    return sha256("\n".join(asked).encode()).hexdigest() if asked else ""
+
+
+def starting_suite(query: str, fields: Sequence[Field]) -> str:
+    """The text of a suite to begin with: there are rows, and every column has values, for now as warnings."""
+    entries: list[tuple[str, dict[str, Any]]] = [("expect_table_row_count_to_be_between", {"min_value": 1})]
+    entries += [("expect_column_values_to_not_be_null", {"column": field.name, "mostly": 0.99}) for field in fields]
+    expectations = [{"type": kind, "kwargs": kwargs, "severity": "warning"} for kind, kwargs in entries]
+    return json.dumps({"name": query, "expectations": expectations}, indent=2) + "\n"
+
+
+def _read(path: Path, query: str, fields: Sequence[Field]) -> tuple[Written, ...]:
+    if not path.is_file():
+        return ()
+    try:
+        with path.open("rb") as file:
+            data = file.read(LONGEST + 1)
+        if len(data) > LONGEST:
+            raise ConfigError(f"{path}: a suite of more than {LONGEST:,} bytes", "leave out what is not needed")
+        suite = json.loads(data.decode(), parse_constant=_no_number)
+    except (OSError, ValueError, RecursionError) as error:
+        raise ConfigError(f"{path}: cannot be read: {error}", "write a suite of Great Expectations as JSON") from error
+    entries = suite.get("expectations") if isinstance(suite, dict) else None
+    if not isinstance(entries, list) or set(suite) - SUITE_KEYS:
+        raise ConfigError(f"{path}: is no suite", f"write an object of {', '.join(sorted(SUITE_KEYS))}")
+    if suite.get("name") != query:
+        raise ConfigError(f"{path}: its name is {suite.get('name')!r}", f"write {query!r}, as the query")
+    found = [_Entry(path, number, fields).read(each) for number, each in enumerate(entries, 1)]
+    names = [each.name for each in found]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ConfigError(f"{path}: {twice[0]!r} is written twice", "leave one of them out")
+    return tuple(found)
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no number")
+
+
+class _Entry:
+    """Reads one expectation; every error names file, number and expectation."""
+
+    def __init__(self, path: Path, number: int, fields: Sequence[Field]) -> None:
+        self._where = f"{path}: expectation {number}"
+        self._types = {field.name: field.type for field in fields}
+
+    def read(self, entry: Any) -> Written:
+        if not isinstance(entry, dict) or not isinstance(entry.get("type"), str) or set(entry) - ENTRY_KEYS:
+            raise ConfigError(f"{self._where} is none", f"write an object of {', '.join(sorted(ENTRY_KEYS))}")
+        name = entry["type"]
+        self._where += f" ({name})"
+        kind = KINDS.get(name)
+        if kind is None:
+            raise ConfigError(f"{self._where} is not known", nearest(name, set(KINDS)) or "see docs/review.md")
+        kwargs, severity, told = entry.get("kwargs", {}), entry.get("severity", "critical"), entry.get("description")
+        if severity not in SEVERITIES:
+            raise ConfigError(f"{self._where}: severity {severity!r}", "write warning or critical")
+        if not isinstance(kwargs, dict) or not isinstance(told, str | None):
+            raise ConfigError(f"{self._where}: kwargs is no object, or description no text", "see docs/review.md")
+        known = {*kind.columns, *kind.needed, *kind.others, *(("mostly",) if kind.rows else ())}
+        given = {key: value for key, value in kwargs.items() if value is not None}
+        if wrong := sorted(set(given) - known):
+            raise ConfigError(f"{self._where} takes no {wrong[0]}", f"it takes {', '.join(sorted(known))}")
+        if lacking := [key for key in (*kind.columns, *kind.needed) if key not in given]:
+            raise ConfigError(f"{self._where} lacks {', '.join(lacking)}", "write it into its kwargs")
+        kinds = [self._column(str(given[key]), kind) for key in kind.columns]
+        for key, value in given.items():
+            if key not in kind.columns and not _CHECKS[key](value, kinds):
+                raise ConfigError(
+                    f"{self._where}: {key} cannot be {_cut(value)}", _HINTS.get(key, "see docs/review.md")
+                )
+        if len(set(kinds)) > 1 and not set(kinds) <= set(NUMBERS):
+            raise ConfigError(f"{self._where}: its columns are of the types {' and '.join(kinds)}", "compare like ones")
+        if kind.others[:2] == BOUNDS and not set(BOUNDS) & set(given):
+            raise ConfigError(f"{self._where} has no bound", "write min_value, max_value or both")
+        return Written(name, given, severity, told or "")
+
+    def _column(self, name: str, kind: Kind) -> Type:
+        found = self._types.get(name)
+        if found is None:
+            raise ConfigError(f"{self._where}: the query has no column {name!r}", nearest(name, set(self._types)))
+        if kind.takes and found not in kind.takes:
+            raise ConfigError(f"{self._where}: column {name} is {found}", f"it is for {', '.join(kind.takes)}")
+        return found
+
+
+def _cut(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _is_number(value: Any, kinds: Sequence[Type] = ()) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return -INT64 <= value < INT64 if isinstance(value, int) else math.isfinite(value)
+
+
+def _is_flag(value: Any, kinds: Sequence[Type]) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_share(value: Any, kinds: Sequence[Type]) -> bool:
+    return _is_number(value) and 0 <= value <= 1
+
+
+def _is_regex(value: Any, kinds: Sequence[Type]) -> bool:
+    if not isinstance(value, str):
+        return False
+    try:
+        pc.match_substring_regex(pa.array([""]), value)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _is_set(value: Any, kinds: Sequence[Type]) -> bool:
+    return isinstance(value, list) and all(_fits(each, kinds[0]) for each in value)
+
+
+def _fits(value: Any, kind: Type) -> bool:
+    if kind in TEXTS:
+        return isinstance(value, str)
+    if kind is Type.BOOL:
+        return isinstance(value, bool)
+    return _is_number(value) and (kind is Type.FLOAT or (float(value).is_integer() and -INT64 <= value < INT64))
+
+
+_CHECKS: dict[str, Callable[[Any, Sequence[Type]], bool]] = {
+    **dict.fromkeys(BOUNDS, _is_number),
+    **dict.fromkeys((*STRICT, "or_equal"), _is_flag),
+    "mostly": _is_share,
+    "regex": _is_regex,
+    "value_set": _is_set,
+}
+_HINTS = {
+    **dict.fromkeys(BOUNDS, "write a number of 64 bits"),
+    **dict.fromkeys((*STRICT, "or_equal"), "write true or false"),
+    "mostly": "write a share from 0 to 1",
+    "regex": "write a regular expression of RE2: no look-around, no back references",
+    "value_set": "write a list of values of the column's type",
+}

@@ -1,0 +1,56 @@
+"""Whether two lakes hold the same of a query set: publications with their digests, every row, what was refused.
+
+What `endurance.py` ends with; it prints how many there are of each, and their hash.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from lowwater.lake.layout import HEARTBEATS, VIOLATIONS, Lake, open_lake
+from lowwater.lake.records import FAILED, PUBLISH, Replay, read_replays
+from lowwater.lake.tables import open_table, read_rows
+
+
+def published(lake: Lake, query_set: str) -> list[Replay]:
+    """The newest publication of each query and interval: what it is of, its state, digest and number of rows."""
+    newest = {(row.query, row.interval_start): row for row in read_replays(lake, query_set) if row.stage == PUBLISH}
+    return [row for row in newest.values() if row.state != FAILED]
+
+
+def differences(one: Path, other: Path, query_set: str) -> list[str]:
+    """Compares two lakes: the publications, every published row, the packets refused and the accounts of the LFTAs."""
+    found = []
+    left, right = open_lake(one), open_lake(other)
+    facts = [
+        sorted(
+            (each.query, each.interval_start, each.state, each.digest, each.rows) for each in published(lake, query_set)
+        )
+        for lake in (left, right)
+    ]
+    found += ["the publications differ"] if facts[0] != facts[1] else []
+    print(f"publications: {len(facts[0])}, sha256 {_hash(facts[0])}")
+    for name in sorted(path.name for path in (one / "tables").iterdir()):
+        tables = [open_table(lake / "tables" / name) for lake in (one, other)]
+        rows = [[] if table is None else _rows(table.to_pyarrow_table()) for table in tables]
+        print(f"tables/{name}: {len(rows[0])} rows, sha256 {_hash(rows[0])}")
+        found += [f"tables/{name} differ"] if rows[0] != rows[1] else []
+    for name, schema in (("violations", VIOLATIONS), ("heartbeats", HEARTBEATS)):
+        rows = [_rows(read_rows(getattr(lake, name), schema)) for lake in (left, right)]
+        print(f"{name}: {len(rows[0])} rows, sha256 {_hash(rows[0])}")
+        found += [f"{name} differ"] if rows[0] != rows[1] else []
+    found += [f"{lake.name}: something is left in _work/" for lake in (one, other) if any((lake / "_work").iterdir())]
+    return found
+
+
+def _rows(table: pa.Table) -> list[str]:
+    names = sorted(table.column_names)
+    return sorted(repr([row[name] for name in names]) for row in table.to_pylist())
+
+
+def _hash(rows: Sequence[object]) -> str:
+    return hashlib.sha256("\n".join(map(str, rows)).encode()).hexdigest()

@@ -1,0 +1,67 @@
+"""Kills processes of a running Airflow by chance: what the tests and `endurance.py` put the DAGs through.
+
+A task that computes is a process with the lake's folder on its command line, and above it the task of Airflow itself.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+import threading
+import time
+from pathlib import Path
+from types import TracebackType
+
+import psutil
+
+LATEST = 6.0
+"""Seconds after which a process that is to die is dead."""
+
+
+class Killer(threading.Thread):
+    """Kills one process of an interval, some time after it came: the one that computes, or the task above it.
+
+    Attributes:
+        killed: begin of the interval -> which of the two.
+    """
+
+    def __init__(self, lake: Path, chance: random.Random, share: float = 1.0) -> None:
+        """Kills in the given share of the intervals that work on a lake, from `with` to its end."""
+        super().__init__(daemon=True)
+        self.killed: dict[str, str] = {}
+        self._lake = str(lake)
+        self._chance = chance
+        self._share = share
+        self._due: dict[str, tuple[float, bool]] = {}
+        self._over = threading.Event()
+
+    def __enter__(self) -> Killer:
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._over.set()
+        self.join()
+
+    def run(self) -> None:
+        """Looks for processes until it is over."""
+        while not self._over.wait(0.1):
+            for process in psutil.process_iter(["cmdline"]):
+                line = process.info["cmdline"] or []
+                if "--hold" in line and self._lake in line:
+                    self._consider(process, line[line.index("--from") + 1])
+
+    def _consider(self, process: psutil.Process, interval: str) -> None:
+        if interval not in self._due:
+            spared = self._chance.random() >= self._share
+            moment = time.monotonic() + self._chance.uniform(0.1, LATEST)
+            self._due[interval] = (float("inf") if spared else moment, self._chance.random() < 0.5)
+        moment, task = self._due[interval]
+        if interval not in self.killed and time.monotonic() >= moment:
+            try:
+                victim = process.parent() if task else process
+                if victim is not None:
+                    victim.send_signal(signal.SIGKILL)
+                    self.killed[interval] = "task" if task else "process"
+            except psutil.NoSuchProcess:
+                return
