@@ -9,7 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DELETE_ON_ERROR:
-.PHONY: help setup demo up down test test-fast lint types fuzz goldens bench bench-ingest lock clean
+.PHONY: help setup demo up down test test-fast lint types fuzz goldens bench bench-high bench-ingest lock clean
 
 help:
 	@echo 'setup      create .venv, install the lock, fetch the Delta jars, record Spark'"'"'s classes'
@@ -23,6 +23,7 @@ help:
 	@echo 'fuzz       more cases of the law, behind those of var/fuzz/ledger.jsonl; the randomised tests with many examples'
 	@echo 'goldens    rewrite plans, rows, errors and the examples of the documents that tests compare with'
 	@echo 'bench      packets/s, rows/s and fixed costs of every stage'
+	@echo 'bench-high   rows/s and peak state of the high level beside PySpark and DuckDB'
 	@echo 'bench-ingest  packets/s of ingest beside nfpcapd and tshark, memory, bytes a packet'
 	@echo 'lock       requirements.txt from requirements.in'
 	@echo 'clean      remove var/ and all caches; .venv stays'
@@ -96,6 +97,9 @@ goldens: setup
 
 bench: setup
 	$(BIN)/python -m benchmarks
+
+bench-high: setup
+	$(BIN)/python benchmarks/bench_high.py
 
 bench-ingest: setup
 	$(BIN)/python benchmarks/bench_ingest.py

@@ -127,6 +127,7 @@ def request_of(case: Case, engine: str, folder: Path) -> Request:
         policy=Policy(choice.policy),
         engine=engine,
         interval=choice.long if engine == SPARK else choice.interval,
+        order=choice.order,
         low=low_settings(choice),
         high=high,
     )

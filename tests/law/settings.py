@@ -17,6 +17,7 @@ class Choice:
 
     Attributes:
         interval: length of the intervals of the reference engine, `long` of those on Spark; None for one.
+        order: number of another order of the intervals, each without what the others leave; None for theirs.
         period: of the heartbeats, `policy` when they are made.
         chunk_rows: packets that a kernel takes at once.
         slots: size of the group tables; `adjacent` whether a group may lie in the slot after its own.
@@ -28,6 +29,7 @@ class Choice:
 
     interval: int | None
     long: int | None
+    order: int | None
     period: int
     policy: str
     chunk_rows: int
@@ -46,6 +48,7 @@ def choices(span: int) -> st.SearchStrategy[Choice]:
         Choice,
         st.one_of(st.none(), st.sampled_from((max(7 * SECOND, span // 9), 60 * SECOND)), shares),
         st.one_of(st.none(), st.none(), st.integers(span // 3 + SECOND, span + SECOND)),
+        st.one_of(st.none(), st.integers(0, 99)),
         st.sampled_from((SECOND // 10, SECOND, 5 * SECOND, 61 * SECOND)),
         st.sampled_from([str(policy) for policy in Policy]),
         st.sampled_from((1, 7, 65536)),
