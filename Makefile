@@ -2,11 +2,14 @@
 # was interrupted is done again and a finished one costs nothing.
 
 PYTHON ?=
+# Of the law, that `make fuzz` adds to those of its ledger.
+CASES ?= 3000
+SPARK_CASES ?= 300
 VENV := .venv
 BIN := $(VENV)/bin
 
 .DELETE_ON_ERROR:
-.PHONY: help setup demo up down test test-fast lint types fuzz goldens bench bench-ingest endurance lock clean
+.PHONY: help setup demo up down test test-fast lint types fuzz goldens bench bench-high bench-ingest endurance lock clean
 
 help:
 	@echo 'setup      create .venv, install the lock, fetch the Delta jars, record Spark'"'"'s classes'
@@ -17,9 +20,10 @@ help:
 	@echo 'test-fast  the tests without a JVM, real captures or other processes; few random examples; under a minute'
 	@echo 'lint       ruff: rules and format'
 	@echo 'types      mypy, strict'
-	@echo 'fuzz       the randomised tests with many examples and fresh seeds'
+	@echo 'fuzz       more cases of the law, behind those of var/fuzz/ledger.jsonl; the randomised tests with many examples'
 	@echo 'goldens    rewrite plans, rows, errors and the examples of the documents that tests compare with'
 	@echo 'bench      packets/s, rows/s and fixed costs of every stage'
+	@echo 'bench-high   rows/s and peak state of the high level beside PySpark and DuckDB'
 	@echo 'bench-ingest  packets/s of ingest beside nfpcapd and tshark, memory, bytes a packet'
 	@echo 'endurance  30 days through one backfill and two days through Airflow, with kills, beside a sequential run: hours'
 	@echo 'lock       requirements.txt from requirements.in'
@@ -80,6 +84,7 @@ types: $(VENV)/.packages
 	$(BIN)/mypy
 
 fuzz: setup
+	$(BIN)/python -m tests.law.fuzz --reference $(CASES) --spark $(SPARK_CASES)
 	$(BIN)/python -m pytest tests --hypothesis-profile=fuzz --timeout=0 -m hypothesis
 	$(BIN)/python -m tests.gsql.fuzz_parser --inputs 1000000 --seed 1 --jobs 2
 	$(BIN)/python -m tests.capture.fuzz_guided frames var/fuzz/frames -runs=10000000 -max_len=400
@@ -97,6 +102,9 @@ bench: setup
 endurance: setup
 	$(BIN)/python scripts/endurance.py backfill
 	$(BIN)/python scripts/endurance.py airflow
+
+bench-high: setup
+	$(BIN)/python benchmarks/bench_high.py
 
 bench-ingest: setup
 	$(BIN)/python benchmarks/bench_ingest.py

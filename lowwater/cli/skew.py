@@ -79,7 +79,7 @@ def _review(
 ) -> Review:
     from lowwater.errors import LakeError
     from lowwater.lake.ledger import read_captures
-    from lowwater.lake.packets import packet_files
+    from lowwater.lake.packets import PacketFiles, packet_files
     from lowwater.lake.records import read_replays
     from lowwater.quality.skew import review, watch_link
     from lowwater.replay.readers import readers, row_rates
@@ -91,7 +91,7 @@ def _review(
     first = min((each.smallest for each in captures if each.smallest is not None), default=0)
     last = max((each.largest for each in captures if each.largest is not None), default=0)
     begin, until = first if start is None else start, last + 1 if end is None else end
-    read = packet_files(lake, link, captures, settings, begin, begin, until)
+    read = packet_files(PacketFiles.of(lake), link, captures, settings, begin, begin, until)
     seen = watch_link(read, settings.skew, config.interval.length)
     return review(link, settings.skew, seen, loss, readers(sets, link, row_rates(read_replays(lake), begin, until)))
 

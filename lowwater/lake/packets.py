@@ -6,7 +6,7 @@ them without opening a Delta table.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -150,13 +150,39 @@ def _bounds(group: Any) -> dict[str, tuple[int, int]]:
     return found
 
 
+@dataclass(frozen=True)
+class PacketFiles:
+    """The files of `packets/` at one instant, read once for all links.
+
+    Attributes:
+        folder: of the table.
+        attempts: attempt -> its rows of `live_files`, of all links.
+    """
+
+    folder: Path
+    attempts: Mapping[str, Sequence[dict[str, Any]]]
+
+    @classmethod
+    def of(cls, lake: Lake) -> PacketFiles:
+        """Those of a lake.
+
+        Raises:
+            LakeError: if the lake cannot be read.
+        """
+        table = open_table(lake.packets)
+        found: dict[str, list[dict[str, Any]]] = {}
+        for row in live_files(table) if table is not None else ():
+            found.setdefault(row["path"].rpartition("-")[2].removesuffix(".parquet"), []).append(row)
+        return cls(lake.packets, found)
+
+
 def packet_files(
-    lake: Lake, link: str, captures: Sequence[Capture], settings: Link, read_from: int, start: int, end: int
+    files: PacketFiles, link: str, captures: Sequence[Capture], settings: Link, read_from: int, start: int, end: int
 ) -> LinkRead:
     """Resolves what a run of [start, end) reads of a link; on the driver.
 
     Args:
-        lake: the lake.
+        files: of the lake.
         link: name of the link.
         captures: its captures in order, as `read_captures` gives them.
         settings: of the link.
@@ -167,7 +193,7 @@ def packet_files(
         The files of the ledger's captures that can hold such packets, by the statistics of the commits.
 
     Raises:
-        LakeError: if the lake cannot be read.
+        LakeError: if files of a capture are missing.
     """
     empty = LinkRead(
         link,
@@ -178,21 +204,17 @@ def packet_files(
         settings.since or 0,
         END_OF_TIME if settings.until is None else settings.until,
     )
-    table = open_table(lake.packets)
-    by_attempt: dict[str, list[dict[str, Any]]] = {}
-    for row in live_files(table) if table is not None else ():
-        if row["partition.link"] == link:
-            by_attempt.setdefault(row["path"].rpartition("-")[2].removesuffix(".parquet"), []).append(row)
     reads = []
     for capture, clock in zip(captures, Captures.of(captures).clocks, strict=True):
         read = CaptureRead(capture.capture, clock, ())
-        files = sorted(by_attempt.get(capture.attempt, ()), key=_place)
-        if sum(row["num_records"] for row in files) != capture.packets:
+        mine = (row for row in files.attempts.get(capture.attempt, ()) if row["partition.link"] == link)
+        placed = sorted(mine, key=_place)
+        if sum(row["num_records"] for row in placed) != capture.packets:
             raise LakeError(
-                f"{lake.packets}: of the {capture.packets} packets of {capture.path} (link {link!r}) not all are there",
+                f"{files.folder}: of the {capture.packets} packets of {capture.path} (link {link!r}) not all are there",
                 "ingest the capture again",
             )
-        wanted = tuple(lake.packets / row["path"] for row in files if empty._wanted(_logged(row), read))
+        wanted = tuple(files.folder / row["path"] for row in placed if empty._wanted(_logged(row), read))
         if wanted:
             reads.append(CaptureRead(capture.capture, clock, wanted))
     return LinkRead(link, tuple(reads), read_from, start, end, empty.since, empty.until)
@@ -218,4 +240,4 @@ def read_packets(
     columns: Sequence[str] = (),
 ) -> Iterator[pa.RecordBatch]:
     """`packet_files` and `LinkRead.batches` at once, in one process."""
-    return packet_files(lake, link, captures, settings, read_from, start, end).batches(columns)
+    return packet_files(PacketFiles.of(lake), link, captures, settings, read_from, start, end).batches(columns)

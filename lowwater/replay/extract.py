@@ -32,7 +32,7 @@ from lowwater.config import SECOND, Config
 from lowwater.errors import ConfigError, LakeError
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledger import ingested_links, read_captures
-from lowwater.lake.packets import CaptureRead, LinkRead, packet_files
+from lowwater.lake.packets import CaptureRead, LinkRead, PacketFiles, packet_files
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.plan.text import nearest
 from lowwater.replay.predicate import Predicate
@@ -120,11 +120,11 @@ def select(
     Raises:
         LakeError: nothing is kept of the frames of some of them, a link type is not known, or the lake cannot be read.
     """
-    captures = read_captures(lake, links)
+    captures, files = read_captures(lake, links), PacketFiles.of(lake)
     feeds = []
     for link in links:
         settings = config.link(link)
-        read = packet_files(lake, link, captures[link], settings, start, end, end)
+        read = packet_files(files, link, captures[link], settings, start, end, end)
         feeds.append(_Feed(read, {each.capture: each.link_type for each in captures[link]}))
     found = Selection(tuple(feeds), predicate)
     for feed in feeds:

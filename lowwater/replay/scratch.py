@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -58,6 +59,7 @@ class Request:
         period: of the heartbeats, ns; `policy` when they are made.
         engine: spark or reference.
         interval: length of the intervals, ns; None for one interval.
+        order: number of another order of the intervals, which then hand nothing on; for tests of the law.
         low: other settings of the low level, over the defaults; for tests of the law.
         high: the same of the high level.
         traces: whether heartbeats.csv says what every node promised.
@@ -72,6 +74,7 @@ class Request:
     policy: Policy = Policy.PERIODIC
     engine: str = "spark"
     interval: int | None = None
+    order: int | None = None
     low: dict[str, Any] = field(default_factory=dict)
     high: dict[str, Any] = field(default_factory=dict)
     replan: Callable[[Mapping[str, tuple[str, ...]]], Plan] | None = None
@@ -79,8 +82,16 @@ class Request:
 
 
 @dataclass
-class _Gathered:
-    """Results so far: rows per query, violations, accounts, what the reader should know, states left by queries."""
+class Gathered:
+    """Results of all intervals.
+
+    Attributes:
+        rows: per query, the rows of each interval: its fields, `_last`, `_tick`.
+        punctuation: per query, how many rows.
+        violations: packets that were refused; `accounts` of everything that was read.
+        notes: what the reader should know.
+        states: per query, what its last interval left.
+    """
 
     rows: dict[str, list[pa.Table]]
     punctuation: dict[str, int]
@@ -122,13 +133,11 @@ def run(request: Request, progress: Progress, spark: Session | None = None) -> d
         lake = open_lake(folder / "lake")
         captures = _ingest(request, lake, progress)
         request = _planned_anew(request, captures)
-        gathered = _replay(request, lake, captures, folder, progress, spark)
+        gathered = gather(request, lake, captures, folder, progress, spark)
     finally:
         remove_folder(folder)
     for note in gathered.notes:
         progress.say(note)
-    gathered.accounts.check()
-    gathered.accounts.check_captures(captures)
     return _write(request, gathered, captures, progress)
 
 
@@ -221,22 +230,37 @@ def _held(plan: Plan, made: Path, folder: Path) -> dict[str, Path]:
     return found
 
 
-def _replay(
+def gather(
     request: Request,
     lake: Lake,
     captures: dict[str, Captures],
     folder: Path,
     progress: Progress,
-    spark: Session | None,
-) -> _Gathered:
+    spark: Session | None = None,
+) -> Gathered:
+    """Runs the queries over a lake, interval by interval, and writes no results.
+
+    Args:
+        request: what to run; its engine is Spark where there is a session.
+        lake: holds the captures.
+        captures: its ledger, by link.
+        folder: for what lies between the stages.
+        progress: told what is being done.
+        spark: the session.
+
+    Raises:
+        LawError: a record is in no account, or Spark dropped rows as late.
+    """
     names = [query.name for query in request.plan.queries]
-    gathered = _Gathered({name: [] for name in names}, dict.fromkeys(names, 0))
+    gathered = Gathered({name: [] for name in names}, dict.fromkeys(names, 0))
     ends = {link: _end(captures[link]) for link in request.plan.links}
     held: dict[str, Path] = {}
     intervals = _intervals(request, captures)
+    if request.order is not None:
+        Random(request.order).shuffle(intervals)
     for number, (start, end) in enumerate(intervals):
         work = folder / f"interval-{number}"
-        handed = spark is not None
+        handed = spark is not None and request.order is None
         inputs = LowInputs(lake, request.plan, request.config, start, end, captures, ends, handed)
         gathered.notes.update(dict.fromkeys(unkept(inputs)))
         detail = f"{number + 1} of {len(intervals)}" if len(intervals) > 1 else ""
@@ -265,13 +289,16 @@ def _replay(
                 said = {name: (read[name], result.files) for name, result in results.items()}
                 gathered.traces.append(traces(low.files, said))
         shutil.rmtree(work, ignore_errors=True)
+    gathered.accounts.check()
+    gathered.accounts.check_captures(captures)
     return gathered
 
 
-def _add_reference(request: Request, inputs: LowInputs, gathered: _Gathered) -> None:
+def _add_reference(request: Request, inputs: LowInputs, gathered: Gathered) -> None:
     outcome = reference_stage(inputs, request.period, request.policy, gathered.states)
     for name, result in outcome.results.items():
-        gathered.states[name] = result.state
+        if request.order is None:
+            gathered.states[name] = result.state
         gathered.rows[name].append(outcome.rows[name])
         gathered.punctuation[name] += len(result.punctuation)
         for count in result.counts:
@@ -296,7 +323,7 @@ def read_rows(files: Sequence[str], fields: Sequence[Field]) -> pa.Table:
     return table.filter(pc.equal(table.column("_kind"), ROW)).select([*names, "_last", "_tick"])
 
 
-def _write(request: Request, gathered: _Gathered, captures: dict[str, Captures], progress: Progress) -> dict[str, Any]:
+def _write(request: Request, gathered: Gathered, captures: dict[str, Captures], progress: Progress) -> dict[str, Any]:
     queries = {}
     with progress.stage("write"):
         for query in request.plan.queries:

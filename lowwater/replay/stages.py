@@ -21,7 +21,7 @@ from lowwater.errors import ConfigError
 from lowwater.high.carry import Carry
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledger import Capture, Captures
-from lowwater.lake.packets import LinkRead, packet_files
+from lowwater.lake.packets import LinkRead, PacketFiles, packet_files
 from lowwater.lake.tasks import Runner
 from lowwater.low import Bounds, LowSettings, Policy
 from lowwater.plan.bind.sources import ROW
@@ -109,7 +109,11 @@ class LowInputs:
     def read(self, link: str, start: int) -> LinkRead:
         """The packets of a link from a timestamp on, in canonical order."""
         captures = self.captures.get(link, ())
-        return packet_files(self.lake, link, captures, self.config.link(link), start, self.start, self.end)
+        return packet_files(self._files, link, captures, self.config.link(link), start, self.start, self.end)
+
+    @cached_property
+    def _files(self) -> PacketFiles:
+        return PacketFiles.of(self.lake)
 
     def scan(self, link: str) -> LinkScan:
         """The records of the interval of a link, counted apart from every engine (A1)."""

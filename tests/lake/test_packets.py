@@ -17,7 +17,7 @@ from lowwater.config import Config, Link
 from lowwater.lake.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledger import read_captures
-from lowwater.lake.packets import packet_files
+from lowwater.lake.packets import PacketFiles, packet_files
 from tests.lake.support import at, capture
 
 LINK = Link(skew="100s", max_jump="4h")  # type: ignore[arg-type]
@@ -73,7 +73,7 @@ def test_against_the_naive_computation(
             ingest(lake, "a", [path], CONFIG, covers=(at(index), at(index + 1)))
         captures = read_captures(lake, ["a"])["a"]
         low, start, end = (at(second) for second in bounds)
-        read = pickle.loads(pickle.dumps(packet_files(lake, "a", captures, link, low, start, end)))
+        read = pickle.loads(pickle.dumps(packet_files(PacketFiles.of(lake), "a", captures, link, low, start, end)))
         batches = list(read.batches(["len"], rows))
         assert all(batch.schema == read.schema(["len"]) and 0 < batch.num_rows <= rows for batch in batches)
     found = [row for batch in batches for row in batch.to_pylist()]
@@ -93,12 +93,12 @@ def test_files_outside_are_not_read(tmp_path: Path) -> None:
     for hour in range(3):
         ingest(lake, "a", [capture(tmp_path / f"{hour}.pcap", range(hour * 3600, hour * 3600 + 3600, 60))], CONFIG)
     captures = read_captures(lake, ["a"])["a"]
-    read = packet_files(lake, "a", captures, LINK, at(3590), at(3600), at(7200))
+    read = packet_files(PacketFiles.of(lake), "a", captures, LINK, at(3590), at(3600), at(7200))
     assert [each.clock for each in read.captures] == [at(3540)]
     (path,) = read.captures[0].files
     path.unlink()
     path.symlink_to(tmp_path / "gone")
-    outside = packet_files(lake, "a", captures, LINK, at(0), at(0), at(3600))
+    outside = packet_files(PacketFiles.of(lake), "a", captures, LINK, at(0), at(0), at(3600))
     assert sum(batch.num_rows for batch in outside.batches()) == 60
 
 
@@ -110,6 +110,6 @@ def test_a_late_packet_is_read_by_the_interval_of_its_arrival(tmp_path: Path) ->
     ingest(lake, "a", [capture(tmp_path / "0.pcap", [10, 7200])], config, covers=(at(0), at(7200)))
     ingest(lake, "a", [capture(tmp_path / "1.pcap", [20, 7300])], config, covers=(at(7200), at(9000)))
     captures = read_captures(lake, ["a"])["a"]
-    read = packet_files(lake, "a", captures, link, at(7200), at(7200), at(7250))
+    read = packet_files(PacketFiles.of(lake), "a", captures, link, at(7200), at(7200), at(7250))
     found = pa.Table.from_batches(read.batches()).select(["timestamp", "arrival"]).to_pylist()
     assert found == [{"timestamp": at(7200), "arrival": at(7200)}, {"timestamp": at(20), "arrival": at(7200)}]

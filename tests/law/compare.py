@@ -1,98 +1,219 @@
-"""Running a question through Lowwater and through SQL, and comparing what comes out."""
+"""A case on the engines, beside the oracles (SQL, else the batch evaluator) and beside one another."""
 
 from __future__ import annotations
 
-import csv
-import math
+import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 
+from lowwater.catalog.values import format_ip
 from lowwater.config import Config, Link
-from lowwater.plan.context import Links
-from lowwater.plan.queryset import plan_texts
-from lowwater.replay.scratch import Request
+from lowwater.errors import UnsupportedError
+from lowwater.lake.ingest import ingest
+from lowwater.lake.layout import Lake, open_lake
+from lowwater.lake.ledger import Captures, read_captures
+from lowwater.low import Flush, Policy
+from lowwater.plan.nodes import Sampling
+from lowwater.plan.queryset import Plan, plan_texts
+from lowwater.plan.split import walk
+from lowwater.replay.lowered import require_lowered
+from lowwater.replay.progress import Progress
+from lowwater.replay.scratch import Gathered, Request, gather
+from lowwater.replay.summary import LinkCounts
+from tests.law.cases import Case, whole
 from tests.law.questions import Question
 from tests.law.settings import Choice
-from tests.law.worlds import LINKS, World
+from tests.law.worlds import LINKS, SETS, WATCH, World
+from tests.plan.batch import evaluate as batch_rows
+from tests.plan.batch_plans import bound_plans
+from tests.plan.batch_pools import CONTEXT, KNOWN
+from tests.plan.batch_rows import rounded
 
-SETS = {"pair": ("main1", "main2")}
-Rows = Counter[tuple[str, ...]]
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Row = tuple[Any, ...]
+Rows = Counter[Row]
+REFERENCE, SPARK = "reference", "spark"
+MANY = 5
+"""With more micro-batches than these a replay has every tick of a case."""
 
 
-def request_of(
-    world: World,
-    asked: Sequence[Question],
-    folder: Path,
-    out: Path,
-    choice: Choice,
-    engine: str,
-    compiled: bool = False,
-) -> Request:
-    """A run of questions over the captures of a world."""
-    captures = world.write(folder)
-    high = {"tick": choice.tick, "max_batches": choice.batches, "partitions": choice.partitions}
+class Difference(AssertionError):
+    """Rows that should be equal are not.
+
+    Attributes:
+        query: whose rows.
+        missing: of the expected ones; `extra` those that should not be.
+    """
+
+    def __init__(self, pair: str, query: str, missing: Rows, extra: Rows) -> None:
+        self.pair, self.query, self.missing, self.extra = pair, query, missing, extra
+        shown = [
+            f"{word} {count} x {row}"
+            for word, rows in (("missing", missing), ("extra", extra))
+            for row, count in rows.items()
+        ]
+        super().__init__("\n  ".join([f"{pair}, query {query}:", *shown[:8]]))
+
+
+def plan_of(asked: Sequence[Question], slots: int, folder: Path) -> Plan:
+    """The plan of some questions; their watch lists are in a folder."""
+    listed = folder / "w.csv"
+    listed.write_text("".join(f"{address},{number},{name}\n" for address, number, name in WATCH), encoding="utf-8")
+    texts = [(f"{each.name}.gsql", each.text.replace("'w.csv'", f"'{listed}'")) for each in asked]
+    return plan_texts(texts, KNOWN, slots, CONTEXT)
+
+
+def refused(question: Question, engine: str) -> str:
+    """Why an engine does not run a question, in the product's words; empty where it does."""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            require_lowered(plan_of([question], 1, Path(folder)), engine)
+        except UnsupportedError as error:
+            return str(error.message)
+    return ""
+
+
+def evaluated(case: Case, engine: str, spark: SparkSession | None = None) -> Gathered:
+    """What an engine makes of a case; the records of every link that is read are accounted for."""
+    with tempfile.TemporaryDirectory() as folder, lake_of(case.world) as (lake, captures):
+        request = request_of(case, engine, Path(folder))
+        gathered = gather(request, lake, captures, Path(folder), Progress(quiet=True), spark)
+    for link in request.plan.links:
+        packets, account = case.world.packets[link], gathered.accounts.links.get(link, LinkCounts())
+        assert account.violating == case.world.violations(link)
+        assert account.sane + account.violating == len(packets)
+        assert sum(each.malformed for each in captures[link]) == (link in case.world.cuts and bool(packets))
+    return gathered
+
+
+_last: list[tuple[World, tempfile.TemporaryDirectory[str], Lake, dict[str, Captures]]] = []
+
+
+@contextmanager
+def lake_of(world: World) -> Iterator[tuple[Lake, dict[str, Captures]]]:
+    """A lake with the captures of a world, and its ledger; kept until another world is asked for."""
+    if not _last or _last[0][0] != world:
+        for _, old, _, _ in _last:
+            old.cleanup()
+        folder = tempfile.TemporaryDirectory(prefix="lowwater-law-")
+        lake, config = open_lake(Path(folder.name) / "lake"), config_of(world)
+        for link in LINKS:
+            files = [path for name, path in world.write(Path(folder.name)) if name == link]
+            ingest(lake, link, files, config)
+        _last[:] = [(world, folder, lake, read_captures(lake, LINKS))]
+    yield _last[0][2:]
+
+
+def request_of(case: Case, engine: str, folder: Path) -> Request:
+    """A run of the queries of a case."""
+    choice = case.choice
+    high = {"tick": choice.pace[0], "max_batches": choice.pace[1], "partitions": choice.partitions}
     if not choice.few:
         high |= {"batch_rows": 1, "interpreted_rows": 0}
-    texts = [(f"{question.name}.gsql", question.text) for question in asked]
-    plan = plan_texts(texts, Links(LINKS, SETS), choice.slots)
-    links = {name: Link().model_copy(update={"skew": skew, "max_jump": 10**15}) for name, skew in world.skews.items()}
     return Request(
-        plan=plan,
-        config=Config(links=links, sets=SETS),
-        captures=captures,
-        out=out,
+        plan=plan_of(case.asked, choice.slots, folder),
+        config=config_of(case.world),
+        captures=[],
+        out=folder / "out",
         period=choice.period,
-        policy=choice.policy,
+        policy=Policy(choice.policy),
         engine=engine,
-        interval=choice.interval,
-        low={
-            "chunk_rows": choice.chunk_rows,
-            "compiled": compiled,
-            "adjacent": choice.adjacent,
-            "flush": choice.flush,
-        },
+        interval=choice.long if engine == SPARK else choice.interval,
+        order=choice.order,
+        low=low_settings(choice),
         high=high,
     )
 
 
-def rows_of(out: Path, question: Question) -> Rows:
-    """The rows that a run wrote."""
-    with (out / f"{question.name}.csv").open(newline="") as file:
-        reader = csv.reader(file)
-        next(reader)
-        return Counter(tuple(_normal(value) for value in row) for row in reader)
+def config_of(world: World) -> Config:
+    """The settings of the links of a world."""
+    own = {"max_jump": 10**15, "payload": "all"}
+    return Config(
+        links={name: Link().model_copy(update={"skew": skew, **own}) for name, skew in world.skews.items()}, sets=SETS
+    )
 
 
-def sql_rows(oracle: duckdb.DuckDBPyConnection, question: Question) -> Rows:
-    """The rows that SQL gives, as `run` would write them."""
-    return Counter(tuple(_text(value) for value in row) for row in oracle.execute(question.sql).fetchall())
+def low_settings(choice: Choice) -> dict[str, Any]:
+    """What a choice says of the low level; the kernels are not compiled, which takes seconds for each new set."""
+    flush = Flush.parse(choice.flush)
+    return {"chunk_rows": choice.chunk_rows, "compiled": False, "adjacent": choice.adjacent, "flush": flush}
 
 
-def _text(value: object) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return _normal(repr(value)) if isinstance(value, float) else str(value)
+def rows_of(gathered: Gathered, query: str, *more: str) -> Rows:
+    """The rows of a query, with `_last` and `_tick` where they are asked for."""
+    found: Rows = Counter()
+    for table in gathered.rows[query]:
+        names = [name for name in table.column_names if name not in ("_last", "_tick") or name in more]
+        columns = [table.column(name).to_pylist() for name in names]
+        found.update(tuple(value(each) for each in row) for row in zip(*columns, strict=True))
+    return found
 
 
-def _normal(text: str) -> str:
-    """Floats to nine digits: their sums are equal up to rounding only."""
-    if ("." in text and text.count(".") == 1) or ("e" in text and ":" not in text):
-        try:
-            number = float(text)
-        except ValueError:
-            return text
-        return text if math.isnan(number) else f"{number:.9g}"
-    return text
+def value(found: Any) -> Any:
+    """A value that is compared: addresses as text, floats to nine digits."""
+    if isinstance(found, bytes):
+        return format_ip(found)
+    return found.lstrip("~") if isinstance(found, str) else rounded(found)
 
 
-def same_rows(ours: Rows, oracle: Rows) -> bool:
-    """Whether the rows are equal as multisets; says which differ."""
-    if ours != oracle:
-        missing, extra = oracle - ours, ours - oracle
-        raise AssertionError(f"missing {dict(list(missing.items())[:5])}, not in SQL {dict(list(extra.items())[:5])}")
-    return True
+def expected(case: Case, question: Question, oracle: duckdb.DuckDBPyConnection) -> Rows:
+    """The rows of a question by SQL, else by the batch evaluator, else by the reference engine in one interval.
+
+    The stateful functions of the batch evaluator are others than those that queries have.
+    """
+    if question.sql:
+        return Counter(tuple(value(each) for each in row) for row in oracle.execute(question.sql).fetchall())
+    node = bound_plans(question.text, KNOWN, CONTEXT)[question.name]
+    if any(isinstance(below, Sampling) for below in walk(node)):
+        return rows_of(evaluated(replace(whole(case), asked=(question,)), REFERENCE), question.name)
+    with tempfile.TemporaryDirectory() as folder:
+        links = plan_of([question], 1, Path(folder)).links
+    rows = batch_rows(node, case.world.batch(links))
+    return Counter(tuple(value(row.values[f.name]) for f in node.fields) for row in rows)
+
+
+def compare_oracle(case: Case, gathered: Gathered, engine: str) -> None:
+    """Holds every question of a case against its oracle."""
+    with case.world.oracle() as oracle:
+        for question in case.asked:
+            ours, theirs = rows_of(gathered, question.name), expected(case, question, oracle)
+            if ours != theirs:
+                pair = f"{engine} beside {'SQL' if question.sql else 'the batch evaluator'}"
+                raise Difference(pair, question.name, theirs - ours, ours - theirs)
+
+
+def compare_engines(case: Case, spark: Gathered, reference: Gathered) -> None:
+    """Holds Spark against the reference engine over the same intervals: rows, last instants, and when they come out.
+
+    A row comes out at most one tick of the replay after the tick at which the reference engine gives it, where the
+    replay has every tick that is asked for.
+    """
+    for query in reference.rows:
+        ours, theirs = rows_of(spark, query, "_last"), rows_of(reference, query, "_last")
+        if ours != theirs:
+            raise Difference("spark beside reference", query, theirs - ours, ours - theirs)
+        if every_tick(case.choice):
+            _compare_ticks(
+                query, case.choice.pace[0], *(rows_of(each, query, "_last", "_tick") for each in (spark, reference))
+            )
+
+
+def every_tick(choice: Choice) -> bool:
+    """Whether no tick of a replay is left out because there are too many."""
+    return not choice.few and choice.pace[1] > MANY
+
+
+def _compare_ticks(query: str, step: int, ours: Rows, theirs: Rows) -> None:
+    """Equal rows in order of their ticks: none may be more than a step after the other engine's, rounded up."""
+    for mine, other in zip(sorted(ours.elements(), key=repr), sorted(theirs.elements(), key=repr), strict=True):
+        latest = (-(-other[-1] // step) + 1) * step
+        if mine[-1] > latest:
+            raise Difference(f"ticks of spark, at most {latest}", query, Counter([other]), Counter([mine]))

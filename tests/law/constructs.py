@@ -1,39 +1,19 @@
 """Random queries with the constructs that only some engines run, most of them twice: as GSQL, and as SQL.
 
-Beside `questions`; `p` has the admitted packets, `r` all records with their number on the links (SEMANTICS I4), `w` the
-watch list.
+Beside `questions`; `p` has the admitted packets, `records` all of them, `w` the watch list.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import accumulate
 
-import duckdb
 from hypothesis import strategies as st
 
 from tests.law.questions import PREDICATES, SECOND, Question
-from tests.law.worlds import HOSTS, World
 
 FROM = {"main1": ("main1",), "[main1, control]": ("control", "main1"), "[pair]": ("main1", "main2")}
 MEASURES = "count(*) AS n, sum(len), min(len), max(destPort)"
 MEASURES_SQL = "count(*) AS n, sum(len)::BIGINT, min(len), max(dport)"
-WATCH = "".join(f"{host},{number},h{number}\n" for number, host in enumerate(HOSTS[1:])) + f"{HOSTS[1]},7,again\n"
-
-
-def prepare(world: World, oracle: duckdb.DuckDBPyConnection) -> None:
-    """Adds the tables `r` and `w`."""
-    rows = []
-    for link, packets in world.packets.items():
-        arrivals = accumulate((packet.stamp for packet in packets), max)
-        for position, (packet, arrival) in enumerate(zip(packets, arrivals, strict=True)):
-            late = arrival - packet.stamp > world.skews[link]
-            rows.append((*packet.row(link), arrival, position, not late))
-    oracle.execute("CREATE TABLE r AS SELECT *, 0::BIGINT AS arrival, 0 AS position, TRUE AS admitted FROM p LIMIT 0")
-    if rows:
-        oracle.executemany(f"INSERT INTO r VALUES ({', '.join('?' * 12)})", rows)
-    oracle.execute("CREATE TABLE w (address TEXT, id BIGINT, name TEXT)")
-    oracle.executemany("INSERT INTO w VALUES (?, ?, ?)", [line.split(",") for line in WATCH.splitlines()])
 
 
 def _from(draw: st.DrawFn) -> tuple[str, str]:
@@ -64,11 +44,11 @@ def rows(draw: st.DrawFn) -> Question:
     reach, slide = draw(st.sampled_from(((5, 2), (4, 4), (3, 5), (20, 10))))
     window = f"[RANGE {reach} ROWS, SLIDE {slide} ROWS]"
     text = f"SELECT wid, destPort, {MEASURES} FROM {source}.TCP {window} WHERE len > 55 GROUP BY destPort"
-    numbered = f"SELECT *, row_number() OVER (ORDER BY arrival, link, position) - 1 AS n FROM r WHERE {links}"
+    numbered = f"SELECT *, row_number() OVER (ORDER BY arrival, link, position) - 1 AS n FROM records WHERE {links}"
     if draw(st.booleans()):
         text = text.replace("SLIDE", "PARTITION BY srcIP, SLIDE").replace("SELECT wid", "SELECT wid, srcIP")
         numbered = (
-            "SELECT *, row_number() OVER (PARTITION BY src ORDER BY arrival, link, position) - 1 AS n FROM r "
+            "SELECT *, row_number() OVER (PARTITION BY src ORDER BY arrival, link, position) - 1 AS n FROM records "
             f"WHERE {links} AND admitted AND flags IS NOT NULL"
         )
     keys = "w, src, dport" if "PARTITION" in text else "w, dport"
@@ -88,9 +68,9 @@ def sets(draw: st.DrawFn) -> Question:
     shape = draw(st.sampled_from(("CUBE(srcIP, destPort)", "ROLLUP(srcIP, destPort)", "srcIP, CUBE(destPort)")))
     text = f"SELECT tb, srcIP, destPort, {MEASURES} FROM {source}.DataProtocol {where} GROUP BY time/10 AS tb, {shape}"
     sql = (
-        f"SELECT tb, src, dport, {MEASURES_SQL} FROM (SELECT *, dport AS destport, ts // {SECOND} // 10 AS tb FROM p "
+        f"SELECT tb, srcIP, destPort, {MEASURES_SQL} FROM (SELECT *, ts // {SECOND} // 10 AS tb FROM p "
         f"WHERE {links} AND src IS NOT NULL AND ({condition})) "
-        f"GROUP BY tb, {shape.replace('srcIP', 'src').replace('destPort', 'dport')}"
+        f"GROUP BY tb, {shape}"
     )
     return Question("q", f"DEFINE{{query_name 'q';}} {text}", sql)
 

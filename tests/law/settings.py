@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from lowwater.low import Flush, Policy
+from lowwater.low import Policy
 
 SECOND = 1_000_000_000
 
@@ -16,44 +16,48 @@ class Choice:
     """Settings of one evaluation that the law ignores; durations in ns.
 
     Attributes:
-        interval: length of the intervals; None for one.
+        interval: length of the intervals of the reference engine, `long` of those on Spark; None for one.
+        order: number of another order of the intervals, each without what the others leave; None for theirs.
         period: of the heartbeats, `policy` when they are made.
         chunk_rows: packets that a kernel takes at once.
         slots: size of the group tables; `adjacent` whether a group may lie in the slot after its own.
         flush: when groups of closed epochs leave them.
-        tick: virtual time of a micro-batch, `batches` the most of them.
+        pace: virtual time of a micro-batch, and the most of them.
         partitions: of every shuffle.
         few: whether few rows are replayed as such, else as many rows are.
     """
 
     interval: int | None
+    long: int | None
+    order: int | None
     period: int
-    policy: Policy
+    policy: str
     chunk_rows: int
     slots: int
     adjacent: bool
-    flush: Flush
-    tick: int
-    batches: int
+    flush: str
+    pace: tuple[int, int]
     partitions: int
     few: bool
 
 
-def choices(
-    intervals: tuple[int | None, ...] = (None, 10 * SECOND, 60 * SECOND, 7 * SECOND),
-) -> st.SearchStrategy[Choice]:
-    """Any settings."""
+def choices(span: int) -> st.SearchStrategy[Choice]:
+    """Any settings for packets over `span` ns, with few enough intervals."""
+    shares = st.integers(span // 9 + SECOND, span + SECOND)
     return st.builds(
         Choice,
-        st.sampled_from(intervals),
+        st.one_of(st.none(), st.sampled_from((max(7 * SECOND, span // 9), 60 * SECOND)), shares),
+        st.one_of(st.none(), st.none(), st.integers(span // 3 + SECOND, span + SECOND)),
+        st.one_of(st.none(), st.integers(0, 99)),
         st.sampled_from((SECOND // 10, SECOND, 5 * SECOND, 61 * SECOND)),
-        st.sampled_from(list(Policy)),
+        st.sampled_from([str(policy) for policy in Policy]),
         st.sampled_from((1, 7, 65536)),
         st.sampled_from((1, 2, 4, 1024)),
         st.booleans(),
-        st.sampled_from([Flush.parse(text) for text in ("immediate", "slow 1", "slow 3", "oop-slow 2 2", "lazy 1")]),
-        st.sampled_from((SECOND, 10 * SECOND, 900 * SECOND)),
-        st.sampled_from((1, 2, 5)),
+        st.sampled_from(("immediate", "slow 1", "slow 3", "oop-slow 2 2", "lazy 1")),
+        st.sampled_from(
+            ((SECOND, 1), (10 * SECOND, 2), (SECOND, 5), (900 * SECOND, 5), *[(span // 4 + SECOND, 64)] * 2)
+        ),
         st.sampled_from((1, 2, 3)),
         st.booleans(),
     )

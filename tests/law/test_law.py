@@ -1,47 +1,63 @@
 """The law (SEMANTICS): the rows are a function of the admitted packets, and nothing else changes them.
 
-Random packets, random queries, random settings; the oracle is SQL over the packets as they were drawn. The same cases
-run on the reference engine here and, some tens of them, on Spark in `test_law_spark`.
+The first cases of `fuzz`, which are random packets, queries and settings, and all that ever failed: on the reference
+engine here, and the first of them on Spark in `test_law_spark`.
 """
 
 from __future__ import annotations
 
-import json
-import tempfile
-from pathlib import Path
-
-from hypothesis import Phase, given, settings
+import pytest
+from hypothesis import given
 from hypothesis import strategies as st
 
-from lowwater.plan.context import Links
 from lowwater.plan.queryset import plan_texts
-from lowwater.replay.progress import Progress
-from lowwater.replay.scratch import run
-from tests.law.compare import request_of, rows_of, same_rows, sql_rows
+from tests.law.cases import FAMILIES, case
+from tests.law.compare import REFERENCE
+from tests.law.found import FOUND
+from tests.law.fuzz import SAME, Outcome, accepted, check, run_case
 from tests.law.questions import Question, questions
-from tests.law.settings import Choice, choices
-from tests.law.worlds import LINKS, World, worlds
+from tests.plan.batch_pools import CONTEXT, KNOWN
+
+CASES = 300
+BLOCK = 50
 
 
-@settings(phases=(Phase.explicit, Phase.generate))
-@given(worlds(), questions(), choices())
-def test_reference_rows_are_those_of_sql(world: World, question: Question, choice: Choice) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "out"
-        request = request_of(world, [question], Path(folder), out, choice, "reference")
-        summary = run(request, Progress(quiet=True))
-        with world.oracle() as oracle:
-            assert same_rows(rows_of(out, question), sql_rows(oracle, question))
-        read = {name: link for name, link in summary["links"].items() if "sane" in link}
-        for link, counts in read.items():
-            assert counts["read"] == len(world.packets[link]) == counts["sane"] + counts["violating"]
-            assert counts["violating"] == world.violations(link)
-        assert json.loads((out / "summary.json").read_text()) == summary
+def test_a_number_names_one_case() -> None:
+    assert case(7) == case(7) != case(8)
+
+
+@pytest.fixture(scope="module")
+def outcomes() -> list[Outcome]:
+    """What has become of the cases so far."""
+    return []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, CASES, BLOCK))
+def test_rows_of_the_reference_engine_are_those_of_the_oracles(first: int, outcomes: list[Outcome]) -> None:
+    """`python -m tests.law.fuzz --seed N` shows a case that fails."""
+    found = [run_case(seed, REFERENCE) for seed in range(first, first + BLOCK)]
+    assert [each for each in found if each.outcome != SAME] == []
+    outcomes += found
+
+
+@pytest.mark.slow
+def test_the_cases_hold_something(outcomes: list[Outcome]) -> None:
+    assert len(outcomes) == CASES and not any(each.refused for each in outcomes)
+    assert {family for each in outcomes for family in each.families} == set(FAMILIES)
+    assert sum(each.rows > 0 for each in outcomes) > CASES * 3 // 4
+    assert {name for each in outcomes for name in each.beside} == {"SQL", "batch"}
+
+
+@pytest.mark.parametrize("name", list(FOUND))
+def test_what_failed_once_on_the_reference_engine(name: str) -> None:
+    run, _ = accepted(FOUND[name], REFERENCE)
+    check(run, REFERENCE)
 
 
 @given(questions(), st.integers(1, 8))
 def test_split_plans_read_the_same_packets_as_whole_ones(question: Question, slots: int) -> None:
-    plan = plan_texts([("q.gsql", question.text)], Links(LINKS, {"pair": ("main1", "main2")}), 1 << slots)
+    plan = plan_texts([("q.gsql", question.text)], KNOWN, 1 << slots, CONTEXT)
     (query,) = plan.queries
     assert query.high.fields == query.logical.fields
     assert {lfta.slots for lfta in plan.lftas if lfta.aggregates} <= {1 << slots}

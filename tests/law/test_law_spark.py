@@ -1,42 +1,37 @@
-"""The law on Spark: the cases of `test_law`, three questions at a time, on the session of the test process."""
+"""The law on Spark: the first cases of `fuzz`, and all that ever failed, on the session of the test process."""
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
 
-from lowwater.replay.progress import Progress
-from lowwater.replay.scratch import run
-from tests.law.compare import request_of, rows_of, same_rows, sql_rows
-from tests.law.questions import Question, questions
-from tests.law.settings import SECOND, Choice, choices
-from tests.law.worlds import World, worlds
+from tests.law.cases import FAMILIES
+from tests.law.compare import SPARK
+from tests.law.found import FOUND
+from tests.law.fuzz import DIFFERENT, REFUSED, accepted, check, run_case
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
 
+CASES = 40
 
-# Each example is a run on Spark: to shrink a failure would take an hour, so it is shown as it was drawn.
-@settings(max_examples=12, phases=(Phase.explicit, Phase.generate), suppress_health_check=list(HealthCheck))
-@given(worlds(30), st.tuples(questions("q0"), questions("q1"), questions("q2")), choices((None, None, 60 * SECOND)))
-def test_spark_rows_are_those_of_sql(
-    spark: SparkSession, world: World, asked: tuple[Question, ...], choice: Choice
-) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "out"
-        request = request_of(world, asked, Path(folder), out, choice, "spark")
-        summary = run(request, Progress(quiet=True), spark)
-        with world.oracle() as oracle:
-            for question in asked:
-                assert same_rows(rows_of(out, question), sql_rows(oracle, question)), question
-        for link, counts in summary["links"].items():
-            if "sane" in counts:
-                assert counts["sane"] + counts["violating"] == len(world.packets[link])
-                assert counts["violating"] == world.violations(link)
+
+def test_rows_of_spark_are_those_of_the_oracles(spark: SparkSession) -> None:
+    """Of cases that Spark runs, so many; `python -m tests.law.fuzz --engine spark --seed N` shows one."""
+    ran, families, rows, seed = 0, set(), 0, 0
+    while ran < CASES:
+        found = run_case(seed, SPARK, spark)
+        assert found.outcome != DIFFERENT, found
+        ran, rows, seed = ran + (found.outcome != REFUSED), rows + found.rows, seed + 1
+        families.update(found.families)
+    assert rows > 10 * CASES and len(families) > len(FAMILIES) * 3 // 4
+
+
+@pytest.mark.parametrize("name", list(FOUND))
+def test_what_failed_once_on_spark(name: str, spark: SparkSession) -> None:
+    run, why = accepted(FOUND[name], SPARK)
+    assert not why
+    check(run, SPARK, spark)

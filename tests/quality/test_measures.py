@@ -23,7 +23,7 @@ from lowwater.lake.coverage import Gap
 from lowwater.lake.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledger import read_captures
-from lowwater.lake.packets import packet_files
+from lowwater.lake.packets import PacketFiles, packet_files
 from lowwater.lake.records import record_heartbeats, record_violations
 from lowwater.plan.nodes import Field
 from lowwater.plan.schemas import stream_schema
@@ -267,7 +267,8 @@ def measured(lake: Lake, instances: Sequence[tuple[str, str]], queries: Sequence
     gaps = [Gap("b", BASE, BASE + HOUR)]
     scope = Scope(lake, config, "s", BASE, BASE + HOUR, captures, instances, gaps)
     reads = [
-        packet_files(lake, link, captures[link], config.link(link), BASE, BASE, BASE + HOUR) for link in scope.links
+        packet_files(PacketFiles.of(lake), link, captures[link], config.link(link), BASE, BASE, BASE + HOUR)
+        for link in scope.links
     ]
     scans = [scan_link(read, config.link(read.link).skew) for read in reads]
     found = frames(scope, scans, lfta_counts(scope), queries, {each.query: judge([], [], ()) for each in queries})
@@ -446,7 +447,7 @@ def test_evidence_is_of_expectations_that_exist() -> None:
 
 def test_the_scan_counts_by_the_definition(lake: Lake) -> None:
     captures, link = read_captures(lake, ["a"])["a"], load_config(lake.root).link("a")
-    read = packet_files(lake, "a", captures, link, at(8), at(8), at(11))
+    read = packet_files(PacketFiles.of(lake), "a", captures, link, at(8), at(8), at(11))
     found = scan_link(read, SECOND)
     assert (found.sane, found.violations.num_rows) == (1, 1)
     assert pc.max(found.violations.column("lateness")).as_py() == 2_300_000_000

@@ -18,7 +18,7 @@ from lowwater.config import HOUR, SECOND, Config, Link, parse_duration
 from lowwater.lake.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledger import read_captures
-from lowwater.lake.packets import packet_files
+from lowwater.lake.packets import PacketFiles, packet_files
 from lowwater.lake.records import Replay
 from lowwater.quality.advice import document, headline, remarks
 from lowwater.quality.lags import LATEST, Lags, Watch, bound_of
@@ -110,7 +110,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def reviewed(root: Path, start: int, end: int, loss: float = 0.001) -> Review:
     opened = open_lake(root)
     link = Link(skew="2s", max_jump="2h")  # type: ignore[arg-type]
-    read = packet_files(opened, "a", read_captures(opened, ["a"])["a"], link, start, start, end)
+    read = packet_files(PacketFiles.of(opened), "a", read_captures(opened, ["a"])["a"], link, start, start, end)
     return review("a", link.skew, watch_link(read, link.skew, HOUR), loss)
 
 
@@ -165,7 +165,7 @@ def test_small_batches_change_nothing(lake: Path) -> None:
     opened = open_lake(lake)
     captures = read_captures(opened, ["a"])["a"]
     link = Link(skew="2s", max_jump="2h")  # type: ignore[arg-type]
-    read = packet_files(opened, "a", captures, link, BASE, BASE, BASE + HOUR)
+    read = packet_files(PacketFiles.of(opened), "a", captures, link, BASE, BASE, BASE + HOUR)
     whole, parts = Watch(link.skew), Watch(link.skew)
     for batch in read.batches():
         whole.add(batch)

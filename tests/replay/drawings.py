@@ -6,11 +6,13 @@ A line is `link seconds packet`, the seconds counted from an instant, in the ord
     main1  0.7  udp  10.0.0.1:53 > 10.0.0.2:53  data=12
     main2  3    icmp 10.0.0.1 > 10.0.0.2
     main2  4    arp
+    main1  5    tcp  10.0.0.1:1024 > 10.0.0.2:80  ACK "GET / HTTP/1.1\\r\\n"
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from tests import capturemaker
@@ -35,12 +37,8 @@ def write_captures(drawing: str, begin: int, folder: Path) -> list[tuple[str, Pa
         (link, capture), in the order in which links appear.
     """
     records: dict[str, list[Record]] = {}
-    for line in drawing.strip().splitlines():
-        found = LINE.fullmatch(line.strip())
-        if found is None:
-            raise ValueError(f"not a packet: {line!r}")
-        stamp = begin * SECOND + round(float(found["seconds"]) * SECOND)
-        records.setdefault(found["link"], []).append((stamp, _frame(found)))
+    for link, stamp, frame in packets_of(drawing, begin):
+        records.setdefault(link, []).append((stamp, frame))
     written = []
     for link, packets in records.items():
         path = folder / f"{link}.pcap"
@@ -49,12 +47,22 @@ def write_captures(drawing: str, begin: int, folder: Path) -> list[tuple[str, Pa
     return written
 
 
+def packets_of(drawing: str, begin: int) -> Iterator[tuple[str, int, bytes]]:
+    """The link, the timestamp (ns) and the frame of each packet; second 0 is `begin` seconds after the epoch."""
+    for line in drawing.strip().splitlines():
+        found = LINE.fullmatch(line.strip())
+        if found is None:
+            raise ValueError(f"not a packet: {line!r}")
+        yield found["link"], begin * SECOND + round(float(found["seconds"]) * SECOND), _frame(found)
+
+
 def _frame(found: re.Match[str]) -> bytes:
     if found["kind"] == "arp":
         return capturemaker.arp()
-    words = found["rest"].split()
+    rest, quoted, text = found["rest"].partition('"')
+    words = rest.split()
     numbers = {name: int(value) for name, mark, value in (word.partition("=") for word in words) if mark}
-    data = bytes(numbers.get("data", 0))
+    data = text[:-1].encode().decode("unicode_escape").encode("latin-1") if quoted else bytes(numbers.get("data", 0))
     if found["kind"] == "icmp":
         return capturemaker.icmp(found["src"], found["dest"])
     src, sport = _host(found["src"])

@@ -1,20 +1,24 @@
-"""Goldens of the query sets in `queries/`: packets in and rows out.
+"""Goldens of the query sets in `queries/` and `queries/seeds/`: packets in and rows out.
 
-`python -m tests.replay.golden` rewrites `tests/golden/queries/*.txt`; read the diff. Those of the plans are written by
-`tests.plan.golden`.
+`python -m tests.replay.golden` rewrites `tests/golden/queries/*.txt` and `tests/golden/seeds/*.txt`; read the diff.
+Those of the plans are written by `tests.plan.golden`.
 """
 
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lowwater.catalog.declared import load_functions
 from lowwater.config import Config, Link
-from lowwater.plan.context import Links
-from lowwater.plan.queryset import Plan, plan_texts
+from lowwater.gsql.declarations import parse_declarations
+from lowwater.plan.context import Context, Links
+from lowwater.plan.queryset import Plan, plan_files, plan_texts
 from lowwater.replay.progress import Progress
 from lowwater.replay.scratch import Request, run
+from tests.replay import seed_drawings
 from tests.replay.drawings import write_captures
 
 if TYPE_CHECKING:
@@ -25,6 +29,8 @@ QUERIES = ROOT / "queries"
 GOLDEN = ROOT / "tests" / "golden"
 LINKS = ("control", "main1", "main2")
 SETS: dict[str, tuple[str, ...]] = {"main0_and_control": ("main1", "control")}
+SEED_SETS: dict[str, tuple[str, ...]] = {"main0_and_control": ("main0", "control")}
+DUPLICATES = ROOT / "examples" / "functions" / "duplicates.fun"
 BEGIN = 1_000_000
 """Second 0 of the drawings, seconds since the epoch: bucket 100000 of ten seconds begins there."""
 
@@ -84,20 +90,54 @@ def names() -> list[str]:
     return sorted(path.stem for path in QUERIES.glob("*.gsql"))
 
 
+def seeds() -> list[str]:
+    """The queries of the papers."""
+    return sorted(path.stem for path in (QUERIES / "seeds").glob("*.gsql"))
+
+
 def plan(name: str) -> Plan:
     """The plan of a query file over three known links and a set."""
     text = (QUERIES / f"{name}.gsql").read_text(encoding="utf-8")
     return plan_texts([(f"queries/{name}.gsql", text)], Links(LINKS, SETS))
 
 
+def seed_plan(name: str, links: Sequence[str]) -> Plan:
+    """The plan of a query of the papers over known links and a set."""
+    catalog = load_functions([DUPLICATES], parse_declarations)
+    context = Context(catalog=Context().catalog.extended(catalog))
+    return plan_files(
+        [QUERIES / "seeds" / f"{name}.gsql"],
+        Links(tuple(links), SEED_SETS if {*SEED_SETS["main0_and_control"]} <= {*links} else {}),
+        context=context,
+    )
+
+
 def rows_text(name: str, engine: str, spark: SparkSession | None = None) -> str:
     """The golden of a query file: its packets, and the rows that an engine makes of them."""
-    drawing = DRAWINGS[name]
-    parts = [f"packets of queries/{name}.gsql, link by link, seconds after {BEGIN}\n{drawing}"]
+    return _text(f"queries/{name}.gsql", DRAWINGS[name], lambda links: plan(name), SETS, engine, spark)
+
+
+def seed_text(name: str, engine: str, spark: SparkSession | None = None) -> str:
+    """The golden of a query of the papers."""
+    drawing = seed_drawings.DRAWINGS[name]
+    return _text(f"queries/seeds/{name}.gsql", drawing, lambda links: seed_plan(name, links), SEED_SETS, engine, spark)
+
+
+def _text(
+    file: str,
+    drawing: str,
+    planned: Callable[[Sequence[str]], Plan],
+    sets: dict[str, tuple[str, ...]],
+    engine: str,
+    spark: SparkSession | None,
+) -> str:
+    parts = [f"packets of {file}, link by link, seconds after {BEGIN}\n{drawing}"]
     with tempfile.TemporaryDirectory() as folder:
         captures = write_captures(drawing, BEGIN, Path(folder))
-        config = Config(links={link: Link() for link in LINKS}, sets=SETS)
-        queries, out = plan(name), Path(folder) / "out"
+        links = sorted(link for link, _ in captures)
+        known = {name: members for name, members in sets.items() if set(members) <= set(links)}
+        config = Config(links={link: Link() for link in links}, sets=known)
+        queries, out = planned(links), Path(folder) / "out"
         summary = run(Request(queries, config, captures, out, engine=engine), Progress(quiet=True), spark)
         for query in queries.queries:
             parts.append(f"rows of {query.name}\n\n{(out / f'{query.name}.csv').read_text(encoding='utf-8')}")
@@ -108,10 +148,11 @@ def rows_text(name: str, engine: str, spark: SparkSession | None = None) -> str:
 
 def main() -> None:
     """Rewrites the goldens."""
-    for name in names():
-        path = GOLDEN / "queries" / f"{name}.txt"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(rows_text(name, "reference"), encoding="utf-8")
+    for folder, found, made in (("queries", names(), rows_text), ("seeds", seeds(), seed_text)):
+        for name in found:
+            path = GOLDEN / folder / f"{name}.txt"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(made(name, "reference"), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -3,33 +3,31 @@
 from __future__ import annotations
 
 import csv
+import ipaddress
 import random
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import dpkt
 import duckdb
 import pytest
 
-from lowwater.catalog.declared import load_functions
 from lowwater.config import Config, Link
-from lowwater.gsql.declarations import parse_declarations
-from lowwater.plan.context import Context, Links
-from lowwater.plan.queryset import Plan, plan_files
 from lowwater.replay.lowered import require_lowered
 from lowwater.replay.progress import Progress
 from lowwater.replay.scratch import Request, run
 from tests.capturemaker import ACK, FIN, SYN, icmp, pcap_bytes, tcp, udp
+from tests.replay.drawings import packets_of
+from tests.replay.golden import BEGIN, GOLDEN, SEED_SETS, seed_plan, seed_text, seeds
+from tests.replay.seed_drawings import DRAWINGS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-ROOT = Path(__file__).resolve().parents[2]
-SEEDS = ROOT / "queries" / "seeds"
-SETS = {"main0_and_control": ("main0", "control")}
 LINKS = ["A", "B", "C", "Control", "D", "M", "M1", "M2", "Main1", "Main2", "PKT1", "PKT2", "S0", "S1", "control"]
 LINKS += ["interface1", "interface2", "main0", "main1", "main2"]
-BEGIN = 1_000_000
 HOSTS = [f"10.0.0.{n}" for n in range(1, 3)]
 
 FLOW = "srcIP, destIP, srcPort, destPort"
@@ -91,12 +89,8 @@ SQL = {
 """File of the seeds -> its rows over the packets `p`; a NULL port equals a NULL port where columns are compared."""
 
 
-BOTH = ("002-q2", "004-merge")
-"""Seeds that select all columns: one engine is held against the other."""
-OF_PAYLOADS = ("004-hostcounts", "004-hostcounts-split", "004-hostnames", "004-hostnames-split")
-"""Seeds whose packets need a payload: `test_strings` has their rows."""
-ON_SPARK = (*BOTH, "002-q1", "002-q3", "002-q7", "002-q8", "002-q9", "004-duplicates")
-"""One seed of each shape; the others are like them, or like a query of `queries/`."""
+UNTOLD = ("002-q2", "004-hostcounts", "004-hostcounts-split", "004-hostnames", "004-hostnames-split", "004-merge")
+"""Seeds without SQL: they select all columns, or read payloads, whose rows `test_strings` has."""
 
 
 class World:
@@ -128,14 +122,32 @@ class World:
         self.rows.append((link, time, *row, len(frame)))
         return frame
 
-    def sql(self, query: str) -> Counter[tuple[str, ...]]:
-        """The rows of a query, as `run` would write them."""
-        columns = "link VARCHAR, time BIGINT, protocol INT, srcIP VARCHAR, destIP VARCHAR, srcPort INT, destPort INT"
-        with duckdb.connect() as connection:
-            connection.execute(f"CREATE TABLE p ({columns}, flags INT, seq INT, len INT)")
-            connection.executemany("INSERT INTO p VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", self.rows)
-            found = connection.execute(query).fetchall()
-        return Counter(tuple("" if value is None else str(value) for value in row) for row in found)
+
+def sql(query: str, rows: Sequence[tuple[object, ...]]) -> Counter[tuple[str, ...]]:
+    """The rows of a query over packets, as `run` would write them."""
+    columns = "link VARCHAR, time BIGINT, protocol INT, srcIP VARCHAR, destIP VARCHAR, srcPort INT, destPort INT"
+    with duckdb.connect() as connection:
+        connection.execute(f"CREATE TABLE p ({columns}, flags INT, seq INT, len INT)")
+        connection.executemany("INSERT INTO p VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+        found = connection.execute(query).fetchall()
+    return Counter(tuple("" if value is None else str(value) for value in row) for row in found)
+
+
+def admitted(drawing: str) -> list[tuple[object, ...]]:
+    """The packets of a drawing that are no later than the skew of a second, as rows for SQL; ARP is no DataProtocol."""
+    clocks: dict[str, int] = {}
+    rows: list[tuple[object, ...]] = []
+    for link, stamp, frame in packets_of(drawing, BEGIN):
+        clocks[link] = max(stamp, clocks.get(link, 0))
+        packet = dpkt.ethernet.Ethernet(frame).data
+        if clocks[link] - stamp > 10**9 or isinstance(packet, dpkt.arp.ARP):
+            continue
+        above = packet.data
+        ports = (above.sport, above.dport) if isinstance(above, dpkt.tcp.TCP | dpkt.udp.UDP) else (None, None)
+        tcp_only = (above.flags, above.seq) if isinstance(above, dpkt.tcp.TCP) else (None, None)
+        ends = (str(ipaddress.ip_address(end)) for end in (packet.src, packet.dst))
+        rows.append((link, stamp // 10**9, packet.p, *ends, *ports, *tcp_only, len(frame)))
+    return rows
 
 
 @pytest.fixture
@@ -143,40 +155,50 @@ def world(tmp_path: Path) -> World:
     return World(5, tmp_path)
 
 
-def plan(name: str) -> Plan:
-    catalog = load_functions([ROOT / "examples" / "functions" / "duplicates.fun"], parse_declarations)
-    context = Context(catalog=Context().catalog.extended(catalog))
-    return plan_files([SEEDS / f"{name}.gsql"], Links(tuple(LINKS), SETS), context=context)
-
-
-def seeds() -> list[str]:
-    return sorted(path.stem for path in SEEDS.glob("*.gsql"))
-
-
 def rows_of(
     name: str, world: World, out: Path, engine: str, spark: SparkSession | None = None, interval: int | None = None
 ) -> Counter[tuple[str, ...]]:
     """The rows of the last output query of a seed."""
-    chosen = plan(name)
+    chosen = seed_plan(name, LINKS)
     links = {link: Link() for link in LINKS}
     captures = [(link, path) for link, path in world.captures if link in chosen.links]
-    request = Request(chosen, Config(links=links, sets=SETS), captures, out, engine=engine, interval=interval)
+    request = Request(chosen, Config(links=links, sets=SEED_SETS), captures, out, engine=engine, interval=interval)
     run(request, Progress(quiet=True), spark)
     with (out / f"{chosen.queries[-1].name}.csv").open(newline="") as file:
         return Counter(tuple(row) for row in list(csv.reader(file))[1:])
 
 
-def test_every_seed_plans_and_runs() -> None:
+def golden(name: str) -> str:
+    return (GOLDEN / "seeds" / f"{name}.txt").read_text(encoding="utf-8")
+
+
+def test_every_seed_has_its_golden_and_its_rows_elsewhere() -> None:
     for name in seeds():
-        require_lowered(plan(name))
-        require_lowered(plan(name), "reference")
-    assert {*SQL, *BOTH, *OF_PAYLOADS, "004-running"} == set(seeds())
+        require_lowered(seed_plan(name, LINKS))
+    assert sorted(path.stem for path in (GOLDEN / "seeds").iterdir()) == seeds() == sorted(DRAWINGS)
+    assert sorted({*SQL, *UNTOLD, "004-running"}) == seeds()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", seeds())
+def test_rows_of_the_reference_engine_are_the_golden_and_those_of_sql(name: str) -> None:
+    assert seed_text(name, "reference") == golden(name)
+    if name in SQL:
+        shown = golden(name).rpartition("rows of ")[2].splitlines()[3:-2]
+        found: Counter[tuple[str, ...]] = Counter(tuple(row) for row in csv.reader(shown))
+        assert found and found == sql(SQL[name], admitted(DRAWINGS[name]))
+
+
+@pytest.mark.spark
+def test_rows_of_spark_are_the_goldens(spark: SparkSession) -> None:
+    made = {name: seed_text(name, "spark", spark) for name in seeds()}
+    assert made == {name: golden(name) for name in seeds()}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", list(SQL))
-def test_rows_of_the_reference_engine_are_those_of_sql(name: str, world: World, tmp_path: Path) -> None:
-    expected = world.sql(SQL[name])
+def test_rows_of_random_packets_are_those_of_sql(name: str, world: World, tmp_path: Path) -> None:
+    expected = sql(SQL[name], world.rows)
     assert expected
     assert rows_of(name, world, tmp_path / "out", "reference") == expected
 
@@ -212,13 +234,3 @@ def test_running_aggregates_go_on_from_minute_to_minute(
     session = request.getfixturevalue("spark") if engine == "spark" else None
     rows = rows_of("004-running", world, tmp_path / "out", engine, session, interval)
     assert rows == running_duplicates(world)
-
-
-@pytest.mark.spark
-@pytest.mark.parametrize("name", ON_SPARK)
-def test_spark_gives_the_rows_of_sql_or_of_the_other_engine(
-    name: str, world: World, tmp_path: Path, spark: SparkSession
-) -> None:
-    found = rows_of(name, world, tmp_path / "spark", "spark", spark)
-    expected = world.sql(SQL[name]) if name in SQL else rows_of(name, world, tmp_path / "reference", "reference")
-    assert found == expected and found

@@ -1,0 +1,201 @@
+"""The law at scale: `python -m tests.law.fuzz --reference 3000 --spark 300`, case by case, from a ledger of seeds.
+
+A run goes on behind the last seed that the ledger has of this grammar, and ends with 1 where a difference was found.
+`--seed N` runs one case again and prints the whole of it, made small; what it prints belongs in `found`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tests.law.cases import VERSION, Case, case
+from tests.law.compare import REFERENCE, SPARK, compare_engines, compare_oracle, evaluated, refused
+from tests.law.reduce import reduced
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LEDGER = Path(__file__).resolve().parents[2] / "var" / "fuzz" / "ledger.jsonl"
+SAME, DIFFERENT, REFUSED = "same", "different", "refused"
+BUDGET = {REFERENCE: 300, SPARK: 60}
+"""Most runs while a case is made small."""
+
+
+@dataclass
+class Outcome:
+    """What became of a case on an engine.
+
+    Attributes:
+        outcome: same, different, or refused where the engine runs none of its queries.
+        why: the difference or error.
+        beside: what its rows were compared with, and how often.
+        refused: family -> why the engine does not run it, in the product's words.
+        rows: how many were compared.
+    """
+
+    seed: int
+    engine: str
+    outcome: str = SAME
+    why: str = ""
+    beside: dict[str, int] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
+    families: tuple[str, ...] = ()
+    rows: int = 0
+    seconds: float = 0.0
+    version: str = VERSION
+
+
+def run_case(seed: int, engine: str, spark: SparkSession | None = None) -> Outcome:
+    """Runs the case of a number; never raises what the case is to blame for."""
+    began, drawn, found = time.monotonic(), case(seed), Outcome(seed, engine)
+    run, found.refused = accepted(drawn, engine)
+    found.families = tuple(question.family for question in run.asked)
+    if not run.asked:
+        found.outcome = REFUSED
+    else:
+        try:
+            found.rows = check(run, engine, spark)
+            found.beside = dict(Counter("SQL" if each.sql else "batch" for each in run.asked))
+        except Exception as error:  # noqa: BLE001 - whatever a case does is its outcome
+            found.outcome, found.why = DIFFERENT, f"{type(error).__name__}: {error}"
+    found.seconds = round(time.monotonic() - began, 2)
+    return found
+
+
+def accepted(drawn: Case, engine: str) -> tuple[Case, dict[str, str]]:
+    """The case with the queries that an engine runs, and why it does not run the others."""
+    why = {question.name: refused(question, engine) for question in drawn.asked}
+    run = tuple(question for question in drawn.asked if not why[question.name])
+    return replace(drawn, asked=run), {each.family: why[each.name] for each in drawn.asked if why[each.name]}
+
+
+def check(run: Case, engine: str, spark: SparkSession | None = None) -> int:
+    """Holds an engine against the oracles, and Spark against the reference engine too; how many rows there were.
+
+    Raises:
+        AssertionError: they are not equal, or a record is in no account.
+    """
+    ours = evaluated(run, engine, spark)
+    compare_oracle(run, ours, engine)
+    if engine == SPARK:
+        compare_engines(
+            run, ours, evaluated(replace(run, choice=replace(run.choice, interval=run.choice.long)), REFERENCE)
+        )
+    return sum(table.num_rows for tables in ours.rows.values() for table in tables)
+
+
+def fuzz(cases: int, engine: str, ledger: Path, spark: SparkSession | None, seconds: float) -> None:
+    """Runs so many more cases on an engine, or for so many seconds, behind those of the ledger."""
+    ledger.parent.mkdir(parents=True, exist_ok=True)
+    seeds = [row["seed"] for row in rows_of(ledger) if row["engine"] == engine]
+    ends, first = time.monotonic() + seconds, max(seeds, default=-1) + 1
+    for seed in range(first, first + cases):
+        if time.monotonic() > ends:
+            break
+        found = run_case(seed, engine, spark)
+        with ledger.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(vars(found)) + "\n")
+        if found.outcome == DIFFERENT:
+            print(f"seed {seed} on {engine}: {found.why}", flush=True)
+
+
+def rows_of(ledger: Path) -> list[dict[str, Any]]:
+    """What the ledger has of this grammar."""
+    if not ledger.exists():
+        return []
+    rows = [json.loads(line) for line in ledger.read_text(encoding="utf-8").splitlines()]
+    return [row for row in rows if row["version"] == VERSION]
+
+
+def summary(ledger: Path) -> int:
+    """Prints what the ledger has; how many differences."""
+    rows = rows_of(ledger)
+    for engine, other in ((REFERENCE, "SQL and the batch evaluator"), (SPARK, "these and the reference engine")):
+        mine = [row for row in rows if row["engine"] == engine and row["outcome"] != REFUSED]
+        beside = sum((Counter(row["beside"]) for row in mine), Counter[str]())
+        compared = ", ".join(f"{count} queries beside {name}" for name, count in sorted(beside.items()))
+        print(f"{len(mine)} cases on {engine} beside {other}: {compared}; {sum(row['rows'] for row in mine)} rows")
+        reasons = (text for row in rows if row["engine"] == engine for text in row["refused"].values())
+        why = Counter(text.partition(": ")[2] for text in reasons)
+        for text, count in why.most_common():
+            print(f"  refused {count}: {text}")
+    different = [row for row in rows if row["outcome"] == DIFFERENT]
+    print(f"{len(different)} differences, grammar {VERSION}")
+    for row in different:
+        print(f"  python -m tests.law.fuzz --seed {row['seed']} --engine {row['engine']}")
+    return len(different)
+
+
+def show(seed: int, engine: str, spark: SparkSession | None) -> int:
+    """Prints the case of a number, and where it differs a smaller one that does too."""
+    run, why = accepted(case(seed), engine)
+    for family, text in why.items():
+        print(f"{family} is refused: {text}")
+    print(described(run))
+    first = failure(run, engine, spark)
+    if not first:
+        print("no difference")
+        return 0
+    print(f"\n{first}\n\nmade small:\n")
+    kind = first.partition(":")[0]
+    small = reduced(run, lambda each: failure(each, engine, spark).startswith(kind), BUDGET[engine])
+    print(described(small), failure(small, engine, spark), repr(small), sep="\n\n")
+    return 1
+
+
+def failure(run: Case, engine: str, spark: SparkSession | None) -> str:
+    """Why a case fails, the kind of error first; empty where it does not."""
+    try:
+        check(run, engine, spark)
+    except Exception as error:  # noqa: BLE001 - whatever a case does is its outcome
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+def described(run: Case) -> str:
+    """A case to read: queries, settings, packets."""
+    lines = [f"-- {each.family}\n{each.text}\n-- SQL: {each.sql or '(none)'}" for each in run.asked]
+    lines += ["", *(f"{name}: {value}" for name, value in vars(run.choice).items()), ""]
+    world, begins = run.world, min((p.stamp for each in run.world.packets.values() for p in each), default=0)
+    for link, packets in world.packets.items():
+        cut = ", its last capture is cut" if link in world.cuts else ""
+        lines.append(f"{link}: skew {world.skews[link]} ns, captures split at {world.splits[link]}{cut}")
+        lines += [
+            f"  {(each.stamp - begins) / 1e9:14.9f} {each.kind} {each.src}:{each.sport} > {each.dest}:{each.dport} "
+            f"flags={each.flags} ttl={each.ttl} {each.data!r}{' beyond' if each.beyond else ''}"
+            for each in packets
+        ]
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Runs what the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--reference", type=int, default=0, help="more cases on the reference engine")
+    parser.add_argument("--spark", type=int, default=0, help="more cases on Spark")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="most seconds for either")
+    parser.add_argument("--ledger", type=Path, default=LEDGER)
+    parser.add_argument("--seed", type=int, help="show one case")
+    parser.add_argument("--engine", choices=(REFERENCE, SPARK), default=REFERENCE)
+    options = parser.parse_args()
+    session: SparkSession | None = None
+    if options.spark or (options.seed is not None and options.engine == SPARK):
+        from lowwater.high.session import build_session
+
+        session = build_session("lowwater fuzz")
+    if options.seed is not None:
+        return show(options.seed, options.engine, session)
+    fuzz(options.reference, REFERENCE, options.ledger, None, options.seconds)
+    fuzz(options.spark, SPARK, options.ledger, session, options.seconds)
+    return 1 if summary(options.ledger) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

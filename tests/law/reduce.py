@@ -1,0 +1,62 @@
+"""A smaller case that still fails: fewer queries, plainer settings, fewer packets.
+
+Below `fuzz`; greedy, with a bound on how often the case is run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from tests.law.cases import Case
+from tests.law.settings import SECOND, Choice
+from tests.law.worlds import LINKS
+
+PLAIN = Choice(None, None, None, SECOND, "periodic", 65536, 1024, False, "immediate", (900 * SECOND, 1), 1, True)
+
+
+def reduced(case: Case, fails: Callable[[Case], bool], budget: int) -> Case:
+    """The smallest case that was found.
+
+    Args:
+        case: one that fails.
+        fails: runs a case.
+        budget: most runs.
+    """
+    left = budget
+
+    def tried(smaller: Case) -> bool:
+        nonlocal left
+        left -= 1
+        return left >= 0 and fails(smaller)
+
+    found = True
+    while found and left > 0:
+        found = False
+        for smaller in _smaller(case):
+            if smaller != case and tried(smaller):
+                case, found = smaller, True
+                break
+    return case
+
+
+def _smaller(case: Case) -> Iterator[Case]:
+    """Cases with less, those with much less first."""
+    if len(case.asked) > 1:
+        for question in case.asked:
+            yield replace(case, asked=(question,))
+    yield replace(case, choice=PLAIN)
+    for name in vars(PLAIN):
+        yield replace(case, choice=replace(case.choice, **{name: getattr(PLAIN, name)}))
+    world = case.world
+    yield replace(case, world=replace(world, cuts=()))
+    size = max(map(len, world.packets.values()))
+    while size:
+        for link in LINKS:
+            packets = world.packets[link]
+            for at in range(0, len(packets), size):
+                rest = packets[:at] + packets[at + size :]
+                # Without the packets that parted them, captures of a link may overlap.
+                splits = {**world.splits, link: 0}
+                yield replace(case, world=replace(world, packets={**world.packets, link: rest}, splits=splits))
+        size //= 2
