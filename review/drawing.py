@@ -241,6 +241,9 @@ def _round(value: float) -> int:
     return int(round(value / 10**digits) * 10**digits)
 
 
+APART = 320
+"""Width of a history that has room for the names of its first and its last interval beside each other."""
+
 MOST_BARS = 200
 
 
@@ -265,8 +268,11 @@ def history(values: Sequence[tuple[str, float, str]], unit: str) -> Plot | None:
         text = f"{name}: {value:,.6g} {unit}, {state}"
         bars.append(Bar(round(left + at * step + 0.5, 1), bottom - tall, round(step - 1, 2), tall, text, state))
     up = (Mark(bottom - height, f"{most:,.0f} {unit}" if most >= 100 else f"{most:.3g} {unit}"), Mark(bottom, "0"))
-    across = (Mark(left, tops[0][0]), Mark(left + step * len(tops), tops[-1][0], "end"))
-    return Plot(WIDTH, bottom + 24, tuple(bars), "", across if len(tops) > 1 else across[:1], up)
+    first, last, right = tops[0][0], tops[-1][0], left + step * len(tops)
+    across: tuple[Mark, ...] = (Mark(left, first), Mark(right, last, "end"))
+    if right - left < APART:
+        across = (Mark(left, first if len(tops) == 1 else f"{first} to {last}"),)
+    return Plot(WIDTH, bottom + 24, tuple(bars), "", across, up)
 
 
 @dataclass(frozen=True)

@@ -55,4 +55,4 @@ def backfill_by_form(page: Any, address: str, dag: str, first: int, last: int) -
         page.keyboard.press("Escape") if page.get_by_placeholder("HH:mm").is_visible() else None
     page.get_by_text("will be triggered.").wait_for()
     page.get_by_role("button", name="Run Backfill").click()
-    page.get_by_text("Backfill generated").wait_for()
+    page.get_by_text("Backfill generated").first.wait_for()

@@ -242,6 +242,8 @@ def test_a_waterfall_begins_where_its_input_ends() -> None:
     assert second.most == pytest.approx(second.x + second.width, abs=0.2)
     assert [mark.text for mark in drawn.across] == ["100ms", "1s", "10s"]
     assert waterfall([]) is None and history([], "s") is None
+    few = history([(f"1 Jan {hour:02}:00", 1.0, "done") for hour in range(3)], "s")
+    assert few is not None and [mark.text for mark in few.across] == ["1 Jan 00:00 to 1 Jan 02:00"]
 
 
 # As files
