@@ -379,6 +379,7 @@ class Replay(Section):
         heartbeat: period of the ticks in ns, or a policy (T2).
         tick: virtual time of one micro-batch, ns.
         chunk: packets that a kernel takes at once.
+        task_packets: most packets of a link in one task of the low level.
         flush: when groups of closed epochs leave the tables of the low level.
         table: whether a group may also lie in the slot after its own.
         partitions: of the shuffles; 0 takes the number of cores.
@@ -390,6 +391,7 @@ class Replay(Section):
     heartbeat: Heartbeat = SECOND
     tick: Positive = 600 * SECOND
     chunk: int = Setting(default=131072, ge=1)
+    task_packets: int = Setting(default=1 << 22, ge=1)
     flush: str = Setting(default="immediate", pattern=r"^(immediate|slow \d+|oop-slow \d+ \d+|lazy \d+)$")
     table: Literal["direct", "adjacent"] = "direct"
     partitions: int = Setting(default=0, ge=0)

@@ -68,7 +68,8 @@ class Node:
         else:
             self.operator = Selection(program, self._read_from, settings.chunk_rows)
         self.operator.written = self._emit
-        self.beats = Heartbeats(lfta, settings, self._read_from, bounds.end, bounds.grains.get(lfta.name, 1))
+        grain = bounds.grains.get(lfta.name, 1)
+        self.beats = Heartbeats(lfta, settings, self._read_from, bounds.end, grain, bounds.entered)
         self._rows = self._punctuations = 0
 
     @property
@@ -82,7 +83,7 @@ class Node:
             return
         if self._host.full and seen >= 0:
             self._emit()
-            self.operator.state[EJECTIONS] += self.operator.finish(self.beats.after(seen))
+            self._let_all_go(seen)
             self._emit()
             self._host.forget()
         ok = (arrivals - stamps <= self._settings.skew) & (stamps >= self._read_from) & (stamps < self._bounds.end)
@@ -95,11 +96,18 @@ class Node:
         return self.operator.room
 
     def close(self, seen: int) -> LftaStatistics:
-        """Flushes, promises the end of the run and writes what is left."""
-        self.beats.close(seen, self.operator)
+        """Flushes, promises the end of the run, or the clock where the link goes on (P2), and writes what is left."""
+        if self._bounds.left is None:
+            self.beats.close(seen, self.operator)
+        else:
+            self._let_all_go(seen)
+            self.beats.advance(self._bounds.left, seen, self.operator)
         self._emit(last=True)
         operator = self.operator
         return LftaStatistics(self.lfta.name, self._rows, self._punctuations, operator.ejections, operator.collisions)
+
+    def _let_all_go(self, seen: int) -> None:
+        self.operator.state[EJECTIONS] += self.operator.finish(self.beats.after(seen))
 
     def _emit(self, last: bool = False) -> None:
         operator = self.operator

@@ -26,6 +26,7 @@ from lowwater.low.heartbeat import NEVER
 from lowwater.low.kernel import (
     BASE,
     BLOCK,
+    CLOCK,
     DUE,
     LATE,
     LOWEST,
@@ -82,8 +83,9 @@ def run_link(
     Args:
         lftas: the nodes that read the link.
         link: its name, the value of `interface`.
-        batches: its records in canonical order (T1) with the columns of `needed_columns`; `arrival` never decreases.
-        bounds: read ranges and owned interval, ns.
+        batches: its records, or those of a chunk, in canonical order (T1) with the columns of `needed_columns`;
+            `arrival` never decreases.
+        bounds: read ranges, owned interval, ns, and of a chunk the clock before and after it.
         settings: of the run.
         write: takes the name of an LFTA and the next rows of its stream, in order of `_tick`.
         thinnings: LFTA -> what it takes of the link, where load is shed on it (O5).
@@ -128,7 +130,9 @@ class _Link:
         self._state = np.zeros(PLACES, np.int64)
         lowest = min((bounds.read_from[lfta.name] for lfta in lftas), default=bounds.start)
         fixed = {SKEW: settings.skew, LOWEST: lowest, STOP: bounds.end, START: bounds.start, PERIOD: settings.period}
-        for place, value in {**fixed, SEEN: -1}.items():
+        # A record that moved the clock to within the read range was itself processed.
+        clock = {CLOCK: max(bounds.entered, 0), SEEN: bounds.entered if bounds.entered >= lowest else -1}
+        for place, value in {**fixed, **clock}.items():
             self._state[place] = value
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> LinkResult:

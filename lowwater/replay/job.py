@@ -102,7 +102,13 @@ class Job:
             raise ConfigError('heartbeat = "on-demand" is not supported yet', 'use a period, "data-driven" or "none"')
         replay = self.config.replay
         flush = Flush.parse(replay.flush)
-        settings = LowSettings(0, chunk_rows=replay.chunk, flush=flush, adjacent=replay.table == "adjacent")
+        settings = LowSettings(
+            0,
+            chunk_rows=replay.chunk,
+            task_packets=replay.task_packets,
+            flush=flush,
+            adjacent=replay.table == "adjacent",
+        )
         return replace(settings, **({"period": beat} if isinstance(beat, int) else {"policy": Policy(beat)}))
 
     def captures(self) -> dict[str, Captures]:

@@ -35,7 +35,7 @@ from lowwater.plan.temporal import END_OF_TIME
 from lowwater.quality.scan import LinkScan, scan_link
 from lowwater.reference import Disorder, ReferenceResult, evaluate
 from lowwater.reference.thinning import thinnings
-from lowwater.replay.low import LowOutcome, LowTask, by_link, run_low
+from lowwater.replay.low import LowOutcome, LowTask, by_link, low_tasks, run_tasks
 
 if TYPE_CHECKING:
     from lowwater.high.results import HighResult
@@ -123,11 +123,11 @@ class LowResult:
     @property
     def files(self) -> dict[tuple[str, str], list[str]]:
         """(LFTA, link) -> files of its stream."""
-        return {(name, each.result.link): [path] for each in self.outcomes for name, path in each.files.items()}
+        return {(name, each.result.link): list(paths) for each in self.outcomes for name, paths in each.files.items()}
 
 
 def low_stage(inputs: LowInputs, settings: LowSettings, folder: Path, runner: Runner) -> LowResult:
-    """Runs every LFTA over every link that it reads, one task a link.
+    """Runs every LFTA over every link that it reads, a task a link or, where it is large, a chunk of it.
 
     Args:
         inputs: of the interval.
@@ -137,14 +137,14 @@ def low_stage(inputs: LowInputs, settings: LowSettings, folder: Path, runner: Ru
     """
     starts = inputs.lfta_starts
     grains = {name: grain for name, (grain, _) in needed(*(query.high for query in inputs.plan.queries)).items()}
-    tasks = []
+    tasks: list[LowTask] = []
     for link, lftas in by_link(inputs.plan.lftas).items():
         mine = {lfta.name: starts[lfta.name] for lfta in lftas}
         bounds = Bounds(mine, inputs.start, inputs.end, {lfta.name: grains[lfta.name] for lfta in lftas})
         own = inputs.config.link(link)
         read = inputs.read(link, _whole_seconds(inputs, link, min(mine.values())))
-        tasks.append(LowTask(link, read, lftas, bounds, replace(settings, skew=own.skew, shed=own.shed), folder))
-    return LowResult(tuple(runner(run_low, tasks)))
+        tasks += low_tasks(read, lftas, bounds, replace(settings, skew=own.skew, shed=own.shed), folder)
+    return LowResult(tuple(run_tasks(tasks, runner)))
 
 
 def _whole_seconds(inputs: LowInputs, link: str, start: int) -> int:

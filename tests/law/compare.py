@@ -50,6 +50,7 @@ def request_of(
         interval=choice.interval,
         low={
             "chunk_rows": choice.chunk_rows,
+            "task_packets": choice.task_packets,
             "compiled": compiled,
             "adjacent": choice.adjacent,
             "flush": choice.flush,

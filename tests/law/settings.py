@@ -18,7 +18,7 @@ class Choice:
     Attributes:
         interval: length of the intervals; None for one.
         period: of the heartbeats, `policy` when they are made.
-        chunk_rows: packets that a kernel takes at once.
+        chunk_rows: packets that a kernel takes at once; `task_packets` those of a chunk of a link.
         slots: size of the group tables; `adjacent` whether a group may lie in the slot after its own.
         flush: when groups of closed epochs leave them.
         tick: virtual time of a micro-batch, `batches` the most of them.
@@ -30,6 +30,7 @@ class Choice:
     period: int
     policy: Policy
     chunk_rows: int
+    task_packets: int
     slots: int
     adjacent: bool
     flush: Flush
@@ -49,6 +50,7 @@ def choices(
         st.sampled_from((SECOND // 10, SECOND, 5 * SECOND, 61 * SECOND)),
         st.sampled_from(list(Policy)),
         st.sampled_from((1, 7, 65536)),
+        st.sampled_from((8, 19, 1 << 22)),
         st.sampled_from((1, 2, 4, 1024)),
         st.booleans(),
         st.sampled_from([Flush.parse(text) for text in ("immediate", "slow 1", "slow 3", "oop-slow 2 2", "lazy 1")]),
