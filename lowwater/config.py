@@ -331,9 +331,14 @@ class Link(Section):
     properties: dict[str, str] = {}
 
     @property
+    def longest_skew(self) -> int:
+        """The largest skew of any of its records, ns, by which its promises are behind its clock (T8)."""
+        return max([self.skew, *(self.group_skew.values.values() if self.group_skew else ())])
+
+    @property
     def jump(self) -> int:
         """The max_jump in force, ns."""
-        return self.skew + 60 * SECOND if self.max_jump is None else self.max_jump
+        return self.longest_skew + 60 * SECOND if self.max_jump is None else self.max_jump
 
     @model_validator(mode="after")
     def _consistent(self) -> Link:
@@ -346,7 +351,9 @@ class Link(Section):
             )
         if self.shed is not None and not self.sampling:
             raise ValueError("shed: chooses packets by what sampling = true keeps of them: write that too")
-        if self.skew >= LONGEST_SKEW:
+        if self.shed is not None and self.group_skew is not None:
+            raise ValueError("shed: chooses among the packets that one skew admits: leave out group_skew, or shed")
+        if self.longest_skew >= LONGEST_SKEW:
             raise ValueError(f"skew: must be below {format_duration(LONGEST_SKEW)}")
         if self.since is not None and self.until is not None and self.until <= self.since:
             raise ValueError("until: must be after since")

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lowwater.catalog.expr import Const, Expr, Param, conjuncts
-from lowwater.low.codegen import OUTCOME, Emitter, Inputs, node_name
+from lowwater.low.codegen import OUTCOME, OWN_SKEW, Emitter, Inputs, node_name
 from lowwater.low.filtering import Prefilter, filtering
 from lowwater.low.folding import of_link
 from lowwater.low.leaving import FROM, SIZE, Epoch
@@ -43,7 +43,7 @@ if a < clock:
     reason, done = {UNORDERED}, i
     break
 clock = a
-if a - t > skew:
+if a - t > SKEW:
     late[lates] = i
     lates += 1
     continue
@@ -129,7 +129,8 @@ def generate(lftas: Sequence[Lfta], link: str, settings: LowSettings) -> Program
     parameters: list[str] = []
     drains: list[tuple[int, list[str]]] = []
     ticking = [] if all(lfta.aggregates for lfta in lftas) else _TICKING.split("\n")
-    loop = [*_RECORD.split("\n"), *ticking, *prefilter.lines]
+    skew = "skew" if settings.skews is None else f"int(c{inputs.column(OWN_SKEW)}[i])"
+    loop = [*_RECORD.replace("SKEW", skew).split("\n"), *ticking, *prefilter.lines]
     for number, lfta in enumerate(lftas):
         emit = Emitter(inputs, node_name(number))
         thins = lfta.sample is not None or settings.shed is not None

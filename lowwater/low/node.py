@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lowwater.low.codegen import OWN_SKEW
 from lowwater.low.columns import Columns
 from lowwater.low.compiler import Code
 from lowwater.low.heartbeat import Heartbeats
@@ -86,7 +87,8 @@ class Node:
             self._let_all_go(seen)
             self._emit()
             self._host.forget()
-        ok = (arrivals - stamps <= self._settings.skew) & (stamps >= self._read_from) & (stamps < self._bounds.end)
+        skew = self._settings.skew if self._settings.skews is None else columns.pair(OWN_SKEW)[0]
+        ok = (arrivals - stamps <= skew) & (stamps >= self._read_from) & (stamps < self._bounds.end)
         self._beside = self._host.parameters(columns, ok)
 
     def room(self, wanted: int) -> int:

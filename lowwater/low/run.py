@@ -15,9 +15,10 @@ import pyarrow as pa
 
 from lowwater.catalog.expr import columns_of
 from lowwater.catalog.packets import SAMPLING_RATE, THINNED_BY, stored
+from lowwater.catalog.skews import Skews
 from lowwater.errors import LawError
 from lowwater.low.account import Counters, Violations
-from lowwater.low.codegen import OUTCOME, node_name
+from lowwater.low.codegen import OUTCOME, OWN_SKEW, node_name
 from lowwater.low.columns import Columns, numbers
 from lowwater.low.compiler import load
 from lowwater.low.evaluate import arguments
@@ -53,14 +54,15 @@ _BLOCK = np.uint64(BLOCK)
 IDENTITY = ("capture", "position", "timestamp", "arrival")
 
 
-def needed_columns(lftas: Sequence[Lfta], shed: bool = False) -> list[str]:
+def needed_columns(lftas: Sequence[Lfta], shed: bool = False, skews: Skews | None = None) -> list[str]:
     """The columns of `packets/` that a pass for these LFTAs reads: identity, clock, then what the expressions use.
 
     Args:
         lftas: the nodes.
         shed: whether some packets are shed on the link, so that it is read what packets are chosen by (O5).
+        skews: of the link's records, where they are not all the same (T8).
     """
-    names: dict[str, None] = dict.fromkeys(IDENTITY)
+    names: dict[str, None] = dict.fromkeys([*IDENTITY, *(skews.columns if skews else ())])
     for lfta in lftas:
         items = [item.expr for item in lfta.keys]
         used = columns_of(lfta.member, lfta.predicate, *items, *(part.argument for part in lfta.partials))
@@ -150,6 +152,8 @@ class _Link:
         columns = Columns(batch, self._link)
         stamps, arrivals = (numbers(batch, name, self._link) for name in ("timestamp", "arrival"))
         self._thin(columns, stamps)
+        if self._settings.skews is not None:
+            columns.give(OWN_SKEW, self._settings.skews.of(batch))
         read = [part for name in self._columns for part in columns.pair(name)]
         seen = int(self._state[SEEN])
         for node in self._nodes:

@@ -11,6 +11,7 @@ from enum import StrEnum
 
 import pyarrow as pa
 
+from lowwater.catalog.skews import Skews
 from lowwater.errors import ConfigError
 from lowwater.low.flush import IMMEDIATE, Flush
 
@@ -28,7 +29,8 @@ class LowSettings:
     """Settings of one link's run; the law ignores all but the skew.
 
     Attributes:
-        skew: bound on the disorder of the link, ns (T2).
+        skew: bound on the disorder of the link, ns (T2); the largest where its records have several.
+        skews: of its records, where they are not all the same (T8).
         period: between ticks, ns.
         policy: of heartbeats.
         chunk_rows: records handled at once; with the tables it bounds the memory.
@@ -53,6 +55,7 @@ class LowSettings:
     flush: Flush = IMMEDIATE
     texts: int = 1 << 18
     task_packets: int = 1 << 22
+    skews: Skews | None = None
 
     def __post_init__(self) -> None:
         if self.skew < 0:

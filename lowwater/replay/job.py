@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from lowwater.capture.reader import DECODER_VERSION
+from lowwater.catalog.skews import link_skews
 from lowwater.catalog.watchlists import watchlist_digest
 from lowwater.config import Config, format_duration, format_instant, load_config
 from lowwater.errors import ConfigError, LakeError
@@ -133,10 +134,14 @@ def lake_links(config: Config, lake: Lake) -> Links:
 
 
 def config_links(config: Config, names: Sequence[str] | None) -> Links:
-    """The links that queries may name, with their properties; None where they are not known."""
+    """The links that queries may name, with their properties; None where they are not known.
+
+    Raises:
+        ConfigError: the skews of a link are given for what packets do not have.
+    """
     properties = {name: link.properties for name, link in config.links.items()}
     kinds = {name: link.kind for name, link in config.links.items()}
-    groups = {name: link.group_skew.column for name, link in config.links.items() if link.group_skew}
+    groups = {name: link_skews(config, name).column for name, link in config.links.items() if link.group_skew}
     return Links(None if names is None else tuple(names), config.sets, properties, kinds, groups)
 
 

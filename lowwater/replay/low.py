@@ -110,7 +110,7 @@ def run_low(task: LowTask) -> LowOutcome:
         lfta.name: _Sink(task.folder / safe_name(lfta.name), task, stream_schema(lfta.fields)) for lfta in task.lftas
     }
     try:
-        columns = needed_columns(task.lftas, task.settings.shed is not None)
+        columns = needed_columns(task.lftas, task.settings.shed is not None, task.settings.skews)
         batches = task.read.batches(columns, FRAME_ROWS if FRAME in columns else ROW_GROUP)
 
         def write(name: str, batch: pa.RecordBatch) -> None:

@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from lowwater.catalog.expr import columns_of
 from lowwater.catalog.packets import THINNED_BY, stored
-from lowwater.config import SECOND, Config, Link
+from lowwater.catalog.skews import link_skews
+from lowwater.config import SECOND, Config
 from lowwater.errors import ConfigError
 from lowwater.high.carry import Carry
 from lowwater.lake.layout import Lake
@@ -111,7 +112,7 @@ class LowInputs:
 
     def scan(self, link: str) -> LinkScan:
         """The records of the interval of a link, counted apart from every engine (A1)."""
-        return scan_link(self.read(link, self.start), self.config.link(link).skew)
+        return scan_link(self.read(link, self.start), link_skews(self.config, link))
 
 
 @dataclass(frozen=True)
@@ -143,7 +144,9 @@ def low_stage(inputs: LowInputs, settings: LowSettings, folder: Path, runner: Ru
         bounds = Bounds(mine, inputs.start, inputs.end, {lfta.name: grains[lfta.name] for lfta in lftas})
         own = inputs.config.link(link)
         read = inputs.read(link, _whole_seconds(inputs, link, min(mine.values())))
-        tasks += low_tasks(read, lftas, bounds, replace(settings, skew=own.skew, shed=own.shed), folder)
+        skews = link_skews(inputs.config, link) if own.group_skew else None
+        mine_settings = replace(settings, skew=own.longest_skew, shed=own.shed, skews=skews)
+        tasks += low_tasks(read, lftas, bounds, mine_settings, folder)
     return LowResult(tuple(run_tasks(tasks, runner)))
 
 
@@ -151,13 +154,11 @@ def _whole_seconds(inputs: LowInputs, link: str, start: int) -> int:
     """From where a link is read: with load shedding whole seconds, since their packets are counted (O5).
 
     Raises:
-        ConfigError: the interval does not end with a second, or values of the link have skews of their own.
+        ConfigError: the interval does not end with a second.
     """
     own = inputs.config.link(link)
     if own.shed is None:
         return start
-    if own.group_skew is not None:
-        raise ConfigError(f"link {link} sheds load of the packets that one skew admits", "leave out shed or group_skew")
     if inputs.end < END_OF_TIME and inputs.end % SECOND:
         message = f"link {link} sheds load by the second, and the interval ends within one"
         raise ConfigError(message, "use intervals of whole seconds")
@@ -232,7 +233,7 @@ def reference_stage(
             link: _packets(inputs, query.logical, link, start if state is None else inputs.start)
             for link, start in links.items()
         }
-        disorder = {link: _disorder(settings) for link, settings in own.items()}
+        disorder = {link: _disorder(inputs.config, link) for link in own}
         skews = {link: settings.skew for link, settings in own.items()}
         budgets = {link: settings.shed for link, settings in own.items() if settings.shed is not None}
         result = evaluate(
@@ -254,8 +255,9 @@ def reference_stage(
     return ReferenceRows(rows, results, scans)
 
 
-def _disorder(link: Link) -> Disorder:
-    return Disorder(link.skew)
+def _disorder(config: Config, link: str) -> Disorder:
+    skews = link_skews(config, link)
+    return Disorder(skews.rest, groups=dict(skews.values), column=skews.column)
 
 
 def _over(inputs: LowInputs, links: Sequence[str]) -> int:
@@ -273,7 +275,8 @@ def _table(query: QueryPlan, result: ReferenceResult) -> pa.Table:
 
 
 def _packets(inputs: LowInputs, node: Node, link: str, start: int) -> Iterable[pa.RecordBatch]:
-    columns, shed = _columns(node), inputs.config.link(link).shed
+    columns = list(dict.fromkeys([*_columns(node), *link_skews(inputs.config, link).columns]))
+    shed = inputs.config.link(link).shed
     if shed is not None:
         columns = list(dict.fromkeys([*columns, *THINNED_BY]))
     batches = inputs.read(link, _whole_seconds(inputs, link, start)).batches(columns)
