@@ -351,8 +351,6 @@ class Link(Section):
             )
         if self.shed is not None and not self.sampling:
             raise ValueError("shed: chooses packets by what sampling = true keeps of them: write that too")
-        if self.shed is not None and self.group_skew is not None:
-            raise ValueError("shed: chooses among the packets that one skew admits: leave out group_skew, or shed")
         if self.longest_skew >= LONGEST_SKEW:
             raise ValueError(f"skew: must be below {format_duration(LONGEST_SKEW)}")
         if self.since is not None and self.until is not None and self.until <= self.since:

@@ -83,11 +83,13 @@ def link_skews(config: Config, link: str) -> Skews:
     """The skews of a link's records (SEMANTICS T8).
 
     Raises:
-        ConfigError: its `group_skew` names no column of packets, or no values of it.
+        ConfigError: its `group_skew` names no column of packets, or no values of it; or it sheds load as well.
     """
     own = config.link(link)
     if own.group_skew is None:
         return Skews(own.skew)
+    if own.shed is not None:
+        raise ConfigError(f"link {link} sheds load of the packets that one skew admits", "leave out shed or group_skew")
     return Skews.parse(link, own.skew, own.group_skew.column, own.group_skew.values)
 
 

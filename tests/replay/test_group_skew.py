@@ -167,3 +167,12 @@ def test_skews_of_records(column: str, texts: dict[str, int], found: list[int]) 
 def test_what_packets_do_not_have_is_refused(column: str, text: str) -> None:
     with pytest.raises(ConfigError, match=r"\[links.a.group_skew\]"):
         Skews.parse("a", 9, column, {text: 1})
+
+
+def test_shed_load_is_of_packets_of_one_skew(folder: Path) -> None:
+    (folder / "lake" / "lowwater.toml").write_text(
+        SETTINGS.replace("[links.a]", "[links.a]\nsampling = true\nshed = 9")
+    )
+    open_lake(folder / "lake")
+    with pytest.raises(ConfigError, match="sheds load"):
+        Job.open(folder / "lake", "q", folder)
