@@ -261,7 +261,7 @@ def packets_of(root: Path, capture: Path) -> pa.RecordBatch:
     captures = read_captures(lake, ["main1"])["main1"]
     (sha256,) = [each.capture for each in captures if each.path == str(capture)]
     reads = packet_files(lake, "main1", captures, config.link("main1"), 0, 0, END_OF_TIME).captures
-    files = [path for read in reads if read.capture == sha256 for path in read.files]
+    files = [file.path for read in reads if read.capture == sha256 for file in read.files]
     parts = [RECORD.empty_table(), *(pq.ParquetFile(path).read() for path in files)]
     table = pa.concat_tables(parts, promote_options="default")  # a column without a value is not in a file
     (batch,) = table.append_column("number", pa.array(range(table.num_rows))).combine_chunks().to_batches()
