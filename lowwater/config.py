@@ -331,9 +331,14 @@ class Link(Section):
     properties: dict[str, str] = {}
 
     @property
+    def longest_skew(self) -> int:
+        """The largest skew of any of its records, ns, by which its promises are behind its clock (T8)."""
+        return max([self.skew, *(self.group_skew.values.values() if self.group_skew else ())])
+
+    @property
     def jump(self) -> int:
         """The max_jump in force, ns."""
-        return self.skew + 60 * SECOND if self.max_jump is None else self.max_jump
+        return self.longest_skew + 60 * SECOND if self.max_jump is None else self.max_jump
 
     @model_validator(mode="after")
     def _consistent(self) -> Link:
@@ -346,7 +351,7 @@ class Link(Section):
             )
         if self.shed is not None and not self.sampling:
             raise ValueError("shed: chooses packets by what sampling = true keeps of them: write that too")
-        if self.skew >= LONGEST_SKEW:
+        if self.longest_skew >= LONGEST_SKEW:
             raise ValueError(f"skew: must be below {format_duration(LONGEST_SKEW)}")
         if self.since is not None and self.until is not None and self.until <= self.since:
             raise ValueError("until: must be after since")
@@ -379,6 +384,7 @@ class Replay(Section):
         heartbeat: period of the ticks in ns, or a policy (T2).
         tick: virtual time of one micro-batch, ns.
         chunk: packets that a kernel takes at once.
+        task_packets: most packets of a link in one task of the low level.
         flush: when groups of closed epochs leave the tables of the low level.
         table: whether a group may also lie in the slot after its own.
         tuned: whether tables, heartbeat period and order of conjuncts are those that the last runs recommend.
@@ -391,6 +397,7 @@ class Replay(Section):
     heartbeat: Heartbeat = SECOND
     tick: Positive = 600 * SECOND
     chunk: int = Setting(default=131072, ge=1)
+    task_packets: int = Setting(default=1 << 22, ge=1)
     flush: str = Setting(default="immediate", pattern=r"^(immediate|slow \d+|oop-slow \d+ \d+|lazy \d+)$")
     table: Literal["direct", "adjacent"] = "direct"
     tuned: bool = False

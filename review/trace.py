@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from lowwater.catalog.streams import PUNCTUATION
-from lowwater.lake.streams import stream_files
+from lowwater.lake.streams import stream_files, stream_parts
 from lowwater.quality.verdicts import Key
 from lowwater.replay.interval import lfta_folder
 
@@ -59,13 +59,13 @@ def trace(known: Snapshot, key: Key) -> list[Lag]:
     moments = start + (shares * (end - start)).astype(np.int64)
     found: list[Lag] = []
     for link in job.plan.links:
-        skew = known.config.link(link).skew
+        skew = known.config.link(link).longest_skew
         found.append(Lag("link", link, "", skew, skew, (skew,) * SAMPLES, 0))
     for lfta in job.plan.lftas:
-        files = stream_files(known.lake.lfta(name, lfta_folder(lfta)), start, end)
-        for link, path in zip(sorted(lfta.links), files, strict=False):
-            before = known.config.link(link).skew
-            found += _lag("LFTA", lfta.name, link, [path], moments, before, start)
+        parts = stream_parts(known.lake.lfta(name, lfta_folder(lfta)), start, end)
+        for link, files in zip(sorted(lfta.links), parts, strict=False):
+            before = known.config.link(link).longest_skew
+            found += _lag("LFTA", lfta.name, link, files, moments, before, start)
     for query in job.plan.queries:
         below = [each.typical for each in found if each.level == "LFTA" and each.name in {x.name for x in query.lftas}]
         files = stream_files(known.lake.stream(query.name), start, end)

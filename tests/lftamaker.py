@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -10,7 +12,7 @@ import pyarrow as pa
 from lowwater.catalog.expr import COMPARISON, LOGICAL, Binary, Column, Const, Expr, Type, Unary
 from lowwater.catalog.packets import RECORD, TYPES
 from lowwater.catalog.protocols import PROTOCOLS
-from lowwater.low import Bounds, LinkResult, LowSettings, needed_columns, run_link
+from lowwater.low import Bounds, LinkResult, LowSettings, merged, needed_columns, run_link
 from lowwater.plan.nodes import Field, Item, Lfta, Partial
 from lowwater.plan.temporal import CLOCK, infer
 
@@ -84,15 +86,28 @@ def run(
     read_from: int | None = None,
     batch_rows: int = 7,
     grain: int = 1,
+    cuts: Sequence[int] = (),
 ) -> tuple[dict[str, list[Row]], LinkResult]:
-    """The streams of the LFTAs as lists of rows, fed in batches of the columns that they need."""
+    """The streams of the LFTAs as lists of rows, fed in batches of the columns that they need.
+
+    With cuts each chunk is a pass of its own, which knows of the others the link's clock alone.
+    """
     streams: dict[str, list[Row]] = {lfta.name: [] for lfta in lftas}
     lowest = start if read_from is None else read_from
     bounds = Bounds({lfta.name: lowest for lfta in lftas}, start, end, {lfta.name: grain for lfta in lftas})
     needed = batch.select(needed_columns(lftas))
-    batches = [needed.slice(at, batch_rows) for at in range(0, len(needed), batch_rows)]
-    result = run_link(lftas, "L", batches, bounds, settings, lambda name, out: streams[name].extend(out.to_pylist()))
-    return streams, result
+    arrivals = needed.column("arrival").to_pylist()
+    places = sorted({cut for cut in cuts if 0 < cut < len(needed) and arrivals[cut - 1] < end})
+    results = []
+    for first, last in pairwise([0, *places, len(needed)]):
+        chunk = needed.slice(first, last - first)
+        batches = [chunk.slice(at, batch_rows) for at in range(0, len(chunk), batch_rows)]
+        clocks = {"entered": arrivals[first - 1]} if first else {}
+        mine = replace(bounds, **clocks, left=arrivals[last - 1] if last < len(needed) else None)
+        results.append(
+            run_link(lftas, "L", batches, mine, settings, lambda name, out: streams[name].extend(out.to_pylist()))
+        )
+    return streams, merged(results)
 
 
 def data(stream: list[Row]) -> list[Row]:

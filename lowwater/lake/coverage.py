@@ -70,7 +70,7 @@ def unsettled(
     return [
         gap
         for link in sorted(read_from)
-        for gap in gaps(link, captures.get(link, ()), config.link(link), end, end + config.link(link).skew)
+        for gap in gaps(link, captures.get(link, ()), config.link(link), end, end + config.link(link).longest_skew)
     ]
 
 

@@ -54,6 +54,7 @@ def link_inputs(link: str, captures: Sequence[Capture], settings: Link, read_fro
         "life": [settings.since, settings.until],
         "policy": settings.policy,
         **({} if settings.shed is None else {"shed": settings.shed}),
+        **({} if settings.group_skew is None else {"group_skew": settings.group_skew.model_dump()}),
     }
 
 

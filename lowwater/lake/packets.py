@@ -7,6 +7,7 @@ them without opening a Delta table.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,21 @@ CAPTURE = pa.dictionary(pa.int32(), pa.string())
 
 
 @dataclass(frozen=True)
+class PacketFile:
+    """A file of `packets/`.
+
+    Attributes:
+        path: of the file.
+        rows: packets in it.
+        last: arrival of the last one, ns; of its capture, as stored.
+    """
+
+    path: Path
+    rows: int
+    last: int
+
+
+@dataclass(frozen=True)
 class CaptureRead:
     """The files of one capture.
 
@@ -39,12 +55,12 @@ class CaptureRead:
 
     capture: str
     clock: int
-    files: tuple[Path, ...]
+    files: tuple[PacketFile, ...]
 
 
 @dataclass(frozen=True)
 class LinkRead:
-    """The packets of one link that a run reads; picklable.
+    """The packets of one link that a run reads, or a chunk of them (`lake.dividing`); picklable.
 
     Attributes:
         link: its name.
@@ -52,6 +68,10 @@ class LinkRead:
         read_from: start of the read range (I2), ns.
         start: of the interval; `end` its end.
         since: start of the link's life; `until` its end: records outside of it are not the link's (T5).
+        begin: packets of the first file that are before the chunk.
+        stop: packet of the last file before which it ends; None for all of them.
+        entered: the link's clock before the chunk, ns; -1 where nothing is before it.
+        left: the clock after it; None where nothing is after it.
     """
 
     link: str
@@ -61,6 +81,15 @@ class LinkRead:
     end: int
     since: int = 0
     until: int = END_OF_TIME
+    begin: int = 0
+    stop: int | None = None
+    entered: int = -1
+    left: int | None = None
+
+    @property
+    def packets(self) -> int:
+        """How many the files hold."""
+        return sum(file.rows for capture in self.captures for file in capture.files)
 
     def batches(self, columns: Sequence[str] = (), rows: int = 131072) -> Iterator[pa.RecordBatch]:
         """Reads the packets in arrival order: captures in order, then position.
@@ -78,36 +107,40 @@ class LinkRead:
         Raises:
             LakeError: if a file cannot be read, for instance because its capture was ingested anew meanwhile.
         """
-        for capture in self.captures:
-            for path in capture.files:
-                try:
-                    yield from self._file(capture, path, columns, rows)
-                except OSError as error:
-                    raise LakeError(
-                        f"{path}: packets of link {self.link!r} cannot be read: {error.strerror or error}",
-                        "if the capture was ingested anew meanwhile, run the interval again",
-                    ) from error
+        files = [(capture, file) for capture in self.captures for file in capture.files]
+        for number, (capture, file) in enumerate(files):
+            begin = self.begin if number == 0 else 0
+            stop = file.rows if self.stop is None or number < len(files) - 1 else self.stop
+            with readable(self.link, file.path):
+                yield from self._file(capture, file.path, columns, rows, begin, stop)
 
     def schema(self, columns: Sequence[str] = ()) -> pa.Schema:
         """Schema of `batches`."""
         keys = [RECORD.field(name) if name != "capture" else pa.field(name, CAPTURE, nullable=False) for name in KEYS]
         return pa.schema([*keys, *(READABLE.field(name) for name in columns if name not in KEYS)])
 
-    def _file(self, capture: CaptureRead, path: Path, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+    def _file(
+        self, capture: CaptureRead, path: Path, columns: Sequence[str], rows: int, begin: int, stop: int
+    ) -> Iterator[pa.RecordBatch]:
         schema = self.schema(columns)
         with pq.ParquetFile(path) as file:
-            groups = [
-                g for g in range(file.num_row_groups) if self._wanted(_bounds(file.metadata.row_group(g)), capture)
-            ]
             stored = [name for name in schema.names if name in file.schema_arrow.names and name != "capture"]
             if HEAD in schema.names and HEAD not in stored:
                 raise LakeError(
                     f"link {self.link}: of capture {capture.capture[:12]} nothing was kept that packets are sampled by",
                     f"write sampling = true in [links.{self.link}] and ingest the capture again",
                 )
-            if groups:
-                for batch in file.iter_batches(rows, groups, stored, use_threads=False):
-                    yield from self._kept(batch, capture, schema)
+            after = 0
+            for number in range(file.num_row_groups):
+                group = file.metadata.row_group(number)
+                at, after = after, after + group.num_rows
+                if at >= stop or after <= begin or not self._wanted(_bounds(group), capture):
+                    continue
+                for batch in file.iter_batches(rows, [number], stored, use_threads=False):
+                    first, end = max(begin - at, 0), min(stop - at, batch.num_rows)
+                    at += batch.num_rows
+                    if first < end:
+                        yield from self._kept(batch.slice(first, end - first), capture, schema)
 
     def _wanted(self, bounds: dict[str, tuple[int, int]], capture: CaptureRead) -> bool:
         if "timestamp" not in bounds or "arrival" not in bounds:
@@ -135,6 +168,22 @@ class LinkRead:
             result = result.filter(pc.and_(read, _within(stamps, self.since, self.until)))
         if result.num_rows:
             yield result
+
+
+@contextmanager
+def readable(link: str, path: Path) -> Iterator[None]:
+    """Says of a file of packets that cannot be read what may have become of it.
+
+    Raises:
+        LakeError: it cannot.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise LakeError(
+            f"{path}: packets of link {link!r} cannot be read: {error.strerror or error}",
+            "if the capture was ingested anew meanwhile, run the interval again",
+        ) from error
 
 
 def _within(values: pa.Array, start: int, end: int) -> pa.Array:
@@ -214,7 +263,11 @@ def packet_files(
                 f"{files.folder}: of the {capture.packets} packets of {capture.path} (link {link!r}) not all are there",
                 "ingest the capture again",
             )
-        wanted = tuple(files.folder / row["path"] for row in placed if empty._wanted(_logged(row), read))
+        wanted = tuple(
+            PacketFile(files.folder / row["path"], row["num_records"], row["max.arrival"])
+            for row in placed
+            if empty._wanted(_logged(row), read)
+        )
         if wanted:
             reads.append(CaptureRead(capture.capture, clock, wanted))
     return LinkRead(link, tuple(reads), read_from, start, end, empty.since, empty.until)

@@ -142,7 +142,7 @@ class Files:
         if _begins_alike(new, old, same_path) and _is_prefix(new.row, old.row, unpacked):
             grown = "" if not same_path else ": it has grown"
             return f"it begins with all {old.row.bytes:,} bytes of {old.row.path}, which it replaces{grown}"
-        if same_path and (_overlap(new.row, old.row) > settings.skew or _declared_alike(new, old)):
+        if same_path and (_overlap(new.row, old.row) > settings.longest_skew or _declared_alike(new, old)):
             return "the file has changed: its packets replace those of what had its name before"
         return None
 
@@ -176,7 +176,7 @@ def _overlap(row: Capture, other: Capture) -> int:
 def _refuse_overlap(rows: Sequence[Capture], others: Sequence[Capture], settings: Link) -> None:
     mine = {row.link: row for row in rows}
     for other in others:
-        if (row := mine.get(other.link)) is not None and (overlap := _overlap(row, other)) > settings.skew:
+        if (row := mine.get(other.link)) is not None and (overlap := _overlap(row, other)) > settings.longest_skew:
             _refuse(row, other, overlap, settings)
 
 
@@ -190,7 +190,7 @@ def _refuse(row: Capture, other: Capture, overlap: int, settings: Link) -> None:
         hint = f"if they are two versions of one file, ingest the right one under the name of the other; or {hint}"
     raise OverlapError(
         f"link {name!r}: {row.path} ({span(row)}) and {other.path} ({span(other)}) overlap by "
-        f"{format_duration(overlap)}, more than the link's skew of {format_duration(settings.skew)}",
+        f"{format_duration(overlap)}, more than the link's skew of {format_duration(settings.longest_skew)}",
         hint,
     )
 

@@ -10,6 +10,7 @@ import os
 import uuid
 from collections.abc import Iterable, Sequence
 from hashlib import file_digest, sha256
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ def write_stream(
     fields: tuple[Field, ...],
     start: int,
     end: int,
-    files: Iterable[Path] | pa.Table,
+    files: Iterable[Path | Sequence[Path]] | pa.Table,
     owner: str,
 ) -> int:
     """Replaces the interval [start, end), ns, of a stream, in one commit.
@@ -37,7 +38,8 @@ def write_stream(
         path: of the table: `lake.lfta(...)` or `lake.stream(...)`.
         fields: of the plan node.
         start: of the interval; `end` its end.
-        files: parquet files of fields and CONTROL on the lake's disk, in order, which are moved; or a table.
+        files: parquet files of fields and CONTROL on the lake's disk, in order, which are moved, those that follow each
+            other in one part of the stream together; or a table.
         owner: the query set.
 
     Returns:
@@ -55,14 +57,15 @@ def write_stream(
     with lake_errors(f"{path}: rows of {label} cannot be written"):
         folder.mkdir(parents=True, exist_ok=True)
         if isinstance(files, pa.Table):
-            targets = [folder / f"{attempt}-00000.parquet"]
+            targets = [folder / f"{attempt}-00000-00000.parquet"]
             names = [name for name in schema.names if name != "interval"]
             pq.write_table(files.select(names), targets[0], compression="lz4")
         else:
-            sources = list(files)
-            targets = [folder / f"{attempt}-{index:05d}.parquet" for index in range(len(sources))]
-            for source, target in zip(sources, targets, strict=True):
-                os.replace(source, target)
+            targets = []
+            for part, sources in enumerate([each] if isinstance(each, Path) else each for each in files):
+                for index, source in enumerate(sources):
+                    targets.append(folder / f"{attempt}-{part:05d}-{index:05d}.parquet")
+                    os.replace(source, targets[-1])
         described = [_describe(path, target, label) for target in targets]
     swap_files(path, described, lambda table: [row for row in live_files(table) if row["partition.interval"] == label])
     with lake_errors(f"{folder}: cannot be cleaned"):
@@ -79,6 +82,12 @@ def stream_files(path: Path, start: int, end: int) -> list[Path]:
     label = interval_label(start, end)
     rows = [] if table is None else [row for row in live_files(table) if row["partition.interval"] == label]
     return sorted(path / row["path"] for row in rows)
+
+
+def stream_parts(path: Path, start: int, end: int) -> list[list[Path]]:
+    """The files of `stream_files`, those that follow each other in one part of the stream together."""
+    files = stream_files(path, start, end)
+    return [list(part) for _, part in groupby(files, lambda file: file.stem.split("-")[1])]
 
 
 def fingerprint(files: Sequence[Path]) -> str:

@@ -4,6 +4,7 @@ After `capture`, before `high`: packet batches in, rows and punctuation of every
 """
 
 from lowwater.low.flush import Flush
+from lowwater.low.merging import merged
 from lowwater.low.run import needed_columns, run_link
 from lowwater.low.settings import VIOLATIONS, Bounds, LftaStatistics, LinkResult, LowSettings, Policy
 
@@ -15,6 +16,7 @@ __all__ = [
     "LinkResult",
     "LowSettings",
     "Policy",
+    "merged",
     "needed_columns",
     "run_link",
 ]

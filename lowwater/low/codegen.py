@@ -50,6 +50,9 @@ OUTCOME = "outcome"
 OF_NODE = (SAMPLING_RATE, OUTCOME)
 """What sampling and load shedding say of every record for one node: columns `<name> <node>` (O5)."""
 
+OWN_SKEW = "skew"
+"""The skew of every record, ns, where a link has several (T8): a column that is not stored."""
+
 
 def node_name(number: int) -> str:
     """What a node of a kernel is called in names."""
@@ -73,7 +76,7 @@ class Inputs:
 
     def column(self, name: str) -> int:
         """The number of a column."""
-        if name not in READABLE.names and name.split()[0] not in OF_NODE:
+        if name not in READABLE.names and name.split()[0] not in (*OF_NODE, OWN_SKEW):
             raise LowwaterError(f"the low level has no column '{name}'", "bind the query to the packet catalog")
         if name not in self.columns:
             self.columns.append(name)

@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from lowwater.caches import cache_folder
@@ -24,6 +25,9 @@ from lowwater.low.kernel import Function
 
 Code = Mapping[str, Callable[..., Any]]
 """The functions of a source by name."""
+
+_LOADING = Lock()
+"""Passes over the chunks of a link run side by side and ask for the same code at once."""
 
 _OPTIONS = 'error_model="numpy", nogil=True'
 
@@ -39,7 +43,8 @@ def load(functions: Sequence[Function], compiled: bool = True) -> Code:
         ConfigError: if the cache folder cannot be used.
     """
     if compiled and os.environ.get("LOWWATER_KERNEL") != "python":
-        return _compiled(source(functions, True))
+        with _LOADING:
+            return _compiled(source(functions, True))
     return _interpreted(source(functions, False))
 
 

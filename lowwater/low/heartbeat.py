@@ -59,23 +59,26 @@ class Heartbeats:
         read_from: begin of its read range, which everybody knows.
         end: of the run.
         grain: clock between two promises that a reader can use, ns.
+        entered: clock of the link up to which promises were made before; -1 for none.
 
     Attributes:
         made: punctuations not yet written, in order.
         due: arrival of the first record that may not be processed before `advance`.
     """
 
-    def __init__(self, lfta: Lfta, settings: LowSettings, read_from: int, end: int, grain: int = 1) -> None:
+    def __init__(
+        self, lfta: Lfta, settings: LowSettings, read_from: int, end: int, grain: int = 1, entered: int = -1
+    ) -> None:
         self._lfta = lfta
         self._skew = settings.skew
         self._period = settings.period
         self._policy = settings.policy
         self._end = end
         self._grain = grain
-        self._tick = -settings.period
+        self._tick = entered // settings.period * settings.period
         self._change = self._next_change(read_from)
         self.made: list[Punctuation] = []
-        self.due = self._due(-1)
+        self.due = self._due(entered)
 
     def after(self, instant: int) -> int:
         """The first tick strictly after an instant: the `_tick` of rows emitted then."""

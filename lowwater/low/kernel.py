@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lowwater.catalog.expr import Const, Expr, Param, conjuncts
-from lowwater.low.codegen import OUTCOME, Emitter, Inputs, node_name
+from lowwater.low.codegen import OUTCOME, OWN_SKEW, Emitter, Inputs, node_name
 from lowwater.low.drawing import Drawing, Drawn
 from lowwater.low.filtering import Prefilter, divided, filtering
 from lowwater.low.folding import of_link
@@ -44,7 +44,7 @@ if a < clock:
     reason, done = {UNORDERED}, i
     break
 clock = a
-if a - t > skew:
+if a - t > SKEW:
     late[lates] = i
     lates += 1
     continue
@@ -136,7 +136,9 @@ def generate(lftas: Sequence[Lfta], link: str, settings: LowSettings) -> Program
     ticking = [] if all(lfta.aggregates for lfta in lftas) else _TICKING.split("\n")
     drawing = Drawing(len(prefilter.known))
     asks = any(each.predicate or each.predicate_rest for each in prefilter.signatures)
-    loop = [*_RECORD.split("\n"), *ticking, *prefilter.lines, *(drawing.first if asks else [])]
+    skew = "skew" if settings.skews is None else f"int(c{inputs.column(OWN_SKEW)}[i])"
+    record = _RECORD.replace("SKEW", skew).split("\n")
+    loop = [*record, *ticking, *prefilter.lines, *(drawing.first if asks else [])]
     for number, lfta in enumerate(lftas):
         emit = Emitter(inputs, node_name(number))
         drawn = _drawn(lfta, link, prefilter, number, drawing)

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lowwater.low.codegen import OWN_SKEW
 from lowwater.low.columns import Columns
 from lowwater.low.compiler import Code
 from lowwater.low.heartbeat import Heartbeats
@@ -68,7 +69,8 @@ class Node:
         else:
             self.operator = Selection(program, self._read_from, settings.chunk_rows)
         self.operator.written = self._emit
-        self.beats = Heartbeats(lfta, settings, self._read_from, bounds.end, bounds.grains.get(lfta.name, 1))
+        grain = bounds.grains.get(lfta.name, 1)
+        self.beats = Heartbeats(lfta, settings, self._read_from, bounds.end, grain, bounds.entered)
         self._rows = self._punctuations = 0
 
     @property
@@ -89,10 +91,11 @@ class Node:
             return
         if self._host.full and seen >= 0:
             self._emit()
-            self.operator.state[EJECTIONS] += self.operator.finish(self.beats.after(seen))
+            self._let_all_go(seen)
             self._emit()
             self._host.forget()
-        ok = (arrivals - stamps <= self._settings.skew) & (stamps >= self._read_from) & (stamps < self._bounds.end)
+        skew = self._settings.skew if self._settings.skews is None else columns.pair(OWN_SKEW)[0]
+        ok = (arrivals - stamps <= skew) & (stamps >= self._read_from) & (stamps < self._bounds.end)
         self._beside = self._host.parameters(columns, ok)
 
     def room(self, wanted: int) -> int:
@@ -102,10 +105,17 @@ class Node:
         return self.operator.room
 
     def close(self, seen: int) -> LftaStatistics:
-        """Flushes, promises the end of the run and writes what is left."""
-        self.beats.close(seen, self.operator)
+        """Flushes, promises the end of the run, or the clock where the link goes on (P2), and writes what is left."""
+        if self._bounds.left is None:
+            self.beats.close(seen, self.operator)
+        else:
+            self._let_all_go(seen)
+            self.beats.advance(self._bounds.left, seen, self.operator)
         self._emit(last=True)
         return LftaStatistics(self.lfta.name, *self.totals)
+
+    def _let_all_go(self, seen: int) -> None:
+        self.operator.state[EJECTIONS] += self.operator.finish(self.beats.after(seen))
 
     def _emit(self, last: bool = False) -> None:
         operator = self.operator

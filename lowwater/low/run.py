@@ -15,9 +15,10 @@ import pyarrow as pa
 
 from lowwater.catalog.expr import columns_of
 from lowwater.catalog.packets import SAMPLING_RATE, THINNED_BY, stored
+from lowwater.catalog.skews import Skews
 from lowwater.errors import LawError
 from lowwater.low.account import Counters, Violations
-from lowwater.low.codegen import OUTCOME, node_name
+from lowwater.low.codegen import OUTCOME, OWN_SKEW, node_name
 from lowwater.low.columns import Columns, numbers
 from lowwater.low.compiler import load
 from lowwater.low.evaluate import arguments
@@ -25,6 +26,7 @@ from lowwater.low.filtering import SAMPLED_OUT, SHED
 from lowwater.low.kernel import (
     BASE,
     BLOCK,
+    CLOCK,
     DUE,
     LATE,
     LOWEST,
@@ -52,14 +54,15 @@ _BLOCK = np.uint64(BLOCK)
 IDENTITY = ("capture", "position", "timestamp", "arrival")
 
 
-def needed_columns(lftas: Sequence[Lfta], shed: bool = False) -> list[str]:
+def needed_columns(lftas: Sequence[Lfta], shed: bool = False, skews: Skews | None = None) -> list[str]:
     """The columns of `packets/` that a pass for these LFTAs reads: identity, clock, then what the expressions use.
 
     Args:
         lftas: the nodes.
         shed: whether some packets are shed on the link, so that it is read what packets are chosen by (O5).
+        skews: of the link's records, where they are not all the same (T8).
     """
-    names: dict[str, None] = dict.fromkeys(IDENTITY)
+    names: dict[str, None] = dict.fromkeys([*IDENTITY, *(skews.columns if skews else ())])
     for lfta in lftas:
         items = [item.expr for item in lfta.keys]
         used = columns_of(lfta.member, lfta.predicate, *items, *(part.argument for part in lfta.partials))
@@ -82,8 +85,9 @@ def run_link(
     Args:
         lftas: the nodes that read the link.
         link: its name, the value of `interface`.
-        batches: its records in canonical order (T1) with the columns of `needed_columns`; `arrival` never decreases.
-        bounds: read ranges and owned interval, ns.
+        batches: its records, or those of a chunk, in canonical order (T1) with the columns of `needed_columns`;
+            `arrival` never decreases.
+        bounds: read ranges, owned interval, ns, and of a chunk the clock before and after it.
         settings: of the run.
         write: takes the name of an LFTA and the next rows of its stream, in order of `_tick`.
         thinnings: LFTA -> what it takes of the link, where load is shed on it (O5).
@@ -132,7 +136,9 @@ class _Link:
         self._state = np.zeros(PLACES, np.int64)
         lowest = min((bounds.read_from[lfta.name] for lfta in lftas), default=bounds.start)
         fixed = {SKEW: settings.skew, LOWEST: lowest, STOP: bounds.end, START: bounds.start, PERIOD: settings.period}
-        for place, value in {**fixed, SEEN: -1}.items():
+        # A record that moved the clock to within the read range was itself processed.
+        clock = {CLOCK: max(bounds.entered, 0), SEEN: bounds.entered if bounds.entered >= lowest else -1}
+        for place, value in {**fixed, **clock}.items():
             self._state[place] = value
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> LinkResult:
@@ -158,6 +164,8 @@ class _Link:
         columns = Columns(batch, self._link)
         stamps, arrivals = (numbers(batch, name, self._link) for name in ("timestamp", "arrival"))
         self._thin(columns, stamps)
+        if self._settings.skews is not None:
+            columns.give(OWN_SKEW, self._settings.skews.of(batch))
         read = [part for name in self._columns for part in columns.pair(name)]
         seen = int(self._state[SEEN])
         for number, node in enumerate(self._nodes):

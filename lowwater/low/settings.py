@@ -11,6 +11,7 @@ from enum import StrEnum
 
 import pyarrow as pa
 
+from lowwater.catalog.skews import Skews
 from lowwater.errors import ConfigError
 from lowwater.low.flush import IMMEDIATE, Flush
 
@@ -37,7 +38,8 @@ class LowSettings:
     """Settings of one link's run; the law ignores all but the skew.
 
     Attributes:
-        skew: bound on the disorder of the link, ns (T2).
+        skew: bound on the disorder of the link, ns (T2); the largest where its records have several.
+        skews: of its records, where they are not all the same (T8).
         period: between ticks, ns.
         policy: of heartbeats.
         chunk_rows: records handled at once; with the tables it bounds the memory.
@@ -48,6 +50,7 @@ class LowSettings:
         flush: when groups of closed epochs leave.
         texts: distinct strings (and 256 times as many characters) that an LFTA keeps numbers of; with more its groups
             leave the table.
+        task_packets: most packets of a link in one task; a link with more is divided into chunks.
     """
 
     skew: int
@@ -60,6 +63,8 @@ class LowSettings:
     adjacent: bool = False
     flush: Flush = IMMEDIATE
     texts: int = 1 << 18
+    task_packets: int = 1 << 22
+    skews: Skews | None = None
 
     def __post_init__(self) -> None:
         if self.skew < 0:
@@ -68,6 +73,8 @@ class LowSettings:
             raise ConfigError(f"the heartbeat period is {self.period} ns", "give a duration above 0")
         if self.chunk_rows <= 0:
             raise ConfigError(f"chunk_rows is {self.chunk_rows}", "give 1 or more")
+        if self.task_packets <= 0:
+            raise ConfigError(f"task_packets is {self.task_packets}", "give 1 or more")
         if self.slots is not None and (self.slots <= 0 or self.slots & (self.slots - 1)):
             raise ConfigError(f"a group table of {self.slots} slots", "give a power of two")
 
@@ -81,12 +88,16 @@ class Bounds:
         start: begin of the owned interval.
         end: its end, and that of every read range; END_OF_TIME where unbounded.
         grains: clock between two promises that the readers of an LFTA can use, by its name; 1 where it is not said.
+        entered: of a chunk, the link's clock before its first record; -1 where none is before it.
+        left: of a chunk, the link's clock after its last record; None where the link ends with it.
     """
 
     read_from: dict[str, int]
     start: int
     end: int
     grains: Mapping[str, int] = field(default_factory=dict)
+    entered: int = -1
+    left: int | None = None
 
 
 @dataclass(frozen=True)

@@ -89,6 +89,12 @@ class Load:
         seconds, counts = np.unique(stamps[taken] // SECOND, return_counts=True)
         self._counts.update(dict(zip(seconds.tolist(), counts.tolist(), strict=True)))
 
+    def also(self, other: Load) -> Load:
+        """The counts of both, of the same sampling and budget."""
+        found = Load(self._thinning, self._budget)
+        found._counts = self._counts + other._counts
+        return found
+
     def thinning(self) -> Thinning:
         """The thinning with the shares of all seconds counted."""
         over = sorted((second, count) for second, count in self._counts.items() if count > self._budget)

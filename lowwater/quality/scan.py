@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lowwater.catalog.skews import Skews
 from lowwater.lake.packets import KEYS, LinkRead
 from lowwater.low import VIOLATIONS
 from lowwater.quality.profile import COLUMNS, Profile
@@ -46,25 +47,25 @@ class LinkScan:
     minutes: Mapping[tuple[int, str], Stretch] = field(default_factory=dict)
 
 
-def scan_link(read: LinkRead, skew: int) -> LinkScan:
+def scan_link(read: LinkRead, skews: Skews) -> LinkScan:
     """Counts the records of the interval of a read.
 
     Args:
         read: of the link, from the interval's start on.
-        skew: of the link, ns.
+        skews: of its records.
 
     Raises:
         LakeError: if the packets cannot be read.
     """
     sane, late = 0, []
     minutes: dict[tuple[int, str], Stretch] = {}
-    profile = Profile(read.start, read.end, skew)
-    for batch in read.batches(COLUMNS):
+    profile = Profile(read.start, read.end, skews.rest)
+    for batch in read.batches([*COLUMNS, *skews.columns]):
         profile.add(batch)
         table = pa.table(batch).select(KEYS)
         table = table.set_column(0, "capture", table.column("capture").cast(pa.string()))
         table = table.append_column("lateness", pc.subtract(table.column("arrival"), table.column("timestamp")))
-        violates = pc.greater(table.column("lateness"), skew)
+        violates = pc.greater(table.column("lateness"), pa.chunked_array([skews.of(batch)]))
         owned = table.filter(pc.and_(pc.invert(violates), _within(table.column("timestamp"), read)))
         sane += owned.num_rows
         _count_minutes(owned, minutes)

@@ -27,12 +27,14 @@ class Disorder:
     Attributes:
         skew: of their timestamps, ns.
         attributes: of temporal attributes that are no function of the clock, in their unit, by origin.
-        groups: skews (ns) of values of the source's `group` column; of every other value it is `skew`.
+        groups: skews (ns) of values of a column; of every other value it is `skew`.
+        column: of the packets, whose values these are.
     """
 
     skew: int
     attributes: Mapping[str, int] = field(default_factory=dict)
     groups: Mapping[Value, int] = field(default_factory=dict)
+    column: str = ""
 
     @property
     def longest(self) -> int:
@@ -75,7 +77,7 @@ class Feed:
     Attributes:
         pick: the source's columns from a record's values; the number of the record is the last of these.
         attributes: origin -> the attribute in the direction of its progress, from the same values.
-        group: the value whose skew counts; None where the source has no such column.
+        groupwise: whether the source is promised for each value of the column on its own.
         numbered: whether the source counts its records.
         judged: whether a late timestamp is a violation: not where progress is by other attributes alone.
     """
@@ -84,7 +86,7 @@ class Feed:
     port: int
     pick: Callable[[Values], Values]
     attributes: Mapping[str, Callable[[Values], int | None]]
-    group: Callable[[Values], Value] | None
+    groupwise: bool
     numbered: bool
     judged: bool
 
@@ -94,6 +96,7 @@ class Link:
     """One link in virtual time.
 
     Attributes:
+        group: the value of a record whose skew counts; None where all records have one skew.
         seen: the largest arrival, None before the first record.
         records: how many there were; `highest` the largest values of its attributes, by source and origin.
     """
@@ -101,6 +104,7 @@ class Link:
     name: str
     disorder: Disorder
     feeds: list[Feed]
+    group: Callable[[Values], Value] | None = None
     seen: int | None = None
     records: int = 0
     highest: dict[tuple[str, str], int] = field(default_factory=dict)
@@ -210,8 +214,8 @@ class Clock:
     def _violates(self, feed: Feed, link: Link, record: Record, values: Values) -> bool:
         """Whether a record is late in an attribute that counts (SEMANTICS T2, T8); notes its attributes."""
         skew = link.disorder.skew
-        if feed.group is not None:
-            skew = link.disorder.groups.get(feed.group(values), skew)
+        if link.group is not None:
+            skew = link.disorder.groups.get(link.group(values), skew)
         late = feed.judged and record.arrival - record.timestamp > skew
         for origin, pick in feed.attributes.items():
             value = pick(values)
@@ -263,7 +267,8 @@ class Clock:
 
     def _promise_groups(self, made: Mapping[str, int]) -> None:
         """Promises the values that have skews of their own, where all links of a source promise something (T8)."""
-        for source in dict.fromkeys(feed.source for link in self._links.values() for feed in link.feeds if feed.group):
+        feeds = [feed for link in self._links.values() for feed in link.feeds]
+        for source in dict.fromkeys(feed.source for feed in feeds if feed.groupwise):
             disorder = {name: self._links[name].disorder for name in source.links}
             for value in dict.fromkeys(value for each in disorder.values() for value in each.groups):
                 if disorder.keys() <= made.keys():

@@ -96,7 +96,13 @@ class Operators:
 
     def links(self, disorder: Mapping[str, Disorder]) -> list[Link]:
         """The links that are read, with the ports that read them."""
-        return [Link(name, disorder[name], self._feeds(name)) for name in self.columns]
+        return [self._link(name, disorder[name]) for name in self.columns]
+
+    def _link(self, name: str, disorder: Disorder) -> Link:
+        known, column = self.columns[name], disorder.column
+        if column and column not in known:
+            known.append(column)
+        return Link(name, disorder, self._feeds(name), _at(known.index(column)) if column else None)
 
     def holders(self, disorder: Mapping[str, Disorder]) -> list[tuple[Operator, list[int]]]:
         """The operators that keep rows until a promise, with how far each input is behind the clock at least.
@@ -184,7 +190,7 @@ class Operators:
         self._below[source] = [frozenset([link]) for link in node.links]
         for link in node.links:
             known = self.columns.setdefault(link, [])
-            known.extend(name for name in (*names, node.group) if name and name != ROW and name not in known)
+            known.extend(name for name in names if name != ROW and name not in known)
         return source
 
     def _feeds(self, link: str) -> list[Feed]:
@@ -194,7 +200,6 @@ class Operators:
             assert isinstance(source, SourceOperator)
             if link in node.links:
                 places = [len(known) if name == ROW else known.index(name) for name in source.names]
-                group = _at(known.index(node.group)) if node.group else None
                 attributes = {
                     f.temporal.origin: _progress(known.index(f.name), f.temporal.increasing)
                     for f in node.fields
@@ -202,7 +207,8 @@ class Operators:
                 }
                 judged = not attributes or bool(self._origins & {"", ROWS})
                 port = node.links.index(link)
-                feeds.append(Feed(source, port, _picker(places), attributes, group, ROW in source.names, judged))
+                numbered = ROW in source.names
+                feeds.append(Feed(source, port, _picker(places), attributes, bool(node.group), numbered, judged))
         return feeds
 
 

@@ -174,7 +174,7 @@ def _selected(feed: _Feed, predicate: Predicate) -> Iterator[tuple[str, pa.Recor
     low, high = max(read.read_from, read.since), min(read.end, read.until)
     names = list(dict.fromkeys(["arrival", "timestamp", "len", "caplen", FRAME, *predicate.columns]))
     for capture in read.captures:
-        for path in capture.files:
+        for path in (file.path for file in capture.files):
             try:
                 for batch in _batches(path, capture, names, low, high):
                     if predicate.reads_payload:

@@ -40,7 +40,7 @@ from lowwater.lake.records import (
 )
 from lowwater.lake.states import forget_others, keep_state, state_folder
 from lowwater.lake.status import Expected, StatusRow, status
-from lowwater.lake.streams import fingerprint, stream_files, write_stream
+from lowwater.lake.streams import fingerprint, stream_files, stream_parts, write_stream
 from lowwater.lake.tables import check_owner
 from lowwater.plan.nodes import Lfta
 from lowwater.quality.pages import write_index
@@ -250,7 +250,7 @@ class _Run:
         self.promises = {name: sum(counts[name] for counts in made) for name in ("punctuations", "spared")}
         rows = {}
         for lfta in job.plan.lftas:
-            files = [Path(path) for (name, _), paths in result.files.items() if name == lfta.name for path in paths]
+            files = [[*map(Path, paths)] for (name, _), paths in result.files.items() if name == lfta.name]
             table = job.lake.lfta(job.query_set, lfta_folder(lfta))
             write_stream(table, lfta.fields, self.start, self.end, files, job.query_set)
             rows[lfta.name] = sum(accounts.counts(lfta.name, link)["rows_out"] for link in lfta.links)
@@ -261,10 +261,10 @@ class _Run:
         self._require(LOW, "", _joined(digests))
         files = {}
         for lfta in job.plan.lftas:
-            found = stream_files(job.lake.lfta(job.query_set, lfta_folder(lfta)), self.start, self.end)
-            # One file a link, in the order of the links: the low stage writes them so.
-            for link, path in zip(sorted(lfta.links), found, strict=True):
-                files[lfta.name, link] = [str(path)]
+            found = stream_parts(job.lake.lfta(job.query_set, lfta_folder(lfta)), self.start, self.end)
+            # One part a link, in the order of the links: the low stage writes them so.
+            for link, paths in zip(sorted(lfta.links), found, strict=True):
+                files[lfta.name, link] = [str(path) for path in paths]
         chosen = {"tick": job.config.replay.tick, "partitions": job.partitions}
         begin = time.monotonic()
         results = high_stage(self.sessions.spark, inputs, files, folder, chosen, inputs.held())

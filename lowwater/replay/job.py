@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from lowwater.capture.reader import DECODER_VERSION
+from lowwater.catalog.skews import link_skews
 from lowwater.catalog.watchlists import watchlist_digest
 from lowwater.config import Config, format_duration, format_instant, load_config
 from lowwater.errors import ConfigError, LakeError
@@ -110,7 +111,13 @@ class Job:
         beat = section.heartbeat if section and section.heartbeat is not None else self.config.replay.heartbeat
         replay = self.config.replay
         flush = Flush.parse(replay.flush)
-        settings = LowSettings(0, chunk_rows=replay.chunk, flush=flush, adjacent=replay.table == "adjacent")
+        settings = LowSettings(
+            0,
+            chunk_rows=replay.chunk,
+            task_packets=replay.task_packets,
+            flush=flush,
+            adjacent=replay.table == "adjacent",
+        )
         if not isinstance(beat, int):
             return replace(settings, policy=Policy(beat))
         return replace(settings, period=shortest(tunings) or beat)
@@ -137,10 +144,14 @@ def lake_links(config: Config, lake: Lake) -> Links:
 
 
 def config_links(config: Config, names: Sequence[str] | None) -> Links:
-    """The links that queries may name, with their properties; None where they are not known."""
+    """The links that queries may name, with their properties; None where they are not known.
+
+    Raises:
+        ConfigError: the skews of a link are given for what packets do not have.
+    """
     properties = {name: link.properties for name, link in config.links.items()}
     kinds = {name: link.kind for name, link in config.links.items()}
-    groups = {name: link.group_skew.column for name, link in config.links.items() if link.group_skew}
+    groups = {name: link_skews(config, name).column for name, link in config.links.items() if link.group_skew}
     return Links(None if names is None else tuple(names), config.sets, properties, kinds, groups)
 
 

@@ -115,8 +115,6 @@ def _of_reference(query: QueryPlan) -> Iterator[Missing]:
             yield Missing(
                 node.query, f"protocol {node.protocol} of {node.kind} records", NOT_RUN, node.place, "packets run"
             )
-        if isinstance(node, Source) and node.group:
-            yield _group_skew(node.query, node.group, node.place)
         for expr in exprs_of(node):
             yield from _without_python(node.query, expr)
         for aggregate in (*node.aggregates, *getattr(node, "supers", ())) if isinstance(node, Aggregation) else ():
@@ -144,18 +142,11 @@ def _in_lfta(query: str, lfta: Lfta) -> Iterator[Missing]:
     if lfta.kind != "pcap":
         yield Missing(query, f"protocol {lfta.protocol} of {lfta.kind} records", NOT_RUN, lfta.place, "packets run")
         return
-    if lfta.group:
-        yield _group_skew(query, lfta.group, lfta.place)
     for partial in lfta.partials:
         if partial.function not in AGGREGATES:
             yield Missing(query, f"the aggregate {partial.function}", NOT_RUN, partial.place, _WHOLE)
     for expr in (lfta.predicate, *(key.expr for key in lfta.keys), *(p.argument for p in lfta.partials)):
         yield from _in_expr(query, expr)
-
-
-def _group_skew(query: str, column: str, place: Place) -> Missing:
-    what = f"a skew for each value of {column} ([links.NAME.group_skew])"
-    return Missing(query, what, NOT_RUN, place, "give the link one skew that admits all of them")
 
 
 def _in_node(node: Node) -> Iterator[Missing]:

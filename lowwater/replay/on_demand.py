@@ -41,8 +41,12 @@ def on_demand(outcomes: Sequence[LowOutcome], lftas: Sequence[Lfta], plans: Sequ
         LakeError: a stream cannot be read or written.
     """
     try:
-        files = {(name, each.result.link): Path(path) for each in outcomes for name, path in each.files.items()}
-        promises = {name: _promises(path) for name, path in files.items()}
+        files = {
+            (name, each.result.link): [Path(path) for path in paths]
+            for each in outcomes
+            for name, paths in each.files.items()
+        }
+        promises = {name: _promises(paths) for name, paths in files.items()}
         demands = [_demand(plan, files, promises) for plan in plans]
         spared: dict[Name, int] = {}
         for lfta in lftas:
@@ -55,35 +59,45 @@ def on_demand(outcomes: Sequence[LowOutcome], lftas: Sequence[Lfta], plans: Sequ
     return tuple(_counted(each, spared) for each in outcomes)
 
 
-def _promises(path: Path) -> Promises:
+def _promises(paths: Sequence[Path]) -> Promises:
     runs: list[tuple[int, int, int, int]] = []
     names = ["_tick", "_until", "_period", "_last"]
-    with pq.ParquetFile(path) as file:
-        for batch in file.iter_batches(columns=["_kind", *names]):
-            marks = batch.filter(pc.not_equal(batch["_kind"], ROW))
-            runs += zip(*(marks[name].to_pylist() for name in names), strict=True)
+    for batch in _batches(paths, ["_kind", *names]):
+        marks = batch.filter(pc.not_equal(batch["_kind"], ROW))
+        runs += zip(*(marks[name].to_pylist() for name in names), strict=True)
     return Promises.of(runs)
 
 
-def _demand(plan: Node, files: Mapping[Name, Path], promises: Mapping[Name, Promises]) -> Demand:
+def _batches(paths: Sequence[Path], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    for path in paths:
+        with pq.ParquetFile(path) as file:
+            yield from file.iter_batches(columns=list(columns))
+
+
+def _demand(plan: Node, files: Mapping[Name, Sequence[Path]], promises: Mapping[Name, Promises]) -> Demand:
     leaves = {leaf.lfta.name: leaf.lfta for leaf in walk(plan) if isinstance(leaf, LftaInput)}
     read = [(lfta.name, link) for lfta in leaves.values() for link in lfta.links]
     demand = Demand(plan, {name: promises[name] for name in read} if len(read) > 1 else {})
     for name in demand.streams:
-        with pq.ParquetFile(files[name]) as file:
-            for batch in file.iter_batches(columns=["_kind", "_last"]):
-                rows = batch.filter(pc.equal(batch["_kind"], ROW))
-                demand.add(name[0], rows["_last"].to_numpy())
+        for batch in _batches(files[name], ["_kind", "_last"]):
+            rows = batch.filter(pc.equal(batch["_kind"], ROW))
+            demand.add(name[0], rows["_last"].to_numpy())
     return demand
 
 
-def _thin(lfta: Lfta, path: Path, kept: Kept, promises: Promises) -> int:
+def _thin(lfta: Lfta, paths: Sequence[Path], kept: Kept, promises: Promises) -> int:
     """Writes a stream anew; how many promises are left out of it. The closing one stays (SEMANTICS T6)."""
-    total = len(promises.first)
+    total, number = len(promises.first), 0
     staying = {**kept, total - 1: (int(promises.first[-1]), int(promises.until[-1]))}
+    for path in paths:
+        number = _thin_file(lfta, path, staying, promises, number)
+    return total - len(staying)
+
+
+def _thin_file(lfta: Lfta, path: Path, staying: Kept, promises: Promises, number: int) -> int:
+    """Writes a file of a stream anew, whose first promise has this number; the number behind its last one."""
     sink = Sink(path.with_suffix(".demand"), path.stem, stream_schema(lfta.fields))
     with pq.ParquetFile(path) as file:
-        number = 0
         for batch in file.iter_batches():
             is_row = np.asarray(pc.equal(batch["_kind"], ROW))
             marks = np.flatnonzero(~is_row)
@@ -95,7 +109,7 @@ def _thin(lfta: Lfta, path: Path, kept: Kept, promises: Promises) -> int:
     sink.close()
     os.replace(sink.path, path)
     sink.path.parent.rmdir()
-    return total - len(staying)
+    return number
 
 
 def _part(promises: Promises, ticks: tuple[int, int], run: int, before: int) -> Punctuation:

@@ -52,7 +52,7 @@ def readers(chosen: Iterable[Job], link: str, rates: Mapping[tuple[str, str], fl
     for job in chosen:
         for query in job.plan.queries:
             if link in query.links:
-                others = [job.config.link(each).skew for each in query.links if each != link]
+                others = [job.config.link(each).longest_skew for each in query.links if each != link]
                 rate = rates.get((job.query_set, query.name))
                 found.append(Reader(job.query_set, query.name, max(others, default=None), rate))
     return found

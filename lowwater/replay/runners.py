@@ -1,4 +1,4 @@
-"""Where the tasks of ingest and of the low stage run: in this process while they are few, else as Spark tasks.
+"""Where the tasks of ingest and of the low stage run: on threads of this process while they are few, else on Spark.
 
 Between the stages and `high.tasks`. The first Spark task of a process starts Python workers that load pyarrow and the
 kernels anew, several seconds on every core, before a packet is read.
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lowwater.lake.tasks import Runner, in_process, on_threads
+from lowwater.lake.tasks import Runner, on_threads
 
 if TYPE_CHECKING:
     from lowwater.high.tasks import Session
@@ -25,7 +25,7 @@ SPREAD_BYTES = 2_000_000_000
 
 def low_runner(packets: int, spark: Callable[[], Session]) -> Runner:
     """The runner of a low stage that reads so many packets; a session is asked for only where it is needed."""
-    return _on(spark) if packets >= SPREAD_PACKETS else in_process
+    return _on(spark) if packets >= SPREAD_PACKETS else on_threads
 
 
 def ingest_runner(files: Iterable[Path], spark: Callable[[], Session]) -> Runner:

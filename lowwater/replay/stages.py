@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from lowwater.catalog.expr import columns_of
 from lowwater.catalog.packets import THINNED_BY, stored
-from lowwater.config import SECOND, Config, Link
+from lowwater.catalog.skews import link_skews
+from lowwater.config import SECOND, Config
 from lowwater.errors import ConfigError
 from lowwater.high.carry import Carry
 from lowwater.lake.layout import Lake
@@ -35,7 +36,7 @@ from lowwater.plan.temporal import END_OF_TIME
 from lowwater.quality.scan import LinkScan, scan_link
 from lowwater.reference import Disorder, ReferenceResult, evaluate
 from lowwater.reference.thinning import thinnings
-from lowwater.replay.low import LowOutcome, LowTask, by_link, run_low
+from lowwater.replay.low import LowOutcome, LowTask, by_link, low_tasks, run_tasks
 from lowwater.replay.on_demand import on_demand
 from lowwater.replay.tuning import Tuning, tuned
 
@@ -117,7 +118,7 @@ class LowInputs:
 
     def scan(self, link: str) -> LinkScan:
         """The records of the interval of a link, counted apart from every engine (A1)."""
-        return scan_link(self.read(link, self.start), self.config.link(link).skew)
+        return scan_link(self.read(link, self.start), link_skews(self.config, link))
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,7 @@ class LowResult:
     @property
     def files(self) -> dict[tuple[str, str], list[str]]:
         """(LFTA, link) -> files of its stream."""
-        return {(name, each.result.link): [path] for each in self.outcomes for name, path in each.files.items()}
+        return {(name, each.result.link): list(paths) for each in self.outcomes for name, paths in each.files.items()}
 
 
 def low_stage(
@@ -139,7 +140,7 @@ def low_stage(
     runner: Runner,
     tunings: Mapping[str, Tuning] = MappingProxyType({}),
 ) -> LowResult:
-    """Runs every LFTA over every link that it reads, one task a link.
+    """Runs every LFTA over every link that it reads, a task a link or, where it is large, a chunk of it.
 
     Args:
         inputs: of the interval.
@@ -150,15 +151,16 @@ def low_stage(
     """
     starts = inputs.lfta_starts
     grains = {name: grain for name, (grain, _) in needed(*(query.high for query in inputs.plan.queries)).items()}
-    tasks = []
+    tasks: list[LowTask] = []
     for link, lftas in by_link(tuned(inputs.plan.lftas, tunings)).items():
         mine = {lfta.name: starts[lfta.name] for lfta in lftas}
         bounds = Bounds(mine, inputs.start, inputs.end, {lfta.name: grains[lfta.name] for lfta in lftas})
         own = inputs.config.link(link)
         read = inputs.read(link, _whole_seconds(inputs, link, min(mine.values())))
-        chosen = replace(settings, skew=own.skew, shed=own.shed, policy=settings.policy.made)
-        tasks.append(LowTask(link, read, lftas, bounds, chosen, folder))
-    outcomes = tuple(runner(run_low, tasks))
+        skews = link_skews(inputs.config, link) if own.group_skew else None
+        chosen = replace(settings, skew=own.longest_skew, shed=own.shed, skews=skews, policy=settings.policy.made)
+        tasks += low_tasks(read, lftas, bounds, chosen, folder)
+    outcomes = tuple(run_tasks(tasks, runner))
     if settings.policy is Policy.ON_DEMAND:
         outcomes = on_demand(outcomes, inputs.plan.lftas, [query.high for query in inputs.plan.queries])
     return LowResult(outcomes)
@@ -168,13 +170,11 @@ def _whole_seconds(inputs: LowInputs, link: str, start: int) -> int:
     """From where a link is read: with load shedding whole seconds, since their packets are counted (O5).
 
     Raises:
-        ConfigError: the interval does not end with a second, or values of the link have skews of their own.
+        ConfigError: the interval does not end with a second.
     """
     own = inputs.config.link(link)
     if own.shed is None:
         return start
-    if own.group_skew is not None:
-        raise ConfigError(f"link {link} sheds load of the packets that one skew admits", "leave out shed or group_skew")
     if inputs.end < END_OF_TIME and inputs.end % SECOND:
         message = f"link {link} sheds load by the second, and the interval ends within one"
         raise ConfigError(message, "use intervals of whole seconds")
@@ -249,7 +249,7 @@ def reference_stage(
             link: _packets(inputs, query.logical, link, start if state is None else inputs.start)
             for link, start in links.items()
         }
-        disorder = {link: _disorder(settings) for link, settings in own.items()}
+        disorder = {link: _disorder(inputs.config, link) for link in own}
         skews = {link: settings.skew for link, settings in own.items()}
         budgets = {link: settings.shed for link, settings in own.items() if settings.shed is not None}
         result = evaluate(
@@ -271,8 +271,9 @@ def reference_stage(
     return ReferenceRows(rows, results, scans)
 
 
-def _disorder(link: Link) -> Disorder:
-    return Disorder(link.skew)
+def _disorder(config: Config, link: str) -> Disorder:
+    skews = link_skews(config, link)
+    return Disorder(skews.rest, groups=dict(skews.values), column=skews.column)
 
 
 def _over(inputs: LowInputs, links: Sequence[str]) -> int:
@@ -290,7 +291,8 @@ def _table(query: QueryPlan, result: ReferenceResult) -> pa.Table:
 
 
 def _packets(inputs: LowInputs, node: Node, link: str, start: int) -> Iterable[pa.RecordBatch]:
-    columns, shed = _columns(node), inputs.config.link(link).shed
+    columns = list(dict.fromkeys([*_columns(node), *link_skews(inputs.config, link).columns]))
+    shed = inputs.config.link(link).shed
     if shed is not None:
         columns = list(dict.fromkeys([*columns, *THINNED_BY]))
     batches = inputs.read(link, _whole_seconds(inputs, link, start)).batches(columns)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import tempfile
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from lowwater.config import Config, Link
+from lowwater.lake.dividing import divide
 from lowwater.lake.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledger import read_captures
-from lowwater.lake.packets import PacketFiles, packet_files
+from lowwater.lake.packets import LinkRead, PacketFiles, packet_files
+from lowwater.plan.temporal import END_OF_TIME
 from tests.lake.support import at, capture
 
 LINK = Link(skew="100s", max_jump="4h")  # type: ignore[arg-type]
@@ -58,9 +61,10 @@ def split(stamps: list[int], cuts: list[int]) -> list[list[int]]:
     bounds=st.lists(st.integers(0, 12000), min_size=3, max_size=3).map(sorted),
     life=st.sampled_from([(None, None), (1000, None), (None, 5000), (700, 6000)]),
     rows=st.sampled_from([3, 1000]),
+    most=st.integers(1, 12),
 )
 def test_against_the_naive_computation(
-    steps: list[int], cuts: list[int], bounds: list[int], life: tuple[int | None, int | None], rows: int
+    steps: list[int], cuts: list[int], bounds: list[int], life: tuple[int | None, int | None], rows: int, most: int
 ) -> None:
     # Declared coverage keeps the files in the order in which they were cut, whatever their medians.
     files = split(timestamps(steps), cuts)
@@ -76,12 +80,28 @@ def test_against_the_naive_computation(
         read = pickle.loads(pickle.dumps(packet_files(PacketFiles.of(lake), "a", captures, link, low, start, end)))
         batches = list(read.batches(["len"], rows))
         assert all(batch.schema == read.schema(["len"]) and 0 < batch.num_rows <= rows for batch in batches)
+        check_chunks(read, divide(read, most), batches)
     found = [row for batch in batches for row in batch.to_pylist()]
     ordered = [at(s) for stamps in files for s in stamps]
     assert [(row["timestamp"], row["arrival"]) for row in found] == naive(link, ordered, low, start, end)
     order = [captures_order(captures, row) for row in found]
     assert order == sorted(order)
     assert all(row["len"] == 34 for row in found)
+
+
+def check_chunks(read: LinkRead, chunks: list[LinkRead], batches: list[pa.RecordBatch]) -> None:
+    """Chunks are the packets of the link one after the other, and each knows the clock where it begins and ends."""
+    every = replace(read, read_from=0, start=0, end=END_OF_TIME, since=0, until=END_OF_TIME)
+    clock = -1
+    for chunk in chunks:
+        assert chunk.entered == clock < read.end
+        window = {name: getattr(every, name) for name in ("read_from", "start", "end", "since", "until")}
+        arrivals = [row["arrival"] for batch in replace(chunk, **window).batches() for row in batch.to_pylist()]
+        clock = arrivals[-1] if arrivals else clock
+        assert chunk.left == (None if chunk is chunks[-1] else clock)
+    parts = [batch for chunk in chunks for batch in chunk.batches(["len"])]
+    schema = read.schema(["len"])
+    assert pa.Table.from_batches(parts, schema).equals(pa.Table.from_batches(batches, schema))
 
 
 def captures_order(captures: tuple[Any, ...], row: dict[str, Any]) -> tuple[int, int]:
@@ -95,9 +115,9 @@ def test_files_outside_are_not_read(tmp_path: Path) -> None:
     captures = read_captures(lake, ["a"])["a"]
     read = packet_files(PacketFiles.of(lake), "a", captures, LINK, at(3590), at(3600), at(7200))
     assert [each.clock for each in read.captures] == [at(3540)]
-    (path,) = read.captures[0].files
-    path.unlink()
-    path.symlink_to(tmp_path / "gone")
+    (file,) = read.captures[0].files
+    file.path.unlink()
+    file.path.symlink_to(tmp_path / "gone")
     outside = packet_files(PacketFiles.of(lake), "a", captures, LINK, at(0), at(0), at(3600))
     assert sum(batch.num_rows for batch in outside.batches()) == 60
 

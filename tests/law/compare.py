@@ -144,7 +144,8 @@ def config_of(world: World) -> Config:
 def low_settings(choice: Choice) -> dict[str, Any]:
     """What a choice says of the low level; the kernels are not compiled, which takes seconds for each new set."""
     flush = Flush.parse(choice.flush)
-    return {"chunk_rows": choice.chunk_rows, "compiled": False, "adjacent": choice.adjacent, "flush": flush}
+    sizes = {"chunk_rows": choice.chunk_rows, "task_packets": choice.task_packets}
+    return {**sizes, "compiled": False, "adjacent": choice.adjacent, "flush": flush}
 
 
 def rows_of(gathered: Gathered, query: str, *more: str) -> Rows:

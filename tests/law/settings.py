@@ -19,7 +19,7 @@ class Choice:
         interval: length of the intervals of the reference engine, `long` of those on Spark; None for one.
         order: number of another order of the intervals, each without what the others leave; None for theirs.
         period: of the heartbeats, `policy` when they are made.
-        chunk_rows: packets that a kernel takes at once.
+        chunk_rows: packets that a kernel takes at once; `task_packets` those of a chunk of a link.
         slots: size of the group tables; `adjacent` whether a group may lie in the slot after its own.
         flush: when groups of closed epochs leave them.
         pace: virtual time of a micro-batch, and the most of them.
@@ -33,6 +33,7 @@ class Choice:
     period: int
     policy: str
     chunk_rows: int
+    task_packets: int
     slots: int
     adjacent: bool
     flush: str
@@ -52,6 +53,7 @@ def choices(span: int) -> st.SearchStrategy[Choice]:
         st.sampled_from((SECOND // 10, SECOND, 5 * SECOND, 61 * SECOND)),
         st.sampled_from([str(policy) for policy in Policy]),
         st.sampled_from((1, 7, 65536)),
+        st.sampled_from((8, 19, 1 << 22)),
         st.sampled_from((1, 2, 4, 1024)),
         st.booleans(),
         st.sampled_from(("immediate", "slow 1", "slow 3", "oop-slow 2 2", "lazy 1")),

@@ -74,6 +74,9 @@ SETTINGS = st.builds(
     slots=st.sampled_from([1, 2, 8]),
     compiled=st.just(False),
 )
+CUTS = st.lists(st.integers(1, 40), max_size=4)
+"""Where a link is divided into chunks."""
+
 ENDS = st.sampled_from([END, END + 1, END_OF_TIME])
 
 
@@ -161,9 +164,11 @@ def naive(lfta: Lfta, kept: list[Row], settings: LowSettings, end: int, grain: i
     return [*said(lfta, ticks, grain), (closing, end)]
 
 
-@given(packets=links(), settings=SETTINGS, end=ENDS)
-def test_partials_add_up_whatever_the_settings(packets: list[Row], settings: LowSettings, end: int) -> None:
-    streams, result = run(ALL, records(packets), settings, START, end, BEFORE)
+@given(packets=links(), settings=SETTINGS, end=ENDS, cuts=CUTS)
+def test_partials_add_up_whatever_the_settings(
+    packets: list[Row], settings: LowSettings, end: int, cuts: list[int]
+) -> None:
+    streams, result = run(ALL, records(packets), settings, START, end, BEFORE, cuts=cuts)
     kept = sane(packets, settings.skew, end)
     assert merged(data(streams["groups"])) == grouped(kept)
     backward = Counter[tuple[int, Any]]()
@@ -178,9 +183,11 @@ def test_partials_add_up_whatever_the_settings(packets: list[Row], settings: Low
         assert (stats.rows_out, stats.punctuations) == (len(data(stream)), len(promises(stream)))
 
 
-@given(packets=links(), settings=SETTINGS, end=ENDS)
-def test_promises_are_kept_and_are_those_of_every_tick(packets: list[Row], settings: LowSettings, end: int) -> None:
-    streams, _ = run(ALL, records(packets), settings, START, end, BEFORE)
+@given(packets=links(), settings=SETTINGS, end=ENDS, cuts=CUTS)
+def test_promises_are_kept_and_are_those_of_every_tick(
+    packets: list[Row], settings: LowSettings, end: int, cuts: list[int]
+) -> None:
+    streams, _ = run(ALL, records(packets), settings, START, end, BEFORE, cuts=cuts)
     kept = sane(packets, settings.skew, end)
     for lfta in ALL:
         stream = streams[lfta.name]
@@ -215,9 +222,11 @@ def test_promises_come_as_often_as_readers_need_them(
     assert merged(data(streams["groups"])) == grouped(kept)
 
 
-@given(packets=links(), settings=SETTINGS, end=ENDS)
-def test_every_record_is_accounted_for(packets: list[Row], settings: LowSettings, end: int) -> None:
-    _, result = run(ALL, records(packets), settings, START, end, BEFORE)
+@given(packets=links(), settings=SETTINGS, end=ENDS, cuts=CUTS)
+def test_every_record_is_accounted_for(packets: list[Row], settings: LowSettings, end: int, cuts: list[int]) -> None:
+    whole = run(ALL, records(packets), settings, START, end, BEFORE)[1]
+    result = run(ALL, records(packets), settings, START, end, BEFORE, cuts=cuts)[1]
+    assert (result.minutes, result.violations) == (whole.minutes, whole.violations)
     owned = [packet for packet in sane(packets, settings.skew, end) if packet["timestamp"] >= START]
     assert result.sane == len(owned)
     for lfta in ALL:

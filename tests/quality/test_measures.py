@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lowwater.catalog.expr import Type
+from lowwater.catalog.skews import Skews
 from lowwater.catalog.streams import PUNCTUATION, ROW
 from lowwater.catalog.values import pack_ip
 from lowwater.config import HOUR, SECOND, load_config
@@ -270,7 +271,7 @@ def measured(lake: Lake, instances: Sequence[tuple[str, str]], queries: Sequence
         packet_files(PacketFiles.of(lake), link, captures[link], config.link(link), BASE, BASE, BASE + HOUR)
         for link in scope.links
     ]
-    scans = [scan_link(read, config.link(read.link).skew) for read in reads]
+    scans = [scan_link(read, Skews(config.link(read.link).skew)) for read in reads]
     found = frames(scope, scans, lfta_counts(scope), queries, {each.query: judge([], [], ()) for each in queries})
     return {name: frame.to_pylist() for name, frame in found.items()}
 
@@ -448,6 +449,6 @@ def test_evidence_is_of_expectations_that_exist() -> None:
 def test_the_scan_counts_by_the_definition(lake: Lake) -> None:
     captures, link = read_captures(lake, ["a"])["a"], load_config(lake.root).link("a")
     read = packet_files(PacketFiles.of(lake), "a", captures, link, at(8), at(8), at(11))
-    found = scan_link(read, SECOND)
+    found = scan_link(read, Skews(SECOND))
     assert (found.sane, found.violations.num_rows) == (1, 1)
     assert pc.max(found.violations.column("lateness")).as_py() == 2_300_000_000

@@ -148,7 +148,7 @@ def test_values_with_a_skew_of_their_own_close_by_it() -> None:
     stamps = [(5, 6), (5, 17), (18, 6), (9, 17), (8, 6), (40, 17)]
     link = Link(0, [record(at, stamp * SECOND, protocol=kind) for at, (stamp, kind) in enumerate(stamps)])
     assert list(accumulate(stamp for stamp, _ in stamps[:5]))[-1] == 45
-    disorder = {"a": Disorder(20 * SECOND, groups={6: 2 * SECOND})}
+    disorder = {"a": Disorder(20 * SECOND, groups={6: 2 * SECOND}, column="protocol")}
     found = evaluate(node, {"a": link.batches()}, disorder, 0, END_OF_TIME, {"q.p": 0}, SECOND)
     # TCP of 8 s is late by 10 s; TCP closes 2 s after the epoch, the others after 20 s.
     assert [(row, tick // SECOND) for row, tick in zip(found.rows, found.ticks, strict=True)] == [

@@ -122,7 +122,7 @@ def test_an_import_ahead_is_the_import(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_packets_are_spread_from_a_bound_on() -> None:
-    assert low_runner(SPREAD_PACKETS - 1, ask) is in_process
+    assert low_runner(SPREAD_PACKETS - 1, ask) is on_threads
     with pytest.raises(Asked):
         low_runner(SPREAD_PACKETS, ask)
 

@@ -23,7 +23,7 @@ from lowwater.errors import ConfigError, LakeError, QueryError, UnsupportedError
 from lowwater.lake.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledger import read_captures
-from lowwater.lake.packets import packet_files
+from lowwater.lake.packets import PacketFiles, packet_files
 from lowwater.lake.tables import open_table
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.replay.extract import Selection, chosen_links, select, write_selection
@@ -260,8 +260,8 @@ def packets_of(root: Path, capture: Path) -> pa.RecordBatch:
     lake, config = open_lake(root, make=False), load_config(root)
     captures = read_captures(lake, ["main1"])["main1"]
     (sha256,) = [each.capture for each in captures if each.path == str(capture)]
-    reads = packet_files(lake, "main1", captures, config.link("main1"), 0, 0, END_OF_TIME).captures
-    files = [path for read in reads if read.capture == sha256 for path in read.files]
+    reads = packet_files(PacketFiles.of(lake), "main1", captures, config.link("main1"), 0, 0, END_OF_TIME).captures
+    files = [file.path for read in reads if read.capture == sha256 for file in read.files]
     parts = [RECORD.empty_table(), *(pq.ParquetFile(path).read() for path in files)]
     table = pa.concat_tables(parts, promote_options="default")  # a column without a value is not in a file
     (batch,) = table.append_column("number", pa.array(range(table.num_rows))).combine_chunks().to_batches()

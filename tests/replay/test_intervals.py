@@ -16,6 +16,7 @@ import pytest
 
 from lowwater.capture.generate import GeneratedCapture, generate
 from lowwater.config import HOUR, SECOND, Config, Link
+from lowwater.lake.streams import stream_parts
 from lowwater.lake.tables import open_table
 from lowwater.plan.context import Links
 from lowwater.plan.queryset import plan_files
@@ -50,9 +51,13 @@ BY_HOUR = ("done", "incomplete", "done")
 INTERVALS = [(START + hour * HOUR, START + (hour + 1) * HOUR) for hour in range(HOURS)]
 
 
-def in_reverse(lake: Path, spark: SparkSession) -> None:
+def in_reverse_and_in_chunks(lake: Path, spark: SparkSession) -> None:
+    with (lake / "lowwater.toml").open("a", encoding="utf-8") as file:
+        file.write("\n[replay]\ntask_packets = 500\n")
     for start, end in reversed(INTERVALS):
         replay_range(lake, spark, start, end)
+        for node in (lake / "lfta" / "demo").iterdir():
+            assert max(len(part) for part in stream_parts(node, start, end)) > 5
 
 
 def in_parallel(lake: Path, spark: SparkSession) -> None:
@@ -69,7 +74,7 @@ def test_published(published: Path) -> None:
     assert leftovers(published) == []
 
 
-@pytest.mark.parametrize("way", [in_reverse, in_parallel])
+@pytest.mark.parametrize("way", [in_reverse_and_in_chunks, in_parallel])
 def test_any_way_gives_the_same_tables(
     way: Callable[[Path, SparkSession], None], published: Path, lake: Path, spark: SparkSession
 ) -> None:
