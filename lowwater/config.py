@@ -333,7 +333,8 @@ class Link(Section):
     @property
     def longest_skew(self) -> int:
         """The largest skew of any of its records, ns, by which its promises are behind its clock (T8)."""
-        return max([self.skew, *(self.group_skew.values.values() if self.group_skew else ())])
+        own: dict[str, int] = self.group_skew.values if self.group_skew else {}
+        return max(self.skew, *own.values()) if own else self.skew
 
     @property
     def jump(self) -> int:

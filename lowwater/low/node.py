@@ -94,7 +94,7 @@ class Node:
             self._let_all_go(seen)
             self._emit()
             self._host.forget()
-        skew = self._settings.skew if self._settings.skews is None else columns.pair(OWN_SKEW)[0]
+        skew = self._settings.skew if self._settings.skews is None else columns.pair(OWN_SKEW)[0].astype(np.int64)
         ok = (arrivals - stamps <= skew) & (stamps >= self._read_from) & (stamps < self._bounds.end)
         self._beside = self._host.parameters(columns, ok)
 
