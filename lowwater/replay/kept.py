@@ -47,7 +47,7 @@ def _stored(inputs: LowInputs, link: str) -> set[str] | None:
     """The columns that the files of a link have, all together; None without files."""
     starts = (inputs.lfta_starts[lfta.name] for lfta in inputs.plan.lftas if link in lfta.links)
     read = inputs.read(link, min(starts))
-    files = [path for capture in read.captures for path in capture.files]
+    files = [file.path for capture in read.captures for file in capture.files]
     try:
         return {name for path in files for name in pq.read_schema(path).names} if files else None
     except OSError as error:

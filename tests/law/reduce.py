@@ -12,7 +12,9 @@ from tests.law.cases import Case
 from tests.law.settings import SECOND, Choice
 from tests.law.worlds import LINKS
 
-PLAIN = Choice(None, None, None, SECOND, "periodic", 65536, 1024, False, "immediate", (900 * SECOND, 1), 1, True)
+PLAIN = Choice(
+    None, None, None, SECOND, "periodic", 65536, 1 << 22, 1024, False, "immediate", (900 * SECOND, 1), 1, True
+)
 
 
 def reduced(case: Case, fails: Callable[[Case], bool], budget: int) -> Case:

@@ -36,9 +36,9 @@ def of(work: pa.Table, lfta: str) -> list[Row]:
     return [row for row in work.to_pylist() if row["lfta"] == lfta]
 
 
-@given(packets=links(), settings=SETTINGS)
-def test_the_minutes_add_up_to_the_pass(packets: list[Row], settings: LowSettings) -> None:
-    _, result = run(ALL, records(packets), settings)
+@given(packets=links(), settings=SETTINGS, cuts=st.lists(st.integers(1, 49), max_size=3))
+def test_the_minutes_add_up_to_the_pass(packets: list[Row], settings: LowSettings, cuts: list[int]) -> None:
+    _, result = run(ALL, records(packets), settings, cuts=cuts)
     for statistics in result.statistics:
         mine = of(result.work, statistics.lfta)
         for name in ("rows_out", "punctuations", "ejections", "collisions"):

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import tempfile
 from collections import Counter
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -14,12 +11,11 @@ from hypothesis import strategies as st
 from lowwater.plan.context import Links
 from lowwater.plan.keys import unique_key
 from lowwater.plan.queryset import plan_files, plan_texts
-from lowwater.replay.progress import Progress
-from lowwater.replay.scratch import run
-from tests.law.compare import SETS, request_of
+from tests.law.cases import Case, whole
+from tests.law.compare import REFERENCE, evaluated
 from tests.law.questions import Question, aggregations, flow_joins
-from tests.law.settings import Choice, choices
-from tests.law.worlds import LINKS, World, worlds
+from tests.law.settings import SECOND, Choice, choices
+from tests.law.worlds import LINKS, SETS, world
 from tests.replay.support import QUERIES
 from tests.replay.support import SETS as DEMO_SETS
 
@@ -193,17 +189,14 @@ def asked(draw: st.DrawFn) -> list[Question]:
 
 @pytest.mark.slow
 @settings(phases=(Phase.explicit, Phase.generate), suppress_health_check=list(HealthCheck))
-@given(worlds(), asked(), choices((None,)))
-def test_no_two_rows_of_the_reference_engine_share_a_key(
-    world: World, questions: list[Question], choice: Choice
-) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "out"
-        if questions:
-            run(request_of(world, questions, Path(folder), out, choice, "reference"), Progress(quiet=True))
-        for question in questions:
-            key = key_of(question.text)
-            assert key is not None
-            with (out / f"{question.name}.csv").open(newline="") as file:
-                seen = Counter(tuple(row[name] for name in key) for row in csv.DictReader(file))
-            assert [row for row, count in seen.items() if count > 1] == [], question
+@given(st.integers(0, 1 << 20), asked(), choices(100 * SECOND))
+def test_no_two_rows_of_the_reference_engine_share_a_key(seed: int, questions: list[Question], choice: Choice) -> None:
+    if not questions:
+        return
+    found = evaluated(whole(Case(world(seed), tuple(questions), choice)), REFERENCE)
+    for question in questions:
+        key = key_of(question.text)
+        assert key is not None
+        (table,) = found.rows[question.name]
+        seen = Counter(zip(*(table.column(name).to_pylist() for name in key), strict=True))
+        assert [row for row, count in seen.items() if count > 1] == [], question
