@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +88,7 @@ def _work(least: int) -> tuple[list[Row], bytes]:
         "q", {"time": col("time"), "srcIP": col("srcIP")}, [count(), partial("sum", col("len"))], predicate=longer
     )
     streams, result = run([query], records([{"timestamp": 5, "len": 60}]), LowSettings(skew=0), 0, SECOND)
-    return data(streams["q"]), pickle.dumps(result)
+    return data(streams["q"]), pickle.dumps(replace(result, work=result.work.slice(0, 0)))
 
 
 @pytest.mark.slow

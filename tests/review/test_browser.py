@@ -15,6 +15,7 @@ from fastapi.responses import HTMLResponse
 from lowwater_review import Board
 from lowwater_review.app import create
 
+from lowwater.quality.verdicts import SUITES
 from tests.review.ledgers import HOSTILE, make
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]
@@ -73,8 +74,8 @@ def test_from_the_calendar_to_the_rows_that_failed(page: Any, address: str) -> N
     assert inside.locator("td a[aria-label]").count() == HOURS
     inside.get_by_role("link", name="1 Jan 05:00, failed", exact=True).click()
     inside.get_by_role("heading", name="2025-01-01T05:00:00Z").wait_for()
-    assert inside.locator(".finding.critical").count() == 5
-    assert inside.locator(".finding.critical .pairs", has_text=HOSTILE).count() == 5
+    assert inside.locator(".finding.critical").count() == len(SUITES)
+    assert inside.locator(".finding.critical .pairs", has_text=HOSTILE).count() == len(SUITES)
     inside.get_by_role("link", name="2025-01-01T06:00:00Z →").click()
     inside.get_by_role("heading", name="2025-01-01T06:00:00Z").wait_for()
 
