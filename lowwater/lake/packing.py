@@ -87,7 +87,7 @@ class PackTask:
 
 
 @dataclass(frozen=True)
-class PacketFile:
+class PackedFile:
     """A file of packets that does not say yet of which capture they are.
 
     Attributes:
@@ -126,7 +126,7 @@ class Packed:
     """
 
     file: int
-    files: tuple[tuple[int, PacketFile], ...]
+    files: tuple[tuple[int, PackedFile], ...]
     undecoded: dict[int, int]
     summary: CaptureSummary | None = None
     damage: pa.Table = field(default_factory=DAMAGE.empty_table)
@@ -196,13 +196,13 @@ class _HourFile:
         else:
             self._batches[-1] = pa.concat_batches([batch, batch.slice(0, 0)])
 
-    def write(self, packets: Path, path: str) -> PacketFile:
+    def write(self, packets: Path, path: str) -> PackedFile:
         """Writes the rows; a column that has no value in them is not in the file, which readers take for NULL."""
         if self._batches:
             self._page()
         target = packets / path
         target.parent.mkdir(parents=True, exist_ok=True)
-        return PacketFile(path, self.hour, self._writer.write(target), {n: self._writer.bounds(n) for n in BOUNDED})
+        return PackedFile(path, self.hour, self._writer.write(target), {n: self._writer.bounds(n) for n in BOUNDED})
 
     def _page(self) -> None:
         batch = self._batches[0] if len(self._batches) == 1 else pa.concat_batches(self._batches)
@@ -214,7 +214,7 @@ class _Writer:
     """The files of a task: one waits for each interface, that of the hour that its clock has reached."""
 
     def __init__(self, task: PackTask) -> None:
-        self.files: list[tuple[int, PacketFile]] = []
+        self.files: list[tuple[int, PackedFile]] = []
         self.undecoded: dict[int, int] = {}
         self._task = task
         self._waiting: dict[int, _HourFile] = {}
