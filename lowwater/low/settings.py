@@ -176,7 +176,8 @@ class LinkResult:
         statistics: one per LFTA, in the order given.
         minutes: schema MINUTES, by LFTA and minute.
         violations: schema VIOLATIONS, in canonical order.
-        work: schema WORK, by LFTA and minute; `statistics.merge_work` adds those of several passes.
+        work: schema WORK, by LFTA and minute; `statistics.merge_work` adds those of several passes. Two results that
+            differ in it alone are equal.
     """
 
     link: str
@@ -185,4 +186,4 @@ class LinkResult:
     statistics: tuple[LftaStatistics, ...]
     minutes: pa.Table
     violations: pa.Table
-    work: pa.Table
+    work: pa.Table = field(compare=False)
