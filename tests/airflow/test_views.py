@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from lowwater.config import HOUR, format_instant
+from lowwater.quality.verdicts import SUITES
 from tests.airflow.chromium import browser, frame
 from tests.airflow.conftest import script
 from tests.replay.support import ROOT
@@ -100,7 +101,7 @@ def test_the_calendar_a_failed_audit_and_its_rows(page: Any, home: Any) -> None:
     assert cells.count() == HOURS
     inside.get_by_role("link", name="1 Jan 05:00, failed", exact=True).click()
     inside.get_by_role("heading", name=format_instant(START + FAILED * HOUR)).wait_for()
-    assert inside.locator(".finding.critical").count() == 5
+    assert inside.locator(".finding.critical").count() == len(SUITES)
     assert inside.locator(".finding.critical td", has_text=HOSTILE).count() >= 5
     assert "/lowwater/interval/q/" in page.url  # what is shown can be linked to
 
