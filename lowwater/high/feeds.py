@@ -129,9 +129,7 @@ class Replay:
         clock = EventClock.over(min(lasts), max(lasts))
         ticks = {tick for feed in feeds for tick in feed.ticks}
         closing = max(ticks | ({end} if end < END_OF_TIME else set()))
-        spans = [(tick, tick) for tick in ticks]
-        spans += [(promise.first, promise.until) for feed in feeds for promise in feed.promises if promise.period]
-        return cls(clock, tuple(choose_boundaries(spans, closing, step, most)))
+        return cls(clock, tuple(choose_boundaries(ticks, closing, step, most)))
 
     def lay_out(self, feeds: Sequence[Feed], fields: Sequence[Field], folder: Path, placed: bool = False) -> Reel:
         """Lays feeds of the same fields out as one source, which promises what all of them do (SEMANTICS P3).
