@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lowwater_expectations import SUITES
 
 from lowwater.config import HOUR, format_instant
-from lowwater.quality.verdicts import SUITES
 from tests.airflow.chromium import browser, frame
 from tests.airflow.conftest import script
 from tests.replay.support import ROOT

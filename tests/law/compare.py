@@ -14,7 +14,7 @@ import duckdb
 
 from lowwater.catalog.values import format_ip
 from lowwater.config import Config, Link
-from lowwater.errors import UnsupportedError
+from lowwater.errors import QueryError, UnsupportedError, singles
 from lowwater.lake.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledger import Captures, read_captures
@@ -74,8 +74,11 @@ def refused(question: Question, engine: str) -> str:
     with tempfile.TemporaryDirectory() as folder:
         try:
             require_lowered(plan_of([question], 1, Path(folder)), engine)
-        except UnsupportedError as error:
-            return str(error.message)
+        except QueryError as error:
+            every = singles([error])
+            if not all(isinstance(each, UnsupportedError) for each in every):
+                raise
+            return "; ".join(str(each.message) for each in every)
     return ""
 
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse
+from lowwater_expectations import SUITES
 from lowwater_review import Board
 from lowwater_review.app import create
 
-from lowwater.quality.verdicts import SUITES
 from tests.review.ledgers import HOSTILE, make
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]
