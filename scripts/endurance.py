@@ -23,6 +23,7 @@ from pathlib import Path
 
 import psutil
 from compare import differences, published
+from demo import LINK
 from home import ROOT, Home, HomeError
 from kills import Killer
 
@@ -41,15 +42,6 @@ main0_and_control = ["main1", "control"]
 
 [schedule]
 maintain = "never"
-"""
-LINK = """
-[links.{name}]
-captures = "../captures/{name}/{name}_%Y%m%dT%H%M%SZ.pcap"
-rotation = "1h"
-skew = "1s"
-since = "{since}"
-until = "{until}"
-policy = "{policy}"
 """
 SAMPLE = 5.0
 """Seconds between two looks at the memory."""

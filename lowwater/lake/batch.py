@@ -146,7 +146,7 @@ class Batch:
             self.errors.append(found.error)
         elif found.index is None:
             yield from self._tasks_of(number, found)
-        else:
+        elif not self._is_there(number, found):  # it may have grown to the length of one that is
             self._surveyed(number, found)
 
     def _tasks_of(self, number: int, found: Survey) -> Iterator[PackTask]:

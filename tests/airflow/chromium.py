@@ -52,7 +52,8 @@ def backfill_by_form(page: Any, address: str, dag: str, first: int, last: int) -
         page.get_by_placeholder("YYYY/MM/DD").fill(day)
         page.get_by_placeholder("HH:mm").fill(clock)
         page.get_by_placeholder("HH:mm").press("Enter")
-        page.keyboard.press("Escape") if page.get_by_placeholder("HH:mm").is_visible() else None
+        if page.get_by_placeholder("HH:mm").is_visible():
+            page.keyboard.press("Escape")
     page.get_by_text("will be triggered.").wait_for()
     page.get_by_role("button", name="Run Backfill").click()
     page.get_by_text("Backfill generated").first.wait_for()

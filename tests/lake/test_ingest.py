@@ -101,6 +101,19 @@ def test_a_file_as_long_as_one_that_is_there_is_told_by_its_digest(lake: Lake, t
     assert [row[3] for row in contents(lake)] == [at(1 + at_ + 10 * n) for n in range(1 + files) for at_ in (0, 1)]
 
 
+def test_a_file_that_grows_to_be_one_that_is_there_is_known(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was shorter when its length was looked at, so it is packed before its digest tells."""
+    path = capture(tmp_path / "a.pcap", [1, 2])
+    ingest(lake, "a", [path], CONFIG)
+    before, seen, files = versions(lake), contents(lake), stored_files(lake)
+    monkeypatch.setattr(batching.Batch, "_is_of_a_new_length", lambda self, path: True)
+    (again,) = ingest(lake, "a", [path], CONFIG)
+    assert again.state == "known" and str(path) in again.note
+    assert (versions(lake), contents(lake), stored_files(lake)) == (before, seen, files)
+
+
 def test_a_file_that_turns_out_bad_leaves_nothing_of_what_was_packed_ahead(
     lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
