@@ -33,6 +33,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: 2 if "spark" in item.keywords else "captures" in item.keywords)
 
 
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Names bytes by their length: the workers of a run compare names, and written out they may hold a time of day."""
+    return f"{len(val)} bytes" if isinstance(val, bytes) else None
+
+
 @pytest.fixture(scope="session")
 def captures_dir() -> Path:
     """The folder of real captures: LOWWATER_CAPTURES, else `../shared/captures` beside the repository."""

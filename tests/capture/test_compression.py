@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import gzip
 import hashlib
 import lzma
@@ -54,19 +55,23 @@ def codec(name: str) -> Callable[[bytes], bytes]:
     return lambda data: pa.compress(data, codec=name, asbytes=True)
 
 
+# Without the time of day: two test processes must draw up the same list of tests.
+gzipped = functools.partial(gzip.compress, mtime=0)
+
+
 def twice(one: Callable[[bytes], bytes], between: bytes = b"", before: bytes = b"") -> Callable[[bytes], bytes]:
     return lambda data: before + one(data[:333]) + one(b"") + between + one(data[333:]) + between
 
 
 SINGLE: dict[str, Callable[[bytes], bytes]] = {
-    "gzip": gzip.compress,
+    "gzip": gzipped,
     "zstd": codec("zstd"),
     "xz": lzma.compress,
     "lz4": codec("lz4"),
 }
 WRITERS = SINGLE | {
     "bgzf": bgzf,
-    "gzip of members": twice(gzip.compress),
+    "gzip of members": twice(gzipped),
     "zstd of frames": twice(codec("zstd"), SKIPPABLE, SKIPPABLE),
     "xz of streams": twice(lzma.compress, bytes(8)),
     "xz without a check": lambda data: lzma.compress(data, check=lzma.CHECK_NONE),
@@ -249,7 +254,7 @@ def test_an_absurd_length_and_then_damage_are_two_rows(tmp_path: Path, name: str
 
 def test_a_checksum_that_does_not_match_is_damage(tmp_path: Path) -> None:
     data = capture()
-    stored = bytearray(gzip.compress(data))
+    stored = bytearray(gzipped(data))
     stored[-6] ^= 1
     reader, rows = whole(saved(tmp_path, stored))
     check_accounts(reader, rows, bytes(stored))
@@ -286,10 +291,10 @@ def window_of(exponent: int) -> bytes:
         (window_of(27), "inside zstd: empty file (0 bytes)"),
         *((write(b"hello, no capture at all"), f"inside {name}: not a capture") for name, write in SINGLE.items()),
         *((write(capture())[:20], f"inside {name}: cannot be decompressed: ") for name, write in SINGLE.items()),
-        *((write(gzip.compress(capture())), "compressed again, as gzip") for write in SINGLE.values()),
-        (gzip.compress(lzma.compress(capture())), "compressed again, as xz"),
-        (gzip.compress(capture()[:11]), "inside gzip: cut inside the file header: 11 of 24 bytes"),
-        (gzip.compress(b"snoop\0" + bytes(30)), "inside gzip: a snoop capture, which is not supported"),
+        *((write(gzipped(capture())), "compressed again, as gzip") for write in SINGLE.values()),
+        (gzipped(lzma.compress(capture())), "compressed again, as xz"),
+        (gzipped(capture()[:11]), "inside gzip: cut inside the file header: 11 of 24 bytes"),
+        (gzipped(b"snoop\0" + bytes(30)), "inside gzip: a snoop capture, which is not supported"),
         (b"\x1f\x8b\x08" + bytes(30), "inside gzip: cannot be decompressed"),
         (b"\x1f\x8b", "it ends inside a gzip member"),
         (SKIPPABLE[:-1], "it ends inside a skippable frame"),
@@ -340,12 +345,12 @@ def test_a_bomb_takes_no_more_memory_than_what_is_ahead(tmp_path: Path, name: st
 
 
 def test_a_reader_that_is_left_ends_its_thread(tmp_path: Path) -> None:
-    path = saved(tmp_path, gzip.compress(capture(3000, 1000)))
+    path = saved(tmp_path, gzipped(capture(3000, 1000)))
     reader = read(path, SECOND, chunk_bytes=10_000)
     next(iter(reader))
     del reader
     with pytest.raises(CaptureError, match="cut inside"):
-        read(saved(tmp_path, gzip.compress(b"\xd4\xc3\xb2\xa1")), SECOND)
+        read(saved(tmp_path, gzipped(b"\xd4\xc3\xb2\xa1")), SECOND)
 
 
 def query(folder: Path) -> Path:
