@@ -74,7 +74,7 @@ test: setup
 	$(BIN)/python -m pytest --numprocesses=2 --dist=loadfile
 
 test-fast: $(VENV)/.package
-	$(BIN)/python -m pytest -m "not spark and not captures and not slow" --hypothesis-profile=quick
+	$(BIN)/python -m pytest --numprocesses=2 --dist=loadfile -m "not spark and not captures and not slow" --hypothesis-profile=quick
 
 lint: $(VENV)/.packages
 	$(BIN)/ruff check .

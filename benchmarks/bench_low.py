@@ -1,8 +1,10 @@
 """Packets per second of the low level beside DuckDB and polars on the same rows in memory.
 
 Run `python benchmarks/bench_low.py [--packets N] [--json FILE]`; prints a table, and writes it with `--json`. The low
-level reduces: what a table of fixed size ejects is merged above; the others aggregate fully. A selection copies its
-rows out, so its rate is given for several shares of packets that it keeps. polars is measured where it is installed.
+level reduces: what a table of fixed size ejects is merged above; the others aggregate fully. So the rate of the
+aggregation is given for several numbers of flows: of 1,000 the groups of a bucket fit into the table, of 1,000,000 most
+collide. A selection copies its rows out, so its rate is given for several shares of packets that it keeps. polars is
+measured where it is installed.
 """
 
 from __future__ import annotations
@@ -33,6 +35,8 @@ START = 1_700_000_000 * SECOND
 SELECTED = ("timestamp", "srcIP", "destIP", "len")
 SHARES = (0, 1, 10, 50, 75, 100)
 """Percent of the packets that a selection keeps."""
+FLOWS = (1_000, 10_000, 100_000, 1_000_000)
+"""Flows of the packets that an aggregation reads."""
 
 PAPERS = "the papers: 760,000 to 800,000 packets/s of OOP-Gigascope at 260,000 groups (002, Figure 9), in 2008"
 FLOW = ("srcIP", "destIP", "srcPort", "destPort", "protocol")
@@ -73,13 +77,13 @@ def _lfta(name: str, keys: dict[str, Expr], partials: tuple[Partial, ...], predi
     )
 
 
-def flow_query() -> Lfta:
+def flow_query(flows: int) -> Lfta:
     """Five-tuple in buckets of 10 s, packets and bytes."""
     bucket = Binary(Type.INT, "/", PROTOCOLS["ETH"].columns["time"], Const(Type.INT, 10))
     keys: dict[str, Expr] = {"tb": bucket, **{name: Column(TYPES[name], name) for name in FLOW}}
     length = Column(Type.INT, "len")
     parts = (Partial("cnt", "count", None, Type.INT), Partial("bytes", "sum", length, Type.INT))
-    return _lfta("flows", keys, parts, None)
+    return _lfta(f"flows {flows:,}", keys, parts, None)
 
 
 def selection_query(percent: int) -> Lfta:
@@ -101,10 +105,16 @@ def _best(work: Callable[[], object], repeat: int) -> tuple[float, float]:
 
 def measure(count: int, rate: int, flows: int, repeat: int) -> list[dict[str, object]]:
     """Figures of each case: packets per second of the clock and of processor time, rows and bytes out, ejections."""
-    table = packets(count, rate, flows)
-    cases = {"flows": flow_query(), **{query.name: query for query in map(selection_query, SHARES)}}
-    figures: list[dict[str, object]] = []
-    for name, query in cases.items():
+    figures = []
+    for number in FLOWS:
+        figures += _measured(packets(count, rate, number), [flow_query(number)], repeat)
+    return figures + _measured(packets(count, rate, flows), [selection_query(percent) for percent in SHARES], repeat)
+
+
+def _measured(table: pa.Table, queries: list[Lfta], repeat: int) -> list[dict[str, object]]:
+    count, figures = len(table), list[dict[str, object]]()
+    for query in queries:
+        name = query.name
         batches = table.select(needed_columns([query])).to_batches()
         written: list[int] = []
         settings, bounds = LowSettings(skew=SECOND), Bounds({query.name: 0}, 0, END_OF_TIME)
@@ -116,6 +126,7 @@ def measure(count: int, rate: int, flows: int, repeat: int) -> list[dict[str, ob
         ours = partial(run_link, [query], "L", batches, bounds, settings, lambda _, __: None)
         row: dict[str, object] = {"case": name, "packets": count}
         for peer, work in {"lowwater": ours, **_duckdb(table, name), **_polars(table, name)}.items():
+            work()
             wall, cpu = _best(work, repeat)
             row |= {f"{peer}/s": round(count / wall), f"{peer}/cpu s": round(count / cpu)}
         rows = {"rows out": statistics.rows_out, "MB out": sum(written) >> 20, "ejections": statistics.ejections}
@@ -137,7 +148,7 @@ def _duckdb(table: pa.Table, name: str) -> dict[str, Callable[[], object]]:
     text = (
         f"SELECT timestamp // {10 * SECOND}, {words}, srcPort, destPort, protocol, count(*), sum(len) "
         "FROM packets WHERE ipversion >= 0 GROUP BY ALL"
-        if name == "flows"
+        if name.startswith("flows")
         else f"SELECT timestamp, {words}, len FROM packets WHERE ipversion >= 0 AND len < {_limit(name)}"
     )
     return {"duckdb": lambda: duck.sql(text).to_arrow_table()}
@@ -150,7 +161,7 @@ def _polars(table: pa.Table, name: str) -> dict[str, Callable[[], object]]:
         return {}
     rows, col = polars.from_arrow(table.drop_columns(["capture"])), polars.col
     known = rows.lazy().filter(col("ipversion") >= 0)
-    if name == "flows":
+    if name.startswith("flows"):
         keys = [(col("timestamp") // (10 * SECOND)).alias("tb"), *WORDS, "srcPort", "destPort", "protocol"]
         plan = known.group_by(keys).agg(polars.len(), col("len").cast(polars.Int64).sum().alias("bytes"))
     else:
@@ -163,7 +174,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--packets", type=int, default=4_000_000)
     parser.add_argument("--rate", type=int, default=100_000, help="packets per second of link time")
-    parser.add_argument("--flows", type=int, default=100_000)
+    parser.add_argument("--flows", type=int, default=100_000, help="of the packets that selections read")
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()

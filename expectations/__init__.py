@@ -52,7 +52,7 @@ def render(validation: Validation) -> str:
     return render(validation)
 
 
-def render_suites() -> dict[str, str]:
+def render_suites() -> Mapping[str, str]:
     """The pages of the suites themselves, by file name, for `reports/suites/`; see `pages.render_suites`."""
     from .pages import render_suites
 

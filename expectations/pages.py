@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Mapping
 from functools import cache
+from types import MappingProxyType
 from typing import Any
 
 from great_expectations.core.expectation_validation_result import expectationSuiteValidationResultSchema
@@ -53,8 +55,9 @@ def render(validation: Validation) -> str:
     return page
 
 
-def render_suites() -> dict[str, str]:
-    """The pages of the suites themselves, by file name, for `reports/suites/`.
+@cache
+def render_suites() -> Mapping[str, str]:
+    """The pages of the suites themselves, by file name, for `reports/suites/`; rendered once a process.
 
     Raises:
         LawError: see `render`.
@@ -64,7 +67,7 @@ def render_suites() -> dict[str, str]:
         file = read_suite(name)
         document = SuitePage().render(build_suite(file))
         made[f"{name}.html"] = _page(document, "suite.html", "../", suite=name, notes=file.notes)
-    return made
+    return MappingProxyType(made)
 
 
 @cache

@@ -9,11 +9,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, cast
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import great_expectations as gx
 from great_expectations.core import ExpectationSuite, ExpectationValidationResult
 from great_expectations.core.batch_definition import BatchDefinition
+from great_expectations.data_context import EphemeralDataContext
+from great_expectations.data_context.data_context.context_factory import set_context
 from great_expectations.data_context.types.base import (
     DataContextConfig,
     InMemoryStoreBackendDefaults,
@@ -30,7 +33,7 @@ from .suites import load_suite
 if TYPE_CHECKING:
     import pandas
 
-_ONE_AT_A_TIME = threading.Lock()  # a new context becomes the current one of the whole process
+_ONE_AT_A_TIME = threading.Lock()  # the context is the current one of the whole process
 
 
 def validate(frames: Mapping[str, pandas.DataFrame], run: str) -> tuple[Validation, ...]:
@@ -48,20 +51,37 @@ def validate(frames: Mapping[str, pandas.DataFrame], run: str) -> tuple[Validati
     Raises:
         LawError: a frame is missing, has no rows or lacks a column or value, or an expectation could not be evaluated.
     """
-    suites = {name: load_suite(name) for name in SUITES}
-    for name, suite in suites.items():
-        _check(name, frames.get(name), suite, run)
     with _ONE_AT_A_TIME:
-        # GX's default for an ephemeral context makes a folder for pages
-        config = DataContextConfig(
-            store_backend_defaults=InMemoryStoreBackendDefaults(init_temp_docs_sites=False),
-            progress_bars=ProgressBarsConfig(globally=False),
-            analytics_enabled=False,
+        setting = _setting()
+        for name, suite in setting.suites.items():
+            _check(name, frames.get(name), suite, run)
+        set_context(setting.context)
+        return tuple(
+            _validate(suite, setting.batches[name], frames[name], run) for name, suite in setting.suites.items()
         )
-        context = gx.get_context(mode="ephemeral", project_config=config)
-        source = context.data_sources.add_pandas("measures")
-        batches = {name: source.add_dataframe_asset(name).add_batch_definition_whole_dataframe(run) for name in SUITES}
-        return tuple(_validate(suites[name], batches[name], frames[name], run) for name in SUITES)
+
+
+class _Setting(NamedTuple):
+    """What all validations of a process share: to make it takes longer than to validate."""
+
+    context: EphemeralDataContext
+    suites: dict[str, ExpectationSuite]
+    batches: dict[str, BatchDefinition[Any]]
+
+
+@cache
+def _setting() -> _Setting:
+    suites = {name: load_suite(name) for name in SUITES}
+    # GX's default for an ephemeral context makes a folder for pages
+    config = DataContextConfig(
+        store_backend_defaults=InMemoryStoreBackendDefaults(init_temp_docs_sites=False),
+        progress_bars=ProgressBarsConfig(globally=False),
+        analytics_enabled=False,
+    )
+    context = gx.get_context(mode="ephemeral", project_config=config)
+    source = context.data_sources.add_pandas("measures")
+    batches = {name: source.add_dataframe_asset(name).add_batch_definition_whole_dataframe("all") for name in SUITES}
+    return _Setting(context, suites, batches)
 
 
 def _check(name: str, frame: pandas.DataFrame | None, suite: ExpectationSuite, run: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from lowwater.catalog.expr import COMPARISON, LOGICAL, Binary, Column, Const, Expr, Type, Unary
-from lowwater.catalog.packets import RECORD, TYPES
+from lowwater.catalog.packets import READABLE, TYPES
 from lowwater.catalog.protocols import PROTOCOLS
 from lowwater.low import Bounds, LinkResult, LowSettings, merged, needed_columns, run_link
 from lowwater.plan.nodes import Field, Item, Lfta, Partial
@@ -73,8 +73,8 @@ def records(packets: Sequence[Row]) -> pa.RecordBatch:
     for position, packet in enumerate(packets):
         clock = max(clock, packet["timestamp"])
         base = {"capture": "c" * 8, "position": position, "arrival": clock, "len": 60, "caplen": 60}
-        rows.append({name: (base | packet).get(name) for name in RECORD.names})
-    return pa.RecordBatch.from_pylist(rows, schema=RECORD)
+        rows.append({name: (base | packet).get(name) for name in READABLE.names})
+    return pa.RecordBatch.from_pylist(rows, schema=READABLE)
 
 
 def run(

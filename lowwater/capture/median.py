@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
-from typing import IO
+from typing import IO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,18 @@ _DIGIT = 16  # bits found by one pass
 _PIECES = 1 << 10
 _BYTES = 8 << 20  # of the file at a time
 _AROUND = 4  # pieces on each side of the middle one
+
+
+class _Piece(NamedTuple):
+    """Numbers, the smallest and the largest of them."""
+
+    numbers: NDArray[np.int64]
+    least: int
+    most: int
+
+    @classmethod
+    def of(cls, numbers: NDArray[np.int64]) -> _Piece:
+        return cls(numbers, int(numbers.min()), int(numbers.max()))
 
 
 class Median:
@@ -30,7 +42,7 @@ class Median:
 
     def __init__(self, in_memory: int = 1 << 23) -> None:
         self._in_memory = in_memory
-        self._held: list[NDArray[np.int64]] = []
+        self._held: list[_Piece] = []
         self._held_count = 0
         self._single = 0
         self._count = 0
@@ -40,7 +52,7 @@ class Median:
         """Adds numbers."""
         if not len(numbers):
             return
-        self._held.append(numbers.astype(np.int64))
+        self._held.append(_Piece.of(numbers.astype(np.int64)))
         self._single += 1
         self._held_count += len(numbers)
         self._count += len(numbers)
@@ -48,10 +60,10 @@ class Median:
             if self._file is None:
                 self._file = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as this object
             for held in self._held:
-                self._file.write(held.data)
+                self._file.write(held.numbers.data)
             self._held, self._held_count, self._single = [], 0, 0
         elif self._single == _PIECES:  # many short ones cost more than what they hold
-            self._held[-_PIECES:] = [np.concatenate(self._held[-_PIECES:])]
+            self._held[-_PIECES:] = [_Piece.of(np.concatenate([held.numbers for held in self._held[-_PIECES:]]))]
             self._single = 0
 
     def value(self) -> int | None:
@@ -68,8 +80,7 @@ class Median:
         middle = self._middle()
         low, high = middle.min(), middle.max()
         below, near, room = 0, [], self._in_memory
-        for numbers in self._pieces():
-            least, most = numbers.min(), numbers.max()
+        for numbers, least, most in self._pieces():
             if most < low:
                 below += len(numbers)
             elif least <= high:
@@ -86,7 +97,7 @@ class Median:
         prefix = 0
         for shift in range(64 - _DIGIT, -1, -_DIGIT):
             counts = np.zeros(1 << _DIGIT, np.int64)
-            for numbers in self._pieces():
+            for numbers, _, _ in self._pieces():
                 if shift + _DIGIT < 64:
                     numbers = numbers[numbers >> (shift + _DIGIT) == prefix]
                 counts += np.bincount((numbers >> shift) & ((1 << _DIGIT) - 1), minlength=1 << _DIGIT)
@@ -104,15 +115,16 @@ class Median:
 
     def _middle(self) -> NDArray[np.int64]:
         if self._file is None:
-            ends = np.cumsum([len(numbers) for numbers in self._held])
+            ends = np.cumsum([len(held.numbers) for held in self._held])
             middle = int(np.searchsorted(ends, self._count // 2))
-            return np.concatenate(self._held[max(middle - _AROUND, 0) : middle + _AROUND + 1])
+            around = self._held[max(middle - _AROUND, 0) : middle + _AROUND + 1]
+            return np.concatenate([held.numbers for held in around])
         self._file.seek((self._count - self._held_count) // 2 * 8)
         return np.frombuffer(self._file.read(_BYTES), np.int64)
 
-    def _pieces(self) -> Iterator[NDArray[np.int64]]:
+    def _pieces(self) -> Iterator[_Piece]:
         if self._file is not None:
             self._file.seek(0)
             while piece := self._file.read(_BYTES):
-                yield np.frombuffer(piece, np.int64)
+                yield _Piece.of(np.frombuffer(piece, np.int64))
         yield from self._held

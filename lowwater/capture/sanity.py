@@ -19,30 +19,47 @@ LARGEST_WIRE = (1 << 31) - 1
 _NONE = (1 << 63) - 1
 
 
+@njit(nogil=True)
+def _next_drop(stamps: Any, at: int, last: int, largest: int, ahead: int) -> tuple[int, int]:
+    """The first record from `at` on, before `last`, that is more than `ahead` below the largest one before it.
+
+    Returns:
+        Its place, `last` if there is none; and that largest timestamp.
+    """
+    while at < last and stamps[at] >= largest - ahead:
+        largest = max(largest, stamps[at])
+        at += 1
+    return at, largest
+
+
 @njit(nogil=True, cache=True)
 def _judge(stamps: Any, begin: int, end: int, max_jump: int, ahead: int, smallest: int, jumps: Any) -> tuple[int, int]:
     """Marks in `jumps` the time-jumps of stamps[begin:end]; all of `stamps` is known context (see `Judge`)."""
     # Of a record more than `ahead` above its median, more than half of the window lies below `stamp - ahead`: one of
     # the 16 records after it does at least. So only records shortly before such a drop are looked at.
     last = min(end + SIDE, len(stamps))
-    largest = stamps[begin]
+    drop, largest = _next_drop(stamps, begin + 1, last, stamps[begin], ahead)
     judged = begin
-    for drop in range(begin + 1, last):
-        if stamps[drop] >= largest - ahead:
-            largest = max(largest, stamps[drop])
-            continue
-        for index in range(max(judged, drop - SIDE), min(drop, end)):
+    while drop < last:
+        first, behind = max(judged, drop - SIDE), min(drop, end)
+        # So many, mostly one, at most lie below the limit of any of these records after it.
+        later = 0
+        for other in range(first + 1, min(behind + SIDE, len(stamps))):
+            later += stamps[other] < largest - ahead
+        for index in range(first, behind):
             side = min(SIDE, index, len(stamps) - 1 - index)
             limit = stamps[index] - ahead
             # More than half of the window lies below the limit: more after the record do than before it do not.
-            excess = 0
-            for other in range(index + 1, index + side + 1):
-                excess += stamps[other] < limit
-            other = index
-            while excess > 0 and other > index - side:
+            before, other = 0, index
+            while before < later and other > index - side:
                 other -= 1
-                excess -= stamps[other] >= limit
-            if excess <= 0:
+                before += stamps[other] >= limit
+            if before >= later:
+                continue
+            after = 0
+            for other in range(index + 1, index + side + 1):
+                after += stamps[other] < limit
+            if after <= before:
                 continue
             window = np.sort(stamps[index - side : index + side + 1])
             lead = stamps[index] - window[side]
@@ -51,12 +68,13 @@ def _judge(stamps: Any, begin: int, end: int, max_jump: int, ahead: int, smalles
                 smallest = min(smallest, lead)
             else:
                 ahead = max(ahead, lead)
-        judged = max(judged, min(drop, end))
+        judged = max(judged, behind)
         # What lies more than a window before the next record is no longer of it.
         if drop - SIDE > begin:
             largest = stamps[drop]
             for other in range(drop - SIDE + 1, drop):
                 largest = max(largest, stamps[other])
+        drop, largest = _next_drop(stamps, drop + 1, last, largest, ahead)
     return ahead, smallest
 
 

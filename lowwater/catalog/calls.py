@@ -94,6 +94,24 @@ def guarded(
     return call
 
 
+class Guarded:
+    """The functions of an aggregate of users, each held to what it declares (`Udaf`).
+
+    Attributes:
+        initialize, iterate, output: three of its four functions.
+        reinit: of a running aggregate, where it has one; else None.
+    """
+
+    def __init__(self, udaf: AggregateFunction) -> None:
+        assert udaf.make is not None, udaf.name
+        made = udaf.make()
+        self.initialize = guarded(udaf, made.initialize)
+        self.iterate = guarded(udaf, made.iterate)
+        self.output = guarded(udaf, made.output, udaf.returns)
+        reinit = getattr(made, "reinit", None)
+        self.reinit = guarded(udaf, reinit) if reinit else None
+
+
 def _integer(value: Any) -> int | None:
     if not isinstance(value, int | np.integer):
         raise TypeError(f"{value!r:.80} is no integer")

@@ -11,7 +11,7 @@ from operator import add, and_, or_, xor
 from typing import Any
 
 from lowwater.catalog.builtin.base import in_range
-from lowwater.catalog.calls import guarded
+from lowwater.catalog.calls import Guarded
 from lowwater.catalog.expr import Type
 from lowwater.errors import ValueOverflowError
 from lowwater.plan.nodes import Aggregate
@@ -77,15 +77,14 @@ class Declared:
 
     def __init__(self, aggregate: Aggregate) -> None:
         udaf = aggregate.udaf
-        assert udaf is not None and udaf.make is not None
-        made = udaf.make()
-        reinit = getattr(made, "reinit", None)
-        self.begin: Step = guarded(udaf, made.initialize)
-        self.step: Step = guarded(udaf, made.iterate)
-        self._output = guarded(udaf, made.output, udaf.returns)
+        assert udaf is not None
+        functions = Guarded(udaf)
+        self.begin: Step = functions.initialize
+        self.step: Step = functions.iterate
+        self._output = functions.output
         self._constants = [compile_expr(expr, (), Faults())(()) for expr in aggregate.more[max(udaf.taken, 1) - 1 :]]
         kept: Step = (lambda state: state) if udaf.running else (lambda state: self.begin())
-        self.after: Step = guarded(udaf, reinit) if reinit else kept
+        self.after: Step = functions.reinit or kept
 
     def result(self, state: Any) -> Any:
         """What OUTPUT gives."""

@@ -25,6 +25,7 @@ from lowwater.plan.nodes import (
     WatchJoin,
 )
 from lowwater.plan.split import with_inputs
+from lowwater.plan.state import counts_rows
 
 STATEFUL = (Group, Join, FilterJoin, Running, Sampling)
 """The operators that keep rows or groups."""
@@ -41,7 +42,8 @@ def cut(node: Node) -> tuple[list[tuple[str, Node]], Node]:
         The parts in the order in which they must run, each with the name by which a `Cut` leaf reads it, and the rest.
     """
     parts: list[tuple[str, Node]] = []
-    return parts, _cut(node, parts)
+    # What counts rows is one operator to Spark.
+    return parts, node if counts_rows(node) else _cut(node, parts)
 
 
 def _cut(node: Node, parts: list[tuple[str, Node]]) -> Node:
@@ -77,6 +79,8 @@ def lag_ms(node: Node, clock: EventClock) -> int:
 
     A band join keeps rows for its reach beyond the watermark and shows its consumers a watermark lowered by it.
     """
+    if counts_rows(node):
+        return 0
     below = max((lag_ms(node_, clock) for node_ in node.inputs()), default=0)
     join = as_join(node) if isinstance(node, FilterJoin) else node
     if isinstance(join, Join) and not join.window.equality:

@@ -168,6 +168,8 @@ def _integer(expr: Binary, left: Spark, right: Spark) -> Spark:
 
 
 def _bitwise(expr: Binary, left: Spark, right: Spark) -> Spark:
+    if expr.type is Type.IP:
+        return _masked(expr.op, left, right)
     if expr.op == "&":
         return left.bitwiseAND(right)
     if expr.op == "|":
@@ -175,6 +177,22 @@ def _bitwise(expr: Binary, left: Spark, right: Spark) -> Spark:
     count = right.try_cast("int")
     shifted = F.call_function("shiftleft" if expr.op == "<<" else "shiftright", left, count)
     return F.when(right.between(0, 63), shifted)
+
+
+def _masked(op: str, left: Spark, right: Spark) -> Spark:
+    """Bits of two addresses of one family, NULL of two: Spark has them of integers only, eight bytes at a time."""
+
+    def word(address: Spark, at: int) -> Spark:
+        return F.conv(F.hex(F.substring(address, at, 8)), 16, -10).cast("bigint")
+
+    def merged(at: int, size: int) -> Spark:
+        a, b = word(left, at), word(right, at)
+        bits = a.bitwiseAND(b) if op == "&" else a.bitwiseOR(b)
+        return F.unhex(F.lpad(F.hex(bits), 2 * size, "0"))
+
+    family = F.substring(left, 1, 1)
+    value = F.when(F.length(left) == 5, merged(2, 4)).otherwise(F.concat(merged(2, 8), merged(10, 8)))
+    return F.when(family == F.substring(right, 1, 1), F.concat(family, value))
 
 
 def _int(value: int) -> Spark:

@@ -48,7 +48,8 @@ class Feed:
         promises: punctuation rows.
         rows: how many data rows; `stored` with the punctuation rows.
         first, last: least and greatest `_last` (ns) of the data rows; meaningless without any.
-        ticks: instants (ns) of emissions, each once.
+        ticks: instants (ns) of data rows, each once.
+        latest: instant (ns) of the last emission; below every instant where there is none.
     """
 
     chunks: list[Chunk] = field(default_factory=list)
@@ -58,6 +59,7 @@ class Feed:
     first: int = END_OF_TIME
     last: int = -END_OF_TIME
     ticks: set[int] = field(default_factory=set)
+    latest: int = -END_OF_TIME
 
     @classmethod
     def scan(cls, files: Iterable[str]) -> Feed:
@@ -80,13 +82,15 @@ class Feed:
 
     def _take(self, file: str, group: int, stored: pq.ParquetFile) -> None:
         table = stored.read_row_group(group, columns=CONTROL.names)
-        self.ticks.update(pc.unique(table["_tick"]).to_pylist())
+        if table.num_rows:
+            self.latest = max(self.latest, pc.max(table["_tick"]).as_py())
         is_row = pc.equal(table["_kind"], ROW)
         marks = table.filter(pc.invert(is_row))
         columns = [marks[name].to_pylist() for name in ("_tick", "_until", "_period", "_last")]
         self.promises += [Promise(*values) for values in zip(*columns, strict=True)]
         rows = table.filter(is_row)
         if rows.num_rows:
+            self.ticks.update(pc.unique(rows["_tick"]).to_pylist())
             tick, last = (rows[name].to_numpy() for name in ("_tick", "_last"))
             self.chunks.append(Chunk(file, group, int(tick.min()), int(tick.max()), self.stored))
             self.rows += rows.num_rows
@@ -128,17 +132,23 @@ class Replay:
         lasts = [*known, *(last for feed in feeds if feed.rows for last in (feed.first, feed.last))]
         clock = EventClock.over(min(lasts), max(lasts))
         ticks = {tick for feed in feeds for tick in feed.ticks}
-        closing = max(ticks | ({end} if end < END_OF_TIME else set()))
+        closing = max(end if end < END_OF_TIME else -END_OF_TIME, *(feed.latest for feed in feeds))
         return cls(clock, tuple(choose_boundaries(ticks, closing, step, most)))
 
-    def lay_out(self, feeds: Sequence[Feed], fields: Sequence[Field], folder: Path, placed: bool = False) -> Reel:
+    def lay_out(self, feeds: Sequence[Feed], fields: Sequence[Field], folder: Path, links: Sequence[int] = ()) -> Reel:
         """Lays feeds of the same fields out as one source, which promises what all of them do (SEMANTICS P3).
 
         At the closing boundary it promises the end of time.
+
+        Args:
+            feeds: of an LFTA one a link.
+            fields: of their rows.
+            folder: for the files.
+            links: number of the link of each feed (`order.links_of`), where rows bring their place; else empty.
         """
         together = zip(*(feed.promised(self.boundaries) for feed in feeds), strict=True)
         promises = [*(min(each) for each in together)][:-1]
         marks = [self.clock.promise_ms(promise) for promise in (*promises, END_OF_TIME)]
-        links = enumerate(feed.chunks for feed in feeds)
-        chunks = [replace(each, place=each.place + (link << LINK_BITS)) for link, group in links for each in group]
-        return lay_out(folder, fields, chunks, self.boundaries, marks, self.clock, placed)
+        pairs = zip(links or [0] * len(feeds), feeds, strict=True)
+        chunks = [replace(each, place=each.place + (link << LINK_BITS)) for link, feed in pairs for each in feed.chunks]
+        return lay_out(folder, fields, chunks, self.boundaries, marks, self.clock, bool(links))

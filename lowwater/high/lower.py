@@ -12,6 +12,7 @@ from functools import reduce
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from lowwater.high.arrival import leaves_of, lower_by_arrival
 from lowwater.high.carry import Carry
 from lowwater.high.clock import ET, EventClock
 from lowwater.high.columns import is_row
@@ -44,6 +45,7 @@ from lowwater.plan.nodes import (
     WatchJoin,
 )
 from lowwater.plan.split import walk
+from lowwater.plan.state import counts_rows
 
 
 class Lowering:
@@ -64,6 +66,14 @@ class Lowering:
         self.clock = clock
         self.reels = reels
         self.counts = Counts()
+
+    def query(self, node: Node) -> DataFrame:
+        """The streaming DataFrame of a whole query."""
+        if not counts_rows(node):
+            return self.frame(node)
+        reels = {leaf.lfta.name: self.reels[leaf_name(leaf)] for leaf in leaves_of(node)}
+        frames = {name: reel.open(self.session).filter(is_row(F.col(ET))) for name, reel in reels.items()}
+        return lower_by_arrival(node, frames, self.clock, self.counts, self.carry)
 
     def frame(self, node: Node, ordered: bool = False) -> DataFrame:
         """The streaming DataFrame of a node and all below it.
@@ -119,7 +129,7 @@ class Lowering:
 
 def python_state(node: Node) -> bool:
     """Whether an operator of a plan keeps its state in Python."""
-    return any(keeps_python(each) for each in walk(node))
+    return counts_rows(node) or any(keeps_python(each) for each in walk(node))
 
 
 def leaf_name(node: LftaInput | Cut) -> str:

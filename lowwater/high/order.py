@@ -1,7 +1,8 @@
 """The canonical order of rows (SEMANTICS O1), as a hidden column that operators carry to those that ask for it.
 
 Beside the lowering (`lower`). The place of a packet is its link and its number in the LFTA's stream of that link, which
-is in order of capture and position; its order is (timestamp, place). Rows of queries go by (temporal value, columns).
+is in order of capture and position; its order is (timestamp, place). Numbers of two LFTAs say nothing of each other, so
+no order is asked of branches that read one link (`replay.lowered`). Rows of queries go by (temporal value, columns).
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from lowwater.high.clock import LAST
 from lowwater.high.expressions import plain
 from lowwater.high.source import LINK_BITS, PLACE
 from lowwater.high.temporal import long
-from lowwater.plan.nodes import Bucket, Expand, Field, FilterJoin, LftaInput, Map, Node, Union, WatchJoin
-from lowwater.plan.rules.setting import order_dependent
+from lowwater.plan.nodes import Field, FilterJoin, LftaInput, Node
+from lowwater.plan.rules.setting import PASSING, order_dependent
+from lowwater.plan.split import lftas_of
 
 ORDER = "_order"
 
@@ -30,7 +32,7 @@ def of_packets(node: Node, query: str) -> bool:
     """Whether rows of an operator are packets to a reader in this query, each in its place."""
     if node.query != query:
         return False
-    if isinstance(node, Map | Union | Bucket | Expand | WatchJoin):
+    if isinstance(node, PASSING):
         return all(of_packets(below, query) for below in node.inputs())
     return isinstance(node, LftaInput) and not node.lfta.aggregates
 
@@ -38,10 +40,16 @@ def of_packets(node: Node, query: str) -> bool:
 def placed(node: Node, ordered: bool = False) -> set[str]:
     """The LFTAs below an operator whose rows must bring their place."""
     if isinstance(node, LftaInput):
-        return {node.lfta.name} if ordered and not node.lfta.aggregates else set()
-    passes = ordered and isinstance(node, Map | Union | Bucket | Expand | WatchJoin)
+        wanted = node.lfta.arrival or (ordered and not node.lfta.aggregates)
+        return {node.lfta.name} if wanted else set()
+    passes = ordered and isinstance(node, PASSING)
     asked = passes or wants_order(node)
     return {name for below in node.inputs() for name in placed(below, asked and below.query == node.query)}
+
+
+def links_of(node: Node) -> list[str]:
+    """The links that a query reads, whose places are their numbers in the order of their names."""
+    return sorted({link for lfta in lftas_of(node) for link in lfta.links})
 
 
 def of_place() -> Column:
@@ -52,7 +60,9 @@ def of_place() -> Column:
 def of_branch(number: int, branches: int) -> Column:
     """The order of packets of one branch of a union: a packet of several branches goes by their number."""
     order = plain(ORDER)
-    return F.struct(order[LAST], (order[PLACE] * long(branches) + long(number)).alias(PLACE))
+    own = order[PLACE].bitwiseAND(long((1 << LINK_BITS) - 1))
+    place = F.shiftleft(link_of(order), LINK_BITS) + own * long(branches) + long(number)
+    return F.struct(order[LAST], place.alias(PLACE))
 
 
 def by_columns(fields: Sequence[Field]) -> Column:
@@ -62,5 +72,5 @@ def by_columns(fields: Sequence[Field]) -> Column:
 
 
 def link_of(order: Column) -> Column:
-    """The link of a packet, as the number that the LFTA's links have in their order."""
+    """The link of a packet, as its number."""
     return F.shiftright(order[PLACE], LINK_BITS)

@@ -22,13 +22,13 @@ from pyspark.sql import DataFrame, SparkSession
 from lowwater.errors import LowwaterError
 from lowwater.high.carry import Carry
 from lowwater.high.cuts import cut, lag_ms
-from lowwater.high.failures import translate
+from lowwater.high.failures import UnstartedError, translate
 from lowwater.high.feeds import Feed, Replay
 from lowwater.high.lower import Lowering, leaf_name, python_state
-from lowwater.high.order import placed
+from lowwater.high.order import links_of, placed
 from lowwater.high.results import HighResult, HighSettings, OperatorCounts
 from lowwater.high.sink import BatchSink, StreamFiles
-from lowwater.plan.nodes import Cut, LftaInput, Node
+from lowwater.plan.nodes import Cut, Field, LftaInput, Node
 from lowwater.plan.state import hands_over
 from lowwater.plan.temporal import END_OF_TIME, INT64_MAX
 
@@ -69,6 +69,10 @@ PYTHON_STATE = {
 other file system than this one, though it starts a process for every file."""
 
 
+RESTARTS = 2
+"""How often an output query begins again where a process of Python did not start within the 10 s that Spark waits."""
+
+
 @dataclass(frozen=True)
 class _Run:
     """What the output queries of one run share."""
@@ -82,7 +86,16 @@ class _Run:
     carries: Mapping[str, Carry]
 
     def query(self, name: str, node: Node) -> HighResult:
-        """Runs one output query, the parts of its plan one after another."""
+        """Runs one output query; again from its beginning where the machine was too busy to start what it needs."""
+        for _ in range(RESTARTS):
+            try:
+                return self._query(name, node)
+            except UnstartedError:
+                shutil.rmtree(self.work / name, ignore_errors=True)
+        return self._query(name, node)
+
+    def _query(self, name: str, node: Node) -> HighResult:
+        """Runs the parts of the plan of one output query one after another."""
         began = time.monotonic()
         result = HighResult()
         parts, top = cut(node)
@@ -115,15 +128,16 @@ class _Run:
         start = carry.start if handed and (carry.start or not rows) else None
         replay = Replay.over(feeds, self.end, self.settings.tick, most, start)
         with TemporaryDirectory(prefix="replay-", dir=folder.parent) as scratch:
-            places = placed(node)
-            reels = {
-                name: replay.lay_out(group, leaf.fields, Path(scratch) / name, name in places)
-                for name, (leaf, group) in behind.items()
-            }
+            places, links = placed(node), links_of(node)
+            reels = {}
+            for name, (leaf, group) in behind.items():
+                own = leaf.lfta.links if isinstance(leaf, LftaInput) and name in places else ()
+                numbers = [links.index(link) for link in own]
+                reels[name] = replay.lay_out(group, _stored(leaf), Path(scratch) / name, numbers)
             lowering = Lowering(self.session(node), replay.clock, reels, carry)
             lag = lag_ms(node, replay.clock)
             sink = BatchSink(stream, Path(scratch) / "checkpoint", replay.clock, replay.boundaries, lag)
-            self._replay(query, lowering.frame(node), sink, result)
+            self._replay(query, lowering.query(node), sink, result)
         stream.close(replay.boundaries[-1])
 
     def _behind(self, leaf: LftaInput | Cut, made: Mapping[str, Feed]) -> list[Feed]:
@@ -142,6 +156,11 @@ class _Run:
         except PySparkException as error:
             raise translate(query, error) from error
         _account([json.loads(progress.json) for progress in running.recentProgress], result)
+
+
+def _stored(leaf: LftaInput | Cut) -> tuple[Field, ...]:
+    """The columns that are stored behind a leaf; the numbers of rows are not."""
+    return leaf.lfta.fields if isinstance(leaf, LftaInput) else leaf.fields
 
 
 def _leaves(node: Node) -> list[LftaInput | Cut]:

@@ -6,7 +6,6 @@ only if another one has some.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,7 +18,7 @@ from pyspark.sql import functions as F
 from lowwater.catalog.expr import Type
 from lowwater.catalog.states import read_state, write_state
 from lowwater.high.buckets import BUCKET, bucketed
-from lowwater.high.carry import Carry, state_file
+from lowwater.high.carry import Carry, leave_state, state_file
 from lowwater.high.clock import ET, LAST, EventClock
 from lowwater.high.columns import event_time, is_row
 from lowwater.high.expressions import SPARK_TYPES, plain
@@ -106,7 +105,7 @@ class SamplingMachine:
         self._given.rows.clear()
         state[0] = self._kept(operator)
         if promise >= END_OF_TIME and self.kept is not None:
-            _leave(self.kept, write_state(operator.state()))
+            leave_state(self.kept, write_state(operator.state()))
 
     def _resumed(self, state: Any) -> SamplingOperator:
         self._operator.restore(read_state(state[0]) if self._as_text else state[0])
@@ -129,11 +128,3 @@ class SamplingMachine:
         made = SamplingOperator(self.node, Operator(), Life())
         made.connect(self._given, 0)
         return made
-
-
-def _leave(file: Path, text: str) -> None:
-    """Writes a state, whole or not at all."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    part = file.with_suffix(f".{os.getpid()}")
-    part.write_text(text, encoding="utf-8")
-    part.replace(file)

@@ -54,8 +54,8 @@ class SessionSettings:
         shuffle_partitions: partitions of every shuffle and of every state store.
         driver_memory: heap of the JVM, as Spark writes sizes.
         log_level: of the JVM's log.
-        quick_start: compile no further than the JVM's first tier. A session's first queries then take two thirds of
-            the time; worth turning off only where a run computes for minutes.
+        quick_start: compile no further than the JVM's first tier, and collect garbage on one thread. A session's first
+            queries then take two thirds of the time; worth turning off where a run reads millions of rows.
         delta: Spark can read the tables of a lake. No stage needs it, and it costs each session most of a second.
         record: write the Java classes that were loaded to this file when the JVM ends, see `replay.training`.
     """
@@ -155,9 +155,11 @@ def _environment() -> None:
 def _options(settings: SessionSettings, home: Path) -> dict[str, str]:
     log = home / "log4j2.properties"
     log.write_text(_QUIET.format(level=settings.log_level))
-    java = f"-Dlog4j2.configurationFile=file:{log} -Dderby.system.home={home} -Djava.io.tmpdir={home} -XX:+UseSerialGC"
-    if settings.quick_start:
-        java += " -XX:TieredStopAtLevel=1"
+    java = f"-Dlog4j2.configurationFile=file:{log} -Dderby.system.home={home} -Djava.io.tmpdir={home}"
+    # What a micro-batch holds dies with it: a large young generation does not copy it.
+    java += (
+        " -XX:+UseSerialGC -XX:TieredStopAtLevel=1" if settings.quick_start else " -XX:+UseParallelGC -XX:NewRatio=1"
+    )
     if settings.record is not None:
         java += f' "-XX:ArchiveClassesAtExit={settings.record}"'
     elif archive := class_archive():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,7 +28,8 @@ from lowwater.plan.schemas import value_schema
 
 ET_TYPE = pa.timestamp("us", tz="UTC")
 PLACE = "_place"
-"""Column of the place of a row: the number of its link, and below LINK_BITS its number in the link's stream."""
+"""Column of the place of a row: the number of its link in the query, and below LINK_BITS its number in the link's
+stream."""
 LINK_BITS = 40
 
 
@@ -108,7 +110,9 @@ def lay_out(
     place = [pa.field(PLACE, pa.int64())] if placed else []
     schema = pa.schema([*value_schema(fields), *place, pa.field(LAST, pa.int64()), pa.field(ET, ET_TYPE)])
     folder.mkdir(parents=True)
-    for number, (after, upto) in enumerate(zip([-(1 << 63), *boundaries[:-1]], boundaries, strict=True)):
+
+    def write(number: int) -> None:
+        after, upto = boundaries[number - 1] if number else -(1 << 63), boundaries[number]
         file = folder / f"{number:05d}.parquet"
         with pq.ParquetWriter(file, schema, compression="lz4", use_dictionary=False, write_statistics=False) as writer:
             for table in _between(chunks, schema, after, upto, clock):
@@ -116,6 +120,9 @@ def lay_out(
             writer.write_table(_mark(schema, marks[number]))
         # Spark's file source plays files in the order of their modification times.
         os.utime(file, (1_000_000_000 + number, 1_000_000_000 + number))
+
+    with ThreadPoolExecutor(max(1, min(len(boundaries), os.cpu_count() or 1))) as pool:
+        list(pool.map(write, range(len(boundaries))))
     return Reel(folder, fields, placed)
 
 

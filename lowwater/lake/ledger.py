@@ -17,7 +17,8 @@ import pyarrow.dataset as pads
 
 from lowwater.config import Link
 from lowwater.lake.layout import CAPTURES, MALFORMED, Lake
-from lowwater.lake.tables import append_rows, quote, read_rows, replace_rows
+from lowwater.lake.opened import made_of
+from lowwater.lake.tables import append_rows, lake_errors, quote, read_rows, replace_rows
 
 _KEY = ("link", "attempt")
 
@@ -140,6 +141,11 @@ def short(digest: str) -> str:
 def read_captures(lake: Lake, links: Iterable[str]) -> dict[str, Captures]:
     """The captures of some links, each in the order of T1; a link without any has an empty tuple."""
     wanted = sorted(set(links))
+    with lake_errors(f"{lake.captures}: the table cannot be read"):
+        return dict(made_of(lake.captures, ("captures", *wanted), lambda _: _read_captures(lake, wanted)))
+
+
+def _read_captures(lake: Lake, wanted: Sequence[str]) -> dict[str, Captures]:
     rows = read_rows(lake.captures, CAPTURES, pads.field("link").isin(pa.array(wanted, pa.string())))
     found: dict[str, list[Capture]] = {link: [] for link in wanted}
     # By columns, since a dictionary a row takes longer than all the rest.

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,8 +21,12 @@ from lowwater.config import Link
 from lowwater.errors import LakeError
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledger import Capture, Captures
-from lowwater.lake.tables import live_files, open_table
+from lowwater.lake.opened import made_of
+from lowwater.lake.tables import lake_errors, live_files
 from lowwater.plan.temporal import END_OF_TIME
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
 
 KEYS = ("capture", "position", "arrival", "timestamp")
 CAPTURE = pa.dictionary(pa.int32(), pa.string())
@@ -218,11 +222,15 @@ class PacketFiles:
         Raises:
             LakeError: if the lake cannot be read.
         """
-        table = open_table(lake.packets)
-        found: dict[str, list[dict[str, Any]]] = {}
-        for row in live_files(table) if table is not None else ():
-            found.setdefault(row["path"].rpartition("-")[2].removesuffix(".parquet"), []).append(row)
-        return cls(lake.packets, found)
+        with lake_errors(f"{lake.packets}: the table cannot be read"):
+            return made_of(lake.packets, "files", lambda table: cls(lake.packets, _by_attempt(table)))
+
+
+def _by_attempt(table: DeltaTable | None) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in live_files(table) if table is not None else ():
+        found.setdefault(row["path"].rpartition("-")[2].removesuffix(".parquet"), []).append(row)
+    return found
 
 
 def packet_files(

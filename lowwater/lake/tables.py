@@ -1,11 +1,12 @@
 """The Delta tables of a lake: creation, owners, commits that are retried, reads.
 
-Lowest module of the lake. `deltalake` runs threads of its own, so it is imported inside functions: a process that
+Above `opened` only. `deltalake` runs threads of its own, so it is imported inside functions: a process that
 forks must not have used it before.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import random
 import re
@@ -20,12 +21,16 @@ import pyarrow as pa
 
 from lowwater.config import HOUR, format_instant
 from lowwater.errors import LakeError, OwnerError
+from lowwater.lake.opened import existing, forget, keep, newest
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 OWNER = "lowwater.owner"
 ATTEMPTS = 30
+_CONFLICT = re.compile(r"oncurrent|transaction: \d+$")
+"""What Delta says where other writers were faster, the second after 15 attempts of its own. It has one class for that
+and for a disk that refuses: only the text tells them apart."""
 FRAGMENTS = 64
 
 
@@ -114,7 +119,7 @@ def create(
     if owner is not None:
         properties[OWNER] = owner
     with lake_errors(f"{path}: the table cannot be opened"):
-        if not DeltaTable.is_deltatable(str(path)):
+        if newest(path) is None:
             path.mkdir(parents=True, exist_ok=True)
             try:
                 DeltaTable.create(
@@ -128,7 +133,7 @@ def create(
             except DeltaError:
                 if not DeltaTable.is_deltatable(str(path)):  # else another process was first
                     raise
-        table = DeltaTable(str(path))
+        table = existing(path)
     if owner is None:
         return _widened(path, table, schema)
     check_owner(path, owner)
@@ -137,7 +142,7 @@ def create(
 
 def _widened(path: Path, table: DeltaTable, schema: pa.Schema) -> DeltaTable:
     """The table with the columns that an older version of Lowwater did not have; its rows have NULL there."""
-    from deltalake import DeltaTable, Schema
+    from deltalake import Schema
 
     def missing(table: DeltaTable) -> list[Any]:
         known = {field.name for field in table.schema().fields}
@@ -150,7 +155,7 @@ def _widened(path: Path, table: DeltaTable, schema: pa.Schema) -> DeltaTable:
     if not missing(table):
         return table
     commit(path, widen)
-    return DeltaTable(str(path))
+    return existing(path)
 
 
 def check_owner(path: Path, owner: str) -> None:
@@ -169,11 +174,9 @@ def check_owner(path: Path, owner: str) -> None:
 
 
 def open_table(path: Path) -> DeltaTable | None:
-    """The table at its newest version; None where there is none."""
-    from deltalake import DeltaTable
-
+    """The table at its newest version, until this thread asks again; None where there is none."""
     with lake_errors(f"{path}: the table cannot be read"):
-        return DeltaTable(str(path)) if DeltaTable.is_deltatable(str(path)) else None
+        return newest(path)
 
 
 def commit(path: Path, change: Callable[[DeltaTable], object]) -> None:
@@ -182,17 +185,18 @@ def commit(path: Path, change: Callable[[DeltaTable], object]) -> None:
     Raises:
         LakeError: if the commit is refused for another reason, or always.
     """
-    from deltalake import DeltaTable
     from deltalake.exceptions import CommitFailedError
 
     with lake_errors(f"{path}: cannot be written"):
         for attempt in range(ATTEMPTS):
+            table = existing(path)
+            forget(path)  # until it has gone well
             try:
-                change(DeltaTable(str(path)))
+                change(table)
+                keep(path, table)
                 return
             except CommitFailedError as error:
-                # The library has one class for conflicts and for a disk that refuses: only the text tells them apart.
-                if attempt + 1 == ATTEMPTS or "oncurrent" not in str(error):
+                if attempt + 1 == ATTEMPTS or not _CONFLICT.search(str(error)):
                     raise
                 time.sleep(random.uniform(0, min(0.01 * 2**attempt, 1.0)))
 
@@ -279,28 +283,41 @@ def read_rows(path: Path, schema: pa.Schema, predicate: Any = None) -> pa.Table:
 
 def compact(path: Path) -> None:
     """Joins small files of a ledger once there are many; readers open each of them."""
-    from deltalake import DeltaTable
-    from deltalake.exceptions import CommitFailedError
-
-    table = DeltaTable(str(path))
-    if len(table.file_uris()) > FRAGMENTS * max(1, len(table.partitions())):
-        try:
-            table.optimize.compact()
-        except CommitFailedError:
-            return  # another writer changed the table meanwhile; the next caller finds it as fragmented as this one
+    table = open_table(path)
+    if table is not None and len(table.file_uris()) > FRAGMENTS * max(1, len(table.partitions())):
+        _join(path, None)
 
 
 def join_files(path: Path, column: str, values: Sequence[str]) -> bool:
     """Joins the files of some partitions; whether it could: not if a writer changed one of them meanwhile."""
-    from deltalake import DeltaTable
+    return _join(path, [(column, "in", list(values))])
+
+
+def _join(path: Path, partitions: Any) -> bool:
     from deltalake.exceptions import CommitFailedError
 
-    with lake_errors(f"{path}: its files cannot be joined"):
-        try:
-            DeltaTable(str(path)).optimize.compact(partition_filters=[(column, "in", list(values))])
-        except CommitFailedError:
+    with lake_errors(f"{path}: its files cannot be joined"), _only_one(path) as alone:
+        if not alone:
             return False
+        table = existing(path)
+        forget(path)
+        try:
+            table.optimize.compact(partition_filters=partitions)
+        except CommitFailedError:
+            return False  # another writer changed the table meanwhile; the next caller finds it as it was
     return True
+
+
+@contextmanager
+def _only_one(path: Path) -> Iterator[bool]:
+    """Whether nobody else joins files of a table: Delta lets two at once both commit, and then rows are there twice."""
+    with (path / "_delta_log" / "joining.lock").open("w") as held:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
 
 
 def quote(text: str) -> str:

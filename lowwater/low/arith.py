@@ -149,6 +149,7 @@ def high_half(word: int) -> int:
 
 def put_address(out: npt.NDArray[np.uint8], at: int, family: int, high: int, low: int) -> int:
     """Writes an address as `catalog.values` has it: a byte of family, then 4 or 16; where the next one begins."""
+    at &= 2147483647  # never negative, so nobody asks each index whether it counts from the end, and bytes become words
     out[at] = family & 255
     if family == 4:
         for k in range(4):

@@ -140,12 +140,24 @@ class Emitter:
 
     def whole(self) -> Emitter:
         """An emitter for records in which no stored column is NULL."""
-        return Emitter(self._inputs, f"{self._prefix}w", self._clocked, valid=True)
+        other = Emitter(self._inputs, f"{self._prefix}w", self._clocked, valid=True)
+        other._own = self._own
+        return other
 
-    def test_whole(self, names: Iterable[str]) -> str:
-        """The test that none of some stored columns is NULL, by one look at their bits."""
+    def test_whole(self, names: Iterable[str]) -> tuple[list[str], str]:
+        """The test that none of some stored columns is NULL, and the statements for it before each block of records."""
         places = [self._inputs.column(name) for name in names if READABLE.field(name).nullable]
-        return f"({' & '.join(f'm{at}[i >> 3]' for at in places)}) >> (i & 7) & 1 == 1" if places else TRUE
+        if not places:
+            return [], TRUE
+
+        def bits(at: str) -> str:
+            return " & ".join(f"m{place}[{at}]" for place in places)
+
+        # Mostly a whole block has no NULL. Its bits are asked eight records at a time, of those about its ends too.
+        whole = f"{self._prefix}whole"
+        before = [f"{whole} = 255", "for eight in range(begin >> 3, until >> 3):", f"    {whole} &= {bits('eight')}"]
+        before += ["if until & 7 != 0:", f"    {whole} &= {bits('until >> 3')}"]
+        return before, f"{whole} == 255 or ({bits('i >> 3')}) >> (i & 7) & 1 == 1"
 
     def taken(self) -> list[str]:
         """The statements since the last time, which is where the next ones go."""
@@ -259,6 +271,8 @@ class Emitter:
     def _arithmetic(self, expr: Binary) -> Value:
         expr = self._one_division(expr)
         left, right = self.value(expr.left), self.value(expr.right)
+        if expr.type is Type.IP:
+            return self._masked(expr.op, left, right)
         a, b = left.words[0], right.words[0]
         null, failed = self.name(either(left.null, right.null)), self.name(either(left.failed, right.failed))
         if expr.type is Type.FLOAT:
@@ -271,6 +285,14 @@ class Emitter:
             text, least, most = found
             return Value((self.name(text),), null, failed, least, most)
         return self._call(checked(expr.op, a, b), left, right)
+
+    def _masked(self, op: str, left: Value, right: Value) -> Value:
+        """Bits of two addresses of one family; of two families there is no value (V2)."""
+        null = either(left.null, right.null)
+        fault = self.name(both(f"({left.words[0]} != {right.words[0]})", negation(null)))
+        bits = (self.name(f"{a} {op} {b}") for a, b in zip(left.words[1:], right.words[1:], strict=True))
+        failed = self.name(either(left.failed, right.failed, fault))
+        return Value((left.words[0], *bits), self.name(either(null, fault)), failed)
 
     def _one_division(self, expr: Binary) -> Binary:
         """`x / a / b` as one division, where x is not negative: seconds and minutes are divisions of nanoseconds."""

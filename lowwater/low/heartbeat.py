@@ -1,8 +1,8 @@
 """When an LFTA makes promises, and which: ticks, lulls, policies (000 section 4; SEMANTICS T2, T4, P1, P2, P5).
 
 Between the operators of `low.operators`, which say what is still alive, and `low.output`. A tick h of an ordered clock
-promises h - skew: it precedes the records of its instant, and those are at most `skew` late. A punctuation is made only
-where it changes a promised field, and ticks with no row between them are one stored run.
+promises h - skew: it precedes the records of its instant, and those are at most `skew` late. By arrival it promises h.
+A punctuation is made only where it changes a promised field, and ticks with no row between them are one stored run.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Heartbeats:
         self, lfta: Lfta, settings: LowSettings, read_from: int, end: int, grain: int = 1, entered: int = -1
     ) -> None:
         self._lfta = lfta
-        self._skew = settings.skew
+        self._skew = 0 if lfta.arrival else settings.skew
         self._period = settings.period
         self._policy = settings.policy
         self._end = end

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from lowwater.catalog.expr import Const, Expr, Param, conjuncts
 from lowwater.low.codegen import OUTCOME, OWN_SKEW, Emitter, Inputs, node_name
 from lowwater.low.drawing import Drawing, Drawn
-from lowwater.low.filtering import Prefilter, divided, filtering
+from lowwater.low.filtering import Prefilter, Test, divided, filtering
 from lowwater.low.folding import of_link
 from lowwater.low.leaving import FROM, SIZE, Epoch
 from lowwater.low.rows import Output
-from lowwater.low.selecting import selecting
+from lowwater.low.selecting import nothing, selecting
 from lowwater.low.settings import LowSettings
 from lowwater.low.tabling import BLOCK as BLOCK
-from lowwater.low.tabling import Grouping
+from lowwater.low.tabling import Grouping, taken_name
 from lowwater.low.words import indented
 from lowwater.plan.nodes import Lfta
 from lowwater.plan.prefilter import choose_prefilters
@@ -45,14 +45,13 @@ if a < clock:
     break
 clock = a
 if a - t > SKEW:
+    LATE
     late[lates] = i
     lates += 1
     continue
 if t < lowest or t >= stop:
     continue
-if a >= due:
-    reason, done = {PROMISE}, i
-    break
+DUE
 place = 0
 if t >= start:
     if t < minute or t >= minute + {MINUTE}:
@@ -64,6 +63,10 @@ if t >= start:
     place = here
 counts[place, counts.shape[1] - 1] += 1
 seen = a"""
+
+_DUE = f"""if a >= due:
+    reason, done = {PROMISE}, i
+    break"""
 
 _TICKING = """if a >= tick:
     tick = (a // period + 1) * period"""
@@ -90,6 +93,7 @@ class NodeProgram:
         width: words of a row of its table; 0 for a selection.
         key: the first of them, which are its key.
         epochs: temporal keys of its groups.
+        taken: what every record brings to sub-aggregates of users, as `low.states` says; empty without any.
         hosted: the values that are computed beside the kernel, `beside` their columns, as the Emitter has them.
         drawn: where the conjuncts of its predicate are counted, in order.
     """
@@ -98,6 +102,7 @@ class NodeProgram:
     width: int
     key: int
     epochs: tuple[Epoch, ...]
+    taken: tuple[Output, ...]
     hosted: tuple[Expr, ...]
     beside: tuple[str, ...]
     drawn: tuple[Drawn, ...]
@@ -132,13 +137,14 @@ def generate(lftas: Sequence[Lfta], link: str, settings: LowSettings) -> Program
     functions: list[Function] = []
     nodes: list[NodeProgram] = []
     parameters: list[str] = []
-    drains: list[tuple[int, list[str]]] = []
+    before: list[str] = []
+    drains: list[str] = []
     ticking = [] if all(lfta.aggregates for lfta in lftas) else _TICKING.split("\n")
     drawing = Drawing(len(prefilter.known))
     asks = any(each.predicate or each.predicate_rest for each in prefilter.signatures)
     skew = "skew" if settings.skews is None else f"int(c{inputs.column(OWN_SKEW)}[i])"
-    record = _RECORD.replace("SKEW", skew).split("\n")
-    loop = [*record, *ticking, *prefilter.lines, *(drawing.first if asks else [])]
+    loop = [*ticking, *prefilter.lines, *(drawing.first if asks else [])]
+    late: list[str] = []
     for number, lfta in enumerate(lftas):
         emit = Emitter(inputs, node_name(number))
         drawn = _drawn(lfta, link, prefilter, number, drawing)
@@ -150,25 +156,51 @@ def generate(lftas: Sequence[Lfta], link: str, settings: LowSettings) -> Program
             group = Grouping(emit, lfta, link, number, settings)
             functions += [Function(name, "\n".join(lines), entry) for name, lines, entry in group.functions()]
             accepted, outputs, epochs, width = group.lines, group.outputs, tuple(group.epochs), group.width
-            key = group.key
-            drains.append((number, group.drain))
+            key, taken = group.key, tuple(group.taken)
+            before += group.before
+            drains += group.drain
         else:
             test = filtering(emit, prefilter.signatures[number], number, drawing, thinned)
-            accepted, outputs = selecting(emit, lfta, link, number)
-            epochs, width, key = (), 0, 0
+            whole, accepted, outputs = selecting(emit, lfta, link, number)
+            before += whole
+            epochs, width, key, taken = (), 0, 0, ()
         hosted, beside = tuple(emit.hosted), tuple(emit.beside)
-        nodes.append(NodeProgram(tuple(outputs), width, key, epochs, hosted, beside, drawn))
-        loop += [f"if t >= s{number}[{FROM}]:", *indented(test.around(accepted))]
+        nodes.append(NodeProgram(tuple(outputs), width, key, epochs, taken, hosted, beside, drawn))
+        loop += _of_node(lfta, number, test, accepted, outputs)
+        late += nothing(outputs, number) if lfta.numbered else []
         names = [name for at, output in enumerate(outputs) for name in output.parameters(f"{number}_{at}")]
         parameters += [
             f"s{number}",
             *([f"t{number}", f"q{number}"] if width else []),
+            *(name for at, output in enumerate(taken) for name in output.parameters(taken_name(number, at))),
             f"k{number}",
             *([] if width else [f"l{number}"]),
         ]
         parameters += [*names, *(f"{kind}n{number}_{at}" for at in range(len(emit.beside)) for kind in "hg")]
-    functions.append(Function("kernel", _kernel(loop, drains, parameters, inputs, len(lftas)), True))
+    # A promise that is due precedes whatever becomes a row.
+    first = [*_DUE.split("\n"), *ticking, *late] if late else []
+    loop = [*_record(skew, first), *loop]
+    functions.append(Function("kernel", _kernel(loop, before, drains, parameters, inputs, len(lftas)), True))
     return Program(tuple(functions), tuple(inputs.columns), tuple(inputs.params), tuple(nodes), drawing.size)
+
+
+def _record(skew: str, late: list[str]) -> list[str]:
+    """What is asked of every record, with the statements for one that is late."""
+    lines: list[str] = []
+    for line in _RECORD.replace("SKEW", skew).split("\n"):
+        places = {"    LATE": indented(late), "DUE": _DUE.split("\n")}
+        lines += places.get(line, [line])
+    return lines
+
+
+def _of_node(lfta: Lfta, number: int, test: Test, accepted: list[str], outputs: Sequence[Output]) -> list[str]:
+    """What an LFTA makes of a record in order: by arrival all are counted, whenever they arrive."""
+    if not lfta.arrival:
+        return [f"if t >= s{number}[{FROM}]:", *indented(test.around(accepted))]
+    if not lfta.numbered:
+        return test.around(accepted)
+    other = [f"if size{number} == before:", *indented(nothing(outputs, number))]
+    return [f"before = size{number}", *test.around(accepted), *other]
 
 
 def _drawn(lfta: Lfta, link: str, prefilter: Prefilter, number: int, drawing: Drawing) -> tuple[Drawn, ...]:
@@ -193,7 +225,7 @@ def prefilter_of(lftas: Sequence[Lfta], link: str, inputs: Inputs) -> Prefilter:
 
 
 def _kernel(
-    loop: list[str], drains: list[tuple[int, list[str]]], parameters: list[str], inputs: Inputs, nodes: int
+    loop: list[str], before: list[str], drains: list[str], parameters: list[str], inputs: Inputs, nodes: int
 ) -> str:
     words = [word for value in inputs.params for word in inputs.param(value).words]
     columns = [f"{kind}{at}" for at in range(len(inputs.columns)) for kind in "cm"]
@@ -202,8 +234,6 @@ def _kernel(
     ends = [f"    s{k}[{SIZE}] = size{k}" for k in range(nodes)]
     head = [f"def kernel({', '.join(names)}):", *_HEAD.split("\n"), *sizes]
     pieces = [f"while begin < end and reason == {ENDED}:", "    until = min(begin + block, end)"]
-    pieces += [f"    queued{k} = 0" for k, _ in drains]
-    pieces += ["    for i in range(begin, until):", *indented(indented(loop))]
-    pieces += [line for _, drain in drains for line in indented(drain)]
+    pieces += [*indented(before), "    for i in range(begin, until):", *indented(indented(loop)), *indented(drains)]
     pieces += ["    begin = until"]
     return "\n".join([*head, *indented(pieces), *ends, _TAIL, "    return done"])

@@ -27,12 +27,14 @@ class Keys:
 
     Attributes:
         words: names of its words.
+        before: the statements before a block of records.
         lines: the statements that make them of record i.
         outputs: the columns, `reads` how they are read again.
         epochs: the temporal keys.
     """
 
     words: list[str] = field(default_factory=list)
+    before: list[str] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     outputs: list[Output] = field(default_factory=list)
     reads: list[Read] = field(default_factory=list)
@@ -56,7 +58,7 @@ def key_code(emit: Emitter, lfta: Lfta, link: str) -> Keys:
     keys.words = [f"w{at}" for at in range(len(texts))]
     asked = emit.taken() + _assigned(keys.words, texts)
     # A hosted value says itself whether it is NULL.
-    test = TRUE if emit.hosted else emit.test_whole(stored(columns_of(*exprs)))
+    keys.before, test = ([], TRUE) if emit.hosted else emit.test_whole(stored(columns_of(*exprs)))
     if test == TRUE:
         keys.lines = asked
     else:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from lowwater.low.packing import Place
 from lowwater.low.words import indented
 
-FROM, SIZE, COLLISIONS, EJECTIONS, ALIVE, OLD, OLDEST, SINCE, EVERY, POSITION, ALL, BOUNDS = range(12)
+FROM, SIZE, COLLISIONS, EJECTIONS, ALIVE, OLD, OLDEST, SINCE, EVERY, POSITION, ALL, TICKETS, TAKEN, BOUNDS = range(14)
 """Places of a node's state; from BOUNDS on, for each temporal key: closed below, oldest up to, furthest back found."""
 
 FunctionText = tuple[str, list[str], bool]

@@ -44,6 +44,7 @@ class Node:
     Attributes:
         operator: selection or aggregation.
         beats: its promises.
+        lowest: timestamp of the first record that it may take.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class Node:
         self.lfta = lfta
         self._bounds, self._settings, self._write = bounds, settings, write
         self._read_from = bounds.read_from[lfta.name]
+        self.lowest = self._read_from - settings.skew if lfta.arrival else self._read_from
         gate = gate_of(lfta.member, lfta.predicate, link) if program.hosted else None
         self._host = Host(program.hosted, program.beside, gate, settings)
         self._beside: list[npt.NDArray[np.generic]] = []
@@ -95,7 +97,7 @@ class Node:
             self._emit()
             self._host.forget()
         skew = self._settings.skew if self._settings.skews is None else columns.pair(OWN_SKEW)[0].astype(np.int64)
-        ok = (arrivals - stamps <= skew) & (stamps >= self._read_from) & (stamps < self._bounds.end)
+        ok = (arrivals - stamps <= skew) & (stamps >= self.lowest) & (stamps < self._bounds.end)
         self._beside = self._host.parameters(columns, ok)
 
     def room(self, wanted: int) -> int:
@@ -119,12 +121,14 @@ class Node:
 
     def _emit(self, last: bool = False) -> None:
         operator = self.operator
+        operator.settle(self._host.texts)
         size = operator.size
         made = self.beats.take(size, last)
         self._rows += size
         self._punctuations += len(made)
         if size:
-            rows = rows_batch(self.lfta, operator.rows, operator.lasts(), size, self._host.texts)
+            columns = operator.columns(self._host.texts)
+            rows = rows_batch(self.lfta, columns, operator.rows.clock(0, size), operator.lasts())
             operator.clear()
         if made:
             promises = punctuation_batch(self.lfta, made, self._settings.period)

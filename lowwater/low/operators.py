@@ -7,17 +7,19 @@ promise is due.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from lowwater.low.compiler import Code
 from lowwater.low.kernel import NodeProgram
-from lowwater.low.leaving import BOUNDS, COLLISIONS, EJECTIONS, FROM, SIZE
+from lowwater.low.leaving import BOUNDS, COLLISIONS, EJECTIONS, FROM, SIZE, TAKEN
 from lowwater.low.rows import Rows
 from lowwater.low.settings import LowSettings
+from lowwater.low.states import States
 from lowwater.low.table import Table, least_last
 from lowwater.low.tabling import BLOCK
 from lowwater.plan.nodes import Lfta
@@ -63,6 +65,14 @@ class Operator(ABC):
     @abstractmethod
     def lasts(self) -> Words:
         """`_last` of the rows that wait."""
+
+    def columns(self, texts: Sequence[str]) -> list[pa.Array]:
+        """The rows that wait; `texts` are those that the numbers stand for."""
+        return self.rows.columns(self.size, texts)
+
+    def settle(self, texts: Sequence[str]) -> int:
+        """Does what records have left to be done beside the code; how many they were."""
+        return 0
 
     def clear(self) -> None:
         """Forgets the rows, whose room is the readers' now."""
@@ -115,6 +125,7 @@ class Aggregation(Operator):
         self.table.state[FROM] = read_from
         self.state = self.table.state
         self._queue: Words = np.zeros((BLOCK, program.key + 2), np.int64)
+        self._states = States(lfta, program.taken, self.rows.capacity) if program.taken else None
         self._epochs = tuple(epoch.column for epoch in program.epochs)
         self._release = code[f"release{number}"]
 
@@ -133,11 +144,24 @@ class Aggregation(Operator):
     @property
     def room(self) -> int:
         left = self.rows.capacity - self.size - (self.table.leaving if self._ordered else 0)
-        return left // 2 if self._steps else left
+        left = left // 2 if self._steps else left
+        return left if self._states is None else min(left, self.rows.capacity - int(self.state[TAKEN]))
 
     @property
     def arguments(self) -> Arguments:
-        return [self.state, self.table.words, self._queue, *self.rows.arrays]
+        states = self._states.arrays if self._states is not None else []
+        return [self.state, self.table.words, self._queue, *states, *self.rows.arrays]
+
+    def columns(self, texts: Sequence[str]) -> list[pa.Array]:
+        found = super().columns(texts)
+        return found if self._states is None else self._states.leave(found)
+
+    def settle(self, texts: Sequence[str]) -> int:
+        count = int(self.state[TAKEN])
+        if self._states is not None:
+            self._states.take(count, texts)
+            self.state[TAKEN] = 0
+        return count
 
     def flush(self, tick: int, promise: int) -> int:
         if self.table.due(promise):

@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from lowwater.catalog.streams import PUNCTUATION, ROW
 from lowwater.low.heartbeat import Punctuation
-from lowwater.low.rows import Rows
 from lowwater.plan.nodes import Lfta
 from lowwater.plan.schemas import stream_schema
 
@@ -29,20 +28,20 @@ def _constants(rows: int) -> tuple[pa.Array, pa.Array]:
     return pa.repeat(pa.scalar(ROW), rows), pa.array(np.zeros(rows, np.int64))
 
 
-def rows_batch(lfta: Lfta, rows: Rows, lasts: Words, size: int, texts: Sequence[str]) -> pa.RecordBatch:
+def rows_batch(lfta: Lfta, columns: Sequence[pa.Array], clocks: Words, lasts: Words) -> pa.RecordBatch:
     """Rows of an LFTA as a stream batch, without a copy.
 
     Args:
         lfta: the node.
-        rows: what the code has written; its room is the batch's then.
+        columns: as its operator has them; their room is the batch's then.
+        clocks: tick of each row.
         lasts: `_last` of each.
-        size: how many there are.
-        texts: that the numbers in the rows stand for.
     """
+    size = len(clocks)
     kind, period = (array.slice(0, size) for array in _constants(1 << max(size - 1, 0).bit_length()))
-    ticks = _plain(rows.clock(0, size))
+    ticks = _plain(clocks)
     control = [_plain(lasts), kind, ticks, ticks, period]
-    return pa.record_batch([*rows.columns(size, texts), *control], schema=stream_schema(lfta.fields))
+    return pa.record_batch([*columns, *control], schema=stream_schema(lfta.fields))
 
 
 def _plain(values: Words) -> pa.Array:

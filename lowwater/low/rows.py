@@ -62,23 +62,24 @@ class Output:
             found.append(ends)
         return [*found, room(rows, np.uint8)] if self.nullable else found
 
-    def lines(self, name: str, words: Sequence[str], null: str) -> list[str]:
-        """The statements that write row `size`.
+    def lines(self, name: str, words: Sequence[str], null: str, at: str = "size") -> list[str]:
+        """The statements that write a row.
 
         Args:
             name: of the column in the code.
             words: the value; a boolean is 0 or 1.
             null: whether it is NULL.
+            at: the name of the row's number.
         """
         if self.type is Type.IP:
-            here = f"e{name}[size + 1] = put_address(o{name}, int(e{name}[size]), {', '.join(words)})"
-            lines = [here] if null == FALSE else [f"e{name}[size + 1] = e{name}[size]"]
+            here = f"e{name}[{at} + 1] = put_address(o{name}, int(e{name}[{at}]), {', '.join(words)})"
+            lines = [here] if null == FALSE else [f"e{name}[{at} + 1] = e{name}[{at}]"]
             if null not in (TRUE, FALSE):
                 lines = [f"if {null}:", *indented(lines), "else:", *indented([here])]
         else:
-            lines = [f"o{name}[size] = {words[0]}"]
+            lines = [f"o{name}[{at}] = {words[0]}"]
         if self.nullable:
-            lines.append(f"n{name}[size] = {'0' if null == TRUE else f'1 if {negation(null)} else 0'}")
+            lines.append(f"n{name}[{at}] = {'0' if null == TRUE else f'1 if {negation(null)} else 0'}")
         return lines
 
     def array(self, arrays: Sequence[Array], rows: int, texts: Sequence[str]) -> pa.Array:

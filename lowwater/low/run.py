@@ -134,7 +134,7 @@ class _Link:
         self._violations = Violations(bounds.start, bounds.end)
         self._late = np.zeros(settings.chunk_rows, np.int64)
         self._state = np.zeros(PLACES, np.int64)
-        lowest = min((bounds.read_from[lfta.name] for lfta in lftas), default=bounds.start)
+        lowest = min((node.lowest for node in self._nodes), default=bounds.start)
         fixed = {SKEW: settings.skew, LOWEST: lowest, STOP: bounds.end, START: bounds.start, PERIOD: settings.period}
         # A record that moved the clock to within the read range was itself processed.
         clock = {CLOCK: max(bounds.entered, 0), SEEN: bounds.entered if bounds.entered >= lowest else -1}

@@ -15,7 +15,19 @@ from lowwater.errors import UnsupportedError
 from lowwater.low.codegen import Emitter
 from lowwater.low.folding import of_link
 from lowwater.low.keying import key_code, read_as
-from lowwater.low.leaving import ALIVE, COLLISIONS, EJECTIONS, EVERY, OLD, OLDEST, SINCE, Epoch, leaving
+from lowwater.low.leaving import (
+    ALIVE,
+    COLLISIONS,
+    EJECTIONS,
+    EVERY,
+    OLD,
+    OLDEST,
+    SINCE,
+    TAKEN,
+    TICKETS,
+    Epoch,
+    leaving,
+)
 from lowwater.low.packing import hash_of
 from lowwater.low.rows import Output
 from lowwater.low.settings import LowSettings
@@ -28,6 +40,11 @@ BLOCK = 128
 _MOST = 60
 _BITS = {"and_aggr": "&", "or_aggr": "|", "xor_aggr": "^"}
 _TICK = "(a // period + 1) * period"
+
+
+def taken_name(number: int, at: int) -> str:
+    """What a column of that which records of a node bring to sub-aggregates of users is called in names."""
+    return f"{number}_u{at}"
 
 
 @dataclass(frozen=True)
@@ -57,10 +74,12 @@ class Grouping:
         number: of the node in the kernel.
 
     Attributes:
+        before: the statements before a block of records.
         lines: the statements for a record that is accepted: its key is queued.
         drain: the loops over the queue. The first touches the slots, so that all of them are on their way from memory
             at once, and the second does not wait for each.
         outputs: the columns of its rows.
+        taken: what a record brings to the sub-aggregates of users: the ticket of its group, and their arguments.
         epochs: its temporal keys.
         width: words of a row of the table.
         key: words of a key.
@@ -72,13 +91,17 @@ class Grouping:
     number: int
     settings: LowSettings
     outputs: list[Output] = field(default_factory=list)
+    taken: list[Output] = field(default_factory=list)
     epochs: list[Epoch] = field(default_factory=list)
     width: int = 0
     key: int = 0
+    before: list[str] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     drain: list[str] = field(default_factory=list)
     _reads: list[tuple[int, list[str], str]] = field(default_factory=list)
     _seen: int = 0
+    _ticket: int = 0
+    _takes: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         if len(self.lfta.keys) > _MOST or len(self.lfta.partials) > _MOST:
@@ -86,15 +109,18 @@ class Grouping:
         keys = key_code(self.emit, self.lfta, self.link)
         words, self.key = keys.words, len(keys.words)
         self.outputs, self.epochs, self._reads = keys.outputs, keys.epochs, keys.reads
+        self.before = [f"queued{self.number} = 0", *keys.before]
         self.lines = [*keys.lines, *self._queue(words)]
         self.emit = self.emit.again()
         cells = self._cells(words)
         body = self._dequeue(words) + self.emit.taken() + self._probe(words, cells)
         body += ["if same:", *indented([line for cell in cells for line in self._update(cell)] or ["pass"])]
-        body += ["else:", *indented(self._start(words, cells))]
+        body += ["else:", *indented(self._start(words, cells)), *self._takes]
         if self.settings.flush.steps:
             body += self._step()
-        touch = f"touched ^= t{self.number}[q{self.number}[j, {self.key}], 0]"
+        # The first and the last word: a row may be longer than a line of the cache.
+        ends = (f"t{self.number}[q{self.number}[j, {self.key}], {at}]" for at in (0, self.width - 1))
+        touch = f"touched ^= {' ^ '.join(ends)}"
         loop = f"for j in range(queued{self.number}):"
         # By its own name: a second one for the same array is counted as a reference, in every round.
         body = [re.sub(r"\btable\b", f"t{self.number}", line) for line in body]
@@ -118,12 +144,17 @@ class Grouping:
         return [*lines, "a = int(at[i])", "t = int(ts[i])"]
 
     def _cells(self, words: list[str]) -> list[_Cell]:
-        arguments = [self._argument(partial) for partial in self.lfta.partials]
+        own = [None if partial.udaf is not None else self._argument(partial) for partial in self.lfta.partials]
         self._seen = len(words)
-        masked = any(isinstance(argument, Value) and argument.null != FALSE for argument in arguments)
-        at = self._seen + masked
+        masked = any(isinstance(argument, Value) and argument.null != FALSE for argument in own)
+        self._ticket = self._seen + masked
+        at = self._ticket + (None in own)
         cells: list[_Cell] = []
-        for bit, (partial, argument) in enumerate(zip(self.lfta.partials, arguments, strict=True)):
+        for bit, (partial, argument) in enumerate(zip(self.lfta.partials, own, strict=True)):
+            if argument is None:
+                self._reads.append((len(self.outputs), [f"int(table[s, {self._ticket}])"], FALSE))
+                self.outputs.append(Output(Type.INT))
+                continue
             if isinstance(argument, Const):
                 self.outputs.append(Output.fixed(argument))
                 continue
@@ -134,7 +165,30 @@ class Grouping:
             self._reads.append((len(self.outputs), [read_as(partial.type, place) for place in cell.places], null))
             self.outputs.append(Output(partial.type, cell.nullable))
         self.width = at
+        if None in own:
+            self._takes = self._take()
         return cells
+
+    def _take(self) -> list[str]:
+        """The statements that queue what a record brings to the sub-aggregates of users."""
+        k = self.number
+        ticket = f"int(table[s, {self._ticket}])"
+        found: list[tuple[Output, tuple[str, ...], str]] = [(Output(Type.INT), (ticket,), FALSE)]
+        for partial in self.lfta.partials:
+            if partial.udaf is None or partial.argument is None:
+                continue
+            expr = of_link(partial.argument, self.link)
+            if expr.type is Type.STRING and isinstance(expr, Const):
+                found.append((Output.fixed(expr), (), FALSE))
+                continue
+            value = self.emit.value(expr)
+            words = (f"int({value.words[0]})",) if expr.type is Type.BOOL else tuple(value.words)
+            found.append((Output(expr.type, value.null != FALSE), words, value.null))
+        self.taken = [output for output, _, _ in found]
+        lines = [f"taken = int(s{k}[{TAKEN}])", f"s{k}[{TAKEN}] += 1"]
+        for at, (output, words, null) in enumerate(found):
+            lines += output.lines(taken_name(k, at), words, null, "taken") if output.written else []
+        return lines
 
     def _argument(self, partial: Partial) -> Value | Const:
         """What a record brings to a partial; a constant text brings itself."""
@@ -243,7 +297,8 @@ class Grouping:
             f"if s{k}[{OLDEST}] > 0 and precedes{k}(table, s, s{k}, {len(self.epochs)}):",
             f"    s{k}[{OLDEST}] = 0",
         ]
-        return [*lines, f"s{k}[{ALIVE}] += 1", *(fresh if self.epochs else [])]
+        ticket = [f"s{k}[{TICKETS}] += 1", f"table[s, {self._ticket}] = s{k}[{TICKETS}]"] if self.taken else []
+        return [*lines, *ticket, f"s{k}[{ALIVE}] += 1", *(fresh if self.epochs else [])]
 
     def _step(self) -> list[str]:
         """One old group leaves every so many records (002, section 6)."""

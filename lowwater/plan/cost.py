@@ -8,7 +8,6 @@ functions of cost HIGH at the high level.
 from __future__ import annotations
 
 from lowwater.catalog.expr import (
-    BITWISE,
     COMPARISON,
     Binary,
     Call,
@@ -72,8 +71,6 @@ def unsafe(expr: Expr, threshold: int = Cost.HIGH) -> str:
                 return (
                     f"{node.function.name} costs {Cost(node.function.cost).name}, the low level takes less than {cheap}"
                 )
-        if isinstance(node, Binary) and node.op in BITWISE and node.type is Type.IP:
-            return f"{node.op} of addresses is computed above"
     return ""
 
 

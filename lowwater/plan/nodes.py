@@ -399,12 +399,16 @@ class Partial:
     """One sub-aggregate of an LFTA: count, sum, min, max, or the SUBAGGR of an aggregate; `name` is its output column.
 
     A count with an argument counts the rows where it is not NULL (the divisor of avg).
+
+    Attributes:
+        udaf: the catalog's entry of a SUBAGGR of users; None for those that the low level has of its own.
     """
 
     name: str
     function: str
     argument: Expr | None
     type: Type
+    udaf: AggregateFunction | None = None
     place: Place = field(default=(0, 0), compare=False)
 
 
@@ -424,6 +428,9 @@ class Lfta:
         fields: output columns: the keys, then the partials.
         kind: of the records: `pcap`, `csv` or `other`.
         group: as of its source; `sample` and `place` too.
+        arrival: whether it is read by arrival: that is a row's `_last`, and nothing else makes progress. Such an LFTA
+            is a selection.
+        numbered: whether every record of the link is a row, since all are counted; of NULL where it is not taken.
     """
 
     name: str
@@ -440,6 +447,8 @@ class Lfta:
     group: str = ""
     sample: Sample | None = None
     place: Place = field(default=(0, 0), compare=False)
+    arrival: bool = False
+    numbered: bool = False
 
     def promises(self, instant: int) -> tuple[int | None, ...]:
         """What a punctuation with the promise `instant` says of each field (P2); None of a field without progress."""
@@ -450,7 +459,9 @@ class Lfta:
 class LftaInput(Node):
     """Leaf of the high level: the rows of an LFTA, merged over its links.
 
-    For an aggregation `_last` is `min(last(key))` of the row's temporal keys, for a selection the packet's timestamp.
+    For an aggregation `_last` is `min(last(key))` of the row's temporal keys, for a selection the packet's timestamp,
+    or its arrival. Its fields are those of the LFTA, behind them the number of the row where rows are counted
+    (`bind.sources.ROW`).
     """
 
     lfta: Lfta

@@ -23,7 +23,7 @@ from lowwater.plan.nodes import (
     Union,
     WatchJoin,
 )
-from lowwater.plan.state import ROWS, off_clock
+from lowwater.plan.state import off_clock
 
 
 @dataclass(frozen=True)
@@ -34,12 +34,15 @@ class Physical:
     reason: str
 
 
-def physical(node: Node) -> Physical:
-    """The physical operator of a node of the high level."""
+def physical(node: Node, by_arrival: bool = False) -> Physical:
+    """The physical operator of a node of the high level; all of a query by arrival are in one bucket."""
     if isinstance(node, LftaInput):
         if len(node.lfta.links) > 1 or ANY_LINK in node.lfta.links:
             return Physical("Spark union", "the watermark is the least promise of the links")
         return Physical("Spark source", "rows and promises of one link")
+    if by_arrival:
+        what = "rows are numbered" if isinstance(node, Bucket) and node.rows else "the query is evaluated"
+        return Physical("transformWithState", f"{what} in order of arrival; one bucket for all of the query")
     if isinstance(node, Map):
         return Physical("Spark projection", "stateless: rows and punctuation pass through")
     if isinstance(node, Union):
@@ -47,8 +50,6 @@ def physical(node: Node) -> Physical:
     if isinstance(node, Expand):
         return Physical("Spark explode", "stateless: one row out for each grouping set")
     if isinstance(node, Bucket):
-        if node.rows:
-            return Physical("transformWithState", "rows are numbered in canonical order")
         return Physical("Spark explode", "stateless: one row out for each window")
     if isinstance(node, Join):
         kind = "equality of" if node.window.equality else "band on"
@@ -78,6 +79,5 @@ def _aggregation(node: Aggregation) -> Physical:
         return Physical("transformWithState", reason)
     origin = off_clock(node.key_fields)
     if origin:
-        what = "counted in rows" if origin == ROWS else f"of {origin}"
-        return Physical("transformWithState", f"the epoch is {what}, not of the clock, which is Spark's watermark")
+        return Physical("transformWithState", f"the epoch is of {origin}, not of the clock, which is Spark's watermark")
     return Physical("Spark streaming aggregation", "a group closes at the end of its epoch")

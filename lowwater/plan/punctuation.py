@@ -25,7 +25,7 @@ from lowwater.plan.nodes import (
     Union,
 )
 from lowwater.plan.split import walk
-from lowwater.plan.state import ROWS, off_clock
+from lowwater.plan.state import off_clock
 from lowwater.plan.temporal import Component, Temporal
 
 
@@ -64,10 +64,11 @@ def punctuation(node: Node, reader: Node | None) -> Punctuation:
 def promises_of(lfta: Lfta) -> Punctuation:
     """What an LFTA punctuates on (SEMANTICS P2)."""
     columns = _progressing(lfta.fields)
+    if lfta.arrival:
+        return Punctuation((), False, (), "read by arrival: only its clock makes progress, by that of the link")
     if not columns:
         return Punctuation((), False, (), "no column is temporal: only its clock makes progress")
-    own = off_clock(lfta.fields)
-    promise = "the rows so far" if own == ROWS else "the largest value seen - its skew" if own else "clock - skew"
+    promise = "the largest value seen - its skew" if off_clock(lfta.fields) else "clock - skew"
     if lfta.aggregates:
         reason = f"the lesser of {promise} and the oldest epoch in the table"
     else:
@@ -190,6 +191,8 @@ def needed(*plans: Node) -> dict[str, tuple[int, str]]:
         fine, by = asked[id(node)]
         if isinstance(node, LftaInput):
             known = found.get(node.lfta.name)
+            # A promise of arrivals is of use as it is: the columns that readers look at are behind it.
+            fine = 1 if node.lfta.arrival else fine
             if known is None or fine < known[0]:
                 found[node.lfta.name] = (fine, by)
             continue

@@ -28,6 +28,7 @@ from lowwater.plan.prefilter import Prefilter, choose_prefilters
 from lowwater.plan.rules import LEVELS, LOGICAL, Setting
 from lowwater.plan.rules.setting import order_dependent
 from lowwater.plan.split import Rewriter, lftas_of, walk
+from lowwater.plan.state import counts_rows
 from lowwater.plan.text import BelowError, Note, Text, nearest
 
 Statements = Mapping[str, Named]
@@ -162,7 +163,10 @@ def plan_texts(
     setting = _setting(read.statements, bound, slots, context, read.library)
     rewriter = Rewriter(LOGICAL, setting)
     logical = {name: rewriter.rewrite(node) for name, node in bound.items()}
-    levels = Rewriter(LEVELS, replace(setting, several=_several(logical.values())))
+    setting = replace(setting, arriving=frozenset(name for name, node in logical.items() if counts_rows(node)))
+    levels = replace(setting, several=_several(logical.values()))
+    # An output that counts rows is evaluated by arrival, with all that it reads.
+    rewriters = {arrival: Rewriter(LEVELS, replace(levels, arrival=arrival)) for arrival in (False, True)}
     plans: list[QueryPlan] = []
     below: dict[str, list[str]] = {}
     keys: dict[int, Key] = {}
@@ -178,9 +182,8 @@ def plan_texts(
         canonical = _canonical([part for _, part in extra], [part for _, part in named])
         internal = _internal(name, statement, read.library)
         key = key_of(statement, whole, text, keys)
-        plans.append(
-            QueryPlan(name, canonical, whole, levels.rewrite(whole), text.file, internal, key, (*extra, *named))
-        )
+        high = rewriters[name in setting.arriving].rewrite(whole)
+        plans.append(QueryPlan(name, canonical, whole, high, text.file, internal, key, (*extra, *named)))
     order = {name: at for at, name in enumerate(read.statements)}
     plans.sort(key=lambda plan: order[plan.name])
     outputs = tuple(plan for plan in plans if not plan.internal)

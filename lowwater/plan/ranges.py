@@ -26,7 +26,7 @@ from lowwater.plan.nodes import (
     Window,
 )
 from lowwater.plan.split import walk
-from lowwater.plan.state import HANDED
+from lowwater.plan.state import HANDED, by_arrival
 from lowwater.plan.temporal import END_OF_TIME, Temporal, infer
 
 
@@ -40,6 +40,9 @@ def read_from(node: Node, start: int, handed: bool = False) -> dict[str, int]:
     """
     starts: dict[str, int] = {}
     _descend(node, max(start, 0), starts, handed)
+    if by_arrival(node):
+        # Where only records make progress, all that lie before the interval count, or none as their state is there.
+        return dict.fromkeys(starts, max(start, 0) if handed else 0)
     return starts
 
 

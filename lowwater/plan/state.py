@@ -37,6 +37,16 @@ def off_clock(fields: Sequence[Field]) -> str:
     return origins[0] if origins and all(origins) else ""
 
 
+def by_arrival(plan: Node) -> bool:
+    """Whether something in a plan makes progress with records only: then intervals are those of arrival (I4)."""
+    return any(origin_of(node) for node in walk(plan))
+
+
+def counts_rows(plan: Node) -> bool:
+    """Whether a plan has windows of rows."""
+    return any(isinstance(node, Bucket) and node.rows for node in walk(plan))
+
+
 def carried_state(plan: Node) -> list[str]:
     """Why the intervals of a query follow one another; empty where they can be replayed in any order."""
     reasons = (f"{node.query}: {reason}" for node in walk(plan) if (reason := _carried(node)))
@@ -71,10 +81,11 @@ def origin_of(node: Node) -> str:
 def hands_over(plan: Node) -> bool:
     """Whether the state of a query goes from interval to interval, so that each reads no further back than it must.
 
-    It does where nothing with a state of its own stands above CLOSING_WHEN or the sampling operator: what does may need
-    rows of earlier epochs, so that such a plan is evaluated from the beginning of its chain each time.
+    It does where rows are counted, since all of such a query is evaluated in one place. It does where nothing with a
+    state of its own stands above CLOSING_WHEN or the sampling operator: what does may need rows of earlier epochs, so
+    that such a plan is evaluated from the beginning of its chain each time.
     """
-    return any(isinstance(node, HANDED) for node in walk(plan)) and _handed(plan)
+    return counts_rows(plan) or (any(isinstance(node, HANDED) for node in walk(plan)) and _handed(plan))
 
 
 def _handed(node: Node) -> bool:

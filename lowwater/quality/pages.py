@@ -6,6 +6,7 @@ Written by the audit and by publish; read by people. Every file appears whole, b
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -53,14 +54,21 @@ def write_pages(lake: Lake, pages: Mapping[str, Validation], scratch: Path) -> N
         _write(lake.reports / "suites" / name, text.encode(), scratch)
 
 
-def write_index(lake: Lake, scratch: Path) -> None:
+def write_index(lake: Lake, scratch: Path, pause: float = 0.0) -> None:
     """Writes the index anew, from what all audits found and what was published since.
+
+    Args:
+        lake: the lake.
+        scratch: folder of this run's own, on the lake's disk.
+        pause: seconds for which an index is left as it is.
 
     Raises:
         LakeError: it cannot be written.
     """
     from lowwater_expectations import Report, index
 
+    if pause and time.time() - _written(lake.reports / INDEX) < pause:
+        return
     try:
         with hold(lake, "reports", PATIENCE):
             states = _states(lake)
@@ -78,6 +86,13 @@ def write_index(lake: Lake, scratch: Path) -> None:
             _write(lake.reports / INDEX, index(reports).encode(), scratch)
     except BusyError:
         return  # a run waits for no report: whoever writes the index next reads this audit too
+
+
+def _written(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 def _states(lake: Lake) -> dict[tuple[str, int, int], str]:

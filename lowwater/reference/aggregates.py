@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import and_, or_, xor
 from typing import Any, Protocol
 
-from lowwater.catalog.calls import guarded
+from lowwater.catalog.calls import Guarded
 from lowwater.catalog.expr import Column, Expr, Type, show
 from lowwater.catalog.functions import AggregateFunction
 from lowwater.errors import ValueOverflowError
@@ -80,32 +80,26 @@ class UserDefined:
     """An aggregate by its four functions. State: theirs."""
 
     def __init__(self, udaf: AggregateFunction, constants: Values) -> None:
-        assert udaf.make is not None, udaf.name
-        made = udaf.make()
-        self._iterate = guarded(udaf, made.iterate)
-        self._output = guarded(udaf, made.output, udaf.returns)
-        self._initialize = guarded(udaf, made.initialize)
-        reinit = getattr(made, "reinit", None)
-        self._reinit = guarded(udaf, reinit) if reinit else None
+        self._functions = Guarded(udaf)
         self._running = udaf.running
         self._constants = constants
-        self.state: Any = self._initialize()
+        self.state: Any = self._functions.initialize()
 
     def add(self, arguments: Values, order: tuple[Any, ...]) -> None:
         """One row more."""
-        self.state = self._iterate(self.state, *arguments)
+        self.state = self._functions.iterate(self.state, *arguments)
 
     def result(self) -> Value:
         """What OUTPUT gives."""
-        found: Value = self._output(self.state, *self._constants)
+        found: Value = self._functions.output(self.state, *self._constants)
         return found
 
     def next_epoch(self) -> None:
         """What the aggregate keeps: all of it where it is running and does not say."""
-        if self._reinit is not None:
-            self.state = self._reinit(self.state)
+        if self._functions.reinit is not None:
+            self.state = self._functions.reinit(self.state)
         elif not self._running:
-            self.state = self._initialize()
+            self.state = self._functions.initialize()
 
 
 class Ordered:

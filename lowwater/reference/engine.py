@@ -16,12 +16,12 @@ import pyarrow as pa
 from lowwater.catalog.states import read_state, write_state
 from lowwater.errors import ConfigError, LawError
 from lowwater.plan.nodes import Node
-from lowwater.plan.state import carried_state
+from lowwater.plan.state import by_arrival, carried_state
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.reference.clock import PERIODIC, POLICIES, Clock, Disorder, Span
 from lowwater.reference.observe import IOP, Experiment, Observed, probes
 from lowwater.reference.operators import Life, Operator, Promise, Row
-from lowwater.reference.plan import Operators, by_arrival
+from lowwater.reference.plan import Operators
 from lowwater.reference.records import merge
 from lowwater.reference.sources import SourceCount
 from lowwater.reference.thinning import Thinnings

@@ -18,6 +18,7 @@ from lowwater.plan.nodes import (
     FilterJoin,
     Group,
     Join,
+    LftaInput,
     Map,
     Node,
     Running,
@@ -27,7 +28,6 @@ from lowwater.plan.nodes import (
     WatchJoin,
 )
 from lowwater.plan.rules.setting import order_dependent
-from lowwater.plan.split import walk
 from lowwater.plan.state import ROWS, origin_of
 from lowwater.reference.clock import Disorder, Feed, Link
 from lowwater.reference.epochs import Epochs
@@ -44,11 +44,6 @@ from lowwater.reference.thinning import Thinnings
 from lowwater.reference.values import Value, Values
 
 
-def by_arrival(node: Node) -> bool:
-    """Whether something in a plan makes progress with records only: then intervals are those of arrival."""
-    return any(origin_of(each) for each in walk(node))
-
-
 class Operators:
     """The operators of a logical plan; equal nodes are one operator with several consumers.
 
@@ -62,6 +57,7 @@ class Operators:
     Attributes:
         sources: in the order of the plan.
         columns: link -> stored columns that its sources read.
+        fed: name of an LFTA -> the operator that stands for it, in a plan of the high level; others feed it.
         named: all operators, in the order in which they were made, by query, kind and number.
     """
 
@@ -83,6 +79,7 @@ class Operators:
         self._origins: set[str] = set()
         self.sources: list[SourceOperator] = []
         self.columns: dict[str, list[str]] = {}
+        self.fed: dict[str, Operator] = {}
         self.named: dict[str, Operator] = {}
 
     def operator(self, node: Node) -> Operator:
@@ -154,6 +151,8 @@ class Operators:
     def _make(self, node: Node, inputs: Sequence[Operator]) -> Operator:
         if isinstance(node, Source):
             return self._source(node)
+        if isinstance(node, LftaInput):
+            return self.fed.setdefault(node.lfta.name, Operator())
         if isinstance(node, Join):
             return JoinOperator(node, self._life)
         if isinstance(node, FilterJoin):
@@ -182,15 +181,17 @@ class Operators:
     def _source(self, node: Source) -> SourceOperator:
         name = f"{node.query}.{node.alias}"
         thinnings = [self._thinnings.get((name, link)) for link in node.links]
-        thinned = THINNED_BY if any(thinnings) else ()
-        names = list(dict.fromkeys([*names_of(node.fields), *columns_of(node.member), *thinned]))
+        own = list(dict.fromkeys([*names_of(node.fields), *columns_of(node.member)]))
+        names = list(dict.fromkeys([*own, *(THINNED_BY if any(thinnings) else ())]))
         source = SourceOperator(node, names, self._read_from[name], self._owned, thinnings)
         self.sources.append(source)
         self._nodes[source] = node
         self._below[source] = [frozenset([link]) for link in node.links]
-        for link in node.links:
+        for link, thinning in zip(node.links, thinnings, strict=True):
             known = self.columns.setdefault(link, [])
-            known.extend(name for name in names if name != ROW and name not in known)
+            # What packets are chosen by is stored where they are.
+            read = names if thinning else own
+            known.extend(name for name in read if name != ROW and name not in known)
         return source
 
     def _feeds(self, link: str) -> list[Feed]:
@@ -199,7 +200,8 @@ class Operators:
         for source, node in self._nodes.items():
             assert isinstance(source, SourceOperator)
             if link in node.links:
-                places = [len(known) if name == ROW else known.index(name) for name in source.names]
+                # The number of the record is behind its columns.
+                places = [known.index(name) if name in known else len(known) for name in source.names]
                 attributes = {
                     f.temporal.origin: _progress(known.index(f.name), f.temporal.increasing)
                     for f in node.fields
@@ -231,7 +233,7 @@ def _has_places(node: Node) -> bool:
 def _is_packets(node: Node) -> bool:
     if isinstance(node, Map | Union):
         return all(child.query == node.query and _is_packets(child) for child in node.inputs())
-    return isinstance(node, Source)
+    return isinstance(node, Source | LftaInput)
 
 
 def _picker(places: Sequence[int]) -> Callable[[Values], Values]:

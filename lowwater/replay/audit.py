@@ -21,8 +21,9 @@ from lowwater.lake.layout import QUALITY, QUARANTINE
 from lowwater.lake.records import record_quality
 from lowwater.lake.streams import fingerprint, stream_files
 from lowwater.plan.queryset import QueryPlan
+from lowwater.quality.keys import FEW, distinct_keys
 from lowwater.quality.measures import Counts, Scope, frames, lfta_counts
-from lowwater.quality.pages import page_of, write_index, write_pages
+from lowwater.quality.pages import page_of, write_pages
 from lowwater.quality.queries import Made, QueryMeasures
 from lowwater.quality.rows import Judged, judge
 from lowwater.quality.streams import KEPT, Broken, StreamCheck, check_stream, shown
@@ -78,7 +79,7 @@ class Verdict:
 def audit(
     job: Job, inputs: IntervalInputs, made: Mapping[str, Made], spark: Callable[[], Session], scratch: Path
 ) -> Verdict:
-    """Audits an interval, and keeps what was found: `quality`, `quarantine`, the pages of the report.
+    """Audits an interval, and keeps what was found: `quality`, `quarantine`, the pages of the report without the index.
 
     Args:
         job: the query set.
@@ -179,7 +180,14 @@ def _shared_keys(
     """Query -> how many keys several rows have, and these rows; only of streams that have a key and can be read."""
     fields = {query.name: query.high.fields for query in queries}
     keys = {query.name: query.key for query in queries}
-    chosen = {name: key for name, key in keys.items() if key and files[name] and not checks[name].columns}
+    chosen = {
+        name: key
+        for name, key in keys.items()
+        if key
+        and files[name]
+        and not checks[name].columns
+        and not (checks[name].rows <= FEW and distinct_keys(files[name], fields[name], key))
+    }
     if not chosen:
         return {}
     from lowwater.high.unique import Keyed, shared_keys
@@ -210,7 +218,6 @@ def _keep(
             ]
     record_quality(scope.lake, scope.query_set, scope.start, scope.end, _table(rows, QUALITY), _table(kept, QUARANTINE))
     write_pages(scope.lake, {addresses[each.suite]: each for each in validations}, scratch)
-    write_index(scope.lake, scratch)
 
 
 def _row(finding: Finding, page: str, now: int) -> dict[str, Any]:

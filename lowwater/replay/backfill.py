@@ -10,14 +10,17 @@ import random
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from threading import Event
 from typing import TYPE_CHECKING
 
-from lowwater.errors import LowwaterError
+from lowwater.errors import BusyError, LowwaterError
+from lowwater.lake.locks import attempt
 from lowwater.lake.records import FAILED
-from lowwater.replay.ahead import Sessions
+from lowwater.quality.pages import write_index
+from lowwater.replay.ahead import Sessions, quick
 from lowwater.replay.due import Due
 from lowwater.replay.interval import job_sessions, run_interval
 from lowwater.replay.job import Job
@@ -28,10 +31,6 @@ if TYPE_CHECKING:
 
 WAITING = "waiting"
 """What becomes of an interval that cannot start: its links have not reported, or an earlier one of its chain failed."""
-
-
-MANY = 50
-"""Intervals from which the JVM's better compiler is worth its time."""
 
 
 class Order(StrEnum):
@@ -100,10 +99,16 @@ def backfill(
         KeyboardInterrupt: the user interrupted it; intervals at work were finished first.
     """
     by_name = {job.query_set: job for job in jobs}
-    sessions = job_sessions("lowwater backfill", jobs[0], Progress(quiet=True), spark, quick_start=len(work) < MANY)
-    if any(each.packets and not each.blocked for each in work):
+    packets = sum(each.packets for each in work if not each.blocked)
+    soon = quick(packets, len(work))
+    sessions = job_sessions("lowwater backfill", jobs[0], Progress(quiet=True), spark, quick_start=soon)
+    if packets:
         _ = sessions.spark  # once and before any thread: where it cannot be built, every interval would fail alike
-    return _Backfill(by_name, sessions, watch or Watch()).all(_ordered(by_name, work, order), workers)
+    try:
+        return _Backfill(by_name, sessions, watch or Watch()).all(_ordered(by_name, work, order), workers)
+    finally:
+        with suppress(BusyError), attempt(jobs[0].lake, "index of the reports") as folder:
+            write_index(jobs[0].lake, folder)
 
 
 def _ordered(jobs: dict[str, Job], work: Iterable[Due], order: Order) -> list[tuple[Due, ...]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -60,6 +61,9 @@ if TYPE_CHECKING:
     from lowwater.high.tasks import Session
 
 STAGES = (LOW, HIGH, AUDIT, PUBLISH)
+
+INDEXED = 30.0
+"""Seconds between two indexes of the reports while many intervals run."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +125,8 @@ def replay(
 def run_interval(job: Job, start: int, end: int, progress: Progress, sessions: Sessions) -> Outcome:
     """Runs one interval through all stages, on a session that many share; may be called from several threads.
 
+    The index of the reports, which lists every interval, is not written each time: the caller does it at the end.
+
     Args:
         job: the query set.
         start: of the interval, ns; `end` its end.
@@ -130,7 +136,7 @@ def run_interval(job: Job, start: int, end: int, progress: Progress, sessions: S
     Raises:
         LowwaterError: what keeps the interval from being published; it is recorded.
     """
-    return _Run(job, start, end, progress, sessions).run(None, False)
+    return _Run(job, start, end, progress, sessions, INDEXED).run(None, False)
 
 
 def job_sessions(app: str, job: Job, progress: Progress, spark: Session | None = None, **sizes: Any) -> Sessions:
@@ -148,6 +154,7 @@ class _Run:
     end: int
     progress: Progress
     sessions: Sessions
+    pause: float = 0.0  # seconds for which an index of the reports is new enough
     seconds: dict[str, float] = field(default_factory=dict)
     verdict: str = ""  # of the audit, once it is known; `report` its page
     report: str = ""
@@ -171,18 +178,26 @@ class _Run:
                     return replace(outcome, digests=digests, verdict=self.verdict, report=self.report)
                 outcome = Outcome(self.start, self.end, state, reason, {}, False)
                 if HIGH in stages:
-                    self.sessions.begin()
+                    self.sessions.begin(inputs.packets)
                 for each in stages:
                     done = each
                     if each == HIGH and AUDIT in stages:
                         import_ahead("lowwater_expectations.validation")
                     outcome = self._stage(each, inputs, digests, outcome, folder)
+                self._index(stages[-1], folder)
                 return replace(outcome, digests=digests, verdict=self.verdict, report=self.report)
             except (BusyError, OwnerError):
                 raise  # says nothing about this interval: another run, or another query set, is at it
             except LowwaterError as error:
                 self._record(done, FAILED, "", "", None, reason=error.message)
+                with suppress(LowwaterError):  # what went wrong first is what is said
+                    self._index(done, folder)
                 raise
+
+    def _index(self, last: str, folder: Path) -> None:
+        """Writes the index of the reports once a run, when it has got as far as the audit."""
+        if last in (AUDIT, PUBLISH):
+            write_index(self.job.lake, folder / "index", self.pause)
 
     def _stage(
         self, stage: str, inputs: IntervalInputs, digests: dict[str, str], outcome: Outcome, folder: Path
@@ -197,7 +212,7 @@ class _Run:
             elif stage == AUDIT:
                 rows = self._audit(inputs, digests, folder / "audit")
             else:
-                return self._publish(digests, outcome, folder / "publish")
+                return self._publish(digests, outcome)
         self.seconds[stage] = round(time.monotonic() - begin, 3)
         if stage == LOW:
             self._record(LOW, "done", "", _joined(digests), sum(rows.values()), {"promises": self.promises})
@@ -302,7 +317,7 @@ class _Run:
             self._record(AUDIT, "done", query, digests[query], count, accounting)
         return found.rows
 
-    def _publish(self, digests: dict[str, str], outcome: Outcome, folder: Path) -> Outcome:
+    def _publish(self, digests: dict[str, str], outcome: Outcome) -> Outcome:
         job, begin = self.job, time.monotonic()
         prints = {name: self._recall(self._require(AUDIT, name, digest)) for name, digest in digests.items()}
         for name, audited in prints.items():  # all of them first, so that one that changed holds back the others
@@ -322,7 +337,6 @@ class _Run:
                 self.seconds[PUBLISH] = round(time.monotonic() - begin, 3)
                 self._record(PUBLISH, state, query.name, digest, done.rows, {"inputs": inputs.parts(query)}, reason)
             forget_others(self._state(query.name, digests))
-        write_index(job.lake, folder)
         return Outcome(self.start, self.end, state, reason, rows, committed)
 
     def _state(self, query: str, digests: dict[str, str]) -> Path:

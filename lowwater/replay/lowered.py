@@ -6,10 +6,11 @@ Between the planner and the engines: `run` and `replay` ask before anything star
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lowwater.catalog.expr import Binary, Call, Expr, Param, StateCall, Type, columns_of, place_of, walk
+from lowwater.catalog.expr import Call, Expr, Param, StateCall, columns_of, place_of, walk
 from lowwater.errors import UnsupportedError, in_order, raise_all
 from lowwater.plan.explain.exprs import exprs_of
 from lowwater.plan.nodes import (
@@ -31,8 +32,9 @@ from lowwater.plan.nodes import (
 )
 from lowwater.plan.queryset import Plan, QueryPlan
 from lowwater.plan.ranges import filter_time
+from lowwater.plan.rules.setting import PASSING, order_dependent
 from lowwater.plan.split import walk as walk_plan
-from lowwater.plan.state import ROWS, off_clock
+from lowwater.plan.state import ROWS, counts_rows, off_clock, origin_of
 from lowwater.plan.text import Note
 
 AGGREGATES = ("count", "sum", "min", "max", "avg", "and_aggr", "or_aggr", "xor_aggr")
@@ -42,8 +44,6 @@ SPARK, REFERENCE = "spark", "reference"
 NOT_RUN = "planned, but not run by the engines yet"
 _NO_PYTHON = "declared without Python: name its file by a line MODULE"
 _NO_VALUE = "no value"
-
-_WHOLE = "DEFINE { select_lfta 'yes'; } aggregates at the high level"
 
 
 @dataclass(frozen=True)
@@ -131,11 +131,24 @@ def _without_python(query: str, expr: Expr) -> Iterator[Missing]:
 
 
 def _of_query(query: QueryPlan) -> Iterator[Missing]:
+    hosted = counts_rows(query.high)
     for node in walk_plan(query.high):
         if isinstance(node, LftaInput):
             yield from _in_lfta(node.query, node.lfta)
+        elif hosted:
+            yield from _in_hosted(node)
         else:
             yield from _in_node(node)
+
+
+def _in_hosted(node: Node) -> Iterator[Missing]:
+    """The reference engine's operators in Spark run what it runs, except by attributes that only it counts."""
+    if origin_of(node) not in ("", ROWS):
+        yield Missing(node.query, f"progress by {origin_of(node)}, which is no function of the clock", NOT_RUN, (0, 0))
+    for aggregate in (*node.aggregates, *getattr(node, "supers", ())) if isinstance(node, Aggregation) else ():
+        yield from _of_aggregate(node.query, aggregate)
+    for expr in exprs_of(node):
+        yield from _in_expr(node.query, expr)
 
 
 def _in_lfta(query: str, lfta: Lfta) -> Iterator[Missing]:
@@ -143,8 +156,8 @@ def _in_lfta(query: str, lfta: Lfta) -> Iterator[Missing]:
         yield Missing(query, f"protocol {lfta.protocol} of {lfta.kind} records", NOT_RUN, lfta.place, "packets run")
         return
     for partial in lfta.partials:
-        if partial.function not in AGGREGATES:
-            yield Missing(query, f"the aggregate {partial.function}", NOT_RUN, partial.place, _WHOLE)
+        if partial.udaf is None and partial.function not in AGGREGATES:
+            yield Missing(query, f"the aggregate {partial.function}", _NO_PYTHON, partial.place)
     for expr in (lfta.predicate, *(key.expr for key in lfta.keys), *(p.argument for p in lfta.partials)):
         yield from _in_expr(query, expr)
 
@@ -162,16 +175,15 @@ def _in_node(node: Node) -> Iterator[Missing]:
             yield Missing(node.query, what, NOT_RUN, place_of(node.window.left, node.window.right))
     elif isinstance(node, Aggregation):
         exprs = [*exprs_of(node)]
+        if order_dependent(node):
+            yield from _united(node)
         for aggregate in (*node.aggregates, *getattr(node, "supers", ())):
             yield from _of_aggregate(node.query, aggregate)
-        if off_clock(node.key_fields) not in ("", ROWS):
+        if off_clock(node.key_fields):
             place = place_of(*(key.expr for key in node.keys))
             yield Missing(node.query, "an epoch that is no function of the clock", NOT_RUN, place)
     elif isinstance(node, Bucket):
         exprs = [node.attribute]
-        if node.rows:
-            hint = "a window of time runs: RANGE 5 min, SLIDE 1 min"
-            yield Missing(node.query, "a window of rows", NOT_RUN, node.place, hint)
     elif isinstance(node, FilterJoin):
         keys = [expr for pair in node.keys for expr in pair]
         exprs = [node.left_time, node.right_time, *keys, *(item.expr for item in node.items)]
@@ -184,6 +196,23 @@ def _in_node(node: Node) -> Iterator[Missing]:
         raise TypeError(type(node).__name__)
     for expr in exprs:
         yield from _in_expr(node.query, expr)
+
+
+def _united(node: Aggregation) -> Iterator[Missing]:
+    """Branches of one link whose packets are to be in order: what Spark reads knows the order of each branch only."""
+    read = Counter(link for leaf in _packets(node.input, node.query) for link in leaf.lfta.links)
+    for link in (link for link, times in read.items() if times > 1):
+        what = f"the order of packets of link '{link}' that come from several branches"
+        hint = f"read the link once, with the conditions of the branches: FROM {link}.ETH WHERE ... OR ..."
+        yield Missing(node.query, what, NOT_RUN, place_of(*(key.expr for key in node.keys)), hint)
+
+
+def _packets(node: Node, query: str) -> list[LftaInput]:
+    """The LFTAs whose rows come to an operator of a query as packets."""
+    if isinstance(node, LftaInput):
+        return [] if node.lfta.aggregates or node.query != query else [node]
+    passes = isinstance(node, PASSING) and node.query == query
+    return [leaf for below in node.inputs() for leaf in _packets(below, query)] if passes else []
 
 
 def _across(node: Join) -> Iterator[Missing]:
@@ -207,6 +236,3 @@ def _in_expr(query: str, expr: Expr | None) -> Iterator[Missing]:
             yield Missing(query, f"the function {node.function.name}", _NO_PYTHON, node.place)
         elif isinstance(node, Param):
             yield Missing(query, f"${node.name}", _NO_VALUE, node.place, f"give --param {node.name}=VALUE")
-        elif isinstance(node, Binary) and node.op in ("&", "|") and node.type is Type.IP:
-            hint = "compare with the ends of the range: srcIP BETWEEN '10.0.0.0' AND '10.0.0.255'"
-            yield Missing(query, f"{node.op} of addresses", NOT_RUN, place_of(node), hint)

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lowwater.catalog.expr import Binary, Call, Const, Expr, StateCall, Type, columns_of, conjunction, walk
+from lowwater.catalog.expr import Call, Const, Expr, StateCall, Type, columns_of, conjunction, walk
 from lowwater.catalog.packets import PAYLOAD, stored
 from lowwater.catalog.protocols import PROTOCOLS
 from lowwater.errors import ConfigError, QueryError, QueryErrors, UnsupportedError, raise_all
@@ -96,8 +96,6 @@ def _require_value(expr: Expr, source: str) -> None:
     if isinstance(expr, StateCall) or (isinstance(expr, Call) and expr.function.value is None):
         line, column = expr.place
         raise UnsupportedError(f"{expr.function.name} has no value of a packet", "", OPTION, line - 1, column, source)
-    if isinstance(expr, Binary) and expr.op in ("&", "|") and expr.type is Type.IP:
-        raise UnsupportedError(f"{expr.op} of addresses is not evaluated yet", "", OPTION, source=source)
 
 
 def _in_text(error: QueryError, source: str) -> QueryError:

@@ -25,17 +25,17 @@ from lowwater.lake.ingest import ingest
 from lowwater.lake.layout import VIOLATIONS, Lake, open_lake
 from lowwater.lake.ledger import Capture, Captures, ingested_links, interface_links, read_captures
 from lowwater.lake.states import keep_state
-from lowwater.lake.tasks import in_process
 from lowwater.low import LowSettings, Policy
 from lowwater.plan.nodes import Field
-from lowwater.plan.queryset import Plan, source_links
+from lowwater.plan.queryset import Plan, QueryPlan, source_links
 from lowwater.plan.ranges import horizon
 from lowwater.plan.schemas import stream_schema, value_schema
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.replay.export import write_csv, write_rows
 from lowwater.replay.kept import applications_of, kept_columns, unkept
 from lowwater.replay.progress import Progress
-from lowwater.replay.stages import LowInputs, high_stage, low_stage, reference_stage, state_folders
+from lowwater.replay.runners import low_runner
+from lowwater.replay.stages import LowInputs, arrival_lag, high_stage, low_stage, reference_stage, state_folders
 from lowwater.replay.summary import Accounts, lfta_counts, link_summary
 from lowwater.replay.traces import TRACES, traces
 from lowwater.tempfolders import make_folder, remove_folder
@@ -190,14 +190,6 @@ def _planned_anew(request: Request, captures: Mapping[str, Sequence[Capture]]) -
     return request
 
 
-def _runner(spark: Session | None) -> Any:
-    if spark is None:
-        return in_process
-    from lowwater.high.tasks import spark_runner
-
-    return spark_runner(spark)
-
-
 def _intervals(request: Request, captures: dict[str, Captures]) -> list[tuple[int, int]]:
     """Every interval up to the last that can own a row (I3)."""
     length = request.interval
@@ -208,12 +200,18 @@ def _intervals(request: Request, captures: dict[str, Captures]) -> list[tuple[in
         return []
     first = min(row.smallest for row in rows if row.smallest is not None) // length
     latest = max(row.largest for row in rows if row.largest is not None)
-    last = max(horizon(query.logical, latest) for query in request.plan.queries) // length
+    last = max(_horizon(request.config, query, latest) for query in request.plan.queries) // length
     if last - first >= MOST_INTERVALS:
         raise ConfigError(
             f"--interval {format_duration(length)} makes {last - first + 1} intervals", "use a longer one"
         )
     return [(number * length, (number + 1) * length) for number in range(first, last + 1)]
+
+
+def _horizon(config: Config, query: QueryPlan, latest: int) -> int:
+    """The largest `_last` of a query; by arrival an epoch of the clock ends a skew later."""
+    found = horizon(query.logical, latest) + arrival_lag(config, query.links, query.logical)
+    return min(found, END_OF_TIME - 1)
 
 
 def _end(captures: Sequence[Capture]) -> int:
@@ -269,8 +267,9 @@ def gather(
                 _add_reference(request, inputs, gathered)
             continue
         settings = LowSettings(0, request.period, request.policy, **request.low)
+        runner = low_runner(inputs.packets, lambda: spark)
         with progress.stage("low", detail):
-            low = low_stage(inputs, settings, work / "low", _runner(spark))
+            low = low_stage(inputs, settings, work / "low", runner)
             for outcome in low.outcomes:
                 gathered.accounts.add(outcome.result)
                 gathered.violations.append(_violations(outcome.result.link, outcome.result.violations, request.config))

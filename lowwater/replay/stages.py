@@ -31,7 +31,7 @@ from lowwater.plan.punctuation import needed
 from lowwater.plan.queryset import Plan, QueryPlan
 from lowwater.plan.ranges import read_from
 from lowwater.plan.schemas import value_schema
-from lowwater.plan.state import hands_over
+from lowwater.plan.state import by_arrival, hands_over
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.quality.scan import LinkScan, scan_link
 from lowwater.reference import Disorder, ReferenceResult, evaluate
@@ -94,9 +94,10 @@ class LowInputs:
         """What a query takes from the interval before, and leaves to the next."""
         known = [self.ends[link] for link in query.links if link in self.ends]
         latest = max(known) - 1 if known and len(known) == len(query.links) else None
+        late = arrival_lag(self.config, query.links, query.high)
         if not (self.handed and hands_over(query.high)):
-            return Carry(end=self.end, latest=latest)
-        return Carry(self.start, self.end, latest, held, kept)
+            return Carry(end=self.end, latest=latest, late=late)
+        return Carry(self.start, self.end, latest, late, held, kept)
 
     @property
     def packets(self) -> int:
@@ -133,6 +134,11 @@ class LowResult:
         return {(name, each.result.link): list(paths) for each in self.outcomes for name, paths in each.files.items()}
 
 
+def arrival_lag(config: Config, links: Sequence[str], plan: Node) -> int:
+    """How much later than by the clock an epoch of a plan over some links may end, ns: a skew by arrival, else 0."""
+    return max(config.link(link).longest_skew for link in links) if by_arrival(plan) else 0
+
+
 def low_stage(
     inputs: LowInputs,
     settings: LowSettings,
@@ -156,7 +162,8 @@ def low_stage(
         mine = {lfta.name: starts[lfta.name] for lfta in lftas}
         bounds = Bounds(mine, inputs.start, inputs.end, {lfta.name: grains[lfta.name] for lfta in lftas})
         own = inputs.config.link(link)
-        read = inputs.read(link, _whole_seconds(inputs, link, min(mine.values())))
+        arriving = any(lfta.arrival for lfta in lftas)
+        read = inputs.read(link, _whole_seconds(inputs, link, min(mine.values()), arriving))
         skews = link_skews(inputs.config, link) if own.group_skew else None
         chosen = replace(settings, skew=own.longest_skew, shed=own.shed, skews=skews, policy=settings.policy.made)
         tasks += low_tasks(read, lftas, bounds, chosen, folder)
@@ -166,8 +173,10 @@ def low_stage(
     return LowResult(outcomes)
 
 
-def _whole_seconds(inputs: LowInputs, link: str, start: int) -> int:
+def _whole_seconds(inputs: LowInputs, link: str, start: int, arriving: bool) -> int:
     """From where a link is read: with load shedding whole seconds, since their packets are counted (O5).
+
+    What arrives from the start on may be of a second before it.
 
     Raises:
         ConfigError: the interval does not end with a second.
@@ -178,7 +187,7 @@ def _whole_seconds(inputs: LowInputs, link: str, start: int) -> int:
     if inputs.end < END_OF_TIME and inputs.end % SECOND:
         message = f"link {link} sheds load by the second, and the interval ends within one"
         raise ConfigError(message, "use intervals of whole seconds")
-    return start // SECOND * SECOND
+    return max(0, start - own.longest_skew * arriving) // SECOND * SECOND
 
 
 def high_stage(
@@ -291,12 +300,11 @@ def _table(query: QueryPlan, result: ReferenceResult) -> pa.Table:
 
 
 def _packets(inputs: LowInputs, node: Node, link: str, start: int) -> Iterable[pa.RecordBatch]:
-    columns = list(dict.fromkeys([*_columns(node), *link_skews(inputs.config, link).columns]))
-    shed = inputs.config.link(link).shed
-    if shed is not None:
-        columns = list(dict.fromkeys([*columns, *THINNED_BY]))
-    batches = inputs.read(link, _whole_seconds(inputs, link, start)).batches(columns)
-    return list(batches) if shed is not None else batches  # they are read twice
+    thinned = inputs.config.link(link).shed is not None
+    read = [*_columns(node), *link_skews(inputs.config, link).columns, *(THINNED_BY if thinned else ())]
+    start = _whole_seconds(inputs, link, start, by_arrival(node))
+    batches = inputs.read(link, start).batches(list(dict.fromkeys(read)))
+    return list(batches) if thinned else batches  # they are read twice
 
 
 def _columns(node: Node) -> list[str]:

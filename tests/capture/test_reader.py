@@ -43,9 +43,21 @@ def leads(stamps: list[int]) -> list[int]:
     return found
 
 
-stamp_lists = st.lists(
-    st.one_of(st.integers(0, 50), st.integers(0, 400), st.just(4_000)), min_size=0, max_size=120
-) | st.lists(st.integers(0, 5), max_size=400).map(lambda steps: np.cumsum(steps).tolist())
+def shifted(steps: list[int], shifts: list[tuple[int, int]]) -> list[int]:
+    """Times in order, but for some that are earlier or later."""
+    stamps: list[int] = np.cumsum(steps).tolist()
+    for index, by in shifts:
+        if index < len(stamps):
+            stamps[index] = max(stamps[index] + by, 0)
+    return stamps
+
+
+steps = st.lists(st.integers(0, 5), max_size=400)
+stamp_lists = st.one_of(
+    st.lists(st.one_of(st.integers(0, 50), st.integers(0, 400), st.just(4_000)), min_size=0, max_size=120),
+    steps.map(lambda known: np.cumsum(known).tolist()),
+    st.builds(shifted, steps, st.lists(st.tuples(st.integers(0, 150), st.integers(-400, 400)), max_size=20)),
+)
 
 
 @given(stamp_lists, st.integers(0, 300), st.integers(30, 400))

@@ -38,7 +38,8 @@ def test_run_names_what_an_engine_does_not_run_yet(capture: Path, tmp_path: Path
     query, out = tmp_path / "q.gsql", tmp_path / "out"
     query.write_text(
         "DEFINE { query_name 'hosts'; }\n"
-        "SELECT time, srcIP & IP_VAL'255.0.0.0' AS net FROM TCP;\n"
+        "SELECT A.time, A.srcIP & IP_VAL'255.0.0.0' AS net LEFT_OUTER_JOIN FROM a.TCP A, a.TCP B\n"
+        "WHERE A.time = B.time AND UMAX(A.len, B.len) > 40;\n"
         "DEFINE { query_name 'heavy'; }\n"
         "PARAM { n uint; }\n"
         "SELECT tb, srcIP, count(*) FROM TCP WHERE len > $n GROUP BY time/60 AS tb, srcIP\n"
@@ -47,7 +48,7 @@ def test_run_names_what_an_engine_does_not_run_yet(capture: Path, tmp_path: Path
     words = ("run", query, "--capture", f"a={capture}", "--out", out)
     said = lowwater(*words, "--engine", "spark")
     assert said.code == 1 and not out.exists()
-    assert "q.gsql:2:14: query hosts: & of addresses" in said.err
+    assert "q.gsql:3:27: query hosts: the function UMAX of both sides" in said.err
     assert "$n has no value" in said.err and "give --param n=VALUE" in said.err
     said = lowwater(*words, "--engine", "reference")
     assert said.code == 1 and not out.exists() and "$n has no value" in said.err and "hosts" not in said.err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 import random
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -91,6 +92,18 @@ def test_unary_and_float_arithmetic(spark: SparkSession) -> None:
                 wanted = {"+": x + y, "-": x - y, "*": x * y}.get(op)
                 wanted = (x / y if op == "/" else math.fmod(x, y)) if wanted is None else wanted
                 assert value == pytest.approx(wanted, rel=1e-12)
+
+
+def test_bits_of_addresses(spark: SparkSession) -> None:
+    chance = random.Random(4)
+    known = [None, *(bytes([4, *chance.randbytes(4)]) for _ in range(9)), b"\x04\xff\xff\xff\xff", b"\x04" + bytes(4)]
+    known += [*(bytes([6, *chance.randbytes(16)]) for _ in range(9)), b"\x06" + b"\xff" * 16, b"\x06" + bytes(16)]
+    rows = list(itertools.product(known, known))
+    exprs = [Binary(Type.IP, op, column("a", Type.IP), column("b", Type.IP)) for op in "&|"]
+    for (x, y), row in zip(rows, evaluate(spark, exprs, rows, "a binary, b binary"), strict=True):
+        for bits, value in zip((operator.and_, operator.or_), row, strict=True):
+            whole = x is not None and y is not None and x[0] == y[0]
+            assert value == (x[:1] + bytes(map(bits, x[1:], y[1:])) if whole and x and y else None)
 
 
 def test_comparison_and_three_valued_logic(spark: SparkSession) -> None:

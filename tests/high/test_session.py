@@ -25,6 +25,13 @@ from lowwater.high.session import build_session
 print(build_session().range(3).count())
 """
 
+THOROUGH = """
+import sys
+from lowwater.high.session import SessionSettings, build_session
+session = build_session(settings=SessionSettings(quick_start=sys.argv[1] == "quick"))
+print(session.range(3).count())
+"""
+
 DELTA = """
 import sys
 from lowwater.high.session import SessionSettings, build_session
@@ -87,6 +94,13 @@ def test_spark_reads_published_tables_where_it_is_asked_to(published: Path) -> N
     rows = len(table_rows(published, "flows"))
     assert rows > 0
     assert spoken(DELTA, published / "tables" / "flows") == f"{rows}\n"
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize("settings", ["quick", "thorough"])
+def test_a_session_for_few_and_one_for_many_rows_start(settings: str) -> None:
+    assert spoken(THOROUGH, Path(settings)) == "3\n"
 
 
 def test_rows_decide_how_many_boundaries() -> None:

@@ -53,11 +53,11 @@ def named(text: str, name: str) -> str:
 
 @st.composite
 def asked(draw: st.DrawFn, name: str) -> Question:
-    """A question of any family; aggregates of users sometimes all at the high level, as Spark wants them."""
+    """A question of any family; aggregates of users sometimes all at the high level."""
     family = draw(st.sampled_from(list(FAMILIES)))
     found = draw(FAMILIES[family]())
     text = named(found.text, name)
-    if ("squares(" in text or "sum_modulo(" in text) and draw(st.integers(0, 3)):
+    if ("squares(" in text or "sum_modulo(" in text) and draw(st.booleans()):
         text = text.replace("DEFINE{", "DEFINE{select_lfta 'yes'; ", 1)
     return Question(name, text, found.sql, family)
 

@@ -126,4 +126,49 @@ def carried(draw: st.DrawFn) -> Question:
     return Question("q", f"DEFINE{{query_name 'q';}} {text.format(source)}", "")
 
 
-FAMILIES: Sequence[Callable[[], st.SearchStrategy[Question]]] = (sliding, rows, sets, lookups, carried)
+_INNER = "DEFINE{query_name 'inner'; visibility 'internal';} "
+_OTHER = "DEFINE{query_name 'other'; visibility 'internal';} "
+_Q = "DEFINE{query_name 'q';} "
+_TWO = (
+    f"{_INNER}SELECT wid, count(*) AS n FROM SOURCE.TCP WINDOW;\n"
+    f"{_OTHER}SELECT wid, sum(len) AS n FROM main2.DataProtocol WINDOW;\n{_Q}"
+)
+_TIMED = (
+    f"{_INNER}SELECT tb, wid, count(*) AS n, max(len) AS m FROM SOURCE.TCP WINDOW GROUP BY time/10 AS tb;\n"
+    f"{_OTHER}SELECT tb, count(*) AS k, sum(len) AS n, min(len) AS m FROM SOURCE.DataProtocol GROUP BY time/10 AS tb;\n"
+    f"{_Q}"
+)
+WITH_ROWS = (
+    f"{_Q}SELECT tb, wid, destPort, count(*), FIRST(len) FROM SOURCE.TCP WINDOW GROUP BY time/10 AS tb, destPort",
+    f"{_Q}SELECT wid, srcIP, destPort, count(*), LAST(len) FROM SOURCE.DataProtocol WINDOW "
+    "GROUP BY CUBE(srcIP, destPort)",
+    f"{_Q}SELECT wid, srcIP, sum(len), running_sum(len) FROM SOURCE.TCP WINDOW GROUP BY srcIP "
+    "CLOSING_WHEN count(*) = 0",
+    f"{_Q}SELECT wid, srcIP, sum(len) FROM SOURCE.TCP WINDOW WHERE ssample(len, 2) = TRUE GROUP BY srcIP "
+    "SUPERGROUP srcIP HAVING ssfinal_clean(sum(len)) = TRUE CLEANING_WHEN ssdo_clean() = TRUE "
+    "CLEANING_BY ssclean_with(sum(len)) = TRUE",
+    f"{_INNER}SELECT wid, srcIP, count(*) AS n, sum(len) AS s FROM SOURCE.TCP WINDOW GROUP BY srcIP;\n"
+    f"{_Q}SELECT w, srcIP, count(*), sum(s), avg(n) FROM inner WHERE n > 1 GROUP BY wid/3 AS w, srcIP",
+    f"{_TWO}MERGE x.wid : y.wid FROM inner x, other y",
+    f"{_TWO}SELECT x.wid, x.n, y.n AS m OUTER_JOIN FROM inner x, other y WHERE x.wid = y.wid",
+    f"{_TWO}SELECT x.wid, x.n, y.n AS m LEFT_OUTER_JOIN FROM inner x, other y "
+    "WHERE x.wid - 1 <= y.wid AND y.wid <= x.wid + 2",
+    f"{_TIMED}SELECT x.tb, x.wid, x.n, y.k, y.n AS s OUTER_JOIN FROM inner x, other y WHERE x.tb = y.tb",
+    f"{_TIMED}SELECT x.tb, x.wid, y.k, x.m INNER_JOIN FROM inner x, other y "
+    "WHERE x.tb = y.tb AND x.n < y.n AND x.m > 55",
+    f"{_TIMED}MERGE x.tb : y.tb FROM inner x, other y",
+)
+"""Queries that count rows, and do something else as well: with an epoch of the clock, above, or beside."""
+
+
+@st.composite
+def with_rows(draw: st.DrawFn) -> Question:
+    """Windows of rows with whatever may stand beside and above them, all of it by arrival."""
+    source, _ = _from(draw)
+    reach, slide = draw(st.sampled_from(((5, 2), (4, 4), (3, 5), (20, 10), (1, 1))))
+    window = f"[RANGE {reach} ROWS, SLIDE {slide} ROWS{draw(st.sampled_from(('', ', PARTITION BY srcIP')))}]"
+    text = draw(st.sampled_from(WITH_ROWS)).replace("SOURCE", source).replace("WINDOW", window)
+    return Question("q", text, "")
+
+
+FAMILIES: Sequence[Callable[[], st.SearchStrategy[Question]]] = (sliding, rows, sets, lookups, carried, with_rows)

@@ -2,6 +2,69 @@
 
 from __future__ import annotations
 
-from tests.law.cases import Case
+from dataclasses import replace
 
-FOUND: dict[str, Case] = {}
+from tests.law.cases import Case
+from tests.law.questions import Question
+from tests.law.settings import Choice
+from tests.law.worlds import LINKS, Packet, World
+
+SECOND = 1_000_000_000
+FIRST = 1_767_225_600 * SECOND
+_EPOCH_OF_ROWS = Question(
+    "q",
+    "DEFINE{query_name 'q';} SELECT tb, wid, destPort, count(*), FIRST(len) FROM main1.TCP "
+    "[RANGE 4 ROWS, SLIDE 4 ROWS] GROUP BY time/10 AS tb, destPort",
+    "",
+    "law.with_rows",
+)
+_LAST_OF_BRANCHES = Question(
+    "q",
+    "DEFINE{query_name 'q';} SELECT tb, LAST(len) FROM main2.TCP UNION main1.UDP GROUP BY time/10 AS tb "
+    "CLOSING_WHEN count(*) > 3",
+    "",
+    "law.carried",
+)
+
+
+def _world(skew: int, *packets: Packet) -> World:
+    others: dict[str, tuple[Packet, ...]] = {"control": (), "main2": ()}
+    return World({**others, "main1": packets}, dict.fromkeys(LINKS, skew), dict.fromkeys(LINKS, 0), ())
+
+
+def _packet(second: float, kind: str = "tcp") -> Packet:
+    return Packet(FIRST + int(second * SECOND), kind, "10.0.0.1", "10.0.0.9", 80, 53, 16, b"GET nothing", 64, 0)
+
+
+def _choice(interval: int, order: int | None) -> Choice:
+    slow = (900 * SECOND, 1)
+    return Choice(
+        interval, interval, order, SECOND, "periodic", 65_536, 1 << 22, 1024, False, "immediate", slow, 1, True
+    )
+
+
+FOUND: dict[str, Case] = {
+    # The read range was that of the epoch, so an interval without the state before it numbered rows from its own start.
+    "an epoch of the clock over numbers of rows": Case(
+        _world(3 * SECOND, *(_packet(at) for at in (0, 1, 45.6, 90, 127))),
+        (_EPOCH_OF_ROWS,),
+        _choice(60 * SECOND, 12),
+    ),
+    # By arrival an epoch of the clock ends a skew later, which was behind the last interval of the run.
+    "the last epoch of the clock by arrival": Case(
+        _world(3 * SECOND, _packet(381.9)), (_EPOCH_OF_ROWS,), _choice(3 * SECOND, None)
+    ),
+    # Each LFTA numbered its own links, so that at one instant the branch with fewer packets before came first.
+    "packets of two links at one instant, by two branches": Case(
+        replace(
+            _world(0),
+            packets={
+                "control": (),
+                "main1": tuple(_packet(at, "udp") for at in (0, 1, 5)),
+                "main2": (_packet(5),),
+            },
+        ),
+        (_LAST_OF_BRANCHES,),
+        _choice(60 * SECOND, None),
+    ),
+}

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.law.cases import VERSION, Case, case
 from tests.law.compare import REFERENCE, SPARK, compare_engines, compare_oracle, evaluated, refused
+from tests.law.killed import compare_published
 from tests.law.reduce import reduced
 
 if TYPE_CHECKING:
@@ -79,6 +80,8 @@ def accepted(drawn: Case, engine: str) -> tuple[Case, dict[str, str]]:
 def check(run: Case, engine: str, spark: SparkSession | None = None) -> int:
     """Holds an engine against the oracles, and Spark against the reference engine too; how many rows there were.
 
+    Where the settings kill processes, so does a lake whose intervals Spark replays.
+
     Raises:
         AssertionError: they are not equal, or a record is in no account.
     """
@@ -86,6 +89,8 @@ def check(run: Case, engine: str, spark: SparkSession | None = None) -> int:
     compare_oracle(run, ours, engine)
     if engine == SPARK:
         compare_engines(ours, evaluated(replace(run, choice=replace(run.choice, interval=run.choice.long)), REFERENCE))
+        if run.choice.kills and spark is not None:
+            compare_published(run, spark)
     return sum(table.num_rows for tables in ours.rows.values() for table in tables)
 
 

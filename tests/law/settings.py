@@ -25,6 +25,7 @@ class Choice:
         pace: virtual time of a micro-batch, and the most of them.
         partitions: of every shuffle.
         few: whether few rows are replayed as such, else as many rows are.
+        kills: numbers of the stages, over all intervals of a lake, before which the process is killed.
     """
 
     interval: int | None
@@ -40,6 +41,10 @@ class Choice:
     pace: tuple[int, int]
     partitions: int
     few: bool
+    kills: tuple[int, ...] = ()
+
+
+_KILLS = st.sets(st.integers(0, 7), min_size=1, max_size=3).map(lambda numbers: tuple(sorted(numbers)))
 
 
 def choices(span: int) -> st.SearchStrategy[Choice]:
@@ -62,4 +67,5 @@ def choices(span: int) -> st.SearchStrategy[Choice]:
         ),
         st.sampled_from((1, 2, 3)),
         st.booleans(),
+        st.integers(0, 5).flatmap(lambda number: st.just(()) if number else _KILLS),
     )

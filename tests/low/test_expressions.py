@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from operator import and_, or_
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowwater.catalog import packets
-from lowwater.catalog.expr import Column, Const, Expr, Type, Unary
+from lowwater.catalog.expr import Binary, Column, Const, Expr, Type, Unary
 from lowwater.catalog.values import pack_ip
 from lowwater.low import LowSettings
 from tests.lftamaker import Row, col, data, lit, make, negate, op, records, run
@@ -141,6 +142,22 @@ def test_addresses_compare_as_their_bytes(a: bytes | None, b: bytes | None, colu
     assert row["self"] == a
     for name, compare in COMPARE.items():
         assert row[name] == (None if a is None or b is None else compare(a, b))
+
+
+@pytest.mark.parametrize("name", ["&", "|"])
+@given(a=ADDRESSES, b=ADDRESSES)
+def test_bits_of_addresses_are_those_of_their_bytes(name: str, a: bytes | None, b: bytes | None) -> None:
+    packet = packed("srcIP", a)
+    masked = Binary(Type.IP, name, col("srcIP"), Const(Type.IP, b))
+    same = a is not None and b is not None and a[0] == b[0]
+    bits = {"&": and_, "|": or_}[name]
+    wanted = a[:1] + bytes(map(bits, a[1:], b[1:])) if same and a and b else None
+    assert evaluate({"x": masked}, packet)["x"] == wanted
+    found = outcome(op(masked, "=", col("srcIP")), packet)
+    if a is None or b is None:
+        assert found == "filtered"
+    else:
+        assert found == ("failed" if not same else "accepted" if wanted == a else "filtered")
 
 
 @given(a=st.none() | WORDS, b=WORDS, name=st.sampled_from(sorted(COMPARE)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,38 @@ def test_the_order_of_conjuncts_does_not_change_an_outcome(packets: list[Row]) -
         rows = run([lfta], records(packets), settings)[1].minutes.to_pylist()
         found = {name: sum(row[name] for row in rows) for name in ("filtered", "failed", "accepted")}
         assert found == expected(packets)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@given(
+    length=st.integers(0, 300),
+    nulls=st.lists(st.tuples(st.integers(0, 299), st.sampled_from(["srcPort", "destPort"])), max_size=4),
+    stops=st.sets(st.integers(1, 299), max_size=3),
+    offset=st.integers(0, 17),
+    batch_rows=st.sampled_from([7, 64, 300]),
+)
+def test_a_null_is_seen_wherever_it_lies(
+    compiled: bool, length: int, nulls: list[tuple[int, str]], stops: set[int], offset: int, batch_rows: int
+) -> None:
+    """In a block, in a byte of validity, in a batch that begins within one, behind a promise that stops the kernel."""
+    packets: list[Row] = [{"timestamp": 0, "srcPort": at % 3, "destPort": 7} for at in range(length)]
+    for at, name in nulls:
+        if at < length:
+            packets[at][name] = None
+    for at, packet in enumerate(packets):
+        packet["timestamp"] = SECOND * sum(stop <= at for stop in stops)
+    ports = {"srcPort": col("srcPort"), "destPort": col("destPort")}
+    lftas = [make("rows", ports), make("groups", {"time": col("time"), **ports}, [count()], slots=16)]
+    settings = LowSettings(skew=SECOND, compiled=compiled)
+    before = [{"timestamp": 0, "srcPort": None, "destPort": None}] * offset
+    streams, _ = run(lftas, records([*before, *packets]).slice(offset), settings, batch_rows=batch_rows)
+    assert [(row["srcPort"], row["destPort"]) for row in data(streams["rows"])] == [
+        (packet["srcPort"], packet["destPort"]) for packet in packets
+    ]
+    found: Counter[tuple[object, ...]] = Counter()
+    for row in data(streams["groups"]):
+        found[row["time"], row["srcPort"], row["destPort"]] += row["cnt"]
+    assert found == Counter((each["timestamp"] // SECOND, each["srcPort"], each["destPort"]) for each in packets)
 
 
 def expected(packets: list[Row]) -> dict[str, int]:

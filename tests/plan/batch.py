@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from lowwater.catalog.expr import Expr
+from lowwater.catalog.expr import Column, Expr
 from lowwater.plan.bind.sources import ROW
 from lowwater.plan.nodes import (
     Bucket,
@@ -130,7 +130,8 @@ def _lfta(batch: Batch, node: LftaInput) -> list[Row]:
     keep = condition(lfta.predicate)
     kept = [row for row in packets if keep(row.values)]
     if not lfta.aggregates:
-        items = compiled_items(lfta.keys)
+        # Where the leaf brings the numbers of its rows, they are those among all records.
+        items = compiled_items((*lfta.keys, *(Item(ROW, Column(f.type, ROW)) for f in node.fields if f.name == ROW)))
         return [selected(row, items) for row in kept]
     return [part for link in lfta.links for part in _partial(batch, lfta, [row for row in kept if row.link == link])]
 

@@ -228,7 +228,7 @@ def test_why_an_aggregation_is_not_split(every: Plan) -> None:
     queries = {query.name: query for query in describe(every).queries}
     why = {name: query.operators[0].high for name, query in queries.items() if query.operators}
     assert why["rolled"].startswith("count_distinct: it is not split")
-    assert why["counted"] == "rows are numbered in canonical order"
+    assert why["counted"] == "rows are counted where those of all links meet, in order of arrival"
     assert why["running"].startswith("CLOSING_WHEN keeps a group")
     assert why["asked"].startswith("like costs HIGH")
     text = "DEFINE { query_name 'q'; %s } SELECT tb, count(*) FROM TCP WHERE LLMIN(len, 5) = 5 GROUP BY time/60 AS tb"

@@ -81,8 +81,6 @@ def test_units_that_are_divided_in_steps_are_one_scale() -> None:
 @pytest.mark.parametrize(
     ("text", "place", "says"),
     [
-        ("SELECT len, count(*) FROM TCP [RANGE 5 ROWS, SLIDE 1 ROW] GROUP BY len", (1, 38), "a window of time runs"),
-        ("SELECT srcIP & IP_VAL'255.0.0.0' AS net FROM TCP", (1, 8), "& of addresses is planned"),
         ("PROTOCOL N { uint t get_csv_uint_pos1 (increasing); }\nSELECT t FROM web.N", (2, 15), "protocol N of csv"),
     ],
 )

@@ -315,12 +315,22 @@ def test_join_output_makes_progress_where_an_item_repeats_a_side() -> None:
 
 
 def test_what_an_engine_does_not_run_is_named_with_its_place() -> None:
-    text = "Query a:\nSELECT time, srcIP & IP_VAL'255.0.0.0' AS net FROM TCP"
+    text = (
+        "Query a:\nSELECT A.time LEFT_OUTER_JOIN FROM a.TCP A, b.TCP B WHERE A.time = B.time AND UMAX(A.len, B.len) = 6"
+    )
     require_lowered(plan(text), "reference")
     with pytest.raises(UnsupportedError) as caught:
         require_lowered(plan(text))
-    assert caught.value.line == 2 and "query a: & of addresses" in caught.value.message
-    assert caught.value.hint.startswith("compare with the ends of the range")
+    assert caught.value.line == 2 and "query a: the function UMAX of both sides" in caught.value.message
+    assert caught.value.hint.startswith("call it on each side")
+
+
+def test_an_order_over_branches_of_one_link_is_refused_on_spark() -> None:
+    select = "SELECT tb, LAST(len) FROM a.TCP UNION {} GROUP BY time/10 AS tb CLOSING_WHEN count(*) > 5"
+    require_lowered(plan(select.format("b.UDP")))
+    require_lowered(plan(select.format("a.UDP")), "reference")
+    with pytest.raises(UnsupportedError, match="the order of packets of link 'a' that come from several branches"):
+        require_lowered(plan(select.format("a.UDP")))
 
 
 def test_a_skew_for_each_value_of_a_column_makes_group_wise_punctuation() -> None:

@@ -181,12 +181,12 @@ ROWS = SLIDING.replace("RANGE 5, SLIDE 2, WA time", "RANGE 5 ROWS, SLIDE 2 ROWS"
         ),
         (
             ROWS,
-            "group(bucket(<lfta _row, srcIP, len where ttl > 1>: _attribute 5/2) [srcIP, _window] sum(len))",
+            "group(bucket(<lfta srcIP, len where ttl > 1>: _row 5/2) [srcIP, _window] sum(len))",
         ),
         # What a partition counts is counted before WHERE.
         (
             ROWS.replace("]", ", PARTITION BY srcIP]"),
-            "group(bucket(<lfta _row, srcIP, len, ttl > 1>: _attribute 5/2) where _value [srcIP, _window] sum(len))",
+            "group(bucket(<lfta srcIP, len, ttl > 1>: _row 5/2) where _value [srcIP, _window] sum(len))",
         ),
         (SLIDING.replace("RANGE 5", "RANGE 2"), ""),
     ],

@@ -29,6 +29,7 @@ from lowwater.lake.records import record_heartbeats, record_violations
 from lowwater.plan.nodes import Field
 from lowwater.plan.schemas import stream_schema
 from lowwater.quality import streams
+from lowwater.quality.keys import distinct_keys
 from lowwater.quality.measures import Scope, frames, lfta_counts
 from lowwater.quality.profile import Profile
 from lowwater.quality.queries import Made, QueryMeasures
@@ -215,6 +216,17 @@ def test_rows_that_share_their_key(spark: SparkSession, tmp_path: Path) -> None:
     assert found["both"].rows.column("_last").to_pylist() == [3, 5, 6, 0]  # by key, NULL first; no more than asked for
     assert found["both"].rows.schema == stream_schema(FIELDS)
     assert shared_keys(spark, {}, 4, 2) == {}
+
+
+def test_whether_keys_are_distinct(tmp_path: Path) -> None:
+    rows = [("10.0.0.1", 1), (None, 1), ("10.0.0.1", None), (None, None), ("10.0.0.2", 1), ("10.0.0.1", 2)]
+    for count, added in enumerate([[], rows[:1], rows[1:2], rows[2:3], rows[3:4]]):
+        (tmp_path / str(count)).mkdir()
+        files = keyed(tmp_path / str(count), rows + added)
+        assert distinct_keys(files, FIELDS, ("addr", "n")) == (not added)
+        assert not distinct_keys(files, FIELDS, ("n",))
+    files[0].unlink()
+    assert not distinct_keys(files, FIELDS, ("addr", "n"))
 
 
 SETTINGS = """

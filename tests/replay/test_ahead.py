@@ -15,7 +15,7 @@ import pytest
 from lowwater.config import HOUR, format_instant
 from lowwater.errors import LowwaterError
 from lowwater.lake.tasks import in_process, on_threads
-from lowwater.replay.ahead import Sessions, import_ahead
+from lowwater.replay.ahead import LARGE, MANY, Sessions, import_ahead, quick
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
 from lowwater.replay.runners import SPREAD_BYTES, SPREAD_PACKETS, ingest_runner, low_runner
@@ -119,6 +119,11 @@ def test_an_import_ahead_is_the_import(tmp_path: Path, monkeypatch: pytest.Monke
     with pytest.raises(ValueError, match="broken on purpose"):
         __import__("broken_ahead")
     assert gc.isenabled()
+
+
+def test_much_work_is_compiled_well() -> None:
+    asked = [(0, 1), (LARGE - 1, MANY - 1), (LARGE, 1), (0, MANY)]
+    assert [quick(packets, intervals) for packets, intervals in asked] == [True, True, False, False]
 
 
 def test_packets_are_spread_from_a_bound_on() -> None:

@@ -129,7 +129,7 @@ def test_killed_again_and_again(published: Path, lake: Path) -> None:
         family: list[psutil.Process] = []
         try:
             if attempt < 3:
-                deadline = time.monotonic() + chance.uniform(4, 30)
+                deadline = time.monotonic() + chance.uniform(3, 10)
                 while time.monotonic() < deadline and child.poll() is None:
                     time.sleep(0.05)
                 family = child.children(recursive=True) if child.is_running() else []

@@ -1,4 +1,4 @@
-"""CLOSING_WHEN and the sampling operator in a lake: states go from interval to interval, whatever their length."""
+"""CLOSING_WHEN, the sampling operator and windows of rows in a lake: states go from interval to interval."""
 
 from __future__ import annotations
 
@@ -40,6 +40,15 @@ CLEANING_WHEN ssdo_clean() = TRUE
 CLEANING_BY ssclean_with(sum(len)) = TRUE
 """
 
+COUNTED = """;
+DEFINE { query_name 'counted'; }
+SELECT wid, srcIP, count(*) AS cnt, sum(len) AS bytes, LAST(destPort) AS port
+FROM main1.TCP [RANGE 50 ROWS, SLIDE 30 ROWS] WHERE len > 60 GROUP BY srcIP;
+DEFINE { query_name 'parted'; }
+SELECT tb, wid, destIP, count(*) AS cnt, max(len) AS longest
+FROM main1.DataProtocol [RANGE 9 ROWS, PARTITION BY destIP] GROUP BY time/2700 AS tb
+"""
+
 SHOWN = ("tb", "srcIP", "destIP", "bytes", "began", "offered")
 
 
@@ -55,14 +64,14 @@ def lake_of(folder: Path, captures: list[GeneratedCapture], length: str, text: s
 @pytest.mark.spark
 def test_hours_in_order_are_the_whole(captures: list[GeneratedCapture], tmp_path: Path, spark: SparkSession) -> None:
     hours, whole = (
-        lake_of(tmp_path / name, captures, length, TEXT + SAMPLED)
+        lake_of(tmp_path / name, captures, length, TEXT + SAMPLED + COUNTED)
         for name, length in (("hours", "1h"), ("whole", "3h"))
     )
     with pytest.raises(LakeError, match="query hosts: the interval of 2026-01-01T01:00:00Z takes up the state of that"):
         replay_range(hours, spark, START + HOUR, START + 2 * HOUR, query_set="chain")
     replay_range(hours, spark, START, END, query_set="chain")
     replay_range(whole, spark, START, END, query_set="chain")
-    for query in ("hosts", "sampled"):
+    for query in ("counted", "parted", "hosts", "sampled"):
         rows = table_rows(whole, query)
         assert table_rows(hours, query) == rows and len(rows) > 10
         assert len(list((hours / "state" / "chain" / query).iterdir())) == 3
@@ -71,7 +80,7 @@ def test_hours_in_order_are_the_whole(captures: list[GeneratedCapture], tmp_path
     assert leftovers(hours) == []
     found = replay_range(hours, spark, START, END, query_set="chain")
     assert not any(outcome.committed for outcome in found)
-    assert [row.state for row in statuses(hours, QUERIES) if row.query_set == "chain"] == ["done"] * 6
+    assert [row.state for row in statuses(hours, QUERIES) if row.query_set == "chain"] == ["done"] * 12
 
 
 def publish(lake: Path, digest: str) -> Path:

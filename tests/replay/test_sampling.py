@@ -8,6 +8,7 @@ import json
 import random
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
@@ -46,32 +47,37 @@ def expected(
     records: Iterable[Record], rate: float, seed: int, budget: int | None
 ) -> tuple[Counter[tuple[int, int, float]], Counter[str]]:
     """(epoch, port, rate) -> packets, and how many packets of UDP had which fate."""
-    admitted = [(stamp, frame) for stamp, frame in _admitted(records) if frame[23] == 17]
-    chances = [_chance(seed, stamp, frame) for stamp, frame in admitted]
-    loads = Counter(stamp // SECOND for (stamp, _), chance in zip(admitted, chances, strict=True) if chance < rate)
     groups: Counter[tuple[int, int, float]] = Counter()
     fates: Counter[str] = Counter()
-    for (stamp, frame), chance in zip(admitted, chances, strict=True):
-        share = rate
-        if budget is not None and loads[stamp // SECOND] > budget:
-            share *= budget / loads[stamp // SECOND]
+    for _, stamp, frame, fate, share in chosen(records, rate, seed, budget):
         port = int.from_bytes(frame[36:38], "big")
-        if chance >= share:
-            fates["shed" if chance < rate else "sampled_out"] += 1
-        elif port == 9:
-            fates["filtered"] += 1
-        else:
-            fates["accepted"] += 1
+        fates["filtered" if fate == "accepted" and port == 9 else fate] += 1
+        if fate == "accepted" and port != 9:
             groups[stamp // SECOND // 5, port, share] += 1
     return groups, fates
 
 
-def _admitted(records: Iterable[Record]) -> Iterator[tuple[int, bytes]]:
+def chosen(
+    records: Iterable[Record], rate: float, seed: int, budget: int | None
+) -> Iterator[tuple[int, int, bytes, str, float]]:
+    """Of each admitted packet of UDP its number in the file, timestamp, frame, what becomes of it, and the rate."""
+    admitted = [(number, stamp, frame) for number, stamp, frame in _admitted(records) if frame[23] == 17]
+    chances = [_chance(seed, stamp, frame) for _, stamp, frame in admitted]
+    loads = Counter(stamp // SECOND for (_, stamp, _), chance in zip(admitted, chances, strict=True) if chance < rate)
+    for (number, stamp, frame), chance in zip(admitted, chances, strict=True):
+        share = rate
+        if budget is not None and loads[stamp // SECOND] > budget:
+            share *= budget / loads[stamp // SECOND]
+        fate = "accepted" if chance < share else "shed" if chance < rate else "sampled_out"
+        yield number, stamp, frame, fate, share
+
+
+def _admitted(records: Iterable[Record]) -> Iterator[tuple[int, int, bytes]]:
     clock = 0
-    for stamp, frame, *_ in records:
+    for number, (stamp, frame, *_) in enumerate(records):
         clock = max(clock, stamp)
         if clock - stamp <= SKEW:
-            yield stamp, frame
+            yield number, stamp, frame
 
 
 def _chance(seed: int, stamp: int, frame: bytes) -> float:
@@ -151,3 +157,38 @@ def test_what_is_no_rate(tmp_path: Path, define: str, message: str) -> None:
     said = lowwater("check", query)
     assert said.code == 1
     assert message in said.err + said.out
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_what_is_shed_is_counted_by_a_window_of_rows(tmp_path: Path, engine: str) -> None:
+    """Of two links only one sheds; a second may lie in two intervals by arrival, and is one load all the same."""
+    files, query, links = {"a": packets(1), "b": packets(2)}, tmp_path / "q.gsql", tmp_path / "links.toml"
+    query.write_text(
+        "DEFINE { query_name 'taken'; } SELECT tb, wid, count(*) AS n FROM [a, b].UDP [RANGE 16 ROWS, SLIDE 8 ROWS] "
+        "GROUP BY time/5 AS tb"
+    )
+    links.write_text("[links.a]\nsampling = true\nshed = 9\n")
+    records = [(arrival, link, at) for link, each in files.items() for at, arrival in enumerate(_arrivals(each))]
+    numbers = {(link, at): number for number, (_, link, at) in enumerate(sorted(records))}
+    counts: Counter[tuple[int, int]] = Counter()
+    for link, budget in (("a", 9), ("b", None)):
+        for at, stamp, _, fate, _ in chosen(files[link], 1.0, 0, budget):
+            for wid in (numbers[link, at] // 8 - 1, numbers[link, at] // 8) if fate == "accepted" else ():
+                counts[stamp // SECOND // 5, wid] += 1
+    captures = []
+    for link, each in files.items():
+        (tmp_path / f"{link}.pcap").write_bytes(pcap_bytes(each, nanoseconds=True))
+        captures += ["--capture", f"{link}={tmp_path / link}.pcap"]
+    for interval in ("1h", "5s") if engine == "reference" else ("13s",):
+        out = tmp_path / interval
+        said = lowwater(
+            *("run", query, *captures, "--out", out, "--engine", engine, "--links", links, "--interval", interval),
+            *("--skew", "a=1s", "--skew", "b=1s"),
+        )
+        assert said.code == 0, said.err
+        with (out / "taken.csv").open() as file:
+            assert {(int(row["tb"]), int(row["wid"])): int(row["n"]) for row in csv.DictReader(file)} == counts
+
+
+def _arrivals(records: Iterable[Record]) -> Iterator[int]:
+    return accumulate((stamp for stamp, *_ in records), max)

@@ -8,7 +8,7 @@ over operators or visits a shared one twice, since chains of queries may be long
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lowwater.plan.explain.exprs import exprs_of
 from lowwater.plan.explain.gsql import HighText
@@ -21,7 +21,7 @@ from lowwater.plan.queryset import Plan, QueryPlan
 from lowwater.plan.ranges import read_from
 from lowwater.plan.rules import Setting
 from lowwater.plan.split import walk
-from lowwater.plan.state import carried_state
+from lowwater.plan.state import carried_state, counts_rows
 
 HOUR = 3_600_000_000_000
 SAMPLE = 495_000 * HOUR
@@ -121,7 +121,7 @@ def _query(query: QueryPlan, plan: Plan, borders: _Borders, setting: Setting) ->
         return QueryInfo(query.name, query.file, output, own_text(query), within, notes)
     nodes = list(walk(query.high))
     params = params_of(*(expr for node in nodes for expr in exprs_of(node)))
-    operators = _operators(query, borders, setting)
+    operators = _operators(query, borders, replace(setting, arrival=counts_rows(query.high)))
     streams = {key: f"{name}_high" for key, name in borders.own.items() if key != id(query.high)}
     return QueryInfo(
         query.name,

@@ -48,7 +48,15 @@ def _lfta(lfta: Lfta, granularity: int, asked_by: str, prefilters: Sequence[Pref
         else "",
         signatures=_signatures(lfta, prefilters),
         sample=f"{lfta.sample.rate!r}, seed {lfta.sample.seed}" if lfta.sample else "",
+        arrival=_arrival(lfta),
     )
+
+
+def _arrival(lfta: Lfta) -> str:
+    if not lfta.arrival:
+        return ""
+    rows = "; every record is a row, of NULL where it is not taken, since all are counted" if lfta.numbered else ""
+    return f"its intervals are those of arrival{rows}"
 
 
 def _partial(partial: Partial, lfta: Lfta) -> str:

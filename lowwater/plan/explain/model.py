@@ -163,6 +163,7 @@ class LftaInfo:
         flush: when groups leave the table.
         signatures: of the prefilters of its links.
         sample: which share of the packets it takes; empty for all.
+        arrival: how it is read by arrival; empty where it is read by timestamp.
     """
 
     name: str
@@ -183,6 +184,7 @@ class LftaInfo:
     flush: str = ""
     signatures: tuple[SignatureInfo, ...] = ()
     sample: str = ""
+    arrival: str = ""
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ def describe_operator(node: Node, reader: Node | None, inputs: Sequence[int], se
         inputs: positions of its inputs.
         setting: of its query, for the reasons of the split.
     """
-    chosen = physical(node)
+    chosen = physical(node, setting.arrival)
     plain = OperatorInfo(
         _kind(node),
         node.query,
@@ -102,7 +102,7 @@ def stays_high(node: Node, setting: Setting) -> str:
     if isinstance(node, Sampling):
         return "the sampling operator sees rows in canonical order, one supergroup in one place"
     if isinstance(node.input, Bucket) and node.input.rows:
-        return "rows are numbered in canonical order"
+        return "rows are counted where those of all links meet, in order of arrival"
     return whole_reason(node, node.keys, setting)
 
 

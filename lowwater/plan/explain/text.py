@@ -223,6 +223,8 @@ def _lfta(lfta: LftaInfo) -> Iterator[str]:
     yield f"  columns: {_columns(lfta.columns)}"
     if lfta.sample:
         yield f"  sample: {lfta.sample}"
+    if lfta.arrival:
+        yield f"  by arrival: {lfta.arrival}"
     if lfta.slots:
         yield f"  table: {lfta.slots:,} slots, direct-mapped"
         yield f"  flush: {lfta.flush}"

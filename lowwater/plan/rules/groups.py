@@ -36,6 +36,8 @@ def split_group(node: Node, setting: Setting) -> Node | None:
 def whole_reason(node: Aggregation, keys: Sequence[Item], setting: Setting) -> str:
     """Why an aggregation is done at the high level as a whole; empty where it is split."""
     threshold = setting.threshold(node.query)
+    if setting.arrival:
+        return "the query is evaluated by arrival, record by record"
     if node.query in setting.selections:
         return "DEFINE asks for select_lfta"
     for part in conjuncts(node.predicate):
@@ -68,7 +70,7 @@ def _udaf_reason(udaf: AggregateFunction, setting: Setting, threshold: int) -> s
     sub, sup = _halves(udaf, setting)
     if sub is None or sup is None or not sub.lfta or sub.cost >= threshold:
         return "its sub-aggregate is not LFTA-safe"
-    if sub.returns is Type.STRING:
+    if sub.returns is Type.STRING and sub.make is None:
         return "its sub-aggregate is a string, of which the group table has only numbers"
     return "" if udaf.taken <= 1 else "a sub-aggregate takes one argument"
 
@@ -121,7 +123,9 @@ class Merging:
     def _declared(self, aggregate: Aggregate, udaf: AggregateFunction, setting: Setting) -> None:
         sub, sup = _halves(udaf, setting)
         assert sub is not None and sup is not None
-        self.partials.append(Partial(aggregate.name, sub.name, aggregate.argument, sub.returns, aggregate.place))
+        below = sub if sub.make is not None else None
+        part = Partial(aggregate.name, sub.name, aggregate.argument, sub.returns, below, aggregate.place)
+        self.partials.append(part)
         column = Column(sub.returns, aggregate.name)
         # Constants after what ITERATE takes are for OUTPUT, which is that of the superaggregate.
         extra = aggregate.more[max(udaf.taken, 1) - 1 :]
@@ -177,7 +181,7 @@ def aggregated(
 
 def selected(node: A, source: Source, setting: Setting) -> A:
     """A selection LFTA below, the whole aggregation above."""
-    selection = Selection(source, setting.threshold(node.query))
+    selection = Selection.of(source, node.query, setting)
     keys = tuple(Item(key.name, selection.over(key.expr, key.name)) for key in node.keys)
     aggregates = tuple(over_selection(aggregate, selection) for aggregate in node.aggregates)
     low, high = selection.predicate(node.predicate)

@@ -6,17 +6,32 @@ LFTA-safe parts as columns (004, Splitting Selection and Aggregation Queries).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from lowwater.catalog.expr import Column, Const, Expr, Param, Type, conjunction, conjuncts, place_of, with_children
+from lowwater.catalog.expr import (
+    Column,
+    Const,
+    Expr,
+    Param,
+    Type,
+    conjunction,
+    conjuncts,
+    place_of,
+    with_children,
+)
 from lowwater.catalog.protocols import ALIASES
-from lowwater.plan.bind.sources import temporals
+from lowwater.plan.bind.sources import ROW, temporals
 from lowwater.plan.cost import safe
 from lowwater.plan.nodes import Field, Item, Lfta, LftaInput, Partial, Source
 from lowwater.plan.rules.setting import Setting
 from lowwater.plan.temporal import infer
 
 ONE = Item("_value", Const(Type.INT, 1))
+TIMESTAMP = "_timestamp"
+"""Column of a record's timestamp in an LFTA by arrival, behind the others; NULL where the record is not taken."""
+
+BY_ARRIVAL = "_by_arrival"
+"""Tells an LFTA by arrival from the other one of a query that is read both ways."""
 
 
 @dataclass
@@ -26,12 +41,19 @@ class Selection:
     Attributes:
         source: the packets that it reads.
         threshold: cost from which on a function is not LFTA-safe.
+        arrival: whether it is read by arrival.
         items: its columns so far.
     """
 
     source: Source
     threshold: int
+    arrival: bool = False
     items: list[Item] = field(default_factory=list)
+
+    @staticmethod
+    def of(source: Source, query: str, setting: Setting) -> Selection:
+        """An empty one."""
+        return Selection(source, setting.threshold(query), setting.arrival)
 
     def column(self, expr: Expr, name: str) -> Column:
         """The LFTA's column of a safe expression, under the name given or its own."""
@@ -67,8 +89,10 @@ class Selection:
         high = conjunction([self.over(part) for part in parts if not safe(part, self.threshold)])
         return low, high
 
-    def leaf(self, query: str, name: str, low: Expr | None) -> LftaInput:
+    def leaf(self, query: str, name: str, low: Expr | None, numbered: bool = False) -> LftaInput:
         """The finished LFTA as a leaf of the high level."""
+        if self.arrival:
+            return self._by_arrival(query, name, low, numbered)
         if not self.items:
             # A stream has at least one column: the clock, as far as the source has one.
             clock = next((f for f in self.source.fields if f.temporal), None)
@@ -77,6 +101,16 @@ class Selection:
         fields = tuple(Field(item.name, item.expr.type, infer(item.expr, times)) for item in self.items)
         lfta = make_lfta(self.source, name, low, tuple(self.items), (), 1, fields)
         return LftaInput(query, fields, lfta)
+
+    def _by_arrival(self, query: str, name: str, low: Expr | None, numbered: bool) -> LftaInput:
+        """The LFTA by arrival: its promises say nothing of the columns, but the timestamp tells the order of rows."""
+        self.items.append(Item(TIMESTAMP, Column(Type.INT, "timestamp")))
+        times = temporals(self.source.fields)
+        fields = tuple(Field(item.name, item.expr.type, infer(item.expr, times)) for item in self.items)
+        plain = tuple(replace(each, temporal=None) for each in fields)
+        lfta = make_lfta(self.source, name, low, tuple(self.items), (), 1, plain)
+        counted = tuple(field for field in self.source.fields if field.name == ROW)
+        return LftaInput(query, fields + counted, replace(lfta, arrival=True, numbered=numbered))
 
 
 def make_lfta(
@@ -110,6 +144,7 @@ def make_lfta(
 
 def lfta_name(query: str, source: Source, setting: Setting) -> str:
     """The name of an LFTA: its query, with the source where the query has several."""
+    own = f"{query}.{BY_ARRIVAL}" if setting.arrival and query not in setting.arriving else query
     if query not in setting.several:
-        return query
-    return f"{query}.{source.alias}" if source.query == query else f"{query}.{source.query}.{source.alias}"
+        return own
+    return f"{own}.{source.alias}" if source.query == query else f"{own}.{source.query}.{source.alias}"

@@ -35,7 +35,7 @@ def _sampled(node: Sampling, source: Source, setting: Setting) -> Sampling:
     first = next((at for at, part in enumerate(parts) if not safe(part, threshold)), len(parts))
     above = parts[first:]
     whole = replace(node, predicate=conjunction(parts[:first]), keys=node.keys)
-    selection = Selection(source, threshold)
+    selection = Selection.of(source, node.query, setting)
     late = conjunction([selection.over(part) for part in above])
     supers = tuple(over_selection(aggregate, selection) for aggregate in node.supers)
     keys = tuple(replace(key, expr=selection.over(key.expr, key.name)) for key in node.keys)

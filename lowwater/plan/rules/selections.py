@@ -21,10 +21,10 @@ def split_selection(node: Node, setting: Setting) -> Node | None:
     source = node.input
     name, threshold = lfta_name(node.query, source, setting), setting.threshold(node.query)
     parts = [*conjuncts(node.predicate), *(item.expr for item in node.items)]
-    if all(safe(part, threshold) for part in parts):
+    if not setting.arrival and all(safe(part, threshold) for part in parts):
         lfta = make_lfta(source, name, node.predicate, node.items, (), 1, node.fields)
         return LftaInput(node.query, node.fields, lfta)
-    selection = Selection(source, threshold)
+    selection = Selection.of(source, node.query, setting)
     items = tuple(Item(item.name, selection.over(item.expr, item.name)) for item in node.items)
     low, high = selection.predicate(node.predicate)
     return replace(node, input=selection.leaf(node.query, name, low), predicate=high, items=items)

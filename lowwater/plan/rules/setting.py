@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from lowwater.catalog.builtin import CATALOG
 from lowwater.catalog.functions import Catalog, Cost
-from lowwater.plan.nodes import Aggregation, Node, Running, Sampling
+from lowwater.plan.nodes import Aggregation, Bucket, Expand, Map, Node, Running, Sampling, Union, WatchJoin
 
 DEFAULT_SLOTS = 1 << 14
 """Groups that an LFTA's table holds unless the query says `aggregate_slots`."""
@@ -25,6 +25,8 @@ class Setting:
         several: queries with more than one source of packets, whose LFTAs are told apart by their range variables.
         catalog: where the sub- and superaggregates are.
         ordered: queries whose rows depend on the order of what they read.
+        arrival: whether the query that is planned is evaluated by arrival, with LFTAs to suit.
+        arriving: the queries that are so by themselves; of others such an LFTA has a name of its own.
     """
 
     slots: Mapping[str, int] = field(default_factory=dict)
@@ -34,6 +36,8 @@ class Setting:
     several: frozenset[str] = frozenset()
     catalog: Catalog = CATALOG
     ordered: frozenset[str] = frozenset()
+    arrival: bool = False
+    arriving: frozenset[str] = frozenset()
 
     def threshold(self, query: str) -> int:
         """The cost from which on a function is not LFTA-safe."""
@@ -51,6 +55,10 @@ class Setting:
         if above.query == below.query:
             return True
         return below.query in self.private and above.query not in self.ordered
+
+
+PASSING = (Map, Union, Bucket, Expand, WatchJoin)
+"""The operators through which packets pass as such, each in its place (O1)."""
 
 
 def order_dependent(node: Node) -> bool:

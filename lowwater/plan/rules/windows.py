@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lowwater.catalog.expr import Binary, Column, Const, Type
-from lowwater.plan.bind.sources import make_fields, temporals
+from lowwater.plan.bind.sources import ROW, make_fields, temporals
 from lowwater.plan.bind.windows import pane
-from lowwater.plan.nodes import Bucket, Field, Group, Item, Node, Source
+from lowwater.plan.nodes import Bucket, Field, Group, Item, Map, Node, Source
 from lowwater.plan.rules.groups import A, Merging, partial_leaf, whole_reason
 from lowwater.plan.rules.low import Selection, lfta_name
 from lowwater.plan.rules.setting import Setting
@@ -56,18 +56,23 @@ def split_bucket(node: Node, setting: Setting) -> Node | None:
     if not isinstance(node, Bucket) or not isinstance(node.input, Source):
         return None
     source = node.input
-    selection = Selection(source, setting.threshold(node.query))
-    for field in source.fields:
-        selection.column(Column(field.type, field.name), field.name)
-    leaf = selection.leaf(node.query, lfta_name(node.query, source, setting), None)
+    selection = Selection.of(source, node.query, setting)
+    stored = [field for field in source.fields if field.name != ROW]
+    items = {field.name: selection.column(Column(field.type, field.name), field.name) for field in stored}
+    leaf = selection.leaf(node.query, lfta_name(node.query, source, setting), None, node.rows and not node.partition)
+    if node.rows:
+        # The LFTA's own columns go no further.
+        same = tuple(Item(f.name, items.get(f.name, Column(f.type, f.name))) for f in source.fields)
+        return replace(node, input=Map(node.query, source.fields, leaf, None, same))
     number = next(field for field in node.fields if field.name == node.name)
     return replace(node, input=leaf, fields=(*leaf.fields, number))
 
 
 def tagged(node: A, bucket: Bucket, source: Source, setting: Setting) -> A:
     """A selection LFTA below; the high level tags its rows and aggregates them."""
-    selection = Selection(source, setting.threshold(node.query))
-    attribute = selection.over(bucket.attribute, "_attribute")
+    selection = Selection.of(source, node.query, setting)
+    # The number of a row is known where the rows of all links meet.
+    attribute = bucket.attribute if bucket.rows else selection.over(bucket.attribute, "_attribute")
     partition = tuple(Item(item.name, selection.over(item.expr, item.name)) for item in bucket.partition)
     mine = Column(Type.INT, bucket.name)
     keys = tuple(key if key.expr == mine else Item(key.name, selection.over(key.expr, key.name)) for key in node.keys)
@@ -80,7 +85,8 @@ def tagged(node: A, bucket: Bucket, source: Source, setting: Setting) -> A:
         low, high = None, selection.over(node.predicate) if node.predicate else None
     else:
         low, high = selection.predicate(node.predicate)
-    leaf = selection.leaf(node.query, lfta_name(node.query, source, setting), low)
+    numbered = bucket.rows and not bucket.partition
+    leaf = selection.leaf(node.query, lfta_name(node.query, source, setting), low, numbered)
     number = Field(bucket.name, Type.INT, next(f.temporal for f in bucket.fields if f.name == bucket.name))
     tagged = replace(bucket, fields=(*leaf.fields, number), input=leaf, attribute=attribute, partition=partition)
     aggregates = tuple(

@@ -1,0 +1,157 @@
+"""Windows of rows without Spark: the low level by arrival, in chunks, and the hosted query above it, in intervals."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lowwater.catalog.streams import ROW
+from lowwater.errors import LawError
+from lowwater.high.arrival import ArrivalMachine, leaves_of
+from lowwater.high.carry import Carry
+from lowwater.high.source import LINK_BITS
+from lowwater.low import Bounds, LowSettings, Policy, run_link
+from lowwater.plan.nodes import Lfta
+from lowwater.plan.queryset import QueryPlan, plan_texts
+from lowwater.plan.ranges import read_from
+from lowwater.plan.temporal import END_OF_TIME
+from tests.high.test_machines import ended, played
+from tests.law.constructs import WITH_ROWS, with_rows
+from tests.plan.batch_pools import CONTEXT, KNOWN, LINKS
+from tests.plan.batch_questions import FAMILIES
+from tests.plan.batch_rows import World
+from tests.plan.batch_worlds import BASE, SECOND, SKEW, world
+from tests.reference.feeds import arriving, batches, owned_rows, whole
+
+TEXTS = st.one_of(FAMILIES["row_windows"](), with_rows()).map(lambda question: question.text)
+SETTINGS = st.builds(
+    LowSettings,
+    skew=st.just(SKEW),
+    period=st.sampled_from((SECOND, 7 * SECOND)),
+    policy=st.sampled_from([policy for policy in Policy if policy.made is policy]),
+    chunk_rows=st.sampled_from((1, 5, 65_536)),
+    compiled=st.just(False),
+)
+SEEDS = 24
+Span = tuple[int, int]
+
+
+def planned(text: str) -> QueryPlan:
+    return plan_texts([("q.gsql", text)], KNOWN, 1, CONTEXT).queries[-1]
+
+
+def low_rows(
+    query: QueryPlan, made: World, span: Span, starts: dict[str, int], low: LowSettings, chance: Random
+) -> list[tuple[Any, ...]]:
+    """What the low level gives of an interval, as the machine reads it; no row precedes a promise made before it."""
+    leaves = leaves_of(query.high)
+    wide = sum(len(leaf.lfta.fields) for leaf in leaves)
+    begins = [sum(len(leaf.lfta.fields) for leaf in leaves[:at]) for at in range(len(leaves))]
+    found = []
+    for link in query.links:
+        lftas = [leaf.lfta for leaf in leaves if link in leaf.lfta.links]
+        for name, stream in low_streams(lftas, link, made, span, starts, low, chance).items():
+            number = next(at for at, leaf in enumerate(leaves) if leaf.lfta.name == name)
+            lfta, promised = leaves[number].lfta, -1
+            for place, row in enumerate(stream):
+                if row["_kind"] != ROW:
+                    promised = max(promised, row["_last"])
+                    continue
+                assert row["_last"] >= promised and span[0] <= row["_last"] < span[1]
+                own = [row[f.name] for f in lfta.fields]
+                values = [None] * begins[number] + own + [None] * (wide - begins[number] - len(own))
+                found.append((0, None, row["_last"], (lfta.links.index(link) << LINK_BITS) + place, number, *values))
+            assert promised == span[1]
+    return found
+
+
+def low_streams(
+    lftas: list[Lfta],
+    link: str,
+    made: World,
+    span: Span,
+    starts: dict[str, int],
+    low: LowSettings,
+    chance: Random,
+) -> dict[str, list[dict[str, Any]]]:
+    """The streams of a link, which is read as a lake does, in two chunks."""
+    start, end = span
+    first = min(starts[lfta.name] for lfta in lftas)
+    read = [p for p in made.links[link] if first <= p.timestamp < end or start <= p.arrival < end]
+    inside = sum(p.arrival < end for p in read)
+    cut = chance.randint(0, inside)
+    streams: dict[str, list[dict[str, Any]]] = defaultdict(list)
+
+    def write(name: str, batch: pa.RecordBatch) -> None:
+        streams[name] += batch.to_pylist()
+
+    clock = read[cut - 1].arrival if cut else -1
+    for part, entered, left in ((read[:cut], -1, clock), (read[cut:], clock, None)):
+        if cut or left is None:
+            mine = {lfta.name: starts[lfta.name] for lfta in lftas}
+            run_link(lftas, link, batches(part), Bounds(mine, start, end, {}, entered, left), low, write)
+    return streams
+
+
+def evaluated(
+    query: QueryPlan, made: World, span: Span, low: LowSettings, chance: Random, carry: Carry, handed: bool
+) -> list[tuple[Any, ...]]:
+    """The rows of an interval, those that no other one owns."""
+    starts = read_from(query.high, span[0], handed)
+    rows = low_rows(query, made, (span[0] if handed else 0, span[1]), starts, low, chance)
+    return [row for row in played(ArrivalMachine(query.high, carry), rows, chance) if row[-1] >= span[0]]
+
+
+@pytest.mark.parametrize("number", range(len(WITH_ROWS)))
+def test_rows_are_those_of_the_reference_engine(number: int) -> None:
+    seen = 0
+    for seed in range(SEEDS):
+        chance = Random(SEEDS * number + seed)
+        reach, slide = chance.choice(((5, 2), (4, 4), (3, 5), (20, 10)))
+        window = f"[RANGE {reach} ROWS, SLIDE {slide} ROWS{chance.choice(('', ', PARTITION BY srcIP'))}]"
+        source = chance.choice(("main1", "[pair]"))
+        query = planned(WITH_ROWS[number].replace("SOURCE", source).replace("WINDOW", window))
+        made = arriving(world(chance.randrange(1 << 20), LINKS, catalog=CONTEXT.catalog))
+        low = LowSettings(SKEW, chunk_rows=chance.choice((1, 5, 65_536)), compiled=False)
+        carry = Carry(0, END_OF_TIME, made.latest, SKEW)
+        found = evaluated(query, made, (0, END_OF_TIME), low, chance, carry, handed=False)
+        assert ended(found) == owned_rows(whole(query.logical, made))
+        seen += len(found)
+    assert seen
+
+
+def test_intervals_are_the_whole_with_the_state_before_or_with_everything_before(tmp_path: Path) -> None:
+    seen = 0
+
+    @settings(max_examples=25)
+    @given(TEXTS, st.integers(0, 1 << 20), SETTINGS, st.sampled_from((10, 17, 200)), st.booleans())
+    def check(text: str, seed: int, low: LowSettings, length: int, handed: bool) -> None:
+        nonlocal seen
+        query, made = planned(text), arriving(world(seed, LINKS, catalog=CONTEXT.catalog))
+        chance, found, held, size = Random(seed), [], None, length * SECOND
+        for number in range(BASE // size, (made.latest + 60 * SECOND) // size + 2):
+            span, kept = (number * size, (number + 1) * size), tmp_path / f"{number}"
+            carry = Carry(*span, made.latest, SKEW, held, kept) if handed else Carry(0, span[1], made.latest, SKEW)
+            found += evaluated(query, made, span, low, chance, carry, handed)
+            held = kept
+        assert ended(found) == owned_rows(whole(query.logical, made))
+        seen += len(found)
+
+    check()
+    assert seen
+
+
+def test_a_state_is_of_the_instant_at_which_it_was_left(tmp_path: Path) -> None:
+    query = planned("DEFINE{query_name 'q';} SELECT wid, count(*) FROM main1.TCP [RANGE 5 ROWS]")
+    machine = ArrivalMachine(query.high, Carry(0, 5 * SECOND, kept=tmp_path))
+    assert list(machine.advance(machine.begin(), END_OF_TIME)) == []
+    assert ArrivalMachine(query.high, Carry(5 * SECOND, 9 * SECOND, held=tmp_path)).begin()
+    with pytest.raises(LawError, match="of query q is of 5000000000 ns, not of 6000000000 ns"):
+        ArrivalMachine(query.high, Carry(6 * SECOND, 9 * SECOND, held=tmp_path)).begin()

@@ -1,0 +1,93 @@
+"""Tables that a thread keeps open are what a reader of the whole log finds, whoever commits and whatever is removed."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from lowwater.errors import LakeError
+from lowwater.lake.opened import made_of, newest
+from lowwater.lake.tables import append_rows, commit, create, open_table, read_rows, replace_rows
+
+SCHEMA = pa.schema([pa.field("part", pa.string(), nullable=False), pa.field("value", pa.int64())])
+
+
+def rows(part: str, *values: int) -> pa.Table:
+    return pa.table({"part": [part] * len(values), "value": list(values)}, schema=SCHEMA)
+
+
+def some_change(path: Path, draw: random.Random) -> None:
+    part = draw.choice("ab")
+    kind = draw.choice(["append", "append", "replace", "compact", "checkpoint"])
+    if kind == "append":
+        append_rows(path, rows(part, draw.randrange(100)))
+    elif kind == "replace":
+        replace_rows(path, lambda: rows(part, *(draw.randrange(100) for _ in range(3))), f"part = '{part}'")
+    elif kind == "compact":
+        commit(path, lambda table: table.optimize.compact())
+    else:
+        DeltaTable(str(path)).create_checkpoint()
+
+
+def check(path: Path) -> None:
+    fresh, kept = DeltaTable(str(path)), open_table(path)
+    assert kept is not None
+    assert kept.version() == fresh.version()
+    assert sorted(kept.file_uris()) == sorted(fresh.file_uris())
+    found = read_rows(path, SCHEMA).sort_by([("part", "ascending"), ("value", "ascending")])
+    assert found == fresh.to_pyarrow_table().cast(SCHEMA).sort_by([("part", "ascending"), ("value", "ascending")])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_open_follows_the_commits_of_all_threads(tmp_path: Path, seed: int) -> None:
+    draw, path = random.Random(seed), tmp_path / "table"
+    create(path, SCHEMA, ["part"])
+    with ThreadPoolExecutor(1) as other:
+        for _ in range(40):
+            if draw.random() < 0.5:
+                some_change(path, draw)
+            else:
+                other.submit(some_change, path, draw).result()
+            if draw.random() < 0.5:
+                check(path)
+                other.submit(check, path).result()
+    check(path)
+
+
+@pytest.mark.parametrize("again", [0, 1, 3])
+def test_a_table_that_was_removed_and_made_again_is_another(tmp_path: Path, again: int) -> None:
+    path = tmp_path / "table"
+    create(path, SCHEMA, ["part"])
+    append_rows(path, rows("a", 1))
+    assert made_of(path, "rows", lambda _: read_rows(path, SCHEMA).num_rows) == 1
+    shutil.rmtree(path)
+    assert newest(path) is None
+    assert read_rows(path, SCHEMA).num_rows == 0
+    with pytest.raises(LakeError):
+        append_rows(path, rows("a", 1))
+    create(path, SCHEMA, ["part"])
+    for value in range(again):
+        append_rows(path, rows("b", value))
+    check(path)
+    assert made_of(path, "rows", lambda _: read_rows(path, SCHEMA).num_rows) == again
+
+
+def test_what_is_made_of_a_table_is_made_once_a_version(tmp_path: Path) -> None:
+    path, made = tmp_path / "table", []
+
+    def version(table: DeltaTable | None) -> int:
+        made.append(table)
+        return -1 if table is None else table.version()
+
+    assert [made_of(path, "version", version) for _ in range(2)] == [-1, -1]
+    create(path, SCHEMA, ["part"])
+    assert [made_of(path, "version", version) for _ in range(2)] == [0, 0]
+    append_rows(path, rows("a", 1))
+    assert [made_of(path, "version", version) for _ in range(2)] == [1, 1]
+    assert len(made) == 3

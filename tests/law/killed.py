@@ -1,0 +1,170 @@
+"""A case over a lake: every stage published as a scheduled run does it, and killed where the settings say so.
+
+Beside `compare`, whose runs are commands that leave nothing. A kill leaves what had been committed, and the folder of
+the attempt, which its process could not remove.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lowwater.config import Config, Limits, QuerySet, Thresholds
+from lowwater.lake.layout import Lake, open_lake
+from lowwater.lake.ledger import read_captures
+from lowwater.lake.tables import open_table
+from lowwater.low import Policy
+from lowwater.plan.queryset import QueryPlan
+from lowwater.plan.ranges import horizon
+from lowwater.replay.interval import replay
+from lowwater.replay.job import Job
+from lowwater.replay.progress import Progress
+from lowwater.replay.stages import LowInputs, reference_stage
+from tests.law.cases import Case
+from tests.law.compare import Difference, Row, Rows, config_of, lake_of, plan_of, value
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SET = "law"
+MOST = 4
+"""Intervals after the first; of decreasing attributes the last that can own a row is years away."""
+
+ALL = Limits(warning=1.0, critical=1.0)
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+class Mortal(Progress):
+    """Dies where some stages would begin, counted over all runs.
+
+    Attributes:
+        kills: numbers of the stages.
+        work: folder of attempts, which a dead process leaves as it is.
+    """
+
+    def __init__(self, kills: Sequence[int], work: Path) -> None:
+        super().__init__(quiet=True)
+        self.kills, self.work, self.begun = set(kills), work, 0
+
+    @contextmanager
+    def stage(self, name: str, detail: str = "") -> Iterator[None]:
+        """Times a stage, if the process lives to begin it."""
+        number, self.begun = self.begun, self.begun + 1
+        if number in self.kills:
+            shutil.copytree(self.work, self.work.with_suffix(".left"))
+            raise Killed
+        with super().stage(name, detail):
+            yield
+
+
+def compare_published(case: Case, spark: SparkSession) -> int:
+    """Holds what is published, after all kills, against the reference engine over the same intervals.
+
+    Raises:
+        Difference: they are not equal.
+    """
+    with lake_of(case.world) as (whole, _):
+        folder = whole.root.with_name("killed")
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(whole.root, folder)
+    job = job_of(case, open_lake(folder), folder)
+    intervals = intervals_of(case, job)
+    deaths = published(job, intervals, case, spark)
+    theirs = expected(job, intervals, case)
+    for query in job.plan.queries:
+        ours = rows_of(job.lake, query)
+        if ours != theirs[query.name]:
+            missing, extra = theirs[query.name] - ours, ours - theirs[query.name]
+            raise Difference(f"published after {deaths} kills beside reference", query.name, missing, extra)
+    return deaths
+
+
+def job_of(case: Case, lake: Lake, folder: Path) -> Job:
+    """The queries of a case as a query set; whatever links lack of coverage, and whatever is late, is let pass."""
+    config, choice = config_of(case.world), case.choice
+    stamps = [packet.stamp for packets in case.world.packets.values() for packet in packets]
+    first = min(stamps, default=0)
+    length = choice.long or max(stamps, default=0) - first + 1
+    beat = choice.period if choice.policy == Policy.PERIODIC else choice.policy
+    links = {name: link.model_copy(update={"policy": "exclude"}) for name, link in config.links.items()}
+    settings: Config = config.model_copy(
+        update={
+            "links": links,
+            "thresholds": Thresholds(violating=ALL, malformed=ALL, failed=ALL),
+            "replay": config.replay.model_copy(update={"partitions": choice.partitions}),
+            # An empty capture would be the beginning of the chain.
+            "query_sets": {
+                SET: QuerySet().model_copy(update={"chain_start": first // length * length, "heartbeat": beat})
+            },
+        }
+    )
+    return Job(lake, settings, SET, plan_of(case.asked, choice.slots, folder), length)
+
+
+def intervals_of(case: Case, job: Job) -> list[tuple[int, int]]:
+    """The first intervals, mostly all that can own a row."""
+    stamps = [packet.stamp for packets in case.world.packets.values() for packet in packets]
+    if not stamps:
+        return []
+    last = max(horizon(query.logical, max(stamps)) for query in job.plan.queries) + max(case.world.skews.values())
+    first = min(stamps) // job.length
+    numbers = range(first, min(last // job.length, first + MOST) + 1)
+    return [(number * job.length, (number + 1) * job.length) for number in numbers]
+
+
+def published(job: Job, intervals: Sequence[tuple[int, int]], case: Case, spark: SparkSession) -> int:
+    """Replays the intervals, again after each kill; how often the process died."""
+    progress = Mortal(case.choice.kills, job.lake.work)
+    left, deaths = job.lake.work.with_suffix(".left"), 0
+    for start, end in intervals:
+        while True:
+            try:
+                replay(job, start, end, None, progress, spark)
+                break
+            except Killed:
+                deaths += 1
+                shutil.rmtree(job.lake.work)
+                left.rename(job.lake.work)
+    assert [*job.lake.work.glob("*/*/")] == []
+    return deaths
+
+
+def expected(job: Job, intervals: Sequence[tuple[int, int]], case: Case) -> dict[str, Rows]:
+    """The rows of the reference engine with their last instants, by query."""
+    captures = read_captures(job.lake, job.plan.links)
+    found = {query.name: Rows() for query in job.plan.queries}
+    states: dict[str, str | None] = {}
+    for start, end in intervals:
+        inputs = LowInputs(job.lake, job.plan, job.config, start, end, captures)
+        outcome = reference_stage(inputs, case.choice.period, Policy(case.choice.policy), states)
+        states = {name: result.state for name, result in outcome.results.items()}
+        for query in job.plan.queries:
+            names = [*(f.name for f in query.high.fields), "_last"]
+            columns = [outcome.rows[query.name].column(name).to_pylist() for name in names]
+            found[query.name].update(shown(row) for row in zip(*columns, strict=True))
+    return found
+
+
+def rows_of(lake: Lake, query: QueryPlan) -> Rows:
+    """The rows of a published table."""
+    table = open_table(lake.table(query.name))
+    names = [*(f.name for f in query.high.fields), "_last"]
+    rows = table.to_pyarrow_table().to_pylist() if table is not None else []
+    return Rows(shown(tuple(row[name] for name in names)) for row in rows)
+
+
+def shown(row: Row) -> Row:
+    """A row as it is compared."""
+    return tuple(value(each) for each in row)
+
+
+def with_kills(case: Case, *kills: int) -> Case:
+    """The case with other kills."""
+    return replace(case, choice=replace(case.choice, kills=kills))
