@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import pyspark
@@ -31,6 +32,7 @@ DELTA = "io.delta:delta-spark_4.2_2.13:4.4.0"
 NEEDED = ("delta-spark_4.2_2.13", "delta-storage", "delta-kernel-api", "delta-kernel-defaults")
 """Jars that path tables need; what else Delta drags in are older copies of jars that Spark has."""
 
+_STARTING = Lock()
 JVM_ENDS = 300.0
 """Seconds that a JVM may take to end: to write its classes takes about twenty."""
 
@@ -206,9 +208,14 @@ def build_session(app: str = "lowwater", settings: SessionSettings | None = None
         ConfigError: if the Delta jars are missing that the settings ask for.
         LowwaterError: if the JVM does not start, with the last lines it said.
     """
-    if SparkContext._active_spark_context is not None:  # another thread may have started it
-        return SparkSession.builder.getOrCreate()
-    settings = settings or SessionSettings()
+    # A call that failed may have left a thread that still starts it.
+    with _STARTING:
+        if SparkContext._active_spark_context is not None:
+            return SparkSession.builder.getOrCreate()
+        return _started(app, settings or SessionSettings())
+
+
+def _started(app: str, settings: SessionSettings) -> SparkSession:
     _environment()
     home = make_folder("lowwater-spark-")
     conf = SparkConf().setAppName(app).setMaster(os.environ.get("LOWWATER_SPARK_MASTER", settings.master))

@@ -39,6 +39,14 @@ session = build_session(settings=SessionSettings(delta=True))
 print(session.read.format("delta").load(sys.argv[1]).count())
 """
 
+TWO = """
+from concurrent.futures import ThreadPoolExecutor
+from lowwater.high.session import build_session
+with ThreadPoolExecutor(2) as pool:
+    one, other = pool.map(build_session, ["one", "other"])
+print(one.sparkContext is other.sparkContext)
+"""
+
 
 def spoken(code: str, argument: Path) -> str:
     """What a program says, which must be nothing but its own output."""
@@ -101,6 +109,13 @@ def test_spark_reads_published_tables_where_it_is_asked_to(published: Path) -> N
 @pytest.mark.parametrize("settings", ["quick", "thorough"])
 def test_a_session_for_few_and_one_for_many_rows_start(settings: str) -> None:
     assert spoken(THOROUGH, Path(settings)) == "3\n"
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_two_threads_get_one_session(tmp_path: Path) -> None:
+    """A call that failed early leaves a thread that still starts the session, and the next call asks for one."""
+    assert spoken(TWO, tmp_path) == "True\n"
 
 
 def test_rows_decide_how_many_boundaries() -> None:
