@@ -14,6 +14,7 @@ from lowwater.plan.temporal import END_OF_TIME
 
 ET = "_et"
 LAST = "_last"
+TICK = "_tick"
 
 SLACK_MS = 10_000_000_000_000
 """Delay of every watermark: more than any event time of a data row, so that only punctuation moves it."""

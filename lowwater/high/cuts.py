@@ -1,4 +1,4 @@
-"""Where one Spark query must become two, and how far the output of a query trails its watermark.
+"""Where one Spark query must become two, and when the output of a query comes: what it waits for, how far it trails.
 
 Between the plan and `run`: parts of a cut plan run in order, the rows of one replayed into the next.
 """
@@ -72,6 +72,11 @@ def _trails(node: Node) -> bool:
     return isinstance(node, Map | Union | Bucket | Expand | WatchJoin) and any(
         _trails(below) for below in node.inputs()
     )
+
+
+def waits_for_promises(node: Node) -> bool:
+    """Whether rows wait in a plan until a promise lets them go."""
+    return counts_rows(node) or isinstance(node, STATEFUL) or any(waits_for_promises(each) for each in node.inputs())
 
 
 def lag_ms(node: Node, clock: EventClock) -> int:

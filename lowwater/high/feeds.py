@@ -18,25 +18,9 @@ from lowwater.errors import LowwaterError
 from lowwater.high.boundaries import choose_boundaries
 from lowwater.high.clock import EventClock
 from lowwater.high.source import LINK_BITS, Chunk, Reel, lay_out
+from lowwater.high.timeline import Instants, Promise, Timeline, grid
 from lowwater.plan.nodes import Field
 from lowwater.plan.temporal import END_OF_TIME
-
-
-@dataclass(frozen=True)
-class Promise:
-    """A stored punctuation: `last` (ns) at tick `first`, rising with the ticks of its period up to `until` (T4)."""
-
-    first: int
-    until: int
-    period: int
-    last: int
-
-    def at(self, instant: int) -> int:
-        """What it promises at an instant (ns) that is not before `first`."""
-        if self.period == 0:
-            return self.last
-        passed = min(instant, self.until) - self.first
-        return self.last + passed // self.period * self.period
 
 
 @dataclass
@@ -97,24 +81,31 @@ class Feed:
             self.first, self.last = min(self.first, int(last.min())), max(self.last, int(last.max()))
         self.stored += table.num_rows
 
-    def promised(self, boundaries: Sequence[int]) -> list[int]:
-        """The highest promise (ns) of any punctuation up to each boundary; below every instant where there is none."""
-        found = np.full(len(boundaries), -END_OF_TIME, np.int64)
+    def promised(self, instants: Instants) -> Instants:
+        """The highest promise (ns) of any punctuation up to each instant; below every one where there is none."""
+        found = np.full(len(instants), -END_OF_TIME, np.int64)
         for promise in self.promises:
-            for at in range(int(np.searchsorted(boundaries, promise.first)), len(boundaries)):
-                found[at] = max(int(found[at]), promise.at(boundaries[at]))
-                if promise.period == 0 or boundaries[at] >= promise.until:
-                    found[at:] = np.maximum(found[at:], found[at])
-                    break
-        return [int(value) for value in found]
+            begin = int(np.searchsorted(instants, promise.first))
+            # One instant more than its ticks has what it said last.
+            part = slice(begin, int(np.searchsorted(instants, promise.until, side="right")) + 1)
+            found[part] = np.maximum(found[part], promise.at(instants[part]))
+        highest: Instants = np.maximum.accumulate(found)
+        return highest
 
 
 @dataclass(frozen=True)
 class Replay:
-    """How the sources of one Spark query advance: its clock and the boundaries (ns) that all of them share."""
+    """How the sources of one Spark query advance.
+
+    Attributes:
+        clock: of the query.
+        boundaries: instants (ns) between its micro-batches, which all sources share.
+        instants: the ticks up to the closing boundary, and the boundaries, ns.
+    """
 
     clock: EventClock
     boundaries: tuple[int, ...]
+    instants: Instants
 
     @classmethod
     def over(cls, feeds: Sequence[Feed], end: int, step: int, most: int, start: int | None = None) -> Replay:
@@ -133,22 +124,49 @@ class Replay:
         clock = EventClock.over(min(lasts), max(lasts))
         ticks = {tick for feed in feeds for tick in feed.ticks}
         closing = max(end if end < END_OF_TIME else -END_OF_TIME, *(feed.latest for feed in feeds))
-        return cls(clock, tuple(choose_boundaries(ticks, closing, step, most)))
+        boundaries = tuple(choose_boundaries(ticks, closing, step, most))
+        first = min([*ticks, *known], default=closing)  # before it there is nothing that a promise could let go
+        return cls(clock, boundaries, np.union1d(grid(first, closing, step), boundaries))
 
-    def lay_out(self, feeds: Sequence[Feed], fields: Sequence[Field], folder: Path, links: Sequence[int] = ()) -> Reel:
-        """Lays feeds of the same fields out as one source, which promises what all of them do (SEMANTICS P3).
+    def promised(self, feeds: Sequence[Feed]) -> Instants:
+        """What one source with these feeds promises at each instant: what all of them do (P3), at last all time."""
+        together: Instants = np.min([feed.promised(self.instants) for feed in feeds], axis=0)
+        together[-1] = END_OF_TIME
+        return together
 
-        At the closing boundary it promises the end of time.
+    def lay_out(
+        self,
+        feeds: Sequence[Feed],
+        promised: Instants,
+        fields: Sequence[Field],
+        folder: Path,
+        links: Sequence[int] = (),
+        dated: bool = False,
+    ) -> Reel:
+        """Lays feeds of the same fields out as one source.
 
         Args:
             feeds: of an LFTA one a link.
+            promised: what they promise, as `promised` has it.
             fields: of their rows.
             folder: for the files.
             links: number of the link of each feed (`order.links_of`), where rows bring their place; else empty.
+            dated: whether rows bring their tick.
         """
-        together = zip(*(feed.promised(self.boundaries) for feed in feeds), strict=True)
-        promises = [*(min(each) for each in together)][:-1]
-        marks = [self.clock.promise_ms(promise) for promise in (*promises, END_OF_TIME)]
+        at = np.searchsorted(self.instants, self.boundaries)
+        marks = [self.clock.promise_ms(promise) for promise in promised[at].tolist()]
         pairs = zip(links or [0] * len(feeds), feeds, strict=True)
         chunks = [replace(each, place=each.place + (link << LINK_BITS)) for link, feed in pairs for each in feed.chunks]
-        return lay_out(folder, fields, chunks, self.boundaries, marks, self.clock, bool(links))
+        return lay_out(folder, fields, chunks, self.boundaries, marks, self.clock, bool(links), dated)
+
+    def timeline(self, promised: Sequence[Instants], lag: int) -> Timeline:
+        """What the output of the query promises.
+
+        Args:
+            promised: by each source.
+            lag: ms by which it trails them (`cuts.lag_ms`).
+        """
+        least = np.min(promised, axis=0)
+        said = [self.clock.promised(max(0, self.clock.promise_ms(each) - lag)) for each in least.tolist()]
+        line = np.array([-END_OF_TIME if each is None else each for each in said], np.int64)
+        return Timeline.of(self.instants, line)

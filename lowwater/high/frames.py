@@ -1,7 +1,8 @@
 """What the operators of the lowering share: the form of their DataFrames, filters that keep punctuation, counts.
 
 Every DataFrame of the lowering has the fields of its node, `_last` (ns), the event time that `clock` derives from it,
-and the order of its rows where a reader asks for it, so that any operator can stand on any other.
+the order of its rows where a reader asks for it, and the ticks of rows where none waits, so that any operator can stand
+on any other.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lowwater.catalog.expr import Expr
-from lowwater.high.clock import ET, LAST
+from lowwater.high.clock import ET, LAST, TICK
 from lowwater.high.columns import is_row
 from lowwater.high.expressions import beforehand, lower, plain
 from lowwater.high.order import ORDER
@@ -65,4 +66,4 @@ def project(frame: DataFrame, items: tuple[Item, ...]) -> DataFrame:
 
 def control(frame: DataFrame) -> list[str]:
     """The columns that every operator carries along."""
-    return [name for name in (LAST, ET, ORDER) if name in frame.columns]
+    return [name for name in (LAST, ET, ORDER, TICK) if name in frame.columns]

@@ -18,6 +18,7 @@ class HighSettings:
         batch_rows: rows that a query reads before it gets another boundary: each costs as much time as it saves memory.
         interpreted_rows: up to so many rows Spark interprets the queries of a run, on one partition: to compile them
             takes longer than they run.
+        heap_rows: up to so many rows read, state is in the heap of the JVM, which can hold them all; else in RocksDB.
         concurrency: output queries that run at once.
         partitions: of every shuffle and state store.
     """
@@ -26,6 +27,7 @@ class HighSettings:
     max_batches: int = 4
     batch_rows: int = 250_000
     interpreted_rows: int = 20_000
+    heap_rows: int = 4_000_000
     concurrency: int = 2
     partitions: int = 2
 
@@ -59,7 +61,7 @@ class HighResult:
     """The outcome of one output query.
 
     Attributes:
-        files: parquet files of rows and punctuation, in order of `_tick`.
+        files: parquet files of rows and punctuation; the ticks of the rows say what comes before what.
         rows: owned data rows in them.
         punctuation: punctuation rows in them.
         seconds: wall time.

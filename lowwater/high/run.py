@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lowwater.errors import LowwaterError
 from lowwater.high.carry import Carry
-from lowwater.high.cuts import cut, lag_ms
+from lowwater.high.cuts import cut, lag_ms, waits_for_promises
 from lowwater.high.failures import UnstartedError, translate
 from lowwater.high.feeds import Feed, Replay
 from lowwater.high.lower import Lowering, leaf_name, python_state
@@ -57,16 +57,18 @@ INTERPRETED = {
 }
 """Settings over those where few rows are read: no Java is generated and compiled, no task has next to nothing to do."""
 
-PYTHON_STATE = {
+ROCKSDB = {
     "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state."
     "RocksDBStateStoreProvider",
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
     "fs.file.impl": "org.apache.hadoop.fs.LocalFileSystem",
     "fs.file.impl.disable.cache": "true",
 }
-"""Settings over those of queries with Python state: transformWithState takes no other store, and RocksDB's takes no
-other file system than this one, though it starts a process for every file."""
+"""Settings over those where state may be more than the heap holds, or is in Python: transformWithState takes no other
+store. RocksDB's takes no other file system than this one, though it starts a process for every file."""
+
+PYTHON_STATE = {**ROCKSDB, "spark.sql.execution.arrow.maxRecordsPerBatch": "100000"}
+"""Settings over those of queries with Python state."""
 
 
 RESTARTS = 2
@@ -129,14 +131,20 @@ class _Run:
         replay = Replay.over(feeds, self.end, self.settings.tick, most, start)
         with TemporaryDirectory(prefix="replay-", dir=folder.parent) as scratch:
             places, links = placed(node), links_of(node)
-            reels = {}
+            waits = waits_for_promises(node)
+            reels, promised = {}, {name: replay.promised(group) for name, (_, group) in behind.items()}
             for name, (leaf, group) in behind.items():
                 own = leaf.lfta.links if isinstance(leaf, LftaInput) and name in places else ()
                 numbers = [links.index(link) for link in own]
-                reels[name] = replay.lay_out(group, _stored(leaf), Path(scratch) / name, numbers)
+                reels[name] = replay.lay_out(
+                    group, promised[name], _stored(leaf), Path(scratch) / name, numbers, not waits
+                )
             lowering = Lowering(self.session(node), replay.clock, reels, carry)
             lag = lag_ms(node, replay.clock)
-            sink = BatchSink(stream, Path(scratch) / "checkpoint", replay.clock, replay.boundaries, lag)
+            timeline = replay.timeline([*promised.values()], lag)
+            sink = BatchSink(
+                stream, Path(scratch) / "checkpoint", replay, lag, timeline, None if waits else self.settings.tick
+            )
             self._replay(query, lowering.query(node), sink, result)
         stream.close(replay.boundaries[-1])
 
@@ -213,6 +221,8 @@ def run_session(
     options = {**CONF, "spark.sql.shuffle.partitions": str(settings.partitions)}
     if rows is not None and rows <= settings.interpreted_rows:
         options |= INTERPRETED
+    if rows is not None and rows > settings.heap_rows:
+        options |= ROCKSDB
     if python:
         options |= PYTHON_STATE
     for key, value in options.items():

@@ -6,19 +6,23 @@ Between the lowering and `streams/`; the files have the fields of the plan node,
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lowwater.catalog.streams import CONTROL, PUNCTUATION, ROW
-from lowwater.high.clock import LAST, EventClock
+from lowwater.high.clock import LAST, TICK
 from lowwater.high.expressions import plain
-from lowwater.high.temporal import long
+from lowwater.high.feeds import Replay
+from lowwater.high.temporal import floor, long
+from lowwater.high.timeline import Promise, Timeline
 from lowwater.plan.nodes import Field
 from lowwater.plan.schemas import stream_schema
 from lowwater.plan.temporal import END_OF_TIME
@@ -33,7 +37,7 @@ class StreamFiles:
         fields: of the stream.
         owned: rows with `_last` (ns) in [first, second) belong in it.
         closing: promise (ns) of the closing punctuation.
-        files: in order of `_tick`, rows before punctuation.
+        files: as they were written; ticks say what comes before what (SEMANTICS P5).
         rows, punctuation: how many are in them.
         promised: the last promise (ns).
     """
@@ -47,31 +51,61 @@ class StreamFiles:
     punctuation: int = 0
     promised: int = -END_OF_TIME
 
-    def add(self, folder: Path) -> None:
-        """Takes in the parts that Spark wrote to a folder."""
+    def add(self, folder: Path, boundary: int, timeline: Timeline | None) -> None:
+        """Takes in the parts that Spark wrote to a folder at a boundary (ns); each row gets its tick of a timeline."""
         for file in sorted(folder.glob("part-*.parquet")):
             rows = pq.read_metadata(file).num_rows
             if rows:
-                self.files.append(str(file))
+                self.files.append(str(file if timeline is None else _dated(file, boundary, timeline)))
                 self.rows += rows
 
-    def punctuate(self, promise: int, tick: int, file: Path) -> None:
-        """Writes a punctuation row unless it says nothing new: no later row has `_last` below `promise` (ns)."""
-        if promise <= self.promised:
+    def punctuate(self, promises: Iterable[Promise], file: Path) -> None:
+        """Writes punctuation rows: what comes after them has no `_last` below what they promise."""
+        made = list(promises)
+        if not made:
             return
         schema = stream_schema(self.fields)
-        said = [f.temporal.promise(promise) if f.temporal else None for f in self.fields]
-        values = [*said, promise, PUNCTUATION, tick, tick, 0]
-        columns = [pa.array([value], column.type) for value, column in zip(values, schema, strict=True)]
+        lasts = [promise.last for promise in made]
+        said = [[f.temporal.promise(last) if f.temporal else None for last in lasts] for f in self.fields]
+        ticks, untils, periods = zip(*((each.first, each.until, each.period) for each in made), strict=True)
+        values = [*said, lasts, [PUNCTUATION] * len(made), ticks, untils, periods]
+        columns = [pa.array(value, column.type) for value, column in zip(values, schema, strict=True)]
         file.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(pa.Table.from_arrays(columns, schema=schema), file)
         self.files.append(str(file))
-        self.promised = promise
-        self.punctuation += 1
+        self.promised = int(made[-1].at(np.array([made[-1].until]))[0])
+        self.punctuation += len(made)
 
     def close(self, tick: int) -> None:
         """Writes the closing punctuation."""
-        self.punctuate(self.closing, tick, self.folder / "closing.parquet")
+        if self.promised < self.closing:
+            self.punctuate([Promise(tick, tick, 0, self.closing)], self.folder / "closing.parquet")
+
+
+def _dated(file: Path, boundary: int, timeline: Timeline) -> Path:
+    """A file of rows at a boundary with the tick of each: the first that promises it, at the latest the boundary."""
+    lasts = pq.read_table(file, columns=["_last"]).column("_last").to_numpy()
+    ticks = pa.array(np.minimum(timeline.ticks(lasts), boundary))
+    if pc.all(pc.equal(ticks, boundary)).as_py():
+        return file
+    dated = file.with_name(f"dated-{file.name}")
+    at = 0
+    with pq.ParquetFile(file) as stored, pq.ParquetWriter(dated, stored.schema_arrow, compression="lz4") as writer:
+        names = stored.schema_arrow.names
+        for rows in stored.iter_batches():
+            own = ticks.slice(at, rows.num_rows)
+            for name in ("_tick", "_until"):
+                place = names.index(name)
+                rows = rows.set_column(place, stored.schema_arrow.field(place), own)
+            writer.write_batch(rows)
+            at += rows.num_rows
+    file.unlink()
+    return dated
+
+
+def _ceiling(tick: Column, step: int) -> Column:
+    """The first multiple of a step that is not before a tick."""
+    return -floor(-tick, step) * long(step)
 
 
 @dataclass
@@ -81,15 +115,18 @@ class BatchSink:
     Attributes:
         stream: that is written.
         checkpoint: of the query; its offsets tell the watermark and the boundary of each batch.
-        clock, boundaries: of the replay.
+        replay: of the query.
         lag: ms by which the promise trails the watermark.
+        timeline: of the query.
+        step: the replay tick, ns, where rows wait for nothing and bring the ticks at which they came; else None.
     """
 
     stream: StreamFiles
     checkpoint: Path
-    clock: EventClock
-    boundaries: Sequence[int]
+    replay: Replay
     lag: int
+    timeline: Timeline
+    step: int | None
 
     def __call__(self, frame: DataFrame, number: int) -> None:
         """Writes the owned rows of a micro-batch, then what the watermark that it ran under promises."""
@@ -97,17 +134,19 @@ class BatchSink:
         stream = self.stream
         first, end = stream.owned
         target = stream.folder / f"batch-{number:05d}"
-        values = [plain(LAST), F.lit(ROW), long(boundary), long(boundary), long(0)]
+        tick = long(boundary) if self.step is None else F.least(_ceiling(plain(TICK), self.step), long(boundary))
+        values = [plain(LAST), F.lit(ROW), tick, tick, long(0)]
         control = [value.alias(name) for value, name in zip(values, CONTROL.names, strict=True)]
         rows = frame.filter((plain(LAST) >= long(first)) & (plain(LAST) < long(end)))
         rows.select(*(plain(f.name) for f in stream.fields), *control).write.mode("overwrite").parquet(str(target))
-        stream.add(target)
-        promise = self.clock.promised(max(0, watermark - self.lag))
-        if promise is not None and promise < stream.closing:
-            stream.punctuate(promise, boundary, target / "punctuation.parquet")
+        stream.add(target, boundary, self.timeline if self.step is None else None)
+        promise = self.replay.clock.promised(max(0, watermark - self.lag))
+        if promise is not None:
+            upto = min(promise, stream.closing - 1)
+            stream.punctuate(self.timeline.between(stream.promised, upto), target / "punctuation.parquet")
 
     def _offsets(self, number: int) -> tuple[int, int]:
         """The watermark (ms) that a batch runs under, and the boundary (ns) that it reaches."""
         lines = (self.checkpoint / "offsets" / str(number)).read_text().splitlines()
         played = min(json.loads(line)["logOffset"] for line in lines[2:])
-        return json.loads(lines[1])["batchWatermarkMs"], self.boundaries[played]
+        return json.loads(lines[1])["batchWatermarkMs"], self.replay.boundaries[played]

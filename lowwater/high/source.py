@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from lowwater.catalog.streams import ROW
-from lowwater.high.clock import ET, LAST, SLACK_MS, EventClock
+from lowwater.high.clock import ET, LAST, SLACK_MS, TICK, EventClock
 from lowwater.high.expressions import SPARK_TYPES
 from lowwater.plan.nodes import Field
 from lowwater.plan.schemas import value_schema
@@ -52,13 +52,13 @@ class Chunk:
     def rows(self, names: list[str], after: int, upto: int) -> pa.Table:
         """The data rows with `_tick` in (after, upto]."""
         with pq.ParquetFile(self.file) as stored:
-            stored_names = [name for name in names if name != PLACE]
-            table = stored.read_row_group(self.group, columns=[*stored_names, "_kind", "_tick"])
+            stored_names = [name for name in names if name not in (PLACE, TICK)]
+            table = stored.read_row_group(self.group, columns=[*stored_names, "_kind", TICK])
         if PLACE in names:
             table = table.append_column(PLACE, pa.array(np.arange(self.place, self.place + table.num_rows)))
         keep = pc.equal(table["_kind"], ROW)
         if self.first <= after or self.last > upto:
-            tick = table["_tick"]
+            tick = table[TICK]
             keep = pc.and_(keep, pc.and_(pc.greater(tick, after), pc.less_equal(tick, upto)))
         return table.select(names).filter(keep)
 
@@ -70,14 +70,17 @@ class Reel:
     folder: Path
     fields: Sequence[Field]
     placed: bool = False
+    dated: bool = False
 
     def open(self, session: SparkSession) -> DataFrame:
-        """The streaming DataFrame of the fields, the place if asked for, `_last`, event time; one file a micro-batch.
+        """The streaming DataFrame of the fields, the place and the tick if asked for, `_last`, event time.
+
+        It plays one file a micro-batch.
 
         `prepare` of the trigger AvailableNow, offsets and restart are those of Spark's file source.
         """
         kinds = [(f.name, SPARK_TYPES[f.type]) for f in self.fields]
-        kinds += [(PLACE, "bigint")] if self.placed else []
+        kinds += [(name, "bigint") for name, asked in ((PLACE, self.placed), (TICK, self.dated)) if asked]
         kinds += [(LAST, "bigint"), (ET, "timestamp")]
         reader = session.readStream.schema(", ".join(f"`{name}` {kind}" for name, kind in kinds))
         return (
@@ -95,6 +98,7 @@ def lay_out(
     marks: Sequence[int],
     clock: EventClock,
     placed: bool = False,
+    dated: bool = False,
 ) -> Reel:
     """Writes the files of a source.
 
@@ -105,10 +109,10 @@ def lay_out(
         boundaries: instants (ns); file k has the rows with `_tick` in (boundary k-1, boundary k].
         marks: the watermark (ms) that holds at each boundary, sent by a row that has nothing else.
         clock: of the query.
-        placed: whether rows bring their place.
+        placed: whether rows bring their place; `dated` whether their tick.
     """
-    place = [pa.field(PLACE, pa.int64())] if placed else []
-    schema = pa.schema([*value_schema(fields), *place, pa.field(LAST, pa.int64()), pa.field(ET, ET_TYPE)])
+    more = [pa.field(name, pa.int64()) for name, asked in ((PLACE, placed), (TICK, dated)) if asked]
+    schema = pa.schema([*value_schema(fields), *more, pa.field(LAST, pa.int64()), pa.field(ET, ET_TYPE)])
     folder.mkdir(parents=True)
 
     def write(number: int) -> None:
@@ -123,7 +127,7 @@ def lay_out(
 
     with ThreadPoolExecutor(max(1, min(len(boundaries), os.cpu_count() or 1))) as pool:
         list(pool.map(write, range(len(boundaries))))
-    return Reel(folder, fields, placed)
+    return Reel(folder, fields, placed, dated)
 
 
 def _between(

@@ -13,8 +13,9 @@ from lowwater.errors import LowwaterError
 from lowwater.high.boundaries import choose_boundaries
 from lowwater.high.clock import END_MS, LATEST_MS, SLACK_MS, SPAN_MS, EventClock
 from lowwater.high.cuts import cut
-from lowwater.high.feeds import Feed, Promise
+from lowwater.high.feeds import Feed
 from lowwater.high.reach import reach
+from lowwater.high.timeline import Promise
 from lowwater.plan.nodes import Cut, Group, JoinKind, Window
 from lowwater.plan.temporal import END_OF_TIME, Step, Temporal
 from tests.high.plans import COUNT, group, join
@@ -57,7 +58,8 @@ def test_boundaries_are_few_and_close_at_the_end(ticks: list[int], step: int, mo
 
 
 def test_a_lull_promises_by_its_ticks_and_a_punctuation_stays(tmp_path: Path) -> None:
-    assert [Promise(100, 160, 20, 95).at(instant) for instant in (100, 119, 120, 170, 900)] == [95, 95, 115, 155, 155]
+    instants = np.array([100, 119, 120, 170, 900])
+    assert Promise(100, 160, 20, 95).at(instants).tolist() == [95, 95, 115, 155, 155]
     null = (None,) * len(FLOWS)
     stored = [
         (*null, 40, "punctuation", 50, 50, 0),
@@ -67,7 +69,7 @@ def test_a_lull_promises_by_its_ticks_and_a_punctuation_stays(tmp_path: Path) ->
     ]
     feed = Feed.scan(write_rows(tmp_path / "lull.parquet", FLOWS, stored))
     assert (feed.rows, feed.first, feed.last) == (1, 99, 99)
-    assert feed.promised([10, 60, 130, 175, 400]) == [-END_OF_TIME, 40, 115, 155, 155]
+    assert feed.promised(np.array([10, 60, 130, 175, 400])).tolist() == [-END_OF_TIME, 40, 115, 155, 155]
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

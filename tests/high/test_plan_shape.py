@@ -54,7 +54,10 @@ def lowering(session: SparkSession, work: Path) -> Lowering:
         rows = flows(40, 300, seed)
         feeds[name] = Feed.scan(write_stream(work / f"{name}.parquet", FLOWS, rows, 400 * SECOND, 5 * SECOND))
     replay = Replay.over(list(feeds.values()), 400 * SECOND, 100 * SECOND, 2)
-    reels = {name: replay.lay_out([feed], FLOWS, work / "reels" / name) for name, feed in feeds.items()}
+    reels = {
+        name: replay.lay_out([feed], replay.promised([feed]), FLOWS, work / "reels" / name)
+        for name, feed in feeds.items()
+    }
     return Lowering(session, replay.clock, reels)
 
 

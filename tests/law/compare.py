@@ -195,6 +195,37 @@ def compare_oracle(case: Case, gathered: Gathered, engine: str) -> None:
                 raise Difference(pair, question.name, theirs - ours, ours - theirs)
 
 
+def compare_ticks(case: Case, spark: Gathered, reference: Gathered) -> None:
+    """Holds the ticks of Spark's rows against those of the reference engine, of which none may be much later.
+
+    A row that a promise lets go is at most one tick later; one that is let go by an arrival, of which Spark hears at a
+    boundary or by the promise after it, later by as much as that promise takes. Compared are heartbeats at all ticks
+    and groups that leave the low level at once: the reference engine has no others.
+    """
+    choice = case.choice
+    if choice.policy != Policy.PERIODIC or choice.flush != "immediate":
+        return
+    skew = max(case.world.skews.values())
+    for query in reference.rows:
+        ours, theirs = ticks_of(spark, query), ticks_of(reference, query)
+        for row, ticks in theirs.items():
+            for mine, own in zip(sorted(ours[row]), sorted(ticks), strict=True):
+                promised = own - skew > row[-1]
+                most = choice.pace[0] + (0 if promised else skew + choice.period)
+                assert mine - own <= most, f"query {query}: {row} at {mine} ns, the reference engine's at {own} ns"
+
+
+def ticks_of(gathered: Gathered, query: str) -> dict[Row, list[int]]:
+    """The ticks of equal rows, `_last` at their end."""
+    found: dict[Row, list[int]] = {}
+    for table in gathered.rows[query]:
+        names = [name for name in table.column_names if name not in ("_last", "_tick")]
+        columns = [table.column(name).to_pylist() for name in (*names, "_last", "_tick")]
+        for *row, tick in zip(*columns, strict=True):
+            found.setdefault(tuple(value(each) for each in row), []).append(tick)
+    return found
+
+
 def compare_engines(spark: Gathered, reference: Gathered) -> None:
     """Holds Spark against the reference engine over the same intervals: rows with their last instants."""
     for query in reference.rows:

@@ -1,12 +1,15 @@
 """The law at scale: `python -m tests.law.fuzz --reference 3000 --spark 300`, case by case, from a ledger of seeds.
 
-A run goes on behind the last seed that the ledger has of this grammar, and ends with 1 where a difference was found.
-`--seed N` runs one case again and prints the whole of it, made small; what it prints belongs in `found`.
+A run goes on behind the last seed that the ledger, or what was kept of earlier ones, has of this grammar, and ends with
+1 where a difference was found. `--keep` turns a ledger without differences into one line of `kept.csv`, which belongs
+to the project, so that every machine goes on from there. `--seed N` runs one case again and prints the whole of it,
+made small; what it prints belongs in `found`.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import sys
 import time
@@ -16,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.law.cases import VERSION, Case, case
-from tests.law.compare import REFERENCE, SPARK, compare_engines, compare_oracle, evaluated, refused
+from tests.law.compare import REFERENCE, SPARK, compare_engines, compare_oracle, compare_ticks, evaluated, refused
 from tests.law.killed import compare_published
 from tests.law.reduce import reduced
 
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LEDGER = Path(__file__).resolve().parents[2] / "var" / "fuzz" / "ledger.jsonl"
+KEPT = Path(__file__).with_name("kept.csv")
 SAME, DIFFERENT, REFUSED = "same", "different", "refused"
 BUDGET = {REFERENCE: 300, SPARK: 60}
 """Most runs while a case is made small."""
@@ -88,17 +92,21 @@ def check(run: Case, engine: str, spark: SparkSession | None = None) -> int:
     ours = evaluated(run, engine, spark)
     compare_oracle(run, ours, engine)
     if engine == SPARK:
-        compare_engines(ours, evaluated(replace(run, choice=replace(run.choice, interval=run.choice.long)), REFERENCE))
+        same = replace(run, choice=replace(run.choice, interval=run.choice.long))
+        reference = evaluated(same, REFERENCE)
+        compare_engines(ours, reference)
+        compare_ticks(same, ours, reference)
         if run.choice.kills and spark is not None:
             compare_published(run, spark)
     return sum(table.num_rows for tables in ours.rows.values() for table in tables)
 
 
-def fuzz(cases: int, engine: str, ledger: Path, spark: SparkSession | None, seconds: float) -> None:
-    """Runs so many more cases on an engine, or for so many seconds, behind those of the ledger."""
+def fuzz(cases: int, engine: str, ledger: Path, spark: SparkSession | None, seconds: float, least: int = 0) -> None:
+    """Runs so many more cases on an engine, or for so many seconds, behind those that were run, from `least` on."""
     ledger.parent.mkdir(parents=True, exist_ok=True)
     seeds = [row["seed"] for row in rows_of(ledger) if row["engine"] == engine]
-    ends, first = time.monotonic() + seconds, max(seeds, default=-1) + 1
+    kept = [int(row["last"]) for row in kept_rows() if row["engine"] == engine and int(row["last"]) >= least]
+    ends, first = time.monotonic() + seconds, max(seeds or kept, default=least - 1) + 1
     for seed in range(first, first + cases):
         if time.monotonic() > ends:
             break
@@ -117,6 +125,37 @@ def rows_of(ledger: Path) -> list[dict[str, Any]]:
     return [row for row in rows if row["version"] == VERSION]
 
 
+def kept_rows() -> list[dict[str, str]]:
+    """What was kept of earlier ledgers of this grammar."""
+    if not KEPT.exists():
+        return []
+    with KEPT.open(newline="", encoding="utf-8") as file:
+        return [row for row in csv.DictReader(file) if row["version"] == VERSION]
+
+
+def keep(ledger: Path) -> int:
+    """Adds a ledger to what is kept, one line an engine, and removes it; 1 where it has differences and stays."""
+    rows = rows_of(ledger)
+    if any(row["outcome"] == DIFFERENT for row in rows):
+        print(f"{ledger} has differences, so it is not kept")
+        return 1
+    new = not KEPT.exists()
+    with KEPT.open("a", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        if new:
+            writer.writerow(("version", "engine", "first", "last", "cases", "beside_sql", "beside_batch", "rows"))
+        for engine in (REFERENCE, SPARK):
+            mine = [row for row in rows if row["engine"] == engine]
+            ran = [row for row in mine if row["outcome"] != REFUSED]
+            beside = sum((Counter(row["beside"]) for row in ran), Counter[str]())
+            if mine:
+                seeds = [row["seed"] for row in mine]
+                counts = (len(ran), beside["SQL"], beside["batch"], sum(row["rows"] for row in ran))
+                writer.writerow((VERSION, engine, min(seeds), max(seeds), *counts))
+    ledger.unlink(missing_ok=True)
+    return 0
+
+
 def summary(ledger: Path) -> int:
     """Prints what the ledger has; how many differences."""
     rows = rows_of(ledger)
@@ -129,6 +168,10 @@ def summary(ledger: Path) -> int:
         why = Counter(text.partition(": ")[2] for text in reasons)
         for text, count in why.most_common():
             print(f"  refused {count}: {text}")
+    for row in kept_rows():
+        cases = f"{row['cases']} cases on {row['engine']}, seeds {row['first']} to {row['last']}"
+        beside = f"{row['beside_sql']} queries beside SQL, {row['beside_batch']} beside the batch evaluator"
+        print(f"kept: {cases}: {beside}; {row['rows']} rows")
     different = [row for row in rows if row["outcome"] == DIFFERENT]
     print(f"{len(different)} differences, grammar {VERSION}")
     for row in different:
@@ -185,9 +228,13 @@ def main() -> int:
     parser.add_argument("--spark", type=int, default=0, help="more cases on Spark")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="most seconds for either")
     parser.add_argument("--ledger", type=Path, default=LEDGER)
+    parser.add_argument("--begin", type=int, default=0, help="least seed, for several runs at once, each with a ledger")
+    parser.add_argument("--keep", action="store_true", help="turn the ledger into lines of kept.csv")
     parser.add_argument("--seed", type=int, help="show one case")
     parser.add_argument("--engine", choices=(REFERENCE, SPARK), default=REFERENCE)
     options = parser.parse_args()
+    if options.keep:
+        return keep(options.ledger)
     session: SparkSession | None = None
     if options.spark or (options.seed is not None and options.engine == SPARK):
         from lowwater.high.session import build_session
@@ -195,8 +242,8 @@ def main() -> int:
         session = build_session("lowwater fuzz")
     if options.seed is not None:
         return show(options.seed, options.engine, session)
-    fuzz(options.reference, REFERENCE, options.ledger, None, options.seconds)
-    fuzz(options.spark, SPARK, options.ledger, session, options.seconds)
+    fuzz(options.reference, REFERENCE, options.ledger, None, options.seconds, options.begin)
+    fuzz(options.spark, SPARK, options.ledger, session, options.seconds, options.begin)
     return 1 if summary(options.ledger) else 0
 
 

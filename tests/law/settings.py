@@ -56,12 +56,12 @@ def choices(span: int) -> st.SearchStrategy[Choice]:
         st.one_of(st.none(), st.none(), st.integers(span // 3 + SECOND, span + SECOND)),
         st.one_of(st.none(), st.integers(0, 99)),
         st.sampled_from((SECOND // 10, SECOND, 5 * SECOND, 61 * SECOND)),
-        st.sampled_from([str(policy) for policy in Policy]),
+        st.sampled_from([str(policy) for policy in (Policy.PERIODIC, *Policy)]),
         st.sampled_from((1, 7, 65536)),
         st.sampled_from((8, 19, 1 << 22)),
         st.sampled_from((1, 2, 4, 1024)),
         st.booleans(),
-        st.sampled_from(("immediate", "slow 1", "slow 3", "oop-slow 2 2", "lazy 1")),
+        st.sampled_from((*["immediate"] * 3, "slow 1", "slow 3", "oop-slow 2 2", "lazy 1")),
         st.sampled_from(
             ((SECOND, 1), (10 * SECOND, 2), (SECOND, 5), (900 * SECOND, 5), *[(span // 4 + SECOND, 64)] * 2)
         ),

@@ -1,0 +1,103 @@
+"""Promises as virtual time goes on, and the ticks that they give to rows, whatever the micro-batches are.
+
+Between the stored streams, the replay, whose boundaries pause at few instants, and the sink. A row that had to wait for
+a promise belongs to the first tick at which its stream promises what lies behind it, though Spark gives it one
+micro-batch later or, after a lull, at the next boundary with rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Instants = npt.NDArray[np.int64]
+
+MOST = 1 << 16
+"""Greatest number of ticks that are told apart; over more of them, each is as long as it must be."""
+
+
+@dataclass(frozen=True)
+class Promise:
+    """A stored punctuation: `last` (ns) at tick `first`, rising with the ticks of its period up to `until` (T4)."""
+
+    first: int
+    until: int
+    period: int
+    last: int
+
+    def at(self, instants: Instants) -> Instants:
+        """What it promises at instants (ns) that are not before `first`."""
+        if self.period == 0:
+            return np.full(len(instants), self.last)
+        passed = np.minimum(instants, self.until) - self.first
+        said: Instants = self.last + passed // self.period * self.period
+        return said
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """What a stream promises as virtual time goes on.
+
+    Attributes:
+        instants: of the ticks at which the promise rises, ns, increasing; the last is the closing one.
+        promises: from each on, ns, increasing.
+    """
+
+    instants: Instants
+    promises: Instants
+
+    @classmethod
+    def of(cls, instants: Instants, promises: Instants) -> Timeline:
+        """The timeline of promises (ns, never falling) at some instants (ns), of which those that say more are kept.
+
+        Example:
+            >>> Timeline.of(np.array([10, 20, 30]), np.array([4, 4, 25])).promises.tolist()
+            [4, 25]
+        """
+        rises = np.append(True, promises[1:] > promises[:-1])
+        return cls(instants[rises], promises[rises])
+
+    def ticks(self, lasts: Instants) -> Instants:
+        """The first tick (ns) at which rows with these last instants (ns) are promised to be out.
+
+        Example:
+            >>> Timeline(np.array([10, 20, 30]), np.array([4, 15, 90])).ticks(np.array([3, 4, 20])).tolist()
+            [10, 20, 30]
+        """
+        found = np.searchsorted(self.promises, lasts, side="right")
+        ticks: Instants = self.instants[np.minimum(found, len(self.instants) - 1)]
+        return ticks
+
+    def between(self, above: int, upto: int) -> Iterator[Promise]:
+        """The promises (ns) above one and up to another, those in one that rise as time does.
+
+        Example:
+            >>> line = Timeline(np.array([10, 20, 30, 50]), np.array([4, 14, 24, 99]))
+            >>> list(line.between(0, 99))
+            [Promise(first=10, until=30, period=10, last=4), Promise(first=50, until=50, period=0, last=99)]
+        """
+        begin, end = (int(np.searchsorted(self.promises, promise, side="right")) for promise in (above, upto))
+        instants, promises = self.instants[begin:end].tolist(), self.promises[begin:end].tolist()
+        at = 0
+        while at < len(instants):
+            first, last, to = instants[at], promises[at], at + 1
+            period = instants[to] - first if to < len(instants) else 0
+            while to < len(instants) and instants[to] - instants[to - 1] == period == promises[to] - promises[to - 1]:
+                to += 1
+            yield Promise(first, instants[to - 1], period if to > at + 1 else 0, last)
+            at = to
+
+
+def grid(first: int, closing: int, step: int) -> Instants:
+    """The multiples of a step (ns) from an instant (ns) on, then the closing one; of a longer step where too many.
+
+    Example:
+        >>> grid(7, 32, 10).tolist()
+        [10, 20, 30, 32]
+    """
+    while (closing - first) // step > MOST:
+        step *= 2
+    return np.append(np.arange(-(-first // step) * step, closing, step, dtype=np.int64), closing)
