@@ -13,7 +13,7 @@ import pytest
 from lowwater.catalog.expr import Const, Expr, Type
 from lowwater.errors import ValueOverflowError
 from lowwater.high.results import HighResult, HighSettings
-from lowwater.high.run import run_high
+from lowwater.high.run import run_high, run_session
 from lowwater.plan.nodes import Aggregate, Field, JoinKind, Node, Union
 from lowwater.plan.temporal import CLOCK, Step
 from tests.high.plans import COUNT, group, join, join_rows, select, sum_of
@@ -302,6 +302,26 @@ def test_rows_do_not_depend_on_the_boundaries(spark: SparkSession, tmp_path: Pat
         found.append(rows)
     assert found[0]
     assert all(rows == found[0] for rows in found)
+
+
+@pytest.mark.parametrize("band", [False, True], ids=["groups", "band"])
+def test_state_on_disk_gives_the_same_rows(spark: SparkSession, tmp_path: Path, band: bool) -> None:
+    sides = {"l": flows(50, 300, seed=21), "r": flows(50, 300, seed=22)}
+    inputs = {(n, "main1"): stored(tmp_path, n, rows, delay=60 * SECOND, seed=6) for n, rows in sides.items()}
+    keys = [(FLOWS[0], column("tb")), (FLOWS[1], column("k"))]
+    counted = [group(leaf(name, FLOWS), keys, [Aggregate("x", "count", None, Type.INT)]) for name in "lr"]
+    plain = join(JoinKind.OUTER, leaf("l", FLOWS), leaf("r", FLOWS), below=1, above=1)
+    node = plain if band else join(JoinKind.OUTER, *counted)
+    disk = replace(SETTINGS, heap_rows=0)
+    store = "spark.sql.streaming.stateStore.providerClass"
+    assert [
+        run_session(spark, each, 1).conf.get(store, "").endswith("RocksDBStateStoreProvider")
+        for each in (SETTINGS, disk)
+    ] == [False, True]
+    (held, _), (stored_rows, _) = (
+        run(spark, node, inputs, tmp_path / str(each.heap_rows), settings=each) for each in (SETTINGS, disk)
+    )
+    assert held and stored_rows == held
 
 
 def test_only_rows_of_the_interval_are_kept(spark: SparkSession, tmp_path: Path) -> None:
