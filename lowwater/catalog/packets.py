@@ -74,6 +74,8 @@ RECORD = pa.schema([*IDENTITY, *COLUMNS])
 
 FRAME, PAYLOAD, HEAD = "frame", "payload", "frame_head"
 SAMPLING_RATE = "sampling_rate"
+RECORD_NUMBER = "record_number"
+"""Of a record among those of its link that a run reads, in the order of T1; of the planner, and never stored."""
 
 THINNED_BY = ("len", HEAD)
 """What sampling and load shedding know a packet by, beside its timestamp (SEMANTICS O5)."""
@@ -142,6 +144,6 @@ def stored(names: list[str]) -> list[str]:
             found.update(dict.fromkeys((ADDRESSES[name], f"{name}_hi", f"{name}_lo")))
         elif name == PAYLOAD:
             found.update(dict.fromkeys((FRAME, "payload_offset", "payload_length")))
-        elif name not in ("interface", SAMPLING_RATE):
+        elif name not in ("interface", SAMPLING_RATE, RECORD_NUMBER):
             found[name] = None
     return list(found)

@@ -141,6 +141,7 @@ class Replay:
         fields: Sequence[Field],
         folder: Path,
         links: Sequence[int] = (),
+        number: str = "",
         dated: bool = False,
     ) -> Reel:
         """Lays feeds of the same fields out as one source.
@@ -151,12 +152,17 @@ class Replay:
             fields: of their rows.
             folder: for the files.
             links: number of the link of each feed (`order.links_of`), where rows bring their place; else empty.
+            number: field with the number of a row's record in its link, by which places go; else by that of the row.
             dated: whether rows bring their tick.
         """
         at = np.searchsorted(self.instants, self.boundaries)
         marks = [self.clock.promise_ms(promise) for promise in promised[at].tolist()]
         pairs = zip(links or [0] * len(feeds), feeds, strict=True)
-        chunks = [replace(each, place=each.place + (link << LINK_BITS)) for link, feed in pairs for each in feed.chunks]
+        chunks = [
+            replace(each, place=(0 if number else each.place) + (link << LINK_BITS), number=number)
+            for link, feed in pairs
+            for each in feed.chunks
+        ]
         return lay_out(folder, fields, chunks, self.boundaries, marks, self.clock, bool(links), dated)
 
     def timeline(self, promised: Sequence[Instants], lag: int) -> Timeline:

@@ -2,7 +2,8 @@
 
 Beside the lowering (`lower`). The place of a packet is its link and its number in the LFTA's stream of that link, which
 is in order of capture and position; its order is (timestamp, place). Numbers of two LFTAs say nothing of each other, so
-no order is asked of branches that read one link (`replay.lowered`). Rows of queries go by (temporal value, columns).
+branches that read one link bring the numbers of its records (`plan.placing`). Rows of queries go by (temporal value,
+columns).
 """
 
 from __future__ import annotations

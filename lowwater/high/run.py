@@ -29,6 +29,7 @@ from lowwater.high.order import links_of, placed
 from lowwater.high.results import HighResult, HighSettings, OperatorCounts
 from lowwater.high.sink import BatchSink, StreamFiles
 from lowwater.plan.nodes import Cut, Field, LftaInput, Node
+from lowwater.plan.placing import NUMBER
 from lowwater.plan.state import hands_over
 from lowwater.plan.temporal import END_OF_TIME, INT64_MAX
 
@@ -135,9 +136,9 @@ class _Run:
             reels, promised = {}, {name: replay.promised(group) for name, (_, group) in behind.items()}
             for name, (leaf, group) in behind.items():
                 own = leaf.lfta.links if isinstance(leaf, LftaInput) and name in places else ()
-                numbers = [links.index(link) for link in own]
+                numbers, (fields, number) = [links.index(link) for link in own], _stored(leaf)
                 reels[name] = replay.lay_out(
-                    group, promised[name], _stored(leaf), Path(scratch) / name, numbers, not waits
+                    group, promised[name], fields, Path(scratch) / name, numbers, number, not waits
                 )
             lowering = Lowering(self.session(node), replay.clock, reels, carry)
             lag = lag_ms(node, replay.clock)
@@ -166,9 +167,14 @@ class _Run:
         _account([json.loads(progress.json) for progress in running.recentProgress], result)
 
 
-def _stored(leaf: LftaInput | Cut) -> tuple[Field, ...]:
-    """The columns that are stored behind a leaf; the numbers of rows are not."""
-    return leaf.lfta.fields if isinstance(leaf, LftaInput) else leaf.fields
+def _stored(leaf: LftaInput | Cut) -> tuple[tuple[Field, ...], str]:
+    """The columns that are stored behind a leaf, and the one with the number of the record, if it is there.
+
+    The numbers of rows are not stored.
+    """
+    if isinstance(leaf, Cut):
+        return leaf.fields, ""
+    return (leaf.lfta.fields[:-1], NUMBER) if leaf.lfta.placed else (leaf.lfta.fields, "")
 
 
 def _leaves(node: Node) -> list[LftaInput | Cut]:

@@ -41,6 +41,7 @@ class Chunk:
         file: that holds it, as number `group`.
         first, last: least and greatest `_tick` of its data rows.
         place: of its first row.
+        number: column with what a row's place is behind that; empty where it is its number in the row group.
     """
 
     file: str
@@ -48,14 +49,17 @@ class Chunk:
     first: int
     last: int
     place: int
+    number: str = ""
 
     def rows(self, names: list[str], after: int, upto: int) -> pa.Table:
         """The data rows with `_tick` in (after, upto]."""
         with pq.ParquetFile(self.file) as stored:
             stored_names = [name for name in names if name not in (PLACE, TICK)]
-            table = stored.read_row_group(self.group, columns=[*stored_names, "_kind", TICK])
+            more = [self.number] if self.number and PLACE in names else []
+            table = stored.read_row_group(self.group, columns=[*dict.fromkeys([*stored_names, *more, "_kind", TICK])])
         if PLACE in names:
-            table = table.append_column(PLACE, pa.array(np.arange(self.place, self.place + table.num_rows)))
+            numbers = table[self.number] if self.number else pa.array(np.arange(table.num_rows))
+            table = table.append_column(PLACE, pc.add(numbers, self.place))
         keep = pc.equal(table["_kind"], ROW)
         if self.first <= after or self.last > upto:
             tick = table[TICK]

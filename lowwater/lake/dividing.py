@@ -78,4 +78,5 @@ def _chunk(read: LinkRead, placed: Sequence[Placed], start: int, end: int, enter
         stop=end - mine[-1][2],
         entered=entered,
         left=left,
+        before=start,
     )

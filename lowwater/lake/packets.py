@@ -76,6 +76,7 @@ class LinkRead:
         stop: packet of the last file before which it ends; None for all of them.
         entered: the link's clock before the chunk, ns; -1 where nothing is before it.
         left: the clock after it; None where nothing is after it.
+        before: packets of the link that are before the chunk.
     """
 
     link: str
@@ -89,6 +90,7 @@ class LinkRead:
     stop: int | None = None
     entered: int = -1
     left: int | None = None
+    before: int = 0
 
     @property
     def packets(self) -> int:

@@ -25,7 +25,7 @@ from lowwater.catalog.expr import (
     Unary,
     walk,
 )
-from lowwater.catalog.packets import ADDRESSES, READABLE, SAMPLING_RATE, stored
+from lowwater.catalog.packets import ADDRESSES, READABLE, RECORD_NUMBER, SAMPLING_RATE, stored
 from lowwater.errors import LowwaterError
 from lowwater.low.arith import MAX
 from lowwater.low.folding import computed, hosted
@@ -76,7 +76,7 @@ class Inputs:
 
     def column(self, name: str) -> int:
         """The number of a column."""
-        if name not in READABLE.names and name.split()[0] not in (*OF_NODE, OWN_SKEW):
+        if name not in READABLE.names and name.split()[0] not in (*OF_NODE, OWN_SKEW, RECORD_NUMBER):
             raise LowwaterError(f"the low level has no column '{name}'", "bind the query to the packet catalog")
         if name not in self.columns:
             self.columns.append(name)
@@ -201,6 +201,8 @@ class Emitter:
             at = self._inputs.column(f"{SAMPLING_RATE} {self._own}")
             return Value((self.name(f"float(c{at}[i])"),))
         at = self._inputs.column(name)
+        if name == RECORD_NUMBER:
+            return Value((self.name(f"int(c{at}[i])"),), least=0, most=END_OF_TIME)
         stored_as = READABLE.field(name)
         null = self.name(f"(m{at}[i >> 3] >> (i & 7)) & 1 == 0") if stored_as.nullable and not self._valid else FALSE
         half = 1 << (stored_as.type.bit_width - 1)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lowwater.catalog.expr import columns_of
-from lowwater.catalog.packets import SAMPLING_RATE, THINNED_BY, stored
+from lowwater.catalog.packets import RECORD_NUMBER, SAMPLING_RATE, THINNED_BY, stored
 from lowwater.catalog.skews import Skews
 from lowwater.errors import LawError
 from lowwater.low.account import Counters, Violations
@@ -132,6 +132,7 @@ class _Link:
         )
         self._counters = Counters(len(lftas))
         self._violations = Violations(bounds.start, bounds.end)
+        self._read = bounds.before
         self._late = np.zeros(settings.chunk_rows, np.int64)
         self._state = np.zeros(PLACES, np.int64)
         lowest = min((node.lowest for node in self._nodes), default=bounds.start)
@@ -166,6 +167,9 @@ class _Link:
         self._thin(columns, stamps)
         if self._settings.skews is not None:
             columns.give(OWN_SKEW, self._settings.skews.of(batch))
+        if RECORD_NUMBER in self._columns:
+            columns.give(RECORD_NUMBER, np.arange(self._read, self._read + len(batch)))
+        self._read += len(batch)
         read = [part for name in self._columns for part in columns.pair(name)]
         seen = int(self._state[SEEN])
         for number, node in enumerate(self._nodes):

@@ -90,6 +90,7 @@ class Bounds:
         grains: clock between two promises that the readers of an LFTA can use, by its name; 1 where it is not said.
         entered: of a chunk, the link's clock before its first record; -1 where none is before it.
         left: of a chunk, the link's clock after its last record; None where the link ends with it.
+        before: of a chunk, how many records of the link at most are before it.
     """
 
     read_from: dict[str, int]
@@ -98,6 +99,7 @@ class Bounds:
     grains: Mapping[str, int] = field(default_factory=dict)
     entered: int = -1
     left: int | None = None
+    before: int = 0
 
 
 @dataclass(frozen=True)

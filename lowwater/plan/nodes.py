@@ -431,6 +431,7 @@ class Lfta:
         arrival: whether it is read by arrival: that is a row's `_last`, and nothing else makes progress. Such an LFTA
             is a selection.
         numbered: whether every record of the link is a row, since all are counted; of NULL where it is not taken.
+        placed: whether the last column is the number of the record, since others of its link come beside it.
     """
 
     name: str
@@ -449,6 +450,7 @@ class Lfta:
     place: Place = field(default=(0, 0), compare=False)
     arrival: bool = False
     numbered: bool = False
+    placed: bool = False
 
     def promises(self, instant: int) -> tuple[int | None, ...]:
         """What a punctuation with the promise `instant` says of each field (P2); None of a field without progress."""

@@ -24,6 +24,7 @@ from lowwater.plan.context import Context, Links
 from lowwater.plan.dialect import gigascope
 from lowwater.plan.keys import Key
 from lowwater.plan.nodes import Lfta, Node, Source
+from lowwater.plan.placing import with_numbers
 from lowwater.plan.prefilter import Prefilter, choose_prefilters
 from lowwater.plan.rules import LEVELS, LOGICAL, Setting
 from lowwater.plan.rules.setting import order_dependent
@@ -184,6 +185,9 @@ def plan_texts(
         key = key_of(statement, whole, text, keys)
         high = rewriters[name in setting.arriving].rewrite(whole)
         plans.append(QueryPlan(name, canonical, whole, high, text.file, internal, key, (*extra, *named)))
+    plans = [
+        replace(plan, high=high) for plan, high in zip(plans, with_numbers([plan.high for plan in plans]), strict=True)
+    ]
     order = {name: at for at, name in enumerate(read.statements)}
     plans.sort(key=lambda plan: order[plan.name])
     outputs = tuple(plan for plan in plans if not plan.internal)

@@ -71,9 +71,13 @@ def low_tasks(
         LakeError: its packets cannot be read.
     """
     return [
-        LowTask(read.link, part, lftas, replace(bounds, entered=part.entered, left=part.left), settings, folder, number)
+        LowTask(read.link, part, lftas, _of_chunk(bounds, part), settings, folder, number)
         for number, part in enumerate(divide(read, settings.task_packets))
     ]
+
+
+def _of_chunk(bounds: Bounds, part: LinkRead) -> Bounds:
+    return replace(bounds, entered=part.entered, left=part.left, before=part.before)
 
 
 def run_tasks(tasks: Sequence[LowTask], runner: Runner) -> list[LowOutcome]:

@@ -6,7 +6,6 @@ Between the planner and the engines: `run` and `replay` ask before anything star
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -30,9 +29,9 @@ from lowwater.plan.nodes import (
     Union,
     WatchJoin,
 )
+from lowwater.plan.placing import united
 from lowwater.plan.queryset import Plan, QueryPlan
 from lowwater.plan.ranges import filter_time
-from lowwater.plan.rules.setting import PASSING, order_dependent
 from lowwater.plan.split import walk as walk_plan
 from lowwater.plan.state import ROWS, counts_rows, off_clock, origin_of
 from lowwater.plan.text import Note
@@ -145,8 +144,10 @@ def _in_hosted(node: Node) -> Iterator[Missing]:
     """The reference engine's operators in Spark run what it runs, except by attributes that only it counts."""
     if origin_of(node) not in ("", ROWS):
         yield Missing(node.query, f"progress by {origin_of(node)}, which is no function of the clock", NOT_RUN, (0, 0))
-    for aggregate in (*node.aggregates, *getattr(node, "supers", ())) if isinstance(node, Aggregation) else ():
-        yield from _of_aggregate(node.query, aggregate)
+    if isinstance(node, Aggregation):
+        yield from _united(node)
+        for aggregate in (*node.aggregates, *getattr(node, "supers", ())):
+            yield from _of_aggregate(node.query, aggregate)
     for expr in exprs_of(node):
         yield from _in_expr(node.query, expr)
 
@@ -175,8 +176,6 @@ def _in_node(node: Node) -> Iterator[Missing]:
             yield Missing(node.query, what, NOT_RUN, place_of(node.window.left, node.window.right))
     elif isinstance(node, Aggregation):
         exprs = [*exprs_of(node)]
-        if order_dependent(node):
-            yield from _united(node)
         for aggregate in (*node.aggregates, *getattr(node, "supers", ())):
             yield from _of_aggregate(node.query, aggregate)
         if off_clock(node.key_fields):
@@ -199,20 +198,11 @@ def _in_node(node: Node) -> Iterator[Missing]:
 
 
 def _united(node: Aggregation) -> Iterator[Missing]:
-    """Branches of one link whose packets are to be in order: what Spark reads knows the order of each branch only."""
-    read = Counter(link for leaf in _packets(node.input, node.query) for link in leaf.lfta.links)
-    for link in (link for link, times in read.items() if times > 1):
-        what = f"the order of packets of link '{link}' that come from several branches"
-        hint = f"read the link once, with the conditions of the branches: FROM {link}.ETH WHERE ... OR ..."
+    """Branches of one link whose packets are to be in order: by arrival Spark knows the order of each branch only."""
+    if united(node):
+        hint = "read each link once, with the conditions of the branches: FROM link.ETH WHERE ... OR ..."
+        what = "the order of packets of one link that come from several branches, beside windows of rows"
         yield Missing(node.query, what, NOT_RUN, place_of(*(key.expr for key in node.keys)), hint)
-
-
-def _packets(node: Node, query: str) -> list[LftaInput]:
-    """The LFTAs whose rows come to an operator of a query as packets."""
-    if isinstance(node, LftaInput):
-        return [] if node.lfta.aggregates or node.query != query else [node]
-    passes = isinstance(node, PASSING) and node.query == query
-    return [leaf for below in node.inputs() for leaf in _packets(below, query)] if passes else []
 
 
 def _across(node: Join) -> Iterator[Missing]:

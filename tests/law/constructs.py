@@ -126,6 +126,37 @@ def carried(draw: st.DrawFn) -> Question:
     return Question("q", f"DEFINE{{query_name 'q';}} {text.format(source)}", "")
 
 
+MEMBERS = {"TCP": "flags IS NOT NULL", "UDP": "protocol = 17", "DataProtocol": "src IS NOT NULL"}
+
+
+@st.composite
+def branches(draw: st.DrawFn) -> Question:
+    """The first and last packets of several branches, of which some read the same link or even the same packets."""
+    read = draw(
+        st.lists(
+            st.tuples(st.sampled_from(("main1", "main2")), st.sampled_from(list(MEMBERS))),
+            min_size=2,
+            max_size=3,
+            unique=True,
+        )
+    )
+    where, condition = draw(st.sampled_from(list(PREDICATES.items())))
+    source = " UNION ".join(f"{link}.{protocol}" for link, protocol in read)
+    text = f"SELECT tb, FIRST(destPort), LAST(len), FIRST(srcIP), count(*) FROM {source} {where} GROUP BY time/10 AS tb"
+    if draw(st.booleans()):
+        return Question("q", f"{_Q}{text} CLOSING_WHEN count(*) > 3", "")
+    packets = " UNION ALL ".join(
+        f"SELECT *, {number} AS branch FROM p WHERE link = '{link}' AND {MEMBERS[protocol]}"
+        for number, (link, protocol) in enumerate(read)
+    )
+    order = "ORDER BY ts, link, position, branch"
+    sql = (
+        f"SELECT ts // {SECOND} // 10 AS tb, first(dport {order}) FILTER (dport IS NOT NULL), last(len {order}), "
+        f"first(src {order}), count(*) FROM ({packets}) WHERE {condition} GROUP BY tb"
+    )
+    return Question("q", f"{_Q}{text}", sql)
+
+
 _INNER = "DEFINE{query_name 'inner'; visibility 'internal';} "
 _OTHER = "DEFINE{query_name 'other'; visibility 'internal';} "
 _Q = "DEFINE{query_name 'q';} "
@@ -171,4 +202,12 @@ def with_rows(draw: st.DrawFn) -> Question:
     return Question("q", text, "")
 
 
-FAMILIES: Sequence[Callable[[], st.SearchStrategy[Question]]] = (sliding, rows, sets, lookups, carried, with_rows)
+FAMILIES: Sequence[Callable[[], st.SearchStrategy[Question]]] = (
+    sliding,
+    rows,
+    sets,
+    lookups,
+    carried,
+    with_rows,
+    branches,
+)

@@ -27,6 +27,11 @@ _LAST_OF_BRANCHES = Question(
 )
 
 
+_LAST_OF_ONE_LINK = replace(
+    _LAST_OF_BRANCHES, text=_LAST_OF_BRANCHES.text.replace("main2.TCP", "main1.TCP"), family="law.branches"
+)
+
+
 def _world(skew: int, *packets: Packet) -> World:
     others: dict[str, tuple[Packet, ...]] = {"control": (), "main2": ()}
     return World({**others, "main1": packets}, dict.fromkeys(LINKS, skew), dict.fromkeys(LINKS, 0), ())
@@ -65,6 +70,12 @@ FOUND: dict[str, Case] = {
             },
         ),
         (_LAST_OF_BRANCHES,),
+        _choice(60 * SECOND, None),
+    ),
+    # The numbers of two LFTAs of one link say nothing of each other: the last packet is the one of TCP.
+    "packets of one link at one instant, by two branches": Case(
+        _world(0, *(_packet(at, "udp") for at in (0, 1, 5)), _packet(5)),
+        (_LAST_OF_ONE_LINK,),
         _choice(60 * SECOND, None),
     ),
 }

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lowwater.catalog.expr import Call, Case, Const, Param, Type, show
+from lowwater.catalog.expr import Call, Case, Column, Const, Param, Type, show
 from lowwater.errors import LowwaterError, QueryError, UnsupportedError
 from lowwater.plan.bind.windows import numbered
 from lowwater.plan.context import Context, Links
@@ -325,12 +325,44 @@ def test_what_an_engine_does_not_run_is_named_with_its_place() -> None:
     assert caught.value.hint.startswith("call it on each side")
 
 
-def test_an_order_over_branches_of_one_link_is_refused_on_spark() -> None:
+def test_branches_of_one_link_bring_the_numbers_of_its_records_where_their_order_is_seen() -> None:
     select = "SELECT tb, LAST(len) FROM a.TCP UNION {} GROUP BY time/10 AS tb CLOSING_WHEN count(*) > 5"
-    require_lowered(plan(select.format("b.UDP")))
-    require_lowered(plan(select.format("a.UDP")), "reference")
-    with pytest.raises(UnsupportedError, match="the order of packets of link 'a' that come from several branches"):
-        require_lowered(plan(select.format("a.UDP")))
+    assert [lfta.placed for lfta in plan(select.format("b.UDP")).lftas] == [False, False]
+    found = plan(select.format("a.UDP"))
+    assert [(lfta.placed, lfta.fields[-1].name, lfta.keys[-1].expr) for lfta in found.lftas] == [
+        (True, "_record", Column(Type.INT, "record_number"))
+    ] * 2
+    require_lowered(found)
+    assert not any(
+        lfta.placed for lfta in plan("SELECT tb, max(len) FROM a.TCP UNION a.UDP GROUP BY time/10 AS tb").lftas
+    )
+
+
+def test_an_lfta_that_two_queries_read_has_the_numbers_if_one_asks_for_them() -> None:
+    text = "Query a: SELECT tb, LAST(len) FROM a.TCP UNION a.UDP GROUP BY time/10 AS tb;\n"
+    found = plan(text + "Query b: SELECT tb + 1 AS t, LAST_len FROM a;\n")
+    assert [lfta.name for lfta in found.lftas] == ["a.TCP", "a.UDP"] and all(lfta.placed for lfta in found.lftas)
+
+
+def test_an_order_over_branches_of_one_link_beside_windows_of_rows_is_refused_on_spark() -> None:
+    inner = "DEFINE {{ query_name '{}'; visibility 'internal'; }} SELECT tb, "
+    text = (
+        inner.format("n")
+        + "wid, count(*) AS c FROM a.TCP [RANGE 4 ROWS, SLIDE 4 ROWS] GROUP BY time/10 AS tb;\n"
+        + inner.format("l")
+        + "LAST(len) AS c FROM a.TCP UNION a.UDP GROUP BY time/10 AS tb;\n"
+        "Query m: SELECT x.c, y.c AS d OUTER_JOIN FROM n x, l y WHERE x.tb = y.tb"
+    )
+    require_lowered(plan(text), "reference")
+    with pytest.raises(UnsupportedError, match="beside windows of rows"):
+        require_lowered(plan(text))
+
+
+def test_links_of_one_protocol_are_read_together_wherever_they_stand() -> None:
+    found = plan("SELECT tb, count(*) FROM a.UDP UNION b.UDP UNION a.TCP GROUP BY time/10 AS tb")
+    assert [(lfta.name, lfta.links) for lfta in found.lftas] == [("q.UDP", ("a", "b")), ("q.TCP", ("a",))]
+    with pytest.raises(QueryError, match="lists a link twice"):
+        plan("SELECT tb, count(*) FROM a.UDP UNION a.TCP UNION a.UDP GROUP BY time/10 AS tb")
 
 
 def test_a_skew_for_each_value_of_a_column_makes_group_wise_punctuation() -> None:

@@ -235,17 +235,11 @@ class Binder:
     def _union(self, query: str, ref: syntax.SourceRef, text: Text) -> BoundSource:
         """`A UNION B as M`: links of one protocol are read together, other streams are united."""
         parts = (replace(ref, union=(), window=None, alias=""), *ref.union)
-        sides = each([self._reader(query, part, text) for part in parts])
+        sides = _by_protocol(each([self._reader(query, part, text) for part in parts]), ref, text)
         alias = ref.alias or sides[0].alias
-        nodes = [side.node for side in sides]
-        sources = [node for node in nodes if isinstance(node, Source)]
-        if len(sources) == len(nodes) and len({(s.protocol, s.kind) for s in sources}) == 1:
-            links = [link for source in sources for link in source.links]
-            if len(set(links)) < len(links):
-                raise text.error(ref.place, "UNION lists a link twice, which would count its packets twice")
-            whole = replace(sources[0], alias=alias, links=tuple(sorted(links)))
-            return replace(sides[0], alias=alias, node=whole, window=ref.window, assumed=False)
-        packets = len(sources) == len(nodes)
+        if len(sides) == 1 and isinstance(whole := sides[0].node, Source):
+            return replace(sides[0], alias=alias, node=replace(whole, alias=alias), window=ref.window, assumed=False)
+        packets = all(isinstance(side.node, Source) for side in sides)
         branches = [side.stream(query, names=side.whole() if packets else None) for side in sides]
         _check_union(branches, "UNION", ref.place, text)
         fields = tuple(
@@ -342,6 +336,27 @@ def _as_groups(statement: syntax.Select, sources: Sequence[BoundSource], text: T
     )
     chosen = tuple(syntax.SelectItem(syntax.Name(key.alias), "", key.place) for key in keys)
     return replace(statement, items=chosen, group_by=keys, distinct=False)
+
+
+def _by_protocol(sides: Sequence[BoundSource], ref: syntax.SourceRef, text: Text) -> list[BoundSource]:
+    """The sides of a UNION, those of packets of one protocol as one that reads all their links."""
+    found: list[BoundSource] = []
+    of: dict[str, int] = {}
+    for side in sides:
+        node = side.node
+        if isinstance(node, Source) and node.protocol in of:
+            first = found[of[node.protocol]]
+            assert isinstance(first.node, Source)
+            if set(first.node.links) & set(node.links):
+                raise text.error(ref.place, "UNION lists a link twice, which would count its packets twice")
+            links = tuple(sorted((*first.node.links, *node.links)))
+            group = node.group if node.group == first.node.group else ""
+            found[of[node.protocol]] = replace(first, node=replace(first.node, links=links, group=group))
+        else:
+            if isinstance(node, Source):
+                of[node.protocol] = len(found)
+            found.append(side)
+    return found
 
 
 def _check_union(branches: Sequence[Node], word: str, place: syntax.Place, text: Text) -> None:

@@ -1,0 +1,59 @@
+"""Packets of one link that come to an operator over several branches: which of two was first (SEMANTICS O1).
+
+After the rules. The rows of an LFTA are in order; those of two LFTAs of a link are told apart by the number of the
+record, which they then bring as their last column.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from lowwater.catalog.expr import Column, Type
+from lowwater.catalog.packets import RECORD_NUMBER
+from lowwater.plan.nodes import Field, Item, Lfta, LftaInput, Node
+from lowwater.plan.rules.setting import PASSING, order_dependent
+from lowwater.plan.split import walk, with_inputs
+from lowwater.plan.state import counts_rows
+
+NUMBER = "_record"
+"""Name of the column."""
+
+
+def with_numbers(plans: Sequence[Node]) -> list[Node]:
+    """The plans of a query set with the numbers of records where an operator asks for them; LFTAs are shared."""
+    names = {name for plan in plans if not counts_rows(plan) for node in walk(plan) for name in united(node)}
+    done: dict[int, Node] = {}
+    return [_placed(plan, names, done) if names else plan for plan in plans]
+
+
+def united(node: Node) -> set[str]:
+    """The LFTAs whose packets come to an operator that sees their order, beside others of the same link."""
+    if not order_dependent(node):
+        return set()
+    leaves = [leaf for below in node.inputs() for leaf in _packets(below, node.query)]
+    times = Counter(link for leaf in leaves for link in leaf.lfta.links)
+    return {leaf.lfta.name for leaf in leaves if any(times[link] > 1 for link in leaf.lfta.links)}
+
+
+def _packets(node: Node, query: str) -> list[LftaInput]:
+    """The LFTAs whose rows come to an operator of a query as packets."""
+    if isinstance(node, LftaInput):
+        return [] if node.lfta.aggregates or node.query != query else [node]
+    passes = isinstance(node, PASSING) and node.query == query
+    return [leaf for below in node.inputs() for leaf in _packets(below, query)] if passes else []
+
+
+def _placed(node: Node, names: set[str], done: dict[int, Node]) -> Node:
+    if id(node) not in done:
+        if isinstance(node, LftaInput):
+            done[id(node)] = replace(node, lfta=_numbered(node.lfta)) if node.lfta.name in names else node
+        else:
+            done[id(node)] = with_inputs(node, [_placed(below, names, done) for below in node.inputs()])
+    return done[id(node)]
+
+
+def _numbered(lfta: Lfta) -> Lfta:
+    item, field = Item(NUMBER, Column(Type.INT, RECORD_NUMBER)), Field(NUMBER, Type.INT)
+    return replace(lfta, keys=(*lfta.keys, item), fields=(*lfta.fields, field), placed=True)
