@@ -16,6 +16,10 @@ from lowwater.lake.records import FAILED, PUBLISH, Replay, read_replays
 from lowwater.lake.tables import open_table, read_rows
 
 
+MEASURED = ("nanoseconds", "beat_nanoseconds")
+"""Columns of processor time, which no two runs share."""
+
+
 def published(lake: Lake, query_set: str) -> list[Replay]:
     """The newest publication of each query and interval: what it is of, its state, digest and number of rows."""
     newest = {(row.query, row.interval_start): row for row in read_replays(lake, query_set) if row.stage == PUBLISH}
@@ -48,7 +52,7 @@ def differences(one: Path, other: Path, query_set: str) -> list[str]:
 
 
 def _rows(table: pa.Table) -> list[str]:
-    names = sorted(table.column_names)
+    names = sorted(set(table.column_names) - set(MEASURED))
     return sorted(repr([row[name] for name in names]) for row in table.to_pylist())
 
 
