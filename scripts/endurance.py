@@ -117,7 +117,9 @@ def backfill(plan: Plan, lake: Path, options: Sequence[str], lives: Sequence[flo
     Returns:
         How many were killed.
     """
-    command = _command("backfill", lake, "--queries", str(plan.queries), *options)
+    # What lies behind the last hour is in the lake too.
+    span = ["--from", format_instant(START), "--to", format_instant(START + plan.hours * HOUR)]
+    command = _command("backfill", lake, "--queries", str(plan.queries), *span, *options)
     waiting, kills = list(lives), 0
     while True:
         with lake.with_suffix(".log").open("a") as log:
