@@ -15,7 +15,6 @@ from lowwater.lake.layout import HEARTBEATS, VIOLATIONS, Lake, open_lake
 from lowwater.lake.records import FAILED, PUBLISH, Replay, read_replays
 from lowwater.lake.tables import open_table, read_rows
 
-
 MEASURED = ("nanoseconds", "beat_nanoseconds")
 """Columns of processor time, which no two runs share."""
 
