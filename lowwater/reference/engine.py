@@ -36,7 +36,7 @@ class ReferenceResult:
         rows: values of the output fields, in the form of streams, in order of emission.
         lasts: `_last` of each row, ns.
         ticks: virtual time of each row's emission, ns: of what a record releases, the first tick after its arrival; of
-            what a promise releases, the first tick that makes it.
+            what a promise releases, the first tick that makes it; of what the interval before released, the start.
         punctuation: (tick, promise) of the output, at most one a tick, after the rows of the tick. Ticks at which
             nothing changes but the clock are left out.
         counts: accounting, one per source and link.
@@ -133,7 +133,7 @@ def _restore(state: Any, start: int, plan: Operators, clock: Clock, sink: _Sink)
         each.restore(operators[name])
     clock.restore(times)
     for values, last in rows:
-        sink.row(0, Row(values, last))
+        sink.keep(Row(values, last), start)
 
 
 class _Sink(Operator):
@@ -147,10 +147,14 @@ class _Sink(Operator):
 
     def row(self, port: int, row: Row) -> None:
         """Keeps a row whose last instant is owned."""
+        self.keep(row, self._clock.tick)
+
+    def keep(self, row: Row, tick: int) -> None:
+        """Keeps a row that is emitted at a tick, ns."""
         if row.last in self._owned:
             self.result.rows.append(row.values)
             self.result.lasts.append(row.last)
-            self.result.ticks.append(self._clock.tick)
+            self.result.ticks.append(tick)
         elif self._carries and row.last >= self._owned.stop:
             self.later.append((row.values, row.last))
 
