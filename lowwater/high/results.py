@@ -27,7 +27,7 @@ class HighSettings:
     max_batches: int = 4
     batch_rows: int = 250_000
     interpreted_rows: int = 20_000
-    heap_rows: int = 4_000_000
+    heap_rows: int = 20_000_000
     concurrency: int = 2
     partitions: int = 2
 
