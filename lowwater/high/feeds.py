@@ -173,6 +173,6 @@ class Replay:
             lag: ms by which it trails them (`cuts.lag_ms`).
         """
         least = np.min(promised, axis=0)
-        said = [self.clock.promised(max(0, self.clock.promise_ms(each) - lag)) for each in least.tolist()]
+        said = [self.clock.promised(self.clock.promise_ms(each) - lag) for each in least.tolist()]
         line = np.array([-END_OF_TIME if each is None else each for each in said], np.int64)
         return Timeline.of(self.instants, line)

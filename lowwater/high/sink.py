@@ -140,7 +140,7 @@ class BatchSink:
         rows = frame.filter((plain(LAST) >= long(first)) & (plain(LAST) < long(end)))
         rows.select(*(plain(f.name) for f in stream.fields), *control).write.mode("overwrite").parquet(str(target))
         stream.add(target, boundary, self.timeline if self.step is None else None)
-        promise = self.replay.clock.promised(max(0, watermark - self.lag))
+        promise = self.replay.clock.promised(watermark - self.lag)
         if promise is not None:
             upto = min(promise, stream.closing - 1)
             stream.punctuate(self.timeline.between(stream.promised, upto), target / "punctuation.parquet")

@@ -13,8 +13,8 @@ from dataclasses import replace
 from lowwater.catalog.expr import Column, Type
 from lowwater.catalog.packets import RECORD_NUMBER
 from lowwater.plan.nodes import Field, Item, Lfta, LftaInput, Node
-from lowwater.plan.rules.setting import PASSING, order_dependent
-from lowwater.plan.split import walk, with_inputs
+from lowwater.plan.rules.setting import PASSING, Setting, order_dependent
+from lowwater.plan.split import Rewriter, walk
 from lowwater.plan.state import counts_rows
 
 NUMBER = "_record"
@@ -24,8 +24,14 @@ NUMBER = "_record"
 def with_numbers(plans: Sequence[Node]) -> list[Node]:
     """The plans of a query set with the numbers of records where an operator asks for them; LFTAs are shared."""
     names = {name for plan in plans if not counts_rows(plan) for node in walk(plan) for name in united(node)}
-    done: dict[int, Node] = {}
-    return [_placed(plan, names, done) if names else plan for plan in plans]
+
+    def numbered(node: Node, setting: Setting) -> Node | None:
+        if not isinstance(node, LftaInput) or node.lfta.placed or node.lfta.name not in names:
+            return None
+        return replace(node, lfta=_numbered(node.lfta))
+
+    rewriter = Rewriter((numbered,), Setting())
+    return [rewriter.rewrite(plan) if names else plan for plan in plans]
 
 
 def united(node: Node) -> set[str]:
@@ -43,15 +49,6 @@ def _packets(node: Node, query: str) -> list[LftaInput]:
         return [] if node.lfta.aggregates or node.query != query else [node]
     passes = isinstance(node, PASSING) and node.query == query
     return [leaf for below in node.inputs() for leaf in _packets(below, query)] if passes else []
-
-
-def _placed(node: Node, names: set[str], done: dict[int, Node]) -> Node:
-    if id(node) not in done:
-        if isinstance(node, LftaInput):
-            done[id(node)] = replace(node, lfta=_numbered(node.lfta)) if node.lfta.name in names else node
-        else:
-            done[id(node)] = with_inputs(node, [_placed(below, names, done) for below in node.inputs()])
-    return done[id(node)]
 
 
 def _numbered(lfta: Lfta) -> Lfta:

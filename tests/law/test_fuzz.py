@@ -18,6 +18,7 @@ from tests.law.cases import Case, case
 from tests.law.compare import REFERENCE, Difference, compare_ticks, rows_of
 from tests.law.fuzz import BUDGET, fuzz, keep, run_case, show, summary
 from tests.law.fuzz import rows_of as ledger_rows
+from tests.law.questions import Question
 from tests.law.reduce import PLAIN, reduced
 
 
@@ -54,7 +55,8 @@ def test_a_ledger_with_differences_is_not_kept(tmp_path: Path, monkeypatch: pyte
 def test_a_tick_may_be_one_later_and_no_more(last: int, tick: int, allowed: int) -> None:
     drawn = case(0)
     choice = replace(drawn.choice, policy=str(Policy.PERIODIC), flush="immediate", pace=(5, 1), period=3)
-    run = replace(drawn, choice=choice, world=replace(drawn.world, skews={"main1": 4}))
+    asked = Question("q", "DEFINE{query_name 'q';} SELECT time, len FROM main1.TCP", "")
+    run = replace(drawn, asked=(asked,), choice=choice, world=replace(drawn.world, skews={"main1": 4}))
 
     def gathered(at: int) -> Gathered:
         columns = {"x": [1], "_last": [last], "_tick": [at]}
