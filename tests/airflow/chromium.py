@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
+from playwright.sync_api import TimeoutError as Late
+from playwright.sync_api import sync_playwright
 
 from lowwater.config import format_instant
 
@@ -15,11 +17,10 @@ from lowwater.config import format_instant
 @contextmanager
 def browser(home: Any) -> Iterator[Any]:
     """A page of Chromium, logged in through Airflow's form; every request that leaves the machine is an error."""
-    sync = pytest.importorskip("playwright.sync_api")
     found = next((path for name in ("chromium", "chromium-browser") if (path := shutil.which(name))), None)
     if found is None:
         pytest.skip("no Chromium")
-    with sync.sync_playwright() as running:
+    with sync_playwright() as running:
         started = running.chromium.launch(executable_path=found, args=["--no-sandbox"])
         page = started.new_context(viewport={"width": 1500, "height": 950}, timezone_id="UTC").new_page()
         page.set_default_timeout(60_000)
@@ -39,6 +40,24 @@ def browser(home: Any) -> Iterator[Any]:
 def frame(page: Any) -> Any:
     """What is in the frame of an external view."""
     return page.frame_locator("iframe")
+
+
+def follow(page: Any, link: Any, heading: str, address: str) -> Any:
+    """What is in the frame once a link in it was followed to a page of a heading, whose address holds a text.
+
+    Airflow's page learns of each load of the frame and then brings its own address up to date. A link that is followed
+    before it has done so can lose: the frame is put back to the page before. So the address of the whole page has to
+    follow too, and where it has not the link is followed again, as somebody who reads would.
+    """
+    inside = frame(page)
+    for _ in range(5):
+        with suppress(Late):
+            link.click(timeout=15_000)
+        with suppress(Late):
+            page.wait_for_url(lambda url: address in url, timeout=15_000)
+            inside.get_by_role("heading", name=heading).wait_for(timeout=15_000)
+            return inside
+    raise AssertionError(f"no page {heading!r} behind {link} but {page.url}")
 
 
 def backfill_by_form(page: Any, address: str, dag: str, first: int, last: int) -> None:

@@ -19,7 +19,7 @@ from lowwater.lake.tables import open_table
 from lowwater.replay.interval import replay, statuses
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
-from tests.airflow.chromium import backfill_by_form, browser, frame
+from tests.airflow.chromium import backfill_by_form, browser, follow, frame
 from tests.airflow.conftest import LATE_HOURS, PATIENCE, Platform, script, wait
 from tests.replay.support import END, HOURS, LINKS, START, copy_lake, leftovers, lowwater, table_rows
 
@@ -93,8 +93,7 @@ def test_a_backfill_from_the_form_fills_the_calendar(platform: Platform, page: A
     """In Chromium: an hour that is missing, the form of Trigger, the same hour published, until its next one comes."""
     cell(page, platform, "missing")
     backfill_by_form(page, platform.home.address, "replay_late", START, START)
-    cell(page, platform, "provisional").click()
-    frame(page).get_by_role("heading", name=format_instant(START)).wait_for()
+    follow(page, cell(page, platform, "provisional"), format_instant(START), "/lowwater/interval/late/")
     assert platform.finish("replay_late", 1) == {"2026-01-01T00:00:00Z": "success"}
 
 
@@ -133,13 +132,11 @@ def test_a_broken_audit_is_never_visible(platform: Platform) -> None:
 
 def test_a_failed_audit_and_the_skew_review_in_the_browser(platform: Platform, page: Any) -> None:
     """In Chromium: the hour that failed, its finding with the measures that were kept, and what a skew would cost."""
-    cell(page, platform, "failed").click()
-    inside = frame(page)
-    inside.get_by_role("heading", name=format_instant(START)).wait_for()
+    inside = follow(page, cell(page, platform, "failed"), format_instant(START), "/lowwater/interval/late/")
     assert inside.locator(".finding.critical", has_text="late_flows").locator(".pairs").count() >= 1
-    inside.get_by_role("link", name="Skew review").click()
-    inside.get_by_role("table").get_by_role("link", name="late", exact=True).click()
-    inside.get_by_role("heading", name="Skew of late").wait_for()
+    follow(page, inside.get_by_role("link", name="Skew review"), "Skew review", "/lowwater/skew/index.html")
+    late = inside.get_by_role("table").get_by_role("link", name="late", exact=True)
+    follow(page, late, "Skew of late", "/lowwater/skew/late.html")
     assert inside.locator("svg .bar").count() > 3 and inside.locator("tr.chosen").count() == 1
 
 

@@ -14,7 +14,7 @@ import pytest
 from lowwater_expectations import SUITES
 
 from lowwater.config import HOUR, format_instant
-from tests.airflow.chromium import browser, frame
+from tests.airflow.chromium import browser, follow, frame
 from tests.airflow.conftest import script
 from tests.replay.support import ROOT
 from tests.review.asgi import ask
@@ -99,24 +99,21 @@ def test_the_calendar_a_failed_audit_and_its_rows(page: Any, home: Any) -> None:
     inside.get_by_role("heading", name="January 2025", level=1).wait_for(timeout=60_000)
     cells = inside.locator("td a[aria-label]")
     assert cells.count() == HOURS
-    inside.get_by_role("link", name="1 Jan 05:00, failed", exact=True).click()
-    inside.get_by_role("heading", name=format_instant(START + FAILED * HOUR)).wait_for()
+    failed = inside.get_by_role("link", name="1 Jan 05:00, failed", exact=True)
+    inside = follow(page, failed, format_instant(START + FAILED * HOUR), "/lowwater/interval/q/")
     assert inside.locator(".finding.critical").count() == len(SUITES)
     assert inside.locator(".finding.critical td", has_text=HOSTILE).count() >= 5
-    assert "/lowwater/interval/q/" in page.url  # what is shown can be linked to
 
 
 def test_the_skew_review_and_the_plan(page: Any, home: Any) -> None:
     page.goto(f"{home.address}/plugin/lowwater")
     inside = frame(page)
-    inside.get_by_role("link", name="Skew review").click()
-    inside.get_by_role("link", name="main1").click()
-    inside.get_by_role("heading", name="Skew of main1").wait_for()
+    follow(page, inside.get_by_role("link", name="Skew review"), "Skew review", "/lowwater/skew/index.html")
+    follow(page, inside.get_by_role("link", name="main1"), "Skew of main1", "/lowwater/skew/main1.html")
     assert inside.locator("svg .bar").count() > 10
     assert inside.locator("tr.chosen").count() == 1
-    inside.get_by_role("link", name="Overview").first.click()
-    inside.get_by_role("link", name="q", exact=True).first.click()
-    inside.get_by_role("heading", name="Query set q").wait_for()
+    follow(page, inside.get_by_role("link", name="Overview").first, "January 2025", "/lowwater/index.html")
+    follow(page, inside.get_by_role("link", name="q", exact=True).first, "Query set q", "/lowwater/set/q")
     assert inside.locator("svg .node.lfta").count() == 1
 
 
