@@ -1,13 +1,10 @@
-"""Where one Spark query must become two, and when the output of a query comes: what it waits for, how far it trails.
+"""Where one Spark query must become two, and whether rows of a query wait for promises.
 
 Between the plan and `run`: parts of a cut plan run in order, the rows of one replayed into the next.
 """
 
 from __future__ import annotations
 
-from lowwater.high.clock import EventClock
-from lowwater.high.filter_join import as_join
-from lowwater.high.join import band_reach_ms
 from lowwater.high.python_group import keeps_python
 from lowwater.plan.nodes import (
     Bucket,
@@ -77,17 +74,3 @@ def _trails(node: Node) -> bool:
 def waits_for_promises(node: Node) -> bool:
     """Whether rows wait in a plan until a promise lets them go."""
     return counts_rows(node) or isinstance(node, STATEFUL) or any(waits_for_promises(each) for each in node.inputs())
-
-
-def lag_ms(node: Node, clock: EventClock) -> int:
-    """How far (ms of event time) the promise of a node's output may trail the watermark of its query.
-
-    A band join keeps rows for its reach beyond the watermark and shows its consumers a watermark lowered by it.
-    """
-    if counts_rows(node):
-        return 0
-    below = max((lag_ms(node_, clock) for node_ in node.inputs()), default=0)
-    join = as_join(node) if isinstance(node, FilterJoin) else node
-    if isinstance(join, Join) and not join.window.equality:
-        return below + max(band_reach_ms(join, clock))
-    return below

@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lowwater.errors import LowwaterError
 from lowwater.high.carry import Carry
-from lowwater.high.cuts import cut, lag_ms, waits_for_promises
+from lowwater.high.cuts import cut, waits_for_promises
 from lowwater.high.failures import UnstartedError, translate
 from lowwater.high.feeds import Feed, Replay
 from lowwater.high.lower import Lowering, leaf_name, python_state
@@ -141,13 +141,11 @@ class _Run:
                     group, promised[name], fields, Path(scratch) / name, numbers, number, not waits
                 )
             lowering = Lowering(self.session(node), replay.clock, reels, carry)
-            lag = lag_ms(node, replay.clock)
-            timeline = replay.timeline([*promised.values()], lag)
-            sink = BatchSink(
-                stream, Path(scratch) / "checkpoint", replay, lag, timeline, None if waits else self.settings.tick
-            )
+            timeline = replay.timeline([*promised.values()])
+            step = None if waits else self.settings.tick
+            sink = BatchSink(stream, Path(scratch) / "checkpoint", replay, timeline, step)
             self._replay(query, lowering.query(node), sink, result)
-        stream.close(replay.boundaries[-1])
+        stream.close(replay.boundaries[-1], timeline)
 
     def _behind(self, leaf: LftaInput | Cut, made: Mapping[str, Feed]) -> list[Feed]:
         if isinstance(leaf, Cut):

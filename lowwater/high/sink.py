@@ -6,7 +6,7 @@ Between the lowering and `streams/`; the files have the fields of the plan node,
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,7 +25,6 @@ from lowwater.high.temporal import floor, long
 from lowwater.high.timeline import Promise, Timeline
 from lowwater.plan.nodes import Field
 from lowwater.plan.schemas import stream_schema
-from lowwater.plan.temporal import END_OF_TIME
 
 
 @dataclass
@@ -39,7 +38,6 @@ class StreamFiles:
         closing: promise (ns) of the closing punctuation.
         files: as they were written; ticks say what comes before what (SEMANTICS P5).
         rows, punctuation: how many are in them.
-        promised: the last promise (ns).
     """
 
     folder: Path
@@ -49,7 +47,6 @@ class StreamFiles:
     files: list[str] = field(default_factory=list)
     rows: int = 0
     punctuation: int = 0
-    promised: int = -END_OF_TIME
 
     def add(self, folder: Path, boundary: int, timeline: Timeline | None) -> None:
         """Takes in the parts that Spark wrote to a folder at a boundary (ns); each row gets its tick of a timeline."""
@@ -59,31 +56,24 @@ class StreamFiles:
                 self.files.append(str(file if timeline is None else _dated(file, boundary, timeline)))
                 self.rows += rows
 
-    def punctuate(self, promises: Iterable[Promise], file: Path) -> None:
-        """Writes punctuation rows: what comes after them has no `_last` below what they promise."""
-        made = list(promises)
-        if not made:
-            return
+    def close(self, tick: int, timeline: Timeline | None = None) -> None:
+        """Writes the punctuation, of which the closing one comes at a tick (ns)."""
+        made = [] if timeline is None else list(timeline.below(self.closing))
+        made.append(Promise(tick, tick, 0, self.closing))
         schema = stream_schema(self.fields)
         lasts = [promise.last for promise in made]
         said = [[f.temporal.promise(last) if f.temporal else None for last in lasts] for f in self.fields]
         ticks, untils, periods = zip(*((each.first, each.until, each.period) for each in made), strict=True)
         values = [*said, lasts, [PUNCTUATION] * len(made), ticks, untils, periods]
         columns = [pa.array(value, column.type) for value, column in zip(values, schema, strict=True)]
-        file.parent.mkdir(parents=True, exist_ok=True)
+        file = self.folder / "punctuation.parquet"
         pq.write_table(pa.Table.from_arrays(columns, schema=schema), file)
         self.files.append(str(file))
-        self.promised = int(made[-1].at(np.array([made[-1].until]))[0])
-        self.punctuation += len(made)
-
-    def close(self, tick: int) -> None:
-        """Writes the closing punctuation."""
-        if self.promised < self.closing:
-            self.punctuate([Promise(tick, tick, 0, self.closing)], self.folder / "closing.parquet")
+        self.punctuation = len(made)
 
 
 def _dated(file: Path, boundary: int, timeline: Timeline) -> Path:
-    """A file of rows at a boundary with the tick of each: the first that promises it, at the latest the boundary."""
+    """A file of rows at a boundary with the tick of each: the first that is promised, at the latest the boundary."""
     lasts = pq.read_table(file, columns=["_last"]).column("_last").to_numpy()
     ticks = pa.array(np.minimum(timeline.ticks(lasts), boundary))
     if pc.all(pc.equal(ticks, boundary)).as_py():
@@ -114,9 +104,8 @@ class BatchSink:
 
     Attributes:
         stream: that is written.
-        checkpoint: of the query; its offsets tell the watermark and the boundary of each batch.
+        checkpoint: of the query; its offsets tell the boundary of each batch.
         replay: of the query.
-        lag: ms by which the promise trails the watermark.
         timeline: of the query.
         step: the replay tick, ns, where rows wait for nothing and bring the ticks at which they came; else None.
     """
@@ -124,13 +113,12 @@ class BatchSink:
     stream: StreamFiles
     checkpoint: Path
     replay: Replay
-    lag: int
     timeline: Timeline
     step: int | None
 
     def __call__(self, frame: DataFrame, number: int) -> None:
-        """Writes the owned rows of a micro-batch, then what the watermark that it ran under promises."""
-        watermark, boundary = self._offsets(number)
+        """Writes the owned rows of a micro-batch."""
+        boundary = self._boundary(number)
         stream = self.stream
         first, end = stream.owned
         target = stream.folder / f"batch-{number:05d}"
@@ -140,13 +128,9 @@ class BatchSink:
         rows = frame.filter((plain(LAST) >= long(first)) & (plain(LAST) < long(end)))
         rows.select(*(plain(f.name) for f in stream.fields), *control).write.mode("overwrite").parquet(str(target))
         stream.add(target, boundary, self.timeline if self.step is None else None)
-        promise = self.replay.clock.promised(watermark - self.lag)
-        if promise is not None:
-            upto = min(promise, stream.closing - 1)
-            stream.punctuate(self.timeline.between(stream.promised, upto), target / "punctuation.parquet")
 
-    def _offsets(self, number: int) -> tuple[int, int]:
-        """The watermark (ms) that a batch runs under, and the boundary (ns) that it reaches."""
+    def _boundary(self, number: int) -> int:
+        """The boundary (ns) that a batch reaches."""
         lines = (self.checkpoint / "offsets" / str(number)).read_text().splitlines()
-        played = min(json.loads(line)["logOffset"] for line in lines[2:])
-        return json.loads(lines[1])["batchWatermarkMs"], self.replay.boundaries[played]
+        played: int = min(json.loads(line)["logOffset"] for line in lines[2:])
+        return self.replay.boundaries[played]

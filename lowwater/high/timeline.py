@@ -13,6 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from lowwater.plan.temporal import END_OF_TIME
+
 Instants = npt.NDArray[np.int64]
 
 MOST = 1 << 16
@@ -71,15 +73,16 @@ class Timeline:
         ticks: Instants = self.instants[np.minimum(found, len(self.instants) - 1)]
         return ticks
 
-    def between(self, above: int, upto: int) -> Iterator[Promise]:
-        """The promises (ns) above one and up to another, those in one that rise as time does.
+    def below(self, closing: int) -> Iterator[Promise]:
+        """The promises (ns) that say something, but less than the closing one; those in one that rise as time does.
 
         Example:
-            >>> line = Timeline(np.array([10, 20, 30, 50]), np.array([4, 14, 24, 99]))
-            >>> list(line.between(0, 99))
-            [Promise(first=10, until=30, period=10, last=4), Promise(first=50, until=50, period=0, last=99)]
+            >>> line = Timeline(np.array([10, 20, 30, 50]), np.array([4, 14, 24, 98]))
+            >>> list(line.below(99))
+            [Promise(first=10, until=30, period=10, last=4), Promise(first=50, until=50, period=0, last=98)]
         """
-        begin, end = (int(np.searchsorted(self.promises, promise, side="right")) for promise in (above, upto))
+        begin = int(np.searchsorted(self.promises, -END_OF_TIME, side="right"))
+        end = int(np.searchsorted(self.promises, closing))
         instants, promises = self.instants[begin:end].tolist(), self.promises[begin:end].tolist()
         at = 0
         while at < len(instants):

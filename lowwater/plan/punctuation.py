@@ -150,7 +150,7 @@ def _used(reader: Node, node: Join) -> set[str]:
 
 
 def granularity(times: Sequence[Temporal]) -> int:
-    """How much clock (ns) passes between two values of the finest of some attributes: between useful punctuations.
+    """How much clock (ns) passes between two values of the finest of some attributes.
 
     Example:
         >>> from lowwater.plan.temporal import Step
@@ -161,17 +161,37 @@ def granularity(times: Sequence[Temporal]) -> int:
     return min((_grain(steps) for time in times if not time.origin for steps in time.components), default=1)
 
 
+def grid(times: Sequence[Temporal]) -> int:
+    """The greatest clock (ns) of which every instant is a multiple at which a value of some attribute begins.
+
+    Example:
+        >>> from lowwater.plan.temporal import Step
+        >>> seconds = (Step("div", 1_000_000_000),)
+        >>> grid([Temporal(((*seconds, Step("div", 6)),)), Temporal(((*seconds, Step("add", 2), Step("div", 10)),))])
+        2000000000
+    """
+    chains = [steps for time in times if not time.origin for steps in time.components]
+    # Division truncates toward zero, so values below it may begin elsewhere than those above it do.
+    begins = [Temporal((steps,)).first(_value(steps, at)) for steps in chains for at in (1 << 59, 3 << 60)]
+    return gcd(*(_grain(steps) for steps in chains), *begins) or 1
+
+
+def _value(steps: Component, instant: int) -> int:
+    return Temporal((steps,)).promise(instant)
+
+
 def _grain(steps: Component) -> int:
-    """The clock (ns) in which a chain takes one step; of an uneven chain the common part of its steps."""
+    """The clock (ns) in which a chain takes one step; of one whose steps are uneven a part of each of them."""
     clock, jump = 1, 1
     for step in steps:
         if step.op == "mul":
             jump *= step.by
+        elif step.op == "div" and step.by % jump == 0:
+            clock, jump = clock * (step.by // jump), 1
+        elif step.op == "div" and jump % step.by == 0:
+            jump //= step.by
         elif step.op == "div":
-            common = gcd(jump, step.by)
-            clock, jump = clock * (step.by // common), jump // common
-            if jump > 1:
-                clock, jump = max(1, clock // jump), 1
+            return clock
     return clock
 
 
@@ -183,7 +203,7 @@ def needed(*plans: Node) -> dict[str, tuple[int, str]]:
     """
     asked: dict[int, tuple[int, str]] = {}
     for plan in plans:
-        own = granularity([field.temporal for field in plan.fields if field.temporal])
+        own = grid([field.temporal for field in plan.fields if field.temporal])
         _ask(asked, plan, own, f"the output of {plan.query}")
     found: dict[str, tuple[int, str]] = {}
     # Readers come before what they read, so every operator is asked by all of them before it asks.
@@ -193,8 +213,7 @@ def needed(*plans: Node) -> dict[str, tuple[int, str]]:
             known = found.get(node.lfta.name)
             # A promise of arrivals is of use as it is: the columns that readers look at are behind it.
             fine = 1 if node.lfta.arrival else fine
-            if known is None or fine < known[0]:
-                found[node.lfta.name] = (fine, by)
+            found[node.lfta.name] = _finer(known, fine, by)
             continue
         own = _own(node)
         for below in node.inputs():
@@ -204,9 +223,15 @@ def needed(*plans: Node) -> dict[str, tuple[int, str]]:
 
 
 def _ask(asked: dict[int, tuple[int, str]], node: Node, fine: int, by: str) -> None:
-    known = asked.get(id(node))
-    if known is None or fine < known[0]:
-        asked[id(node)] = (fine, by)
+    asked[id(node)] = _finer(asked.get(id(node)), fine, by)
+
+
+def _finer(known: tuple[int, str] | None, fine: int, by: str) -> tuple[int, str]:
+    """What serves two readers, and the first that needs it so fine."""
+    if known is None:
+        return fine, by
+    both = gcd(known[0], fine)
+    return known if both == known[0] else (both, by)
 
 
 def _word(node: Node) -> str:
@@ -216,7 +241,7 @@ def _word(node: Node) -> str:
 def _own(node: Node) -> int:
     """What an operator needs itself; 0 where it passes on what its reader asks for."""
     if isinstance(node, Aggregation):
-        return granularity([field.temporal for field in node.key_fields if field.temporal])
+        return grid([field.temporal for field in node.key_fields if field.temporal])
     if isinstance(node, Join):
-        return granularity([node.window.left_time, node.window.right_time])
+        return grid([node.window.left_time, node.window.right_time])
     return 0

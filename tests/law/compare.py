@@ -199,26 +199,19 @@ def compare_ticks(case: Case, spark: Gathered, reference: Gathered) -> None:
     """Holds the ticks of Spark's rows against those of the reference engine, of which none may be much later.
 
     A row that a promise lets go is at most one tick later; one that is let go by an arrival, of which Spark hears at a
-    boundary or by the promise after it, later by as much as that promise takes, which above a band trails by the band.
-    Compared are heartbeats at all ticks and groups that leave the low level at once: the reference engine has no other
-    ones.
+    boundary or by the promise after it, later by as much as that promise takes. Compared are heartbeats at all ticks
+    and groups that leave the low level at once: the reference engine has no other ones.
     """
     choice = case.choice
     if choice.policy != Policy.PERIODIC or choice.flush != "immediate":
         return
-    from lowwater.high.clock import EventClock
-    from lowwater.high.cuts import lag_ms
-
     skew = max(case.world.skews.values())
-    with tempfile.TemporaryDirectory() as folder:
-        plans = {each.name: each.high for each in plan_of(case.asked, 1, Path(folder)).queries}
     for query in reference.rows:
         ours, theirs = ticks_of(spark, query), ticks_of(reference, query)
-        band = lag_ms(plans[query], EventClock(0, 1))  # of this clock a step is 1 ns
         for row, ticks in theirs.items():
             for mine, own in zip(sorted(ours[row]), sorted(ticks), strict=True):
                 promised = own - skew > row[-1]
-                most = choice.pace[0] + (0 if promised else skew + choice.period + band)
+                most = choice.pace[0] + (0 if promised else skew + choice.period)
                 assert mine - own <= most, f"query {query}: {row} at {mine} ns, the reference engine's at {own} ns"
 
 
