@@ -25,11 +25,10 @@ from lowwater.high.expressions import SPARK_TYPES, plain
 from lowwater.high.frames import Counts
 from lowwater.high.order import links_of
 from lowwater.high.source import LINK_BITS, PLACE
-from lowwater.plan.bind.sources import ROW
 from lowwater.plan.nodes import LftaInput, Node
-from lowwater.plan.split import walk
-from lowwater.plan.state import ROWS
+from lowwater.plan.state import ROW, ROWS
 from lowwater.plan.temporal import END_OF_TIME
+from lowwater.plan.tree import walk
 from lowwater.reference.operators import MOST, Life, Operator, Promise, Row
 from lowwater.reference.plan import Operators
 

@@ -21,8 +21,8 @@ from lowwater.plan.nodes import (
     Union,
     WatchJoin,
 )
-from lowwater.plan.split import with_inputs
 from lowwater.plan.state import counts_rows
+from lowwater.plan.tree import with_inputs
 
 STATEFUL = (Group, Join, FilterJoin, Running, Sampling)
 """The operators that keep rows or groups."""

@@ -44,8 +44,8 @@ from lowwater.plan.nodes import (
     Union,
     WatchJoin,
 )
-from lowwater.plan.split import walk
 from lowwater.plan.state import counts_rows
+from lowwater.plan.tree import walk
 
 
 class Lowering:

@@ -18,8 +18,8 @@ from lowwater.high.expressions import plain
 from lowwater.high.source import LINK_BITS, PLACE
 from lowwater.high.temporal import long
 from lowwater.plan.nodes import Field, FilterJoin, LftaInput, Node
-from lowwater.plan.rules.setting import PASSING, order_dependent
-from lowwater.plan.split import lftas_of
+from lowwater.plan.ordering import PASSING, order_dependent
+from lowwater.plan.tree import lftas_of
 
 ORDER = "_order"
 

@@ -21,7 +21,7 @@ from lowwater.high.expressions import SPARK_TYPES, lower, plain
 from lowwater.high.order import ORDER, of_packets
 from lowwater.high.temporal import group_end
 from lowwater.plan.nodes import Aggregation, Group, Item, Node, Running, Sampling
-from lowwater.plan.rules.setting import order_dependent
+from lowwater.plan.ordering import order_dependent
 
 AT_LAST, AT_ORDER, AT_END, AT_KEYS = 2, 3, 4, 5
 """Places in the rows of a machine; before them the bucket and the event time, after them keys, then arguments."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from lowwater.catalog.expr import Binary, Column, Const, Expr, Type, Unary, columns_of
 from lowwater.plan.nodes import Field, Group, Item, Join, JoinKind, Map, Node
-from lowwater.plan.split import walk
+from lowwater.plan.tree import walk
 
 Key = tuple[str, ...] | None
 

@@ -13,9 +13,11 @@ from dataclasses import replace
 from lowwater.catalog.expr import Column, Type
 from lowwater.catalog.packets import RECORD_NUMBER
 from lowwater.plan.nodes import Field, Item, Lfta, LftaInput, Node
-from lowwater.plan.rules.setting import PASSING, Setting, order_dependent
-from lowwater.plan.split import Rewriter, walk
+from lowwater.plan.ordering import PASSING, order_dependent
+from lowwater.plan.rules.setting import Setting
+from lowwater.plan.split import Rewriter
 from lowwater.plan.state import counts_rows
+from lowwater.plan.tree import walk
 
 NUMBER = "_record"
 """Name of the column."""

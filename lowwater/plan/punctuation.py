@@ -24,9 +24,9 @@ from lowwater.plan.nodes import (
     Node,
     Union,
 )
-from lowwater.plan.split import walk
 from lowwater.plan.state import off_clock
 from lowwater.plan.temporal import Component, Temporal
+from lowwater.plan.tree import walk
 
 
 @dataclass(frozen=True)

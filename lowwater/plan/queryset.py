@@ -24,13 +24,14 @@ from lowwater.plan.context import Context, Links
 from lowwater.plan.dialect import gigascope
 from lowwater.plan.keys import Key
 from lowwater.plan.nodes import Lfta, Node, Source
+from lowwater.plan.ordering import order_dependent
 from lowwater.plan.placing import with_numbers
 from lowwater.plan.prefilter import Prefilter, choose_prefilters
 from lowwater.plan.rules import LEVELS, LOGICAL, Setting
-from lowwater.plan.rules.setting import order_dependent
-from lowwater.plan.split import Rewriter, lftas_of, walk
+from lowwater.plan.split import Rewriter
 from lowwater.plan.state import counts_rows
 from lowwater.plan.text import BelowError, Note, Text, nearest
+from lowwater.plan.tree import lftas_of, walk
 
 Statements = Mapping[str, Named]
 

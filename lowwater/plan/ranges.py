@@ -25,9 +25,9 @@ from lowwater.plan.nodes import (
     WatchJoin,
     Window,
 )
-from lowwater.plan.split import walk
 from lowwater.plan.state import HANDED, by_arrival
 from lowwater.plan.temporal import END_OF_TIME, Temporal, infer
+from lowwater.plan.tree import walk
 
 
 def read_from(node: Node, start: int, handed: bool = False) -> dict[str, int]:

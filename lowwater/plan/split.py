@@ -6,12 +6,13 @@ queries that they read, so what has been rewritten once is not rewritten again.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from lowwater.errors import LawError
-from lowwater.plan.nodes import FilterJoin, Join, Lfta, LftaInput, Node, Union
+from lowwater.plan.nodes import Node
 from lowwater.plan.rules import LEVELS, LOGICAL, Rule, Setting
+from lowwater.plan.tree import with_inputs
 
 
 @dataclass
@@ -58,42 +59,4 @@ class Rewriter:
         return node
 
 
-def with_inputs(node: Node, inputs: Sequence[Node]) -> Node:
-    """The operator over other inputs with the same columns."""
-    if all(new is old for new, old in zip(inputs, node.inputs(), strict=True)):
-        return node
-    if isinstance(node, Union):
-        return replace(node, branches=tuple(inputs))
-    if isinstance(node, Join | FilterJoin):
-        return replace(node, left=inputs[0], right=inputs[1])
-    return replace(node, input=inputs[0])  # type: ignore[call-arg]
-
-
-def walk(*roots: Node, done: Container[int] = ()) -> Iterator[Node]:
-    """Every operator of some plans, each once, inputs first; but those whose identity is done."""
-    seen: set[int] = set()
-    stack = [(root, False) for root in reversed(roots)]
-    while stack:
-        node, ready = stack.pop()
-        if ready:
-            yield node
-        elif id(node) not in seen and id(node) not in done:
-            seen.add(id(node))
-            stack.append((node, True))
-            stack += [(below, False) for below in reversed(node.inputs())]
-
-
-def lftas_of(*nodes: Node) -> list[Lfta]:
-    """The LFTAs below high-level plans, each once, in order of first use.
-
-    Raises:
-        LawError: two of them have one name.
-    """
-    found: dict[str, Lfta] = {}
-    for node in walk(*nodes):
-        if isinstance(node, LftaInput) and found.setdefault(node.lfta.name, node.lfta) != node.lfta:
-            raise LawError(f"two LFTAs are called {node.lfta.name}")
-    return list(found.values())
-
-
-__all__ = ["LEVELS", "LOGICAL", "Rewriter", "Setting", "lftas_of", "walk", "with_inputs"]
+__all__ = ["LEVELS", "LOGICAL", "Rewriter", "Setting"]

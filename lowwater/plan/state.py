@@ -22,10 +22,13 @@ from lowwater.plan.nodes import (
     Union,
     WatchJoin,
 )
-from lowwater.plan.split import walk
+from lowwater.plan.tree import walk
 
 ROWS = "rows"
 """Origin of attributes that count rows."""
+
+ROW = "_row"
+"""Column of a record's number on its links (SEMANTICS I4)."""
 
 HANDED = (Running, Sampling)
 """The operators whose state can be handed over from interval to interval."""

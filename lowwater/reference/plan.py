@@ -10,7 +10,6 @@ from types import MappingProxyType
 
 from lowwater.catalog.expr import columns_of
 from lowwater.catalog.packets import THINNED_BY
-from lowwater.plan.bind.sources import ROW
 from lowwater.plan.nodes import (
     Aggregation,
     Bucket,
@@ -27,8 +26,8 @@ from lowwater.plan.nodes import (
     Union,
     WatchJoin,
 )
-from lowwater.plan.rules.setting import order_dependent
-from lowwater.plan.state import ROWS, origin_of
+from lowwater.plan.ordering import order_dependent
+from lowwater.plan.state import ROW, ROWS, origin_of
 from lowwater.reference.clock import Disorder, Feed, Link
 from lowwater.reference.epochs import Epochs
 from lowwater.reference.groups import GroupOperator

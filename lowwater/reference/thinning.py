@@ -16,7 +16,7 @@ import pyarrow as pa
 from lowwater.catalog.expr import columns_of
 from lowwater.catalog.packets import THINNED_BY
 from lowwater.plan.nodes import Node, Sample, Source
-from lowwater.plan.split import walk
+from lowwater.plan.tree import walk
 from lowwater.reference.records import merge
 from lowwater.reference.values import Faults, Values, compile_predicate
 

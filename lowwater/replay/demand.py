@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from lowwater.plan.nodes import Aggregation, FilterJoin, Join, LftaInput, Node
 from lowwater.plan.ranges import filter_time
-from lowwater.plan.split import walk
 from lowwater.plan.temporal import END_OF_TIME
+from lowwater.plan.tree import walk
 
 Instants = npt.NDArray[np.int64]
 NEVER = (1 << 63) - 1

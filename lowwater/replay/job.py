@@ -29,9 +29,9 @@ from lowwater.plan.context import Context, Links
 from lowwater.plan.definitions import make_context
 from lowwater.plan.nodes import WatchJoin
 from lowwater.plan.queryset import Plan, QueryPlan, plan_files
-from lowwater.plan.split import walk
 from lowwater.plan.state import hands_over
 from lowwater.plan.text import nearest
+from lowwater.plan.tree import walk
 from lowwater.quality.written import Suites, read_suites
 from lowwater.replay.lowered import require_lowered
 from lowwater.replay.stages import LowInputs

@@ -32,9 +32,9 @@ from lowwater.plan.nodes import (
 from lowwater.plan.placing import united
 from lowwater.plan.queryset import Plan, QueryPlan
 from lowwater.plan.ranges import filter_time
-from lowwater.plan.split import walk as walk_plan
 from lowwater.plan.state import ROWS, counts_rows, off_clock, origin_of
 from lowwater.plan.text import Note
+from lowwater.plan.tree import walk as walk_plan
 
 AGGREGATES = ("count", "sum", "min", "max", "avg", "and_aggr", "or_aggr", "xor_aggr")
 

@@ -21,7 +21,7 @@ from lowwater.low.heartbeat import Punctuation
 from lowwater.low.output import in_order, punctuation_batch
 from lowwater.plan.nodes import Lfta, LftaInput, Node
 from lowwater.plan.schemas import stream_schema
-from lowwater.plan.split import walk
+from lowwater.plan.tree import walk
 from lowwater.replay.demand import Demand, Name, Promises, chosen
 from lowwater.replay.low import LowOutcome, Sink
 

@@ -25,13 +25,12 @@ from lowwater.lake.ledger import Capture, Captures
 from lowwater.lake.packets import LinkRead, PacketFiles, packet_files
 from lowwater.lake.tasks import Runner
 from lowwater.low import Bounds, LowSettings, Policy
-from lowwater.plan.bind.sources import ROW
 from lowwater.plan.nodes import Node, Source
 from lowwater.plan.punctuation import needed
 from lowwater.plan.queryset import Plan, QueryPlan
 from lowwater.plan.ranges import read_from
 from lowwater.plan.schemas import value_schema
-from lowwater.plan.state import by_arrival, hands_over
+from lowwater.plan.state import ROW, by_arrival, hands_over
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.quality.scan import LinkScan, scan_link
 from lowwater.reference import Disorder, ReferenceResult, evaluate

@@ -20,10 +20,10 @@ from lowwater.high.python_group import GroupMachine, in_python
 from lowwater.high.running import RunningMachine
 from lowwater.high.sampling import SamplingMachine
 from lowwater.plan.nodes import Aggregate, Aggregation, Group, Node, Running, Sampling
+from lowwater.plan.ordering import order_dependent
 from lowwater.plan.queryset import plan_texts
-from lowwater.plan.rules.setting import order_dependent
-from lowwater.plan.split import walk
 from lowwater.plan.temporal import END_OF_TIME
+from lowwater.plan.tree import walk
 from tests.plan.batch import Batch, last_of
 from tests.plan.batch_pools import CONTEXT, KNOWN, LINKS
 from tests.plan.batch_questions import FAMILIES, Question

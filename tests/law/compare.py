@@ -21,8 +21,8 @@ from lowwater.lake.ledger import Captures, read_captures
 from lowwater.low import Flush, Policy
 from lowwater.plan.nodes import Running, Sampling
 from lowwater.plan.queryset import Plan, plan_texts
-from lowwater.plan.split import walk
 from lowwater.plan.state import counts_rows
+from lowwater.plan.tree import walk
 from lowwater.replay.lowered import require_lowered
 from lowwater.replay.progress import Progress
 from lowwater.replay.scratch import Gathered, Request, gather

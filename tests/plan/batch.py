@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any
 
 from lowwater.catalog.expr import Column, Expr
-from lowwater.plan.bind.sources import ROW
 from lowwater.plan.nodes import (
     Bucket,
     Expand,
@@ -31,6 +30,7 @@ from lowwater.plan.nodes import (
     group_last,
 )
 from lowwater.plan.nodes import Join as JoinNode
+from lowwater.plan.state import ROW
 from lowwater.plan.temporal import END_OF_TIME
 from tests.plan.batch_joins import filter_join, join, watch_join
 from tests.plan.batch_rows import Packet, Row, World

@@ -18,7 +18,7 @@ from lowwater.plan.bind.texts import read_texts
 from lowwater.plan.context import Context, Links
 from lowwater.plan.nodes import Lfta, LftaInput, Node
 from lowwater.plan.queryset import plan_texts
-from lowwater.plan.split import walk
+from lowwater.plan.tree import walk
 from tests.plan.batch import evaluate
 from tests.plan.batch_rows import World, multiset
 

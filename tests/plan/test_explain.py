@@ -25,9 +25,9 @@ from lowwater.plan.nodes import LftaInput
 from lowwater.plan.prefilter import choose_prefilters
 from lowwater.plan.punctuation import granularity, needed
 from lowwater.plan.queryset import Plan, plan_texts
-from lowwater.plan.split import walk
 from lowwater.plan.state import carried_state
 from lowwater.plan.temporal import Step, Temporal
+from lowwater.plan.tree import walk
 from tests.plan.golden import GOLDEN, SCHEMA, cases, context, golden_path, golden_text, names, plan
 
 EVERY_KIND = """

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from lowwater.plan.nodes import Node
 from lowwater.plan.ranges import horizon, read_from
-from lowwater.plan.split import walk
 from lowwater.plan.temporal import END_OF_TIME, Temporal
+from lowwater.plan.tree import walk
 from tests.plan.batch import Batch
 from tests.plan.batch_join_questions import CHAINS
 from tests.plan.batch_plans import plans_of

@@ -17,9 +17,6 @@ from lowwater.plan.nodes import Bucket, Field, Item, Map, Node, Source
 from lowwater.plan.temporal import CLOCK, Step, Temporal, infer
 from lowwater.plan.text import Text, place_of
 
-ROW = "_row"
-"""Column of a record's number on its links (SEMANTICS I4)."""
-
 
 @dataclass(frozen=True)
 class BoundSource:

@@ -14,8 +14,9 @@ from lowwater.catalog.expr import Binary, Column, Const, Expr, Type, columns_of
 from lowwater.catalog.protocols import SECOND
 from lowwater.gsql import nodes as syntax
 from lowwater.plan.bind.scope import Scope
-from lowwater.plan.bind.sources import ROW, BoundSource, temporals
+from lowwater.plan.bind.sources import BoundSource, temporals
 from lowwater.plan.nodes import Bucket, Field, Item, Node, Source
+from lowwater.plan.state import ROW
 from lowwater.plan.temporal import Step, Temporal, infer
 from lowwater.plan.text import Text, nearest, spot
 

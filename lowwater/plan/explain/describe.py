@@ -20,8 +20,8 @@ from lowwater.plan.nodes import LftaInput, Node
 from lowwater.plan.queryset import Plan, QueryPlan
 from lowwater.plan.ranges import read_from
 from lowwater.plan.rules import Setting
-from lowwater.plan.split import walk
 from lowwater.plan.state import carried_state, counts_rows
+from lowwater.plan.tree import walk
 
 HOUR = 3_600_000_000_000
 SAMPLE = 495_000 * HOUR

@@ -20,10 +20,11 @@ from lowwater.catalog.expr import (
     with_children,
 )
 from lowwater.catalog.protocols import ALIASES
-from lowwater.plan.bind.sources import ROW, temporals
+from lowwater.plan.bind.sources import temporals
 from lowwater.plan.cost import safe
 from lowwater.plan.nodes import Field, Item, Lfta, LftaInput, Partial, Source
 from lowwater.plan.rules.setting import Setting
+from lowwater.plan.state import ROW
 from lowwater.plan.temporal import infer
 
 ONE = Item("_value", Const(Type.INT, 1))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from lowwater.catalog.builtin import CATALOG
 from lowwater.catalog.functions import Catalog, Cost
-from lowwater.plan.nodes import Aggregation, Bucket, Expand, Map, Node, Running, Sampling, Union, WatchJoin
+from lowwater.plan.nodes import Node
 
 DEFAULT_SLOTS = 1 << 14
 """Groups that an LFTA's table holds unless the query says `aggregate_slots`."""
@@ -55,17 +55,6 @@ class Setting:
         if above.query == below.query:
             return True
         return below.query in self.private and above.query not in self.ordered
-
-
-PASSING = (Map, Union, Bucket, Expand, WatchJoin)
-"""The operators through which packets pass as such, each in its place (O1)."""
-
-
-def order_dependent(node: Node) -> bool:
-    """Whether the rows of an operator depend on the order of its input."""
-    if isinstance(node, Running | Sampling):
-        return True
-    return isinstance(node, Aggregation) and any(a.udaf is not None and a.udaf.ordered for a in node.aggregates)
 
 
 Rule = Callable[[Node, Setting], Node | None]

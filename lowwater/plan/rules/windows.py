@@ -9,12 +9,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lowwater.catalog.expr import Binary, Column, Const, Type
-from lowwater.plan.bind.sources import ROW, make_fields, temporals
+from lowwater.plan.bind.sources import make_fields, temporals
 from lowwater.plan.bind.windows import pane
 from lowwater.plan.nodes import Bucket, Field, Group, Item, Map, Node, Source
 from lowwater.plan.rules.groups import A, Merging, partial_leaf, whole_reason
 from lowwater.plan.rules.low import Selection, lfta_name
 from lowwater.plan.rules.setting import Setting
+from lowwater.plan.state import ROW
 
 PANE = "_pane"
 """Column of a pane's number."""

@@ -1,0 +1,50 @@
+"""Plans as graphs: every operator, every LFTA, an operator over other inputs.
+
+Beside `plan.nodes`. Spark's Python workers start with each query and read it, so it imports nothing but the operators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import replace
+
+from lowwater.errors import LawError
+from lowwater.plan.nodes import FilterJoin, Join, Lfta, LftaInput, Node, Union
+
+
+def with_inputs(node: Node, inputs: Sequence[Node]) -> Node:
+    """The operator over other inputs with the same columns."""
+    if all(new is old for new, old in zip(inputs, node.inputs(), strict=True)):
+        return node
+    if isinstance(node, Union):
+        return replace(node, branches=tuple(inputs))
+    if isinstance(node, Join | FilterJoin):
+        return replace(node, left=inputs[0], right=inputs[1])
+    return replace(node, input=inputs[0])  # type: ignore[call-arg]
+
+
+def walk(*roots: Node, done: Container[int] = ()) -> Iterator[Node]:
+    """Every operator of some plans, each once, inputs first; but those whose identity is done."""
+    seen: set[int] = set()
+    stack = [(root, False) for root in reversed(roots)]
+    while stack:
+        node, ready = stack.pop()
+        if ready:
+            yield node
+        elif id(node) not in seen and id(node) not in done:
+            seen.add(id(node))
+            stack.append((node, True))
+            stack += [(below, False) for below in reversed(node.inputs())]
+
+
+def lftas_of(*nodes: Node) -> list[Lfta]:
+    """The LFTAs below high-level plans, each once, in order of first use.
+
+    Raises:
+        LawError: two of them have one name.
+    """
+    found: dict[str, Lfta] = {}
+    for node in walk(*nodes):
+        if isinstance(node, LftaInput) and found.setdefault(node.lfta.name, node.lfta) != node.lfta:
+            raise LawError(f"two LFTAs are called {node.lfta.name}")
+    return list(found.values())
