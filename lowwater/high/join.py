@@ -64,6 +64,8 @@ def join_side(node: Join, frame: DataFrame, clock: EventClock, is_left: bool) ->
         # Equal values end at one instant, so that the name of that instant can be a key of the join.
         event = F.coalesce(event_time(clock, window_end(node.window, value, is_left)), event)
     keys = [lower(pair[0 if is_left else 1]).alias(f"{i}{suffix}") for i, pair in enumerate(node.equalities)]
+    if _alone(node):
+        keys = [(F.unix_millis(event) * long(0)).alias(f"0{suffix}")]
     hidden = [value.alias("_value" + suffix), F.col(LAST).alias(LAST + suffix)]
     columns = [plain(f"{alias}.{f.name}") for f in below.fields]
     return Side(named.select(*columns, *keys, *hidden, mark(event)).withColumnRenamed(ET, ET + suffix), suffix)
@@ -75,9 +77,17 @@ def join_condition(node: Join, left: Side, right: Side, clock: EventClock) -> Sp
         condition = (left[ET] == right[ET]) & left["_value"].eqNullSafe(right["_value"])
     else:
         condition = _band(node, left, right, clock)
-    for number in range(len(node.equalities)):
+    for number in range(len(node.equalities) or _alone(node)):
         condition = condition & left[str(number)].eqNullSafe(right[str(number)])
     return condition
+
+
+def _alone(node: Join) -> bool:
+    """Whether rows meet by a band and nothing else: then by a key that all have, one that Spark does not see through.
+
+    Spark joins streams by equal keys only.
+    """
+    return not node.window.equality and not node.equalities
 
 
 def _band(node: Join, left: Side, right: Side, clock: EventClock) -> Spark:

@@ -53,7 +53,9 @@ def physical(node: Node, by_arrival: bool = False) -> Physical:
         return Physical("Spark explode", "stateless: one row out for each window")
     if isinstance(node, Join):
         kind = "equality of" if node.window.equality else "band on"
-        return Physical("Spark stream-stream join", f"{kind} temporal columns")
+        alone = not node.window.equality and not node.equalities
+        reason = " and nothing else, so all rows meet in one task" if alone else ""
+        return Physical("Spark stream-stream join", f"{kind} temporal columns{reason}")
     if isinstance(node, FilterJoin):
         return Physical("Spark stream-stream left semi join", "a row waits until a key lets it pass or none may come")
     if isinstance(node, WatchJoin):

@@ -32,6 +32,27 @@ _LAST_OF_ONE_LINK = replace(
 )
 
 
+_GAPS = Question(
+    "q",
+    "DEFINE{query_name 'q';} SELECT wid, srcIP, count(*) FROM main1.TCP [RANGE 2 s, SLIDE 5 s, WA time] GROUP BY srcIP",
+    "",
+    "law.sliding",
+)
+_BAND = "FROM main1.TCP A, main2.TCP B WHERE A.time - 5 <= B.time AND B.time <= A.time"
+_ABOVE_BAND = Question(
+    "q",
+    f"DEFINE{{query_name 'q';}} SELECT tb, count(*) INNER_JOIN {_BAND} GROUP BY A.time/10 AS tb",
+    "",
+    "law.joined_groups",
+)
+_OUTER_BAND = Question(
+    "q",
+    f"DEFINE{{query_name 'q';}} SELECT A.time AS ta, B.time AS tb, B.len OUTER_JOIN {_BAND} AND A.len = B.len",
+    "",
+    "law.packet_joins",
+)
+
+
 def _world(skew: int, *packets: Packet) -> World:
     others: dict[str, tuple[Packet, ...]] = {"control": (), "main2": ()}
     return World({**others, "main1": packets}, dict.fromkeys(LINKS, skew), dict.fromkeys(LINKS, 0), ())
@@ -45,6 +66,17 @@ def _choice(interval: int, order: int | None) -> Choice:
     slow = (900 * SECOND, 1)
     return Choice(
         interval, interval, order, SECOND, "periodic", 65_536, 1 << 22, 1024, False, "immediate", slow, 1, True
+    )
+
+
+def _ticking() -> Choice:
+    return replace(_choice(60 * SECOND, None), pace=(SECOND, 64))
+
+
+def _both(skew: int, *seconds: float, apart: float = 0) -> World:
+    others = tuple(_packet(at + apart) for at in seconds)
+    return replace(
+        _world(skew), packets={"control": (), "main1": tuple(_packet(at) for at in seconds), "main2": others}
     )
 
 
@@ -78,4 +110,11 @@ FOUND: dict[str, Case] = {
         (_LAST_OF_ONE_LINK,),
         _choice(60 * SECOND, None),
     ),
+    # Promises were made at multiples of the slide only, so a window that ended between two of them came at the next.
+    "a window that ends between two multiples of the slide": Case(
+        _world(SECOND, *(_packet(at) for at in (0, 6.5, 30))), (_GAPS,), _ticking()
+    ),
+    # The promise of a band join trails by its reach, which the last instant of a row has in it already.
+    "a group above a band join": Case(_both(SECOND, 6.5, 40), (_ABOVE_BAND,), _ticking()),
+    "what has no partner in a band join": Case(_both(SECOND, 6.5, 40, apart=7), (_OUTER_BAND,), _ticking()),
 }

@@ -10,6 +10,8 @@ from time import perf_counter
 
 import jsonschema
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lowwater.catalog.expr import show
 from lowwater.errors import LowwaterError, QueryError
@@ -23,7 +25,7 @@ from lowwater.plan.explain.model import Description
 from lowwater.plan.explain.text import wrap
 from lowwater.plan.nodes import LftaInput
 from lowwater.plan.prefilter import choose_prefilters
-from lowwater.plan.punctuation import granularity, needed
+from lowwater.plan.punctuation import granularity, grid, needed
 from lowwater.plan.queryset import Plan, plan_texts
 from lowwater.plan.state import carried_state
 from lowwater.plan.temporal import Step, Temporal
@@ -347,6 +349,27 @@ def test_granularity_is_the_clock_between_two_values() -> None:
     assert granularity([Temporal(((*second, Step("mul", 1000), Step("div", 10_000)),))]) == 10 * 10**9
     assert granularity([Temporal(((*second, Step("mul", 3), Step("div", 2)),))]) <= 10**9
     assert granularity([Temporal((second,)), Temporal(((),), "row")]) == 10**9
+
+
+def test_every_value_of_an_attribute_begins_on_the_grid() -> None:
+    second = (Step("div", 10**9),)
+    fives, from_two = (*second, Step("div", 5)), (*second, Step("add", 3), Step("div", 5))
+    assert grid([]) == 1
+    assert grid([Temporal((fives,))]) == 5 * 10**9
+    assert grid([Temporal((from_two,))]) == 10**9
+    assert grid([Temporal(((*second, Step("div", 6)),)), Temporal(((*second, Step("div", 10)),))]) == 2 * 10**9
+    assert grid([Temporal(((*second, Step("mul", 3), Step("div", 2)),))]) == 10**9
+    assert grid([Temporal(((*second, Step("neg"), Step("div", 60)),))]) == 60 * 10**9
+
+
+@given(st.lists(st.tuples(st.sampled_from(("add", "mul", "div", "neg")), st.integers(1, 90)), max_size=4))
+def test_a_value_begins_at_no_other_instant(drawn: list[tuple[str, int]]) -> None:
+    steps = (Step("div", 10**9), *(Step(op, 0 if op == "neg" else by) for op, by in drawn))
+    time, clock = Temporal((steps,)), grid([Temporal((steps,))])
+    begin = 1_767_225_600 * 10**9
+    values = [time.promise(begin + at * 10**9) for at in range(400)]
+    changes = [begin + at * 10**9 for at in range(1, 400) if values[at] != values[at - 1]]
+    assert not [at for at in changes if at % clock]
 
 
 def test_the_finest_reader_asks() -> None:

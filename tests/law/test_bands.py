@@ -1,0 +1,37 @@
+"""Joins whose rows meet by a band and nothing else, on Spark beside the other engines."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.law.cases import case
+from tests.law.compare import SPARK
+from tests.law.fuzz import check
+from tests.law.questions import Question
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+BAND = "FROM main1.TCP A, [main2, control].DataProtocol B WHERE A.time - {} <= B.time AND B.time <= A.time + {}"
+SELECTS = {
+    "INNER_JOIN": "SELECT A.time AS ta, B.time AS tb, A.len AS la, B.destPort AS pb INNER_JOIN {}",
+    "LEFT_OUTER_JOIN": "SELECT A.time AS ta, B.time AS tb, A.len AS la, B.destPort AS pb LEFT_OUTER_JOIN {}",
+    "RIGHT_OUTER_JOIN": "SELECT A.time AS ta, B.time AS tb, A.len AS la, B.destPort AS pb RIGHT_OUTER_JOIN {}",
+    "OUTER_JOIN": "SELECT A.time AS ta, B.time AS tb, A.len AS la, B.destPort AS pb OUTER_JOIN {} AND A.len <> B.len",
+    "groups above": "SELECT tb, port, count(*), sum(A.len) INNER_JOIN {} GROUP BY B.time/10 AS tb, B.destPort AS port",
+}
+
+
+@pytest.mark.parametrize("seed", [106, 198])
+@pytest.mark.parametrize("name", list(SELECTS))
+def test_rows_that_meet_by_a_band_alone(name: str, seed: int, spark: SparkSession) -> None:
+    drawn = case(seed)
+    text = SELECTS[name].format(BAND.format(seed % 3, 2))
+    asked = Question("q", f"DEFINE{{query_name 'q';}} {text}", "", "law.bands")
+    rows = check(replace(drawn, asked=(asked,), choice=replace(drawn.choice, kills=())), SPARK, spark)
+    assert rows > 0
