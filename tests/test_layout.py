@@ -90,10 +90,21 @@ def test_no_module_imports_airflow_or_great_expectations() -> None:
 
 @pytest.mark.parametrize("module", ["lowwater", "lowwater.cli.main"])
 def test_import_loads_no_engine(module: str) -> None:
-    code = f"import sys, {module}; print(*sorted({{'pyspark', 'airflow', 'great_expectations'}} & set(sys.modules)))"
+    assert loaded(module, {"pyspark", "airflow", "great_expectations"}) == []
+
+
+@pytest.mark.parametrize("module", ["arrival", "python_group", "running", "sampling"])
+def test_what_python_workers_import_knows_nothing_of_planning(module: str) -> None:
+    """Spark starts a process for each query with state in Python, and it imports the module of the operator."""
+    assert loaded(f"lowwater.high.{module}", {"lowwater.plan.bind", "lowwater.plan.rules", "lowwater.config"}) == []
+
+
+def loaded(module: str, unwanted: set[str]) -> list[str]:
+    """Which unwanted modules are there once one is imported."""
+    code = f"import sys, {module}; print(*sorted({unwanted!r} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == []
+    return done.stdout.split()
 
 
 def test_modules_stay_small() -> None:
