@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lowwater.high.timeline import MOST, Timeline, grid
+from lowwater.plan.temporal import END_OF_TIME
 
 STEPS = st.lists(st.tuples(st.sampled_from((1, 10, 10, 10, 60)), st.sampled_from((0, 1, 10, 10, 10, 60))), min_size=1)
 
@@ -32,18 +33,18 @@ def test_a_row_has_the_first_tick_that_promises_it(steps: list[tuple[int, int]],
     ]
 
 
-@given(STEPS, st.integers(-5, 300), st.integers(-5, 300))
-def test_punctuation_says_each_promise_at_its_tick(steps: list[tuple[int, int]], above: int, upto: int) -> None:
-    said = drawn(steps)
+@given(STEPS, st.booleans(), st.integers(-5, 300))
+def test_punctuation_says_each_promise_at_its_tick(steps: list[tuple[int, int]], silent: bool, closing: int) -> None:
+    said = ({0: -END_OF_TIME} if silent else {}) | drawn(steps)
     first: dict[int, int] = {}
     for tick, promise in said.items():
         first.setdefault(promise, tick)
     ticks: dict[int, int] = {}
-    for each in timeline(said).between(above, upto):
+    for each in timeline(said).below(closing):
         own = range(each.first, each.until + 1, each.period) if each.period else [each.first]
         assert not ticks or min(own) > max(ticks)
         ticks |= dict(zip(own, each.at(np.array(own)).tolist(), strict=True))
-    assert ticks == {tick: promise for promise, tick in first.items() if above < promise <= upto}
+    assert ticks == {tick: promise for promise, tick in first.items() if -END_OF_TIME < promise < closing}
 
 
 @given(st.integers(0, 10**12), st.integers(0, 10**9), st.integers(1, 10**4))
