@@ -18,8 +18,14 @@ from lowwater.high.columns import event_time, is_row, mark
 from lowwater.high.expressions import lower, plain
 from lowwater.high.frames import Counts, project
 from lowwater.high.reach import reach
-from lowwater.high.temporal import long, window_end
+from lowwater.high.temporal import floor, long, window_end
 from lowwater.plan.nodes import Join, JoinKind
+
+STRETCH = 4
+"""Length of a stretch of values, in bands: then a fourth of the rows stand in two."""
+
+MOST_REACH = 1 << 40
+"""Longest reach of a band that is divided into stretches."""
 
 _KINDS = {JoinKind.INNER: "inner", JoinKind.LEFT: "left", JoinKind.RIGHT: "right", JoinKind.OUTER: "full"}
 
@@ -64,8 +70,8 @@ def join_side(node: Join, frame: DataFrame, clock: EventClock, is_left: bool) ->
         # Equal values end at one instant, so that the name of that instant can be a key of the join.
         event = F.coalesce(event_time(clock, window_end(node.window, value, is_left)), event)
     keys = [lower(pair[0 if is_left else 1]).alias(f"{i}{suffix}") for i, pair in enumerate(node.equalities)]
-    if _alone(node):
-        keys = [(F.unix_millis(event) * long(0)).alias(f"0{suffix}")]
+    if not node.window.equality:
+        keys.append(_stretch(node, value, event, is_left).alias(f"{len(keys)}{suffix}"))
     hidden = [value.alias("_value" + suffix), F.col(LAST).alias(LAST + suffix)]
     columns = [plain(f"{alias}.{f.name}") for f in below.fields]
     return Side(named.select(*columns, *keys, *hidden, mark(event)).withColumnRenamed(ET, ET + suffix), suffix)
@@ -77,17 +83,27 @@ def join_condition(node: Join, left: Side, right: Side, clock: EventClock) -> Sp
         condition = (left[ET] == right[ET]) & left["_value"].eqNullSafe(right["_value"])
     else:
         condition = _band(node, left, right, clock)
-    for number in range(len(node.equalities) or _alone(node)):
+    for number in range(len(node.equalities) + (not node.window.equality)):
         condition = condition & left[str(number)].eqNullSafe(right[str(number)])
     return condition
 
 
-def _alone(node: Join) -> bool:
-    """Whether rows meet by a band and nothing else: then by a key that all have, one that Spark does not see through.
+def _stretch(node: Join, value: Spark, event: Spark, is_left: bool) -> Spark:
+    """A key of a band join beside its equalities: the stretch of values in which a row lies, or may find partners.
 
-    Spark joins streams by equal keys only.
+    Spark joins streams by equal keys only, and looks at every row of a key. A row of the side whose unmatched rows are
+    not kept stands in each stretch where partners may be, two at most, so that a pair meets in one. Where both sides
+    are kept all rows have one key, which Spark must not see through.
     """
-    return not node.window.equality and not node.equalities
+    below, above = node.window.below, node.window.above
+    if node.kind is JoinKind.OUTER or abs(below) + abs(above) > MOST_REACH:
+        return F.unix_millis(event) * long(0)
+    length = STRETCH * max(1, below + above + 1)
+    if is_left is (node.kind is not JoinKind.RIGHT):
+        return floor(value, length)
+    back, on = (below, above) if is_left else (above, below)
+    first, last = floor(F.try_subtract(value, long(back)), length), floor(F.try_add(value, long(on)), length)
+    return F.explode(F.when(is_row(event) & (first <= last), F.sequence(first, last)))
 
 
 def _band(node: Join, left: Side, right: Side, clock: EventClock) -> Spark:

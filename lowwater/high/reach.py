@@ -1,6 +1,6 @@
 """How far apart in time the rows of a match can lie: the bound by which Spark forgets rows of a band join.
 
-Derived from the step chains of `plan.temporal` alone, conservatively; read by the lowering of joins and by `cuts`.
+Derived from the step chains of `plan.temporal` alone, conservatively; read by the lowering of joins.
 """
 
 from __future__ import annotations

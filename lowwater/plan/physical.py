@@ -15,6 +15,7 @@ from lowwater.plan.nodes import (
     Expand,
     FilterJoin,
     Join,
+    JoinKind,
     LftaInput,
     Map,
     Node,
@@ -53,7 +54,7 @@ def physical(node: Node, by_arrival: bool = False) -> Physical:
         return Physical("Spark explode", "stateless: one row out for each window")
     if isinstance(node, Join):
         kind = "equality of" if node.window.equality else "band on"
-        alone = not node.window.equality and not node.equalities
+        alone = not node.window.equality and not node.equalities and node.kind is JoinKind.OUTER
         reason = " and nothing else, so all rows meet in one task" if alone else ""
         return Physical("Spark stream-stream join", f"{kind} temporal columns{reason}")
     if isinstance(node, FilterJoin):
