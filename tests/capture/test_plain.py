@@ -76,6 +76,7 @@ def _plain(buffer: Any, begin: int, end: int, wire: int, out: Any, row: int) -> 
     return plain(buffer, begin, end, wire, out, row)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("frame", "quick"),
     [

@@ -109,6 +109,7 @@ def evaluated(
     return [row for row in played(ArrivalMachine(query.high, carry), rows, chance) if row[-1] >= span[0]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(len(WITH_ROWS)))
 def test_rows_are_those_of_the_reference_engine(number: int) -> None:
     seen = 0
@@ -127,6 +128,7 @@ def test_rows_are_those_of_the_reference_engine(number: int) -> None:
     assert seen
 
 
+@pytest.mark.slow
 def test_intervals_are_the_whole_with_the_state_before_or_with_everything_before(tmp_path: Path) -> None:
     seen = 0
 

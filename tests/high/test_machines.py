@@ -116,6 +116,7 @@ def test_groups_are_those_of_the_batch_evaluation(family: str) -> None:
     assert seen
 
 
+@pytest.mark.slow
 def test_a_state_goes_from_interval_to_interval(tmp_path: Path) -> None:
     seen = 0
 

@@ -22,6 +22,7 @@ from tests.law.questions import Question
 from tests.law.reduce import PLAIN, reduced
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_behind_the_ledger_and_what_was_kept(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -76,6 +77,7 @@ def test_a_case_that_fails_is_made_small() -> None:
     assert (len(small.asked), small.choice, small.world.cuts) == (1, PLAIN, ())
 
 
+@pytest.mark.slow
 def test_a_difference_is_found_and_shown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """An engine that loses the last row of every query."""
 

@@ -85,6 +85,7 @@ def check(plans: Plans, made: World, cuts: list[int], period: int, policy: str) 
     return ours.total()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", {**FAMILIES, **CHAINS})
 def test_rows_are_those_of_the_batch_evaluator_whole_and_in_intervals(family: str) -> None:
     seen: list[int] = []
@@ -126,6 +127,7 @@ CARRIED = {
 """Operators above those that carry a state, and progress by rows and by the clock at once."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", CARRIED.values(), ids=list(CARRIED))
 def test_what_stands_above_a_state_is_carried_too(query: str) -> None:
     node, seen = plan_texts([("q.gsql", query)], KNOWN).queries[-1].logical, 0
