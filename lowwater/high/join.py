@@ -32,10 +32,15 @@ _KINDS = {JoinKind.INNER: "inner", JoinKind.LEFT: "left", JoinKind.RIGHT: "right
 
 @dataclass(frozen=True)
 class Side:
-    """One input of the join, its columns named by alias; its other columns carry a suffix of their own."""
+    """One input of the join, its columns named by alias; its other columns carry a suffix of their own.
+
+    Attributes:
+        keys: how many columns, named by their numbers, are equal where rows meet.
+    """
 
     frame: DataFrame
     suffix: str
+    keys: int
 
     def __getitem__(self, name: str) -> Spark:
         return plain(name + self.suffix)
@@ -74,7 +79,8 @@ def join_side(node: Join, frame: DataFrame, clock: EventClock, is_left: bool) ->
         keys.append(_stretch(node, value, event, is_left).alias(f"{len(keys)}{suffix}"))
     hidden = [value.alias("_value" + suffix), F.col(LAST).alias(LAST + suffix)]
     columns = [plain(f"{alias}.{f.name}") for f in below.fields]
-    return Side(named.select(*columns, *keys, *hidden, mark(event)).withColumnRenamed(ET, ET + suffix), suffix)
+    named = named.select(*columns, *keys, *hidden, mark(event)).withColumnRenamed(ET, ET + suffix)
+    return Side(named, suffix, len(keys))
 
 
 def join_condition(node: Join, left: Side, right: Side, clock: EventClock) -> Spark:
@@ -83,7 +89,7 @@ def join_condition(node: Join, left: Side, right: Side, clock: EventClock) -> Sp
         condition = (left[ET] == right[ET]) & left["_value"].eqNullSafe(right["_value"])
     else:
         condition = _band(node, left, right, clock)
-    for number in range(len(node.equalities) + (not node.window.equality)):
+    for number in range(left.keys):
         condition = condition & left[str(number)].eqNullSafe(right[str(number)])
     return condition
 

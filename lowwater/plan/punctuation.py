@@ -170,14 +170,10 @@ def grid(times: Sequence[Temporal]) -> int:
         >>> grid([Temporal(((*seconds, Step("div", 6)),)), Temporal(((*seconds, Step("add", 2), Step("div", 10)),))])
         2000000000
     """
-    chains = [steps for time in times if not time.origin for steps in time.components]
+    chains = [Temporal((steps,)) for time in times if not time.origin for steps in time.components]
     # Division truncates toward zero, so values below it may begin elsewhere than those above it do.
-    begins = [Temporal((steps,)).first(_value(steps, at)) for steps in chains for at in (1 << 59, 3 << 60)]
-    return gcd(*(_grain(steps) for steps in chains), *begins) or 1
-
-
-def _value(steps: Component, instant: int) -> int:
-    return Temporal((steps,)).promise(instant)
+    begins = [chain.first(chain.promise(at)) for chain in chains for at in (1 << 59, 3 << 60)]
+    return gcd(*(granularity([chain]) for chain in chains), *begins) or 1
 
 
 def _grain(steps: Component) -> int:

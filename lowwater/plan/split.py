@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from lowwater.errors import LawError
 from lowwater.plan.nodes import Node
-from lowwater.plan.rules import LEVELS, LOGICAL, Rule, Setting
+from lowwater.plan.rules import Rule, Setting
 from lowwater.plan.tree import with_inputs
 
 
@@ -57,6 +57,3 @@ class Rewriter:
                     node = with_inputs(found, [self.rewrite(below) for below in found.inputs()])
                     again = True
         return node
-
-
-__all__ = ["LEVELS", "LOGICAL", "Rewriter", "Setting"]

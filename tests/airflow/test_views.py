@@ -103,6 +103,7 @@ def test_the_calendar_a_failed_audit_and_its_rows(page: Any, home: Any) -> None:
     inside = follow(page, failed, format_instant(START + FAILED * HOUR), "/lowwater/interval/q/")
     assert inside.locator(".finding.critical").count() == len(SUITES)
     assert inside.locator(".finding.critical td", has_text=HOSTILE).count() >= 5
+    assert "/lowwater/interval/q/" in page.url  # what is shown can be linked to
 
 
 def test_the_skew_review_and_the_plan(page: Any, home: Any) -> None:

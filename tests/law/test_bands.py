@@ -18,11 +18,10 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 BAND = "FROM main1.TCP A, [main2, control].DataProtocol B WHERE A.time - {} <= B.time AND B.time <= A.time + {}"
+PAIRS = "SELECT A.time AS ta, B.time AS tb, A.len AS la, B.destPort AS pb"
 SELECTS = {
-    "INNER_JOIN": "SELECT A.time AS ta, B.time AS tb, A.len AS la, B.destPort AS pb INNER_JOIN {}",
-    "LEFT_OUTER_JOIN": "SELECT A.time AS ta, B.time AS tb, A.len AS la, B.destPort AS pb LEFT_OUTER_JOIN {}",
-    "RIGHT_OUTER_JOIN": "SELECT A.time AS ta, B.time AS tb, A.len AS la, B.destPort AS pb RIGHT_OUTER_JOIN {}",
-    "OUTER_JOIN": "SELECT A.time AS ta, B.time AS tb, A.len AS la, B.destPort AS pb OUTER_JOIN {} AND A.len <> B.len",
+    **{kind: f"{PAIRS} {kind} {{}}" for kind in ("INNER_JOIN", "LEFT_OUTER_JOIN", "RIGHT_OUTER_JOIN")},
+    "OUTER_JOIN": f"{PAIRS} OUTER_JOIN {{}} AND A.len <> B.len",
     "groups above": "SELECT tb, port, count(*), sum(A.len) INNER_JOIN {} GROUP BY B.time/10 AS tb, B.destPort AS port",
 }
 
