@@ -7,6 +7,7 @@ from pathlib import Path
 from threading import Barrier
 
 import pyarrow as pa
+import pytest
 
 from lowwater.lake.tables import FRAGMENTS, append_rows, compact, create, join_files, read_rows
 
@@ -22,6 +23,7 @@ def values(path: Path) -> list[int]:
     return found
 
 
+@pytest.mark.slow
 def test_threads_that_write_and_join_at_once_lose_and_double_nothing(tmp_path: Path) -> None:
     path = tmp_path / "table"
     create(path, SCHEMA, ["part"])

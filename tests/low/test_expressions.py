@@ -70,6 +70,7 @@ def test_integer_operators(name: str, a: int | None, b: int | None) -> None:
     assert row["x"] == integer(name, a, b)
 
 
+@pytest.mark.slow
 def test_compiled_operators_agree_on_every_pair_of_edges() -> None:
     names = ["+", "-", "*", "/", "%", "&", "|", "<<", ">>"]
     exprs: dict[str, Expr] = {f"x{at}": op(col("sequence_number"), name, col("id")) for at, name in enumerate(names)}
@@ -96,7 +97,7 @@ def test_float_operators(a: int, b: float, name: str) -> None:
 TRUTH = {True: op(lit(1), "=", col("len")), False: op(lit(2), "=", col("len")), None: op(lit(1), "=", col("id"))}
 
 
-@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_three_valued_logic(compiled: bool) -> None:
     exprs: dict[str, Expr] = {}
     expected: dict[str, bool | None] = {}
@@ -165,7 +166,7 @@ def test_numbers_compare(a: int | None, b: int, name: str) -> None:
     assert evaluate({"x": op(col("id"), name, lit(b))}, {"id": a})["x"] == (None if a is None else COMPARE[name](a, b))
 
 
-@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("predicate", "expected"),
     [

@@ -137,6 +137,7 @@ def test_groups_by_texts_do_not_depend_on_what_bounds_them(
     assert found == Counter((keys[0](row), keys[1](row), "L") for row in by_reference(batch(rows)))
 
 
+@pytest.mark.slow
 def test_compiled_kernels_read_the_same_values() -> None:
     rows: list[Row] = [
         {"frame": b"GET /", "payload_offset": 1, "payload_length": 9, "dns_query": "12", "http_host": "12", "ttl": 3},

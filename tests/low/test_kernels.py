@@ -81,7 +81,7 @@ def test_the_order_of_conjuncts_does_not_change_an_outcome(packets: list[Row]) -
         assert found == expected(packets)
 
 
-@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.slow)])
 @given(
     length=st.integers(0, 300),
     nulls=st.lists(st.tuples(st.integers(0, 299), st.sampled_from(["srcPort", "destPort"])), max_size=4),

@@ -122,6 +122,7 @@ def test_states_add_up(packets: list[Row], settings: LowSettings, cuts: list[int
         assert row["root"] == (max(ports) / 2 if ports else None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("flush", "adjacent"), [("slow 2", True), ("oop-slow 3 1", False), ("immediate", False)])
 def test_compiled_tables_keep_the_same_states(flush: str, adjacent: bool) -> None:
     packets: list[Row] = [

@@ -256,6 +256,7 @@ def test_accepted_records_are_the_partial_counts(packets: list[Row], settings: L
     assert stats.collisions <= stats.ejections <= stats.rows_out
 
 
+@pytest.mark.slow
 def test_compiled_and_plain_kernels_write_the_same_stream() -> None:
     packets: list[Row] = []
     for at in range(300):

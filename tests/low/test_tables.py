@@ -208,6 +208,7 @@ def test_an_aggregate_that_the_table_does_not_keep_is_refused() -> None:
         run([make("q", {"time": col("time")}, [partial("median", col("len"))])], records([]), LowSettings(0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("flush", "adjacent"), [("slow 2", True), ("oop-slow 3 1", False)])
 def test_compiled_tables_write_the_same_stream(flush: str, adjacent: bool) -> None:
     packets: list[Row] = []

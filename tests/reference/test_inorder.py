@@ -94,6 +94,7 @@ def test_a_merge_restores_order() -> None:
     assert merge.longest == 4 * SECOND
 
 
+@pytest.mark.slow
 def test_memory_of_windows_by_rows_and_by_groups() -> None:
     many = {"main1": Link(0, [record(at, at * SECOND // 10, **TCP) for at in range(1000)]), "main2": Link(0)}
     query = "SELECT wid, {} count(*) FROM [main1, main2].TCP [RANGE 20 s, SLIDE {} s, WA time] {}"

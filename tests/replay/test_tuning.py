@@ -106,6 +106,7 @@ def tune(lake: Path) -> None:
     settings.write_text(settings.read_text() + "\n[replay]\ntuned = true\n")
 
 
+@pytest.mark.slow
 def test_a_tuned_run_has_the_same_accounts(lake: Path) -> None:
     first = low(lake)
     for row in first.to_pylist():
