@@ -156,14 +156,13 @@ class Replay:
             dated: whether rows bring their tick.
         """
         at = np.searchsorted(self.instants, self.boundaries)
-        marks = [self.clock.promise_ms(promise) for promise in promised[at].tolist()]
         pairs = zip(links or [0] * len(feeds), feeds, strict=True)
         chunks = [
             replace(each, place=(0 if number else each.place) + (link << LINK_BITS), number=number)
             for link, feed in pairs
             for each in feed.chunks
         ]
-        return lay_out(folder, fields, chunks, self.boundaries, marks, self.clock, bool(links), dated)
+        return lay_out(folder, fields, chunks, self.boundaries, promised[at].tolist(), self.clock, bool(links), dated)
 
     def timeline(self, promised: Sequence[Instants]) -> Timeline:
         """What the output of the query promises: what each source does, since a row is final by that (I1, P4)."""

@@ -1,10 +1,12 @@
 """Windowed stream-stream joins on Spark: equality windows by a common name in event time, bands by a range of it.
 
-One operator of the lowering (`lower`).
+One operator of the lowering (`lower`). Some joins are an OOP-Join instead (`oop_join`, `plan.joining`); what goes in
+and what comes out is the same.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -12,13 +14,16 @@ from pyspark.sql import Column as Spark
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lowwater.catalog.expr import Column, Expr
+from lowwater.catalog.expr import Column, Expr, Type
+from lowwater.high.buckets import BUCKET, bucket_of, bucketed
 from lowwater.high.clock import ET, LAST, LATEST_MS, EventClock
 from lowwater.high.columns import event_time, is_row, mark
-from lowwater.high.expressions import lower, plain
+from lowwater.high.expressions import SPARK_TYPES, lower, plain
 from lowwater.high.frames import Counts, project
+from lowwater.high.oop_join import JoinMachine, Promises
 from lowwater.high.reach import reach
 from lowwater.high.temporal import floor, long, window_end
+from lowwater.plan.joining import oop_join
 from lowwater.plan.nodes import Join, JoinKind
 
 STRETCH = 4
@@ -50,18 +55,61 @@ class Side:
         return self[LAST].isNull()
 
 
-def lower_join(node: Join, left: DataFrame, right: DataFrame, clock: EventClock, counts: Counts) -> DataFrame:
-    """Pairs, unmatched rows of the kept sides, and the select items (SEMANTICS P4, V1)."""
+def lower_join(
+    node: Join, left: DataFrame, right: DataFrame, clock: EventClock, counts: Counts, promises: Mapping[int, Promises]
+) -> DataFrame:
+    """Pairs, unmatched rows of the kept sides, and the select items (SEMANTICS P4, V1).
+
+    Args:
+        node: the join.
+        left, right: its inputs.
+        clock: of the query.
+        counts: of the query.
+        promises: of the inputs (ns), by what all sources of the query promise together.
+    """
     sides = join_side(node, left, clock, is_left=True), join_side(node, right, clock, is_left=False)
-    condition = join_condition(node, *sides, clock)
-    if node.residual is not None:
-        condition = condition & _guarded(sides[0], lower(node.residual))
-    joined = sides[0].frame.join(sides[1].frame, condition, _KINDS[node.kind])
+    joined = _by_promises(node, *sides, clock, promises) if oop_join(node) else _natively(node, *sides, clock)
     totals = {"rows_out": F.count(F.lit(1))}
     totals |= {"left_unmatched": F.count_if(sides[1].missing), "right_unmatched": F.count_if(sides[0].missing)}
     joined = counts.observe(joined, "join", node, **totals)
     joined = _fill(node, joined, *sides).withColumn(LAST, _last(node, *sides))
     return project(joined.withColumn(ET, event_time(clock, F.col(LAST))), node.items)
+
+
+def _natively(node: Join, left: Side, right: Side, clock: EventClock) -> DataFrame:
+    condition = join_condition(node, left, right, clock)
+    if node.residual is not None:
+        condition = condition & _guarded(left, lower(node.residual))
+    return left.frame.join(right.frame, condition, _KINDS[node.kind])
+
+
+def _by_promises(node: Join, left: Side, right: Side, clock: EventClock, promises: Mapping[int, Promises]) -> DataFrame:
+    """What an OOP-Join of the sides gives."""
+    fields = [
+        [(f"{alias}.{f.name}", SPARK_TYPES[f.type]) for f in below.fields]
+        for alias, below in zip((node.left_alias, node.right_alias), node.inputs(), strict=True)
+    ]
+    kinds = [pair[0].type for pair in node.equalities] + ([Type.INT] if node.window.equality else [])
+    buckets = int(left.frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
+    parts = []
+    for port, side in enumerate((left, right)):
+        keys = [side[str(number)] for number in range(side.keys)] + ([side["_value"]] if node.window.equality else [])
+        # Both zeros are one key.
+        hashed = [key + F.lit(0.0) if kind is Type.FLOAT else key for key, kind in zip(keys, kinds, strict=True)]
+        bucket = bucket_of(hashed, buckets) if hashed else F.lit(0).alias(BUCKET)
+        own = [side[ET].alias(ET), side[LAST].alias(LAST), F.lit(port).alias("_port"), side["_value"].alias("_value")]
+        named = [key.alias(f"_key{number}") for number, key in enumerate(keys)]
+        # Spark resolves the names of what goes in as paths.
+        columns = [
+            (plain(name) if at == port else F.lit(None).cast(kind)).alias(f"_{at}_{number}")
+            for at, each in enumerate(fields)
+            for number, (name, kind) in enumerate(each)
+        ]
+        parts.append(side.frame.select(bucket, *own, *named, *columns))
+    hidden = [(name + side.suffix, "bigint") for side in (left, right) for name in ("_value", LAST)]
+    names = [tuple(name for name, _ in each) for each in fields]
+    machine = JoinMachine(node, tuple(kinds), (names[0], names[1]), promises)
+    return bucketed(parts[0].union(parts[1]), machine, [*fields[0], *fields[1], *hidden], clock)
 
 
 def join_side(node: Join, frame: DataFrame, clock: EventClock, is_left: bool) -> Side:
@@ -75,7 +123,7 @@ def join_side(node: Join, frame: DataFrame, clock: EventClock, is_left: bool) ->
         # Equal values end at one instant, so that the name of that instant can be a key of the join.
         event = F.coalesce(event_time(clock, window_end(node.window, value, is_left)), event)
     keys = [lower(pair[0 if is_left else 1]).alias(f"{i}{suffix}") for i, pair in enumerate(node.equalities)]
-    if not node.window.equality:
+    if not node.window.equality and not oop_join(node):
         keys.append(_stretch(node, value, event, is_left).alias(f"{len(keys)}{suffix}"))
     hidden = [value.alias("_value" + suffix), F.col(LAST).alias(LAST + suffix)]
     columns = [plain(f"{alias}.{f.name}") for f in below.fields]
@@ -98,11 +146,11 @@ def _stretch(node: Join, value: Spark, event: Spark, is_left: bool) -> Spark:
     """A key of a band join beside its equalities: the stretch of values in which a row lies, or may find partners.
 
     Spark joins streams by equal keys only, and looks at every row of a key. A row of the side whose unmatched rows are
-    not kept stands in each stretch where partners may be, two at most, so that a pair meets in one. Where both sides
-    are kept all rows have one key, which Spark must not see through.
+    not kept stands in each stretch where partners may be, two at most, so that a pair meets in one. Where bands are too
+    long for that all rows have one key, which Spark must not see through.
     """
     below, above = node.window.below, node.window.above
-    if node.kind is JoinKind.OUTER or abs(below) + abs(above) > MOST_REACH:
+    if abs(below) + abs(above) > MOST_REACH:
         return F.unix_millis(event) * long(0)
     length = STRETCH * max(1, below + above + 1)
     if is_left is (node.kind is not JoinKind.RIGHT):

@@ -22,6 +22,7 @@ from lowwater.high.filter_join import lower_filter_join
 from lowwater.high.frames import Counts, control, project
 from lowwater.high.group import finish, lower_group
 from lowwater.high.join import lower_join
+from lowwater.high.oop_join import Promises
 from lowwater.high.order import ORDER, by_columns, of_branch, of_packets, of_place, wants_order
 from lowwater.high.python_group import keeps_python
 from lowwater.high.running import lower_running
@@ -106,8 +107,23 @@ class Lowering:
         if isinstance(node, Sampling):
             return lower_sampling(node, inputs[0], self.clock, self.counts, self.carry)
         if isinstance(node, Join):
-            return lower_join(node, inputs[0], inputs[1], self.clock, self.counts)
+            return lower_join(node, inputs[0], inputs[1], self.clock, self.counts, self._promises(node))
         raise TypeError(type(node).__name__)
+
+    def _promises(self, node: Join) -> dict[int, Promises]:
+        """What the inputs of a join promise at each boundary, by what all sources together do, which Spark shows."""
+        together = [min(promises) for promises in zip(*(reel.promises for reel in self.reels.values()), strict=True)]
+        left, right = (
+            [min(each) for each in zip(*(self.reels[name].promises for name in _leaves(below)), strict=True)]
+            for below in node.inputs()
+        )
+        found: dict[int, Promises] = {}
+        for promise, *own in zip(together, left, right, strict=True):
+            shown = self.clock.promised(self.clock.promise_ms(promise))
+            # Spark shows the first of several boundaries with one promise.
+            if shown is not None:
+                found.setdefault(shown, (own[0], own[1]))
+        return found
 
     def _leaf(self, node: LftaInput | Cut, ordered: bool) -> DataFrame:
         frame = self.reels[leaf_name(node)].open(self.session).filter(is_row(F.col(ET)))
@@ -130,6 +146,11 @@ class Lowering:
 def python_state(node: Node) -> bool:
     """Whether an operator of a plan keeps its state in Python."""
     return counts_rows(node) or any(keeps_python(each) for each in walk(node))
+
+
+def _leaves(node: Node) -> list[str]:
+    """The sources below an operator."""
+    return [leaf_name(each) for each in walk(node) if isinstance(each, LftaInput | Cut)]
 
 
 def leaf_name(node: LftaInput | Cut) -> str:

@@ -20,7 +20,8 @@ from lowwater.high.columns import event_time
 from lowwater.high.expressions import SPARK_TYPES, lower, plain
 from lowwater.high.order import ORDER, of_packets
 from lowwater.high.temporal import group_end
-from lowwater.plan.nodes import Aggregation, Group, Item, Node, Running, Sampling
+from lowwater.plan.joining import oop_join
+from lowwater.plan.nodes import Aggregation, Group, Item, Join, Node, Running, Sampling
 from lowwater.plan.ordering import order_dependent
 
 AT_LAST, AT_ORDER, AT_END, AT_KEYS = 2, 3, 4, 5
@@ -37,6 +38,8 @@ def in_python(node: Aggregation) -> bool:
 
 def keeps_python(node: Node) -> bool:
     """Whether an operator itself keeps its state in Python."""
+    if isinstance(node, Join):
+        return bool(oop_join(node))
     return isinstance(node, Running | Sampling) or (isinstance(node, Group) and in_python(node))
 
 

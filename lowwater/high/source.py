@@ -69,10 +69,18 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Reel:
-    """One source of a query, laid out: file k holds what lies between boundary k-1 and boundary k."""
+    """One source of a query, laid out: file k holds what lies between boundary k-1 and boundary k.
+
+    Attributes:
+        folder: of the files.
+        fields: that are replayed.
+        promises: of the source at each boundary, ns.
+        placed: whether rows bring their place; `dated` whether their tick.
+    """
 
     folder: Path
     fields: Sequence[Field]
+    promises: Sequence[int]
     placed: bool = False
     dated: bool = False
 
@@ -99,7 +107,7 @@ def lay_out(
     fields: Sequence[Field],
     chunks: Sequence[Chunk],
     boundaries: Sequence[int],
-    marks: Sequence[int],
+    promises: Sequence[int],
     clock: EventClock,
     placed: bool = False,
     dated: bool = False,
@@ -111,7 +119,7 @@ def lay_out(
         fields: that are replayed, in order.
         chunks: row groups that hold its data rows.
         boundaries: instants (ns); file k has the rows with `_tick` in (boundary k-1, boundary k].
-        marks: the watermark (ms) that holds at each boundary, sent by a row that has nothing else.
+        promises: of the source at each boundary (ns), sent by a row that has nothing but the watermark.
         clock: of the query.
         placed: whether rows bring their place; `dated` whether their tick.
     """
@@ -125,13 +133,13 @@ def lay_out(
         with pq.ParquetWriter(file, schema, compression="lz4", use_dictionary=False, write_statistics=False) as writer:
             for table in _between(chunks, schema, after, upto, clock):
                 writer.write_table(table)
-            writer.write_table(_mark(schema, marks[number]))
+            writer.write_table(_mark(schema, clock.promise_ms(promises[number])))
         # Spark's file source plays files in the order of their modification times.
         os.utime(file, (1_000_000_000 + number, 1_000_000_000 + number))
 
     with ThreadPoolExecutor(max(1, min(len(boundaries), os.cpu_count() or 1))) as pool:
         list(pool.map(write, range(len(boundaries))))
-    return Reel(folder, fields, placed, dated)
+    return Reel(folder, fields, promises, placed, dated)
 
 
 def _between(

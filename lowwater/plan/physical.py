@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lowwater.plan.context import ANY_LINK
+from lowwater.plan.joining import oop_join
 from lowwater.plan.nodes import (
     Aggregation,
     Bucket,
     Expand,
     FilterJoin,
     Join,
-    JoinKind,
     LftaInput,
     Map,
     Node,
@@ -53,10 +53,10 @@ def physical(node: Node, by_arrival: bool = False) -> Physical:
     if isinstance(node, Bucket):
         return Physical("Spark explode", "stateless: one row out for each window")
     if isinstance(node, Join):
+        if why := oop_join(node):
+            return Physical("OOP-Join", f"{why}; each side is purged by the promise of the other")
         kind = "equality of" if node.window.equality else "band on"
-        alone = not node.window.equality and not node.equalities and node.kind is JoinKind.OUTER
-        reason = " and nothing else, so all rows meet in one task" if alone else ""
-        return Physical("Spark stream-stream join", f"{kind} temporal columns{reason}")
+        return Physical("Spark stream-stream join", f"{kind} temporal columns")
     if isinstance(node, FilterJoin):
         return Physical("Spark stream-stream left semi join", "a row waits until a key lets it pass or none may come")
     if isinstance(node, WatchJoin):

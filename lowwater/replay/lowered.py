@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lowwater.catalog.expr import Call, Expr, Param, StateCall, columns_of, place_of, walk
+from lowwater.catalog.expr import Call, Expr, Param, StateCall, place_of, walk
 from lowwater.errors import UnsupportedError, in_order, raise_all
 from lowwater.plan.explain.exprs import exprs_of
 from lowwater.plan.nodes import (
@@ -19,7 +19,6 @@ from lowwater.plan.nodes import (
     Expand,
     FilterJoin,
     Join,
-    JoinKind,
     Lfta,
     LftaInput,
     Map,
@@ -170,7 +169,6 @@ def _in_node(node: Node) -> Iterator[Missing]:
     elif isinstance(node, Join):
         sides = [expr for pair in node.equalities for expr in pair]
         exprs = [node.residual, node.window.left, node.window.right, *sides, *(item.expr for item in node.items)]
-        yield from _across(node)
         if origin := node.window.left_time.origin:
             what = f"a join on {origin}, which is no function of the clock"
             yield Missing(node.query, what, NOT_RUN, place_of(node.window.left, node.window.right))
@@ -203,16 +201,6 @@ def _united(node: Aggregation) -> Iterator[Missing]:
         hint = "read each link once, with the conditions of the branches: FROM link.ETH WHERE ... OR ..."
         what = "the order of packets of one link that come from several branches, beside windows of rows"
         yield Missing(node.query, what, NOT_RUN, place_of(*(key.expr for key in node.keys)), hint)
-
-
-def _across(node: Join) -> Iterator[Missing]:
-    """Calls in the condition of an outer join that are over both sides: Spark evaluates Python before or after one."""
-    if node.kind is JoinKind.INNER or node.residual is None:
-        return
-    for call in walk(node.residual):
-        if isinstance(call, Call) and len({name.partition(".")[0] for name in columns_of(call)}) > 1:
-            what = f"the function {call.function.name} of both sides of an outer join"
-            yield Missing(node.query, what, NOT_RUN, call.place, "call it on each side, and compare what it gives")
 
 
 def _of_aggregate(query: str, aggregate: Aggregate) -> Iterator[Missing]:

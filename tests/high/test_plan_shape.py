@@ -104,7 +104,7 @@ def test_the_trap_is_real_and_seen(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_the_state_of_a_band_is_bounded(spark: SparkSession, tmp_path: Path) -> None:
-    node = join(JoinKind.OUTER, leaf("l", FLOWS), leaf("r", FLOWS), below=1, above=1, times=(epoch(10), epoch(10)))
+    node = join(JoinKind.LEFT, leaf("l", FLOWS), leaf("r", FLOWS), below=1, above=1, times=(epoch(10), epoch(10)))
     frame = lowering(run_session(spark, HighSettings()), tmp_path).frame(node)
     writer = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
     query = writer.trigger(availableNow=True).start()

@@ -7,23 +7,25 @@ the attempt, which its process could not remove.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from lowwater.config import Config, Limits, QuerySet, Thresholds
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledger import read_captures
 from lowwater.lake.tables import open_table
-from lowwater.low import Policy
+from lowwater.low import LowSettings, Policy
 from lowwater.plan.queryset import QueryPlan
 from lowwater.plan.ranges import horizon
 from lowwater.replay.interval import replay
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
 from lowwater.replay.stages import LowInputs, reference_stage
+from lowwater.replay.tuning import Tuning
 from tests.law.cases import Case
 from tests.law.compare import Difference, Row, Rows, config_of, lake_of, plan_of, value
 
@@ -39,6 +41,14 @@ ALL = Limits(warning=1.0, critical=1.0)
 
 class Killed(BaseException):
     """The process ends here."""
+
+
+class PlainJob(Job):
+    """A job whose kernels are not compiled, which takes a second for each new set."""
+
+    def low_settings(self, tunings: Mapping[str, Tuning] = MappingProxyType({})) -> LowSettings:
+        """The settings of the job, in plain Python."""
+        return replace(super().low_settings(tunings), compiled=False)
 
 
 class Mortal(Progress):
@@ -86,7 +96,7 @@ def compare_published(case: Case, spark: SparkSession) -> int:
     return deaths
 
 
-def job_of(case: Case, lake: Lake, folder: Path) -> Job:
+def job_of(case: Case, lake: Lake, folder: Path) -> PlainJob:
     """The queries of a case as a query set; whatever links lack of coverage, and whatever is late, is let pass."""
     config, choice = config_of(case.world), case.choice
     stamps = [packet.stamp for packets in case.world.packets.values() for packet in packets]
@@ -105,7 +115,7 @@ def job_of(case: Case, lake: Lake, folder: Path) -> Job:
             },
         }
     )
-    return Job(lake, settings, SET, plan_of(case.asked, choice.slots, folder), length)
+    return PlainJob(lake, settings, SET, plan_of(case.asked, choice.slots, folder), length)
 
 
 def intervals_of(case: Case, job: Job) -> list[tuple[int, int]]:
