@@ -1,4 +1,4 @@
-"""Joins whose rows meet by a band and nothing else, on Spark beside the other engines."""
+"""Joins whose rows meet by a band, and by nothing else that Spark joins by, on Spark beside the other engines."""
 
 from __future__ import annotations
 
@@ -18,10 +18,15 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 BAND = "FROM main1.TCP A, [main2, control].DataProtocol B WHERE A.time - {} <= B.time AND B.time <= A.time + {}"
+EQUAL = "FROM main1.TCP A, [main2, control].DataProtocol B WHERE A.time = B.time"
+FUNCTION = "EQ(A.len, B.len) = 0"
 PAIRS = "SELECT A.time AS ta, B.time AS tb, A.len AS la, B.destPort AS pb"
 SELECTS = {
     **{kind: f"{PAIRS} {kind} {{}}" for kind in ("INNER_JOIN", "LEFT_OUTER_JOIN", "RIGHT_OUTER_JOIN")},
     "OUTER_JOIN": f"{PAIRS} OUTER_JOIN {{}} AND A.len <> B.len",
+    "a function of both sides": f"{PAIRS} LEFT_OUTER_JOIN {{}} AND {FUNCTION}",
+    "a function and an equality": f"{PAIRS} OUTER_JOIN {{}} AND A.destPort = B.destPort AND {FUNCTION}",
+    "a function and equal times": f"{PAIRS} OUTER_JOIN {EQUAL} AND {FUNCTION}",
     "groups above": "SELECT tb, port, count(*), sum(A.len) INNER_JOIN {} GROUP BY B.time/10 AS tb, B.destPort AS port",
 }
 
