@@ -7,7 +7,7 @@ all of it above the low level is in one place, where its rows meet in order of a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property, reduce
 from typing import Any
 
@@ -33,6 +33,9 @@ from lowwater.reference.operators import MOST, Life, Operator, Promise, Row
 from lowwater.reference.plan import Operators
 
 LEAF = "_leaf"
+OF_LINK = -1
+"""Stands for the leaves of a link whose rows bring the numbers of their records."""
+
 AT_LAST, AT_PLACE, AT_LEAF, AT_VALUES = 2, 3, 4, 5
 """Places in the rows of the machine; before them the bucket and the event time, from the last on all columns."""
 
@@ -78,7 +81,7 @@ def _together(leaves: tuple[LftaInput, ...], frames: Mapping[str, DataFrame]) ->
         columns = [
             (plain(f.name) if at == number else F.lit(None).cast(SPARK_TYPES[f.type])).alias(f"_{at}_{f.name}")
             for at, other in enumerate(leaves)
-            for f in other.lfta.fields
+            for f in other.lfta.stored
         ]
         own: list[Column | str] = [F.lit(0).alias(BUCKET), ET, LAST, PLACE, F.lit(number).alias(LEAF)]
         parts.append(frames[leaf.lfta.name].select(*own, *columns))
@@ -111,7 +114,10 @@ class Progress:
     Attributes:
         waiting: rows whose turn has not come.
         operators: what the operators keep, by name; None before the first row.
-        numbers: records that each leaf has counted; `records` rows of each leaf and link.
+        numbers: records that each leaf has counted.
+        records: rows of each leaf and link; of leaves whose rows bring the numbers of their records, by the link alone,
+            the records of the intervals before.
+        read: per link, the records of this interval as far as rows have brought their numbers.
         later: rows that a later interval owns.
     """
 
@@ -119,6 +125,7 @@ class Progress:
     operators: Any
     numbers: dict[int, int]
     records: dict[tuple[int, str], int]
+    read: dict[str, int]
     later: list[tuple[tuple[Any, ...], int]]
 
 
@@ -137,12 +144,12 @@ class ArrivalMachine:
     def begin(self) -> Any:
         """The state that the interval before left, or none."""
         if self.carry.held is None:
-            return self._kept(Progress([], None, {}, {}, []))
+            return self._kept(Progress([], None, {}, {}, {}, []))
         text = state_file(self.carry.held, self.node.query).read_text(encoding="utf-8")
-        at, *parts = read_state(text)
+        at, operators, numbers, records, later = read_state(text)
         if at != self.carry.start:
             raise LawError(f"the state of query {self.node.query} is of {at} ns, not of {self.carry.start} ns")
-        return self._kept(Progress([], *parts))
+        return self._kept(Progress([], operators, numbers, records, {}, later))
 
     def take(self, state: Any, rows: Iterable[tuple[Any, ...]]) -> None:
         """Keeps rows until their turn."""
@@ -163,14 +170,17 @@ class ArrivalMachine:
             yield (*row.values, row.last)
         state[:] = self._kept(progress)
         if promise >= END_OF_TIME and self.carry.kept is not None:
-            parts = (progress.operators, progress.numbers, progress.records, progress.later)
+            records = dict(progress.records)
+            for link, count in progress.read.items():
+                records[OF_LINK, link] = records.get((OF_LINK, link), 0) + count
+            parts = (progress.operators, progress.numbers, records, progress.later)
             leave_state(state_file(self.carry.kept, self.node.query), write_state([self.carry.end, *parts]))
 
     def _resumed(self, state: Any) -> Progress:
         return Progress(*(read_state(state[0]) if self._as_text else state))
 
     def _kept(self, progress: Progress) -> list[Any]:
-        parts = [progress.waiting, progress.operators, progress.numbers, progress.records, progress.later]
+        parts = [getattr(progress, part.name) for part in fields(progress)]
         return [write_state(parts)] if self._as_text else parts
 
     @cached_property
@@ -182,7 +192,7 @@ class ArrivalMachine:
         """Of each leaf where its columns begin and end."""
         found, begin = [], 0
         for leaf in leaves_of(self.node):
-            end = begin + len(leaf.lfta.fields)
+            end = begin + len(leaf.lfta.stored)
             found.append((begin, end))
             begin = end
         return found
@@ -190,8 +200,8 @@ class ArrivalMachine:
     @cached_property
     def _as_text(self) -> bool:
         # What is pickled has a NaN of its own for each key, and none of them would be found again.
-        fields = (f for each in walk(self.node) for f in (*each.fields, *getattr(each, "key_fields", ())))
-        return any(field.type is Type.FLOAT for field in fields)
+        known = (f for each in walk(self.node) for f in (*each.fields, *getattr(each, "key_fields", ())))
+        return any(field.type is Type.FLOAT for field in known)
 
 
 class _Evaluation:
@@ -234,12 +244,22 @@ class _Evaluation:
         stamp = values[-1]
         counted, at = _counted(leaf), self._progress.numbers.get(number, 0)
         if stamp is not None:
-            before = self._progress.records.get((number, link), 0)
-            self._progress.records[number, link] = before + 1
+            before = self._before(leaf, link, number, place)
             fed.receive(0, Row((*values, at) if counted else values, arrival, (stamp, link, before)))
         if counted:
             self._progress.numbers[number] = at + 1
             fed.receive(0, Promise(at + 1, ROWS, (), arrival))
+
+    def _before(self, leaf: LftaInput, link: str, number: int, place: int) -> int:
+        """How many rows, or records where several leaves read the link, precede a row on its link."""
+        progress = self._progress
+        if not leaf.lfta.placed:
+            before = progress.records.get((number, link), 0)
+            progress.records[number, link] = before + 1
+            return before
+        own = place & ((1 << LINK_BITS) - 1)
+        progress.read[link] = max(progress.read.get(link, 0), own + 1)
+        return progress.records.get((OF_LINK, link), 0) + own
 
     def _end(self) -> None:
         """The links have ended: nothing comes any more."""

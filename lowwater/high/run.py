@@ -172,7 +172,7 @@ def _stored(leaf: LftaInput | Cut) -> tuple[tuple[Field, ...], str]:
     """
     if isinstance(leaf, Cut):
         return leaf.fields, ""
-    return (leaf.lfta.fields[:-1], NUMBER) if leaf.lfta.placed else (leaf.lfta.fields, "")
+    return leaf.lfta.stored, NUMBER if leaf.lfta.placed else ""
 
 
 def _leaves(node: Node) -> list[LftaInput | Cut]:

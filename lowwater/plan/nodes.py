@@ -452,6 +452,11 @@ class Lfta:
     numbered: bool = False
     placed: bool = False
 
+    @property
+    def stored(self) -> tuple[Field, ...]:
+        """The columns but for the number of the record, which becomes the place of the row."""
+        return self.fields[:-1] if self.placed else self.fields
+
     def promises(self, instant: int) -> tuple[int | None, ...]:
         """What a punctuation with the promise `instant` says of each field (P2); None of a field without progress."""
         return tuple(f.temporal.promise(instant) if f.temporal else None for f in self.fields)

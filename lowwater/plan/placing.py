@@ -16,7 +16,6 @@ from lowwater.plan.nodes import Field, Item, Lfta, LftaInput, Node
 from lowwater.plan.ordering import PASSING, order_dependent
 from lowwater.plan.rules.setting import Setting
 from lowwater.plan.split import Rewriter
-from lowwater.plan.state import counts_rows
 from lowwater.plan.tree import walk
 
 NUMBER = "_record"
@@ -25,7 +24,7 @@ NUMBER = "_record"
 
 def with_numbers(plans: Sequence[Node]) -> list[Node]:
     """The plans of a query set with the numbers of records where an operator asks for them; LFTAs are shared."""
-    names = {name for plan in plans if not counts_rows(plan) for node in walk(plan) for name in united(node)}
+    names = {name for plan in plans for node in walk(plan) for name in united(node)}
 
     def numbered(node: Node, setting: Setting) -> Node | None:
         if not isinstance(node, LftaInput) or node.lfta.placed or node.lfta.name not in names:

@@ -28,7 +28,6 @@ from lowwater.plan.nodes import (
     Union,
     WatchJoin,
 )
-from lowwater.plan.placing import united
 from lowwater.plan.queryset import Plan, QueryPlan
 from lowwater.plan.ranges import filter_time
 from lowwater.plan.state import ROWS, counts_rows, off_clock, origin_of
@@ -144,7 +143,6 @@ def _in_hosted(node: Node) -> Iterator[Missing]:
     if origin_of(node) not in ("", ROWS):
         yield Missing(node.query, f"progress by {origin_of(node)}, which is no function of the clock", NOT_RUN, (0, 0))
     if isinstance(node, Aggregation):
-        yield from _united(node)
         for aggregate in (*node.aggregates, *getattr(node, "supers", ())):
             yield from _of_aggregate(node.query, aggregate)
     for expr in exprs_of(node):
@@ -193,14 +191,6 @@ def _in_node(node: Node) -> Iterator[Missing]:
         raise TypeError(type(node).__name__)
     for expr in exprs:
         yield from _in_expr(node.query, expr)
-
-
-def _united(node: Aggregation) -> Iterator[Missing]:
-    """Branches of one link whose packets are to be in order: by arrival Spark knows the order of each branch only."""
-    if united(node):
-        hint = "read each link once, with the conditions of the branches: FROM link.ETH WHERE ... OR ..."
-        what = "the order of packets of one link that come from several branches, beside windows of rows"
-        yield Missing(node.query, what, NOT_RUN, place_of(*(key.expr for key in node.keys)), hint)
 
 
 def _of_aggregate(query: str, aggregate: Aggregate) -> Iterator[Missing]:

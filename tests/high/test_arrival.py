@@ -16,9 +16,11 @@ from lowwater.catalog.streams import ROW
 from lowwater.errors import LawError
 from lowwater.high.arrival import ArrivalMachine, leaves_of
 from lowwater.high.carry import Carry
+from lowwater.high.order import links_of
 from lowwater.high.source import LINK_BITS
 from lowwater.low import Bounds, LowSettings, Policy, run_link
 from lowwater.plan.nodes import Lfta
+from lowwater.plan.placing import NUMBER
 from lowwater.plan.queryset import QueryPlan, plan_texts
 from lowwater.plan.ranges import read_from
 from lowwater.plan.temporal import END_OF_TIME
@@ -30,7 +32,31 @@ from tests.plan.batch_rows import World
 from tests.plan.batch_worlds import BASE, SECOND, SKEW, world
 from tests.reference.feeds import arriving, batches, owned_rows, whole
 
-TEXTS = st.one_of(FAMILIES["row_windows"](), with_rows()).map(lambda question: question.text)
+INNER = "DEFINE {{ query_name '{}'; visibility 'internal'; }} "
+ROWS = INNER.format("n") + "SELECT tb, wid, count(*) AS c FROM SOURCE.TCP WINDOW GROUP BY time/10 AS tb;\n"
+BOTH = "FROM SOURCE.TCP UNION SOURCE.UDP GROUP BY time/10 AS tb"
+TOP = "DEFINE { query_name 'q'; } SELECT x.tb, x.wid, x.c, y.* OUTER_JOIN FROM n x, l y WHERE x.tb = y.tb"
+BRANCHED = tuple(
+    ROWS + INNER.format("l") + select + ";\n" + TOP.replace("y.*", more)
+    for select, more in (
+        (f"SELECT tb, FIRST(len) AS f, LAST(destPort) AS d, count(*) AS m {BOTH}", "y.f, y.d, y.m"),
+        (
+            f"SELECT tb, srcIP, LAST(len) AS f {BOTH}, srcIP CLOSING_WHEN count(*) > 9",
+            "y.f",
+        ),
+    )
+)
+"""Queries with windows of rows in which an operator asks for the order of packets that come over two branches."""
+
+TEXTS = st.one_of(
+    FAMILIES["row_windows"]().map(lambda question: question.text),
+    with_rows().map(lambda question: question.text),
+    st.builds(
+        lambda text, source: text.replace("SOURCE", source).replace("WINDOW", "[RANGE 4 ROWS, SLIDE 4 ROWS]"),
+        st.sampled_from(BRANCHED),
+        st.sampled_from(("main1", "[pair]")),
+    ),
+)
 SETTINGS = st.builds(
     LowSettings,
     skew=st.just(SKEW),
@@ -52,9 +78,9 @@ def low_rows(
 ) -> list[tuple[Any, ...]]:
     """What the low level gives of an interval, as the machine reads it; no row precedes a promise made before it."""
     leaves = leaves_of(query.high)
-    wide = sum(len(leaf.lfta.fields) for leaf in leaves)
-    begins = [sum(len(leaf.lfta.fields) for leaf in leaves[:at]) for at in range(len(leaves))]
-    found = []
+    wide = sum(len(leaf.lfta.stored) for leaf in leaves)
+    begins = [sum(len(leaf.lfta.stored) for leaf in leaves[:at]) for at in range(len(leaves))]
+    found, names = [], links_of(query.high)
     for link in query.links:
         lftas = [leaf.lfta for leaf in leaves if link in leaf.lfta.links]
         for name, stream in low_streams(lftas, link, made, span, starts, low, chance).items():
@@ -65,9 +91,10 @@ def low_rows(
                     promised = max(promised, row["_last"])
                     continue
                 assert row["_last"] >= promised and span[0] <= row["_last"] < span[1]
-                own = [row[f.name] for f in lfta.fields]
+                own = [row[f.name] for f in lfta.stored]
                 values = [None] * begins[number] + own + [None] * (wide - begins[number] - len(own))
-                found.append((0, None, row["_last"], (lfta.links.index(link) << LINK_BITS) + place, number, *values))
+                at = row[NUMBER] if lfta.placed else place
+                found.append((0, None, row["_last"], (names.index(link) << LINK_BITS) + at, number, *values))
             assert promised == span[1]
     return found
 
@@ -93,10 +120,10 @@ def low_streams(
         streams[name] += batch.to_pylist()
 
     clock = read[cut - 1].arrival if cut else -1
-    for part, entered, left in ((read[:cut], -1, clock), (read[cut:], clock, None)):
+    for part, entered, left, before in ((read[:cut], -1, clock, 0), (read[cut:], clock, None, cut)):
         if cut or left is None:
             mine = {lfta.name: starts[lfta.name] for lfta in lftas}
-            run_link(lftas, link, batches(part), Bounds(mine, start, end, {}, entered, left), low, write)
+            run_link(lftas, link, batches(part), Bounds(mine, start, end, {}, entered, left, before), low, write)
     return streams
 
 
@@ -110,7 +137,7 @@ def evaluated(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", range(len(WITH_ROWS)))
+@pytest.mark.parametrize("number", range(len(WITH_ROWS + BRANCHED)))
 def test_rows_are_those_of_the_reference_engine(number: int) -> None:
     seen = 0
     for seed in range(SEEDS):
@@ -118,7 +145,7 @@ def test_rows_are_those_of_the_reference_engine(number: int) -> None:
         reach, slide = chance.choice(((5, 2), (4, 4), (3, 5), (20, 10)))
         window = f"[RANGE {reach} ROWS, SLIDE {slide} ROWS{chance.choice(('', ', PARTITION BY srcIP'))}]"
         source = chance.choice(("main1", "[pair]"))
-        query = planned(WITH_ROWS[number].replace("SOURCE", source).replace("WINDOW", window))
+        query = planned((WITH_ROWS + BRANCHED)[number].replace("SOURCE", source).replace("WINDOW", window))
         made = arriving(world(chance.randrange(1 << 20), LINKS, catalog=CONTEXT.catalog))
         low = LowSettings(SKEW, chunk_rows=chance.choice((1, 5, 65_536)), compiled=False)
         carry = Carry(0, END_OF_TIME, made.latest, SKEW)

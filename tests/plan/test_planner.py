@@ -344,7 +344,7 @@ def test_an_lfta_that_two_queries_read_has_the_numbers_if_one_asks_for_them() ->
     assert [lfta.name for lfta in found.lftas] == ["a.TCP", "a.UDP"] and all(lfta.placed for lfta in found.lftas)
 
 
-def test_an_order_over_branches_of_one_link_beside_windows_of_rows_is_refused_on_spark() -> None:
+def test_an_order_over_branches_of_one_link_beside_windows_of_rows_has_the_numbers_too() -> None:
     inner = "DEFINE {{ query_name '{}'; visibility 'internal'; }} SELECT tb, "
     text = (
         inner.format("n")
@@ -353,9 +353,10 @@ def test_an_order_over_branches_of_one_link_beside_windows_of_rows_is_refused_on
         + "LAST(len) AS c FROM a.TCP UNION a.UDP GROUP BY time/10 AS tb;\n"
         "Query m: SELECT x.c, y.c AS d OUTER_JOIN FROM n x, l y WHERE x.tb = y.tb"
     )
-    require_lowered(plan(text), "reference")
-    with pytest.raises(UnsupportedError, match="beside windows of rows"):
-        require_lowered(plan(text))
+    found = plan(text)
+    require_lowered(found)
+    placed = {lfta.name: lfta.placed for lfta in found.lftas}
+    assert placed == {"n": False, "l._by_arrival.TCP": True, "l._by_arrival.UDP": True}
 
 
 def test_links_of_one_protocol_are_read_together_wherever_they_stand() -> None:
