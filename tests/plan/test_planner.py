@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lowwater.catalog.expr import Call, Case, Column, Const, Param, Type, show
-from lowwater.errors import LowwaterError, QueryError, UnsupportedError
+from lowwater.errors import LowwaterError, QueryError
 from lowwater.plan.bind.windows import numbered
 from lowwater.plan.context import Context, Links
 from lowwater.plan.cost import cost, unsafe
@@ -26,6 +26,7 @@ from lowwater.plan.nodes import (
     Union,
     WatchJoin,
 )
+from lowwater.plan.physical import physical
 from lowwater.plan.punctuation import promises_of, punctuation
 from lowwater.plan.queryset import Plan, QueryPlan, plan_files, plan_texts
 from lowwater.plan.ranges import read_from
@@ -314,15 +315,20 @@ def test_join_output_makes_progress_where_an_item_repeats_a_side() -> None:
     assert [field.temporal is not None for field in query.logical.fields] == [True, False, True]
 
 
-def test_what_an_engine_does_not_run_is_named_with_its_place() -> None:
-    text = (
-        "Query a:\nSELECT A.time LEFT_OUTER_JOIN FROM a.TCP A, b.TCP B WHERE A.time = B.time AND UMAX(A.len, B.len) = 6"
-    )
-    require_lowered(plan(text), "reference")
-    with pytest.raises(UnsupportedError) as caught:
-        require_lowered(plan(text))
-    assert caught.value.line == 2 and "query a: the function UMAX of both sides" in caught.value.message
-    assert caught.value.hint.startswith("call it on each side")
+@pytest.mark.parametrize(
+    ("kind", "window", "form"),
+    [
+        ("INNER_JOIN", "A.time = B.time AND UMAX(A.len, B.len) = 6", "Spark stream-stream join"),
+        ("LEFT_OUTER_JOIN", "A.time = B.time AND UMAX(A.len, 7) = UMAX(B.len, 7)", "Spark stream-stream join"),
+        ("LEFT_OUTER_JOIN", "A.time = B.time AND UMAX(A.len, B.len) = 6", "OOP-Join"),
+        ("RIGHT_OUTER_JOIN", "A.time <= B.time AND B.time <= A.time + 2", "Spark stream-stream join"),
+        ("OUTER_JOIN", "A.time <= B.time AND B.time <= A.time + 2", "OOP-Join"),
+    ],
+)
+def test_the_planner_chooses_the_form_of_a_join(kind: str, window: str, form: str) -> None:
+    query = one(f"SELECT A.time {kind} FROM a.TCP A, b.TCP B WHERE {window}")
+    found = physical(query.high)
+    assert found.operator == form and ("purged" in found.reason) == (form == "OOP-Join")
 
 
 def test_branches_of_one_link_bring_the_numbers_of_its_records_where_their_order_is_seen() -> None:
