@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import platform
+import re
 import shutil
 import tempfile
 import time
@@ -41,7 +42,8 @@ ROOT = Path(__file__).resolve().parents[1]
 SETS = {"main0_and_control": ("control", "main0"), "all": ("control", "main0", "main1")}
 KNOWN = Links(SETS["all"], SETS)
 FLOWS = 20_000
-MERGE, PORTS, SLIDING, OUTER, BAND = "merge", "ports", "sliding", "outer join", "band join"
+MERGE, PORTS, SLIDING, OUTER = "merge", "ports", "sliding", "outer join"
+BAND, OUTER_BAND = "band join", "outer band join"
 FLOW = "protocol, srcIP, destIP, srcPort, destPort"
 
 
@@ -70,10 +72,24 @@ _PANES = "unnest(generate_series(_pane - 5, _pane))"
 _SIDES = "(" + _sum("{0}").replace("{}", "flow1") + ") A {1} (" + _sum("{0}").replace("{}", "flow2") + ") B"
 _MEET = " AND ".join(f"A.{name} = B.{name}" for name in FLOW.split(", "))
 _OUTER = f"SELECT A.*, B.cnt AS other FROM {_SIDES} ON A.tb = B.tb AND {_MEET}"
-_BAND = (
-    'SELECT A.time AS ta, B.time AS tb, A.srcIP, A.srcPort FROM "b.A" A JOIN "b.B" B ON A.srcIP = B.destIP AND '
-    "A.srcPort = B.destPort AND "
-)
+
+
+def _band(name: str, keyword: str, join: str) -> Subject:
+    """A band of a second to either side."""
+    text = (
+        f"DEFINE{{query_name '{name}';}} SELECT A.time AS ta, B.time AS tb, A.srcIP, A.srcPort {keyword} "
+        "FROM main0.TCP A, main1.TCP B WHERE A.time - 1 <= B.time AND B.time <= A.time + 1 "
+        "AND A.srcIP = B.destIP AND A.srcPort = B.destPort"
+    )
+    sql = (
+        f'SELECT A.time AS ta, B.time AS tb, A.srcIP, A.srcPort FROM "{name}.A" A {join} "{name}.B" B '
+        "ON A.srcIP = B.destIP AND A.srcPort = B.destPort AND "
+    )
+    batch = "B.time BETWEEN A.time - 1 AND A.time + 1"
+    streamed = "B._et BETWEEN A._et - interval 1 second AND A._et + interval 1 second"
+    return Subject(text, sql + batch, sql + streamed, 100_000)
+
+
 SUBJECTS = {
     MERGE: Subject(
         (ROOT / "queries" / "seeds" / "000-7.1.gsql").read_text(encoding="utf-8"),
@@ -102,13 +118,8 @@ SUBJECTS = {
         )
         + " AND A.w = B.w",
     ),
-    BAND: Subject(
-        "DEFINE{query_name 'b';} SELECT A.time AS ta, B.time AS tb, A.srcIP, A.srcPort FROM main0.TCP A, main1.TCP B "
-        "WHERE A.time - 1 <= B.time AND B.time <= A.time + 1 AND A.srcIP = B.destIP AND A.srcPort = B.destPort",
-        _BAND + "B.time BETWEEN A.time - 1 AND A.time + 1",
-        _BAND + "B._et BETWEEN A._et - interval 1 second AND A._et + interval 1 second",
-        100_000,
-    ),
+    BAND: _band("b", "INNER_JOIN", "JOIN"),
+    OUTER_BAND: _band("c", "OUTER_JOIN", "FULL JOIN"),
 }
 
 
@@ -165,13 +176,18 @@ def in_lowwater(
     return time.monotonic() - begin, result
 
 
+def _by_name(sql: str) -> str:
+    """The text with the names of the views that Spark has of LFTAs of joins."""
+    return re.sub(r'"(\w)\.(\w)"', r"\1_\2", sql)
+
+
 def in_spark(spark: Any, sql: str, views: dict[str, Any], folder: Path) -> float:
     """Seconds of a batch query of PySpark."""
     begin = time.monotonic()
     for name, frame in views.items():
         frame.createOrReplaceTempView(name.replace(".", "_"))
     text = sql.replace(_PANES, "explode(sequence(_pane - 5, _pane))")
-    spark.sql(text.replace('"b.A"', "b_A").replace('"b.B"', "b_B")).write.parquet(str(folder / "batch"))
+    spark.sql(_by_name(text)).write.parquet(str(folder / "batch"))
     return time.monotonic() - begin
 
 
@@ -181,7 +197,7 @@ def in_stream(spark: Any, sql: str, views: dict[str, Any], folder: Path) -> tupl
     for name, frame in views.items():
         timed = frame.selectExpr("*", "timestamp_micros(_last div 1000) AS _et").withWatermark("_et", "20 seconds")
         timed.createOrReplaceTempView(name.replace(".", "_"))
-    frame = spark.sql(sql.replace('"b.A"', "b_A").replace('"b.B"', "b_B"))
+    frame = spark.sql(_by_name(sql))
     writer = frame.writeStream.format("parquet").option("checkpointLocation", str(folder / "checkpoint"))
     query = writer.option("path", str(folder / "stream")).trigger(availableNow=True).start()
     query.awaitTermination()
