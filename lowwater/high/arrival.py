@@ -19,7 +19,7 @@ from lowwater.catalog.states import read_state, write_state
 from lowwater.errors import LawError
 from lowwater.high.buckets import BUCKET, bucketed
 from lowwater.high.carry import Carry, leave_state, state_file
-from lowwater.high.clock import ET, LAST, EventClock
+from lowwater.high.clock import ET, LAST, TICK, EventClock
 from lowwater.high.columns import event_time
 from lowwater.high.expressions import SPARK_TYPES, plain
 from lowwater.high.frames import Counts
@@ -46,7 +46,7 @@ Arrived = tuple[int, str, int, int, tuple[Any, ...]]
 def lower_by_arrival(
     node: Node, frames: Mapping[str, DataFrame], clock: EventClock, counts: Counts, carry: Carry
 ) -> DataFrame:
-    """The rows of a query: its fields, `_last`, event time.
+    """The rows of a query: its fields, `_last`, the instant at which each was final as its tick, event time.
 
     Args:
         node: high plan of the query.
@@ -60,7 +60,7 @@ def lower_by_arrival(
     found = bucketed(
         rows,
         ArrivalMachine(node, carry),
-        [*((f.name, SPARK_TYPES[f.type]) for f in node.fields), (LAST, "bigint")],
+        [*((f.name, SPARK_TYPES[f.type]) for f in node.fields), (LAST, "bigint"), (TICK, "bigint")],
         clock,
         wake=bool(carry.held or carry.kept),
     )
@@ -94,17 +94,28 @@ def _counted(leaf: LftaInput) -> bool:
 
 
 class _Given(Operator):
-    """Collects what a query gives: rows of the interval, and those that a later one owns."""
+    """Collects what a query gives: rows of the interval, and those that a later one owns.
+
+    Attributes:
+        rows: each with the last instant (ns) that could change it: of what an arrival lets go that is the arrival, and
+            `_last` may be later, since an epoch of the clock would have ended then.
+        later: rows of a later interval.
+        arrival: (ns) of the record that is evaluated; END_OF_TIME while none is.
+    """
 
     def __init__(self, end: int) -> None:
         super().__init__()
-        self.rows: list[Row] = []
+        self.rows: list[tuple[Row, int]] = []
         self.later: list[Row] = []
+        self.arrival = END_OF_TIME
         self._end = end
 
     def row(self, port: int, row: Row) -> None:
         """Keeps a row."""
-        (self.rows if row.last < self._end else self.later).append(row)
+        if row.last < self._end:
+            self.rows.append((row, min(row.last, self.arrival)))
+        else:
+            self.later.append(row)
 
 
 @dataclass
@@ -166,8 +177,8 @@ class ArrivalMachine:
         progress = self._resumed(state)
         evaluation = _Evaluation(self.node, self.carry, progress)
         evaluation.run(promise)
-        for row in evaluation.given.rows:
-            yield (*row.values, row.last)
+        for row, final in evaluation.given.rows:
+            yield (*row.values, row.last, final)
         state[:] = self._kept(progress)
         if promise >= END_OF_TIME and self.carry.kept is not None:
             records = dict(progress.records)
@@ -230,7 +241,9 @@ class _Evaluation:
         for values, last in progress.later:
             self.given.row(0, Row(values, last))
         for arrived in sorted((each for each in progress.waiting if each[0] < until), key=lambda each: each[:4]):
+            self.given.arrival = arrived[0]
             self._feed(*arrived)
+        self.given.arrival = END_OF_TIME
         progress.waiting = [each for each in progress.waiting if each[0] >= until]
         if promise >= END_OF_TIME and self._over <= self._carry.end:
             self._end()

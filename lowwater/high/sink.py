@@ -73,10 +73,13 @@ class StreamFiles:
 
 
 def _dated(file: Path, boundary: int, timeline: Timeline) -> Path:
-    """A file of rows at a boundary with the tick of each: the first that is promised, at the latest the boundary."""
-    lasts = pq.read_table(file, columns=["_last"]).column("_last").to_numpy()
-    ticks = pa.array(np.minimum(timeline.ticks(lasts), boundary))
-    if pc.all(pc.equal(ticks, boundary)).as_py():
+    """A file of rows at a boundary with the tick of each: the first that is promised, at the latest the boundary.
+
+    Instead of a tick each row has the last instant that could change it.
+    """
+    finals = pq.read_table(file, columns=["_tick"]).column("_tick").to_numpy()
+    ticks = pa.array(np.minimum(timeline.ticks(finals), boundary))
+    if pc.all(pc.equal(ticks, pa.array(finals))).as_py():
         return file
     dated = file.with_name(f"dated-{file.name}")
     at = 0
@@ -122,7 +125,10 @@ class BatchSink:
         stream = self.stream
         first, end = stream.owned
         target = stream.folder / f"batch-{number:05d}"
-        tick = long(boundary) if self.step is None else F.least(_ceiling(plain(TICK), self.step), long(boundary))
+        if self.step is not None:
+            tick = F.least(_ceiling(plain(TICK), self.step), long(boundary))
+        else:
+            tick = plain(TICK if TICK in frame.columns else LAST)
         values = [plain(LAST), F.lit(ROW), tick, tick, long(0)]
         control = [value.alias(name) for value, name in zip(values, CONTROL.names, strict=True)]
         rows = frame.filter((plain(LAST) >= long(first)) & (plain(LAST) < long(end)))

@@ -133,7 +133,9 @@ def evaluated(
     """The rows of an interval, those that no other one owns."""
     starts = read_from(query.high, span[0], handed)
     rows = low_rows(query, made, (span[0] if handed else 0, span[1]), starts, low, chance)
-    return [row for row in played(ArrivalMachine(query.high, carry), rows, chance) if row[-1] >= span[0]]
+    found = played(ArrivalMachine(query.high, carry), rows, chance)
+    assert all(final <= last for *_, last, final in found)
+    return [row[:-1] for row in found if row[-2] >= span[0]]
 
 
 @pytest.mark.slow

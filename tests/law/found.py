@@ -117,4 +117,8 @@ FOUND: dict[str, Case] = {
     # The promise of a band join trails by its reach, which the last instant of a row has in it already.
     "a group above a band join": Case(_both(SECOND, 6.5, 40), (_ABOVE_BAND,), _ticking()),
     "what has no partner in a band join": Case(_both(SECOND, 6.5, 40, apart=7), (_OUTER_BAND,), _ticking()),
+    # Rows waited for the end of their epoch of the clock, although the last row of their window had let them go.
+    "a window of rows that is full before its epoch of the clock ends": Case(
+        _world(0, *(_packet(at) for at in (0, 0.1, 0.2, 0.3, 0.4, 30))), (_EPOCH_OF_ROWS,), _ticking()
+    ),
 }
