@@ -17,6 +17,7 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
+from lowwater.catalog.expr import Type
 from lowwater.errors import LowwaterError, ValueOverflowError
 from lowwater.high.clock import EventClock
 
@@ -123,6 +124,9 @@ def bucketed(
     return frame.groupBy(BUCKET).transformWithState(processor, schema, "append", "eventTime", first)
 
 
-def bucket_of(keys: Iterable[Column], buckets: int) -> Column:
-    """The bucket of a group."""
-    return F.pmod(F.hash(*keys), F.lit(buckets)).alias(BUCKET)
+def bucket_of(keys: Iterable[tuple[Column, Type]], frame: DataFrame) -> Column:
+    """The bucket of the rows of a frame with equal keys, of which the types are known: as many as it has partitions."""
+    buckets = int(frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
+    # Both zeros are one key.
+    hashed = [key + F.lit(0.0) if kind is Type.FLOAT else key for key, kind in keys]
+    return (F.pmod(F.hash(*hashed), F.lit(buckets)) if hashed else F.lit(0)).alias(BUCKET)

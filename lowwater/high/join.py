@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lowwater.catalog.expr import Column, Expr, Type
-from lowwater.high.buckets import BUCKET, bucket_of, bucketed
+from lowwater.high.buckets import bucket_of, bucketed
 from lowwater.high.clock import ET, LAST, LATEST_MS, EventClock
 from lowwater.high.columns import event_time, is_row, mark
 from lowwater.high.expressions import SPARK_TYPES, lower, plain
@@ -90,13 +90,10 @@ def _by_promises(node: Join, left: Side, right: Side, clock: EventClock, promise
         for alias, below in zip((node.left_alias, node.right_alias), node.inputs(), strict=True)
     ]
     kinds = [pair[0].type for pair in node.equalities] + ([Type.INT] if node.window.equality else [])
-    buckets = int(left.frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
     parts = []
     for port, side in enumerate((left, right)):
         keys = [side[str(number)] for number in range(side.keys)] + ([side["_value"]] if node.window.equality else [])
-        # Both zeros are one key.
-        hashed = [key + F.lit(0.0) if kind is Type.FLOAT else key for key, kind in zip(keys, kinds, strict=True)]
-        bucket = bucket_of(hashed, buckets) if hashed else F.lit(0).alias(BUCKET)
+        bucket = bucket_of(zip(keys, kinds, strict=True), side.frame)
         own = [side[ET].alias(ET), side[LAST].alias(LAST), F.lit(port).alias("_port"), side["_value"].alias("_value")]
         named = [key.alias(f"_key{number}") for number, key in enumerate(keys)]
         # Spark resolves the names of what goes in as paths.

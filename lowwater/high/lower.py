@@ -6,7 +6,7 @@ watermark, and Spark's default policy, the minimum over the sources, is the prom
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
@@ -112,17 +112,14 @@ class Lowering:
 
     def _promises(self, node: Join) -> dict[int, Promises]:
         """What the inputs of a join promise at each boundary, by what all sources together do, which Spark shows."""
-        together = [min(promises) for promises in zip(*(reel.promises for reel in self.reels.values()), strict=True)]
-        left, right = (
-            [min(each) for each in zip(*(self.reels[name].promises for name in _leaves(below)), strict=True)]
-            for below in node.inputs()
-        )
+        together = _least(self.reels.values())
+        left, right = (_least(self.reels[leaf_name(leaf)] for leaf in leaves(below)) for below in node.inputs())
         found: dict[int, Promises] = {}
-        for promise, *own in zip(together, left, right, strict=True):
+        for promise, own in zip(together, zip(left, right, strict=True), strict=True):
             shown = self.clock.promised(self.clock.promise_ms(promise))
             # Spark shows the first of several boundaries with one promise.
             if shown is not None:
-                found.setdefault(shown, (own[0], own[1]))
+                found.setdefault(shown, own)
         return found
 
     def _leaf(self, node: LftaInput | Cut, ordered: bool) -> DataFrame:
@@ -148,9 +145,16 @@ def python_state(node: Node) -> bool:
     return counts_rows(node) or any(keeps_python(each) for each in walk(node))
 
 
-def _leaves(node: Node) -> list[str]:
-    """The sources below an operator."""
-    return [leaf_name(each) for each in walk(node) if isinstance(each, LftaInput | Cut)]
+def leaves(node: Node) -> list[LftaInput | Cut]:
+    """The leaves below an operator, each as often as it is read."""
+    if isinstance(node, LftaInput | Cut):
+        return [node]
+    return [leaf for below in node.inputs() for leaf in leaves(below)]
+
+
+def _least(reels: Iterable[Reel]) -> list[int]:
+    """What several sources promise together at each boundary."""
+    return [min(promises) for promises in zip(*(reel.promises for reel in reels), strict=True)]
 
 
 def leaf_name(node: LftaInput | Cut) -> str:

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lowwater.catalog.expr import Type
 from lowwater.high.accumulate import Accumulators, arguments
-from lowwater.high.buckets import BUCKET, bucket_of, bucketed
+from lowwater.high.buckets import bucket_of, bucketed
 from lowwater.high.clock import ET, LAST, EventClock
 from lowwater.high.columns import event_time
 from lowwater.high.expressions import SPARK_TYPES, lower, plain
@@ -59,21 +59,15 @@ def machine_rows(node: Aggregation, frame: DataFrame, one_bucket: bool = False) 
     values = [lower(expr).alias(f"_argument{i}") for i, expr in enumerate(given)]
     order = plain(ORDER) if ORDER in frame.columns else F.lit(None).cast("struct<_1: bigint>").alias(ORDER)
     frame = frame.select(ET, LAST, order, *keys, *values)
-    buckets = 1 if one_bucket else int(frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
-    bucket = bucket_of([_hashed(item) for item in node.keys], buckets)
+    bucket = bucket_of([] if one_bucket else [(plain(item.name), item.expr.type) for item in node.keys], frame)
     named = [plain(name) for name in frame.columns[3:]]
-    return frame.select(bucket.alias(BUCKET), ET, LAST, ORDER, group_end(node.key_fields).alias("_end"), *named)
+    return frame.select(bucket, ET, LAST, ORDER, group_end(node.key_fields).alias("_end"), *named)
 
 
 def results(node: Aggregation) -> list[tuple[str, str]]:
     """The columns of finished groups: keys, aggregates, `_last`, `_rows`."""
     columns = [*((item.name, item.expr.type) for item in node.keys), *((a.name, a.type) for a in node.aggregates)]
     return [*((name, SPARK_TYPES[kind]) for name, kind in columns), (LAST, "bigint"), ("_rows", "bigint")]
-
-
-def _hashed(item: Item) -> Column:
-    # Both zeros are one key.
-    return plain(item.name) + F.lit(0.0) if item.expr.type is Type.FLOAT else plain(item.name)
 
 
 def _kinds(keys: Sequence[Item]) -> tuple[Type, ...]:

@@ -24,7 +24,7 @@ from lowwater.high.carry import Carry
 from lowwater.high.cuts import cut, waits_for_promises
 from lowwater.high.failures import UnstartedError, translate
 from lowwater.high.feeds import Feed, Replay
-from lowwater.high.lower import Lowering, leaf_name, python_state
+from lowwater.high.lower import Lowering, leaf_name, leaves, python_state
 from lowwater.high.order import links_of, placed
 from lowwater.high.results import HighResult, HighSettings, OperatorCounts
 from lowwater.high.sink import BatchSink, StreamFiles
@@ -118,7 +118,7 @@ class _Run:
         self, query: str, node: Node, made: Mapping[str, Feed], stream: StreamFiles, result: HighResult
     ) -> None:
         folder = stream.folder
-        behind = {leaf_name(leaf): (leaf, self._behind(leaf, made)) for leaf in _leaves(node)}
+        behind = {leaf_name(leaf): (leaf, self._behind(leaf, made)) for leaf in leaves(node)}
         feeds = [feed for _, group in behind.values() for feed in group]
         carry = self.carries.get(query, Carry(end=self.end))
         rows, handed = any(feed.rows for feed in feeds), hands_over(node)
@@ -175,15 +175,9 @@ def _stored(leaf: LftaInput | Cut) -> tuple[tuple[Field, ...], str]:
     return leaf.lfta.stored, NUMBER if leaf.lfta.placed else ""
 
 
-def _leaves(node: Node) -> list[LftaInput | Cut]:
-    if isinstance(node, LftaInput | Cut):
-        return [node]
-    return [leaf for below in node.inputs() for leaf in _leaves(below)]
-
-
 def _rows(node: Node, feeds: Mapping[tuple[str, str], Feed]) -> int:
     """How many rows a query reads."""
-    lftas = [leaf.lfta for leaf in _leaves(node) if isinstance(leaf, LftaInput)]
+    lftas = [leaf.lfta for leaf in leaves(node) if isinstance(leaf, LftaInput)]
     return sum(feeds[lfta.name, link].rows for lfta in lftas for link in lfta.links)
 
 
@@ -263,7 +257,7 @@ def run_high(
         LowwaterError: if an input cannot be read or Spark fails.
     """
     settings = settings or HighSettings()
-    wanted = {leaf.lfta for node in queries.values() for leaf in _leaves(node) if isinstance(leaf, LftaInput)}
+    wanted = {leaf.lfta for node in queries.values() for leaf in leaves(node) if isinstance(leaf, LftaInput)}
     feeds = {(lfta.name, link): Feed.scan(_files(inputs, lfta.name, link)) for lfta in wanted for link in lfta.links}
     most = max(_rows(node, feeds) for node in queries.values())
     kinds = {False, *(python_state(node) for node in queries.values())}
