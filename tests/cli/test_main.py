@@ -34,27 +34,31 @@ def test_rows_do_not_depend_on_the_heartbeat(capture: Path) -> None:
     assert len(rows) == 1
 
 
-def test_run_names_what_an_engine_does_not_run_yet(capture: Path, tmp_path: Path) -> None:
-    query, out = tmp_path / "q.gsql", tmp_path / "out"
+@pytest.mark.parametrize("engine", ["spark", "reference"])
+def test_run_refuses_what_it_cannot_compute_before_it_starts(engine: str, capture: Path, tmp_path: Path) -> None:
+    functions, query, out = tmp_path / "mine.fun", tmp_path / "q.gsql", tmp_path / "out"
+    functions.write_text("UINT FUN twice(UINT);")
     query.write_text(
-        "DEFINE { query_name 'hosts'; }\n"
-        "SELECT A.time, A.srcIP & IP_VAL'255.0.0.0' AS net LEFT_OUTER_JOIN FROM a.TCP A, a.TCP B\n"
-        "WHERE A.time = B.time AND UMAX(A.len, B.len) > 40;\n"
+        "DEFINE { query_name 'doubled'; }\n"
+        "SELECT time, twice(len) FROM TCP;\n"
         "DEFINE { query_name 'heavy'; }\n"
         "PARAM { n uint; }\n"
         "SELECT tb, srcIP, count(*) FROM TCP WHERE len > $n GROUP BY time/60 AS tb, srcIP\n"
         "CLEANING_WHEN local_count(100) = TRUE CLEANING_BY count(*) > 1\n"
     )
-    words = ("run", query, "--capture", f"a={capture}", "--out", out)
-    said = lowwater(*words, "--engine", "spark")
+    words = ("run", query, "--capture", f"a={capture}", "--out", out, "--engine", engine, "--functions", functions)
+    said = lowwater(*words)
     assert said.code == 1 and not out.exists()
-    assert "q.gsql:3:27: query hosts: the function UMAX of both sides" in said.err
-    assert "$n has no value" in said.err and "give --param n=VALUE" in said.err
-    said = lowwater(*words, "--engine", "reference")
-    assert said.code == 1 and not out.exists() and "$n has no value" in said.err and "hosts" not in said.err
-    assert lowwater(*words, "--engine", "reference", "--param", "n=40").code == 0
-    nets = {line.split(",")[1] for line in (out / "hosts.csv").read_text().splitlines()[1:]}
-    assert nets == {"10.0.0.0"} and (out / "heavy.csv").exists()
+    assert "q.gsql:2:14: query doubled: the function twice is declared without Python" in said.err
+    assert "q.gsql:5:49: query heavy: $n has no value" in said.err and "give --param n=VALUE" in said.err
+    said = lowwater(*words, "--param", "n=40")
+    assert said.code == 1 and not out.exists() and "twice" in said.err and "$n" not in said.err
+    if engine == "reference":
+        (tmp_path / "mine.py").write_text("def twice(value):\n    return 2 * value\n")
+        functions.write_text("MODULE 'mine.py'; UINT FUN twice(UINT);")
+        assert lowwater(*words, "--param", "n=40").code == 0
+        assert (out / "doubled.csv").read_text().splitlines()[1].split(",")[1] == "108"
+        assert (out / "heavy.csv").exists()
 
 
 def test_run_takes_parameters_and_dialects(capture: Path, tmp_path: Path) -> None:
