@@ -6,7 +6,7 @@ and what comes out is the same.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -89,24 +89,29 @@ def _by_promises(node: Join, left: Side, right: Side, clock: EventClock, promise
         [(f"{alias}.{f.name}", SPARK_TYPES[f.type]) for f in below.fields]
         for alias, below in zip((node.left_alias, node.right_alias), node.inputs(), strict=True)
     ]
-    kinds = [pair[0].type for pair in node.equalities] + ([Type.INT] if node.window.equality else [])
-    parts = []
-    for port, side in enumerate((left, right)):
-        keys = [side[str(number)] for number in range(side.keys)] + ([side["_value"]] if node.window.equality else [])
-        bucket = bucket_of(zip(keys, kinds, strict=True), side.frame)
-        own = [side[ET].alias(ET), side[LAST].alias(LAST), F.lit(port).alias("_port"), side["_value"].alias("_value")]
-        named = [key.alias(f"_key{number}") for number, key in enumerate(keys)]
-        # Spark resolves the names of what goes in as paths.
-        columns = [
-            (plain(name) if at == port else F.lit(None).cast(kind)).alias(f"_{at}_{number}")
-            for at, each in enumerate(fields)
-            for number, (name, kind) in enumerate(each)
-        ]
-        parts.append(side.frame.select(bucket, *own, *named, *columns))
+    kinds = (*(pair[0].type for pair in node.equalities), *((Type.INT,) if node.window.equality else ()))
     hidden = [(name + side.suffix, "bigint") for side in (left, right) for name in ("_value", LAST)]
     names = [tuple(name for name, _ in each) for each in fields]
-    machine = JoinMachine(node, tuple(kinds), (names[0], names[1]), promises)
-    return bucketed(parts[0].union(parts[1]), machine, [*fields[0], *fields[1], *hidden], clock)
+    machine = JoinMachine(node, kinds, (names[0], names[1]), promises)
+    both = _port(node, left, 0, kinds, fields).union(_port(node, right, 1, kinds, fields))
+    return bucketed(both, machine, [*fields[0], *fields[1], *hidden], clock)
+
+
+def _port(
+    node: Join, side: Side, port: int, kinds: Sequence[Type], fields: Sequence[Sequence[tuple[str, str]]]
+) -> DataFrame:
+    """One side as the rows that a `JoinMachine` takes, with the columns of both: those of the other are NULL."""
+    keys = [side[str(number)] for number in range(side.keys)] + ([side["_value"]] if node.window.equality else [])
+    bucket = bucket_of(zip(keys, kinds, strict=True), side.frame)
+    own = [side[ET].alias(ET), side[LAST].alias(LAST), F.lit(port).alias("_port"), side["_value"].alias("_value")]
+    named = [key.alias(f"_key{number}") for number, key in enumerate(keys)]
+    # Spark resolves the names of what goes in as paths.
+    columns = [
+        (plain(name) if at == port else F.lit(None).cast(kind)).alias(f"_{at}_{number}")
+        for at, each in enumerate(fields)
+        for number, (name, kind) in enumerate(each)
+    ]
+    return side.frame.select(bucket, *own, *named, *columns)
 
 
 def join_side(node: Join, frame: DataFrame, clock: EventClock, is_left: bool) -> Side:
