@@ -58,10 +58,12 @@ def lower_by_arrival(
     leaves = leaves_of(node)
     rows = counts.observe(_together(leaves, frames), "rows", node, rows_in=F.count(F.lit(1)))
     found = bucketed(
+        node,
         rows,
         ArrivalMachine(node, carry),
         [*((f.name, SPARK_TYPES[f.type]) for f in node.fields), (LAST, "bigint"), (TICK, "bigint")],
         clock,
+        counts,
         wake=bool(carry.held or carry.kept),
     )
     found = counts.observe(found, "by arrival", node, rows_out=F.count(F.lit(1)))

@@ -5,16 +5,19 @@ Chosen by the driver before a query starts. Rows do not depend on them (replay i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Mapping
 
 
-def choose_boundaries(ticks: Iterable[int], closing: int, step: int, most: int) -> list[int]:
-    """Multiples of a step by which there are rows, coarsened until they are few, the closing one in place of the last.
+def choose_boundaries(rows: Mapping[int, int], closing: int, step: int, most: int) -> list[int]:
+    """Multiples of a step that divide the rows into shares about as large, the closing one in place of the last.
 
-    No micro-batch is without rows: each takes a third of a second, however few they are.
+    No micro-batch is without rows: each takes a third of a second, however few they are. Each has the share of its
+    rows that `most` leaves it, and at most what one step brings besides: state follows the rows of a micro-batch, also
+    where they come in bursts.
 
     Args:
-        ticks: instants (ns) of rows; may repeat.
+        rows: how many there are by their instants (ns).
         closing: last instant (ns) of the replay.
         step: ns between boundaries, the replay tick.
         most: how many there may be, at least 1.
@@ -23,17 +26,20 @@ def choose_boundaries(ticks: Iterable[int], closing: int, step: int, most: int) 
         Increasing instants (ns) of which the last is `closing`.
 
     Example:
-        >>> choose_boundaries([3, 4, 11, 38], closing=50, step=10, most=8)
+        >>> choose_boundaries({3: 1, 4: 1, 11: 1, 38: 1}, closing=50, step=10, most=8)
         [10, 20, 50]
-        >>> choose_boundaries([3, 4, 11, 38], closing=50, step=10, most=3)
-        [10, 20, 50]
-        >>> choose_boundaries([3, 4, 11, 38, 47], closing=50, step=10, most=3)
-        [20, 40, 50]
+        >>> choose_boundaries({3: 1, 4: 1, 11: 1, 38: 1}, closing=50, step=10, most=2)
+        [10, 50]
+        >>> choose_boundaries({3: 1, 11: 9, 21: 1, 31: 1}, closing=50, step=10, most=3)
+        [20, 50]
     """
-    instants = set(ticks)
-    while most > 1:
-        found = sorted({min(-(-tick // step) * step, closing) for tick in instants})
-        if len(found) <= most:
-            return [*found[:-1], closing]
-        step *= 2
-    return [closing]
+    steps: Counter[int] = Counter()
+    for instant, count in rows.items():
+        steps[min(-(-instant // step) * step, closing)] += count
+    found, held = [], 0
+    for instant in sorted(steps):
+        held += steps[instant]
+        if held * most >= steps.total():
+            found.append(instant)
+            held = 0
+    return [*(found if held else found[:-1]), closing]

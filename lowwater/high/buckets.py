@@ -11,7 +11,7 @@ import json
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
@@ -21,7 +21,15 @@ from lowwater.catalog.expr import Type
 from lowwater.errors import LowwaterError, ValueOverflowError
 from lowwater.high.clock import EventClock
 
+if TYPE_CHECKING:
+    from lowwater.high.frames import Counts
+    from lowwater.plan.nodes import Node
+
 BUCKET = "_bucket"
+STATE = "_state"
+"""By how many bytes the blob of a bucket has grown, in a row of its own; NULL in the rows of the machine."""
+STATE_KIND = "state"
+"""Kind of the observed point where that is added up."""
 ERROR = "LOWWATER_ERROR"
 """Begins an error of ours within the text of Spark's; then its parts in Base64, then a colon."""
 
@@ -49,37 +57,37 @@ class Bucketed(StatefulProcessor):
     """
 
     def __init__(self, machine: Machine, names: Sequence[str], clock: EventClock) -> None:
-        self._machine, self._names, self._clock = machine, tuple(names), clock
+        self._machine, self._clock = machine, clock
+        self._row, self._nothing = Row(*names, STATE), (None,) * len(names)
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Called by Spark before the first bucket of a task."""
         self._handle = handle
-        self._blob = handle.getValueState("blob", "blob binary")
+        self._blob = handle.getValueState("blob", "blob binary, told bigint")
         self._states: dict[Any, Any] = {}
+        self._told: dict[Any, int] = {}
 
     def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:
         """A bucket is woken in the first micro-batch."""
         with marked():
-            self._keep(key, self._load(key), timerValues)
+            self._store(key, pickle.dumps(self._load(key), pickle.HIGHEST_PROTOCOL), 0, timerValues)
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
         """The rows of a bucket in a micro-batch. None of them is final: a promise that excluded them has not been."""
         state = self._load(key)
         with marked():
             self._machine.take(state, rows)
-        self._keep(key, state, timerValues)
-        return iter(())
+        yield self._keep(key, state, timerValues)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
         """The watermark has risen."""
         state = self._load(key)
-        row = Row(*self._names)
         promise = self._clock.promised(timerValues.getCurrentWatermarkInMs())
         if promise is not None:
             with marked():
                 for values in self._machine.advance(state, promise):
-                    yield row(*values)
-        self._keep(key, state, timerValues)
+                    yield self._row(*values, None)
+        yield self._keep(key, state, timerValues)
 
     def close(self) -> None:
         """Called by Spark after the last bucket of a task."""
@@ -89,10 +97,20 @@ class Bucketed(StatefulProcessor):
         if key not in self._states:
             stored = self._blob.get()
             self._states[key] = self._machine.begin() if stored is None else pickle.loads(bytes(stored[0]))
+            self._told[key] = 0 if stored is None else stored[1]
         return self._states[key]
 
-    def _keep(self, key: Any, state: Any, timer_values: Any) -> None:
-        self._blob.update((pickle.dumps(state, pickle.HIGHEST_PROTOCOL),))
+    def _keep(self, key: Any, state: Any, timer_values: Any) -> Row:
+        """Stores the state of a bucket. Gives the row that tells how it has grown."""
+        blob = pickle.dumps(state, pickle.HIGHEST_PROTOCOL)
+        grown = len(blob) - self._told[key]
+        self._store(key, blob, len(blob), timer_values)
+        return self._row(*self._nothing, grown)
+
+    def _store(self, key: Any, blob: bytes, told: int, timer_values: Any) -> None:
+        """Stores a blob, with the size that has been told of it."""
+        self._told[key] = told
+        self._blob.update((blob, told))
         self._handle.registerTimer(timer_values.getCurrentWatermarkInMs() + 1)
 
 
@@ -107,21 +125,32 @@ def marked() -> Iterator[None]:
 
 
 def bucketed(
-    frame: DataFrame, machine: Machine, columns: Sequence[tuple[str, str]], clock: EventClock, wake: bool = False
+    node: Node,
+    frame: DataFrame,
+    machine: Machine,
+    columns: Sequence[tuple[str, str]],
+    clock: EventClock,
+    counts: Counts,
+    wake: bool = False,
 ) -> DataFrame:
     """The rows that a machine makes of a frame with a bucket, an event time and the columns that the machine reads.
 
     Args:
+        node: the operator in the plan.
         frame: BUCKET is its first column; rows reach the machine as tuples of all columns.
         machine: the operator.
         columns: of the rows out, with their types as Spark writes them.
         clock: of the query.
+        counts: of the query; they get the bytes of the state.
         wake: whether there is one bucket, which works also where it has no rows.
     """
     first = frame.sparkSession.range(1).select(F.lit(0).alias(BUCKET)).groupBy(BUCKET) if wake else None
     processor = Bucketed(machine, [name for name, _ in columns], clock)
     schema = ", ".join(f"`{name}` {kind}" for name, kind in columns)
-    return frame.groupBy(BUCKET).transformWithState(processor, schema, "append", "eventTime", first)
+    schema += f", {STATE} bigint"
+    found = frame.groupBy(BUCKET).transformWithState(processor, schema, "append", "eventTime", first)
+    found = counts.observe(found, STATE_KIND, node, grown=F.sum(STATE))
+    return found.filter(F.col(STATE).isNull()).drop(STATE)
 
 
 def bucket_of(keys: Iterable[tuple[Column, Type]], frame: DataFrame) -> Column:

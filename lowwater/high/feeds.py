@@ -5,6 +5,7 @@ Runs on the driver, before a Spark query: between the files of `lfta/` (or of a 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -32,7 +33,7 @@ class Feed:
         promises: punctuation rows.
         rows: how many data rows; `stored` with the punctuation rows.
         first, last: least and greatest `_last` (ns) of the data rows; meaningless without any.
-        ticks: instants (ns) of data rows, each once.
+        ticks: how many data rows there are by their instants (ns).
         latest: instant (ns) of the last emission; below every instant where there is none.
     """
 
@@ -42,7 +43,7 @@ class Feed:
     stored: int = 0
     first: int = END_OF_TIME
     last: int = -END_OF_TIME
-    ticks: set[int] = field(default_factory=set)
+    ticks: Counter[int] = field(default_factory=Counter)
     latest: int = -END_OF_TIME
 
     @classmethod
@@ -74,7 +75,8 @@ class Feed:
         self.promises += [Promise(*values) for values in zip(*columns, strict=True)]
         rows = table.filter(is_row)
         if rows.num_rows:
-            self.ticks.update(pc.unique(rows["_tick"]).to_pylist())
+            counted = pc.value_counts(rows["_tick"])
+            self.ticks.update(dict(zip(*(part.to_pylist() for part in counted.flatten()), strict=True)))
             tick, last = (rows[name].to_numpy() for name in ("_tick", "_last"))
             self.chunks.append(Chunk(file, group, int(tick.min()), int(tick.max()), self.stored))
             self.rows += rows.num_rows
@@ -122,7 +124,9 @@ class Replay:
         known = [] if start is None else [start]
         lasts = [*known, *(last for feed in feeds if feed.rows for last in (feed.first, feed.last))]
         clock = EventClock.over(min(lasts), max(lasts))
-        ticks = {tick for feed in feeds for tick in feed.ticks}
+        ticks: Counter[int] = Counter()
+        for feed in feeds:
+            ticks.update(feed.ticks)
         closing = max(end if end < END_OF_TIME else -END_OF_TIME, *(feed.latest for feed in feeds))
         boundaries = tuple(choose_boundaries(ticks, closing, step, most))
         first = min([*ticks, *known], default=closing)  # before it there is nothing that a promise could let go

@@ -29,7 +29,7 @@ def lower_group(node: Group, frame: DataFrame, clock: EventClock, counts: Counts
     """
     frame = counts.filtered(frame, node, node.predicate)
     if in_python(node):
-        return finish(node, lower_python_group(node, frame, clock), counts)
+        return finish(node, lower_python_group(node, frame, clock, counts), counts)
     arguments = {a.name: a.argument for a in node.aggregates if a.argument is not None}
     read = [*((item.name, item.expr) for item in node.keys), *arguments.items()]
     frame = frame.select(*(lower(expr).alias(name) for name, expr in read))

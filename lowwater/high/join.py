@@ -68,7 +68,7 @@ def lower_join(
         promises: of the inputs (ns), by what all sources of the query promise together.
     """
     sides = join_side(node, left, clock, is_left=True), join_side(node, right, clock, is_left=False)
-    joined = _by_promises(node, *sides, clock, promises) if oop_join(node) else _natively(node, *sides, clock)
+    joined = _by_promises(node, *sides, clock, counts, promises) if oop_join(node) else _natively(node, *sides, clock)
     totals = {"rows_out": F.count(F.lit(1))}
     totals |= {"left_unmatched": F.count_if(sides[1].missing), "right_unmatched": F.count_if(sides[0].missing)}
     joined = counts.observe(joined, "join", node, **totals)
@@ -83,7 +83,9 @@ def _natively(node: Join, left: Side, right: Side, clock: EventClock) -> DataFra
     return left.frame.join(right.frame, condition, _KINDS[node.kind])
 
 
-def _by_promises(node: Join, left: Side, right: Side, clock: EventClock, promises: Mapping[int, Promises]) -> DataFrame:
+def _by_promises(
+    node: Join, left: Side, right: Side, clock: EventClock, counts: Counts, promises: Mapping[int, Promises]
+) -> DataFrame:
     """What an OOP-Join of the sides gives."""
     fields = [
         [(f"{alias}.{f.name}", SPARK_TYPES[f.type]) for f in below.fields]
@@ -94,7 +96,7 @@ def _by_promises(node: Join, left: Side, right: Side, clock: EventClock, promise
     names = [tuple(name for name, _ in each) for each in fields]
     machine = JoinMachine(node, kinds, (names[0], names[1]), promises)
     both = _port(node, left, 0, kinds, fields).union(_port(node, right, 1, kinds, fields))
-    return bucketed(both, machine, [*fields[0], *fields[1], *hidden], clock)
+    return bucketed(node, both, machine, [*fields[0], *fields[1], *hidden], clock, counts)
 
 
 def _port(

@@ -103,7 +103,7 @@ class Lowering:
             return lower_group(node, inputs[0], self.clock, self.counts)
         if isinstance(node, Running):
             frame = self.counts.filtered(inputs[0], node, node.predicate)
-            return finish(node, lower_running(node, frame, self.clock, self.carry), self.counts)
+            return finish(node, lower_running(node, frame, self.clock, self.counts, self.carry), self.counts)
         if isinstance(node, Sampling):
             return lower_sampling(node, inputs[0], self.clock, self.counts, self.carry)
         if isinstance(node, Join):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -23,6 +23,9 @@ from lowwater.high.temporal import group_end
 from lowwater.plan.joining import oop_join
 from lowwater.plan.nodes import Aggregation, Group, Item, Join, Node, Running, Sampling
 from lowwater.plan.ordering import order_dependent
+
+if TYPE_CHECKING:
+    from lowwater.high.frames import Counts
 
 AT_LAST, AT_ORDER, AT_END, AT_KEYS = 2, 3, 4, 5
 """Places in the rows of a machine; before them the bucket and the event time, after them keys, then arguments."""
@@ -43,12 +46,12 @@ def keeps_python(node: Node) -> bool:
     return isinstance(node, Running | Sampling) or (isinstance(node, Group) and in_python(node))
 
 
-def lower_python_group(node: Group, frame: DataFrame, clock: EventClock) -> DataFrame:
+def lower_python_group(node: Group, frame: DataFrame, clock: EventClock, counts: Counts) -> DataFrame:
     """GROUP BY with the values of the aggregates, `_last`, the event time and the number of `_rows` of each group."""
     accumulators = Accumulators(node.query, node.aggregates)
     packets = of_packets(node.input, node.query)
     machine = GroupMachine(accumulators, _kinds(node.keys), order_dependent(node), packets)
-    found = bucketed(machine_rows(node, frame), machine, results(node), clock)
+    found = bucketed(node, machine_rows(node, frame), machine, results(node), clock, counts)
     return found.withColumn(ET, event_time(clock, F.col(LAST)))
 
 

@@ -14,8 +14,10 @@ class HighSettings:
 
     Attributes:
         tick: ns of virtual time; the boundaries between micro-batches are multiples of it.
-        max_batches: greatest number of boundaries of one query.
         batch_rows: rows that a query reads before it gets another boundary: each costs as much time as it saves memory.
+        max_batches: greatest number of boundaries of that kind.
+        most_rows: rows of a micro-batch, but for what one tick brings: beyond, there are as many boundaries as that
+            takes, so that state does not grow with the length of the interval.
         interpreted_rows: up to so many rows Spark interprets the queries of a run, on one partition: to compile them
             takes longer than they run.
         heap_rows: up to so many rows read, state is in the heap of the JVM, which can hold them all; else in RocksDB.
@@ -24,8 +26,9 @@ class HighSettings:
     """
 
     tick: int = 900_000_000_000
-    max_batches: int = 4
     batch_rows: int = 250_000
+    max_batches: int = 4
+    most_rows: int = 2_000_000
     interpreted_rows: int = 20_000
     heap_rows: int = 20_000_000
     concurrency: int = 2
@@ -35,10 +38,11 @@ class HighSettings:
         """How many boundaries a query may have that reads so many rows.
 
         Example:
-            >>> [HighSettings(batch_rows=10).boundaries(rows) for rows in (0, 10, 11, 1000)]
-            [1, 1, 2, 4]
+            >>> settings = HighSettings(batch_rows=10, most_rows=100)
+            >>> [settings.boundaries(rows) for rows in (0, 10, 11, 400, 1000)]
+            [1, 1, 2, 4, 10]
         """
-        return max(1, min(self.max_batches, -(-rows // self.batch_rows)))
+        return max(1, min(self.max_batches, -(-rows // self.batch_rows)), -(-rows // self.most_rows))
 
 
 @dataclass(frozen=True)
@@ -68,7 +72,8 @@ class HighResult:
         batches: micro-batches that ran, all parts of the plan together.
         operators: counts of the observed operators.
         late: rows that Spark dropped as late: with any, the result is not complete.
-        state_rows: greatest number of rows held as state at the end of a micro-batch.
+        state_rows: greatest number of rows that operators of Spark held as state at the end of a micro-batch.
+        state_bytes: the same in bytes of operators whose state is Python.
     """
 
     files: list[str] = field(default_factory=list)
@@ -79,3 +84,4 @@ class HighResult:
     operators: list[OperatorCounts] = field(default_factory=list)
     late: int = 0
     state_rows: int = 0
+    state_bytes: int = 0

@@ -20,6 +20,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from lowwater.errors import LowwaterError
+from lowwater.high.buckets import STATE_KIND
 from lowwater.high.carry import Carry
 from lowwater.high.cuts import cut, waits_for_promises
 from lowwater.high.failures import UnstartedError, translate
@@ -190,14 +191,21 @@ def _files(inputs: Inputs, lfta: str, link: str) -> list[str]:
 def _account(batches: list[dict[str, Any]], result: HighResult) -> None:
     """Adds the progress of a finished Spark query to a result."""
     totals: dict[str, dict[str, int]] = {}
+    held = 0
     for batch in batches:
         states = batch.get("stateOperators", [])
         result.late += sum(state["numRowsDroppedByWatermark"] for state in states)
-        result.state_rows = max(result.state_rows, sum(state["numRowsTotal"] for state in states))
+        # What Spark counts of state in Python are buckets.
+        rows = sum(state["numRowsTotal"] for state in states if "transformWithState" not in state["operatorName"])
+        result.state_rows = max(result.state_rows, rows)
         for name, counts in batch.get("observedMetrics", {}).items():
+            if name.split(":")[1] == STATE_KIND:
+                held += counts["grown"] or 0
+                continue
             into = totals.setdefault(name, dict.fromkeys(counts, 0))
             for key, value in counts.items():
                 into[key] += value or 0
+        result.state_bytes = max(result.state_bytes, held)
     result.batches += len(batches)
     for name in sorted(totals, key=lambda observed: int(observed.split(":")[0])):
         _, kind, owner = name.split(":", 2)

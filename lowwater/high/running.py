@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -38,13 +38,16 @@ from lowwater.plan.nodes import Running
 from lowwater.plan.temporal import END_OF_TIME, Temporal
 from lowwater.reference.values import Faults, compile_predicate
 
+if TYPE_CHECKING:
+    from lowwater.high.frames import Counts
+
 MOST_IDLE = 1_000
 """Epochs without rows over which groups may stay open."""
 
 Epoch = tuple[Any, ...]
 
 
-def lower_running(node: Running, frame: DataFrame, clock: EventClock, carry: Carry) -> DataFrame:
+def lower_running(node: Running, frame: DataFrame, clock: EventClock, counts: Counts, carry: Carry) -> DataFrame:
     """Every group at the end of every epoch, until it is closed: keys, values, `_last`, event time, `_rows`."""
     if carry.start > 0:
         # What is before the interval is in the state that was handed over.
@@ -64,7 +67,7 @@ def lower_running(node: Running, frame: DataFrame, clock: EventClock, carry: Car
     )
     rows = machine_rows(node, frame, one_bucket=True)
     # Where nothing is handed over, a query without rows has nothing to do.
-    found = bucketed(rows, machine, results(node), clock, wake=bool(carry.held or carry.kept))
+    found = bucketed(node, rows, machine, results(node), clock, counts, wake=bool(carry.held or carry.kept))
     return found.withColumn(ET, event_time(clock, F.col(LAST)))
 
 

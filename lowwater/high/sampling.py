@@ -50,7 +50,7 @@ def lower_sampling(node: Sampling, frame: DataFrame, clock: EventClock, counts: 
     )
     results = [*((f.name, SPARK_TYPES[f.type]) for f in node.fields), (LAST, "bigint")]
     # Where nothing is handed over, a query without rows has nothing to do.
-    found = bucketed(rows, machine, results, clock, wake=bool(carry.held or carry.kept))
+    found = bucketed(node, rows, machine, results, clock, counts, wake=bool(carry.held or carry.kept))
     found = counts.observe(found, "sampling", node, rows_out=F.count(F.lit(1)))
     return found.withColumn(ET, event_time(clock, F.col(LAST)))
 

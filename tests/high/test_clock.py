@@ -49,12 +49,20 @@ def test_a_watermark_promises_no_more_than_it_holds(a: int, last: int, mark: int
     assert clock.promised(END_MS) == END_OF_TIME
 
 
-@given(st.lists(st.integers(1, 10**6)), st.integers(1, 1000), st.integers(1, 9))
-def test_boundaries_are_few_and_close_at_the_end(ticks: list[int], step: int, most: int) -> None:
-    closing = max([10, *ticks])
-    found = choose_boundaries(ticks, closing, step, most)
+@given(st.dictionaries(st.integers(1, 10**6), st.integers(1, 50)), st.integers(1, 1000), st.integers(1, 9))
+def test_boundaries_are_few_and_close_at_the_end(rows: dict[int, int], step: int, most: int) -> None:
+    closing = max([10, *rows])
+    found = choose_boundaries(rows, closing, step, most)
     assert found[-1] == closing and len(found) <= most and found == sorted(set(found))
     assert all(boundary % step == 0 for boundary in found[:-1])
+    share, begin = sum(rows.values()) / most, 0
+    for boundary in found:
+        batch = {tick: count for tick, count in rows.items() if begin < tick <= boundary}
+        # Without its last step a micro-batch had less than its share.
+        last = max((-(-tick // step) for tick in batch), default=0)
+        before = sum(count for tick, count in batch.items() if -(-tick // step) < last)
+        assert (batch or not rows) and before < max(share, 1)
+        begin = boundary
 
 
 def test_a_lull_promises_by_its_ticks_and_a_punctuation_stays(tmp_path: Path) -> None:

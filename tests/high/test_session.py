@@ -119,5 +119,5 @@ def test_two_threads_get_one_session(tmp_path: Path) -> None:
 
 
 def test_rows_decide_how_many_boundaries() -> None:
-    settings = HighSettings(batch_rows=10, max_batches=4)
-    assert [settings.boundaries(rows) for rows in (0, 1, 10, 11, 40, 1000)] == [1, 1, 1, 2, 4, 4]
+    settings = HighSettings(batch_rows=10, max_batches=4, most_rows=100)
+    assert [settings.boundaries(rows) for rows in (0, 1, 10, 11, 40, 400, 401, 1000)] == [1, 1, 1, 2, 4, 4, 5, 10]

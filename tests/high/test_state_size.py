@@ -10,7 +10,11 @@ import pytest
 from lowwater.catalog.expr import Type
 from lowwater.high.results import HighSettings
 from lowwater.high.run import run_high
-from lowwater.plan.nodes import Field, JoinKind
+from lowwater.plan.context import Links
+from lowwater.plan.nodes import Field, JoinKind, LftaInput
+from lowwater.plan.queryset import plan_texts
+from lowwater.plan.temporal import CLOCK
+from lowwater.plan.tree import walk
 from tests.high.plans import COUNT, group, join
 from tests.high.streams import SECOND, Row, column, epoch, leaf, write_stream
 
@@ -28,6 +32,52 @@ def steady(hours: int, seed: int) -> list[Row]:
     """A row every ten seconds, the keys in turn; every seventh is on one side only."""
     every = range(hours * 360)
     return [((tb, tb % 5, tb), epoch(10).last(tb)) for tb in every if tb % 7 != seed]
+
+
+BAND = "FROM main1.TCP A, main2.TCP B WHERE A.time <= B.time AND B.time <= A.time + 90 AND A.destPort = B.destPort"
+QUERIES = {
+    "sliding": "SELECT wid, destPort, count(*) FROM main1.TCP [RANGE 90 s, SLIDE 30 s, WA time] GROUP BY destPort",
+    "first": "SELECT tb, destPort, FIRST(len) FROM main1.TCP GROUP BY time/60 AS tb, destPort",
+    "closing": "SELECT tb, destPort, sum(len) FROM main1.TCP GROUP BY time/60 AS tb, destPort CLOSING_WHEN sum(len)>9",
+    "band": f"SELECT A.time, B.time AS later INNER_JOIN {BAND}",
+    "outer band": f"SELECT A.time, B.time AS later OUTER_JOIN {BAND}",
+    "filter": "SELECT S.time FILTER_JOIN(time, 90) FROM main1.TCP S, main1.TCP F WHERE S.destPort = F.destPort",
+    "rows": "SELECT wid, count(*) FROM main1.TCP [RANGE 9 ROWS, SLIDE 3 ROWS]",
+}
+"""One query for each operator that keeps rows, groups or windows."""
+
+
+def regular(below: LftaInput, until: int) -> list[Row]:
+    """A row of an LFTA every ten seconds, its attributes of the clock by their instants, all else in turn."""
+    times = [CLOCK if f.name == "_timestamp" else f.temporal for f in below.lfta.stored]
+    rows = []
+    for number, instant in enumerate(range(0, until, 10 * SECOND)):
+        values = [time.promise(instant) if time and not time.origin else number % 5 for time in times]
+        ends = [time.last(value) for time, value in zip(times, values, strict=True) if time and not time.origin]
+        rows.append((tuple(values), min(ends, default=instant)))
+    return rows
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_peak_state_of_every_operator_is_that_of_an_hour(name: str, spark: SparkSession, tmp_path: Path) -> None:
+    plan = plan_texts([("q.gsql", QUERIES[name])], Links(("main1", "main2")), 1).queries[0].high
+    leaves = {each.lfta.name: each for each in walk(plan) if isinstance(each, LftaInput)}
+    peaks = []
+    for hours in (1, 4):
+        inputs = {
+            (below.lfta.name, link): write_stream(
+                tmp_path / f"{hours}{lfta}{link}.parquet", below.lfta.stored, regular(below, hours * HOUR), hours * HOUR
+            )
+            for lfta, below in leaves.items()
+            for link in below.lfta.links
+        }
+        settings = HighSettings(tick=HOUR // 2, max_batches=1000, batch_rows=1)
+        result = run_high(spark, {"q": plan}, inputs, 0, hours * HOUR, tmp_path / str(hours), settings)["q"]
+        assert result.batches >= 2 * hours and result.rows > 0
+        peaks.append((result.state_rows, result.state_bytes))
+    assert max(peaks[0]) > 0
+    for short, long in zip(*peaks, strict=True):
+        assert long <= 1.1 * short, peaks
 
 
 def test_peak_state_is_the_same_for_a_day_as_for_an_hour(spark: SparkSession, tmp_path: Path) -> None:
