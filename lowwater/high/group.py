@@ -13,8 +13,9 @@ from lowwater.high.clock import ET, LAST, EventClock
 from lowwater.high.columns import event_time
 from lowwater.high.expressions import beforehand, lower, plain
 from lowwater.high.frames import Counts, keep, project
-from lowwater.high.python_group import in_python, lower_python_group
+from lowwater.high.python_group import lower_python_group
 from lowwater.high.temporal import group_end, long
+from lowwater.plan.cuts import in_python
 from lowwater.plan.nodes import Aggregate, Aggregation, Group
 
 OVERFLOW = "LOWWATER_SUM_OVERFLOW"

@@ -24,12 +24,12 @@ from lowwater.high.group import finish, lower_group
 from lowwater.high.join import lower_join
 from lowwater.high.oop_join import Promises
 from lowwater.high.order import ORDER, by_columns, of_branch, of_packets, of_place, wants_order
-from lowwater.high.python_group import keeps_python
 from lowwater.high.running import lower_running
 from lowwater.high.sampling import lower_sampling
 from lowwater.high.source import Reel
 from lowwater.high.watch import lower_watch_join
 from lowwater.high.windows import lower_bucket
+from lowwater.plan.cuts import keeps_python
 from lowwater.plan.nodes import (
     Bucket,
     Cut,

@@ -20,8 +20,7 @@ from lowwater.high.columns import event_time
 from lowwater.high.expressions import SPARK_TYPES, lower, plain
 from lowwater.high.order import ORDER, of_packets
 from lowwater.high.temporal import group_end
-from lowwater.plan.joining import oop_join
-from lowwater.plan.nodes import Aggregation, Group, Item, Join, Node, Running, Sampling
+from lowwater.plan.nodes import Aggregation, Group, Item
 from lowwater.plan.ordering import order_dependent
 
 if TYPE_CHECKING:
@@ -32,18 +31,6 @@ AT_LAST, AT_ORDER, AT_END, AT_KEYS = 2, 3, 4, 5
 
 _NAN = "NaN"
 """Stands for NaN in the keys of groups, since NaN is unequal to itself."""
-
-
-def in_python(node: Aggregation) -> bool:
-    """Whether an aggregate of an operator has its state in Python."""
-    return any(aggregate.udaf is not None and aggregate.udaf.make is not None for aggregate in node.aggregates)
-
-
-def keeps_python(node: Node) -> bool:
-    """Whether an operator itself keeps its state in Python."""
-    if isinstance(node, Join):
-        return bool(oop_join(node))
-    return isinstance(node, Running | Sampling) or (isinstance(node, Group) and in_python(node))
 
 
 def lower_python_group(node: Group, frame: DataFrame, clock: EventClock, counts: Counts) -> DataFrame:

@@ -22,13 +22,13 @@ from pyspark.sql import DataFrame, SparkSession
 from lowwater.errors import LowwaterError
 from lowwater.high.buckets import STATE_KIND
 from lowwater.high.carry import Carry
-from lowwater.high.cuts import cut, waits_for_promises
 from lowwater.high.failures import UnstartedError, translate
 from lowwater.high.feeds import Feed, Replay
 from lowwater.high.lower import Lowering, leaf_name, leaves, python_state
 from lowwater.high.order import links_of, placed
 from lowwater.high.results import HighResult, HighSettings, OperatorCounts
 from lowwater.high.sink import BatchSink, StreamFiles
+from lowwater.plan.cuts import cut, waits_for_promises
 from lowwater.plan.nodes import Cut, Field, LftaInput, Node
 from lowwater.plan.placing import NUMBER
 from lowwater.plan.state import hands_over
@@ -104,11 +104,12 @@ class _Run:
         result = HighResult()
         parts, top = cut(node)
         made: dict[str, Feed] = {}
-        for part, below in parts:
+        for part in parts:
             # A part keeps every row: whether one is owned can only be said of the rows that its consumers make of it.
-            everything = StreamFiles(self.work / name / part, below.fields, (-END_OF_TIME, INT64_MAX), END_OF_TIME)
-            self._stream(name, below, made, everything, result)
-            made[part] = Feed.scan(everything.files)
+            all_time = (-END_OF_TIME, INT64_MAX)
+            everything = StreamFiles(self.work / name / part.name, part.node.fields, all_time, END_OF_TIME)
+            self._stream(name, part.node, made, everything, result)
+            made[part.name] = Feed.scan(everything.files)
         stream = StreamFiles(self.work / name / "rows", top.fields, (self.start, self.end), self.end)
         self._stream(name, top, made, stream, result)
         result.files, result.rows, result.punctuation = stream.files, stream.rows, stream.punctuation

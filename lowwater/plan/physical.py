@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lowwater.plan.context import ANY_LINK
+from lowwater.plan.cuts import in_python
 from lowwater.plan.joining import oop_join
 from lowwater.plan.nodes import (
     Aggregation,
@@ -76,9 +77,9 @@ def _aggregation(node: Aggregation) -> Physical:
             "transformWithState",
             "states see rows in canonical order; one bucket, since a supergroup without rows ends by those of others",
         )
-    ordered = [a.function for a in node.aggregates if a.udaf is not None and a.udaf.make is not None]
-    if ordered:
-        reason = f"Spark has no {ordered[0]}; the groups of a bucket are one blob of state"
+    if in_python(node):
+        own = next(a.function for a in node.aggregates if a.udaf is not None and a.udaf.make is not None)
+        reason = f"Spark has no {own}; the groups of a bucket are one blob of state"
         return Physical("transformWithState", reason)
     origin = off_clock(node.key_fields)
     if origin:

@@ -122,6 +122,8 @@ def _of_join(node: Join, columns: tuple[str, ...], reader: Node | None) -> Punct
     if len(chosen) > 1 and isinstance(reader, Aggregation):
         reason = f"{reader.query} groups by both clocks, so both together close its groups earlier"
         return Punctuation(chosen, True, (), reason)
+    if len(chosen) > 1 and reader is None:
+        return Punctuation(chosen, True, (), "no later row is below both of them")
     if len(chosen) > 1:
         return Punctuation(chosen, False, (), "the clock of each side by its own promise: the reader takes either")
     if reader is None:

@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from lowwater.catalog.expr import Column, Type
 from lowwater.errors import LowwaterError, ValueOverflowError
 from lowwater.high.accumulate import Accumulators, arguments
-from lowwater.high.python_group import GroupMachine, in_python
+from lowwater.high.python_group import GroupMachine
 from lowwater.high.running import RunningMachine
 from lowwater.high.sampling import SamplingMachine
+from lowwater.plan.cuts import in_python
 from lowwater.plan.nodes import Aggregate, Aggregation, Group, Node, Running, Sampling
 from lowwater.plan.ordering import order_dependent
 from lowwater.plan.queryset import plan_texts

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lowwater.errors import QueryError
+from lowwater.high.sink import StreamFiles
 from lowwater.high.timeline import MOST, Timeline, grid
+from lowwater.plan.punctuation import punctuation
 from lowwater.plan.temporal import END_OF_TIME
+from tests.plan.golden import names, plan
 
 STEPS = st.lists(st.tuples(st.sampled_from((1, 10, 10, 10, 60)), st.sampled_from((0, 1, 10, 10, 10, 60))), min_size=1)
 
@@ -54,3 +61,22 @@ def test_the_ticks_are_multiples_up_to_the_closing_one(first: int, length: int, 
     assert (np.diff(found) > 0).all() and (found[:-1] % step == 0).all() and (found >= first).all()
     if length // step <= MOST:
         assert found[:-1].tolist() == [*range(-(-first // step) * step, first + length, step)]
+
+
+@pytest.mark.parametrize("name", names())
+def test_punctuation_rows_have_the_columns_that_explain_names(name: str, tmp_path: Path) -> None:
+    """Those in one row are joint, those in rows of their own individual (SEMANTICS P5)."""
+    try:
+        queries = plan(name).queries
+    except QueryError:
+        pytest.skip("does not plan: its golden says why")
+    for query in queries:
+        folder = tmp_path / query.name
+        folder.mkdir()
+        stream = StreamFiles(folder, query.high.fields, (0, 100), 100)
+        stream.close(100, Timeline(np.array([10, 50]), np.array([8, 40])))
+        said = punctuation(query.high, None)
+        rows = pq.read_table(stream.files[0]).to_pylist()
+        found = {tuple(f.name for f in query.high.fields if row[f.name] is not None) for row in rows}
+        assert len(rows) == 3 and found == {said.columns}
+        assert said.joint is (len(said.columns) > 1)

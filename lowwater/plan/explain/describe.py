@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from lowwater.plan.cuts import cut
 from lowwater.plan.explain.exprs import exprs_of
 from lowwater.plan.explain.gsql import HighText
 from lowwater.plan.explain.low import describe_lftas, describe_prefilters
-from lowwater.plan.explain.model import VERSION, Description, OperatorInfo, QueryInfo, ReadRange
-from lowwater.plan.explain.operators import describe_operator, stream_of
+from lowwater.plan.explain.model import VERSION, CutInfo, Description, OperatorInfo, QueryInfo, ReadRange
+from lowwater.plan.explain.operators import describe_operator, kind_of, stream_of
 from lowwater.plan.explain.spell import high, params_of
 from lowwater.plan.nodes import LftaInput, Node
 from lowwater.plan.queryset import Plan, QueryPlan
@@ -134,6 +135,8 @@ def _query(query: QueryPlan, plan: Plan, borders: _Borders, setting: Setting) ->
         cut=_cut(query.high, operators, query.name),
         lftas=tuple(lfta.name for lfta in query.lftas),
         high=HighText(query.name, streams).text(query.high),
+        again=tuple(dict.fromkeys(op.reads for op in operators if op.kind == "stream")) if output else (),
+        parts=_parts(query.high) if output else (),
         state=tuple(carried_state(query.high)) if output else (),
         reads=_reads(query) if output else (),
     )
@@ -175,6 +178,11 @@ def _cut(high: Node, operators: Sequence[OperatorInfo], name: str) -> str:
     parts += [f"selection in LFTA {', '.join(rows)}"] if rows else []
     above = list(dict.fromkeys(op.kind for op in operators if op.kind not in ("lfta", "stream")))
     return f"{' and '.join(parts)}; {', '.join(above)} above"
+
+
+def _parts(high: Node) -> tuple[CutInfo, ...]:
+    parts, _ = cut(high)
+    return tuple(CutInfo(kind_of(part.node), part.node.query, kind_of(part.reader), part.why) for part in parts)
 
 
 def _reads(query: QueryPlan) -> tuple[ReadRange, ...]:

@@ -89,6 +89,23 @@ class ReadRange:
 
 
 @dataclass(frozen=True)
+class CutInfo:
+    """A Spark query of its own below the one of an output.
+
+    Attributes:
+        operator: kind of the operator whose rows are replayed.
+        of: the query that it belongs to.
+        reader: kind of the operator that they are replayed into.
+        reason: why one Spark query cannot hold both.
+    """
+
+    operator: str
+    of: str
+    reader: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class QueryInfo:
     """A query of the set.
 
@@ -104,6 +121,8 @@ class QueryInfo:
         cut: what is done below and what above the cut between the levels.
         lftas: names of the LFTAs that it reads.
         high: the high level as GSQL; empty where the query is done by an LFTA alone.
+        again: queries that are described on their own, and which its Spark query computes again.
+        parts: the Spark queries that run before that of the output, in order.
         state: why its intervals follow one another; empty where they can be replayed in any order.
         reads: how far back its packets are read.
     """
@@ -119,6 +138,8 @@ class QueryInfo:
     cut: str = ""
     lftas: tuple[str, ...] = ()
     high: str = ""
+    again: tuple[str, ...] = ()
+    parts: tuple[CutInfo, ...] = ()
     state: tuple[str, ...] = ()
     reads: tuple[ReadRange, ...] = ()
 

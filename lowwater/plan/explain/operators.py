@@ -51,7 +51,7 @@ def describe_operator(node: Node, reader: Node | None, inputs: Sequence[int], se
     """
     chosen = physical(node, setting.arrival)
     plain = OperatorInfo(
-        _kind(node),
+        kind_of(node),
         node.query,
         chosen.operator,
         chosen.reason,
@@ -65,7 +65,7 @@ def describe_operator(node: Node, reader: Node | None, inputs: Sequence[int], se
 def stream_of(query: str, node: Node) -> OperatorInfo:
     """The rows of a query that is shown on its own."""
     promise = punctuation_info(punctuation(node, None))
-    reason = "computed once for all that read it"
+    reason = "shown on its own; computed again in the Spark query of each output above it"
     return OperatorInfo("stream", query, "stream", reason, (), columns_info(node.fields), promise, reads=query)
 
 
@@ -111,7 +111,8 @@ def _unsafe(node: Map, setting: Setting) -> list[str]:
     return [reason for expr in exprs if (reason := unsafe(expr, setting.threshold(node.query)))]
 
 
-def _kind(node: Node) -> str:
+def kind_of(node: Node) -> str:
+    """What an operator is called."""
     if isinstance(node, Join):
         return node.kind.value
     kinds: dict[type[Node], str] = {

@@ -74,10 +74,21 @@ def _query(query: QueryInfo) -> Iterator[str]:
         yield from _indent(_quoted(query.high), "    ")
     yield f"  cut between the levels: {query.cut}"
     if query.output:
+        yield from _spark_queries(query)
         yield f"  state between intervals: {'; '.join(query.state) or 'none'}"
         yield "  read range of an interval that begins on the hour"
         for read in query.reads:
             yield f"    {read.lfta}: {_range(read.before)}"
+
+
+def _spark_queries(query: QueryInfo) -> Iterator[str]:
+    again = f"; computes {', '.join(query.again)} again" if query.again else ""
+    if not query.parts:
+        yield f"  Spark queries: one{again}"
+        return
+    yield f"  Spark queries: {len(query.parts) + 1}, one after another{again}"
+    for part in query.parts:
+        yield f"    {part.operator} of query {part.of}, replayed into the {part.reader}: {part.reason}"
 
 
 def _range(before: int | None) -> str:
