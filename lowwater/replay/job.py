@@ -97,9 +97,13 @@ class Job:
 
     @property
     def chained(self) -> bool:
-        """Whether its intervals run in order, each from the state that the one before left (I4)."""
+        """Whether its intervals run in order, each from the state that the one before left (I4).
+
+        A set that asks for it with `chain_start`, and one that hands a state over: its chain begins somewhere anyway.
+        """
         section = self.config.query_sets.get(self.query_set)
-        return section is not None and section.chain_start is not None
+        asked = section is not None and section.chain_start is not None
+        return asked or any(hands_over(query.high) for query in self.plan.queries)
 
     def tunings(self) -> dict[str, Tuning]:
         """What the last runs recommend for the LFTAs, where the settings say that runs are tuned."""

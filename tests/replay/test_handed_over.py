@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from time import time_ns
 from typing import TYPE_CHECKING
@@ -14,6 +15,8 @@ from lowwater.errors import LakeError
 from lowwater.lake.layout import open_lake
 from lowwater.lake.records import DONE, PUBLISH, Replay, record_replays
 from lowwater.lake.states import forget_others, state_folder
+from lowwater.replay.backfill import Order, backfill
+from lowwater.replay.due import Range, due
 from lowwater.replay.interval import statuses
 from lowwater.replay.job import Job
 from tests.replay.support import END, QUERIES, START, ingest_all, leftovers, replay_range, table_rows, write_settings
@@ -81,6 +84,36 @@ def test_hours_in_order_are_the_whole(captures: list[GeneratedCapture], tmp_path
     found = replay_range(hours, spark, START, END, query_set="chain")
     assert not any(outcome.committed for outcome in found)
     assert [row.state for row in statuses(hours, QUERIES) if row.query_set == "chain"] == ["done"] * 12
+
+
+@pytest.mark.spark
+def test_a_mended_hour_makes_those_after_it_stale_and_a_backfill_mends_them(
+    captures: list[GeneratedCapture], tmp_path: Path, spark: SparkSession
+) -> None:
+    """Of a set without `chain_start` too: its chain begins with the first coverage (I4), so its hours have an order."""
+    cut, *others = [each for each in captures if each.link == "main1"]
+    whole = lake_of(tmp_path / "whole", captures, "3h")
+    hours = lake_of(tmp_path / "hours", others, "1h")
+    settings = hours / "lowwater.toml"
+    settings.write_text(settings.read_text(encoding="utf-8").replace('"fail"', '"exclude"'), encoding="utf-8")
+    part = tmp_path / "part.pcap"
+    part.write_bytes(cut.path.read_bytes()[: cut.path.stat().st_size // 2])
+    ingest_all(hours, [replace(cut, path=part)])
+
+    def newest_first() -> list[tuple[int, str]]:
+        job = Job.open(hours, "chain", QUERIES)
+        tried = backfill([job], due(job, Range()), 2, Order.NEWEST, spark=spark)
+        return [((each.due.start - START) // HOUR, each.state) for each in tried]
+
+    assert newest_first() == [(0, "incomplete"), (1, "done"), (2, "done")]
+    before = table_rows(hours, "hosts")
+    ingest_all(hours, [cut])
+    # What rests on a publication is stale once that is another one, so each backfill finds the next hour.
+    assert [newest_first() for _ in range(4)] == [[(0, "done")], [(1, "done")], [(2, "done")], []]
+    replay_range(whole, spark, START, END, query_set="chain")
+    assert table_rows(hours, "hosts") == table_rows(whole, "hosts") != before
+    assert [row.state for row in statuses(hours, QUERIES) if row.query_set == "chain"] == ["done"] * 3
+    assert leftovers(hours) == []
 
 
 def publish(lake: Path, digest: str) -> Path:

@@ -1,0 +1,88 @@
+"""Joins over joins, and outer joins that a function of both sides decides, over random worlds beside SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lowwater.errors import QueryError
+from lowwater.plan.joining import oop_join
+from lowwater.plan.nodes import Join, JoinKind
+from lowwater.plan.tree import walk
+from tests.law.cases import Case
+from tests.law.compare import REFERENCE, SPARK, plan_of
+from tests.law.fuzz import check
+from tests.law.joined import OUTER, SHAPES, Grammar, case
+from tests.law.questions import Question
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CHAINS = (0, 3, 11, 16, 22, 23, 35, 45, 54)
+ACROSS = (0, 2, 4, 5, 6, 10)
+"""Numbers of what runs on Spark: it has rows, and between them the chains have every form of a join."""
+
+
+def chain(seed: int) -> Case:
+    return case(seed, Grammar(Random(f"chain {seed}")).chain(SHAPES[seed % len(SHAPES)]))
+
+
+def across(seed: int) -> Case:
+    return case(seed, Grammar(Random(f"across {seed}")).across(OUTER[seed % len(OUTER)]))
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("seed", CHAINS)
+def test_chains_of_joins(seed: int, spark: SparkSession) -> None:
+    assert check(chain(seed), SPARK, spark) > 0
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("seed", ACROSS)
+def test_functions_of_both_sides(seed: int, spark: SparkSession) -> None:
+    assert check(across(seed), SPARK, spark) > 0
+
+
+def test_the_reference_engine_on_more_of_them() -> None:
+    assert sum(check(chain(seed), REFERENCE) > 0 for seed in range(12)) > 5
+    assert sum(check(across(seed), REFERENCE) > 0 for seed in range(9)) > 4
+
+
+def test_every_form_of_a_join_stands_below_one_and_above_one(tmp_path: Path) -> None:
+    """A full outer band stands above only: it has no time, so that nothing could close above it."""
+    forms = {(kind, shape) for kind in JoinKind for shape in ("band", "equality")}
+    pairs = [pair for seed in CHAINS for pair in stacked(chain(seed), tmp_path)]
+    assert {(each.kind, shape_of(each)) for pair in pairs for each in pair} == forms
+    assert {each.kind for _, each in pairs} == {each.kind for each, _ in pairs} == set(JoinKind)
+    oop = {(bool(oop_join(above)), bool(oop_join(below))) for above, below in pairs}
+    assert oop == {(False, False), (False, True), (True, False), (True, True)}
+
+
+def test_nothing_joins_the_rows_of_a_full_outer_band(tmp_path: Path) -> None:
+    text = (
+        "DEFINE{query_name 'j';} SELECT A.time AS ta, B.time AS tb OUTER_JOIN FROM main1.TCP A, main2.TCP B "
+        "WHERE A.time <= B.time AND B.time <= A.time + 2;\n"
+        "DEFINE{query_name 'q';} SELECT C.time FROM j, control.TCP C WHERE j.ta = C.time"
+    )
+    with pytest.raises(QueryError, match="no predicate relates a temporal column of each side") as refused:
+        plan_of([Question("q", text, "")], 1, tmp_path)
+    assert "a side has no temporal column" in str(refused.value)
+
+
+def stacked(case: Case, folder: Path) -> Iterator[tuple[Join, Join]]:
+    """The joins of a case with the nearest joins below them."""
+    plan = plan_of(case.asked, 1, folder)
+    (query,) = [each for each in plan.queries if each.name == "q"]
+    for node in walk(query.logical):
+        if isinstance(node, Join):
+            for below in node.inputs():
+                joins = [each for each in walk(below) if isinstance(each, Join)]
+                yield from ((node, each) for each in joins[-1:])
+
+
+def shape_of(node: Join) -> str:
+    return "equality" if node.window.equality else "band"
