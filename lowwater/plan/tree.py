@@ -1,4 +1,4 @@
-"""Plans as graphs: every operator, every LFTA, an operator over other inputs.
+"""Plans as graphs: every operator, every LFTA, an operator or an expression over other inputs.
 
 Beside `plan.nodes`. Spark's Python workers start with each query and read it, so it imports nothing but the operators.
 """
@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import replace
 
+from lowwater.catalog.expr import Column, Expr, rewrite
 from lowwater.errors import LawError
-from lowwater.plan.nodes import FilterJoin, Join, Lfta, LftaInput, Node, Union
+from lowwater.plan.nodes import FilterJoin, Item, Join, Lfta, LftaInput, Node, Union
 
 
 def with_inputs(node: Node, inputs: Sequence[Node]) -> Node:
@@ -35,6 +36,12 @@ def walk(*roots: Node, done: Container[int] = ()) -> Iterator[Node]:
             seen.add(id(node))
             stack.append((node, True))
             stack += [(below, False) for below in reversed(node.inputs())]
+
+
+def substitute(expr: Expr, items: Sequence[Item]) -> Expr:
+    """The expression over the input of a projection."""
+    made = {item.name: item.expr for item in items}
+    return rewrite(expr, lambda e: made.get(e.name, e) if isinstance(e, Column) else e)
 
 
 def lftas_of(*nodes: Node) -> list[Lfta]:

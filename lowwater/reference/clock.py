@@ -122,7 +122,6 @@ class Clock:
 
     Attributes:
         tick: at which rows and promises that are made now are emitted, ns.
-        before_promise: called before the promises of every tick.
         numbers: records that each source with windows of rows has counted.
     """
 
@@ -141,7 +140,6 @@ class Clock:
         self._holders, self._span, self._life = holders, span, life
         self._period, self._policy = period, policy
         self._done = -1
-        self.before_promise: list[Callable[[], None]] = []
 
     def record(self, record: Record) -> None:
         """One record arrives: the ticks up to it come first, then it is fed or counted as a violation."""
@@ -257,8 +255,6 @@ class Clock:
 
     def _promise(self, tick: int, promises: Iterable[tuple[Link, int]]) -> None:
         self._done = self.tick = tick
-        for look in self.before_promise:
-            look()
         made = [(link, i if i == END_OF_TIME else min(i, self._span.end)) for link, i in promises]
         for link, instant in made:
             for feed in link.feeds:

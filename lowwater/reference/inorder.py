@@ -1,28 +1,31 @@
 """Operators of the in-order architecture (IOP), for experiments: the merge that restores order, buffered windows.
 
 Beside the operators that they stand in for; 002, sections 1, 3.2 and 5.5. The rows are the same, later and from another
-state: a merge keeps rows until all inputs have passed them, a buffered window keeps the rows of all its windows.
+state: a merge keeps rows until all inputs have passed them, buffered windows keep a row until its last window has
+ended. Every operator gives its rows in order of `_last`; merges stand above what has none of itself.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
-from itertools import count
+from collections.abc import Iterator, Sequence
+from itertools import count, groupby
+from operator import itemgetter
 from typing import Any
 
-from lowwater.plan.nodes import Bucket, Group
-from lowwater.reference.aggregates import Accumulator, Aggregates, compile_keys, results_of
+from lowwater.catalog.expr import Expr
+from lowwater.plan.nodes import Aggregation, Bucket, Expand, Field, Map
+from lowwater.plan.tree import substitute
 from lowwater.reference.groups import last_values
-from lowwater.reference.operators import Life, Operator, Promise, Row, compile_items, evaluate, names_of
-from lowwater.reference.values import Faults, Values, compile_expr, compile_predicate
+from lowwater.reference.operators import Operator, Promise, Row, evaluate, names_of
+from lowwater.reference.values import Faults, Values, compile_expr
 
 
 class OrderOperator(Operator):
     """The order-preserving merge: keeps rows until no earlier one can come, and gives them in order.
 
     Args:
-        ports: inputs; one for the records of a source, which are merged over its links.
+        ports: inputs; one above a source, whose records are merged over its links, and above a join.
         union: whether it stands for a union, whose packets keep the place of their branch last.
         packets: whether all rows are packets of the union's own query.
     """
@@ -37,6 +40,11 @@ class OrderOperator(Operator):
         """Keeps a row."""
         order = row.order if not self._union else (*row.order, port) if self._packets else ()
         heapq.heappush(self._waiting, (row.last, order, next(self._number), row.values))
+
+    def promise(self, port: int, promise: Promise) -> None:
+        """Takes a promise of the clock; others say nothing of rows that wait here for it."""
+        if not promise.origin:
+            super().promise(port, promise)
 
     def release(self, port: int, promise: Promise) -> None:
         """Gives the rows that all inputs have passed."""
@@ -64,73 +72,74 @@ class OrderOperator(Operator):
 
 
 class BufferedWindowsOperator(Operator):
-    """Sliding windows without WID: keeps every row until its last window has ended, and aggregates a window at its end.
+    """Sliding windows without WID: keeps a row until its last window has ended, and gives the rows of one at a time.
 
-    It stands for a Group and the Bucket below it, over an attribute of the clock.
+    It stands for a Bucket over an attribute of the clock. A row goes when the group ends that takes it: with its
+    window, or with another epoch that the aggregation above has too, since that may end before. That is its `_last`.
+
+    Args:
+        node: the windows.
+        epochs: all epochs of the aggregation above.
     """
 
-    def __init__(self, node: Group, bucket: Bucket, life: Life) -> None:
+    def __init__(self, node: Bucket, epochs: Sequence[tuple[Expr, Field]]) -> None:
         super().__init__()
-        names, results = names_of(bucket.fields), results_of(node)
-        self._node, self._bucket, self._life = node, bucket, life
-        self._attribute = compile_expr(bucket.attribute, names_of(bucket.input.fields), Faults())
-        self._where = compile_predicate(node.predicate, names, Faults())
-        self._keys = compile_keys(node.keys, names)
-        self._aggregates = Aggregates(node.query, node.aggregates, names, node.items)
-        self._having = compile_predicate(node.having, results, Faults())
-        self._items = compile_items(node.items, results)
-        self._time = next(f.temporal for f in bucket.fields if f.name == bucket.name)
-        self._rows: list[tuple[range, Row]] = []
-        self._open: set[int] = set()
+        names = names_of(node.fields)
+        self._attribute = compile_expr(node.attribute, names_of(node.input.fields), Faults())
+        self._range, self._slide = node.range, node.slide
+        self._keys = [compile_expr(expr, names, Faults()) for expr, _ in epochs]
+        self._fields = [field for _, field in epochs]
+        self._rows: list[tuple[list[tuple[int, int]], Row]] = []
 
     def row(self, port: int, row: Row) -> None:
-        """Keeps a row that is in a window."""
-        value, slide = self._attribute(row.values), self._bucket.slide
+        """Keeps a row that is in a window, with the ends of its windows, the next one last."""
+        value = self._attribute(row.values)
         if value is not None:
-            windows = range((value - self._bucket.range) // slide + 1, value // slide + 1)
-            if windows:
-                self._rows.append((windows, row))
-                self._open.update(windows)
+            numbers = range((value - self._range) // self._slide + 1, value // self._slide + 1)
+            ends = [(self._end((*row.values, number)), number) for number in numbers]
+            if ends:
+                self._rows.append((sorted(ends, reverse=True), row))
 
     def release(self, port: int, promise: Promise) -> None:
-        """Aggregates the windows that have ended, one after the other, and forgets the rows of no other window."""
-        while self._open and not promise.origin and self._last(min(self._open)) < promise.instant:
-            window = min(self._open)
-            self._open.remove(window)
-            self._end(window)
-            self._rows = [(windows, row) for windows, row in self._rows if windows.stop > window + 1]
+        """Gives the rows of the windows that have ended, and promises after each: what is above keeps one at a time."""
+        given: list[tuple[int, int, int, Row]] = []
+        for ends, row in self._rows:
+            while ends and ends[-1][0] < promise.instant:
+                given.append((*ends.pop(), len(given), row))
+        for last, ended in groupby(sorted(given), itemgetter(0)):
+            for _, number, _, row in ended:
+                self.emit(Row((*row.values, number), last, row.order))
+            self.emit(Promise(last + 1))
+        self._rows = [kept for kept in self._rows if kept[0]]
 
     def due(self) -> Iterator[tuple[int, int]]:
-        """The promise that ends the oldest window."""
-        return iter([(0, self._last(min(self._open)) + 1)] if self._open else [])
+        """The promise that ends the next window."""
+        least = min((ends[-1][0] for ends, _ in self._rows), default=None)
+        return iter([] if least is None else [(0, least + 1)])
 
     def kept(self) -> Iterator[Values]:
-        """The rows of open windows."""
+        """The rows of open windows, each once."""
         return (row.values for _, row in self._rows)
 
     def held(self) -> Any:
-        """The rows, with their open windows."""
-        return [[tuple(row) for _, row in self._rows], self._open]
+        """The rows, with the ends of their open windows."""
+        return [(ends, tuple(row)) for ends, row in self._rows]
 
     def hold(self, held: Any) -> None:
         """Takes up rows."""
-        for parts in held[0]:
-            self.row(0, Row(*parts))
-        self._open = held[1]
+        self._rows = [(ends, Row(*parts)) for ends, parts in held]
 
-    def _last(self, window: int) -> int:
-        assert self._time is not None
-        return self._time.last(window)
+    def _end(self, values: Values) -> int:
+        return last_values(self._fields, evaluate(self._keys, values))[""]
 
-    def _end(self, window: int) -> None:
-        groups: dict[Values, list[Accumulator]] = {}
-        for windows, row in self._rows:
-            values = (*row.values, window)
-            if window in windows and self._where(values):
-                group = groups.setdefault(evaluate(self._keys, values), self._aggregates.fresh())
-                self._aggregates.add(group, self._aggregates.arguments(values), row.order)
-        for key, group in groups.items():
-            found = (*key, *self._aggregates.results(group))
-            if self._having(found):
-                last = last_values(self._node.key_fields, key)[""] + self._life.late
-                self.emit(Row(evaluate(self._items, found), last))
+
+def epochs_over_windows(node: Aggregation) -> dict[Bucket, list[tuple[Expr, Field]]]:
+    """The windows that an aggregation is over, with its epochs of the clock as expressions over their rows."""
+    pairs = zip(node.keys, node.key_fields, strict=True)
+    epochs = [(key.expr, f) for key, f in pairs if f.temporal and not f.temporal.origin]
+    below = node.input
+    while isinstance(below, Map | Expand):
+        if isinstance(below, Map):
+            epochs = [(substitute(expr, below.items), field) for expr, field in epochs]
+        below = below.input
+    return {below: epochs} if isinstance(below, Bucket) else {}

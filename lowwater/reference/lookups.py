@@ -64,11 +64,13 @@ class FilterJoinOperator(Operator):
             self._wait(Waiting(row, key, time, near))
         else:
             self._see(key, time)
-            for waiting in list(self._waiting.get(key, ())):
-                if self._near(waiting.time, time):
-                    waiting.found = True
-                    if not self._clock.origin:
-                        self._pass(waiting, 0)
+            found = [each for each in self._waiting.get(key, ()) if self._near(each.time, time)]
+            if found:
+                self.look()
+            for waiting in found:
+                waiting.found = True
+                if not self._clock.origin:
+                    self._pass(waiting, 0)
 
     def release(self, port: int, promise: Promise) -> None:
         """The right side's promise ends waiting, the left side's forgets rows of the right side."""

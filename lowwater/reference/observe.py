@@ -21,7 +21,7 @@ class Experiment:
     """How the operators are chosen, so that their memory and latency can be compared (002, section 8).
 
     Attributes:
-        form: `oop`, or `iop`: merges that restore order above every source and union, buffered sliding windows.
+        form: `oop`, or `iop`: merges that restore order above every source, union and join, buffered sliding windows.
 
     Raises:
         ConfigError: no such form.
@@ -41,7 +41,7 @@ class Observed:
     Attributes:
         operator: `query/kind/number`.
         rows: rows out.
-        tuples: most rows and groups that it kept, looked at before every promise; `bytes` most of their values.
+        tuples: most rows and groups that it kept, looked at before it forgets any; `bytes` most of their values.
         latency: sum over the rows out of emission less `_last`, ns of virtual time; `longest` the largest.
     """
 
@@ -71,7 +71,7 @@ class Probe(Operator):
     def promise(self, port: int, promise: Promise) -> None:
         """Nothing."""
 
-    def look(self) -> None:
+    def measure(self) -> None:
         """Measures the state of the operator."""
         sizes = [size(values) for values in self._operator.kept()]
         self.observed.tuples = max(self.observed.tuples, len(sizes))
@@ -79,11 +79,12 @@ class Probe(Operator):
 
 
 def probes(named: Mapping[str, Operator], clock: Clock) -> list[Probe]:
-    """A probe of every operator, which looks before every promise."""
+    """A probe of every operator."""
     found = [Probe(name, operator, clock) for name, operator in named.items()]
     for probe, operator in zip(found, named.values(), strict=True):
         operator.connect(probe, 0)
-        clock.before_promise.append(probe.look)
+        # Not at ticks: what one operator lets go at a promise fills the next, which forgets it at the same tick.
+        operator.look = probe.measure
     return found
 
 

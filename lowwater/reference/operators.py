@@ -74,6 +74,7 @@ class Operator:
 
     Attributes:
         promised: the clock's promise of each input, ns.
+        look: called before something is forgotten; of an experiment, which measures the state then.
         groupwise: over the output, the columns whose values have promises of their own; empty for none.
     """
 
@@ -83,6 +84,7 @@ class Operator:
         self._progress: dict[tuple[str, Values], list[int]] = {("", ()): [0] * ports}
         self._emitted: dict[tuple[str, Values], int] = {}
         self._ports = ports
+        self.look: Callable[[], None] = _nothing
         self._consumers: list[tuple[Operator, int]] = []
 
     @property
@@ -122,6 +124,7 @@ class Operator:
         if promise.instant <= known[port]:
             return
         known[port] = promise.instant
+        self.look()
         self.release(port, promise)
         least = min(known)
         if least > self._emitted.get(domain, 0 if not promise.origin else LEAST):
@@ -159,6 +162,10 @@ class Operator:
 
     def hold(self, held: Any) -> None:
         """Takes up what `held` gave."""
+
+
+def _nothing() -> None:
+    pass
 
 
 def names_of(fields: Sequence[Field]) -> list[str]:

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
-from lowwater.catalog.expr import columns_of
+from lowwater.catalog.expr import Expr, columns_of
 from lowwater.catalog.packets import THINNED_BY
 from lowwater.plan.nodes import (
     Aggregation,
     Bucket,
     Expand,
+    Field,
     FilterJoin,
     Group,
     Join,
@@ -31,7 +32,7 @@ from lowwater.plan.state import ROW, ROWS, origin_of
 from lowwater.reference.clock import Disorder, Feed, Link
 from lowwater.reference.epochs import Epochs
 from lowwater.reference.groups import GroupOperator
-from lowwater.reference.inorder import BufferedWindowsOperator, OrderOperator
+from lowwater.reference.inorder import BufferedWindowsOperator, OrderOperator, epochs_over_windows
 from lowwater.reference.joins import JoinOperator
 from lowwater.reference.lookups import FilterJoinOperator, WatchJoinOperator
 from lowwater.reference.maps import BucketOperator, ExpandOperator, MapOperator, PlaceOperator, UnionOperator
@@ -72,7 +73,7 @@ class Operators:
         self._thinnings = thinnings
         self._owned, self._read_from, self._life = owned, read_from, life
         self._made: dict[Node, Operator] = {}
-        self._merges: dict[Node, Operator] = {}
+        self._epochs: dict[Bucket, list[tuple[Expr, Field]]] = {}
         self._nodes: dict[Operator, Source] = {}
         self._below: dict[Operator, list[frozenset[str]]] = {}
         self._origins: set[str] = set()
@@ -85,9 +86,12 @@ class Operators:
         """The operator of a node, connected to those below it."""
         if node not in self._made:
             self._origins |= _origins(node)
-            inputs = [self._placed(node, child) for child in self._read(node)]
-            made = self._made[node] = self._add(node.query, self._make(node, inputs))
+            if isinstance(node, Aggregation):
+                self._epochs |= epochs_over_windows(node)
+            inputs = [self._placed(node, child) for child in node.inputs()]
+            made = self._add(node.query, self._make(node, inputs))
             self._connect(made, inputs)
+            self._made[node] = self._ordered(node, made) if self._in_order else made
         return self._made[node]
 
     def links(self, disorder: Mapping[str, Disorder]) -> list[Link]:
@@ -123,8 +127,6 @@ class Operators:
     def _placed(self, node: Node, child: Node) -> Operator:
         """The operator below, its rows with a place where the reader looks at it (SEMANTICS O1)."""
         below = self.operator(child)
-        if self._in_order and isinstance(child, Source):
-            below = self._ordered(child, below)
         if isinstance(node, Join | Union) or (isinstance(node, Group) and not order_dependent(node)):
             return below
         if child.query == node.query and _has_places(child):
@@ -133,19 +135,16 @@ class Operators:
         self._connect(place, [below])
         return place
 
-    def _ordered(self, source: Source, below: Operator) -> Operator:
-        """The records of a source in order, as in-order operators take them; one merge for all its readers."""
-        if source not in self._merges:
-            merge = self._merges[source] = self._add(source.query, OrderOperator(1, False, True))
-            self._connect(merge, [below])
-        return self._merges[source]
+    def _ordered(self, node: Node, made: Operator) -> Operator:
+        """The operator with a merge above it where its rows are in no order of themselves; one for all its readers.
 
-    def _read(self, node: Node) -> tuple[Node, ...]:
-        """What an operator reads; buffered windows read what their Bucket would."""
-        return node.inputs()[0].inputs() if self._buffered(node) else node.inputs()
-
-    def _buffered(self, node: Node) -> bool:
-        return self._in_order and isinstance(node, Group) and isinstance(node.input, Bucket)
+        Those of the other kinds are, over inputs in order: an aggregation lets its epochs go one after the other.
+        """
+        if not isinstance(node, Source | Join | FilterJoin):
+            return made
+        merge = self._add(node.query, OrderOperator(1, False, True))
+        self._connect(merge, [made])
+        return merge
 
     def _make(self, node: Node, inputs: Sequence[Operator]) -> Operator:
         if isinstance(node, Source):
@@ -159,8 +158,8 @@ class Operators:
         if isinstance(node, Union):
             packets = _has_places(node)
             return OrderOperator(len(inputs), True, packets) if self._in_order else UnionOperator(len(inputs), packets)
-        if isinstance(node, Group) and isinstance(node.input, Bucket) and self._in_order:
-            return BufferedWindowsOperator(node, node.input, self._life)
+        if isinstance(node, Bucket) and self._in_order:
+            return BufferedWindowsOperator(node, self._epochs[node])
         if isinstance(node, WatchJoin):
             return WatchJoinOperator(node)
         if isinstance(node, Aggregation):

@@ -73,6 +73,7 @@ class RunningOperator(Epochs):
                 f"query {self._query}: groups stay open over more than {MOST_IDLE:,} epochs without rows",
                 "close them: CLOSING_WHEN count(*) = 0, or `OR count(*) = 0` behind the condition",
             )
+        self.look()
         for key, group in list(self._groups.items()):
             found = (*self.named(epoch, key), *self._aggregates.results(group))
             if self._having(found):

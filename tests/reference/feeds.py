@@ -6,9 +6,10 @@ Arrival is computed here by its definition (SEMANTICS T2): the largest timestamp
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -19,7 +20,7 @@ from lowwater.plan.nodes import Node
 from lowwater.plan.ranges import read_from
 from lowwater.plan.state import carried_state
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.reference import ReferenceResult, evaluate
+from lowwater.reference import Experiment, ReferenceResult, evaluate
 from tests.plan.batch_rows import Packet, World, rounded
 from tests.plan.batch_worlds import SECOND, SKEW
 
@@ -57,28 +58,54 @@ def _stored(packet: Packet) -> dict[str, Any]:
     return row
 
 
-def whole(node: Node, made: World, period: int = SECOND, policy: str = "periodic") -> ReferenceResult:
-    """One evaluation of everything."""
-    return _evaluate(node, made, (0, END_OF_TIME), period, policy, None)
+Skews = Mapping[str, int]
 
 
-def pieces(node: Node, made: World, cuts: Sequence[int], period: int, policy: str) -> list[ReferenceResult]:
+def whole(
+    node: Node,
+    made: World,
+    period: int = SECOND,
+    policy: str = "periodic",
+    form: str = "",
+    skews: Skews = MappingProxyType({}),
+) -> ReferenceResult:
+    """One evaluation of everything; observed where a form of operators is named."""
+    return _evaluate(node, made, (0, END_OF_TIME), period, policy, None, form, skews)
+
+
+def pieces(
+    node: Node,
+    made: World,
+    cuts: Sequence[int],
+    period: int,
+    policy: str,
+    form: str = "",
+    skews: Skews = MappingProxyType({}),
+) -> list[ReferenceResult]:
     """The intervals between the cuts, one after the other; a query that carries a state goes on from the one before."""
     found: list[ReferenceResult] = []
     for bounds in pairwise([0, *cuts, END_OF_TIME]):
         state = found[-1].state if found else None
         assert bool(carried_state(node)) == (state is not None) or not found
-        found.append(_evaluate(node, made, bounds, period, policy, state))
+        found.append(_evaluate(node, made, bounds, period, policy, state, form, skews))
     return found
 
 
 def _evaluate(
-    node: Node, made: World, bounds: tuple[int, int], period: int, policy: str, state: str | None
+    node: Node,
+    made: World,
+    bounds: tuple[int, int],
+    period: int,
+    policy: str,
+    state: str | None,
+    form: str,
+    skews: Skews,
 ) -> ReferenceResult:
     packets = {link: batches(each) for link, each in made.links.items()}
-    links = dict.fromkeys(made.links, SKEW)
+    links = {link: skews.get(link, SKEW) for link in made.links}
+    experiment = Experiment(form) if form else None
     over = max((p.timestamp for each in made.links.values() for p in each), default=0) + 1
-    return evaluate(node, packets, links, *bounds, read_from(node, bounds[0]), period, policy, state, over)
+    return evaluate(node, packets, links, *bounds, read_from(node, bounds[0]), period, policy, state, over, experiment)
 
 
 def rows_of(*results: ReferenceResult) -> Rows:

@@ -15,7 +15,7 @@ from lowwater.plan.nodes import Group, Node, Source
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.ranges import read_from
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.reference import Disorder, ReferenceResult, evaluate
+from lowwater.reference import Disorder, Experiment, ReferenceResult, evaluate
 from tests.planmaker import SECOND, group, op, packet, source
 from tests.reference.streams import Link, record
 
@@ -49,7 +49,9 @@ def drawn(seed: int) -> list[Record]:
     return sorted(found, key=lambda each: each[:2])
 
 
-def replay(node: Node, records: list[Record], cuts: tuple[int, ...] = ()) -> list[ReferenceResult]:
+def replay(
+    node: Node, records: list[Record], cuts: tuple[int, ...] = (), experiment: Experiment | None = None
+) -> list[ReferenceResult]:
     found: list[ReferenceResult] = []
     for start, end in pairwise((0, *cuts, END_OF_TIME)):
         batches = {
@@ -58,8 +60,9 @@ def replay(node: Node, records: list[Record], cuts: tuple[int, ...] = ()) -> lis
         }
         disorder = dict.fromkeys(LINKS, Disorder(0, SLACK))
         state, over = found[-1].state if found else None, max(a for a, _, _ in records) + 1
+        read = read_from(node, start)
         found.append(
-            evaluate(node, batches, disorder, start, end, read_from(node, start), SECOND, state=state, over=over)
+            evaluate(node, batches, disorder, start, end, read, SECOND, state=state, over=over, experiment=experiment)
         )
     return found
 
@@ -121,6 +124,18 @@ def test_intervals_of_other_attributes_follow_one_another(query: str, cuts: tupl
         )
         seen += len(whole.rows)
     assert seen
+
+
+def test_merges_hand_on_no_promise_of_another_attribute() -> None:
+    """What waits in a merge for the clock is behind what the other attribute has promised (IOP)."""
+    node = plan("SELECT sb, tb, count(*) FROM [a, b].P GROUP BY seq/10 AS sb, time/30 AS tb")
+    for seed in range(6):
+        records = drawn(seed)
+        (free,), (ordered,) = replay(node, records), replay(node, records, experiment=Experiment("iop"))
+        assert Counter(zip(ordered.rows, ordered.lasts, strict=True)) == Counter(
+            zip(free.rows, free.lasts, strict=True)
+        )
+        assert ordered.lasts == sorted(ordered.lasts)
 
 
 def test_windows_of_rows_end_with_the_arrival_of_their_last_row() -> None:

@@ -6,12 +6,12 @@ are the same for all rows of a group. Promises do not change: they are not of th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from lowwater.catalog.expr import Column, Expr, columns_of, conjunction, conjuncts, rewrite
 from lowwater.plan.nodes import Group, Item, Map, Node, Running, Union
 from lowwater.plan.rules.setting import Setting
+from lowwater.plan.tree import substitute
 
 
 def push_filter(node: Node, setting: Setting) -> Node | None:
@@ -28,12 +28,6 @@ def push_filter(node: Node, setting: Setting) -> Node | None:
     if node.predicate is None:
         return None
     return _into_group(node, below, node.predicate) if isinstance(below, Group) else None
-
-
-def substitute(expr: Expr, items: Sequence[Item]) -> Expr:
-    """The expression over the input of a projection."""
-    made = {item.name: item.expr for item in items}
-    return rewrite(expr, lambda e: made.get(e.name, e) if isinstance(e, Column) else e)
 
 
 def _through_map(node: Map, below: Map) -> Map:

@@ -10,8 +10,8 @@ from dataclasses import replace
 
 from lowwater.catalog.expr import Expr, conjunction, conjuncts
 from lowwater.plan.nodes import Aggregate, Aggregation, Item, Map, Node, Sampling
-from lowwater.plan.rules.filters import substitute
 from lowwater.plan.rules.setting import Setting
+from lowwater.plan.tree import substitute
 
 
 def absorb_selection(node: Node, setting: Setting) -> Node | None:
