@@ -93,6 +93,7 @@ def test_import_loads_no_engine(module: str) -> None:
     assert loaded(module, {"pyspark", "airflow", "great_expectations"}) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", ["arrival", "python_group", "running", "sampling"])
 def test_what_python_workers_import_knows_nothing_of_planning(module: str) -> None:
     """Spark starts a process for each query with state in Python, and it imports the module of the operator."""

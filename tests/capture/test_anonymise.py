@@ -141,6 +141,7 @@ def test_what_is_remembered_is_bounded_and_changes_nothing() -> None:
     assert len(large._known[32]) == 128
 
 
+@pytest.mark.slow
 def test_keys_give_other_addresses_and_other_processes_the_same() -> None:
     code = "import numpy, sys; from lowwater.capture.anonymise import Pan, key_digest; k = bytes.fromhex(sys.argv[1]);"
     code += "print(Pan(k).v4(numpy.array([1, 2])).tolist(), Pan(k).mac(numpy.array([3])).tolist(), key_digest(k))"

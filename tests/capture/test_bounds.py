@@ -70,6 +70,7 @@ def told(path: Path, chunk_bytes: int) -> tuple[Any, ...]:
     return rows, list(reader.malformed), reader.summary
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMATS)
 def test_what_is_set_aside_changes_no_row(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "one"
@@ -86,6 +87,7 @@ def test_what_is_set_aside_changes_no_row(form: str, tmp_path: Path, monkeypatch
         monkeypatch.undo()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["n", "i", "r", "si", "so", "w", "dw"])
 def test_records_that_are_not_judged_wait_in_bounded_memory(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "one"

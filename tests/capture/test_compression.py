@@ -136,6 +136,7 @@ def test_a_compressed_capture_is_the_capture(tmp_path: Path, name: str, chunk: i
     assert header == reader.header
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WRITERS)
 def test_a_file_cut_anywhere_gives_the_packets_before(tmp_path: Path, name: str) -> None:
     data = capture()
@@ -174,6 +175,7 @@ def first_bytes(engine: Any, stored: bytes) -> int:
     return given
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "loss"), [("gzip", 0), ("xz", 0), ("zstd", 128 << 10), ("lz4", 1 << 18), ("bgzf", 0)])
 @pytest.mark.parametrize("part", [0.1, 0.5, 0.99])
 def test_damage_in_the_middle_keeps_what_precedes_it(tmp_path: Path, name: str, loss: int, part: float) -> None:
@@ -262,6 +264,7 @@ def test_a_checksum_that_does_not_match_is_damage(tmp_path: Path) -> None:
     assert reader.summary is not None and "incorrect data check" in reader.summary.damage
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(st.data())
 def test_damaged_bytes_only_give_malformed_rows_or_a_capture_error(tmp_path_factory: Any, data: st.DataObject) -> None:
@@ -324,6 +327,7 @@ def rle_bomb(size: int) -> bytes:
     return b"\x28\xb5\x2f\xfd" + bytes([0, 17 - 10 << 3]) + block * (size >> 17) + b"\x01\x00\x00"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["gzip", "zstd", "xz", "lz4"])
 def test_a_bomb_takes_no_more_memory_than_what_is_ahead(tmp_path: Path, name: str) -> None:
     size = 64 << 20

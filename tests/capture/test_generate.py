@@ -49,6 +49,7 @@ def test_files_are_named_by_link_and_hour(made: list[GeneratedCapture]) -> None:
     assert [(file.start, file.end) for file in made] == ends * 3
 
 
+@pytest.mark.slow
 def test_the_seed_decides_every_byte(made: list[GeneratedCapture], tmp_path: Path) -> None:
     same = generate(tmp_path / "same", START, hours=2, rate=5, skew=SKEW, seed=4)
     assert digests(same) == digests(made)
@@ -146,6 +147,7 @@ def test_traffic_has_what_it_promises(made: list[GeneratedCapture]) -> None:
     assert seen >= {"flags 2", "flags 18", "flags 16", "flags 17", "flags 24"}
 
 
+@pytest.mark.slow
 def test_tshark_finds_nothing_malformed_and_every_checksum_right(made: list[GeneratedCapture]) -> None:
     fields = [
         "_ws.malformed",

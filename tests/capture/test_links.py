@@ -155,6 +155,7 @@ def test_every_decoded_link_type_has_a_maker() -> None:
     assert set(MAKERS) == DECODED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("link", MAKERS)
 def test_generated_frames_equal_tshark(tmp_path: Path, link: int) -> None:
     if shutil.which("tshark") is None:
@@ -166,6 +167,7 @@ def test_generated_frames_equal_tshark(tmp_path: Path, link: int) -> None:
     assert (equal["len"], found) == (FRAMES, [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("link", MAKERS)
 def test_frames_cut_at_every_length_equal_tshark(tmp_path: Path, link: int) -> None:
     if shutil.which("tshark") is None:

@@ -45,6 +45,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("pcapng") / "one.pcapng"
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(
     st.one_of(st.none(), st.integers(0, 12), st.integers(0x80, 0x80 + 70), st.integers(0, 255)),
@@ -190,6 +191,7 @@ def test_what_is_no_section_is_refused(tmp_path: Path, data: bytes, words: str) 
         read(path, SECOND)
 
 
+@pytest.mark.slow
 def test_chunks_begin_in_the_middle_of_a_section_and_know_its_interfaces(tmp_path: Path) -> None:
     path, blocks = tmp_path / "one", []
     for section in (LITTLE, BIG):

@@ -60,6 +60,7 @@ stamp_lists = st.one_of(
 )
 
 
+@pytest.mark.slow
 @given(stamp_lists, st.integers(0, 300), st.integers(30, 400))
 def test_time_jumps_are_those_of_the_naive_rule(
     tmp_path_factory: Any, seconds: list[int], max_jump: int, chunk: int
@@ -160,6 +161,7 @@ def test_a_length_on_the_wire_beyond_two_gigabytes_is_malformed_alone(tmp_path: 
     assert reader.malformed == [Malformed(1, 24 + 58, 58, "wire-length", START)]
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(st.data())
 def test_damaged_bytes_only_give_malformed_rows_or_a_capture_error(tmp_path_factory: Any, data: st.DataObject) -> None:

@@ -160,6 +160,7 @@ def test_a_search_holds_no_more_than_a_window(file: Path) -> None:
 SEEDS = files()
 
 
+@pytest.mark.slow
 @settings(max_examples=120)
 @given(st.integers(0, 1 << 32))
 def test_random_damage_adds_up_whatever_windows_and_chunks(file: Path, seed: int) -> None:

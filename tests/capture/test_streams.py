@@ -86,6 +86,7 @@ def test_a_fifo_is_a_path(tmp_path: Path, form: str) -> None:
     writer.join()
 
 
+@pytest.mark.slow
 def test_a_socket_and_standard_input() -> None:
     ours, theirs = socket.socketpair()
     writer = threading.Thread(target=lambda: (theirs.sendall(PCAPNG), theirs.close()))
@@ -116,6 +117,7 @@ def test_a_stream_that_does_not_wait_is_refused() -> None:
     os.close(writing)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SINGLE)
 @pytest.mark.parametrize("times", [1, 5])
 def test_a_damaged_stream_may_lose_what_cannot_be_read_again(tmp_path: Path, name: str, times: int) -> None:

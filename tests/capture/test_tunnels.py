@@ -224,6 +224,7 @@ def test_random_tunnels_equal_tshark(tmp_path: Path) -> None:
     assert (equal["len"], found) == (600, [])
 
 
+@pytest.mark.slow
 @given(
     st.randoms(use_true_random=False).map(tunnelled) | st.binary(max_size=120).map(lambda raw: outer(4, raw)),
     st.lists(st.tuples(st.integers(0, 300), st.integers(0, 255)), max_size=3),

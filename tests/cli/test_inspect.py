@@ -78,6 +78,7 @@ def test_the_facts_of_the_document(folder: Path) -> None:
     assert sizes["records"] + sizes["malformed"] + sizes["overhead"] == sizes["file"] == sizes["unpacked"]
 
 
+@pytest.mark.slow
 def test_standard_input(folder: Path) -> None:
     command = [sys.executable, "-m", "lowwater.cli.main", "inspect", "-", "--format", "json"]
     with (folder / "good.pcap").open("rb") as file:

@@ -52,6 +52,7 @@ def test_the_tables_are_of_the_captures_made_for_them() -> None:
     assert [row[0] for row in table("refused")] == list(REFUSED)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", table("cases"), ids=lambda row: row[0])
 def test_an_odd_capture(row: list[str], tmp_path: Path) -> None:
     path = tmp_path / "odd"

@@ -51,6 +51,7 @@ def test_an_example_plans(block: Block) -> None:
     assert plan(block).queries
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", _params(DERIVED))
 def test_what_comes_of_an_example_is_what_the_page_shows(block: Block) -> None:
     assert result(block) == block.result

@@ -125,6 +125,7 @@ def test_a_band_on_a_decreasing_attribute(seed: int) -> None:
     assert rows_out(node, found) == sorted(join_rows(sides[0], sides[1], node, NAMES, meets), key=order)
 
 
+@pytest.mark.slow
 def test_each_side_is_purged_by_the_promise_of_the_other() -> None:
     """Where the right input lags, its rows go by what the left one promised, not by what both did."""
     sides = flows(400, SPAN, 1), flows(400, SPAN, 2)

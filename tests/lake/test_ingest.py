@@ -260,6 +260,7 @@ class Crash(BaseException):
 POINTS = {"swap_files": batching, "put_malformed": batching, "put_captures": replacing, "clean": module}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("point", POINTS)
 @pytest.mark.parametrize("old", [False, True], ids=["new", "again"])

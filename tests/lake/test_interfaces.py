@@ -176,6 +176,7 @@ def run(tmp_path: Path, query: str, *options: str) -> Any:
     return CliRunner().invoke(cli, [*words, "--engine", "reference", *options])
 
 
+@pytest.mark.slow
 @needs_pcapng
 def test_run_reads_all_interfaces_of_a_link_or_one(tmp_path: Path) -> None:
     pcapng(tmp_path / "a.pcapng", EACH, PACKETS)

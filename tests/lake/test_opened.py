@@ -44,6 +44,7 @@ def check(path: Path) -> None:
     assert found == fresh.to_pyarrow_table().cast(SCHEMA).sort_by([("part", "ascending"), ("value", "ascending")])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_what_is_open_follows_the_commits_of_all_threads(tmp_path: Path, seed: int) -> None:
     draw, path = random.Random(seed), tmp_path / "table"

@@ -49,6 +49,7 @@ def nulls(array: pa.Array, share: float, seed: int) -> pa.Array:
     return pa.array(array.to_numpy(), array.type, mask=mask)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["int32", "int64"])
 @pytest.mark.parametrize("counters", [True, False])
 @pytest.mark.parametrize("share", [0.0, 0.02, 0.6, 1.0])

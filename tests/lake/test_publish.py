@@ -71,6 +71,7 @@ def test_rows_only_and_addresses_as_text(lake: Lake) -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [HOUR // 4, HOUR // 2, HOUR, 2 * HOUR])
 @pytest.mark.parametrize("backwards", [False, True])
 def test_every_interval_length_gives_the_same_table(lake: Lake, tmp_path: Path, length: int, backwards: bool) -> None:

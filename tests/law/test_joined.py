@@ -47,6 +47,7 @@ def test_functions_of_both_sides(seed: int, spark: SparkSession) -> None:
     assert check(across(seed), SPARK, spark) > 0
 
 
+@pytest.mark.slow
 def test_the_reference_engine_on_more_of_them() -> None:
     assert sum(check(chain(seed), REFERENCE) > 0 for seed in range(12)) > 5
     assert sum(check(across(seed), REFERENCE) > 0 for seed in range(9)) > 4

@@ -49,6 +49,7 @@ def test_the_cases_hold_something(outcomes: list[Outcome]) -> None:
     assert {name for each in outcomes for name in each.beside} == {"SQL", "batch"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(FOUND))
 def test_what_failed_once_on_the_reference_engine(name: str) -> None:
     run, _ = accepted(FOUND[name], REFERENCE)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -91,6 +92,7 @@ def test_collisions_and_groups_are_those_of_a_plain_table(
     assert found == expected
 
 
+@pytest.mark.slow
 @settings(max_examples=8)
 @given(seed=st.integers(0, 2**32), order=st.permutations(REST))
 def test_selectivities_are_those_of_the_drawn_records(seed: int, order: list[Expr]) -> None:

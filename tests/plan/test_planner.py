@@ -392,6 +392,7 @@ def test_private_queries_of_two_links_have_lftas_of_their_own() -> None:
     assert {lfta.name: lfta.links for lfta in found.lftas} == {"q.x.TCP": ("a",), "q.y.TCP": ("b",)}
 
 
+@pytest.mark.slow
 def test_a_set_whose_queries_join_one_another_twice_plans() -> None:
     text = "Query q0: SELECT tb, srcIP, count(*) AS c FROM TCP GROUP BY time/10 AS tb, srcIP"
     for at in range(1, 150):

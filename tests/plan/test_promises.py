@@ -114,6 +114,7 @@ def test_nothing_after_its_last_instant_changes_a_row(family: str) -> None:
     assert any(seen)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", EVERY)
 def test_the_read_range_of_an_instant_is_enough_for_the_rows_from_there_on(family: str) -> None:
     seen: list[int] = []

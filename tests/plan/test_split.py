@@ -11,6 +11,7 @@ from tests.plan.batch_repository import DECLARED, QUERY_LINKS, READABLE
 from tests.plan.batch_worlds import world
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", READABLE, ids=lambda path: path.stem)
 def test_every_query_has_the_same_rows_before_and_after_the_split(path: Path) -> None:
     seen: dict[str, int] = {}

@@ -130,6 +130,7 @@ def queried(root: Path, sql: str, start: int = BASE, end: int = BASE + 3 * HOUR)
         return connection.execute(sql).fetchall()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("start", "end"), [(BASE, BASE + 3 * HOUR), (BASE + 1200 * SECOND, BASE + 2 * HOUR)])
 def test_the_review_is_what_duckdb_finds(lake: Path, start: int, end: int) -> None:
     found = reviewed(lake, start, end)

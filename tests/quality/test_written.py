@@ -8,12 +8,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-import great_expectations as gx
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from great_expectations.core import ExpectationSuite
 
 from lowwater.catalog.expr import Type
 from lowwater.catalog.streams import PUNCTUATION, ROW
@@ -108,6 +106,8 @@ def test_every_kind_has_a_passing_and_a_failing_case() -> None:
 @pytest.mark.slow
 def test_a_suite_means_what_it_means_in_great_expectations(tmp_path: Path) -> None:
     """Every case: as many values, as many broken and the same success as GX's pandas engine finds."""
+    import great_expectations as gx
+
     entries = [{"type": kind, "kwargs": kwargs} for kind, kwargs, _ in CASES]
     found = judge(stream(tmp_path), FIELDS, written(tmp_path, *entries)["q"])
     addresses = [None if ip is None else ".".join(map(str, ip[1:])) for ip in ROWS["ip"]]
@@ -115,7 +115,7 @@ def test_a_suite_means_what_it_means_in_great_expectations(tmp_path: Path) -> No
     source = gx.get_context(mode="ephemeral").data_sources.add_pandas("rows")
     batch = source.add_dataframe_asset("q").add_batch_definition_whole_dataframe("all").get_batch({"dataframe": frame})
     for (kind, kwargs, broken), mine in zip(CASES, found, strict=True):
-        suite = ExpectationSuite(name="q", expectations=[{"type": kind, "kwargs": kwargs}])
+        suite = gx.ExpectationSuite(name="q", expectations=[{"type": kind, "kwargs": kwargs}])
         (theirs,) = batch.validate(suite, result_format="COMPLETE").results
         result = theirs.result
         case = (kind, kwargs, theirs.exception_info)
@@ -206,11 +206,14 @@ def test_what_is_no_suite_is_refused(tmp_path: Path) -> None:
         read_suites(tmp_path, "set", {"q": FIELDS})
 
 
+@pytest.mark.slow
 def test_the_suite_to_begin_with_is_one(tmp_path: Path) -> None:
+    import great_expectations as gx
+
     text = starting_suite("q", FIELDS)
     found = written(tmp_path, **json.loads(text))["q"]
     assert [each.kwargs.get("column") for each in found] == [None, *(field.name for field in FIELDS)]
-    theirs = ExpectationSuite(**json.loads(text))
+    theirs = gx.ExpectationSuite(**json.loads(text))
     assert [each.type for each in theirs.expectation_configurations] == [each.type for each in found]
     assert {each.broken.total > each.allowed for each in judge(stream(tmp_path), FIELDS, found)} == {True, False}
 

@@ -101,6 +101,7 @@ def test_groups_of_an_attribute_close_by_the_largest_value_seen(
     assert all(start <= at for each, start in zip(found, (0, *cuts), strict=True) for at in each.lasts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cuts", [(), (40 * SECOND,), (30 * SECOND + 1, 31 * SECOND, 150 * SECOND)])
 @pytest.mark.parametrize(
     "query",

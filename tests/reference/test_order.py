@@ -124,6 +124,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 def test_rows_are_in_order_and_those_of_the_other_form(shape: str) -> None:
     node = plan_texts([("q.gsql", SHAPES[shape])], KNOWN, 1, CONTEXT).queries[-1].logical

@@ -50,6 +50,7 @@ def rows_of(result: ReferenceResult) -> Counter[tuple[object, ...]]:
     return Counter(result.rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
 @settings(max_examples=12)
 @given(links=random_links(), period=PERIODS, policy=POLICIES, cuts=CUTS)

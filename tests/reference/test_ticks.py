@@ -84,6 +84,7 @@ def test_a_group_closes_at_the_first_tick(case, links, period, policy, end) -> N
         assert promise == (end if tick == naive.closing else naive.promise(tick, ALL))
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(**SETTINGS)
 def test_a_join_emits_pairs_at_once_and_the_unmatched_when_their_window_ends(  # type: ignore[no-untyped-def]

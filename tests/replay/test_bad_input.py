@@ -169,6 +169,7 @@ def replay_hour(lake: Path, hour: int) -> Said:
     return lowwater("replay", "demo", "--lake", lake, *span)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gone", [1, 2])
 def test_a_gap_in_coverage(gone: int, captures: list[GeneratedCapture], tmp_path: Path) -> None:
     """A missing capture stops its interval, whatever later captures say."""
@@ -189,6 +190,7 @@ def test_a_gap_in_coverage(gone: int, captures: list[GeneratedCapture], tmp_path
     assert leftovers(lake) == []
 
 
+@pytest.mark.slow
 def test_a_link_that_never_reported(captures: list[GeneratedCapture], tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     lake.mkdir()

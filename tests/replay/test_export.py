@@ -268,6 +268,7 @@ def packets_of(root: Path, capture: Path) -> pa.RecordBatch:
     return batch
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("also", ["", " AND str_match_start['GET', 'G']"], ids=["kernel", "row by row"])
 def test_random_conditions_select_what_duckdb_does(
     made: tuple[Path, dict[str, list[Path]]], also: str, monkeypatch: pytest.MonkeyPatch

@@ -108,6 +108,7 @@ def by_reference(folder: Path, interval: str) -> dict[str, Counter[tuple[int, ..
     return found
 
 
+@pytest.mark.slow
 def test_the_reference_engine_admits_by_the_value(folder: Path) -> None:
     kept, refused = admitted(packets(5))
     assert refused > 50 and len({port for _, _, port in kept}) == 3

@@ -21,6 +21,7 @@ def test_every_golden_has_its_query_file() -> None:
     assert sorted(path.stem for path in (GOLDEN / "queries").iterdir()) == names()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", names())
 def test_rows_of_the_reference_engine(name: str) -> None:
     assert rows_text(name, "reference") == golden(name)

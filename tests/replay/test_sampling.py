@@ -94,6 +94,7 @@ ENGINES = ["reference", pytest.param("spark", marks=pytest.mark.spark)]
 CASES = [(1.0, 0, None), (0.3, 0, None), (0.3, 7, None), (1.0, 0, 12), (0.6, 3, 9)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(("rate", "seed", "budget"), CASES)
 def test_the_packets_that_are_taken(tmp_path: Path, rate: float, seed: int, budget: int | None, engine: str) -> None:
@@ -159,6 +160,7 @@ def test_what_is_no_rate(tmp_path: Path, define: str, message: str) -> None:
     assert message in said.err + said.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 def test_what_is_shed_is_counted_by_a_window_of_rows(tmp_path: Path, engine: str) -> None:
     """Of two links only one sheds; a second may lie in two intervals by arrival, and is one load all the same."""

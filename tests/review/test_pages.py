@@ -199,6 +199,7 @@ def test_unknown_addresses_have_no_page(board: Board) -> None:
     assert [address for address in (*unknown, *more) if render(known, address) is not None] == []
 
 
+@pytest.mark.slow
 def test_pages_stay_small_however_long_the_history(board: Board) -> None:
     known = board.now()
     sizes = {address: len(render(known, address) or "") for address in addresses(known)}
@@ -249,6 +250,7 @@ def test_a_waterfall_begins_where_its_input_ends() -> None:
 # As files
 
 
+@pytest.mark.slow
 def test_the_site_is_the_pages_with_the_docs(board: Board, tmp_path: Path, read: dict[str, Reader]) -> None:
     said = lowwater("report", "--lake", board.root, "--queries", board.queries, "--html", tmp_path / "out")
     assert (said.code, said.out) == (0, f"{len(read)} pages: {tmp_path / 'out' / 'index.html'}\n")
