@@ -89,7 +89,7 @@ def evaluate(
         thinnings: what sources take of links, where that is not all (SEMANTICS O5).
 
     Raises:
-        ConfigError: no such policy, a period that is not positive, in-order operators where records count.
+        ConfigError: no such policy, a period that is not positive, other forms of operators where records count.
         ValueOverflowError: an integer sum does not fit 64 bits (SEMANTICS O3).
         LowwaterError: groups stay open over too many idle epochs (SEMANTICS O4); the Python of a user fails.
         LawError: the batches of a link are not in order of arrival, or the state is not of this plan and instant.
@@ -103,10 +103,10 @@ def evaluate(
     span = Span(start, end, state is not None, by_arrival(node), carries)
     late = max((each.longest for each in disorder.values()), default=0) if span.by_arrival else 0
     life = Life(over, late)
-    in_order = experiment is not None and experiment.form == IOP
-    if in_order and span.by_arrival:
-        raise ConfigError("in-order operators know the order of the clock only", "leave the form of operators away")
-    plan = Operators(range(start, end), read_from, life, in_order, thinnings)
+    asked = experiment or Experiment()
+    if asked != Experiment() and span.by_arrival:
+        raise ConfigError(f"operators as in {asked} know the order of the clock only", "leave the experiment away")
+    plan = Operators(range(start, end), read_from, life, asked.form == IOP, thinnings, asked.flush)
     top = plan.operator(node)
     clock = Clock(plan.links(disorder), plan.holders(disorder), span, life, period, policy)
     sink = _Sink(clock, range(start, end), carries)

@@ -22,16 +22,21 @@ class Experiment:
 
     Attributes:
         form: `oop`, or `iop`: merges that restore order above every source, union and join, buffered sliding windows.
+        flush: results that an aggregation gives for each row that it reads (slow flush; 000, section 3.1); 0 for all
+            that are final at once.
 
     Raises:
-        ConfigError: no such form.
+        ConfigError: no such form, or a negative number.
     """
 
     form: str = OOP
+    flush: int = 0
 
     def __post_init__(self) -> None:
         if self.form not in (OOP, IOP):
             raise ConfigError(f"there is no form {self.form!r} of operators", f"there are: {OOP}, {IOP}")
+        if self.flush < 0:
+            raise ConfigError(f"a slow flush of {self.flush} results for a row", "give 1 or more, or 0 for none")
 
 
 @dataclass

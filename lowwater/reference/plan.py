@@ -39,6 +39,7 @@ from lowwater.reference.maps import BucketOperator, ExpandOperator, MapOperator,
 from lowwater.reference.operators import Life, Operator, names_of
 from lowwater.reference.running import RunningOperator
 from lowwater.reference.sampling import SamplingOperator
+from lowwater.reference.slow_flush import SlowFlushOperator
 from lowwater.reference.sources import SourceOperator
 from lowwater.reference.thinning import Thinnings
 from lowwater.reference.values import Value, Values
@@ -53,6 +54,7 @@ class Operators:
         life: of the links.
         in_order: whether merges restore order and windows are buffered (IOP).
         thinnings: what sources take of links, where that is not all.
+        flush: results that an aggregation gives for each row that it reads; 0 for all at once.
 
     Attributes:
         sources: in the order of the plan.
@@ -68,8 +70,9 @@ class Operators:
         life: Life,
         in_order: bool = False,
         thinnings: Thinnings = MappingProxyType({}),
+        flush: int = 0,
     ) -> None:
-        self._in_order = in_order
+        self._in_order, self._flush = in_order, flush
         self._thinnings = thinnings
         self._owned, self._read_from, self._life = owned, read_from, life
         self._made: dict[Node, Operator] = {}
@@ -91,7 +94,7 @@ class Operators:
             inputs = [self._placed(node, child) for child in node.inputs()]
             made = self._add(node.query, self._make(node, inputs))
             self._connect(made, inputs)
-            self._made[node] = self._ordered(node, made) if self._in_order else made
+            self._made[node] = self._above(node, made, inputs)
         return self._made[node]
 
     def links(self, disorder: Mapping[str, Disorder]) -> list[Link]:
@@ -135,16 +138,21 @@ class Operators:
         self._connect(place, [below])
         return place
 
-    def _ordered(self, node: Node, made: Operator) -> Operator:
-        """The operator with a merge above it where its rows are in no order of themselves; one for all its readers.
+    def _above(self, node: Node, made: Operator, inputs: Sequence[Operator]) -> Operator:
+        """The operator with what an experiment puts above it, for all its readers.
 
-        Those of the other kinds are, over inputs in order: an aggregation lets its epochs go one after the other.
+        A merge stands where rows are in no order of themselves. Those of the other kinds are, over inputs in order: an
+        aggregation lets its epochs go one after the other.
         """
-        if not isinstance(node, Source | Join | FilterJoin):
-            return made
-        merge = self._add(node.query, OrderOperator(1, False, True))
-        self._connect(merge, [made])
-        return merge
+        if self._flush and isinstance(node, Aggregation):
+            slow = self._add(node.query, SlowFlushOperator(self._flush, self._owned.stop))
+            self._connect(slow, [made, *inputs])
+            return slow
+        if self._in_order and isinstance(node, Source | Join | FilterJoin):
+            merge = self._add(node.query, OrderOperator(1, False, True))
+            self._connect(merge, [made])
+            return merge
+        return made
 
     def _make(self, node: Node, inputs: Sequence[Operator]) -> Operator:
         if isinstance(node, Source):

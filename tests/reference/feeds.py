@@ -66,11 +66,11 @@ def whole(
     made: World,
     period: int = SECOND,
     policy: str = "periodic",
-    form: str = "",
+    experiment: Experiment | None = None,
     skews: Skews = MappingProxyType({}),
 ) -> ReferenceResult:
-    """One evaluation of everything; observed where a form of operators is named."""
-    return _evaluate(node, made, (0, END_OF_TIME), period, policy, None, form, skews)
+    """One evaluation of everything."""
+    return _evaluate(node, made, (0, END_OF_TIME), period, policy, None, experiment, skews)
 
 
 def pieces(
@@ -79,7 +79,7 @@ def pieces(
     cuts: Sequence[int],
     period: int,
     policy: str,
-    form: str = "",
+    experiment: Experiment | None = None,
     skews: Skews = MappingProxyType({}),
 ) -> list[ReferenceResult]:
     """The intervals between the cuts, one after the other; a query that carries a state goes on from the one before."""
@@ -87,7 +87,7 @@ def pieces(
     for bounds in pairwise([0, *cuts, END_OF_TIME]):
         state = found[-1].state if found else None
         assert bool(carried_state(node)) == (state is not None) or not found
-        found.append(_evaluate(node, made, bounds, period, policy, state, form, skews))
+        found.append(_evaluate(node, made, bounds, period, policy, state, experiment, skews))
     return found
 
 
@@ -98,12 +98,11 @@ def _evaluate(
     period: int,
     policy: str,
     state: str | None,
-    form: str,
+    experiment: Experiment | None,
     skews: Skews,
 ) -> ReferenceResult:
     packets = {link: batches(each) for link, each in made.links.items()}
     links = {link: skews.get(link, SKEW) for link in made.links}
-    experiment = Experiment(form) if form else None
     over = max((p.timestamp for each in made.links.values() for p in each), default=0) + 1
     return evaluate(node, packets, links, *bounds, read_from(node, bounds[0]), period, policy, state, over, experiment)
 

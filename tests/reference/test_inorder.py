@@ -118,6 +118,25 @@ def test_a_merge_above_a_join_restores_order_and_its_memory_counts() -> None:
     assert (ordered.rows[0], ordered.ticks[0] // SECOND) == ((1, 2), 9)
 
 
+def test_a_slow_flush_gives_a_result_for_each_packet_and_the_rest_with_the_next_epoch() -> None:
+    node = plan("SELECT tb, srcPort, count(*) FROM main1.TCP GROUP BY time/10 AS tb, srcPort")
+    stamps = [*range(10), 11, 12, 21, 35]
+    records = [record(stamp, stamp * SECOND, srcPort=stamp % 5, **TCP) for stamp in stamps]
+    skews, packets = {"main1": 0}, {"main1": Link(0, records).batches()}
+    found, at_once = (
+        evaluate(node, packets, skews, 0, END_OF_TIME, read_from(node, 0), SECOND, experiment=each)
+        for each in (Experiment(flush=1), Experiment())
+    )
+    assert Counter(found.rows) == Counter(at_once.rows)
+    # Of the five groups of the first epoch one with each of the packets of 11 and 12 s, the others with the next epoch.
+    assert [tick // SECOND for tick in found.ticks] == [12, 13, 20, 20, 20, 22, 30, 36, 36]
+    assert [tick // SECOND for tick in at_once.ticks] == [10] * 5 + [20] * 2 + [30, 36]
+    (slow,) = of(found, "SlowFlush")
+    assert (slow.rows, slow.tuples) == (len(found.rows), 5)
+    with pytest.raises(ConfigError, match="a slow flush of -1"):
+        Experiment(flush=-1)
+
+
 def test_the_most_that_is_kept_is_seen_between_the_promises_of_a_tick() -> None:
     link = {"main1": Link(0, [record(at, at * SECOND, **TCP) for at in range(40)])}
     node = plan("SELECT wid, count(*) FROM main1.TCP [RANGE 6 s, SLIDE 2 s, WA time]")

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from lowwater.catalog.values import format_ip
 from lowwater.plan.nodes import Node
 from lowwater.plan.queryset import plan_texts
+from lowwater.reference import Experiment
 from tests.plan.batch_join_questions import CHAINS
 from tests.plan.batch_plans import plans_of
 from tests.plan.batch_pools import CONTEXT, KNOWN
@@ -27,6 +28,7 @@ SKEWS = st.tuples(*[st.sampled_from((0, SECOND // 2, 2 * SECOND, 9 * SECOND))] *
     lambda found: dict(zip(LINKS, found, strict=True))
 )
 SEEDS = st.integers(0, 1 << 20)
+IOP = Experiment("iop")
 
 
 @pytest.fixture(autouse=True)
@@ -39,17 +41,21 @@ def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def check(node: Node, made: World, cuts: list[int], period: int, policy: str, skews: dict[str, int]) -> int:
-    """Holds the in-order form, whole and in intervals, against the other; how many rows there are."""
-    free = whole(node, made, period, policy, "oop", skews)
+    """Holds the in-order form and slow flushes, whole and in intervals, against the other; how many rows there are."""
+    free = whole(node, made, period, policy, Experiment("oop"), skews)
     with outputs() as found:
-        ordered = whole(node, made, period, policy, "iop", skews)
+        ordered = whole(node, made, period, policy, IOP, skews)
     check_grammar(ordered)
     check_order(found)
     assert ordered.lasts == sorted(ordered.lasts)
     expected, ours = owned_rows(free), owned_rows(ordered)
     missing, extra = list((expected - ours).items())[:4], list((ours - expected).items())[:4]
     assert ours == expected, f"missing {missing}, too many {extra}"
-    assert owned_rows(*pieces(node, made, cuts, period, policy, "iop", skews)) == expected
+    assert owned_rows(*pieces(node, made, cuts, period, policy, IOP, skews)) == expected
+    slow = Experiment(("oop", "iop")[len(cuts) % 2], 1 + len(cuts) // 2)
+    flushed = whole(node, made, period, policy, slow, skews)
+    check_grammar(flushed)
+    assert owned_rows(flushed) == owned_rows(*pieces(node, made, cuts, period, policy, slow, skews)) == expected
     return ours.total()
 
 

@@ -1,0 +1,72 @@
+"""Slow flush of results, for experiments: an aggregation gives its finished groups a few at a time.
+
+Beside the operators that it stands above. Gigascope spreads the results of an epoch over the rows that come after it,
+so that they are no burst for what reads them (000, section 3.1; 002, section 6). Rows are the same, later, and kept
+for longer.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+from lowwater.reference.operators import Operator, Promise, Row
+from lowwater.reference.values import Values
+
+RESULTS, INPUT = 0, 1
+"""Ports: the results of the aggregation, and what that reads, which sets the pace."""
+
+
+class SlowFlushOperator(Operator):
+    """Gives so many results for each row that the aggregation reads, and all that are left when the next epoch ends.
+
+    It promises no more than it has given.
+
+    Args:
+        most: results for a row.
+        end: first instant (ns) that the interval does not own.
+    """
+
+    def __init__(self, most: int, end: int) -> None:
+        super().__init__()
+        self._most, self._end, self._said = most, end, 0
+        self._waiting: list[tuple[int, int, Row]] = []
+        self._number = count()
+
+    def row(self, port: int, row: Row) -> None:
+        """Keeps a result, or gives some for a row that the aggregation reads."""
+        if port == RESULTS:
+            while self._waiting and self._waiting[0][0] < row.last:
+                self.emit(heapq.heappop(self._waiting)[2])
+            heapq.heappush(self._waiting, (row.last, next(self._number), row))
+        elif self._waiting:
+            self.look()
+            self._give(self._most)
+
+    def promise(self, port: int, promise: Promise) -> None:
+        """Takes the promise of the aggregation, which what waits holds back."""
+        if port == RESULTS and not promise.origin and not promise.of:
+            self.look()
+            self._said = promise.instant
+            self._give(len(self._waiting) if promise.instant >= self._end else 0)
+
+    def kept(self) -> Iterator[Values]:
+        """The results that wait."""
+        return (row.values for _, _, row in self._waiting)
+
+    def held(self) -> Any:
+        """The results that wait, and what has been promised of them."""
+        return self._said, [tuple(row) for _, _, row in sorted(self._waiting)]
+
+    def hold(self, held: Any) -> None:
+        """Takes up results."""
+        self._said, rows = held
+        self._waiting = [(row.last, next(self._number), row) for row in (Row(*parts) for parts in rows)]
+
+    def _give(self, most: int) -> None:
+        for _ in range(min(most, len(self._waiting))):
+            self.emit(heapq.heappop(self._waiting)[2])
+        least = min(self._said, self._waiting[0][0] if self._waiting else self._said)
+        super().promise(RESULTS, Promise(least))
