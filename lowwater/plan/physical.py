@@ -56,8 +56,8 @@ def physical(node: Node, by_arrival: bool = False) -> Physical:
     if isinstance(node, Join):
         if why := oop_join(node):
             return Physical("OOP-Join", f"{why}; each side is purged by the promise of the other")
-        kind = "equality of" if node.window.equality else "band on"
-        return Physical("Spark stream-stream join", f"{kind} temporal columns")
+        what = "equality" if node.window.equality else "band"
+        return Physical("Spark stream-stream join", f"all of this {what}, and quicker than an OOP-Join")
     if isinstance(node, FilterJoin):
         return Physical("Spark stream-stream left semi join", "a row waits until a key lets it pass or none may come")
     if isinstance(node, WatchJoin):

@@ -40,7 +40,8 @@ class Outcome:
     Attributes:
         outcome: same, different, or refused where the engine runs none of its queries.
         why: the difference or error.
-        beside: what its rows were compared with, and how often.
+        beside: what its rows were compared with, and how often; `batch` is the reference engine over one interval where
+            the batch evaluator has no such state (`compare.expected`).
         refused: family -> why the engine does not run it, in the product's words.
         rows: how many were compared.
     """
