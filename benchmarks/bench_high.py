@@ -248,7 +248,7 @@ def measure(spark: Any, name: str, rows: int, folder: Path, settings: HighSettin
     streams = {}
     for each, paths in by_lfta.items():
         # A stream takes whole files: so many of each that it has as many micro-batches as the replay.
-        parts = split_by_time(paths, folder / "parts" / each, settings.max_batches)
+        parts = split_by_time(paths, folder / "parts" / each, settings.boundaries(share * len(instances)))
         reader = session.readStream.schema(batch[each].schema).option("maxFilesPerTrigger", 1)
         streams[each] = reader.parquet(str(parts)).where(f"_kind = '{ROW}'")
     stream_s, stream_state = in_stream(session, subject.streamed, streams, folder)
@@ -262,6 +262,7 @@ def measure(spark: Any, name: str, rows: int, folder: Path, settings: HighSettin
         "marginal_rows_per_s": round(0.75 * share * len(instances) / max(seconds - few_s, 1e-3)),
         "batches": result.batches,
         "peak_state": result.state_rows,
+        "peak_state_bytes": result.state_bytes,
         "seconds": round(seconds, 2),
         "pyspark_batch_s": round(batch_s, 2),
         "pyspark_stream_s": round(stream_s, 2),
