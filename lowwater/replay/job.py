@@ -273,7 +273,7 @@ class IntervalInputs(LowInputs):
                 raise LakeError(
                     f"query {query.name}: the interval of {second} takes up the state of that of {first}, "
                     "which is not published",
-                    f"replay in order, from {format_instant(self.chain_start(query))}; that instant as `chain_start` of "
+                    f"replay in order, from {format_instant(self.chain_start(query))}; that as `chain_start` of "
                     f"[query_sets.{self.query_set}] lets Airflow's backfills do so",
                 )
 
