@@ -5,16 +5,18 @@ Chosen by the driver before a query starts. Rows do not depend on them (replay i
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping
+from itertools import accumulate
 
 
 def choose_boundaries(rows: Mapping[int, int], closing: int, step: int, most: int) -> list[int]:
     """Multiples of a step that divide the rows into shares about as large, the closing one in place of the last.
 
-    No micro-batch is without rows: each takes a third of a second, however few they are. Each has the share of its
-    rows that `most` leaves it, and at most what one step brings besides: state follows the rows of a micro-batch, also
-    where they come in bursts.
+    No micro-batch is without rows: each takes a third of a second, however few they are. Each ends at the step that is
+    nearest to the end of its share, so it has no more than a share and what one step brings, also where rows come in
+    bursts: state follows the rows of a micro-batch.
 
     Args:
         rows: how many there are by their instants (ns).
@@ -30,16 +32,17 @@ def choose_boundaries(rows: Mapping[int, int], closing: int, step: int, most: in
         [10, 20, 50]
         >>> choose_boundaries({3: 1, 4: 1, 11: 1, 38: 1}, closing=50, step=10, most=2)
         [10, 50]
-        >>> choose_boundaries({3: 1, 11: 9, 21: 1, 31: 1}, closing=50, step=10, most=3)
-        [20, 50]
     """
     steps: Counter[int] = Counter()
     for instant, count in rows.items():
         steps[min(-(-instant // step) * step, closing)] += count
-    found, held = [], 0
-    for instant in sorted(steps):
-        held += steps[instant]
-        if held * most >= steps.total():
-            found.append(instant)
-            held = 0
-    return [*(found if held else found[:-1]), closing]
+    instants = sorted(steps)
+    until = [*accumulate(steps[instant] for instant in instants)]
+    ends = {_nearest(until, steps.total() * share / most) for share in range(1, most)} if instants else set()
+    return [*(instants[end] for end in sorted(ends) if end < len(instants) - 1), closing]
+
+
+def _nearest(values: list[int], wanted: float) -> int:
+    """The place of the value of a sorted list that is nearest to a wanted one."""
+    at = min(bisect_left(values, wanted), len(values) - 1)
+    return at - 1 if at and wanted - values[at - 1] <= values[at] - wanted else at

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -55,14 +56,21 @@ def test_boundaries_are_few_and_close_at_the_end(rows: dict[int, int], step: int
     found = choose_boundaries(rows, closing, step, most)
     assert found[-1] == closing and len(found) <= most and found == sorted(set(found))
     assert all(boundary % step == 0 for boundary in found[:-1])
-    share, begin = sum(rows.values()) / most, 0
+    steps = Counter[int]()
+    for tick, count in rows.items():
+        steps[-(-tick // step)] += count
+    begin, largest = 0, max(steps.values(), default=0)
     for boundary in found:
-        batch = {tick: count for tick, count in rows.items() if begin < tick <= boundary}
-        # Without its last step a micro-batch had less than its share.
-        last = max((-(-tick // step) for tick in batch), default=0)
-        before = sum(count for tick, count in batch.items() if -(-tick // step) < last)
-        assert (batch or not rows) and before < max(share, 1)
+        batch = [count for tick, count in rows.items() if begin < tick <= boundary]
+        assert (batch or not rows) and sum(batch) <= steps.total() / most + largest
         begin = boundary
+
+
+def test_boundaries_are_nearest_to_the_ends_of_the_shares() -> None:
+    """Steps that have a little less than a share each make a micro-batch each."""
+    hour = {at: 99 if at % 10 else 101 for at in range(1, 41)}
+    assert choose_boundaries(hour, closing=40, step=10, most=4) == [10, 20, 30, 40]
+    assert choose_boundaries({5: 1000, 15: 1, 25: 1, 35: 1}, closing=40, step=10, most=4) == [10, 40]
 
 
 def test_a_lull_promises_by_its_ticks_and_a_punctuation_stays(tmp_path: Path) -> None:
