@@ -9,20 +9,21 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
 
 from lowwater.catalog.packets import ADDRESSES, READABLE
-from lowwater.catalog.values import words_from_ip
+from lowwater.catalog.values import format_ip, words_from_ip
 from lowwater.plan.nodes import Node
 from lowwater.plan.ranges import read_from
 from lowwater.plan.state import carried_state
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.reference import Experiment, ReferenceResult, evaluate
 from tests.plan.batch_rows import Packet, World, rounded
-from tests.plan.batch_worlds import SECOND, SKEW
+from tests.plan.batch_worlds import SECOND, SKEW, world
 
 Rows = Counter[tuple[Any, ...]]
 
@@ -38,6 +39,13 @@ def _arriving(packets: Sequence[Packet], skew: int) -> list[Packet]:
         clock = max(clock, packet.timestamp)
         found.append(replace(packet, arrival=clock, admitted=clock - packet.timestamp <= skew))
     return found
+
+
+def write_watch_list(folder: Path) -> None:
+    """The watch list of the worlds as the file that the queries name."""
+    rows = world(0, ()).watch["watch"]
+    text = "".join(f"{format_ip(row['address'])},{row['id']},{row['name']}\n" for row in rows)
+    (folder / "w.csv").write_text(text, encoding="utf-8")
 
 
 def batches(packets: Sequence[Packet], size: int = 7) -> list[pa.RecordBatch]:

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lowwater.catalog.values import format_ip
 from lowwater.plan.nodes import Node
 from lowwater.plan.queryset import plan_texts
 from lowwater.reference import Experiment
@@ -18,7 +17,7 @@ from tests.plan.batch_pools import CONTEXT, KNOWN
 from tests.plan.batch_questions import FAMILIES, Question
 from tests.plan.batch_rows import World
 from tests.plan.batch_worlds import BASE, SECOND, world
-from tests.reference.feeds import arriving, owned_rows, pieces, whole
+from tests.reference.feeds import arriving, owned_rows, pieces, whole, write_watch_list
 from tests.reference.outputs import check_order, outputs
 from tests.reference.test_questions import CUTS, PERIODS, POLICIES
 from tests.reference.test_rows import check_grammar
@@ -34,9 +33,7 @@ IOP = Experiment("iop")
 @pytest.fixture(autouse=True)
 def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The watch list of the queries in the working folder."""
-    rows = world(0, ()).watch["watch"]
-    text = "".join(f"{format_ip(row['address'])},{row['id']},{row['name']}\n" for row in rows)
-    (tmp_path / "w.csv").write_text(text, encoding="utf-8")
+    write_watch_list(tmp_path)
     monkeypatch.chdir(tmp_path)
 
 

@@ -16,7 +16,6 @@ from lowwater.catalog import states
 from lowwater.catalog.builtin import supergroups
 from lowwater.catalog.expr import Type
 from lowwater.catalog.functions import Catalog, StateFunction
-from lowwater.catalog.values import format_ip
 from lowwater.plan.context import Context
 from lowwater.plan.queryset import plan_texts
 from tests.plan.batch_join_questions import CHAINS
@@ -26,7 +25,7 @@ from tests.plan.batch_pools import CONTEXT, KNOWN
 from tests.plan.batch_questions import FAMILIES, Question
 from tests.plan.batch_rows import World
 from tests.plan.batch_worlds import BASE, SECOND, world
-from tests.reference.feeds import arriving, owned_rows, pieces, rows_of, whole
+from tests.reference.feeds import arriving, owned_rows, pieces, rows_of, whole, write_watch_list
 from tests.reference.test_rows import check_grammar
 
 PERIODS = st.sampled_from((SECOND // 10, SECOND, 5 * SECOND, 61 * SECOND))
@@ -63,9 +62,7 @@ def context() -> Context:
 @pytest.fixture(autouse=True)
 def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The watch list of the worlds in the working folder, and states that count."""
-    rows = world(0, ()).watch["watch"]
-    text = "".join(f"{format_ip(row['address'])},{row['id']},{row['name']}\n" for row in rows)
-    (tmp_path / "w.csv").write_text(text, encoding="utf-8")
+    write_watch_list(tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("lowwater.reference.sampling.STATE_CLASSES", dict.fromkeys(supergroups.STATE_CLASSES, Counted))
     monkeypatch.setitem(states._CLASSES, "Counted", Counted)
