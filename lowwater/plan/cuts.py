@@ -85,8 +85,7 @@ class _Cuts:
         if isinstance(node, STATEFUL):
             self._nearest[id(node)] = [node]
             return
-        pairs = zip(node.inputs(), inputs, strict=True)
-        below = [near for old, new in pairs if not isinstance(new, Cut) for near in self._nearest[id(old)]]
+        below = [near for each in node.inputs() for near in self._nearest[id(each)]]
         self._nearest[id(node)] = list({id(near): near for near in below}.values())
 
     def _read(self, node: Node, below: Node) -> Node:
@@ -114,16 +113,16 @@ def _trails(node: Node) -> bool:
     return isinstance(node, Join) and node.kind is not JoinKind.INNER and not node.window.equality
 
 
-def in_python(node: Aggregation) -> bool:
-    """Whether an aggregate of an operator has its state in Python."""
-    return any(aggregate.udaf is not None and aggregate.udaf.make is not None for aggregate in node.aggregates)
+def in_python(node: Aggregation) -> str:
+    """The first aggregate of an operator that has its state in Python; empty for none."""
+    return next((a.function for a in node.aggregates if a.udaf is not None and a.udaf.make is not None), "")
 
 
 def keeps_python(node: Node) -> bool:
     """Whether an operator itself keeps its state in Python."""
     if isinstance(node, Join):
         return bool(oop_join(node))
-    return isinstance(node, Running | Sampling) or (isinstance(node, Group) and in_python(node))
+    return isinstance(node, Running | Sampling) or (isinstance(node, Group) and bool(in_python(node)))
 
 
 def waits_for_promises(node: Node) -> bool:

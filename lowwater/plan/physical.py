@@ -77,8 +77,7 @@ def _aggregation(node: Aggregation) -> Physical:
             "transformWithState",
             "states see rows in canonical order; one bucket, since a supergroup without rows ends by those of others",
         )
-    if in_python(node):
-        own = next(a.function for a in node.aggregates if a.udaf is not None and a.udaf.make is not None)
+    if own := in_python(node):
         reason = f"Spark has no {own}; the groups of a bucket are one blob of state"
         return Physical("transformWithState", reason)
     origin = off_clock(node.key_fields)

@@ -15,8 +15,8 @@ from typing import Any
 from lowwater.reference.operators import Operator, Promise, Row
 from lowwater.reference.values import Values
 
-RESULTS, INPUT = 0, 1
-"""Ports: the results of the aggregation, and what that reads, which sets the pace."""
+RESULTS = 0
+"""Port of the results of the aggregation; the other is of what that reads, which sets the pace."""
 
 
 class SlowFlushOperator(Operator):
@@ -38,6 +38,8 @@ class SlowFlushOperator(Operator):
     def row(self, port: int, row: Row) -> None:
         """Keeps a result, or gives some for a row that the aggregation reads."""
         if port == RESULTS:
+            if self._waiting and self._waiting[0][0] < row.last:
+                self.look()
             while self._waiting and self._waiting[0][0] < row.last:
                 self.emit(heapq.heappop(self._waiting)[2])
             heapq.heappush(self._waiting, (row.last, next(self._number), row))
