@@ -96,7 +96,7 @@ def join(
     known = {f"{alias}.{f.name}": f.temporal for alias, node in pairs for f in node.fields if f.temporal}
     left_time, right_time = infer(on[0], known), infer(on[1], known)
     assert left_time and right_time, "a join needs a temporal expression of each side"
-    window = Window(on[0], on[1], left_time, right_time, *band)
+    window = Window(on[0], on[1], left_time, right_time, *band, equality=not any(band))
     made = tuple(Item(name, expr) for name, expr in items.items())
     progress = _progress(kind, window)
     fields = tuple(Field(i.name, i.expr.type, infer(i.expr, progress)) for i in made)

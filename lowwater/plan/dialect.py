@@ -235,9 +235,24 @@ class _Columns:
             # The order of time stays: seconds fit 32 bits until 2106.
             if node.type is not Type.INT or not overflows or infer(node, self.times) is not None:
                 return node
+            if isinstance(node, Binary) and node.op in ("*", "<<") and self.width(node) in NARROW:
+                node = self._within_64_bits(node)
             return _wrap(node, self.width(node))
 
         return rewrite(expr, change)
+
+    def _within_64_bits(self, node: Binary) -> Binary:
+        """A product or shift of narrow integers that has the same low 32 bits and never leaves 64."""
+        mask, half, low = (Const(Type.INT, value) for value in (_MASK, 16, 0xFFFF))
+        left, right = node.left, node.right
+        if node.op == "<<":
+            fits = Binary(Type.INT, "&", left, Binary(Type.INT, ">>", mask, right))
+            return Binary(Type.INT, "<<", fits, right)
+        if any(isinstance(side, Const) and abs(int(side.value or 0)) < 1 << 31 for side in (left, right)):
+            return node
+        upper = Binary(Type.INT, "&", Binary(Type.INT, "*", left, Binary(Type.INT, ">>", right, half)), low)
+        lower = Binary(Type.INT, "*", left, Binary(Type.INT, "&", right, low))
+        return Binary(Type.INT, "+", lower, Binary(Type.INT, "<<", upper, half))
 
 
 def _wider(left: str, right: str, op: str) -> str:

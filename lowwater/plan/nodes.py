@@ -269,12 +269,12 @@ class Union(Node):
 class Window:
     """When two rows meet: `left - below <= right <= left + above` on one temporal expression of each side.
 
-    An equality has below = above = 0.
-
     Attributes:
         left: over the left row.
         right: over the right row.
         left_time: temporal property of `left`; `right_time` of `right`; same direction.
+        equality: whether it is written as one: then below = above = 0, and it ties its columns (V1). A band of no
+            width meets the same pairs and ties nothing.
     """
 
     left: Expr
@@ -283,10 +283,7 @@ class Window:
     right_time: Temporal
     below: int
     above: int
-
-    @property
-    def equality(self) -> bool:
-        return self.below == 0 and self.above == 0
+    equality: bool = False
 
     def last_left(self, value: int) -> int:
         """Last instant at which a right row may still match a left row of this value (its match window's end)."""

@@ -43,7 +43,7 @@ def join(
     name: str = "tb",
 ) -> Join:
     """A join of two streams with columns tb, k and x, on `l.tb - below <= r.tb <= l.tb + above` and equal k."""
-    window = Window(column(f"l.{name}"), column(f"r.{name}"), *times, below, above)
+    window = Window(column(f"l.{name}"), column(f"r.{name}"), *times, below, above, equality=not (below or above))
     equalities = ((column(f"l.{on}"), column(f"r.{on}")),) if on else ()
     temporal = times[0].joined(times[1]) if below == above == 0 else None
     outputs = [

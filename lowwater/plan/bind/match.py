@@ -40,7 +40,7 @@ def match_window(
     for i, pair in enumerate(pairs):
         if pair and pair.op == "=":
             rest = [part for j, part in enumerate(across) if j != i]
-            return Window(pair.left, pair.right, pair.left_time, pair.right_time, 0, 0), rest
+            return Window(pair.left, pair.right, pair.left_time, pair.right_time, 0, 0, equality=True), rest
     bands: dict[tuple[Expr, Expr], list[int]] = {}
     for i, pair in enumerate(pairs):
         if pair:

@@ -1,0 +1,90 @@
+"""What happens to a lake must not show in its tables: any order of captures, late ones, other skews, kills."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.hostile.lakes import HostileLake
+from tests.hostile.traffic import SECOND, make_world
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800), pytest.mark.usefixtures("spark")]
+
+
+def _lake(seed: int, folder: Path) -> HostileLake:
+    world = make_world(seed, folder / "captures")
+    return HostileLake(folder / "lake", world, random.Random(seed).choice((20, 30, 45))).open(seed)
+
+
+@pytest.mark.parametrize("seed", (1, 4))
+def test_captures_one_by_one_in_any_order(seed: int, tmp_path: Path) -> None:
+    lake = _lake(seed, tmp_path)
+    captures = lake.captures()
+    random.Random(seed).shuffle(captures)
+    for link, number in captures:
+        lake.ingest(link, number)
+    lake.backfill("--order=random")
+    assert not lake.differences() and lake.rows()
+
+
+def test_a_late_capture_makes_only_what_is_stale(tmp_path: Path) -> None:
+    lake = _lake(2, tmp_path)
+    late = lake.captures()[0]
+    lake.links = {late[0]: ['policy = "exclude"']}
+    lake.write_settings()
+    for link, number in lake.captures()[1:]:
+        lake.ingest(link, number)
+    lake.backfill()
+    assert lake.differences()
+    lake.ingest(*late)
+    lake.backfill("--only=stale")
+    lake.backfill("--only=missing")
+    assert not lake.differences()
+
+
+def test_a_skew_changed_and_changed_back(tmp_path: Path) -> None:
+    lake = _lake(3, tmp_path)
+    for capture in lake.captures():
+        lake.ingest(*capture)
+    lake.backfill()
+    before = {name: lake.table(name) for name in lake.cases}
+    assert not lake.differences()
+    skews = dict(lake.world.skews)
+    lake.world.skews = dict.fromkeys(skews, 10 * SECOND)
+    lake.write_settings()
+    lake.backfill()
+    assert not lake.differences() and {name: lake.table(name) for name in lake.cases} != before
+    lake.world.skews = skews
+    lake.write_settings()
+    lake.backfill()
+    assert not lake.differences() and {name: lake.table(name) for name in lake.cases} == before
+
+
+@pytest.mark.parametrize("seed", (5,))
+def test_kills_at_random_instants(seed: int, tmp_path: Path) -> None:
+    """Not between stages: at instants of the clock, so inside low, high, audit or publish as it comes."""
+    lake, rng = _lake(seed, tmp_path), random.Random(seed)
+    for capture in lake.captures():
+        lake.ingest(*capture)
+    for _ in range(4):
+        if lake.killed_backfill(rng.uniform(4, 25)) is not None:
+            break
+    lake.backfill()
+    assert not lake.differences() and lake.rows()
+
+
+def test_skews_of_groups(tmp_path: Path) -> None:
+    """A skew for each value of a column (T8), beside the same rule in three lines."""
+    lake = _lake(6, tmp_path)
+    values = {"64": 5 * SECOND, "255": 0}
+    told = ", ".join(f'"{value}" = "{skew}ns"' for value, skew in values.items())
+    for link in lake.world.files:
+        lake.links[link] = [f"[links.{link}.group_skew]", 'column = "ttl"', f"values = {{ {told} }}"]
+    lake.world.groups = ("ttl", values)
+    lake.write_settings()
+    for capture in lake.captures():
+        lake.ingest(*capture)
+    lake.backfill()
+    assert not lake.differences() and lake.rows()
