@@ -71,6 +71,8 @@ class HostileLake:
             f'[interval]\nlength = "{self.interval}s"\n',
             f"[query_sets.hostile]\nfiles = {files}".replace("'", '"'),
         ]
+        # The traffic is as bad as it is: no share of late records fails an audit.
+        lines += ["[thresholds]", "violating = { warning = 1, critical = 1 }", "failed = { warning = 1, critical = 1 }"]
         for link in self.world.files:
             lines += [f"[links.{link}]", f'skew = "{self.world.skews[link]}ns"']
             lines += [f'since = "{instant(self.life[0])}"', f'until = "{instant(self.life[1])}"']
