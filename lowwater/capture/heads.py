@@ -31,6 +31,13 @@ def _digest(source: Any, begins: Any, lengths: Any, target: Any) -> None:
         target[row] = digest
 
 
+def digests(buffer: NDArray[np.uint8], begins: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """FNV-1a (64 bits) of n ranges of a buffer: bytes [begin, begin + length) each; no bounds are checked."""
+    found = np.empty(len(begins), np.uint64)
+    _digest(buffer, begins, lengths, found)
+    return found
+
+
 def heads(buffer: NDArray[np.uint8], begins: NDArray[np.int64], batch: pa.RecordBatch) -> pa.Int64Array:
     """FNV-1a (64 bits) of the first HEAD_BYTES captured bytes of every frame.
 
@@ -43,6 +50,4 @@ def heads(buffer: NDArray[np.uint8], begins: NDArray[np.int64], batch: pa.Record
         n values, the digests as signed words; none is NULL.
     """
     lengths = np.minimum(batch.column("caplen").to_numpy().astype(np.int64), HEAD_BYTES)
-    digests = np.empty(len(begins), np.uint64)
-    _digest(buffer, begins, lengths, digests)
-    return pa.array(digests.view(np.int64))
+    return pa.array(digests(buffer, begins, lengths).view(np.int64))

@@ -21,7 +21,7 @@ from lowwater.lake.layout import QUALITY, QUARANTINE
 from lowwater.lake.records import record_quality
 from lowwater.lake.streams import fingerprint, stream_files
 from lowwater.plan.queryset import QueryPlan
-from lowwater.quality.keys import FEW, distinct_keys
+from lowwater.quality.keys import distinct_keys
 from lowwater.quality.measures import Counts, Scope, frames, lfta_counts
 from lowwater.quality.pages import page_of, write_pages
 from lowwater.quality.queries import Made, QueryMeasures
@@ -183,10 +183,7 @@ def _shared_keys(
     chosen = {
         name: key
         for name, key in keys.items()
-        if key
-        and files[name]
-        and not checks[name].columns
-        and not (checks[name].rows <= FEW and distinct_keys(files[name], fields[name], key))
+        if key and files[name] and not checks[name].columns and not distinct_keys(files[name], fields[name], key)
     }
     if not chosen:
         return {}

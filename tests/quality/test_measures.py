@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import random
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -28,7 +30,7 @@ from lowwater.lake.packets import PacketFiles, packet_files
 from lowwater.lake.records import record_heartbeats, record_violations
 from lowwater.plan.nodes import Field
 from lowwater.plan.schemas import stream_schema
-from lowwater.quality import streams
+from lowwater.quality import keys, streams
 from lowwater.quality.keys import distinct_keys
 from lowwater.quality.measures import Scope, frames, lfta_counts
 from lowwater.quality.profile import Profile
@@ -226,6 +228,29 @@ def test_whether_keys_are_distinct(tmp_path: Path) -> None:
         assert distinct_keys(files, FIELDS, ("addr", "n")) == (not added)
         assert not distinct_keys(files, FIELDS, ("n",))
     files[0].unlink()
+    assert not distinct_keys(files, FIELDS, ("addr", "n"))
+
+
+@pytest.mark.parametrize("bits", [64, 3, 0])
+def test_distinct_keys_whatever_their_digests(bits: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside Python's sets; digests of few bits are those of an attacker, for whom all rows share theirs."""
+    whole = keys._digest
+    monkeypatch.setattr(keys, "_digest", lambda rows: whole(rows) & np.uint64((1 << bits) - 1))
+    chance = random.Random(bits)
+    answers = set()
+    for number in range(40):
+        rows = [
+            (chance.choice([None, "10.0.0.1", "10.0.0.2", "::1"]), chance.choice([None, 0, 1, -1, 1 << 62, number]))
+            for _ in range(chance.randrange(1, 9))
+        ]
+        (tmp_path / str(number)).mkdir()
+        files = keyed(tmp_path / str(number), rows)
+        answers.add(len(set(rows)) == len(rows))
+        assert distinct_keys(files, FIELDS, ("addr", "n")) == (len(set(rows)) == len(rows))
+    assert answers == {True, False}
+    monkeypatch.setattr(keys, "FEW", 0)
+    assert distinct_keys(files, FIELDS, ("addr", "n")) == (bits == 64 and len(set(rows)) == len(rows))
+    monkeypatch.setattr(keys, "MOST", 0)
     assert not distinct_keys(files, FIELDS, ("addr", "n"))
 
 
