@@ -28,6 +28,7 @@ from lowwater.replay.job import config_links
 from lowwater.replay.lowered import not_run, require_lowered
 from lowwater.replay.progress import Progress
 from lowwater.replay.scratch import Request, run
+from lowwater.terminal import open_console, say
 
 
 @dataclass(frozen=True)
@@ -91,14 +92,14 @@ def check_files(files: Sequence[Path], form: str, links: Path | None, **definiti
     if form == "json":
         told = [{"query": n.query, "note": n.text, "line": n.place[0], "column": n.place[1]} for n in notes]
         shown = {"errors": [_as_json(error) for error in errors], "notes": told}
-        click.echo(json.dumps(shown, indent=2, ensure_ascii=False))
+        say(json.dumps(shown, indent=2, ensure_ascii=False))
         return not errors
     for error in errors:
-        click.echo(f"error: {error}", err=True)
+        say(f"error: {error}", err=True)
     for note in notes:
-        click.echo(f"note: query {note.query}: {note}")
+        say(f"note: query {note.query}: {note}")
     count = f"{len(errors)} error{'s' if len(errors) > 1 else ''}"
-    click.echo(count if errors else f"{len(files)} file{'s' if len(files) > 1 else ''}, no error", err=bool(errors))
+    say(count if errors else f"{len(files)} file{'s' if len(files) > 1 else ''}, no error", err=bool(errors))
     return not errors
 
 
@@ -208,7 +209,7 @@ def _heartbeat(text: str) -> tuple[int, Policy]:
 
 
 def _show(summary: dict[str, Any], out: Path) -> None:
-    console = options.console()
+    console = open_console()
     queries = Table("query", "rows", "file", box=None)
     for name, query in summary["queries"].items():
         queries.add_row(name, f"{query['rows']:,}", str(out / query["file"]))
@@ -243,7 +244,7 @@ def replay_range(
             known = not each.committed and each.state not in STAGES
             note = each.reason or ("already published from the same inputs" if known else "")
             table.add_row(format_instant(each.start), each.state, name, f"{rows:,}", note)
-    options.console().print(table)
+    open_console().print(table)
 
 
 def show_status(lake: Path, queries: Path) -> None:
@@ -255,6 +256,6 @@ def show_status(lake: Path, queries: Path) -> None:
     for row in statuses(lake, queries, lambda name, error: unplanned.append(f"query set {name}: {error}")):
         table.add_row(format_instant(row.start), row.query_set, row.query, row.state, row.reason)
     none = f"no interval: {lake} has no captures, or no query set in {queries} (--queries) reads them"
-    options.console().print(table if table.row_count else none)
+    open_console().print(table if table.row_count else none)
     for each in unplanned:
-        click.echo(each, err=True)
+        say(each, err=True)

@@ -27,6 +27,7 @@ from pyspark.sql import SparkSession
 import lowwater
 from lowwater.errors import ConfigError, LowwaterError
 from lowwater.tempfolders import make_folder
+from lowwater.terminal import say
 
 DELTA = "io.delta:delta-spark_4.2_2.13:4.4.0"
 NEEDED = ("delta-spark_4.2_2.13", "delta-storage", "delta-kernel-api", "delta-kernel-defaults")
@@ -263,9 +264,10 @@ def main() -> None:
     parser.parse_args()
     try:
         for jar in fetch_jars():
-            print(jar)
+            say(str(jar))
     except LowwaterError as error:
-        sys.exit(str(error))
+        say(str(error), err=True)
+        sys.exit(1)
 
 
 if __name__ == "__main__":
