@@ -432,6 +432,16 @@ class Notify(Section):
     url: Annotated[str, Setting(pattern=r"^https?://[^\s]+$")] | None = None
 
 
+class Files(Section):
+    """`[files]`: what the functions and watch lists of queries may read beside the folders of their query files.
+
+    Attributes:
+        folders: files in these folders and below them, relative to the file of the settings.
+    """
+
+    folders: Names = ()
+
+
 class Retention(Section):
     """`[retention]`: what `lowwater maintain` removes, and when; never what a digest or a reader needs.
 
@@ -457,6 +467,7 @@ class Config(Section):
     replay: Replay = Replay()
     schedule: Schedule = Schedule()
     notify: Notify = Notify()
+    files: Files = Files()
     retention: Retention = Retention()
 
     @model_validator(mode="after")
@@ -550,4 +561,5 @@ def _absolute(config: Config, folder: Path, lake: Path | None) -> Config:
         for name, each in config.query_sets.items()
     }
     chosen = lake or (folder / config.lake if config.lake else folder)
-    return config.model_copy(update={"lake": chosen, "links": links, "query_sets": query_sets})
+    files = Files(folders=tuple(normpath(folder / each) for each in config.files.folders))
+    return config.model_copy(update={"lake": chosen, "links": links, "query_sets": query_sets, "files": files})

@@ -47,10 +47,10 @@ class Definitions:
     params: Sequence[tuple[str, str]] = ()
     dialect: str = "lowwater"
 
-    def plan(self, files: Sequence[Path], links: Links) -> Plan:
-        """The plan of some query files."""
+    def plan(self, files: Sequence[Path], links: Links, folders: Sequence[str] = ()) -> Plan:
+        """The plan of some query files, which may name files in some folders too."""
         params = dict(self.params)
-        context = make_context(links, self.schemas, self.functions, params, self.dialect)
+        context = make_context(links, self.schemas, self.functions, params, self.dialect, folders)
         plan = plan_files(files, links, context=context)
         text = "".join(query.text for query in (*plan.queries, *plan.internal))
         for name in params:
@@ -59,9 +59,10 @@ class Definitions:
         return plan
 
 
-def _known_links(links: Path | None) -> Links:
+def _known(links: Path | None) -> tuple[Links, Sequence[str]]:
+    """The links of the file of --links, and the folders that it lets queries read files in."""
     config = load_config(path=links) if links else Config()
-    return config_links(config, sorted(config.links) if links else None)
+    return config_links(config, sorted(config.links) if links else None), config.files.folders
 
 
 def explain_files(files: Sequence[Path], form: str, links: Path | None, **definitions: Any) -> str:
@@ -71,13 +72,13 @@ def explain_files(files: Sequence[Path], form: str, links: Path | None, **defini
 
 def explain_kernels(files: Sequence[Path], links: Path | None, **definitions: Any) -> str:
     """The code that is generated for each link of some query files."""
-    plan = Definitions(**definitions).plan(files, _known_links(links))
+    plan = Definitions(**definitions).plan(files, *_known(links))
     return list_kernels(plan.lftas, LowSettings(skew=0))
 
 
 def _noted(files: Sequence[Path], links: Path | None, definitions: dict[str, Any]) -> Plan:
     """The plan with notes on what `run` would refuse."""
-    plan = Definitions(**definitions).plan(files, _known_links(links))
+    plan = Definitions(**definitions).plan(files, *_known(links))
     return replace(plan, notes=(*plan.notes, *not_run(plan)))
 
 
@@ -141,7 +142,8 @@ def run_files(
 
     def planned(interfaces: Mapping[str, tuple[str, ...]]) -> Plan:
         names = tuple(sorted({*config.links, *chain.from_iterable(interfaces.values())}))
-        plan = Definitions(**definitions).plan(files, replace(known, names=names, interfaces=interfaces))
+        links = replace(known, names=names, interfaces=interfaces)
+        plan = Definitions(**definitions).plan(files, links, config.files.folders)
         plan = plan.only(query) if query else plan
         require_lowered(plan, engine)
         return plan
@@ -180,7 +182,7 @@ def _links(
         skew = {"skew": skews[name]} if name in skews else {}
         chosen[name] = base.links.get(name, Link()).model_copy(update={**alone, **skew})
     try:
-        return Config(links=chosen, sets=base.sets), given
+        return Config(links=chosen, sets=base.sets, files=base.files), given
     except ValidationError as error:
         raise ConfigError(f"links: {error.errors()[0]['msg']}") from None
 

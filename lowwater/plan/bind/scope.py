@@ -346,6 +346,8 @@ class Scope:
     def _check_constant(self, node: syntax.Expression, one: Function, position: int, argument: Expr) -> None:
         if not isinstance(argument, Const | Param):
             raise self.text.error(place_of(node), f"argument {position + 1} of {one.name} must be a constant")
+        if position in one.files and isinstance(argument, Const) and isinstance(argument.value, str):
+            self.text.require_inside(argument.value, place_of(node), self.names.context.folders)
         if one.check is None or not isinstance(argument, Const) or argument.value is None:
             return
         # The content of a file is looked at when the query runs: a plan may be made where the file is not.
