@@ -16,6 +16,7 @@ from lowwater.capture.sanity import END_OF_TIME
 from lowwater.cli.inspected import FAMILIES, TUNNELS, Inspected, document, rows
 from lowwater.config import SECOND, format_duration, format_instant
 from lowwater.errors import LowwaterError
+from lowwater.replay.export import spreadsheet_cell
 from lowwater.terminal import Terminal, open_console, say, styled
 
 _COLUMNS_OF_A_SHEET = 4
@@ -28,7 +29,7 @@ _LEAST_NAME = 24
 """Characters that a name has of a line of the list, at least."""
 
 
-def inspect_files(files: Sequence[Path], form: str, max_jump: int | None, skew: int) -> bool:
+def inspect_files(files: Sequence[Path], form: str, max_jump: int | None, skew: int, spreadsheet: bool = False) -> bool:
     """Inspects captures one after the other and prints the facts of all; whether all of them could be read."""
     skew = min(skew, END_OF_TIME)
     max_jump = min(skew + 60 * SECOND if max_jump is None else max_jump, END_OF_TIME)
@@ -37,7 +38,10 @@ def inspect_files(files: Sequence[Path], form: str, max_jump: int | None, skew: 
         say(json.dumps(document(found, max_jump, skew), indent=2))
     elif form == "csv":
         out = io.StringIO()
-        csv.writer(out, lineterminator="\n").writerows(rows(found, max_jump, skew))
+        lines = rows(found, max_jump, skew)
+        if spreadsheet:
+            lines = ([spreadsheet_cell(cell) for cell in line] for line in lines)
+        csv.writer(out, lineterminator="\n").writerows(lines)
         say(out.getvalue(), nl=False)
     else:
         _show(found, skew)

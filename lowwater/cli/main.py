@@ -164,6 +164,7 @@ def check(files: tuple[Path, ...], form: str, **definitions: Any) -> None:
     show_default=True,
 )
 @click.option("--interval", type=options.DURATION, help="Evaluate interval by interval; default one interval.")
+@options.SPREADSHEET
 @click.option("--traces", is_flag=True, help="Write heartbeats.csv too: what every node promised, when and how late.")
 @options.DEFINITIONS
 def run(files: tuple[Path, ...], **chosen: Any) -> None:

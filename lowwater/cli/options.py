@@ -63,6 +63,11 @@ SPAN = _Parsed("span", _span)
 QUERY_FILES = click.argument("files", nargs=-1, required=True, type=FILE, metavar="FILE.gsql...")
 
 
+SPREADSHEET = click.option(
+    "--spreadsheet", is_flag=True, help="With csv: texts that a spreadsheet would take for formulas begin with '."
+)
+
+
 def DEFINITIONS(command: Callable[..., Any]) -> Callable[..., Any]:
     """What queries may name and how they are read: shared by every command that plans query files."""
     for option in (

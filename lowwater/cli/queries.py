@@ -129,9 +129,12 @@ def run_files(
     engine: str,
     interval: int | None,
     traces: bool,
+    spreadsheet: bool,
     **definitions: Any,
 ) -> None:
     """Runs queries over captures and prints what came out."""
+    if spreadsheet and form != "csv":
+        raise click.UsageError("--spreadsheet goes with --format csv")
     if interval is not None and interval <= 0:
         raise click.BadParameter("--interval must be above 0")
     if traces and engine != "spark":
@@ -150,7 +153,7 @@ def run_files(
 
     progress = Progress()
     request = Request(planned({}), config, captures, out, form, period, policy, engine, interval, replan=planned)
-    _show(run(replace(request, traces=traces), progress), out)
+    _show(run(replace(request, traces=traces, spreadsheet=spreadsheet), progress), out)
 
 
 def _links(
