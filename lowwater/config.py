@@ -427,9 +427,17 @@ class Notify(Section):
 
     Attributes:
         url: a webhook: gets a POST of JSON (`text`, `kind`, `dag`, `run`, `interval`).
+        connection: name of the Airflow connection that has the address (host) and a token (password), in its place.
     """
 
+    connection: Annotated[str, Setting(pattern=r"^[\w.:-]{1,200}$")] | None = None
     url: Annotated[str, Setting(pattern=r"^https?://[^\s]+$")] | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> Notify:
+        if self.url is not None and self.connection is not None:
+            raise ValueError("url and connection both name the webhook; give one of them")
+        return self
 
 
 class Files(Section):
