@@ -150,7 +150,8 @@ class Home:
                 start_new_session=True,
                 umask=0o077,  # of the database and of the logs of tasks
             )
-        (self.folder / "session").write_text(str(self._started.pid))
+        with _private(self.folder / "session") as file:
+            file.write(str(self._started.pid))
         deadline = time.monotonic() + STARTS
         while not self._well():
             if self._started.poll() is not None or time.monotonic() > deadline:

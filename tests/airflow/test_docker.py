@@ -218,17 +218,32 @@ def test_an_interval_on_the_cluster_of_the_compose_file(
     """Driver, master and worker know each other by addresses, as containers do: the rows of a local session."""
     said = json.loads(cluster.environment("scheduler")["AIRFLOW_CONN_LOWWATER_SPARK"])
     environment = cluster.environment("scheduler") | {"LOWWATER_SPARK_MASTER": f"{said['host']}:{said['port']}"}
-    environment["LOWWATER_SPARK_SECRET"] = "wrong"
     span = ["--from", format_instant(START), "--to", format_instant(START + HOUR)]
     command = [sys.executable, str(ROOT / "spark_apps" / "replay.py"), "demo", "--lake", str(lake), *span]
     command += ["--queries", str(QUERIES), "--outcome", str(tmp_path / "outcome.json")]
-    with pytest.raises(subprocess.TimeoutExpired):  # the cluster does not answer, and Spark asks again
-        subprocess.run(command, env=environment, capture_output=True, timeout=45)
+    for secret in ("", "wrong"):
+        assert _counted(environment | {"LOWWATER_SPARK_SECRET": secret}) != "3", "the cluster asks for its secret"
     environment["LOWWATER_SPARK_SECRET"] = said["password"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+    assert _counted(environment) == "3"
     for query in DEMO:
         assert table_rows(lake, query) == table_rows(published, query, START, START + HOUR) != []
+
+
+COUNT = """
+from lowwater.high.session import build_session
+print(build_session().range(3).count(), flush=True)
+"""
+
+
+def _counted(environment: dict[str, str]) -> str:
+    """What a session of an environment counts; nothing where it is refused, or not answered."""
+    command = [sys.executable, "-c", COUNT]
+    try:
+        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60).stdout.strip()
+    except subprocess.TimeoutExpired:
+        return ""
 
 
 def _address() -> str:

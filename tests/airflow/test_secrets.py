@@ -81,7 +81,7 @@ def test_a_serialized_dag_holds_no_address_of_a_webhook(tmp_path: Path) -> None:
 import json, sys
 from airflow.dag_processing.dagbag import DagBag
 from airflow.serialization.serialized_objects import DagSerialization
-bag = DagBag(sys.argv[1], include_examples=False)
+bag = DagBag(sys.argv[1])
 assert not bag.import_errors, bag.import_errors
 print("RESULT", json.dumps([DagSerialization.to_dict(dag) for dag in bag.dags.values()], default=str))
 """

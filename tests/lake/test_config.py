@@ -18,7 +18,7 @@ from tests.lake.support import BASE
 from tests.replay.support import ROOT
 
 SECTIONS = ("interval", "thresholds", "replay", "schedule", "notify", "files", "retention")
-BESIDE = {"separator", "delay", "anonymise"}
+BESIDE = {"connection", "separator", "delay", "anonymise"}
 """Settings that the text names: of other kinds of links, of experiments, and one that excludes others."""
 
 FULL = """
