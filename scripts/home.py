@@ -26,7 +26,8 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import psutil
-from rich.console import Console
+
+from lowwater.terminal import Terminal
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
@@ -339,7 +340,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("command", choices=["up", "down"])
     command = parser.parse_args().command
-    home, console = default_home(), Console(highlight=False)
+    home, console = default_home(), Terminal()
     if command == "down":
         console.print("Airflow is stopped" if home.running() else "no Airflow was running")
         home.stop()
@@ -349,7 +350,7 @@ def main() -> int:
         return 1
     if not home.running():
         home.prepare(keep=True)
-        with console.status("starting Airflow"):
+        with console.working("starting Airflow"):
             home.start()
             home.ready("capture_ingest", "replay_demo")
     console.print(f"Airflow: {home.address}\nlogin: {USER}, password: {home.password}\nstop it with: make down")
