@@ -9,7 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DELETE_ON_ERROR:
-.PHONY: help setup demo up down test test-fast lint types fuzz goldens bench bench-high bench-ingest endurance lock clean
+.PHONY: help setup demo up down test test-fast lint types fuzz goldens bench bench-high bench-ingest endurance lock digests clean
 
 help:
 	@echo 'setup      create .venv, install the lock, fetch the Delta jars, record Spark'"'"'s classes'
@@ -27,6 +27,7 @@ help:
 	@echo 'bench-ingest  packets/s of ingest beside nfpcapd and tshark, memory, bytes a packet'
 	@echo 'endurance  30 days through one backfill and two days through Airflow, with kills, beside a sequential run: hours'
 	@echo 'lock       requirements.txt from requirements.in'
+	@echo 'digests    the images of docker/ by their digests, into docker/.env'
 	@echo 'clean      remove var/ and all caches; .venv stays'
 	@echo 'PYTHON=... names the Python 3.11 to use'
 
@@ -111,6 +112,11 @@ bench-ingest: setup
 
 lock: $(VENV)/.packages
 	$(BIN)/uv pip compile --quiet --generate-hashes --python-version 3.11 requirements.in -o requirements.txt
+	$(BIN)/uv pip compile --quiet --generate-hashes --no-deps --python-version 3.11 docker/requirements.in -o docker/requirements.txt
+
+# Needs docker and a way to the registries of the images.
+digests:
+	scripts/digests.sh docker/compose.yaml docker/.env
 
 clean: down
 	rm -rf var build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache .numba_cache spark-warehouse

@@ -5,7 +5,6 @@ Settings come from LOWWATER_LAKE, LOWWATER_QUERIES and the `lowwater.toml` in th
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from airflow.sdk import (
@@ -55,7 +54,6 @@ def replay_dag(settings: Settings, query_set: str) -> DAG:
     """The DAG of one query set."""
     common: dict[str, Any] = {"lake": settings.lake, "queries": settings.queries, "query_set": query_set}
     chained = settings.chained(query_set)
-    told = {"url": settings.config.notify.url or ""}
     deadline = settings.deadline(query_set)
     with DAG(
         f"replay_{query_set}",
@@ -72,11 +70,11 @@ def replay_dag(settings: Settings, query_set: str) -> DAG:
             name=f"replay_{query_set}",
             reference=DeadlineReference.DAGRUN_QUEUED_AT,
             interval=deadline,
-            callback=AsyncCallback(late, told),
+            callback=AsyncCallback(late),
         )
         if deadline
         else None,
-        on_failure_callback=partial(failed, **told),
+        on_failure_callback=failed,
         tags=["lowwater"],
     ) as dag:
         wait = LinksReported(task_id="wait", patience=settings.patience.total_seconds(), **common)

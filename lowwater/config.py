@@ -427,9 +427,27 @@ class Notify(Section):
 
     Attributes:
         url: a webhook: gets a POST of JSON (`text`, `kind`, `dag`, `run`, `interval`).
+        connection: name of the Airflow connection that has the address (host) and a token (password), in its place.
     """
 
+    connection: Annotated[str, Setting(pattern=r"^[\w.:-]{1,200}$")] | None = None
     url: Annotated[str, Setting(pattern=r"^https?://[^\s]+$")] | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> Notify:
+        if self.url is not None and self.connection is not None:
+            raise ValueError("url and connection both name the webhook; give one of them")
+        return self
+
+
+class Files(Section):
+    """`[files]`: what the functions and watch lists of queries may read beside the folders of their query files.
+
+    Attributes:
+        folders: files in these folders and below them, relative to the file of the settings.
+    """
+
+    folders: Names = ()
 
 
 class Retention(Section):
@@ -457,6 +475,7 @@ class Config(Section):
     replay: Replay = Replay()
     schedule: Schedule = Schedule()
     notify: Notify = Notify()
+    files: Files = Files()
     retention: Retention = Retention()
 
     @model_validator(mode="after")
@@ -550,4 +569,5 @@ def _absolute(config: Config, folder: Path, lake: Path | None) -> Config:
         for name, each in config.query_sets.items()
     }
     chosen = lake or (folder / config.lake if config.lake else folder)
-    return config.model_copy(update={"lake": chosen, "links": links, "query_sets": query_sets})
+    files = Files(folders=tuple(normpath(folder / each) for each in config.files.folders))
+    return config.model_copy(update={"lake": chosen, "links": links, "query_sets": query_sets, "files": files})

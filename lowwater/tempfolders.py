@@ -7,8 +7,11 @@ the kernel frees the lock when the process dies, however it dies.
 from __future__ import annotations
 
 import atexit
+import errno
 import fcntl
+import os
 import shutil
+import stat
 import tempfile
 from contextlib import suppress
 from pathlib import Path
@@ -45,6 +48,22 @@ def remove_folder(folder: Path) -> None:
 
 def _remove_orphan(folder: Path) -> None:
     # Without a lock file it is only being made, or is not ours; with a held lock its owner lives.
-    with suppress(OSError), (folder / _LOCK).open(encoding="utf-8") as lock:
+    with suppress(OSError), open(folder / _LOCK, "rb", opener=_opened) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _opened(path: str, flags: int) -> int:
+    """Opens a lock that is this user's own regular file; everybody may put other things into the temporary folder.
+
+    Raises:
+        OSError: it is something else, or its folder is of somebody else.
+    """
+    # A FIFO would wait for its writer, and a link may lead anywhere.
+    file = os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW)
+    found = os.fstat(file)
+    folder = os.lstat(os.path.dirname(path))
+    if stat.S_ISREG(found.st_mode) and stat.S_ISDIR(folder.st_mode) and found.st_uid == folder.st_uid == os.geteuid():
+        return file
+    os.close(file)
+    raise PermissionError(errno.EPERM, "is no lock of this user", path)

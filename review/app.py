@@ -6,14 +6,15 @@ Beside `site`, which writes the same pages. No route writes, no file leaves the 
 from __future__ import annotations
 
 import mimetypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter, Depends, FastAPI
 from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 
 from lowwater.errors import LowwaterError
+from lowwater.lake.tables import safe_name
 
 from .board import Board
 from .pages import HERE, render
@@ -33,13 +34,32 @@ STYLED = "style-src 'self' 'unsafe-inline'"
 """Of Data Docs, whose tables have styles in their elements."""
 
 
-def create(board: Board, dependencies: Sequence[Any] = (), doors: APIRouter | None = None) -> FastAPI:
+METHODS = ["GET", "HEAD"]
+SHARED = ("assets", "suites")
+"""Folders of the Data Docs that say nothing of any interval."""
+
+Sees = Callable[[str], bool]
+"""Whether somebody may see a query set, by its name."""
+
+
+def everything() -> Sees:
+    """Who may see all query sets."""
+    return lambda name: True
+
+
+def create(
+    board: Board,
+    dependencies: Sequence[Any] = (),
+    doors: APIRouter | None = None,
+    seen: Callable[..., Sees] = everything,
+) -> FastAPI:
     """The app.
 
     Args:
         board: the lake.
         dependencies: FastAPI dependencies of every route: who may ask.
         doors: further routes, which come first.
+        seen: a FastAPI dependency that says what the one who asks may see.
     """
     app = FastAPI(
         title="Lowwater review",
@@ -50,33 +70,55 @@ def create(board: Board, dependencies: Sequence[Any] = (), doors: APIRouter | No
         dependencies=list(dependencies),
     )
 
+    asked = Depends(seen)
     if doors is not None:
         app.include_router(doors)
 
-    @app.get("/")
+    @app.api_route("/", methods=METHODS)
     def start() -> Response:
         return RedirectResponse("index.html", headers=HEADERS)
 
-    @app.get("/assets/{name:path}")
+    @app.api_route("/assets/{name:path}", methods=METHODS)
     def asset(name: str) -> Response:
         return served(HERE / "assets", name, HEADERS)
 
-    @app.get("/docs/{name:path}")
-    def docs(name: str) -> Response:
+    @app.api_route("/docs/{name:path}", methods=METHODS)
+    def docs(name: str, sees: Any = asked) -> Response:
         policy = HEADERS["Content-Security-Policy"].replace("style-src 'self'", STYLED)
-        return served(board.root / "reports", name, HEADERS | {"Content-Security-Policy": policy})
+        reports = board.root / "reports"
+        try:
+            allowed = _documented(board, reports, name, sees)
+        except LowwaterError as error:
+            return HTMLResponse(_plain(str(error)), 503, HEADERS)
+        return served(reports, name if allowed else "", HEADERS | {"Content-Security-Policy": policy})
 
-    @app.get("/{address:path}")
-    def page(address: str) -> Response:
-        return answered(board, address)
+    @app.api_route("/{address:path}", methods=METHODS)
+    def page(address: str, sees: Any = asked) -> Response:
+        return answered(board, address, sees)
 
     return app
 
 
-def answered(board: Board, address: str) -> Response:
-    """The page of an address, or why there is none: 404 for an unknown one, 503 for a lake that cannot be read."""
+def _documented(board: Board, reports: Path, name: str, sees: Sees) -> bool:
+    """Whether somebody may see a page of the Data Docs: of a query set, of all suites, or the list of all of them."""
+    path = inside(reports, name)
+    if path is None:
+        return True  # there is none, whoever asks
+    folder, *below = path.relative_to(reports.resolve()).parts
+    known = board.now()
+    if not below:
+        return known.only(sees) is known
+    names = [each for each in (*known.jobs, *known.unplanned) if safe_name(each) == folder]
+    return all(sees(each) for each in names) if names else folder in SHARED or sees(folder)
+
+
+def answered(board: Board, address: str, sees: Sees) -> Response:
+    """The page of an address, or why there is none: 404 for an unknown one, 503 for a lake that cannot be read.
+
+    What somebody may not see is as unknown as what is not there.
+    """
     try:
-        found = render(board.now(), address)
+        found = render(board.now().only(sees), address)
     except LowwaterError as error:
         return HTMLResponse(_plain(str(error)), 503, HEADERS)
     return HTMLResponse(
@@ -97,9 +139,9 @@ def inside(base: Path, name: str) -> Path | None:
     base = base.resolve()
     try:
         path = (base / name).resolve()
-    except OSError:
-        return None
-    return path if path.is_relative_to(base) and path.is_file() else None
+        return path if path.is_relative_to(base) and path.is_file() else None
+    except (OSError, ValueError, RuntimeError):
+        return None  # too long, no text of a path, or links in a circle
 
 
 def served(base: Path, name: str, headers: dict[str, str]) -> Response:

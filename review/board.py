@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -123,6 +123,7 @@ class Snapshot:
     jobs: Mapping[str, Job]
     unplanned: Mapping[str, str]
     _parts: dict[tuple[int, int], Part] = field(default_factory=dict, repr=False)
+    _restricted: dict[frozenset[str], Snapshot] = field(default_factory=dict, repr=False)
 
     @cached_property
     def keys(self) -> set[Key]:
@@ -151,6 +152,30 @@ class Snapshot:
         if found is None:
             found = self._parts[start, end] = _part(self, start, end)
         return replace(found, intervals=[_running(self, each) for each in found.intervals])
+
+    def only(self, sees: Callable[[str], bool]) -> Snapshot:
+        """What somebody may see: some query sets, their intervals, and the links that they read.
+
+        Args:
+            sees: whether a query set, by its name.
+        """
+        known = {*self.jobs, *self.unplanned, *(each[0] for each in self.keys)}
+        names = frozenset(name for name in known if sees(name))
+        if names == known:
+            return self
+        if names not in self._restricted:
+            jobs = {name: job for name, job in self.jobs.items() if name in names}
+            links = {link for job in jobs.values() for link in job.plan.links}
+            self._restricted[names] = replace(
+                self,
+                captures={link: rows for link, rows in self.captures.items() if link in links},
+                records=[each for each in self.records if each.query_set in names],
+                jobs=jobs,
+                unplanned={name: why for name, why in self.unplanned.items() if name in names},
+                _parts={},
+                _restricted={},
+            )
+        return self._restricted[names]
 
     def running(self, key: Key) -> bool:
         """Whether a process is at work on an interval."""

@@ -5,7 +5,9 @@ Beside `app`, which serves the same pages. The Data Docs are copied beside them.
 
 from __future__ import annotations
 
+import os
 import shutil
+import stat
 from pathlib import Path
 
 from lowwater.errors import LakeError
@@ -37,5 +39,15 @@ def write_site(board: Board, folder: Path) -> int:
             count += 1
         shutil.copytree(HERE / "assets", folder / "assets", dirs_exist_ok=True)
         if known.lake.reports.is_dir():
-            shutil.copytree(known.lake.reports, folder / "docs", dirs_exist_ok=True)
+            _copy_files(known.lake.reports, folder / "docs")
     return count
+
+
+def _copy_files(source: Path, target: Path) -> None:
+    """Copies the regular files below a folder; what a link leads to may lie outside of the lake, so links stay."""
+    for at, _, names in os.walk(source):
+        into = target / Path(at).relative_to(source)
+        into.mkdir(parents=True, exist_ok=True)
+        for name in names:
+            if stat.S_ISREG(os.lstat(os.path.join(at, name)).st_mode):
+                shutil.copyfile(os.path.join(at, name), into / name, follow_symlinks=False)

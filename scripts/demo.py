@@ -12,12 +12,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from home import ROOT, Home, HomeError, default_home
-from rich.console import Console
 from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 
 from lowwater.capture.generate import GeneratedCapture, generate
-from lowwater.cli.options import WIDE
 from lowwater.cli.report import show_report
 from lowwater.config import HOUR, format_duration, format_instant, parse_instant
 from lowwater.errors import LowwaterError
@@ -27,6 +26,7 @@ from lowwater.lake.tables import open_table
 from lowwater.replay.interval import statuses
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
+from lowwater.terminal import Terminal, open_console, styled
 
 VAR = ROOT / "var"
 START = parse_instant("2026-01-01T00:00:00Z")
@@ -66,7 +66,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--keep", action="store_true", help="leave Airflow running")
     keep = parser.parse_args().keep
-    console = Console(width=None if sys.stdout.isatty() else WIDE, highlight=False)
+    console = open_console()
     progress, home = Progress(), default_home()
     try:
         home.prepare()
@@ -113,7 +113,7 @@ def _write_settings(lake: Lake) -> None:
     (lake.root / "lowwater.toml").write_text(SETTINGS.format(links=links), encoding="utf-8")
 
 
-def _backfill(home: Home, console: Console) -> dict[str, str]:
+def _backfill(home: Home, console: Terminal) -> dict[str, str]:
     """Backfills both DAGs side by side; the state of each run in the end."""
     last = format_instant(END - HOUR)
     for dag in DAGS:
@@ -155,18 +155,21 @@ def _grid(tasks: Iterable[Mapping[str, Any]]) -> Table:
         row.setdefault(task["task_id"], []).append(task["state"] or "")
     table = Table("DAG", "interval", "tasks", box=None)
     for (dag, hour), row in sorted(cells.items()):
-        table.add_row(dag, hour, "  ".join(f"{name} {_summary(states)}" for name, states in row.items()))
+        table.add_row(
+            dag, hour, styled("  ").join(styled(f"{name} ") + _summary(states) for name, states in row.items())
+        )
     return table
 
 
-def _summary(states: list[str]) -> str:
+def _summary(states: list[str]) -> Text:
     colours = {"success": "green", "running": "cyan", "failed": "red", "up_for_retry": "yellow", "deferred": "magenta"}
     counted = {state: states.count(state) for state in states}
     texts = [(f"{count} " if len(states) > 1 else "") + (state or "-") for state, count in counted.items()]
-    return " ".join(f"[{colours.get(state, 'dim')}]{text}[/]" for state, text in zip(counted, texts, strict=True))
+    parts = (styled(text, colours.get(state, "dim")) for state, text in zip(counted, texts, strict=True))
+    return styled(" ").join(parts)
 
 
-def _say_changes(console: Console, tasks: Iterable[Mapping[str, Any]], told: set[str]) -> None:
+def _say_changes(console: Terminal, tasks: Iterable[Mapping[str, Any]], told: set[str]) -> None:
     for task in tasks:
         if task["state"] in ("success", "deferred", "failed", "up_for_retry"):
             name = task["task_id"] + (f" [{task['rendered_map_index']}]" if task["map_index"] >= 0 else "")
@@ -174,7 +177,7 @@ def _say_changes(console: Console, tasks: Iterable[Mapping[str, Any]], told: set
             line = f"  {task['dag_id']} {_hour(task)} {name}: {task['state']}{seconds}"
             if line not in told:
                 told.add(line)
-                console.print(line, markup=False)
+                console.print(line)
 
 
 def _hour(task: Mapping[str, Any]) -> str:
@@ -182,11 +185,11 @@ def _hour(task: Mapping[str, Any]) -> str:
     return str(task["logical_date"]).replace("+00:00", "Z")
 
 
-def _explain_failures(console: Console, home: Home) -> int:
+def _explain_failures(console: Terminal, home: Home) -> int:
     for dag in DAGS:
         for task in home.tasks(dag):
             if task["state"] == "failed":
-                console.print(f"\n{dag} {_hour(task)} {task['task_id']} failed:\n{home.why(task)}", markup=False)
+                console.print(f"\n{dag} {_hour(task)} {task['task_id']} failed:\n{home.why(task)}")
     return 1
 
 
@@ -200,7 +203,7 @@ def _versions(lake: Lake) -> dict[str, int]:
     return found
 
 
-def _show_captures(console: Console, captures: Iterable[GeneratedCapture]) -> None:
+def _show_captures(console: Terminal, captures: Iterable[GeneratedCapture]) -> None:
     console.print("\nCaptures", style="bold")
     table = Table(box=None)
     for name in ("link", "covers from", "packets", "note"):
@@ -212,7 +215,7 @@ def _show_captures(console: Console, captures: Iterable[GeneratedCapture]) -> No
     console.print(table)
 
 
-def _show_published(console: Console, home: Home) -> None:
+def _show_published(console: Terminal, home: Home) -> None:
     console.print("\nPublished", style="bold")
     table = Table(box=None)
     for name in ("interval", "state", "query", "rows", "why"):
@@ -224,7 +227,7 @@ def _show_published(console: Console, home: Home) -> None:
     console.print(table)
 
 
-def _show_violations(console: Console, home: Home) -> None:
+def _show_violations(console: Terminal, home: Home) -> None:
     job = Job.open(home.lake, "demo", home.queries)
     console.print("\nRefused: packets later than their link's skew", style="bold")
     table = Table(box=None)

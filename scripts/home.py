@@ -23,10 +23,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import psutil
-from rich.console import Console
+
+from lowwater.terminal import Terminal
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
@@ -69,15 +70,15 @@ class Home:
         if not keep:
             shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True, exist_ok=True)
+        self.folder.chmod(0o700)
         (self.folder / "token").unlink(missing_ok=True)
         address = f"http://127.0.0.1:{_free_port()}"
         config = configparser.RawConfigParser()
         config.read_dict(self._settings(address))
-        with (self.folder / "airflow.cfg").open("w") as file:
+        with _private(self.folder / "airflow.cfg") as file:
             config.write(file)
-        (self.folder / "password.json").write_text(json.dumps({USER: secrets.token_urlsafe(9)}))
-        for name in ("airflow.cfg", "password.json"):
-            (self.folder / name).chmod(0o600)
+        with _private(self.folder / "password.json") as file:
+            json.dump({USER: secrets.token_urlsafe(9)}, file)
 
     def _settings(self, address: str) -> dict[str, dict[str, object]]:
         cores = os.cpu_count() or 1
@@ -139,7 +140,7 @@ class Home:
         Raises:
             HomeError: they are not well in time.
         """
-        with self.log.open("w") as log:
+        with _private(self.log) as log:
             # A session of its own: it outlives `make up`, and an interrupt of the terminal does not reach it.
             self._started = subprocess.Popen(
                 [str(BIN / "airflow"), "standalone"],
@@ -148,8 +149,10 @@ class Home:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                umask=0o077,  # of the database and of the logs of tasks
             )
-        (self.folder / "session").write_text(str(self._started.pid))
+        with _private(self.folder / "session") as file:
+            file.write(str(self._started.pid))
         deadline = time.monotonic() + STARTS
         while not self._well():
             if self._started.poll() is not None or time.monotonic() > deadline:
@@ -222,9 +225,8 @@ class Home:
             body = json.dumps({"username": USER, "password": self.password}).encode()
             headers = {"Content-Type": "application/json"}
             request = urllib.request.Request(f"{self.address}/auth/token", body, headers)
-            with urllib.request.urlopen(request, timeout=30) as answer:
-                kept.write_text(json.load(answer)["access_token"])
-            kept.chmod(0o600)
+            with urllib.request.urlopen(request, timeout=30) as answer, _private(kept) as file:
+                file.write(json.load(answer)["access_token"])
         return kept.read_text()
 
     def ready(self, *dags: str, slots: int | None = None) -> None:
@@ -297,6 +299,12 @@ class Home:
         return "\n".join(lines[-12:])
 
 
+def _private(path: Path) -> TextIO:
+    """A new file that nobody else can read, not even before it has its content."""
+    path.unlink(missing_ok=True)
+    return open(path, "x", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600))
+
+
 def _of_session_or_variable(session: int, name: str, value: str) -> Iterator[psutil.Process]:
     for process in psutil.process_iter():
         try:
@@ -332,7 +340,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("command", choices=["up", "down"])
     command = parser.parse_args().command
-    home, console = default_home(), Console(highlight=False)
+    home, console = default_home(), Terminal()
     if command == "down":
         console.print("Airflow is stopped" if home.running() else "no Airflow was running")
         home.stop()
@@ -342,7 +350,7 @@ def main() -> int:
         return 1
     if not home.running():
         home.prepare(keep=True)
-        with console.status("starting Airflow"):
+        with console.working("starting Airflow"):
             home.start()
             home.ready("capture_ingest", "replay_demo")
     console.print(f"Airflow: {home.address}\nlogin: {USER}, password: {home.password}\nstop it with: make down")

@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "lowwater"
 MODULES = sorted(PACKAGE.rglob("*.py"))
-BELOW_ALL = ["", "errors", "caches", "tempfolders", "environment", "config"]  # "" is lowwater/__init__.py
+BELOW_ALL = ["", "errors", "caches", "tempfolders", "environment", "config", "terminal"]  # "" is lowwater/__init__.py
 SPARK = {"pyspark", "delta", "py4j"}
 # "knows nothing of", where the order of the folders alone would allow it
 BLIND = {"gsql": {"catalog"}, "catalog": {"gsql"}, "capture": {"plan"}, "reference": {"low", "high"}}
@@ -86,6 +86,30 @@ def test_only_high_and_spark_apps_import_spark() -> None:
 def test_no_module_imports_airflow_or_great_expectations() -> None:
     banned = {"airflow", "great_expectations"}
     assert [path for path in MODULES if banned & {name.split(".")[0] for name in imports(path)}] == []
+
+
+def printed_around_the_door(path: Path) -> Iterator[str]:
+    """What of a module would print text past `lowwater.terminal`: consoles, markup, prints, the standard streams."""
+    modules = {"rich", "rich.console", "rich.text", "rich.markup", "rich.status", "rich.live", "rich.panel"}
+    yield from sorted(modules & imports(path))
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call):
+            called = ast.unparse(node.func)
+            said = [ast.unparse(each) for each in node.args]
+            if called in ("print", "click.echo", "click.secho", "echo") or (called == "sys.exit" and "str(" in said[0]):
+                yield f"line {node.lineno}: {called}"
+            if called == "TextColumn" and not any(each.arg == "markup" for each in node.keywords):
+                yield f"line {node.lineno}: {called} with markup"
+        # Bytes that another program reads go through `sys.stdout.buffer`.
+        if isinstance(node, ast.Attribute) and ast.unparse(node) in ("sys.stdout.write", "sys.stderr.write"):
+            yield f"line {node.lineno}: {ast.unparse(node)}"
+
+
+def test_text_goes_to_a_terminal_through_one_door() -> None:
+    door = PACKAGE / "terminal.py"
+    found = {str(path.relative_to(ROOT)): [*printed_around_the_door(path)] for path in MODULES if path != door}
+    assert {path: lines for path, lines in found.items() if lines} == {}
+    assert len([*printed_around_the_door(door)]) >= 3
 
 
 @pytest.mark.parametrize("module", ["lowwater", "lowwater.cli.main"])

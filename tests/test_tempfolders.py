@@ -37,3 +37,40 @@ def test_the_folder_of_a_killed_process_is_removed_by_the_next(tmp_path: Path, m
         remove_folder(folder)
         remove_folder(folder)
     assert list(tmp_path.iterdir()) == []
+
+
+STRANGE = """
+import os, sys
+from pathlib import Path
+base, kind = Path(sys.argv[1]), sys.argv[2]
+folder = base / "lw-x"
+outside = base / "outside"
+outside.mkdir()
+(outside / "kept").write_text("")
+(outside / "owner.lock").write_text("")
+if kind == "folder":
+    folder.symlink_to(outside)
+else:
+    folder.mkdir()
+    lock = folder / "owner.lock"
+    {"fifo": lambda: os.mkfifo(lock), "link": lambda: lock.symlink_to(outside / "kept"),
+     "directory": lambda: lock.mkdir(), "socket": lambda: os.mknod(lock, 0o140600),
+     "foreign": lambda: (lock.write_text(""), os.chown(lock, 12345, 12345))}[kind]()
+from lowwater.tempfolders import make_folder
+made = make_folder("lw-")
+print(made.is_dir() and os.path.lexists(folder) and (outside / "kept").exists())
+"""
+
+
+@pytest.mark.parametrize("kind", ["fifo", "link", "directory", "socket", "folder", "foreign"])
+def test_a_lock_that_is_no_file_of_ours_blocks_nobody_and_stays(tmp_path: Path, kind: str) -> None:
+    if kind == "foreign" and os.geteuid() != 0:
+        pytest.skip("only root gives files away")
+    done = subprocess.run(
+        [sys.executable, "-c", STRANGE, str(tmp_path), kind],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    assert done.stdout == "True\n", done.stderr

@@ -36,13 +36,15 @@ class Stored:
     Args:
         source: at its start. Where it has no `rewind`, `position` may be set back to the last two pieces only.
         hashed: whether to compute the sha256.
+        size: of a piece, bytes; without `rewind` no less than the longest header that is looked at (18).
 
     Attributes:
         position: offset of the next byte.
     """
 
-    def __init__(self, source: Source, hashed: bool) -> None:
+    def __init__(self, source: Source, hashed: bool, size: int = _PIECE) -> None:
         self.position = 0
+        self._size = size
         self._source = source
         self._start = 0
         self._buffer = b""
@@ -97,18 +99,18 @@ class Stored:
         self._source.close()
 
     def _at_end(self) -> bool:
-        return 0 < len(self._buffer) < _PIECE and self.position == self._start + len(self._buffer)
+        return 0 < len(self._buffer) < self._size and self.position == self._start + len(self._buffer)
 
     def _load(self) -> None:
-        start = self.position - self.position % _PIECE
-        if start == self._start + _PIECE:
+        start = self.position - self.position % self._size
+        if start == self._start + self._size:
             self._before = self._buffer
         elif start != self._start + len(self._buffer):
             self._source.rewind(start)
             self._before = b""
-        buffer = bytearray(_PIECE)
+        buffer = bytearray(self._size)
         filled = 0
-        while filled < _PIECE and (count := self._source.readinto(memoryview(buffer)[filled:])):
+        while filled < self._size and (count := self._source.readinto(memoryview(buffer)[filled:])):
             filled += count
         self._start, self._buffer = start, bytes(buffer[:filled])
         end = start + filled

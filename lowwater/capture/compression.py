@@ -35,7 +35,8 @@ _SKIPPABLE = tuple(bytes([0x50 + number]) + b"\x2a\x4d\x18" for number in range(
 _MAGIC = {"gzip": b"\x1f\x8b", "zstd": b"\x28\xb5\x2f\xfd", "xz": b"\xfd7zXZ\0", "lz4": b"\x04\x22\x4d\x18"}
 _HEAD = 6
 
-_Member = Callable[[Stored, int | None], Iterator[bytes]]
+_Member = Callable[[Stored, int, int | None], Iterator[bytes]]
+"""One member of a stored file, in pieces of at most so many bytes; byte by byte once so many bytes are given."""
 
 
 class Damage(Exception):
@@ -52,11 +53,12 @@ def compression_of(head: bytes) -> str:
     return next((name for name, magic in _MAGIC.items() if head.startswith(magic)), "")
 
 
-def members(stored: Stored) -> Iterator[bytes]:
-    """All bytes that a compressed file holds, in pieces of at most 256 KiB.
+def members(stored: Stored, step: int = _STEP) -> Iterator[bytes]:
+    """All bytes that a compressed file holds, in pieces of at most `step` bytes.
 
     Args:
         stored: the file, at its start; afterwards at its end.
+        step: largest piece, bytes; at least 1.
 
     Raises:
         Damage: once everything before the damage is given; `stored` then stands where the damage begins.
@@ -67,11 +69,22 @@ def members(stored: Stored) -> Iterator[bytes]:
         if format in ("zstd", "lz4") and head.startswith(_SKIPPABLE):
             _skip(stored)
         elif compression_of(head) == format:
-            yield from _member(stored, _FORMATS[format])
+            yield from _member(stored, _FORMATS[format], step)
         elif format == "xz" and head[:4] == bytes(4):
             stored.take(4)  # the padding that the format allows behind a stream
+        elif format == "gzip" and head[0] == 0:
+            _skip_zeros(stored)
         else:
             raise Damage(f"bytes that are no {format} data follow")
+
+
+def _skip_zeros(stored: Stored) -> None:
+    """Zeros to the end of the file: tapes and block devices leave them behind the last gzip member."""
+    while piece := stored.piece():
+        zeros = len(piece) - len(bytes(piece).lstrip(b"\0"))
+        stored.position += zeros
+        if zeros < len(piece):
+            raise Damage("bytes follow the zeros behind the last gzip member")
 
 
 def _skip(stored: Stored) -> None:
@@ -86,7 +99,7 @@ def _skip(stored: Stored) -> None:
         raise Damage("it ends inside a skippable frame")
 
 
-def _member(stored: Stored, member: _Member) -> Iterator[bytes]:
+def _member(stored: Stored, member: _Member, step: int) -> Iterator[bytes]:
     """One member; where it is damaged, everything before the damage.
 
     A decompressor that fails keeps to itself what the failing call had made. So the member is read a second time, up
@@ -94,7 +107,7 @@ def _member(stored: Stored, member: _Member) -> Iterator[bytes]:
     """
     start, given, seen = stored.position, 0, 0
     try:
-        for piece in member(stored, None):
+        for piece in member(stored, step, None):
             given += len(piece)
             yield piece
         return
@@ -104,7 +117,7 @@ def _member(stored: Stored, member: _Member) -> Iterator[bytes]:
             raise Damage(str(error)) from error
     stored.position = start
     try:
-        for piece in member(stored, given):
+        for piece in member(stored, step, given):
             seen += len(piece)
             if seen > given:
                 yield piece[max(len(piece) - (seen - given), 0) :]
@@ -119,22 +132,24 @@ def _raise_of_disk(error: Exception) -> None:
         raise error
 
 
-def _gzip(stored: Stored, fine: int | None) -> Iterator[bytes]:
+def _gzip(stored: Stored, step: int, fine: int | None) -> Iterator[bytes]:
     """One gzip member; byte by byte once `fine` bytes are given."""
     engine, given = zlib.decompressobj(_GZIP_FRAMING), 0
     while not engine.eof:
         slow = fine is not None and given >= fine
         piece = stored.piece(1 if slow else None)
-        made = engine.decompress(piece, 1 if slow else _STEP) if piece else engine.flush()
-        stored.position += len(piece) - len(engine.unconsumed_tail) - len(engine.unused_data)
+        made = engine.decompress(piece, 1 if slow else step)
+        # At the end of a member zlib leaves the rest in `unused_data`, and in `unconsumed_tail` too if one was there.
+        rest = engine.unused_data if engine.eof else engine.unconsumed_tail
+        stored.position += len(piece) - len(rest)
         given += len(made)
         if made:
             yield made
-        if not piece and not engine.eof:
+        if not piece and not made and not engine.eof:
             raise Damage("it ends inside a gzip member")
 
 
-def _xz(stored: Stored, fine: int | None) -> Iterator[bytes]:
+def _xz(stored: Stored, step: int, fine: int | None) -> Iterator[bytes]:
     """One xz stream, as `_gzip`."""
     engine, given = lzma.LZMADecompressor(lzma.FORMAT_XZ, HISTORY + _XZ_OVERHEAD), 0
     while not engine.eof:
@@ -142,7 +157,7 @@ def _xz(stored: Stored, fine: int | None) -> Iterator[bytes]:
         piece = stored.piece(1 if slow else None) if engine.needs_input else memoryview(b"")
         if engine.needs_input and not piece:
             raise Damage("it ends inside an xz stream")
-        made = engine.decompress(piece, 1 if slow else _STEP)
+        made = engine.decompress(piece, 1 if slow else step)
         stored.position += len(piece)
         given += len(made)
         if made:
@@ -180,12 +195,12 @@ class _Pieces(io.RawIOBase):
 
 
 def _frame(codec: str, split: Callable[[Stored], Iterator[bytes]]) -> _Member:
-    def frame(stored: Stored, fine: int | None) -> Iterator[bytes]:
+    def frame(stored: Stored, step: int, fine: int | None) -> Iterator[bytes]:
         """One frame, as `_gzip`."""
         pieces, given = _Pieces(stored, split(stored)), 0
         try:
             with pa.CompressedInputStream(pa.PythonFile(pieces, mode="r"), codec) as stream:
-                while made := stream.read(_STEP if fine is None or given < fine else 1):
+                while made := stream.read(step if fine is None or given < fine else 1):
                     given += len(made)
                     yield made
         except (pa.ArrowException, OSError):

@@ -118,6 +118,28 @@ class Case(Expr):
         return (*(part for branch in self.branches for part in branch), self.otherwise)
 
 
+@dataclass(frozen=True)
+class OneOf(Expr):
+    """`operand IN` a long list of constants: one operator, whatever its length; NULL where the operand is.
+
+    Attributes:
+        kind: type at which values are compared: FLOAT where either side is, else that of both.
+        values: of `kind`, each once, in the order of the text; none is NULL.
+    """
+
+    operand: Expr
+    kind: Type
+    values: tuple[int | float | bool | str | bytes, ...] = field(repr=False)
+
+    def children(self) -> tuple[Expr, ...]:
+        return (self.operand,)
+
+    def holds(self) -> Callable[[int | float | bool | str | bytes], bool]:
+        """The test of one value of the operand."""
+        known = frozenset(self.values)
+        return (lambda value: float(value) in known) if self.kind is Type.FLOAT else known.__contains__
+
+
 def walk(expr: Expr) -> Iterator[Expr]:
     """Yields the expression and all below it, parents first."""
     yield expr
@@ -157,7 +179,7 @@ def with_children(expr: Expr, below: Sequence[Expr]) -> Expr:
     """The expression with other children, in the order of `children()`."""
     if not below:
         return expr
-    if isinstance(expr, Unary):
+    if isinstance(expr, Unary | OneOf):
         return replace(expr, operand=below[0])
     if isinstance(expr, Binary):
         return replace(expr, left=below[0], right=below[1])
@@ -221,6 +243,9 @@ def show(expr: Expr, outer: int = 0) -> str:
 def _show_wide(expr: Expr) -> str:
     if isinstance(expr, Param):
         return expr.name if expr.name.startswith("@") else f"${expr.name}"
+    if isinstance(expr, OneOf):
+        values = ", ".join(_show_const(Const(expr.kind, value)) for value in expr.values)
+        return f"({show(expr.operand, 4)} IN [{values}])"
     if isinstance(expr, Call) and expr.function.name == "like":
         return f"{show(expr.arguments[0], 4)} LIKE {show(expr.arguments[1], 5)}"
     if isinstance(expr, Call):

@@ -14,14 +14,13 @@ from threading import Lock
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
-from rich.text import Text
 
-from lowwater.cli import options
 from lowwater.config import format_instant
 from lowwater.errors import LowwaterError
 from lowwater.replay.backfill import WAITING, Order, Tried, Watch, backfill
 from lowwater.replay.due import Due, Range, due, judged_otherwise, open_jobs
 from lowwater.replay.job import Job
+from lowwater.terminal import open_console, say, styled
 
 SHOWN = 3
 """Reasons of an interval that a table shows; JSON has all."""
@@ -39,16 +38,16 @@ def show_plan(
     """Prints what is due."""
     jobs, work, _ = _due(lake, start, end, names, kinds, queries)
     if form == "json":
-        click.echo(_as_json(work))
+        say(_as_json(work))
         return
     if not work:
-        click.echo("nothing is due")
+        say("nothing is due")
     else:
         _show_table(work)
     for job in jobs:
         if others := judged_otherwise(job, Range(start, end)):
             bounds = f"--from {format_instant(others[0][0])} --to {format_instant(others[-1][1])}"
-            click.echo(
+            say(
                 f"{job.query_set}: {_intervals(len(others))} audited by other suites than there are now; to judge "
                 f"the same rows again: lowwater replay {job.query_set} --stage audit {bounds}"
             )
@@ -59,9 +58,9 @@ def _show_table(work: Sequence[Due]) -> None:
     for each in work:
         seconds = "?" if each.seconds is None else f"{each.seconds:,.1f}"
         cells = format_instant(each.start), each.query_set, each.state, f"{each.packets:,}", seconds, _why(each)
-        table.add_row(*(Text(options.printable(cell)) for cell in cells))
-    options.console().print(table)
-    click.echo(_total(work))
+        table.add_row(*(styled(cell) for cell in cells))
+    open_console().print(table)
+    say(_total(work))
 
 
 def _as_json(work: Sequence[Due]) -> str:
@@ -80,7 +79,7 @@ def _due(
 
     def tell(name: str, error: LowwaterError) -> None:
         refused.append(name)
-        click.echo(options.printable(f"query set {name}: {error}"), err=True)
+        say(f"query set {name}: {error}", err=True)
 
     jobs = open_jobs(lake, names, queries, tell)
     return jobs, [each for job in jobs for each in due(job, Range(start, end, kinds))], not refused
@@ -118,9 +117,9 @@ def run_backfill(
     """Runs what is due and says what became of it; whether everything was published."""
     jobs, work, sound = _due(lake, start, end, names, kinds, queries)
     if not work:
-        click.echo("nothing is due")
+        say("nothing is due")
         return sound
-    click.echo(_total(work), err=True)
+    say(_total(work), err=True)
     with _watched(work, workers) as watch:
         tried = backfill(jobs, work, workers, Order(order), watch)
     _summary(tried)
@@ -130,21 +129,21 @@ def run_backfill(
 def _summary(tried: Sequence[Tried]) -> None:
     for each in sorted(tried, key=lambda one: (one.due.query_set, one.due.start)):
         if not each.published:
-            click.echo(options.printable(f"{_name(each.due)}: {each.state}: {each.reason}"), err=True)
+            say(f"{_name(each.due)}: {each.state}: {each.reason}", err=True)
     counts = Counter(each.state for each in tried)
-    click.echo(", ".join(f"{state} {count:,}" for state, count in sorted(counts.items())))
+    say(", ".join(f"{state} {count:,}" for state, count in sorted(counts.items())))
 
 
 @contextmanager
 def _watched(work: Sequence[Due], workers: int) -> Iterator[Watch]:
     """A bar with the intervals at work on a terminal, a line an interval elsewhere."""
     clock = _Clock(len(work), workers)
-    console = options.console(stderr=True)
+    console = open_console(stderr=True)
     if not console.is_terminal:
-        yield Watch(ends=lambda tried: click.echo(clock.line(tried), err=True))
+        yield Watch(ends=lambda tried: say(clock.line(tried), err=True))
         return
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    with Progress(*columns, TextColumn("{task.fields[left]}"), console=console) as bar:
+    columns = TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    with Progress(*columns, TextColumn("{task.fields[left]}", markup=False), console=console) as bar:
         task = bar.add_task("", total=len(work), left="")
         at_work: dict[tuple[str, int], str] = {}
 
@@ -156,7 +155,7 @@ def _watched(work: Sequence[Due], workers: int) -> Iterator[Watch]:
             at_work.pop((tried.due.query_set, tried.due.start), None)
             line = clock.line(tried)
             if not tried.published:
-                bar.console.print(Text(line))
+                bar.console.print(line)
             bar.update(task, advance=1, description=", ".join(list(at_work.values())), left=clock.left)
 
         yield Watch(begins, ends)
@@ -184,7 +183,7 @@ class _Clock:
         rows = ", ".join(f"{name} {count:,}" for name, count in tried.rows.items())
         said = tried.reason.partition("\n")[0] if not tried.published else rows
         text = f"{_name(tried.due)}: {tried.state}, {tried.seconds:.1f} s ({done})"
-        return options.printable(f"{text}: {said}" if said else text)
+        return f"{text}: {said}" if said else text
 
 
 def _name(each: Due) -> str:

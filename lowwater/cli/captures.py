@@ -6,14 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
 from rich.table import Table
-from rich.text import Text
 
 from lowwater.capture.generate import generate
-from lowwater.cli import options
 from lowwater.config import format_instant, load_config
 from lowwater.errors import ConfigError, LowwaterError
+from lowwater.terminal import open_console, say, styled
 
 if TYPE_CHECKING:
     from lowwater.lake.ingest import Ingested
@@ -33,8 +31,8 @@ def generate_captures(
     names = [name.strip() for name in links.split(",") if name.strip()]
     if not names:
         raise ConfigError("--links names no link", "write for example --links main1,main2,control")
-    console = options.console()
-    with console.status(f"generating {hours} h of {len(names)} links"):
+    console = open_console()
+    with console.working(f"generating {hours} h of {len(names)} links"):
         written = generate(out, start, hours, names, rate, skew, offset, seed)
     table = Table("capture", "covers", "packets", "violations", "note", box=None)
     for each in written:
@@ -98,7 +96,7 @@ def ingest_patterns(lake: Path, link: str | None, start: int | None, end: int | 
             _show(results, whole=False)
         except LowwaterError as error:
             sound = False
-            click.echo(options.printable(f"error: {error}"), err=True)
+            say(f"error: {error}", err=True)
     return sound
 
 
@@ -110,5 +108,5 @@ def _show(results: Sequence[Ingested], whole: bool = True) -> None:
             covered = f"{format_instant(row.covers_from)}/{format_instant(row.covers_to)}"
             numbers = f"{row.packets:,}", f"{row.malformed:,}"
             cells = str(each.path if whole else each.path.name), row.link, each.state, *numbers, covered, each.note
-            table.add_row(*(Text(options.printable(cell)) for cell in cells))
-    options.console().print(table)
+            table.add_row(*(styled(cell) for cell in cells))
+    open_console().print(table)

@@ -18,11 +18,10 @@ from enum import StrEnum
 from pathlib import Path
 
 import psutil
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from lowwater.errors import ConfigError
+from lowwater.terminal import Terminal, styled
 
 ROOT = Path(__file__).resolve().parents[2]
 GIB = 1 << 30
@@ -78,7 +77,7 @@ def checks() -> list[Check]:
     ]
 
 
-def doctor(console: Console) -> int:
+def doctor(console: Terminal) -> int:
     """Prints the table of checks, then the command for each point that is not ok.
 
     Args:
@@ -91,12 +90,12 @@ def doctor(console: Console) -> int:
     colours = {State.OK: "green", State.WARNING: "yellow", State.MISSING: "red"}
     table = Table("check", "state", "found")
     for check in found:
-        table.add_row(check.name, f"[{colours[check.state]}]{check.state}[/]", escape(check.found))
+        table.add_row(check.name, styled(check.state, colours[check.state]), check.found)
     console.print(table)
     for check in found:
         if check.mend:
             # On a line of its own and never wrapped, so that it can be copied.
-            console.print(f"{check.name}: {check.mend}", markup=False, highlight=False, soft_wrap=True)
+            console.print(f"{check.name}: {check.mend}", soft_wrap=True)
     return int(any(check.state is State.MISSING for check in found))
 
 

@@ -15,6 +15,7 @@ from rich.table import Table
 from lowwater.cli import options
 from lowwater.config import Config, load_config
 from lowwater.errors import LakeError
+from lowwater.terminal import open_console, say
 
 if TYPE_CHECKING:
     from lowwater.quality.suggest import Suggestion
@@ -45,13 +46,13 @@ def expect(lake: Path | None, suggest: bool, query_set: str | None, write: bool,
     if write:
         raise click.UsageError("--write needs --query-set")
     if not suggest:
-        options.console().print(_expectations())
+        open_console().print(_expectations())
         return
     if lake is None:
         raise click.UsageError("--suggest needs --lake")
     found = _suggestions(lake, load_config(lake))
-    options.console().print(_table(found))
-    click.echo("\n".join(["", *_toml(found)]))
+    open_console().print(_table(found))
+    say("\n".join(["", *_toml(found)]))
 
 
 def _expectations() -> Table:
@@ -73,15 +74,13 @@ def _suites(root: Path, query_set: str, queries: Path, write: bool) -> None:
         path = suite_file(root, query_set, query.name)
         there = path.is_file()
         if not write:
-            click.echo(
-                path.read_text(encoding="utf-8") if there else starting_suite(query.name, query.high.fields), nl=False
-            )
+            say(path.read_text(encoding="utf-8") if there else starting_suite(query.name, query.high.fields), nl=False)
         elif there:
-            click.echo(f"{path} is there already")
+            say(f"{path} is there already")
         else:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(starting_suite(query.name, query.high.fields), encoding="utf-8")
-            click.echo(f"wrote {path}")
+            say(f"wrote {path}")
 
 
 def _suggestions(root: Path, config: Config) -> list[Suggestion]:
@@ -115,7 +114,7 @@ def _table(found: list[Suggestion]) -> Table:
     for each in found:
         counts = (f"{each.median:.4g}", f"{each.most:.4g}", f"{each.now:g}", f"{each.warned:,}")
         proposed = (f"{each.limit:g}", f"{each.beyond:,}")
-        table.add_row(f"[{each.section}]".replace("[", r"\["), each.key, f"{each.judged:,}", *counts, *proposed)
+        table.add_row(f"[{each.section}]", each.key, f"{each.judged:,}", *counts, *proposed)
     return table
 
 

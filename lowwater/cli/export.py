@@ -7,15 +7,13 @@ import uuid
 from collections.abc import Sequence
 from pathlib import Path
 
-import click
-from rich.console import Console
-
 from lowwater.config import load_config
 from lowwater.errors import LowwaterError
 from lowwater.lake.layout import open_lake
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.replay.extract import Selection, chosen_links, select, write_selection
 from lowwater.replay.predicate import read_predicate
+from lowwater.terminal import Terminal, say
 
 
 def export_packets(
@@ -45,25 +43,25 @@ def export_packets(
     predicate = read_predicate(where, protocol)
     lake, config = open_lake(root, make=False), load_config(root)
     links = chosen_links(lake, config, names)
-    with Console(stderr=True, highlight=False).status("selecting packets") as status:
+    with Terminal(stderr=True).working("selecting packets") as working:
 
         def progress(count: int) -> None:
-            status.update(f"selecting packets: {count:,}")
+            working(f"selecting packets: {count:,}")
 
         until = END_OF_TIME if end is None else end
         found = select(lake, config, links, predicate, start or 0, until, progress)
         form = form or _format(found, out)
-        status.update(f"writing {found.packets:,} packets")
+        working(f"writing {found.packets:,} packets")
         if to_stdout:
             write_selection(found, form, sys.stdout.buffer.write)
             sys.stdout.buffer.flush()
         else:
             _write(found, form, out)
     packets = "1 packet" if found.packets == 1 else f"{found.packets:,} packets"
-    click.echo(f"{packets} to {'standard output' if to_stdout else out}", err=True)
+    say(f"{packets} to {'standard output' if to_stdout else out}", err=True)
     if found.cut:
         said = f"{found.cut:,} of {packets} are cut to what was kept of them, at most {found.kept:,} bytes"
-        click.echo(said, err=True)
+        say(said, err=True)
 
 
 def _format(found: Selection, out: Path) -> str:

@@ -8,19 +8,16 @@ import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-import click
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from lowwater.capture.inspect import QUANTILES, CaptureFacts, InterfaceFacts, inspect
 from lowwater.capture.lateness import GAPS
 from lowwater.capture.sanity import END_OF_TIME
-from lowwater.cli import options
 from lowwater.cli.inspected import FAMILIES, TUNNELS, Inspected, document, rows
-from lowwater.cli.options import printable
 from lowwater.config import SECOND, format_duration, format_instant
 from lowwater.errors import LowwaterError
+from lowwater.replay.export import spreadsheet_cell
+from lowwater.terminal import Terminal, open_console, say, styled
 
 _COLUMNS_OF_A_SHEET = 4
 """Most interfaces that are shown side by side; more of them are shown one below the other."""
@@ -32,17 +29,20 @@ _LEAST_NAME = 24
 """Characters that a name has of a line of the list, at least."""
 
 
-def inspect_files(files: Sequence[Path], form: str, max_jump: int | None, skew: int) -> bool:
+def inspect_files(files: Sequence[Path], form: str, max_jump: int | None, skew: int, spreadsheet: bool = False) -> bool:
     """Inspects captures one after the other and prints the facts of all; whether all of them could be read."""
     skew = min(skew, END_OF_TIME)
     max_jump = min(skew + 60 * SECOND if max_jump is None else max_jump, END_OF_TIME)
     found = _inspect(files, max_jump, skew)
     if form == "json":
-        click.echo(json.dumps(document(found, max_jump, skew), indent=2))
+        say(json.dumps(document(found, max_jump, skew), indent=2))
     elif form == "csv":
         out = io.StringIO()
-        csv.writer(out, lineterminator="\n").writerows(rows(found, max_jump, skew))
-        click.echo(printable(out.getvalue()), nl=False)
+        lines = rows(found, max_jump, skew)
+        if spreadsheet:
+            lines = ([spreadsheet_cell(cell) for cell in line] for line in lines)
+        csv.writer(out, lineterminator="\n").writerows(lines)
+        say(out.getvalue(), nl=False)
     else:
         _show(found, skew)
     return all(each.error is None for each in found)
@@ -50,11 +50,11 @@ def inspect_files(files: Sequence[Path], form: str, max_jump: int | None, skew: 
 
 def _inspect(files: Sequence[Path], max_jump: int, skew: int) -> list[Inspected]:
     found: list[Inspected] = []
-    with Console(stderr=True, highlight=False).status("inspecting") as status:
+    with Terminal(stderr=True).working("inspecting") as working:
         for path in files:
 
-            def progress(packets: int, name: str = printable(path.name)) -> None:
-                status.update(Text(f"inspecting {name}: {packets:,} packets"))
+            def progress(packets: int, name: str = path.name) -> None:
+                working(f"inspecting {name}: {packets:,} packets")
 
             try:
                 found.append(Inspected(path, inspect(path, max_jump, skew, progress)))
@@ -64,7 +64,7 @@ def _inspect(files: Sequence[Path], max_jump: int, skew: int) -> list[Inspected]
 
 
 def _show(found: Sequence[Inspected], skew: int) -> None:
-    console = options.console()
+    console = open_console()
     if not console.is_terminal:
         console.width = _UNBOUNDED
     facts = [each.facts for each in found if each.facts]
@@ -75,7 +75,7 @@ def _show(found: Sequence[Inspected], skew: int) -> None:
         console.print(_list(interfaces))
     for each in found:
         if each.error:
-            click.echo(printable(f"error: {each.error}"), err=True)
+            say(f"error: {each.error}", err=True)
 
 
 def _sheet(facts: CaptureFacts, skew: int) -> Table:
@@ -93,11 +93,11 @@ def _sheet(facts: CaptureFacts, skew: int) -> Table:
         "end": state,
     }
     for name, text in lines.items():
-        table.add_row(name, Text(printable(text), overflow="fold"))
+        table.add_row(name, styled(text, fold=True))
     columns = [_facts(each, skew) for each in facts.interfaces]
     body = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     for name in columns[0]:
-        body.add_row(name, *(Text(printable(column[name])) for column in columns))
+        body.add_row(name, *(styled(column[name]) for column in columns))
     whole = Table.grid()
     whole.add_row(table)
     whole.add_row(body)
@@ -164,7 +164,7 @@ def _list(interfaces: Iterable[tuple[CaptureFacts, InterfaceFacts]]) -> Table:
             _counts(each.malformed.items()),
             f"{facts.path.name} {each.interface.name}".strip(),
         ]
-        table.add_row(*(Text(printable(cell)) for cell in cells))
+        table.add_row(*(styled(cell) for cell in cells))
     return table
 
 

@@ -17,6 +17,7 @@ import click
 from lowwater import __version__
 from lowwater.cli import expect, intake, options, packets, schedule, skew, upkeep
 from lowwater.errors import LowwaterError
+from lowwater.terminal import say, say_refused
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -94,10 +95,10 @@ def explain(
     from lowwater.cli.queries import explain_files, explain_kernels
 
     if with_stats or lake is not None:
-        click.echo(_statistics(files, form, kernel, with_stats, lake, definitions), nl=False)
+        say(_statistics(files, form, kernel, with_stats, lake, definitions), nl=False)
         return
     text = explain_kernels(files, **definitions) if kernel else explain_files(files, form, **definitions)
-    click.echo(text, nl=False)
+    say(text, nl=False)
 
 
 def _statistics(
@@ -163,6 +164,7 @@ def check(files: tuple[Path, ...], form: str, **definitions: Any) -> None:
     show_default=True,
 )
 @click.option("--interval", type=options.DURATION, help="Evaluate interval by interval; default one interval.")
+@options.SPREADSHEET
 @click.option("--traces", is_flag=True, help="Write heartbeats.csv too: what every node promised, when and how late.")
 @options.DEFINITIONS
 def run(files: tuple[Path, ...], **chosen: Any) -> None:
@@ -237,11 +239,10 @@ def report(lake: Path, interval: int | None, html: Path | None, queries: Path) -
 @cli.command()
 def doctor() -> None:
     """Checks this machine and says which command mends what is missing."""
-    from rich.console import Console
-
     from lowwater.cli.doctor import doctor as examine
+    from lowwater.terminal import Terminal
 
-    code = examine(Console())
+    code = examine(Terminal())
     if code:
         sys.exit(code)
 
@@ -269,10 +270,10 @@ def _guarded(command: Callable[[], Any]) -> int:
     except LowwaterError as error:
         if os.environ.get("LOWWATER_DEBUG"):
             raise
-        click.echo(options.printable(f"error: {error}"), err=True)
+        say(f"error: {error}", err=True)
         return 1
     except click.ClickException as error:
-        error.show()
+        say_refused(error)
         return error.exit_code
     except click.Abort:
         return 130

@@ -7,12 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 
 from lowwater.config import parse_duration, parse_instant
-
-WIDE = 160
-"""Columns of a table where the output is no terminal: a log is not wrapped at 80."""
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 FOLDER = click.Path(file_okay=False, path_type=Path)
@@ -67,6 +63,11 @@ SPAN = _Parsed("span", _span)
 QUERY_FILES = click.argument("files", nargs=-1, required=True, type=FILE, metavar="FILE.gsql...")
 
 
+SPREADSHEET = click.option(
+    "--spreadsheet", is_flag=True, help="With csv: texts that a spreadsheet would take for formulas begin with '."
+)
+
+
 def DEFINITIONS(command: Callable[..., Any]) -> Callable[..., Any]:
     """What queries may name and how they are read: shared by every command that plans query files."""
     for option in (
@@ -88,17 +89,6 @@ def DEFINITIONS(command: Callable[..., Any]) -> Callable[..., Any]:
     ):
         command = option(command)
     return command
-
-
-def printable(text: str) -> str:
-    """The text without what a terminal would obey; names in captures and of files are untrusted."""
-    return "".join(char if char.isprintable() or char == "\n" else "\N{REPLACEMENT CHARACTER}" for char in text)
-
-
-def console(stderr: bool = False) -> Console:
-    """Where results are printed, or with `stderr` what happens meanwhile."""
-    found = Console(highlight=False, stderr=stderr)
-    return found if found.is_terminal else Console(highlight=False, stderr=stderr, width=WIDE)
 
 
 def seconds(pairs: Iterable[tuple[str, str]], signed: bool = False) -> dict[str, float]:

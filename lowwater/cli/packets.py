@@ -31,7 +31,8 @@ from lowwater.cli import options
 @click.option(
     "--skew", default="1s", type=options.DURATION, help="The disorder whose refusals are counted.", show_default=True
 )
-def inspect(files: tuple[Path, ...], form: str, max_jump: int | None, skew: int) -> None:
+@options.SPREADSHEET
+def inspect(files: tuple[Path, ...], form: str, max_jump: int | None, skew: int, spreadsheet: bool) -> None:
     """Says what captures hold: packets, times, rates, order, gaps, protocols, damage. No lake.
 
     \b
@@ -42,7 +43,9 @@ def inspect(files: tuple[Path, ...], form: str, max_jump: int | None, skew: int)
     """
     from lowwater.cli.inspect import inspect_files
 
-    if not inspect_files(files, form, max_jump, skew):
+    if spreadsheet and form != "csv":
+        raise click.UsageError("--spreadsheet goes with --format csv")
+    if not inspect_files(files, form, max_jump, skew, spreadsheet):
         sys.exit(1)
 
 

@@ -8,15 +8,11 @@ from collections.abc import Sequence
 from os.path import relpath
 from pathlib import Path
 
-import click
-from rich.console import Console
-from rich.text import Text
-
-from lowwater.cli.options import printable
 from lowwater.config import FILE_NAME, HOUR, format_duration, format_instant, load_config
 from lowwater.errors import ConfigError
 from lowwater.lake.naming import Named
 from lowwater.lake.proposal import Proposal, Proposed, propose
+from lowwater.terminal import Terminal, say, shown
 
 HEAD = """\
 # The settings of this lake, proposed from {folder}: read them through. docs/settings.md describes every one.
@@ -50,9 +46,8 @@ def init_lake(folder: Path, lake: Path, queries: Sequence[Path], sample: int) ->
     target = lake / FILE_NAME
     if target.exists():
         raise ConfigError(f"{target}: is there already", "change it, or remove it and run init again")
-    console = Console(stderr=True, highlight=False)
-    with console.status("looking") as status:
-        proposal = propose(folder, sample, lambda name: status.update(Text(printable(f"reading {name}"))))
+    with Terminal(stderr=True).working("looking") as working:
+        proposal = propose(folder, sample, lambda name: working(f"reading {name}"))
     text = settings(proposal, folder, lake, queries)
     lake.mkdir(parents=True, exist_ok=True)
     scratch = target.with_suffix(".tmp")
@@ -62,10 +57,10 @@ def init_lake(folder: Path, lake: Path, queries: Sequence[Path], sample: int) ->
     for each in proposal.links:
         packets = sum(i.packets for i in each.interfaces)
         read = f"{len(each.facts)} of {len(each.named.names)} files read, {packets:,} packets"
-        click.echo(printable(f"{each.named.link}: {each.named.pattern}, skew {format_duration(each.skew)}; {read}"))
+        say(f"{each.named.link}: {each.named.pattern}, skew {format_duration(each.skew)}; {read}")
     for name, why in proposal.skipped.items():
-        click.echo(printable(f"left out: {name}: {why}"), err=True)
-    click.echo(f"wrote {target}: read it, then lowwater ingest --lake {lake}")
+        say(f"left out: {name}: {why}", err=True)
+    say(f"wrote {target}: read it, then lowwater ingest --lake {lake}")
 
 
 def settings(proposal: Proposal, folder: Path, lake: Path, queries: Sequence[Path]) -> str:
@@ -162,4 +157,4 @@ def _key(name: str) -> str:
 
 
 def _comment(text: str) -> str:
-    return printable(text).replace("\n", " ")
+    return shown(text).replace("\n", " ")

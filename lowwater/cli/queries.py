@@ -28,6 +28,7 @@ from lowwater.replay.job import config_links
 from lowwater.replay.lowered import not_run, require_lowered
 from lowwater.replay.progress import Progress
 from lowwater.replay.scratch import Request, run
+from lowwater.terminal import open_console, say
 
 
 @dataclass(frozen=True)
@@ -46,10 +47,10 @@ class Definitions:
     params: Sequence[tuple[str, str]] = ()
     dialect: str = "lowwater"
 
-    def plan(self, files: Sequence[Path], links: Links) -> Plan:
-        """The plan of some query files."""
+    def plan(self, files: Sequence[Path], links: Links, folders: Sequence[str] = ()) -> Plan:
+        """The plan of some query files, which may name files in some folders too."""
         params = dict(self.params)
-        context = make_context(links, self.schemas, self.functions, params, self.dialect)
+        context = make_context(links, self.schemas, self.functions, params, self.dialect, folders)
         plan = plan_files(files, links, context=context)
         text = "".join(query.text for query in (*plan.queries, *plan.internal))
         for name in params:
@@ -58,9 +59,10 @@ class Definitions:
         return plan
 
 
-def _known_links(links: Path | None) -> Links:
+def _known(links: Path | None) -> tuple[Links, Sequence[str]]:
+    """The links of the file of --links, and the folders that it lets queries read files in."""
     config = load_config(path=links) if links else Config()
-    return config_links(config, sorted(config.links) if links else None)
+    return config_links(config, sorted(config.links) if links else None), config.files.folders
 
 
 def explain_files(files: Sequence[Path], form: str, links: Path | None, **definitions: Any) -> str:
@@ -70,13 +72,13 @@ def explain_files(files: Sequence[Path], form: str, links: Path | None, **defini
 
 def explain_kernels(files: Sequence[Path], links: Path | None, **definitions: Any) -> str:
     """The code that is generated for each link of some query files."""
-    plan = Definitions(**definitions).plan(files, _known_links(links))
+    plan = Definitions(**definitions).plan(files, *_known(links))
     return list_kernels(plan.lftas, LowSettings(skew=0))
 
 
 def _noted(files: Sequence[Path], links: Path | None, definitions: dict[str, Any]) -> Plan:
     """The plan with notes on what `run` would refuse."""
-    plan = Definitions(**definitions).plan(files, _known_links(links))
+    plan = Definitions(**definitions).plan(files, *_known(links))
     return replace(plan, notes=(*plan.notes, *not_run(plan)))
 
 
@@ -91,14 +93,14 @@ def check_files(files: Sequence[Path], form: str, links: Path | None, **definiti
     if form == "json":
         told = [{"query": n.query, "note": n.text, "line": n.place[0], "column": n.place[1]} for n in notes]
         shown = {"errors": [_as_json(error) for error in errors], "notes": told}
-        click.echo(json.dumps(shown, indent=2, ensure_ascii=False))
+        say(json.dumps(shown, indent=2, ensure_ascii=False))
         return not errors
     for error in errors:
-        click.echo(f"error: {error}", err=True)
+        say(f"error: {error}", err=True)
     for note in notes:
-        click.echo(f"note: query {note.query}: {note}")
+        say(f"note: query {note.query}: {note}")
     count = f"{len(errors)} error{'s' if len(errors) > 1 else ''}"
-    click.echo(count if errors else f"{len(files)} file{'s' if len(files) > 1 else ''}, no error", err=bool(errors))
+    say(count if errors else f"{len(files)} file{'s' if len(files) > 1 else ''}, no error", err=bool(errors))
     return not errors
 
 
@@ -127,9 +129,12 @@ def run_files(
     engine: str,
     interval: int | None,
     traces: bool,
+    spreadsheet: bool,
     **definitions: Any,
 ) -> None:
     """Runs queries over captures and prints what came out."""
+    if spreadsheet and form != "csv":
+        raise click.UsageError("--spreadsheet goes with --format csv")
     if interval is not None and interval <= 0:
         raise click.BadParameter("--interval must be above 0")
     if traces and engine != "spark":
@@ -140,14 +145,15 @@ def run_files(
 
     def planned(interfaces: Mapping[str, tuple[str, ...]]) -> Plan:
         names = tuple(sorted({*config.links, *chain.from_iterable(interfaces.values())}))
-        plan = Definitions(**definitions).plan(files, replace(known, names=names, interfaces=interfaces))
+        links = replace(known, names=names, interfaces=interfaces)
+        plan = Definitions(**definitions).plan(files, links, config.files.folders)
         plan = plan.only(query) if query else plan
         require_lowered(plan, engine)
         return plan
 
     progress = Progress()
     request = Request(planned({}), config, captures, out, form, period, policy, engine, interval, replan=planned)
-    _show(run(replace(request, traces=traces), progress), out)
+    _show(run(replace(request, traces=traces, spreadsheet=spreadsheet), progress), out)
 
 
 def _links(
@@ -179,7 +185,7 @@ def _links(
         skew = {"skew": skews[name]} if name in skews else {}
         chosen[name] = base.links.get(name, Link()).model_copy(update={**alone, **skew})
     try:
-        return Config(links=chosen, sets=base.sets), given
+        return Config(links=chosen, sets=base.sets, files=base.files), given
     except ValidationError as error:
         raise ConfigError(f"links: {error.errors()[0]['msg']}") from None
 
@@ -208,7 +214,7 @@ def _heartbeat(text: str) -> tuple[int, Policy]:
 
 
 def _show(summary: dict[str, Any], out: Path) -> None:
-    console = options.console()
+    console = open_console()
     queries = Table("query", "rows", "file", box=None)
     for name, query in summary["queries"].items():
         queries.add_row(name, f"{query['rows']:,}", str(out / query["file"]))
@@ -243,7 +249,7 @@ def replay_range(
             known = not each.committed and each.state not in STAGES
             note = each.reason or ("already published from the same inputs" if known else "")
             table.add_row(format_instant(each.start), each.state, name, f"{rows:,}", note)
-    options.console().print(table)
+    open_console().print(table)
 
 
 def show_status(lake: Path, queries: Path) -> None:
@@ -255,6 +261,6 @@ def show_status(lake: Path, queries: Path) -> None:
     for row in statuses(lake, queries, lambda name, error: unplanned.append(f"query set {name}: {error}")):
         table.add_row(format_instant(row.start), row.query_set, row.query, row.state, row.reason)
     none = f"no interval: {lake} has no captures, or no query set in {queries} (--queries) reads them"
-    options.console().print(table if table.row_count else none)
+    open_console().print(table if table.row_count else none)
     for each in unplanned:
-        click.echo(each, err=True)
+        say(each, err=True)

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-import click
 from rich.table import Table
 
-from lowwater.cli import options
 from lowwater.config import format_instant
 from lowwater.errors import LakeError
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.records import read_quarantine
 from lowwater.quality.pages import INDEX
 from lowwater.quality.verdicts import Audited, audited, findings
+from lowwater.terminal import open_console, say
 
 
 def show_report(root: Path, interval: int | None) -> None:
@@ -41,7 +40,7 @@ def show_report(root: Path, interval: int | None) -> None:
         )
     for each in chosen:
         _show(lake, each, detailed=interval is not None)
-    click.echo(f"all intervals: {lake.reports / INDEX}")
+    say(f"all intervals: {lake.reports / INDEX}")
 
 
 def write_pages(root: Path, queries: Path, folder: Path) -> None:
@@ -53,17 +52,17 @@ def write_pages(root: Path, queries: Path, folder: Path) -> None:
     from lowwater_review import Board, write_site
 
     count = write_site(Board(root, queries), folder)
-    click.echo(f"{count} pages: {folder / 'index.html'}")
+    say(f"{count} pages: {folder / 'index.html'}")
 
 
 def _show(lake: Lake, audit: Audited, detailed: bool) -> None:
-    click.echo(f"{audit.query_set}, {audit.interval}: {audit.verdict}")
+    say(f"{audit.query_set}, {audit.interval}: {audit.verdict}")
     for finding in audit.failures:
         for message in finding.messages:
-            click.echo(f"  {finding.severity}: {message}")
+            say(f"  {finding.severity}: {message}")
     if detailed:
-        options.console().print(_expectations(lake, audit))
-    click.echo(f"  page: {lake.reports / audit.page}")
+        open_console().print(_expectations(lake, audit))
+    say(f"  page: {lake.reports / audit.page}")
 
 
 def _expectations(lake: Lake, audit: Audited) -> Table:

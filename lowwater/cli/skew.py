@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
 from rich.table import Table
 
 from lowwater.cli import options
 from lowwater.config import Config, format_duration, format_instant, load_config
+from lowwater.terminal import Terminal, open_console, say, shown, styled
 
 if TYPE_CHECKING:
     from lowwater.lake.layout import Lake
@@ -53,9 +53,9 @@ def skew(
 
     found = list(_reviews(lake, links, start, end, loss, queries))
     if form == "json":
-        click.echo(json.dumps({"links": [document(each) for each in found]}, indent=2))
+        say(json.dumps({"links": [document(each) for each in found]}, indent=2))
         return
-    console = options.console()
+    console = open_console()
     for each in found:
         _show(console, each)
 
@@ -69,7 +69,7 @@ def _reviews(
 
     lake, config = open_lake(root, make=False), load_config(root)
     chosen = links or ingested_links(lake)
-    sets = jobs(root, queries, lambda name, error: click.echo(f"query set {name} is left out: {error}", err=True))
+    sets = jobs(root, queries, lambda name, error: say(f"query set {name} is left out: {error}", err=True))
     for link in chosen:
         yield _review(lake, config, link, start, end, loss, sets)
 
@@ -96,10 +96,10 @@ def _review(
     return review(link, settings.skew, seen, loss, readers(sets, link, row_rates(read_replays(lake), begin, until)))
 
 
-def _show(console: Console, found: Review) -> None:
+def _show(console: Terminal, found: Review) -> None:
     from lowwater.quality.advice import headline, marks, remarks, share_text
 
-    console.print(f"[bold]{found.link}[/bold]: {headline(found)}", soft_wrap=True)
+    console.print(styled(found.link, "bold") + f": {shown(headline(found))}", soft_wrap=True)
     if not found.total.records:
         return
     table = _numbers("bound", "lost", "share", "latency", "records held", "at most")

@@ -36,7 +36,7 @@ def explain_statistics(files: Sequence[Path], form: str, lake: Path, definitions
         QueryError: a text has no meaning.
     """
     config, opened = load_config(lake), open_lake(lake, make=False)
-    plan = Definitions(**definitions).plan(files, lake_links(config, opened))
+    plan = Definitions(**definitions).plan(files, lake_links(config, opened), config.files.folders)
     found, tunings = recommended(opened, plan, config)
     if form == "json":
         shown = [_as_json(lfta, found.get(lfta.name), tunings.get(lfta.name)) for lfta in plan.lftas]

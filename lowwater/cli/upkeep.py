@@ -27,9 +27,10 @@ def maintain(lake: Path, dry_run: bool) -> None:
     from lowwater.config import load_config
     from lowwater.lake.layout import open_lake
     from lowwater.lake.maintain import maintain as keep
+    from lowwater.terminal import open_console
 
     found = keep(open_lake(lake, make=False), load_config(lake).retention, dry_run)
     table = Table("what", "where", "files", "bytes", box=None)
     for each in found:
         table.add_row(each.what, each.where, f"{each.files:,}", f"{each.bytes:,}")
-    options.console().print(table if found else "nothing to do")
+    open_console().print(table if found else "nothing to do")

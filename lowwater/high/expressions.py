@@ -25,6 +25,7 @@ from lowwater.catalog.expr import (
     Column,
     Const,
     Expr,
+    OneOf,
     Type,
     Unary,
     walk,
@@ -63,6 +64,10 @@ def lower(expr: Expr, column: Resolve = plain) -> Spark:
         return _unary(expr, lower(expr.operand, column))
     if isinstance(expr, Case):
         return _case(expr, column)
+    if isinstance(expr, OneOf):
+        operand = lower(expr.operand, column)
+        values = [bytearray(value) if isinstance(value, bytes) else value for value in expr.values]
+        return (operand.cast("double") if expr.kind is Type.FLOAT else operand).isin(values)
     if isinstance(expr, Call):
         return _call(expr, [lower(argument, column) for argument in expr.arguments])
     if isinstance(expr, Binary):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import atexit
+import hashlib
 import os
 import shutil
 import subprocess
@@ -27,10 +28,16 @@ from pyspark.sql import SparkSession
 import lowwater
 from lowwater.errors import ConfigError, LowwaterError
 from lowwater.tempfolders import make_folder
+from lowwater.terminal import say
 
 DELTA = "io.delta:delta-spark_4.2_2.13:4.4.0"
-NEEDED = ("delta-spark_4.2_2.13", "delta-storage", "delta-kernel-api", "delta-kernel-defaults")
-"""Jars that path tables need; what else Delta drags in are older copies of jars that Spark has."""
+NEEDED = {
+    "delta-spark_4.2_2.13": "27d4fd8b1f879535c573ed1c718177d6a27f24d3e626ba02e216369725721ead",
+    "delta-storage": "c46735481fa8e326b0957be02b4420cbcab4b325bb08009b7f2045a95133f1cc",
+    "delta-kernel-api": "ee9b5a14ac3b7efdff4d61a58478fe8eb0e5a3fbca43889dca7290795fe79a11",
+    "delta-kernel-defaults": "225c975199e4718b38ee5b7e6da7f19e9585024262b2cec2656b32151a856b0b",
+}
+"""Jars that path tables need, with their sha256; what else Delta drags in are older copies of jars that Spark has."""
 
 _STARTING = Lock()
 JVM_ENDS = 300.0
@@ -105,13 +112,13 @@ def delta_jars() -> list[Path]:
 
 
 def fetch_jars() -> list[Path]:
-    """Fetches the Delta jars through Spark's own package resolution; does nothing where they are already.
+    """Fetches the Delta jars through Spark's own package resolution; where they are already, only checks them.
 
     Raises:
-        LowwaterError: if the resolution fails, with its last lines.
+        LowwaterError: if the resolution fails, with its last lines, or a jar is not the one that is meant.
     """
     try:
-        return delta_jars()
+        return _checked(delta_jars())
     except ConfigError:
         jars_folder().mkdir(parents=True, exist_ok=True)
     home = Path(pyspark.__file__).parent
@@ -134,10 +141,37 @@ def fetch_jars() -> list[Path]:
         for name in NEEDED:
             for jar in (Path(ivy) / "jars").glob(f"*_{name}-[0-9]*.jar"):
                 shutil.copy(jar, jars_folder() / jar.name[jar.name.index(name) :])
-    return delta_jars()
+    return _checked(delta_jars())
+
+
+def _checked(jars: list[Path]) -> list[Path]:
+    """The jars, if each is byte for byte the one that is meant: a repository may answer with anything."""
+    for jar, (name, wanted) in zip(jars, NEEDED.items(), strict=True):
+        with jar.open("rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+        if found != wanted:
+            jar.unlink()  # no session is to load it
+            raise LowwaterError(
+                f"{jar}: is not the {name} that Lowwater was built with: sha256 {found}, not {wanted}",
+                "look at where it came from, then run `make setup` again",
+            )
+    return jars
 
 
 LOOPBACK = "127.0.0.1"
+
+
+_SECRET = "_SPARK_AUTH_SECRET"
+"""The variable by which Spark hands its secret to the processes that it starts."""
+
+
+def _master(settings: SessionSettings) -> str:
+    return os.environ.get("LOWWATER_SPARK_MASTER", settings.master)
+
+
+def _authenticated(master: str) -> bool:
+    """Whether Spark's ports ask for a secret: one of its own in a single process, else that of the cluster."""
+    return master.startswith("local") or bool(os.environ.get(_SECRET))
 
 
 def _host() -> str:
@@ -149,6 +183,9 @@ def _environment() -> None:
     # Read by the JVM and by the Python workers it starts; workers import this package by its name.
     os.environ["SPARK_LOCAL_IP"] = _host()
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    # Not among the settings, which a session shows to whoever asks it.
+    if secret := os.environ.pop("LOWWATER_SPARK_SECRET", ""):
+        os.environ[_SECRET] = secret
     root = str(Path(lowwater.__file__).resolve().parents[1])
     known = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path and path != root]
     os.environ["PYTHONPATH"] = os.pathsep.join([root, *known])
@@ -173,6 +210,7 @@ def _options(settings: SessionSettings, home: Path) -> dict[str, str]:
         "spark.driver.extraJavaOptions": java,
         "spark.driver.bindAddress": _host(),
         "spark.driver.host": _host(),
+        "spark.authenticate": str(_authenticated(_master(settings))).lower(),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.local.dir": str(home),
@@ -218,7 +256,7 @@ def build_session(app: str = "lowwater", settings: SessionSettings | None = None
 def _started(app: str, settings: SessionSettings) -> SparkSession:
     _environment()
     home = make_folder("lowwater-spark-")
-    conf = SparkConf().setAppName(app).setMaster(os.environ.get("LOWWATER_SPARK_MASTER", settings.master))
+    conf = SparkConf().setAppName(app).setMaster(_master(settings))
     conf.setAll(list(_options(settings, home).items()))
     said = home / "jvm.log"
     launch: Callable[..., Any] = launch_gateway
@@ -263,9 +301,10 @@ def main() -> None:
     parser.parse_args()
     try:
         for jar in fetch_jars():
-            print(jar)
+            say(str(jar))
     except LowwaterError as error:
-        sys.exit(str(error))
+        say(str(error), err=True)
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 
-from lowwater.catalog.expr import COMPARISON, Binary, Call, Case, Column, Const, Expr, Type, rewrite
+from lowwater.catalog.expr import COMPARISON, Binary, Call, Case, Column, Const, Expr, OneOf, Type, rewrite
 
 ON_TEXT: dict[str, Callable[[str, str], bool]] = {
     "=": operator.eq,
@@ -26,6 +26,9 @@ def of_link(expr: Expr, link: str) -> Expr:
     def change(node: Expr) -> Expr:
         if isinstance(node, Column) and node.name == "interface":
             return Const(Type.STRING, link)
+        if isinstance(node, OneOf) and isinstance(node.operand, Const) and not node.operand.param:
+            value = node.operand.value
+            return Const(Type.BOOL, None if value is None else node.holds()(value))
         if isinstance(node, Binary) and isinstance(node.left, Const) and isinstance(node.right, Const):
             return _fold(node, node.left, node.right)
         return node
@@ -46,8 +49,8 @@ def _fold(node: Binary, left: Const, right: Const) -> Expr:
 
 
 def hosted(expr: Expr) -> bool:
-    """Whether a value is computed beside the kernel: a call, a text, or what compares texts; not a CASE of texts."""
-    if isinstance(expr, Call):
+    """Whether a value is computed beside the kernel: a call, a list, a text, what compares texts; no CASE of texts."""
+    if isinstance(expr, Call | OneOf):
         return True
     if isinstance(expr, Column | Const):
         return expr.type is Type.STRING

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lowwater.catalog.calls import Coded, apply, called
-from lowwater.catalog.expr import Binary, Call, Column, Const, Expr, Type, Unary, conjunction, conjuncts, walk
+from lowwater.catalog.expr import Binary, Call, Column, Const, Expr, OneOf, Type, Unary, conjunction, conjuncts, walk
 from lowwater.catalog.values import words_from_ip
 from lowwater.low.columns import Columns, Pair
 from lowwater.low.evaluate import Evaluation
@@ -172,6 +172,8 @@ class _Chunk:
         if isinstance(expr, Unary):
             (operand,) = arguments
             return Coded([value is None for value in operand.values], operand.index, operand.failed)
+        if isinstance(expr, OneOf):
+            return apply(expr.holds(), arguments, rows)
         if isinstance(expr, Binary):
             return apply(ON_TEXT[expr.op], arguments, rows)
         raise TypeError(type(expr).__name__)

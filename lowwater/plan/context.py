@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TypeVar
 
 from lowwater.catalog.builtin import CATALOG
@@ -78,6 +79,7 @@ class Context:
         params: values given for `$name`, as written.
         dialect: `lowwater`, or `gigascope` for every query that does not say.
         digests: sha256 of the files that declare functions, for the digest of inputs (SEMANTICS S1).
+        folders: what queries may read files in, beside the folder of their own file.
     """
 
     links: Links = field(default_factory=Links)
@@ -86,3 +88,4 @@ class Context:
     params: Mapping[str, Value] = field(default_factory=dict)
     dialect: str = "lowwater"
     digests: tuple[str, ...] = ()
+    folders: tuple[Path, ...] = ()

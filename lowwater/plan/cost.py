@@ -15,6 +15,7 @@ from lowwater.catalog.expr import (
     Column,
     Const,
     Expr,
+    OneOf,
     Param,
     StateCall,
     Type,
@@ -46,6 +47,8 @@ def cost(expr: Expr) -> int:
         elif isinstance(node, Binary):
             wide = node.op in COMPARISON and node.left.type in (Type.STRING, Type.IP)
             total += WIDE if wide and not _of_link(node) else 1
+        elif isinstance(node, OneOf):
+            total += WIDE
         elif isinstance(node, Case | StateCall) or type(node).__name__ == "Unary":
             total += 1
     return total

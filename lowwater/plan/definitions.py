@@ -24,6 +24,7 @@ def make_context(
     functions: Sequence[Path] = (),
     params: Mapping[str, Value] | None = None,
     dialect: str = "lowwater",
+    folders: Sequence[str | Path] = (),
 ) -> Context:
     """The context that files and values make.
 
@@ -33,12 +34,13 @@ def make_context(
         functions: files of declarations in GSQL's own format, with MODULE lines for Python.
         params: values of `$name`.
         dialect: lowwater or gigascope.
+        folders: what queries may read files in, beside the folder of their own file.
 
     Raises:
         LowwaterError: a file cannot be read.
         QueryError: a definition has no meaning; QueryErrors for several.
     """
-    context = Context(links=links, params=params or {}, dialect=dialect)
+    context = Context(links=links, params=params or {}, dialect=dialect, folders=tuple(map(Path, folders)))
     if schemas:
         context = replace(context, protocols=declare(_blocks(schemas), context.protocols))
     if functions:

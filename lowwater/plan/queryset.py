@@ -227,7 +227,7 @@ def _bind(statements: Statements, context: Context) -> tuple[dict[str, Node], li
     for name, (statement, text) in statements.items():
         sound = attempt(partial(_note, notes, name, statement, text))
         if sound and isinstance(statement, syntax.Watchlist):
-            sound = attempt(partial(declare_watch, name, statement, text))
+            sound = attempt(partial(declare_watch, name, statement, text, context.folders))
         if not sound:
             binder.failed.add(name)
     for name in _order(statements):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeVar
 
 from lowwater.errors import QueryError, UnsupportedError, raise_all
@@ -28,6 +29,26 @@ class Text:
 
     def unsupported(self, place: Place, message: str, hint: str = "") -> UnsupportedError:
         return UnsupportedError(message, hint, self.file, place.line, place.column, self.source)
+
+    def require_inside(self, path: str, place: Place, folders: Iterable[Path]) -> None:
+        """Refuses a file that a query may not read: messages and rows would show what is in it.
+
+        Args:
+            path: as the query names it, relative to the working folder.
+            place: where.
+            folders: what queries may read files in, beside the folder of their own file.
+
+        Raises:
+            QueryError: the file lies, or a link leads, outside of them all.
+        """
+        try:
+            real = Path(path).resolve()
+            if any(real.is_relative_to(each.resolve()) for each in (Path(self.file).parent, *folders)):
+                return
+        except (OSError, ValueError, RuntimeError):
+            pass  # links in a circle, or no text of a path
+        hint = "put it beside the query, or name its folder: folders = [...] under [files] of the settings"
+        raise self.error(place, f"{path}: a query reads files in the folder of its own file only", hint)
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from lowwater.catalog.expr import (
     Column,
     Const,
     Expr,
+    OneOf,
     StateCall,
     Type,
     Unary,
@@ -76,6 +77,8 @@ def compile_expr(expr: Expr, names: Sequence[str], faults: Faults, on_state: OnS
         return _on_state(expr.function, parts, on_state)
     if isinstance(expr, Binary) and expr.op in LOGICAL:
         return _and(*parts) if expr.op == "AND" else _or(*parts)
+    if isinstance(expr, OneOf):
+        return _strict(expr.holds(), parts, faults)
     if isinstance(expr, Call | Unary | Binary):
         function = checked(expr.function) if isinstance(expr, Call) else _operator(expr)
         return _strict(function, parts, faults)

@@ -19,6 +19,7 @@ from lowwater.catalog.streams import published
 from lowwater.errors import LowwaterError
 from lowwater.plan.nodes import Field
 from lowwater.plan.schemas import published_schema
+from lowwater.terminal import shown
 
 FORMATS = ("csv", "json", "parquet")
 
@@ -46,8 +47,28 @@ def sort_rows(rows: pa.Table, fields: Sequence[Field]) -> pa.Table:
     return rows.take(pc.sort_indices(rows, sort_keys=keys))
 
 
-def write_rows(rows: pa.Table, fields: Sequence[Field], folder: Path, name: str, kind: str) -> Path:
-    """Writes one query's rows to `folder/name.kind`.
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""With these a text begins that a spreadsheet would evaluate."""
+
+
+def spreadsheet_cell(value: object) -> object:
+    """A value that a spreadsheet takes as it is: of a text no formula, and control characters as escapes.
+
+    Example:
+        >>> spreadsheet_cell("=1+1"), spreadsheet_cell("a\x1bb"), spreadsheet_cell(-1)
+        ("'=1+1", 'a\\u001bb', -1)
+    """
+    if not isinstance(value, str):
+        return value
+    # Texts of others may hold line feeds, which end a row for whoever reads line by line.
+    text = shown(value).replace("\n", "\\n").replace("\t", "\\t")
+    return f"'{text}" if value.startswith(FORMULA) else text
+
+
+def write_rows(
+    rows: pa.Table, fields: Sequence[Field], folder: Path, name: str, kind: str, spreadsheet: bool = False
+) -> Path:
+    """Writes one query's rows to `folder/name.kind`; `spreadsheet` as for `write_csv`.
 
     Raises:
         LowwaterError: the folder cannot be written, or the format is unknown.
@@ -64,19 +85,33 @@ def write_rows(rows: pa.Table, fields: Sequence[Field], folder: Path, name: str,
                 for batch in table.to_batches(max_chunksize=65_536):
                     out.writelines(json.dumps(row) + "\n" for row in batch.to_pylist())
         else:
-            write_csv(table, path)
+            write_csv(table, path, spreadsheet)
     except OSError as error:
         raise LowwaterError(f"{path} cannot be written: {error.strerror or error}") from None
     return path
 
 
-def write_csv(table: pa.Table, path: Path) -> None:
-    """Writes a table as CSV: a header row, then rows; see the module for the form of values."""
+def write_csv(table: pa.Table, path: Path, spreadsheet: bool = False) -> None:
+    """Writes a table as CSV: a header row, then rows; see the module for the form of values.
+
+    Args:
+        table: to write.
+        path: of the file.
+        spreadsheet: whether texts are made harmless to a spreadsheet, which evaluates what looks like a formula.
+    """
     with path.open("w", encoding="utf-8", newline="") as out:
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(table.column_names)
         for batch in table.to_batches(max_chunksize=65_536):
-            writer.writerows(zip(*(_csv_values(column) for column in batch.columns), strict=True))
+            columns = (_csv_values(column) for column in batch.columns)
+            if spreadsheet:
+                columns = (_harmless(column, values) for column, values in zip(batch.columns, columns, strict=True))
+            writer.writerows(zip(*columns, strict=True))
+
+
+def _harmless(column: pa.Array, values: list[object]) -> list[object]:
+    # Numbers are texts here too, and a minus before one is no formula.
+    return [spreadsheet_cell(value) for value in values] if pa.types.is_string(column.type) else values
 
 
 def _csv_values(column: pa.Array) -> list[object]:

@@ -167,9 +167,9 @@ def set_context(config: Config, query_set: str) -> Context:
     """
     section = config.query_sets.get(query_set)
     if section is None:
-        return Context()
+        return make_context(Links(), folders=config.files.folders)
     schemas, functions = ([Path(file) for file in files] for files in (section.schemas, section.functions))
-    return make_context(Links(), schemas, functions, section.params)
+    return make_context(Links(), schemas, functions, section.params, folders=config.files.folders)
 
 
 def query_files(config: Config, query_set: str, folder: Path) -> list[Path]:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
+from lowwater.terminal import Terminal
 
 
 class Progress:
@@ -20,7 +20,7 @@ class Progress:
     """
 
     def __init__(self, quiet: bool = False) -> None:
-        self.console = Console(stderr=True, highlight=False, quiet=quiet)
+        self.console = Terminal(stderr=True, quiet=quiet)
         self.seconds: dict[str, float] = {}
 
     @contextmanager
@@ -29,14 +29,14 @@ class Progress:
         text = f"{name} {detail}".strip()
         begin = time.monotonic()
         if self.console.is_terminal:
-            with self.console.status(f"[bold]{text}"):
+            with self.console.working(text, "bold"):
                 yield
         else:
             yield
         spent = time.monotonic() - begin
         self.seconds[name] = self.seconds.get(name, 0.0) + spent
-        self.console.print(f"  {text}: {spent:.1f} s", markup=False)
+        self.console.print(f"  {text}: {spent:.1f} s")
 
     def say(self, text: str) -> None:
         """One line for the reader."""
-        self.console.print(text, markup=False)
+        self.console.print(text)

@@ -63,6 +63,7 @@ class Request:
         low: other settings of the low level, over the defaults; for tests of the law.
         high: the same of the high level.
         traces: whether heartbeats.csv says what every node promised.
+        spreadsheet: whether texts in CSV are made harmless to a spreadsheet.
     """
 
     plan: Plan
@@ -79,6 +80,7 @@ class Request:
     high: dict[str, Any] = field(default_factory=dict)
     replan: Callable[[Mapping[str, tuple[str, ...]]], Plan] | None = None
     traces: bool = False
+    spreadsheet: bool = False
 
 
 @dataclass
@@ -330,7 +332,7 @@ def _write(request: Request, gathered: Gathered, captures: dict[str, Captures], 
             schema = value_schema(fields)
             parts = [table.select(schema.names).cast(schema) for table in gathered.rows[query.name]]
             rows = pa.concat_tables(parts) if parts else schema.empty_table()
-            path = write_rows(rows, fields, request.out, query.name, request.form)
+            path = write_rows(rows, fields, request.out, query.name, request.form, request.spreadsheet)
             sources = {lfta.name for lfta in query.lftas} | set(source_links(query.logical))
             queries[query.name] = {
                 "file": path.name,
@@ -340,9 +342,10 @@ def _write(request: Request, gathered: Gathered, captures: dict[str, Captures], 
             }
         violations = pa.concat_tables(gathered.violations) if gathered.violations else VIOLATIONS.empty_table()
         chosen = violations.select(VIOLATIONS.names).sort_by([("link", "ascending"), ("arrival", "ascending")])
-        write_csv(chosen, request.out / "skew_violations.csv")
+        write_csv(chosen, request.out / "skew_violations.csv", request.spreadsheet)
         if request.traces:
-            write_csv(pa.concat_tables([TRACES.empty_table(), *gathered.traces]), request.out / "heartbeats.csv")
+            told = pa.concat_tables([TRACES.empty_table(), *gathered.traces])
+            write_csv(told, request.out / "heartbeats.csv", request.spreadsheet)
     links = {name: link_summary(request.config, gathered.accounts, captures[name], name) for name in sorted(captures)}
     summary = {
         "engine": request.engine,

@@ -7,7 +7,6 @@ file, parsed and verified, is ready seconds earlier than one that reads them fro
 from __future__ import annotations
 
 import os
-import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +21,7 @@ from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
 from lowwater.replay.scratch import Request, run
 from lowwater.tempfolders import make_folder, remove_folder
+from lowwater.terminal import say
 
 if TYPE_CHECKING:
     from lowwater.high.tasks import Session
@@ -93,10 +93,10 @@ def main() -> None:
     from lowwater.high.session import jars_folder
 
     try:
-        print(train(jars_folder().parent))
+        say(str(train(jars_folder().parent)))
     except LowwaterError as error:
         # It only saves time: nothing else is lost without it.
-        print(f"no archive of Java classes, every session starts some seconds slower: {error}", file=sys.stderr)
+        say(f"no archive of Java classes, every session starts some seconds slower: {error}", err=True)
 
 
 if __name__ == "__main__":

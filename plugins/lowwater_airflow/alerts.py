@@ -8,27 +8,55 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import urllib.request
 from collections.abc import Mapping
 from typing import Any
+from urllib.request import Request, urlopen
+
+from airflow.sdk import Connection
+
+from lowwater.config import Notify
+from lowwater_airflow.settings import Settings
 
 log = logging.getLogger(__name__)
 TIMEOUT = 10.0
 """Seconds that a webhook may take."""
 
 
-async def late(context: Mapping[str, Any], url: str = "") -> None:
+async def late(context: Mapping[str, Any]) -> None:
     """A run has not ended in time: the callback of its deadline."""
     run = _run(context)
     text = f"{run['dag']} {run['run']} has missed its deadline and goes on"
-    await asyncio.to_thread(_tell, url, {"kind": "deadline", "text": text, **run})
+    notify = _notify()
+    connection = await Connection.async_get(notify.connection) if notify.connection else None
+    await asyncio.to_thread(_tell, _request(notify, connection), {"kind": "deadline", "text": text, **run})
 
 
-def failed(context: Mapping[str, Any], url: str = "") -> None:
+def failed(context: Mapping[str, Any]) -> None:
     """A run has failed: the callback of its DAG."""
     run = _run(context)
     text = f"{run['dag']} {run['run']} has failed: see the logs of its tasks"
-    _tell(url, {"kind": "failed", "text": text, **run})
+    notify = _notify()
+    connection = Connection.get(notify.connection) if notify.connection else None
+    _tell(_request(notify, connection), {"kind": "failed", "text": text, **run})
+
+
+def _notify() -> Notify:
+    """Read when there is something to tell: what a DAG names is stored in clear with it."""
+    return Settings.load().config.notify
+
+
+def _request(notify: Notify, connection: Any) -> Request | None:
+    """Where to post, with the token of the connection: host the address, password the token."""
+    headers = {"Content-Type": "application/json"}
+    if connection is None:
+        return Request(notify.url, headers=headers) if notify.url else None
+    url = str(connection.host)
+    if "://" not in url:
+        port = f":{connection.port}" if connection.port else ""
+        url = f"{connection.schema or 'https'}://{url}{port}"
+    if connection.password:
+        headers["Authorization"] = f"Bearer {connection.password}"
+    return Request(url, headers=headers)
 
 
 def _run(context: Mapping[str, Any]) -> dict[str, str]:
@@ -44,14 +72,14 @@ def _first(found: Any, names: tuple[str, ...]) -> str:
     return next((str(value) for name in names if (value := get(name)) is not None), "")
 
 
-def _tell(url: str, said: dict[str, str]) -> None:
+def _tell(request: Request | None, said: dict[str, str]) -> None:
     """Logs, and posts to the webhook; that it cannot be reached is logged and stops nothing."""
     log.error(said["text"])
-    if not url:
+    if request is None:
         return
-    request = urllib.request.Request(url, json.dumps(said).encode(), {"Content-Type": "application/json"})
+    request.data = json.dumps(said).encode()
     try:
-        with urllib.request.urlopen(request, timeout=TIMEOUT):
+        with urlopen(request, timeout=TIMEOUT):
             pass
     except OSError as error:
         log.error("the webhook of [notify] cannot be reached: %s", error)

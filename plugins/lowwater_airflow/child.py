@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +30,35 @@ class ChildDied(RuntimeError):
     """The process ended without an outcome: killed, out of memory, or a fault of our own (its log tells)."""
 
 
+PLACES = ("AIRFLOW_HOME", "HOME", "JAVA_HOME", "LD_LIBRARY_PATH", "PATH", "PYTHONPATH", "TMPDIR", "VIRTUAL_ENV")
+NAMED = {*PLACES, "XDG_CACHE_HOME", "GX_ANALYTICS_ENABLED", "LANG", "LANGUAGE", "TZ", "USER", "LOGNAME"}
+"""Variables that a process gets: where programs, packages and folders are, language and zone. AIRFLOW_HOME tells whose
+process it is. Proxies are not among them: their addresses hold passwords, and a replay fetches nothing."""
+NAMED_SO = ("LC_", "LOWWATER_", "NUMBA_", "PYSPARK_", "SPARK_")
+SECRET = ("LOWWATER_NOTIFY", "LOWWATER_SPARK_SECRET")
+"""What begins so is not passed: an address with a token, the secret of a cluster that a connection names."""
+
+
+def passed(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables that a process gets which runs the Python of users: none of Airflow's secrets.
+
+    Example:
+        >>> passed({"PATH": "/bin", "AIRFLOW__API_AUTH__JWT_SECRET": "x", "LOWWATER_REPLAY__MEMORY": "4g"})
+        {'PATH': '/bin', 'LOWWATER_REPLAY__MEMORY': '4g'}
+    """
+    return {
+        name: value
+        for name, value in environment.items()
+        if (name in NAMED or name.startswith(NAMED_SO)) and not name.startswith(SECRET)
+    }
+
+
 class Child:
     """One process; `run` starts it and waits, `stop` ends it from another thread or a signal handler."""
 
     def __init__(self, app: str, arguments: Sequence[str], environment: dict[str, str] | None = None) -> None:
         self._command = [sys.executable, str(ROOT / "spark_apps" / f"{app}.py"), *arguments]
-        self._environment = {**os.environ, **(environment or {})}
+        self._environment = {**passed(os.environ), **(environment or {})}
         self._process: subprocess.Popen[str] | None = None
 
     def run(self) -> Any:

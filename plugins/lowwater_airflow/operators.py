@@ -19,7 +19,7 @@ from lowwater_airflow.lineage import Lineage, tables
 
 PACKETS = Asset(name="packets", uri="lowwater://packets", group="lowwater")
 SPARK = "lowwater_spark"
-"""Connection of a Spark cluster (host spark://name, port); without one Spark runs in the task's own process."""
+"""Connection of a Spark cluster: host spark://name, port, password its secret; without one Spark is the task's own."""
 
 
 def interval_of(context: Context) -> tuple[int, int]:
@@ -181,9 +181,10 @@ class MaintainLake(BaseOperator):
 
 
 def _cluster() -> dict[str, str]:
-    """The environment that names the Spark master, where a connection does."""
+    """The environment that names the Spark master and its secret, where a connection does."""
     try:
         found = Connection.get(SPARK)
     except AirflowNotFoundException:
         return {}
-    return {"LOWWATER_SPARK_MASTER": f"{found.host}:{found.port}" if found.port else str(found.host)}
+    named = {"LOWWATER_SPARK_MASTER": f"{found.host}:{found.port}" if found.port else str(found.host)}
+    return named | ({"LOWWATER_SPARK_SECRET": found.password} if found.password else {})

@@ -7,7 +7,8 @@ where the app is asked for, in the web server.
 from __future__ import annotations
 
 import os
-from functools import cached_property
+from collections.abc import Callable
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,33 +77,55 @@ def make_app(root: Path) -> FastAPI:
     queries = Path(os.environ.get("LOWWATER_QUERIES") or Path(__file__).resolve().parents[2] / "queries")
     board = Board(root, queries)
     allowed = [Depends(get_user), Depends(requires_access_view(AccessView.PLUGINS))]
-    return create(board, allowed, _doors(board))
+    seen = _seen()
+    return create(board, allowed, _doors(board, seen), seen)
 
 
-def _doors(board: Board) -> APIRouter:
+def _seen() -> Callable[..., Callable[[str], bool]]:
+    """The dependency that says which query sets the user may see: those whose DAGs Airflow lets the user see."""
+    from airflow.api_fastapi.app import get_auth_manager
+    from airflow.api_fastapi.auth.managers.models.resource_details import DagDetails
+    from airflow.api_fastapi.core_api.security import get_user
+    from airflow.models import DagModel
+    from fastapi import Depends
+
+    known = Depends(get_user)
+
+    def seen(user: Any = known) -> Callable[[str], bool]:
+        @cache
+        def sees(name: str) -> bool:
+            details = DagDetails(id=DAG + name, team_name=DagModel.get_team_name(DAG + name))
+            return get_auth_manager().is_authorized_dag(method="GET", details=details, user=user)
+
+        return sees
+
+    return seen
+
+
+def _doors(board: Board, seen: Callable[..., Callable[[str], bool]]) -> APIRouter:
     """From a DAG and from a run to the pages about them, for who may see the DAG."""
     from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
     from airflow.api_fastapi.core_api.security import requires_access_dag
     from fastapi import APIRouter, Depends
     from fastapi.responses import RedirectResponse, Response
-    from lowwater_review.app import HEADERS, answered
+    from lowwater_review.app import HEADERS, METHODS, answered
 
     from lowwater.lake.tables import interval_label, safe_name
 
-    doors = APIRouter()
+    doors, asked = APIRouter(), Depends(seen)
 
-    @doors.get("/dag", dependencies=[Depends(requires_access_dag("GET"))])
-    def dag(dag_id: str) -> Response:
+    @doors.api_route("/dag", methods=METHODS, dependencies=[Depends(requires_access_dag("GET"))])
+    def dag(dag_id: str, sees: Any = asked) -> Response:
         name = dag_id.removeprefix(DAG)
         if name == dag_id or name not in board.now().jobs:
-            return answered(board, "index.html")
+            return answered(board, "index.html", sees)
         return RedirectResponse(f"set/{safe_name(name)}.html", headers=HEADERS)
 
-    @doors.get("/run", dependencies=[Depends(requires_access_dag("GET", DagAccessEntity.RUN))])
-    def run(dag_id: str, run_id: str) -> Response:
+    @doors.api_route("/run", methods=METHODS, dependencies=[Depends(requires_access_dag("GET", DagAccessEntity.RUN))])
+    def run(dag_id: str, run_id: str, sees: Any = asked) -> Response:
         name, bounds = dag_id.removeprefix(DAG), interval_of_run(dag_id, run_id)
         if name == dag_id or bounds is None or name not in board.now().jobs:
-            return answered(board, "index.html")
+            return answered(board, "index.html", sees)
         address = f"interval/{safe_name(name)}/{interval_label(*bounds)}.html"
         return RedirectResponse(address, headers=HEADERS)
 

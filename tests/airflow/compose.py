@@ -66,7 +66,7 @@ def wanted() -> list[str]:
 def example() -> dict[str, str]:
     """The variables of the example, each with a secret of its own."""
     lines = (ROOT / "docker" / "example.env").read_text(encoding="utf-8").splitlines()
-    return {line.partition("=")[0]: f"{number:032x}" for number, line in enumerate(lines) if re.match(r"\w+=", line)}
+    return {line.partition("=")[0]: f"s{number:031x}" for number, line in enumerate(lines) if re.match(r"\w+=", line)}
 
 
 def copied() -> list[Path]:

@@ -54,6 +54,106 @@ def test_the_compose_file_is_whole() -> None:
     assert json.loads(data["configs"]["store-keys"]["content"])["identities"][0]["name"] == "lowwater"
 
 
+SECRETS = {
+    "api": {"JWT_SECRET", "SECRET_KEY", "POSTGRES_PASSWORD"},
+    "scheduler": {"JWT_SECRET", "SECRET_KEY", "POSTGRES_PASSWORD", "SPARK_SECRET"},
+    "triggerer": {"SECRET_KEY", "POSTGRES_PASSWORD"},
+    "dag-processor": {"POSTGRES_PASSWORD"},
+    "prepare": {"POSTGRES_PASSWORD"},
+    "postgres": {"POSTGRES_PASSWORD"},
+    "spark-master": {"SPARK_SECRET"},
+    "spark-worker": {"SPARK_SECRET"},
+    "mirror": {"STORE_KEY", "STORE_SECRET"},
+    "store": set(),  # from its own configuration file
+    "lowwater": set(),
+}
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_service_has_the_secrets_that_it_needs_and_no_others(service: str) -> None:
+    text = json.dumps(SERVICES[service])
+    assert {name for name, value in example().items() if value in text} == SECRETS[service]
+    said = " ".join(SERVICES[service].get("command", ()))
+    assert not any(value in said for value in example().values()), "every process can read commands"
+
+
+def test_only_airflow_has_its_home() -> None:
+    with_home = {name for name, each in SERVICES.items() if any(v.startswith("airflow:") for v in each["volumes"])}
+    assert with_home == {"api", "scheduler", "triggerer", "dag-processor", "prepare"}
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_service_has_no_rights_that_it_does_not_need(service: str) -> None:
+    each = SERVICES[service]
+    assert each["cap_drop"] == ["ALL"] and each["security_opt"] == ["no-new-privileges:true"]
+    assert "privileged" not in each and each.get("user") != "root"
+    assert not each.get("cap_add") or service == "postgres"
+
+
+def test_spark_asks_for_its_secret() -> None:
+    for service in ("spark-master", "spark-worker"):
+        for name in ("SPARK_MASTER_OPTS", "SPARK_WORKER_OPTS"):
+            assert SERVICES[service]["environment"][name] == "-Dspark.authenticate=true"
+
+
+def test_the_program_in_the_image_belongs_to_root() -> None:
+    text = (ROOT / "docker" / "Dockerfile").read_text(encoding="utf-8")
+    (owned,) = re.findall(r"chown lowwater (.+?) \\$", text, re.MULTILINE)
+    assert "/app" not in owned.split() and "chmod -R a+rX,go-w /app" in text
+    assert text.index("\nUSER lowwater") > text.index("chmod -R")
+
+
+def test_packages_of_the_image_are_checked_by_their_hashes() -> None:
+    text = (ROOT / "docker" / "Dockerfile").read_text(encoding="utf-8")
+    installed = [line for line in text.splitlines() if "install" in line and "-r " in line]
+    assert len(installed) == 3 and all("--require-hashes" in line for line in installed)
+    lock = (ROOT / "docker" / "requirements.txt").read_text(encoding="utf-8")
+    pins = re.findall(r"^([\w-]+==[\w.]+) \\\n    --hash=sha256:[0-9a-f]{64}", lock, re.MULTILINE)
+    wanted = (ROOT / "docker" / "requirements.in").read_text(encoding="utf-8").splitlines()
+    assert sorted(pins) == sorted(line for line in wanted if line and not line.startswith("#"))
+
+
+REGISTRY = """#!/bin/sh
+case "$*" in
+    *broken*) echo nothing ;;
+    *absent*) exit 1 ;;
+    "buildx imagetools inspect "*) printf 'sha256:%064d\\n' "$(echo "$4" | cksum | cut -d' ' -f1)" ;;
+esac
+"""
+
+
+def test_images_are_pinned_by_digests(tmp_path: Path) -> None:
+    """The registries are faked by a program of docker's name; there is no network in the tests."""
+    program = tmp_path / "bin" / "docker"
+    program.parent.mkdir()
+    program.write_text(REGISTRY)
+    program.chmod(0o755)
+    kept = tmp_path / "env"
+    kept.write_text("JWT_SECRET=x\nSTORE_IMAGE=old\n")
+    environment = {"PATH": f"{program.parent}:/usr/bin:/bin"}
+    script = str(ROOT / "scripts" / "digests.sh")
+
+    def run(compose: Path) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([script, str(compose), str(kept)], env=environment, capture_output=True, text=True)
+
+    done = run(FILE)
+    assert done.returncode == 0, done.stderr
+    lines = dict(line.split("=", 1) for line in kept.read_text().splitlines())
+    assert lines["JWT_SECRET"] == "x" and kept.stat().st_mode & 0o777 == 0o600
+    pinned = load(example() | lines).data["services"]
+    images = {name: each["image"] for name, each in pinned.items() if each["image"] != "lowwater"}
+    assert set(images) == {"postgres", "store", "mirror"}
+    assert all(re.fullmatch(r"[\w./-]+:[\w.-]+@sha256:[0-9]{64}", image) for image in images.values()), images
+    assert pinned["lowwater"]["build"]["args"]["PYTHON_IMAGE"] == lines["PYTHON_IMAGE"]
+    assert "FROM ${PYTHON_IMAGE}\n" in (ROOT / "docker" / "Dockerfile").read_text()
+    before = kept.read_text()
+    for name in ("broken", "absent"):
+        wrong = tmp_path / "wrong.yaml"
+        wrong.write_text(f"image: ${{X_IMAGE:-{name}:1}}\n")
+        assert run(wrong).returncode == 1 and kept.read_text() == before
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith("env.")]
+
+
 def test_docker_reads_the_compose_file(tmp_path: Path) -> None:
     if (
         shutil.which("docker") is None
@@ -121,10 +221,29 @@ def test_an_interval_on_the_cluster_of_the_compose_file(
     span = ["--from", format_instant(START), "--to", format_instant(START + HOUR)]
     command = [sys.executable, str(ROOT / "spark_apps" / "replay.py"), "demo", "--lake", str(lake), *span]
     command += ["--queries", str(QUERIES), "--outcome", str(tmp_path / "outcome.json")]
+    for secret in ("", "wrong"):
+        assert _counted(environment | {"LOWWATER_SPARK_SECRET": secret}) != "3", "the cluster asks for its secret"
+    environment["LOWWATER_SPARK_SECRET"] = said["password"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+    assert _counted(environment) == "3"
     for query in DEMO:
         assert table_rows(lake, query) == table_rows(published, query, START, START + HOUR) != []
+
+
+COUNT = """
+from lowwater.high.session import build_session
+print(build_session().range(3).count(), flush=True)
+"""
+
+
+def _counted(environment: dict[str, str]) -> str:
+    """What a session of an environment counts; nothing where it is refused, or not answered."""
+    command = [sys.executable, "-c", COUNT]
+    try:
+        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60).stdout.strip()
+    except subprocess.TimeoutExpired:
+        return ""
 
 
 def _address() -> str:

@@ -106,7 +106,7 @@ def airflow(postgres: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         "/app": str(ROOT),
     }
     here = load(example(), names)
-    environment = here.environment("scheduler") | {
+    chosen = {
         "AIRFLOW_HOME": str(folder / "airflow"),
         "AIRFLOW__API__PORT": home.address.rpartition(":")[2],
         "AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(
@@ -116,14 +116,19 @@ def airflow(postgres: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         "LOWWATER_QUERIES": str(folder / "queries"),
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
     }
-    for name in ("AIRFLOW_CONN_LOWWATER_SPARK", "LOWWATER_SPARK_HOST"):  # Spark runs in the task here
-        environment.pop(name)
-    subprocess.run(here.command("prepare"), env=environment, check=True, timeout=300, capture_output=True)
+
+    def environment(part: str) -> dict[str, str]:
+        spark = ("AIRFLOW_CONN_LOWWATER_SPARK", "LOWWATER_SPARK_HOST")  # Spark runs in the task here
+        return {name: value for name, value in here.environment(part).items() if name not in spark} | chosen
+
+    subprocess.run(here.command("prepare"), env=environment("prepare"), check=True, timeout=300, capture_output=True)
     log = folder / "airflow.log"
     parts: list[Any] = []
     try:
         with log.open("w") as said:
-            parts += [psutil.Popen(here.command(part), env=environment, stdout=said, stderr=said) for part in PARTS]
+            parts += [
+                psutil.Popen(here.command(part), env=environment(part), stdout=said, stderr=said) for part in PARTS
+            ]
         assert wait(lambda: _healthy(home.address), 180), log.read_text()[-3000:]
         yield home
     finally:

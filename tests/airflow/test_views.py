@@ -159,12 +159,70 @@ print(json.dumps(found), file=sys.stderr)
 """
 
 
-def test_airflow_mounts_the_pages_behind_its_login(tmp_path: Path) -> None:
-    """In Airflow's own application, without its other processes."""
+MANAGER = """
+from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleAuthManager
+
+
+class OneDag(SimpleAuthManager):
+    # As a manager of rights for each DAG has it: this user may see one, and every view.
+    def is_authorized_dag(self, *, method, user, access_entity=None, details=None):
+        return method == "GET" and details is not None and details.id == "replay_q"
+"""
+FEWER = """
+import json, sys
+from airflow.api_fastapi.app import create_app, get_auth_manager
+from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+from tests.review.asgi import ask
+
+app = create_app(apps="core")
+token = get_auth_manager().generate_jwt(SimpleAuthManagerUser(username="guest", role="VIEWER"))
+known = {"Authorization": f"Bearer {token}"}
+found = {}
+for path in sys.argv[1:]:
+    address, _, query = path.partition("?")
+    got = ask(app, f"/lowwater/{address}", query=query, headers=known)
+    head = ask(app, f"/lowwater/{address}", "HEAD", query=query, headers=known)
+    found[path] = [got.status, head.status, "other" in got.text or "secret" in got.text]
+print(json.dumps(found), file=sys.stderr)
+"""
+
+
+def test_a_user_of_fewer_rights_sees_the_query_sets_of_the_dags_that_it_may_see(tmp_path: Path) -> None:
+    """In Airflow's own application, under an auth manager that lets the user see one of two DAGs."""
     root, queries = make(tmp_path, 3)
+    with (root / "lowwater.toml").open("a") as settings:
+        settings.write("[query_sets.other]\n")
+    (queries / "other.gsql").write_text("DEFINE { query_name 'secret'; }\nSELECT time, len FROM main1.UDP\n")
+    for name in ("index.html", "other/page.html", "q/page.html"):
+        path = root / "reports" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("page")
+    (tmp_path / "one_dag.py").write_text(MANAGER)
+    environment = _of_airflow(tmp_path, root, queries) | {"AIRFLOW__CORE__AUTH_MANAGER": "one_dag.OneDag"}
+    environment["PYTHONPATH"] = os.pathsep.join([str(tmp_path), environment["PYTHONPATH"]])
+    wanted = {
+        "index.html": 200,
+        "set/q.html": 200,
+        "set/other.html": 404,
+        "query/other/secret.html": 404,
+        "interval/other/2025-01-01T000000Z_2025-01-01T010000Z.html": 404,
+        "docs/q/page.html": 200,
+        "docs/other/page.html": 404,
+        "docs/index.html": 404,
+        "dag?dag_id=replay_q": 307,
+        "dag?dag_id=replay_other": 403,
+        "run?dag_id=replay_other&run_id=x": 403,
+    }
+    for command in (["-m", "airflow", "db", "migrate"], ["-c", FEWER, *wanted]):
+        done = subprocess.run([sys.executable, *command], env=environment, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr[-2000:]
+    assert json.loads(done.stderr.splitlines()[-1]) == {path: [code, code, False] for path, code in wanted.items()}
+
+
+def _of_airflow(folder: Path, root: Path, queries: Path) -> dict[str, str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW__")}
-    environment |= {
-        "AIRFLOW_HOME": str(tmp_path / "airflow"),
+    return environment | {
+        "AIRFLOW_HOME": str(folder / "airflow"),
         "AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "plugins"),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:viewer",
@@ -173,6 +231,12 @@ def test_airflow_mounts_the_pages_behind_its_login(tmp_path: Path) -> None:
         "LOWWATER_QUERIES": str(queries),
         "PYTHONPATH": os.pathsep.join([str(ROOT), environment.get("PYTHONPATH", "")]),
     }
+
+
+def test_airflow_mounts_the_pages_behind_its_login(tmp_path: Path) -> None:
+    """In Airflow's own application, without its other processes."""
+    root, queries = make(tmp_path, 3)
+    environment = _of_airflow(tmp_path, root, queries)
     for command in (["-m", "airflow", "db", "migrate"], ["-c", CORE]):
         done = subprocess.run([sys.executable, *command], env=environment, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stderr[-2000:]

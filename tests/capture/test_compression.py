@@ -224,7 +224,11 @@ def test_garbage_behind_the_last_member_is_a_row(tmp_path: Path, name: str, garb
     assert len(rows) == 4
     check_accounts(reader, rows, stored)
     summary = reader.summary
-    assert summary is not None and not summary.ended_cleanly and summary.damage
+    assert summary is not None
+    if not garbage.strip(b"\0") and ("gzip" in name or name == "bgzf"):
+        assert summary.ended_cleanly and summary.skipped == 0 and reader.malformed == []
+        return
+    assert not summary.ended_cleanly and summary.damage
     (bad,) = reader.malformed
     assert (bad.position, bad.offset, bad.reason, bad.arrival) == (4, len(data), "compression", START + 3 * SECOND)
     assert bad.length == summary.skipped <= len(garbage)

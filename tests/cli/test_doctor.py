@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from lowwater.cli import doctor as module
 from lowwater.cli.doctor import (
@@ -22,6 +21,7 @@ from lowwater.cli.doctor import (
     checks,
     doctor,
 )
+from lowwater.terminal import Terminal
 
 ROOT = Path(__file__).resolve().parents[2]
 PREFLIGHT = ROOT / "scripts" / "preflight.sh"
@@ -139,9 +139,10 @@ def test_every_check_that_is_not_ok_has_a_command(bare: Path) -> None:
 
 
 def test_doctor_prints_the_command_unbroken_and_fails(bare: Path) -> None:
-    out = io.StringIO()
-    assert doctor(Console(file=out, width=40)) == 1
-    assert check_java().mend in out.getvalue()
+    narrow = Terminal()
+    narrow.file, narrow.width = io.StringIO(), 40
+    assert doctor(narrow) == 1
+    assert check_java().mend in narrow.file.getvalue()
 
 
 def preflight(path: Path, *args: str) -> subprocess.CompletedProcess[str]:

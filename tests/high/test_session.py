@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
+from lowwater.errors import LowwaterError
 from lowwater.high.results import HighSettings
-from lowwater.high.session import class_archive
+from lowwater.high.session import class_archive, fetch_jars, jars_folder
 from tests.replay.support import ROOT, table_rows
 
 if TYPE_CHECKING:
@@ -121,3 +122,27 @@ def test_two_threads_get_one_session(tmp_path: Path) -> None:
 def test_rows_decide_how_many_boundaries() -> None:
     settings = HighSettings(batch_rows=10, max_batches=4, most_rows=100)
     assert [settings.boundaries(rows) for rows in (0, 1, 10, 11, 40, 400, 401, 1000)] == [1, 1, 1, 2, 4, 4, 5, 10]
+
+
+AUTHENTICATED = """
+from lowwater.high.session import build_session
+conf = build_session().sparkContext.getConf()
+print(conf.get("spark.authenticate"), conf.get("spark.authenticate.secret"))
+"""
+
+
+@pytest.mark.spark
+def test_the_ports_of_a_session_ask_for_a_secret(tmp_path: Path) -> None:
+    assert spoken(AUTHENTICATED, tmp_path) == "true None\n"
+
+
+def test_a_jar_that_is_not_the_one_that_is_meant_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    theirs = jars_folder()
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    shutil.copytree(theirs, jars_folder())
+    assert len(fetch_jars()) == 4
+    (jar,) = jars_folder().glob("delta-storage-*.jar")
+    jar.write_bytes(jar.read_bytes()[:-1] + b"x")
+    with pytest.raises(LowwaterError, match="is not the delta-storage that Lowwater was built with: sha256 "):
+        fetch_jars()
+    assert not jar.exists() and len(list(jars_folder().iterdir())) == 3

@@ -17,8 +17,8 @@ from lowwater.lake.rotation import declared_coverage, files_of
 from tests.lake.support import BASE
 from tests.replay.support import ROOT
 
-SECTIONS = ("interval", "thresholds", "replay", "schedule", "notify", "retention")
-BESIDE = {"separator", "delay", "anonymise"}
+SECTIONS = ("interval", "thresholds", "replay", "schedule", "notify", "files", "retention")
+BESIDE = {"connection", "separator", "delay", "anonymise"}
 """Settings that the text names: of other kinds of links, of experiments, and one that excludes others."""
 
 FULL = """

@@ -399,4 +399,4 @@ def test_names_of_files_are_printed_as_they_are_but_for_what_a_terminal_obeys(
     arguments = ["ingest", "--lake", "lake", "--link", "a", str(path)]
     result = CliRunner().invoke(cli, arguments)
     assert result.exit_code == 0, result.output
-    assert "\x1b" not in result.output and "[/b]\N{REPLACEMENT CHARACTER}[31m" in result.output
+    assert "\x1b" not in result.output and "[/b]\\u001b[31m" in result.output

@@ -16,7 +16,7 @@ LINKS = Links(
     {"web": "csv"},
 )
 LOG = "PROTOCOL LOG { uint t get_csv_uint_pos1 (increasing); string who get_csv_string_pos2; }\n"
-W = "DEFINE { query_name 'w'; filename 'w.csv'; refresh_interval '60'; }\n"
+W = "DEFINE { query_name 'w'; filename 'queries/w.csv'; refresh_interval '60'; }\n"
 
 CASES = {
     "column": "SELECT tb, count(*)\nFROM TCP\nGROUP BY time/10 AS tb, scrIP",
@@ -138,7 +138,7 @@ CASES = {
     "filter_inequality": "SELECT R.time FILTER_JOIN(time, 5) FROM main1.TCP R, main1.TCP S"
     " WHERE R.srcIP = S.srcIP AND R.len < S.len",
     "watch_file": "DEFINE { query_name 'w'; refresh_interval '60'; }\nWATCHLIST FIELDS { IP a (key); }",
-    "watch_interval": "DEFINE { query_name 'w'; filename 'w.csv'; }\nWATCHLIST FIELDS { IP a (key); }",
+    "watch_interval": "DEFINE { query_name 'w'; filename 'queries/w.csv'; }\nWATCHLIST FIELDS { IP a (key); }",
     "watch_keyless": W + "WATCHLIST FIELDS { IP a; }",
     "watch_type": W + "WATCHLIST FIELDS { address a (key); }",
     "watch_read": W + "WATCHLIST FIELDS { IP a (key); };\nQuery q: SELECT a FROM w",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -261,6 +262,25 @@ def test_the_site_is_the_pages_with_the_docs(board: Board, tmp_path: Path, read:
     assert lowwater("report", "--lake", board.root, "--html", tmp_path, "--interval", "2025-01-01").code == 2
 
 
+def test_the_site_takes_regular_files_of_the_reports_only(tmp_path: Path) -> None:
+    root, queries = make(tmp_path, 1)
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "secret.txt").write_text("secret")
+    reports = root / "reports"
+    (reports / "q").mkdir(parents=True, exist_ok=True)
+    (reports / "q" / "kept.html").write_text("kept")
+    (reports / "link.html").symlink_to(outside / "secret.txt")
+    (reports / "folder").symlink_to(outside)
+    (reports / "q" / "circle").symlink_to("circle")
+    os.mkfifo(reports / "q" / "fifo.html")
+    write_site(Board(root, queries), tmp_path / "out")
+    found = {path.relative_to(tmp_path / "out" / "docs").as_posix() for path in (tmp_path / "out/docs").rglob("*")}
+    assert "q/kept.html" in found
+    assert not found & {"link.html", "folder", "folder/secret.txt", "q/circle", "q/fifo.html"}
+    assert not any("secret" in path.read_text() for path in (tmp_path / "out").rglob("*.txt"))
+
+
 def test_an_empty_lake_has_pages_too(tmp_path: Path) -> None:
     open_lake(tmp_path / "lake")
     (tmp_path / "queries").mkdir()
@@ -281,12 +301,18 @@ ESCAPES = (
     "link.html",
     "q/../../lowwater.toml",
     "a%00b",
+    "n" * 300,
+    "%C3%A4" * 200,
+    "%ff",
+    "circle.html",
+    "a/" * 2500,
 )
 
 
 @pytest.fixture(scope="module")
 def app(board: Board) -> FastAPI:
     (board.root / "reports" / "link.html").symlink_to("/etc/passwd")
+    (board.root / "reports" / "circle.html").symlink_to("circle.html")
     return create(board)
 
 
@@ -308,6 +334,45 @@ def test_no_file_leaves_its_folder(app: FastAPI, board: Board, path: str) -> Non
         assert answer.status in (404, 422), path
         assert "root:" not in answer.text and "[links" not in answer.text
     assert inside(board.root / "reports", path.replace("%2e", ".").replace("%2f", "/").replace("%00", "\0")) is None
+
+
+def test_head_answers_as_get_does(app: FastAPI) -> None:
+    for address in ("", "index.html", "set/q.html", "assets/review.css", "docs/q/page.html", "docs/none", "none.html"):
+        got, head = (ask(app, f"/{address}", method) for method in ("GET", "HEAD"))
+        assert (head.status, head.headers) == (got.status, got.headers), address
+
+
+def test_a_name_too_long_for_a_file_is_unknown(app: FastAPI) -> None:
+    for address in ("n" * 300, "set/" + "n" * 5000 + ".html", "interval/q/" + "9" * 300 + ".html", "%ff.html"):
+        assert ask(app, f"/{address}").status == 404, address
+
+
+@pytest.fixture
+def two_sets(tmp_path: Path) -> FastAPI:
+    """The pages of a lake of the query sets q and other, for somebody who may see q only."""
+    root, queries = make(tmp_path, 3, frozenset({1}))
+    for name in ("index.html", "other/page.html", "q/page.html", "suites/page.html", "gone/page.html"):
+        path = root / "reports" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("page")
+    with (root / "lowwater.toml").open("a") as settings:
+        settings.write("[query_sets.other]\n[query_sets.broken]\n")
+    (queries / "other.gsql").write_text("DEFINE { query_name 'secret'; }\nSELECT time, len FROM main1.UDP\n")
+    (queries / "broken.gsql").write_text("SELECT nonsense FROM main1.UDP\n")
+    return create(Board(root, queries), seen=lambda: lambda name: name == "q")
+
+
+def test_who_may_see_one_query_set_sees_no_other(two_sets: FastAPI) -> None:
+    seen = ("index.html", "set/q.html", "query/q/flows.html", interval(1), "skew/main1.html", "docs/q/page.html")
+    for address in (*seen, "docs/suites/page.html", "assets/review.css"):
+        answer = ask(two_sets, f"/{address}")
+        assert answer.status == 200, address
+        assert "other" not in answer.text.replace("another", "") and "secret" not in answer.text
+        assert "broken" not in answer.text
+    hidden = ("set/other.html", "query/other/secret.html", f"interval/other/{interval(1).rpartition('/')[2]}")
+    docs = ("docs/other/page.html", "docs/gone/page.html", "docs/index.html", "docs/q/../other/page.html")
+    for address in (*hidden, *docs):
+        assert ask(two_sets, f"/{address}").status == 404, address
 
 
 def test_nothing_can_be_written(app: FastAPI) -> None:

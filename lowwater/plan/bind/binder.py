@@ -147,7 +147,7 @@ class Binder:
             raise text.error(ref.place, f"no watch list is called {ref.name}", nearest(ref.name, known))
         if ref.name in self.failed:
             raise BelowError(f"watch list {ref.name} has errors")
-        return declare_watch(ref.name, found[0], found[1])
+        return declare_watch(ref.name, found[0], found[1], self.context.folders)
 
     def _merge(self, name: str, statement: syntax.Merge, text: Text, names: Names) -> Node:
         sides = each([self._reader(name, ref, text) for ref in statement.sources])

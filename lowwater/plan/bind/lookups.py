@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from lowwater.catalog.expr import Binary, Column, Expr, Type, columns_of, conjunction, conjuncts, rewrite
 from lowwater.errors import QueryError
@@ -41,7 +42,7 @@ class Watch:
     keys: tuple[str, ...]
 
 
-def declare_watch(name: str, statement: syntax.Watchlist, text: Text) -> Watch:
+def declare_watch(name: str, statement: syntax.Watchlist, text: Text, folders: Sequence[Path]) -> Watch:
     """The watch list of a WATCHLIST statement.
 
     Raises:
@@ -51,6 +52,7 @@ def declare_watch(name: str, statement: syntax.Watchlist, text: Text) -> Watch:
     place = statement.place
     if not defines.get("filename"):
         raise text.error(place, f"watch list {name} names no file", "DEFINE { filename 'watch.csv'; }")
+    text.require_inside(defines["filename"], place, folders)
     refresh = defines.get("refresh_interval", "")
     if not refresh.isdigit() or int(refresh) <= 0:
         hint = "DEFINE { refresh_interval '60'; }"

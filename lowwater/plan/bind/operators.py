@@ -5,10 +5,31 @@ Below `scope`. The rules are SQL's (SEMANTICS V1, V2); `dialect` turns them into
 
 from __future__ import annotations
 
-from lowwater.catalog.expr import ARITHMETIC, BITWISE, COMPARISON, LOGICAL, Binary, Case, Const, Expr, Type, Unary
+from collections.abc import Sequence
+from functools import reduce
+
+from lowwater.catalog.expr import (
+    ARITHMETIC,
+    BITWISE,
+    COMPARISON,
+    LOGICAL,
+    Binary,
+    Case,
+    Const,
+    Expr,
+    OneOf,
+    Type,
+    Unary,
+)
 from lowwater.catalog.values import pack_ip, parse_mac
 
 NUMERIC = (Type.INT, Type.FLOAT)
+
+SHORT = 16
+"""Values of an IN list that are compared one by one: a kernel does so faster than it asks for a set."""
+
+LONGEST = 10_000
+"""Most values of an IN list; Spark is given each of them in a call of its own."""
 
 
 def unary(op: str, operand: Expr) -> Expr | None:
@@ -85,19 +106,34 @@ def number_of(condition: Expr) -> Expr:
     return Case(Type.INT, ((condition, one), (Unary(Type.BOOL, "NOT", condition), zero)), null)
 
 
-def any_of(operand: Expr, values: list[Expr]) -> Expr | None:
-    """`operand IN [values]` as equalities joined by OR, None where the types do not go together.
+def any_of(operand: Expr, equals: Sequence[Expr]) -> Expr:
+    """`operand IN [values]`, of the equality with each value: short lists by OR, the constants of long ones together.
 
-    Raises:
-        ValueError: as `binary`.
+    A NULL in a list stays an equality, which is never true and makes what would be false NULL. So does a parameter,
+    whose value stands in no plan.
     """
-    whole: Expr | None = None
-    for value in values:
-        equal = binary("=", operand, value)
-        if equal is None:
-            return None
-        whole = equal if whole is None else Binary(Type.BOOL, "OR", whole, equal)
-    return whole
+    if len(equals) <= SHORT:
+        return reduce(_or, equals)
+    kinds: dict[Type, dict[int | float | bool | str | bytes, None]] = {}
+    others = []
+    for equal in equals:
+        assert isinstance(equal, Binary)
+        value = equal.right
+        if equal.left == operand and isinstance(value, Const) and value.value is not None and not value.param:
+            kind = Type.FLOAT if Type.FLOAT in (operand.type, value.type) else value.type
+            kinds.setdefault(kind, {})[float(value.value) if kind is Type.FLOAT else value.value] = None
+        else:
+            others.append(equal)
+    parts: list[Expr] = [OneOf(Type.BOOL, operand, kind, tuple(values)) for kind, values in kinds.items()]
+    parts += others
+    # Half by half, so that no list makes a tree that is deep.
+    while len(parts) > 1:
+        parts = [reduce(_or, parts[at : at + 2]) for at in range(0, len(parts), 2)]
+    return parts[0]
+
+
+def _or(left: Expr, right: Expr) -> Expr:
+    return Binary(Type.BOOL, "OR", left, right)
 
 
 def negate(condition: Expr, negated: bool) -> Expr:

@@ -215,13 +215,14 @@ class Scope:
         if isinstance(node, syntax.IsNull):
             return negate(Unary(Type.BOOL, "IS NULL", self.bind(node.operand)), node.negated)
         if isinstance(node, syntax.InList):
+            if len(node.values) > operators.LONGEST:
+                hint = "keep the values in a watch list and join it (docs/language/joins.md)"
+                said = f"IN takes at most {operators.LONGEST:,} values, not {len(node.values):,}"
+                raise self.text.error(place_of(node), said, hint)
             operand, *values = self.all(node.operand, *node.values)
             pairs = zip(node.values, values, strict=True)
             equals = [self._operation(written, "=", operand, value) for written, value in pairs]
-            whole = equals[0]
-            for equal in equals[1:]:
-                whole = Binary(Type.BOOL, "OR", whole, equal)
-            return negate(whole, node.negated)
+            return negate(operators.any_of(operand, equals), node.negated)
         if isinstance(node, syntax.Between):
             operand, low, high = self.all(node.operand, node.low, node.high)
             above, below = self._operation(node, ">=", operand, low), self._operation(node, "<=", operand, high)
@@ -345,6 +346,8 @@ class Scope:
     def _check_constant(self, node: syntax.Expression, one: Function, position: int, argument: Expr) -> None:
         if not isinstance(argument, Const | Param):
             raise self.text.error(place_of(node), f"argument {position + 1} of {one.name} must be a constant")
+        if position in one.files and isinstance(argument, Const) and isinstance(argument.value, str):
+            self.text.require_inside(argument.value, place_of(node), self.names.context.folders)
         if one.check is None or not isinstance(argument, Const) or argument.value is None:
             return
         # The content of a file is looked at when the query runs: a plan may be made where the file is not.

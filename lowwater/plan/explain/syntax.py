@@ -14,6 +14,7 @@ from lowwater.catalog.expr import (
     Column,
     Const,
     Expr,
+    OneOf,
     Param,
     StateCall,
     Type,
@@ -69,6 +70,9 @@ def _wide(expr: Expr, names: Names) -> gsql.Expression:
             return gsql.Like(*arguments)
         brackets = isinstance(expr, Call) and expr.function.predicate
         return gsql.Call(expr.function.name, arguments, brackets=brackets)
+    if isinstance(expr, OneOf):
+        values = tuple(_constant(Const(expr.kind, value)) for value in expr.values)
+        return gsql.InList(expression(expr.operand, names), values)
     if isinstance(expr, Case):
         branches = tuple((expression(when, names), expression(then, names)) for when, then in expr.branches)
         empty = isinstance(expr.otherwise, Const) and expr.otherwise.value is None

@@ -1,0 +1,177 @@
+"""Secrets stay where they belong: not with the Python of users, not in serialized DAGs, not in files of others."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from lowwater.config import load_config
+from lowwater.errors import ConfigError, LakeError
+from tests.airflow.conftest import script, wait
+from tests.replay.support import QUERIES, ROOT
+
+SECRETS = {
+    "AIRFLOW__API_AUTH__JWT_SECRET": "secret-1",
+    "AIRFLOW__API__SECRET_KEY": "secret-2",
+    "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": "sqlite:////secret-3/airflow.db",
+    "AIRFLOW_CONN_LOWWATER_SPARK": "secret-4",
+    "AWS_SECRET_ACCESS_KEY": "secret-5",
+    "HTTPS_PROXY": "http://user:secret-6@proxy",
+    "LOWWATER_NOTIFY__URL": "https://example.org/secret-7",
+    "LOWWATER_SPARK_SECRET": "secret-8",
+    "_SPARK_AUTH_SECRET": "secret-9",
+    "PGPASSWORD": "secret-10",
+}
+WANTED = {"LOWWATER_REPLAY__MEMORY": "1g", "SPARK_LOCAL_DIRS": "/tmp", "LC_ALL": "C.UTF-8", "JAVA_HOME": "/jdk"}
+REPLAY = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from lowwater_airflow.child import Child
+Child("replay", sys.argv[2:]).run()
+"""
+
+
+@pytest.mark.slow
+def test_the_process_that_runs_the_python_of_users_has_no_secret(
+    plugins: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Looked at from outside, while the process runs."""
+    for name, value in (SECRETS | WANTED).items():
+        monkeypatch.setenv(name, value)
+    from lowwater_airflow.child import Child
+
+    child = Child("replay", ["demo", "--lake", str(tmp_path / "none"), "--queries", str(QUERIES)], {"OWN": "1"})
+    seen: list[str] = []
+
+    def look() -> bool:
+        process = child._process
+        if process is not None and not seen:
+            text = Path(f"/proc/{process.pid}/environ").read_bytes().decode()
+            seen.extend(text.split("\0") if "OWN=1" in text else ())
+        return bool(seen)
+
+    thread = Thread(target=lambda: wait(look, 20))
+    thread.start()
+    # Without its times the entry point refuses its arguments, or there is no lake: either way it ran.
+    with pytest.raises((LakeError, RuntimeError)):
+        child.run()
+    thread.join()
+    found = dict(each.split("=", 1) for each in seen if each)
+    assert found["OWN"] == "1" and {name: found.get(name) for name in WANTED} == WANTED
+    assert found["PATH"] == os.environ["PATH"]
+    assert not [name for name, value in found.items() if "secret" in value or name in SECRETS]
+
+
+def test_a_serialized_dag_holds_no_address_of_a_webhook(tmp_path: Path) -> None:
+    root, home = tmp_path / "lake", tmp_path / "airflow"
+    root.mkdir()
+    (root / "lowwater.toml").write_text(
+        '[schedule]\ndeadline = "1h"\n[notify]\nurl = "https://example.org/hook/secret-token"\n'
+    )
+    code = """
+import json, sys
+from airflow.dag_processing.dagbag import DagBag
+from airflow.serialization.serialized_objects import DagSerialization
+bag = DagBag(sys.argv[1])
+assert not bag.import_errors, bag.import_errors
+print("RESULT", json.dumps([DagSerialization.to_dict(dag) for dag in bag.dags.values()], default=str))
+"""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
+    environment |= {
+        "AIRFLOW_HOME": str(home),
+        "AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "plugins"),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "LOWWATER_LAKE": str(root),
+        "LOWWATER_QUERIES": str(QUERIES),
+        "PYTHONPATH": os.pathsep.join([str(ROOT / "plugins"), environment.get("PYTHONPATH", "")]),
+    }
+    for command in (["-m", "airflow", "db", "migrate"], ["-c", code, str(ROOT / "dags")]):
+        done = subprocess.run([sys.executable, *command], env=environment, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr[-2000:]
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("RESULT")]
+    assert "replay_demo" in line and "late" in line and "secret-token" not in line
+
+
+@pytest.fixture
+def hook() -> Any:
+    told: list[tuple[str, str, dict[str, str]]] = []
+
+    class Hook(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            told.append((self.path, self.headers.get("Authorization", ""), body))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            return None
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Hook)
+    Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", told
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+TELL = """
+import asyncio, sys
+sys.path.insert(0, sys.argv[1])
+from lowwater_airflow.alerts import failed, late
+run = {"dag_run": {"dag_id": "replay_q", "run_id": "r", "data_interval_start": "now"}}
+failed(run)
+asyncio.run(late(run))
+"""
+
+
+def test_the_token_of_the_webhook_comes_from_a_connection(tmp_path: Path, hook: Any) -> None:
+    address, told = hook
+    environment = {**os.environ, "AIRFLOW_HOME": str(tmp_path / "airflow"), "LOWWATER_LAKE": str(tmp_path)}
+    environment["AIRFLOW_CONN_HOOK"] = json.dumps(
+        {"conn_type": "http", "host": f"{address}/there", "password": "token"}
+    )
+    for text, path, token in (
+        ('[notify]\nconnection = "hook"\n', "/there", "Bearer token"),
+        (f'[notify]\nurl = "{address}/plain"\n', "/plain", ""),
+    ):
+        (tmp_path / "lowwater.toml").write_text(text)
+        told.clear()
+        command = [sys.executable, "-c", TELL, str(ROOT / "plugins")]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+        assert [each[:2] for each in told] == [(path, token)] * 2
+        assert [each[2]["kind"] for each in told] == ["failed", "deadline"]
+
+
+def test_the_webhook_is_named_once(tmp_path: Path) -> None:
+    (tmp_path / "lowwater.toml").write_text('[notify]\nurl = "https://example.org"\nconnection = "x"\n')
+    with pytest.raises(ConfigError, match="url and connection both name the webhook"):
+        load_config(tmp_path)
+
+
+@pytest.mark.slow
+def test_what_an_airflow_of_the_demo_writes_is_for_its_user_only(tmp_path: Path) -> None:
+    (tmp_path / "lake").mkdir()
+    (tmp_path / "queries").mkdir()
+    home = script("home").Home(tmp_path / "airflow", tmp_path / "lake", tmp_path / "queries")
+    try:
+        home.prepare()
+        home.start()
+        home.ask("GET", "pools")
+        files = [path for path in [home.folder, *home.folder.rglob("*")] if not path.is_symlink()]
+        modes = {path.relative_to(tmp_path).as_posix(): stat.S_IMODE(path.lstat().st_mode) for path in files}
+    finally:
+        home.stop()
+    for name in ("airflow", "airflow/airflow.db", "airflow/airflow.log", "airflow/airflow.cfg", "airflow/token"):
+        assert name in modes
+    assert {name: oct(mode) for name, mode in modes.items() if mode & 0o077} == {}

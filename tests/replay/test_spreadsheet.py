@@ -1,0 +1,77 @@
+"""CSV for spreadsheets: no text of a packet or a file name becomes a formula, and numbers stay numbers."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lowwater.replay.export import FORMULA, spreadsheet_cell
+from tests import capturemaker as maker
+from tests.replay.support import lowwater
+
+START = 1_600_000_000 * 1_000_000_000
+PAYLOADS = ["=cmd|'/c calc'!A0", "+1", "-1", "@SUM(A1)", "\t=1", "a\x1b[31mb", "plain", "'quoted"]
+SHOWN = ["'=cmd|'/c calc'!A0", "'+1", "'-1", "'@SUM(A1)", "'\\t=1", "a\\u001b[31mb", "plain", "'quoted"]
+
+
+@given(st.one_of(st.text(), st.builds(str.__add__, st.sampled_from(FORMULA), st.text())))
+def test_no_text_is_a_formula_or_holds_a_control_character(text: str) -> None:
+    cell = str(spreadsheet_cell(text))
+    assert cell.isprintable() and not cell.startswith(FORMULA)
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> tuple[Path, Path]:
+    frames = [(START + n, maker.udp("10.0.0.1", "10.0.0.2", n, 53, text.encode())) for n, text in enumerate(PAYLOADS)]
+    capture, query = tmp_path / "a.pcap", tmp_path / "q.gsql"
+    capture.write_bytes(maker.pcap_bytes(frames))
+    query.write_text("DEFINE { query_name 'q'; }\nSELECT srcPort, 0 - srcPort AS below, UDP_data AS text FROM UDP\n")
+    return capture, query
+
+
+def run(written: tuple[Path, Path], out: Path, *options: str) -> list[list[str]]:
+    capture, query = written
+    said = lowwater("run", query, "--capture", f"a={capture}", "--out", out, "--engine", "reference", *options)
+    assert said.code == 0, said.err
+    with (out / "q.csv").open(newline="") as file:
+        return sorted(csv.reader(file), key=lambda row: (row[0].isdigit(), row[0].zfill(3)))[1:]
+
+
+def test_run_writes_for_spreadsheets_when_it_is_asked(written: tuple[Path, Path], tmp_path: Path) -> None:
+    plain = run(written, tmp_path / "plain")
+    safe = run(written, tmp_path / "safe", "--spreadsheet")
+    assert [row[2] for row in plain] == PAYLOADS
+    assert [row[2] for row in safe] == SHOWN
+    assert [row[:2] for row in plain] == [row[:2] for row in safe]
+    assert safe[3][1] == "-3"  # a number is no formula
+
+
+def test_inspect_writes_for_spreadsheets_when_it_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("=1+1.pcap").write_bytes(maker.pcap_bytes([(START, maker.udp("10.0.0.1", "10.0.0.2", 1, 53, b"x"))]))
+    for options, first in (((), "=1+1.pcap"), (("--spreadsheet",), "'=1+1.pcap")):
+        said = lowwater("inspect", "=1+1.pcap", "--format", "csv", *options)
+        rows = list(csv.reader(io.StringIO(said.out)))
+        assert rows[1][rows[0].index("file")] == first
+
+
+def test_other_formats_have_no_spreadsheet(written: tuple[Path, Path], tmp_path: Path) -> None:
+    capture, query = written
+    for arguments in (
+        ("run", query, "--capture", f"a={capture}", "--out", tmp_path / "o", "--format", "json"),
+        ("inspect", capture),
+    ):
+        said = lowwater(*arguments, "--spreadsheet")
+        assert said.code == 2 and "--spreadsheet goes with --format csv" in said.err
+
+
+def test_what_a_document_says_is_for_a_spreadsheet_uses_the_option() -> None:
+    root = Path(__file__).resolve().parents[2]
+    for page in (root / "docs").rglob("*.md"):
+        for line in page.read_text(encoding="utf-8").splitlines():
+            assert "for a spreadsheet" not in line or "--spreadsheet" in line, f"{page}: {line}"
