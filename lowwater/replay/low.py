@@ -123,7 +123,8 @@ def run_low(task: LowTask) -> LowOutcome:
         def write(name: str, batch: pa.RecordBatch) -> None:
             sinks[name].write(batch)
 
-        result = run_link(task.lftas, task.link, batches, task.bounds, task.settings, write, task.thinnings)
+        known = task.settings, write, task.thinnings, task.read.packets
+        result = run_link(task.lftas, task.link, batches, task.bounds, *known)
         for sink in sinks.values():
             sink.close()
     except OSError as error:
