@@ -24,6 +24,7 @@ from lowwater.plan.definitions import make_context
 from lowwater.plan.explain import explain
 from lowwater.plan.queryset import Plan, plan_files
 from lowwater.plan.text import Note
+from lowwater.replay.affordable import costly, require_affordable
 from lowwater.replay.job import config_links
 from lowwater.replay.lowered import not_run, require_lowered
 from lowwater.replay.progress import Progress
@@ -58,8 +59,12 @@ class Definitions:
         return plan
 
 
+def _settings(links: Path | None) -> Config:
+    return load_config(path=links) if links else Config()
+
+
 def _known_links(links: Path | None) -> Links:
-    config = load_config(path=links) if links else Config()
+    config = _settings(links)
     return config_links(config, sorted(config.links) if links else None)
 
 
@@ -77,7 +82,7 @@ def explain_kernels(files: Sequence[Path], links: Path | None, **definitions: An
 def _noted(files: Sequence[Path], links: Path | None, definitions: dict[str, Any]) -> Plan:
     """The plan with notes on what `run` would refuse."""
     plan = Definitions(**definitions).plan(files, _known_links(links))
-    return replace(plan, notes=(*plan.notes, *not_run(plan)))
+    return replace(plan, notes=(*plan.notes, *not_run(plan), *costly(plan, _settings(links).replay.copies)))
 
 
 def check_files(files: Sequence[Path], form: str, links: Path | None, **definitions: Any) -> bool:
@@ -126,6 +131,7 @@ def run_files(
     heartbeat: str,
     engine: str,
     interval: int | None,
+    copies: int | None,
     traces: bool,
     **definitions: Any,
 ) -> None:
@@ -143,6 +149,7 @@ def run_files(
         plan = Definitions(**definitions).plan(files, replace(known, names=names, interfaces=interfaces))
         plan = plan.only(query) if query else plan
         require_lowered(plan, engine)
+        require_affordable(plan, copies or config.replay.copies)
         return plan
 
     progress = Progress()
@@ -154,7 +161,7 @@ def _links(
     file: Path | None, captures: Sequence[tuple[str, str]], skews: dict[str, int]
 ) -> tuple[Config, list[tuple[str, Path]]]:
     """Links and captures from --links, over which --capture and --skew go."""
-    base = load_config(path=file) if file else Config()
+    base = _settings(file)
     given = [(link, Path(path)) for link, path in captures]
     for link, path in given:
         if not path.is_file():
@@ -179,7 +186,7 @@ def _links(
         skew = {"skew": skews[name]} if name in skews else {}
         chosen[name] = base.links.get(name, Link()).model_copy(update={**alone, **skew})
     try:
-        return Config(links=chosen, sets=base.sets), given
+        return Config(links=chosen, sets=base.sets, replay=base.replay), given
     except ValidationError as error:
         raise ConfigError(f"links: {error.errors()[0]['msg']}") from None
 
