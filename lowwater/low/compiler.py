@@ -47,7 +47,7 @@ _FILLED = """def filled(table, begin, end):
 _ALL_SLOTS, _FILLED_SLOTS = "range(begin, end)", "(begin + np.flatnonzero(table[begin:end, 0])).tolist()"
 
 
-def pays(functions: Sequence[Function], records: int, few: int) -> bool:
+def pays(functions: Sequence[Function], records: int, few: int, ask: bool = False) -> bool:
     """Whether machine code is to run a pass: it is there, or the records are more than few.
 
     The passes of a process add up, so that a kernel of many small intervals is compiled in the end.
@@ -56,13 +56,21 @@ def pays(functions: Sequence[Function], records: int, few: int) -> bool:
         functions: of the kernel.
         records: of the pass, at most.
         few: as of the settings.
+        ask: whether there is no pass yet, so that nothing adds up.
     """
     path = _path(source(functions, True))
-    if path.exists():
-        return True
     with _LOADING:
-        _INTERPRETED[path.name] += records
-        return _INTERPRETED[path.name] > few
+        count = _INTERPRETED[path.name] + records
+        if compiled_before(functions) or count > few:
+            return True
+        if not ask:
+            _INTERPRETED[path.name] = count
+        return False
+
+
+def compiled_before(functions: Sequence[Function]) -> bool:
+    """Whether machine code of a source was asked for before, by any process."""
+    return _path(source(functions, True)).exists()
 
 
 def load(functions: Sequence[Function], compiled: bool = True) -> Code:
@@ -75,10 +83,15 @@ def load(functions: Sequence[Function], compiled: bool = True) -> Code:
     Raises:
         ConfigError: if the cache folder cannot be used.
     """
-    if compiled and os.environ.get("LOWWATER_KERNEL") != "python":
+    if by_numba(compiled):
         with _LOADING:
             return _compiled(source(functions, True))
     return _interpreted(source(functions, False))
+
+
+def by_numba(compiled: bool) -> bool:
+    """Whether code that may be compiled is: not where the environment asks for plain Python."""
+    return compiled and os.environ.get("LOWWATER_KERNEL") != "python"
 
 
 def source(functions: Sequence[Function], compiled: bool) -> str:

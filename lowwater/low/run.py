@@ -21,7 +21,7 @@ from lowwater.errors import LawError
 from lowwater.low.account import Counters, Violations
 from lowwater.low.codegen import OUTCOME, OWN_SKEW, node_name
 from lowwater.low.columns import Columns, numbers
-from lowwater.low.compiler import load, pays
+from lowwater.low.compiler import by_numba, compiled_before, load, pays
 from lowwater.low.evaluate import arguments
 from lowwater.low.filtering import SAMPLED_OUT, SHED
 from lowwater.low.kernel import (
@@ -106,6 +106,17 @@ def run_link(
     """
     known = {lfta.name: Thinning.of(lfta.sample, link) for lfta in lftas if lfta.sample or settings.shed}
     return _Link(lftas, link, bounds, settings, write, {**known, **(thinnings or {})}, records).run(batches)
+
+
+def compiles(lftas: Sequence[Lfta], link: str, settings: LowSettings, records: int) -> bool:
+    """Whether a pass over at most so many records would compile the kernel of a link, which takes seconds an LFTA.
+
+    Raises:
+        UnsupportedError: if an expression cannot run at the low level.
+    """
+    functions = generate(lftas, link, settings).functions
+    new = by_numba(settings.compiled) and not compiled_before(functions)
+    return new and pays(functions, records, settings.few, ask=True)
 
 
 def _for(program: Program, settings: LowSettings, records: int) -> LowSettings:

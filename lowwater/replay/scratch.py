@@ -287,7 +287,7 @@ def gather(
         settings = LowSettings(0, request.period, request.policy, **request.low)
         runner = low_runner(inputs.packets, lambda: spark)
         with progress.stage("low", detail):
-            low = low_stage(inputs, settings, work / "low", runner)
+            low = low_stage(inputs, settings, work / "low", runner, say=progress.say)
             for outcome in low.outcomes:
                 gathered.accounts.add(outcome.result)
                 gathered.violations.append(_violations(outcome.result.link, outcome.result.violations, request.config))

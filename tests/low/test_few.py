@@ -10,6 +10,7 @@ import pytest
 
 from lowwater.errors import ConfigError
 from lowwater.low import Bounds, LowSettings, run_link
+from lowwater.low import compiles as foretold
 from lowwater.low.compiler import pays
 from lowwater.low.kernel import generate
 from lowwater.low.run import _Link
@@ -75,6 +76,16 @@ def test_machine_code_that_is_there_is_used() -> None:
     assert not pays(program.functions, 1, 100)
     assert compiles(query(1008), 1000, LowSettings(skew=0, few=100))
     assert compiles(query(1008), 1, LowSettings(skew=0, few=100))
+
+
+def test_what_will_be_compiled_is_known_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    setting = LowSettings(skew=0, few=25)
+    assert not foretold([query(1010)], "L", setting, 25) and foretold([query(1010)], "L", setting, 26)
+    assert not compiles(query(1010), 20, setting)
+    assert not foretold([query(1010)], "L", setting, 5) and foretold([query(1010)], "L", setting, 6)
+    assert compiles(query(1010), 6, setting) and not foretold([query(1010)], "L", setting, 100)
+    monkeypatch.setenv("LOWWATER_KERNEL", "python")
+    assert not foretold([query(1011)], "L", setting, 100)
 
 
 def test_a_negative_number_is_refused() -> None:
