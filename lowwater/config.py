@@ -388,6 +388,7 @@ class Replay(Section):
         task_packets: most packets of a link in one task of the low level.
         flush: when groups of closed epochs leave the tables of the low level.
         table: whether a group may also lie in the slot after its own.
+        copies: most windows and groupings that a row may be in; a query with more is refused.
         tuned: whether tables, heartbeat period and order of conjuncts are those that the last runs recommend.
         partitions: of the shuffles; 0 takes the number of cores.
         memory: of the Spark process, as Java writes it.
@@ -401,6 +402,7 @@ class Replay(Section):
     task_packets: int = Setting(default=1 << 22, ge=1)
     flush: str = Setting(default="immediate", pattern=r"^(immediate|slow \d+|oop-slow \d+ \d+|lazy \d+)$")
     table: Literal["direct", "adjacent"] = "direct"
+    copies: int = Setting(default=4096, ge=1)
     tuned: bool = False
     partitions: int = Setting(default=0, ge=0)
     memory: str = Setting(default="2g", pattern=r"^\d+[kmgKMG]$")

@@ -165,6 +165,11 @@ def check(files: tuple[Path, ...], form: str, **definitions: Any) -> None:
 )
 @click.option("--interval", type=options.DURATION, help="Evaluate interval by interval; default one interval.")
 @options.SPREADSHEET
+@click.option(
+    "--copies",
+    type=click.IntRange(min=1),
+    help="Most windows and groupings that a row may be in. Default: [replay] of --links, or 4096.",
+)
 @click.option("--traces", is_flag=True, help="Write heartbeats.csv too: what every node promised, when and how late.")
 @options.DEFINITIONS
 def run(files: tuple[Path, ...], **chosen: Any) -> None:

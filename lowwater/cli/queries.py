@@ -24,6 +24,7 @@ from lowwater.plan.definitions import make_context
 from lowwater.plan.explain import explain
 from lowwater.plan.queryset import Plan, plan_files
 from lowwater.plan.text import Note
+from lowwater.replay.affordable import costly, require_affordable
 from lowwater.replay.job import config_links
 from lowwater.replay.lowered import not_run, require_lowered
 from lowwater.replay.progress import Progress
@@ -59,9 +60,13 @@ class Definitions:
         return plan
 
 
+def _settings(links: Path | None) -> Config:
+    return load_config(path=links) if links else Config()
+
+
 def _known(links: Path | None) -> tuple[Links, Sequence[str]]:
     """The links of the file of --links, and the folders that it lets queries read files in."""
-    config = load_config(path=links) if links else Config()
+    config = _settings(links)
     return config_links(config, sorted(config.links) if links else None), config.files.folders
 
 
@@ -79,7 +84,7 @@ def explain_kernels(files: Sequence[Path], links: Path | None, **definitions: An
 def _noted(files: Sequence[Path], links: Path | None, definitions: dict[str, Any]) -> Plan:
     """The plan with notes on what `run` would refuse."""
     plan = Definitions(**definitions).plan(files, *_known(links))
-    return replace(plan, notes=(*plan.notes, *not_run(plan)))
+    return replace(plan, notes=(*plan.notes, *not_run(plan), *costly(plan, _settings(links).replay.copies)))
 
 
 def check_files(files: Sequence[Path], form: str, links: Path | None, **definitions: Any) -> bool:
@@ -128,6 +133,7 @@ def run_files(
     heartbeat: str,
     engine: str,
     interval: int | None,
+    copies: int | None,
     traces: bool,
     spreadsheet: bool,
     **definitions: Any,
@@ -149,6 +155,7 @@ def run_files(
         plan = Definitions(**definitions).plan(files, links, config.files.folders)
         plan = plan.only(query) if query else plan
         require_lowered(plan, engine)
+        require_affordable(plan, copies or config.replay.copies)
         return plan
 
     progress = Progress()
@@ -160,7 +167,7 @@ def _links(
     file: Path | None, captures: Sequence[tuple[str, str]], skews: dict[str, int]
 ) -> tuple[Config, list[tuple[str, Path]]]:
     """Links and captures from --links, over which --capture and --skew go."""
-    base = load_config(path=file) if file else Config()
+    base = _settings(file)
     given = [(link, Path(path)) for link, path in captures]
     for link, path in given:
         if not path.is_file():
@@ -185,7 +192,7 @@ def _links(
         skew = {"skew": skews[name]} if name in skews else {}
         chosen[name] = base.links.get(name, Link()).model_copy(update={**alone, **skew})
     try:
-        return Config(links=chosen, sets=base.sets, files=base.files), given
+        return Config(links=chosen, sets=base.sets, files=base.files, replay=base.replay), given
     except ValidationError as error:
         raise ConfigError(f"links: {error.errors()[0]['msg']}") from None
 

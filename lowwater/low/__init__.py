@@ -5,7 +5,7 @@ After `capture`, before `high`: packet batches in, rows and punctuation of every
 
 from lowwater.low.flush import Flush
 from lowwater.low.merging import merged
-from lowwater.low.run import needed_columns, run_link
+from lowwater.low.run import compiles, needed_columns, run_link
 from lowwater.low.settings import VIOLATIONS, Bounds, LftaStatistics, LinkResult, LowSettings, Policy
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "LinkResult",
     "LowSettings",
     "Policy",
+    "compiles",
     "merged",
     "needed_columns",
     "run_link",

@@ -1,7 +1,9 @@
-"""Loads generated functions: compiled by numba from a cache folder, or as plain Python.
+"""Loads generated functions: compiled by numba from a cache folder, or as plain Python, which few records are worth.
 
 Between `low.kernel` and the loop of `low.run`. A source is kept in a file named by its sha256, with a fixed time of
-change, so that a second run or another process finds numba's machine code valid and compiles nothing.
+change, so that a second run or another process finds numba's machine code valid and compiles nothing. To compile costs
+seconds an LFTA, and to interpret costs microseconds a record and LFTA: which is less is a matter of the records alone,
+however many LFTAs there are (docs/adr/0044).
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import inspect
 import os
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -29,10 +32,45 @@ Code = Mapping[str, Callable[..., Any]]
 _LOADING = Lock()
 """Passes over the chunks of a link run side by side and ask for the same code at once."""
 
+_INTERPRETED: Counter[str] = Counter()
+"""Records that passes of this process have had plain Python run over, by the file of the source."""
+
 # Without numba's runtime nothing can allocate, and no references are counted: a row that leaves a table would pay two
 # atomic operations for each array that holds rows. The functions of the loop are inlined for the same arrays' sake.
 _OPTIONS = 'error_model="numpy", nogil=True, _nrt=False'
 _HELPER, _PART, _ENTRY = (f"@njit({own}{_OPTIONS})\n" for own in ("", "forceinline=True, ", "cache=True, "))
+
+# The slots of a table that may hold a group: machine code looks at thousands at once, plain Python at those that do.
+_FILLED = """def filled(table, begin, end):
+    return {}
+"""
+_ALL_SLOTS, _FILLED_SLOTS = "range(begin, end)", "(begin + np.flatnonzero(table[begin:end, 0])).tolist()"
+
+
+def pays(functions: Sequence[Function], records: int, few: int, ask: bool = False) -> bool:
+    """Whether machine code is to run a pass: it is there, or the records are more than few.
+
+    The passes of a process add up, so that a kernel of many small intervals is compiled in the end.
+
+    Args:
+        functions: of the kernel.
+        records: of the pass, at most.
+        few: as of the settings.
+        ask: whether there is no pass yet, so that nothing adds up.
+    """
+    path = _path(source(functions, True))
+    with _LOADING:
+        count = _INTERPRETED[path.name] + records
+        if compiled_before(functions) or count > few:
+            return True
+        if not ask:
+            _INTERPRETED[path.name] = count
+        return False
+
+
+def compiled_before(functions: Sequence[Function]) -> bool:
+    """Whether machine code of a source was asked for before, by any process."""
+    return _path(source(functions, True)).exists()
 
 
 def load(functions: Sequence[Function], compiled: bool = True) -> Code:
@@ -45,10 +83,15 @@ def load(functions: Sequence[Function], compiled: bool = True) -> Code:
     Raises:
         ConfigError: if the cache folder cannot be used.
     """
-    if compiled and os.environ.get("LOWWATER_KERNEL") != "python":
+    if by_numba(compiled):
         with _LOADING:
             return _compiled(source(functions, True))
     return _interpreted(source(functions, False))
+
+
+def by_numba(compiled: bool) -> bool:
+    """Whether code that may be compiled is: not where the environment asks for plain Python."""
+    return compiled and os.environ.get("LOWWATER_KERNEL") != "python"
 
 
 def source(functions: Sequence[Function], compiled: bool) -> str:
@@ -58,6 +101,7 @@ def source(functions: Sequence[Function], compiled: bool) -> str:
     head += "from numba import njit\n" if compiled else ""
     head += f"MIN = {arith.MIN}\nMAX = {arith.MAX}\n"
     parts = [f"{helper}{text}" for text in _arithmetic()]
+    parts += [f"{part}{_FILLED.format(_ALL_SLOTS if compiled else _FILLED_SLOTS)}"]
     parts += [f"{entry if each.entry else part}{each.text}\n" for each in functions]
     return head + "".join(f"\n\n{part}" for part in parts)
 
@@ -76,11 +120,10 @@ def _interpreted(text: str) -> Code:
 
 @cache
 def _compiled(text: str) -> Code:
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    path = cache_folder() / f"kernel_{digest}.py"
+    path = _path(text)
     if not path.exists() or path.read_text() != text:
         _place(path, text)
-    name = f"lowwater_kernel_{digest}"
+    name = f"lowwater_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ConfigError(f"the kernel {path} cannot be loaded", "remove it")
@@ -88,6 +131,10 @@ def _compiled(text: str) -> Code:
     sys.modules[name] = module  # numba imports it by name when it loads machine code
     spec.loader.exec_module(module)
     return vars(module)
+
+
+def _path(text: str) -> Path:
+    return cache_folder() / f"kernel_{hashlib.sha256(text.encode()).hexdigest()}.py"
 
 
 def _place(path: Path, text: str) -> None:

@@ -1,7 +1,7 @@
 """The code by which groups leave a table: at a collision, in steps, at a promise (002, section 6).
 
 Beside the loop of `low.tabling`. `leave` makes a row of a group, `release` lets groups of closed epochs go, `survey`
-counts them and looks for the oldest.
+counts them and looks for the oldest. `filled` of `low.compiler` gives them the slots to look at.
 """
 
 from __future__ import annotations
@@ -68,15 +68,15 @@ def _leave(k: int, count: int, writes: list[str], rows: str) -> FunctionText:
 def _release(k: int, rows: str) -> FunctionText:
     """Old groups leave, `most` at most, from where the last time ended on."""
     text = f"""def release{k}(table, state, most, tick, size{rows}):
-    s = state[{POSITION}]
-    for _ in range(table.shape[0]):
-        if most <= 0 or state[{OLD}] <= 0:
-            break
-        if table[s, 0] != 0 and precedes{k}(table, s, state, 0):
-            size = leave{k}(table, s, state, tick, size{rows})
-            most -= 1
-        s = (s + 1) & (table.shape[0] - 1)
-    state[{POSITION}] = s
+    first, slots = state[{POSITION}], table.shape[0]
+    for lap in range(2):
+        for s in filled(table, 0 if lap else first, first if lap else slots):
+            if most <= 0 or state[{OLD}] <= 0:
+                return size
+            if table[s, 0] != 0 and precedes{k}(table, s, state, 0):
+                size = leave{k}(table, s, state, tick, size{rows})
+                most -= 1
+                state[{POSITION}] = (s + 1) & (slots - 1)
     return size"""
     return f"release{k}", text.split("\n"), True
 
@@ -93,6 +93,6 @@ def _survey(k: int, epochs: Sequence[Epoch]) -> FunctionText:
         loop += ["    oldest = 1", f"elif v == {found}:", "    oldest += 1"] if count == 1 else []
     loop += ["first = False", f"if precedes{k}(table, s, state, 0):", "    old += 1"]
     loop += [f"if precedes{k}(table, s, state, {count}):", "    oldest += 1"] if count != 1 else []
-    lines += ["    for s in range(table.shape[0]):", *indented(indented(loop))]
+    lines += ["    for s in filled(table, 0, table.shape[0]):", *indented(indented(loop))]
     lines += [f"    state[{OLD}] = old", f"    state[{OLDEST}] = oldest", "    return old"]
     return f"survey{k}", lines, True

@@ -7,6 +7,7 @@ bounded by the chunk and the group tables, and grows only by what the result hol
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from lowwater.errors import LawError
 from lowwater.low.account import Counters, Violations
 from lowwater.low.codegen import OUTCOME, OWN_SKEW, node_name
 from lowwater.low.columns import Columns, numbers
-from lowwater.low.compiler import load
+from lowwater.low.compiler import by_numba, compiled_before, load, pays
 from lowwater.low.evaluate import arguments
 from lowwater.low.filtering import SAMPLED_OUT, SHED
 from lowwater.low.kernel import (
@@ -40,6 +41,7 @@ from lowwater.low.kernel import (
     START,
     STOP,
     UNORDERED,
+    Program,
     generate,
 )
 from lowwater.low.node import Node, Write
@@ -79,6 +81,7 @@ def run_link(
     settings: LowSettings,
     write: Write,
     thinnings: Mapping[str, Thinning] | None = None,
+    records: int | None = None,
 ) -> LinkResult:
     """Runs LFTAs over one link's records (000 section 4; SEMANTICS T2, T4, P2, A1).
 
@@ -91,6 +94,7 @@ def run_link(
         settings: of the run.
         write: takes the name of an LFTA and the next rows of its stream, in order of `_tick`.
         thinnings: LFTA -> what it takes of the link, where load is shed on it (O5).
+        records: how many there are at most; None where nobody knows, which is taken for many.
 
     Returns:
         The accounting of the pass; picklable.
@@ -101,7 +105,24 @@ def run_link(
         LawError: if arrivals decrease.
     """
     known = {lfta.name: Thinning.of(lfta.sample, link) for lfta in lftas if lfta.sample or settings.shed}
-    return _Link(lftas, link, bounds, settings, write, {**known, **(thinnings or {})}).run(batches)
+    return _Link(lftas, link, bounds, settings, write, {**known, **(thinnings or {})}, records).run(batches)
+
+
+def compiles(lftas: Sequence[Lfta], link: str, settings: LowSettings, records: int) -> bool:
+    """Whether a pass over at most so many records would compile the kernel of a link, which takes seconds an LFTA.
+
+    Raises:
+        UnsupportedError: if an expression cannot run at the low level.
+    """
+    functions = generate(lftas, link, settings).functions
+    new = by_numba(settings.compiled) and not compiled_before(functions)
+    return new and pays(functions, records, settings.few, ask=True)
+
+
+def _for(program: Program, settings: LowSettings, records: int) -> LowSettings:
+    """The settings of a pass over so many records: what they are not worth is not compiled, and gets no room."""
+    compiled = settings.compiled and pays(program.functions, records, settings.few)
+    return replace(settings, compiled=compiled, chunk_rows=min(settings.chunk_rows, max(1, records)))
 
 
 class _Link:
@@ -115,11 +136,14 @@ class _Link:
         settings: LowSettings,
         write: Write,
         thinnings: Mapping[str, Thinning],
+        records: int | None = None,
     ) -> None:
         self._link = link
         self._thinnings = [thinnings.get(lfta.name) for lfta in lftas]
-        self._settings = settings
         program = generate(lftas, link, settings)
+        if records is not None:
+            settings = _for(program, settings, records)
+        self._settings = settings
         code = load(program.functions, settings.compiled)
         self._kernel = code["kernel"]
         self._columns = program.columns

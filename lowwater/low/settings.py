@@ -44,7 +44,8 @@ class LowSettings:
         policy: of heartbeats.
         chunk_rows: records handled at once; with the tables it bounds the memory.
         slots: size of every group table in place of the planned one, a power of two.
-        compiled: by numba; otherwise plain Python (small tests).
+        compiled: by numba; otherwise plain Python (small tests, and links with few records).
+        few: records of a link up to which its code is plain Python, unless machine code of it is there; 0 for never.
         shed: most packets of a second of timestamps that an LFTA takes; None for all (O5).
         adjacent: whether a group may also lie in the slot after its own (002, section 6, footnote).
         flush: when groups of closed epochs leave.
@@ -59,6 +60,7 @@ class LowSettings:
     chunk_rows: int = 65_536
     slots: int | None = None
     compiled: bool = True
+    few: int = 50_000
     shed: int | None = None
     adjacent: bool = False
     flush: Flush = IMMEDIATE
@@ -73,6 +75,8 @@ class LowSettings:
             raise ConfigError(f"the heartbeat period is {self.period} ns", "give a duration above 0")
         if self.chunk_rows <= 0:
             raise ConfigError(f"chunk_rows is {self.chunk_rows}", "give 1 or more")
+        if self.few < 0:
+            raise ConfigError(f"few is {self.few}", "give 0 or more")
         if self.task_packets <= 0:
             raise ConfigError(f"task_packets is {self.task_packets}", "give 1 or more")
         if self.slots is not None and (self.slots <= 0 or self.slots & (self.slots - 1)):

@@ -144,6 +144,28 @@ def horizon(node: Node, latest: int) -> int:
     return min(max(ends), END_OF_TIME - 1)
 
 
+def reached(node: Node, first: int, latest: int) -> list[tuple[int, int]] | None:
+    """Between which instants `_last` of the rows lies that packets from `first` to `latest` (ns) make, both included.
+
+    An interval that meets none of these has no row and no record to count, unless other packets bring it one. None
+    where packets say nothing of it: what counts rows or hands a state over may make rows, or states, of idle time (I4).
+    """
+    if by_arrival(node) or any(isinstance(below, HANDED) for below in walk(node)):
+        return None
+    found = [(first, latest)]
+    for below in walk(node):
+        ends = _ends(below, latest)
+        if isinstance(below, Aggregation):
+            if not ends:
+                return None
+            times = [f.temporal for f in below.key_fields if f.temporal and not f.temporal.origin]
+            begin = max(first, min(time.last(time.promise(first)) for time in times))
+            found.append((begin, max(begin, *ends)))
+        elif ends:
+            found.append((first, max(first, *ends)))
+    return found
+
+
 def _ends(node: Node, latest: int) -> list[int]:
     ends: list[int] = []
     if isinstance(node, Aggregation):

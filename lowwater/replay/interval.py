@@ -251,7 +251,7 @@ class _Run:
         for note in unkept(inputs):
             self.progress.say(note)
         tunings = job.tunings()
-        result = low_stage(inputs, job.low_settings(tunings), folder, runner, tunings)
+        result = low_stage(inputs, job.low_settings(tunings), folder, runner, tunings, self.progress.say)
         accounts = Accounts()
         for outcome in result.outcomes:
             accounts.add(outcome.result)

@@ -33,6 +33,7 @@ from lowwater.plan.state import hands_over
 from lowwater.plan.text import nearest
 from lowwater.plan.tree import walk
 from lowwater.quality.written import Suites, read_suites
+from lowwater.replay.affordable import require_affordable
 from lowwater.replay.lowered import require_lowered
 from lowwater.replay.stages import LowInputs
 from lowwater.replay.tuning import Tuning, recommended, shortest
@@ -73,6 +74,7 @@ class Job:
         section = config.query_sets.get(query_set)
         plan = plan_files(files, lake_links(config, lake), context=set_context(config, query_set))
         require_lowered(plan)
+        require_affordable(plan, config.replay.copies)
         length = section.interval if section and section.interval else config.interval.length
         suites = read_suites(root, query_set, {query.name: query.high.fields for query in plan.queries})
         return Job(lake, config, query_set, plan, length, suites)

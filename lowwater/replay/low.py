@@ -18,7 +18,7 @@ from lowwater.lake.dividing import divide
 from lowwater.lake.packets import LinkRead
 from lowwater.lake.tables import safe_name
 from lowwater.lake.tasks import Runner
-from lowwater.low import Bounds, LinkResult, LowSettings, merged, needed_columns, run_link
+from lowwater.low import Bounds, LinkResult, LowSettings, compiles, merged, needed_columns, run_link
 from lowwater.low.thinning import Load, Thinning
 from lowwater.plan.nodes import Lfta
 from lowwater.plan.schemas import stream_schema
@@ -98,6 +98,19 @@ def run_tasks(tasks: Sequence[LowTask], runner: Runner) -> list[LowOutcome]:
     return [_together(parts) for parts in links.values()]
 
 
+def compiling(tasks: Sequence[LowTask]) -> dict[str, int]:
+    """The links whose kernels some tasks will compile first, each with how many LFTAs the kernel is of."""
+    links: dict[str, list[LowTask]] = {}
+    for task in tasks:
+        links.setdefault(task.link, []).append(task)
+    found: dict[str, int] = {}
+    for link, (task, *more) in links.items():
+        records = sum(each.read.packets for each in (task, *more))
+        if compiles(task.lftas, link, task.settings, records):
+            found[link] = len(task.lftas)
+    return found
+
+
 def _together(parts: Sequence[LowOutcome]) -> LowOutcome:
     names = parts[0].files
     files = {name: tuple(path for part in parts for path in part.files[name]) for name in names}
@@ -123,7 +136,8 @@ def run_low(task: LowTask) -> LowOutcome:
         def write(name: str, batch: pa.RecordBatch) -> None:
             sinks[name].write(batch)
 
-        result = run_link(task.lftas, task.link, batches, task.bounds, task.settings, write, task.thinnings)
+        known = task.settings, write, task.thinnings, task.read.packets
+        result = run_link(task.lftas, task.link, batches, task.bounds, *known)
         for sink in sinks.values():
             sink.close()
     except OSError as error:

@@ -28,7 +28,7 @@ from lowwater.lake.states import keep_state
 from lowwater.low import LowSettings, Policy
 from lowwater.plan.nodes import Field
 from lowwater.plan.queryset import Plan, QueryPlan, source_links
-from lowwater.plan.ranges import horizon
+from lowwater.plan.ranges import horizon, reached
 from lowwater.plan.schemas import stream_schema, value_schema
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.replay.export import write_csv, write_rows
@@ -193,21 +193,39 @@ def _planned_anew(request: Request, captures: Mapping[str, Sequence[Capture]]) -
 
 
 def _intervals(request: Request, captures: dict[str, Captures]) -> list[tuple[int, int]]:
-    """Every interval up to the last that can own a row (I3)."""
+    """Every interval up to the last that can own a row (I3), without those that no packet can give one."""
     length = request.interval
     if length is None:
         return [(0, END_OF_TIME)]
     rows = [row for name in request.plan.links for row in captures.get(name, ()) if row.packets]
     if not rows:
         return []
-    first = min(row.smallest for row in rows if row.smallest is not None) // length
-    latest = max(row.largest for row in rows if row.largest is not None)
-    last = max(_horizon(request.config, query, latest) for query in request.plan.queries) // length
-    if last - first >= MOST_INTERVALS:
-        raise ConfigError(
-            f"--interval {format_duration(length)} makes {last - first + 1} intervals", "use a longer one"
-        )
-    return [(number * length, (number + 1) * length) for number in range(first, last + 1)]
+    spans = _spans(request, rows)
+    numbers = sorted((lo // length, hi // length) for lo, hi in spans)
+    chosen: list[tuple[int, int]] = []
+    for lo, hi in numbers:
+        if chosen and lo <= chosen[-1][1] + 1:
+            chosen[-1] = chosen[-1][0], max(hi, chosen[-1][1])
+        else:
+            chosen.append((lo, hi))
+    count = sum(hi - lo + 1 for lo, hi in chosen)
+    if count > MOST_INTERVALS:
+        raise ConfigError(f"--interval {format_duration(length)} makes {count} intervals", "use a longer one")
+    return [(number * length, (number + 1) * length) for lo, hi in chosen for number in range(lo, hi + 1)]
+
+
+def _spans(request: Request, rows: Sequence[Capture]) -> list[tuple[int, int]]:
+    """Between which instants records are counted or rows are final, both included; overlapping each other."""
+    spans: set[tuple[int, int]] = set()
+    ranges = [(row.smallest, row.largest) for row in rows if row.smallest is not None and row.largest is not None]
+    for query in request.plan.queries:
+        for first, latest in dict.fromkeys(ranges):
+            found = None if request.traces else reached(query.logical, first, latest)
+            if found is None:
+                earliest, last = min(lo for lo, _ in ranges), max(hi for _, hi in ranges)
+                return [(earliest, max(_horizon(request.config, each, last) for each in request.plan.queries))]
+            spans.update((lo, min(hi, END_OF_TIME - 1)) for lo, hi in found)
+    return list(spans)
 
 
 def _horizon(config: Config, query: QueryPlan, latest: int) -> int:
@@ -271,7 +289,7 @@ def gather(
         settings = LowSettings(0, request.period, request.policy, **request.low)
         runner = low_runner(inputs.packets, lambda: spark)
         with progress.stage("low", detail):
-            low = low_stage(inputs, settings, work / "low", runner)
+            low = low_stage(inputs, settings, work / "low", runner, say=progress.say)
             for outcome in low.outcomes:
                 gathered.accounts.add(outcome.result)
                 gathered.violations.append(_violations(outcome.result.link, outcome.result.violations, request.config))

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -35,7 +35,7 @@ from lowwater.plan.temporal import END_OF_TIME
 from lowwater.quality.scan import LinkScan, scan_link
 from lowwater.reference import Disorder, ReferenceResult, evaluate
 from lowwater.reference.thinning import thinnings
-from lowwater.replay.low import LowOutcome, LowTask, by_link, low_tasks, run_tasks
+from lowwater.replay.low import LowOutcome, LowTask, by_link, compiling, low_tasks, run_tasks
 from lowwater.replay.on_demand import on_demand
 from lowwater.replay.tuning import Tuning, tuned
 
@@ -144,6 +144,7 @@ def low_stage(
     folder: Path,
     runner: Runner,
     tunings: Mapping[str, Tuning] = MappingProxyType({}),
+    say: Callable[[str], None] = lambda _: None,
 ) -> LowResult:
     """Runs every LFTA over every link that it reads, a task a link or, where it is large, a chunk of it.
 
@@ -153,6 +154,7 @@ def low_stage(
         folder: where the streams go.
         runner: runs the tasks, in this process or on Spark.
         tunings: what is recommended for LFTAs, by name.
+        say: told which kernels are compiled first.
     """
     starts = inputs.lfta_starts
     grains = {name: grain for name, (grain, _) in needed(*(query.high for query in inputs.plan.queries)).items()}
@@ -166,6 +168,8 @@ def low_stage(
         skews = link_skews(inputs.config, link) if own.group_skew else None
         chosen = replace(settings, skew=own.longest_skew, shed=own.shed, skews=skews, policy=settings.policy.made)
         tasks += low_tasks(read, lftas, bounds, chosen, folder)
+    for link, count in compiling(tasks).items():
+        say(f"  compiling the kernel of link {link}, once: {count} LFTA{'s' if count > 1 else ''}")
     outcomes = tuple(run_tasks(tasks, runner))
     if settings.policy is Policy.ON_DEMAND:
         outcomes = on_demand(outcomes, inputs.plan.lftas, [query.high for query in inputs.plan.queries])

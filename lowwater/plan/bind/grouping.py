@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
+from math import prod
 
 from lowwater.catalog.expr import Column, Const, Expr, Type
 from lowwater.catalog.functions import AggregateFunction, StateFunction
@@ -26,6 +27,9 @@ from lowwater.plan.text import each, place_of, spot
 
 SET = "_set"
 """Column of a grouping set's number."""
+
+MOST_SETS = 1 << 16
+"""Groupings of a query that are written out at all."""
 
 
 @dataclass
@@ -264,6 +268,10 @@ def _expanded(
     groupings = [group for group in statement.group_by if isinstance(group, syntax.Grouping)]
     if not groupings:
         return node, keys, predicate, aggregates
+    made = prod(map(_count, groupings))
+    if made > MOST_SETS:
+        message = f"the query has {made:,} groupings, and there may be {MOST_SETS:,}"
+        raise rows.text.error(groupings[0].place, message, "write GROUPING_SETS of those you need")
     inside = {_name(item) for group in groupings for item in group.items}
     plain = tuple(key.name for key in keys if key.name not in inside)
     sets = [tuple(n for part in parts for n in part) for parts in product(*(_sets(group) for group in groupings))]
@@ -278,6 +286,11 @@ def _expanded(
     read = {item.name: Column(item.expr.type, item.name) for item in arguments}
     moved = [replace(a, argument=read.get(f"_{a.name}", a.argument)) for a in aggregates]
     return expanded, [*columns, Item(SET, Column(Type.INT, SET))], None, moved
+
+
+def _count(group: syntax.Grouping) -> int:
+    counts = {"ROLLUP": len(group.items) + 1, "CUBE": 1 << len(group.items)}
+    return counts.get(group.kind, len(group.sets))
 
 
 def _sets(group: syntax.Grouping) -> list[tuple[str, ...]]:

@@ -1,0 +1,116 @@
+"""Intervals that no packet can give a row are left out of a run; rows and accounts are those of all intervals."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lowwater.config import HOUR, SECOND, Config, Link
+from lowwater.errors import ConfigError
+from lowwater.lake.ingest import ingest
+from lowwater.lake.layout import open_lake
+from lowwater.lake.ledger import read_captures
+from lowwater.plan.context import Links
+from lowwater.plan.queryset import plan_texts
+from lowwater.replay import scratch
+from lowwater.replay.progress import Progress
+from lowwater.replay.scratch import Gathered, Request, gather
+from tests.capturemaker import Record, pcap_bytes, udp
+
+BEGIN = 1_200_000 * SECOND
+LINKS = ("a", "b")
+QUERIES = (
+    "SELECT timestamp, destPort, len FROM UDP",
+    "SELECT tb, destPort, count(*) AS n FROM UDP GROUP BY time/7 AS tb, destPort",
+    "SELECT x, y, count(*) AS n FROM UDP GROUP BY time/400 AS x, (time-5)/60 AS y",
+    "SELECT n, count(*) AS c FROM UDP GROUP BY (0-time)/90 AS n",
+    "SELECT wid, count(*) AS n FROM a.UDP [RANGE 3000 s, SLIDE 700 s, WA time]",
+    "SELECT wid, count(*) AS n FROM a.UDP [RANGE 30 s, SLIDE 1000 s, WA time]",
+    "SELECT tb, destPort, count(*) AS n FROM UDP GROUP BY time/5000 AS tb, CUBE(destPort)",
+    "SELECT A.time, B.time AS bt, A.len AS x OUTER_JOIN FROM a.UDP A, b.UDP B "
+    "WHERE A.time - 900 <= B.time AND B.time <= A.time + 300 AND A.destPort = B.destPort",
+    "SELECT A.time, B.len LEFT_OUTER_JOIN FROM a.UDP A, b.UDP B WHERE A.time/60 = B.time/60 + 2",
+    "SELECT R.timestamp, R.len FILTER_JOIN(time, 800) FROM a.UDP R, b.UDP S WHERE R.destPort = S.destPort",
+)
+CHAIN = (
+    "DEFINE { query_name 'fans'; visibility 'internal'; } "
+    "SELECT tb, destPort, count(*) AS n FROM UDP GROUP BY time/40 AS tb, destPort",
+    "DEFINE { query_name 'chain'; } SELECT wid, sum(n) AS s, count(*) AS c FROM fans [RANGE 50, SLIDE 20, WA tb]",
+)
+HANDED = "SELECT tb, count(*) AS n, running_sum(len) AS r FROM a.UDP GROUP BY time/60 AS tb CLOSING_WHEN count(*) = 0"
+
+
+def gathered(request: Request, captures: list[tuple[str, list[Record]]]) -> Gathered:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        lake = open_lake(folder / "lake")
+        for number, (link, records) in enumerate(captures):
+            path = folder / f"{number}.pcap"
+            path.write_bytes(pcap_bytes(records, nanoseconds=True))
+            # What a file covers is no matter here: a number of its own keeps equal files apart.
+            ingest(lake, link, [path], request.config, (BEGIN + number, BEGIN + number + 1))
+        return gather(request, lake, read_captures(lake, LINKS), folder, Progress(quiet=True))
+
+
+def asked(texts: tuple[str, ...], interval: int | None) -> Request:
+    plan = plan_texts([(f"q{number}.gsql", text) for number, text in enumerate(texts)], Links(LINKS))
+    config = Config(links=dict.fromkeys(LINKS, Link(max_jump="90d")))  # type: ignore[arg-type]
+    return Request(plan, config, [], Path(), engine="reference", interval=interval)
+
+
+def rows(found: Gathered) -> dict[str, Counter[Any]]:
+    parts = {name: [table.drop_columns(["_tick"]).to_pylist() for table in each] for name, each in found.rows.items()}
+    return {name: Counter(tuple(row.values()) for part in each for row in part) for name, each in parts.items()}
+
+
+def packets(stamps: list[int]) -> list[Record]:
+    return [(BEGIN + at, udp("10.0.0.1", "10.0.0.2", 9, 53 + at % 2, data=bytes(at % 7))) for at in stamps]
+
+
+BURSTS = st.lists(
+    st.tuples(st.integers(0, 20 * HOUR), st.lists(st.integers(-2 * SECOND, 90 * SECOND), min_size=1, max_size=5)),
+    min_size=1,
+    max_size=3,
+).map(lambda bursts: [max(0, at + rest) for at, part in sorted(bursts) for rest in part])
+
+
+@given(
+    a=BURSTS,
+    b=BURSTS,
+    cut=st.integers(1, 10),
+    query=st.sampled_from([*((text,) for text in QUERIES), CHAIN, (HANDED,)]),
+    interval=st.sampled_from([7 * 60 * SECOND, 61 * 60 * SECOND, 4000 * SECOND + 1]),
+)
+@settings(max_examples=40)
+def test_rows_and_accounts_are_those_of_all_intervals(
+    a: list[int], b: list[int], cut: int, query: tuple[str, ...], interval: int
+) -> None:
+    captures = [("a", packets(a[:cut])), ("a", packets(a[cut:])), ("b", packets(b))]
+    captures = [(link, records) for link, records in captures if records]
+    whole = gathered(asked(query, None), captures)
+    found = gathered(asked(query, interval), captures)
+    with patch.object(scratch, "reached", lambda *_: None):
+        every = gathered(asked(query, interval), captures)
+    assert rows(found) == rows(every) == rows(whole)
+    assert found.accounts == every.accounts
+    assert sum(map(len, found.violations)) == sum(map(len, every.violations))
+
+
+def test_few_packets_under_a_long_window_take_few_evaluations() -> None:
+    text = "SELECT wid, window_start, count(*) AS n FROM a.UDP [RANGE 400 d, WA time]"
+    found = gathered(asked((text,), HOUR), [("a", packets([0, 5 * SECOND, 3 * HOUR]))])
+    (query,) = found.rows
+    assert len(found.rows[query]) == 5  # the hours between first and last packet, and that in which the window ends
+    assert rows(found) == rows(gathered(asked((text,), None), [("a", packets([0, 5 * SECOND, 3 * HOUR]))]))
+
+
+def test_too_many_evaluations_are_refused_with_their_number() -> None:
+    with pytest.raises(ConfigError, match=r"makes 10800000000001 intervals"):
+        gathered(asked((QUERIES[0],), 1), [("a", packets([0, 3 * HOUR]))])
