@@ -14,9 +14,17 @@ from lowwater.catalog.types import Type as Type
 from lowwater.catalog.values import format_ip, format_mac
 
 ARITHMETIC = ("+", "-", "*", "/", "%")
-BITWISE = ("&", "|", "<<", ">>")
+SHIFTED = "<<32"
+"""`<<` of the dialect: the low 32 bits of the result."""
+
+BITWISE = ("&", "|", "<<", ">>", SHIFTED)
 COMPARISON = ("=", "<>", "<", "<=", ">", ">=")
 LOGICAL = ("AND", "OR")
+SUMMED = "SUMMED"
+"""Unary: a float as SUM and AVG take it; NaN, which no sum loses again, where it is beyond SUMMABLE or not finite."""
+
+SUMMABLE = 2.0**960
+"""Largest magnitude of a float that is summed: 2^63 of them do not leave a float, in any order (V2)."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +66,7 @@ class Param(Expr):
 
 @dataclass(frozen=True)
 class Unary(Expr):
-    """`-`, `~` (integers), `NOT` or `IS NULL`."""
+    """`-`, `~` (integers), `NOT`, `IS NULL` or SUMMED."""
 
     op: str
     operand: Expr
@@ -189,7 +197,7 @@ def conjunction(parts: list[Expr]) -> Expr | None:
 
 
 _BINDING = {"OR": 1, "AND": 2, "=": 4, "<>": 4, "<": 4, "<=": 4, ">": 4, ">=": 4, "|": 5, "&": 6}
-_BINDING |= {"<<": 7, ">>": 7, "+": 8, "-": 8, "*": 9, "/": 9, "%": 9}
+_BINDING |= {"<<": 7, SHIFTED: 7, ">>": 7, "+": 8, "-": 8, "*": 9, "/": 9, "%": 9}
 
 
 def show(expr: Expr, outer: int = 0) -> str:
@@ -204,6 +212,8 @@ def show(expr: Expr, outer: int = 0) -> str:
     if isinstance(expr, Column):
         return expr.name
     if isinstance(expr, Unary):
+        if expr.op == SUMMED:
+            return show(expr.operand, outer)
         if expr.op == "IS NULL":
             text = f"{show(expr.operand, 4)} IS NULL"
             return f"({text})" if outer > 4 else text
@@ -212,7 +222,7 @@ def show(expr: Expr, outer: int = 0) -> str:
     if isinstance(expr, Binary):
         power = _BINDING[expr.op]
         tight = expr.op in ("*", "/", "%")
-        op = expr.op if tight else f" {expr.op} "
+        op = expr.op if tight else f" {'<<' if expr.op == SHIFTED else expr.op} "
         text = f"{show(expr.left, power)}{op}{show(expr.right, power + 1)}"
         return f"({text})" if power < outer else text
     return _show_wide(expr)

@@ -19,6 +19,7 @@ from threading import Lock
 from typing import Any
 
 from lowwater.caches import cache_folder
+from lowwater.catalog.expr import SUMMABLE
 from lowwater.errors import ConfigError
 from lowwater.low import arith
 from lowwater.low.kernel import Function
@@ -56,7 +57,7 @@ def source(functions: Sequence[Function], compiled: bool) -> str:
     helper, part, entry = (_HELPER, _PART, _ENTRY) if compiled else ("", "", "")
     head = "from __future__ import annotations\nimport math\nimport numpy as np\n"
     head += "from numba import njit\n" if compiled else ""
-    head += f"MIN = {arith.MIN}\nMAX = {arith.MAX}\n"
+    head += f"MIN = {arith.MIN}\nMAX = {arith.MAX}\nSUMMABLE = {SUMMABLE}\n"
     parts = [f"{helper}{text}" for text in _arithmetic()]
     parts += [f"{entry if each.entry else part}{each.text}\n" for each in functions]
     return head + "".join(f"\n\n{part}" for part in parts)

@@ -5,13 +5,14 @@ Below `low.codegen`. The bounds of a column are those of its stored type, so a p
 
 from __future__ import annotations
 
+from lowwater.catalog.expr import SHIFTED
 from lowwater.low.arith import MAX, MIN, truncate
 from lowwater.low.words import Value
 
 Found = tuple[str, int, int]
 """Code of the result, and its bounds."""
 
-_CHECKED = {"+": "add", "-": "sub", "*": "mul", "/": "div", "%": "mod", "<<": "shl", ">>": "shr"}
+_CHECKED = {"+": "add", "-": "sub", "*": "mul", "/": "div", "%": "mod", "<<": "shl", ">>": "shr", SHIFTED: "shl32"}
 
 
 def checked(op: str, a: str, b: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from lowwater.catalog.expr import Binary, Call, Case, Column, Const, Expr, Type, Unary, rewrite
+from lowwater.catalog.expr import SHIFTED, Binary, Call, Case, Column, Const, Expr, Type, Unary, rewrite
 from lowwater.catalog.values import pack_ip
 from lowwater.plan.bind.joins import output_time
 from lowwater.plan.bind.sources import temporals
@@ -235,13 +235,16 @@ class _Columns:
             # The order of time stays: seconds fit 32 bits until 2106.
             if node.type is not Type.INT or not overflows or infer(node, self.times) is not None:
                 return node
-            return _wrap(node, self.width(node))
+            width = self.width(node)
+            if isinstance(node, Binary) and node.op == "<<" and width in NARROW:
+                node = replace(node, op=SHIFTED)
+            return _wrap(node, width)
 
         return rewrite(expr, change)
 
 
 def _wider(left: str, right: str, op: str) -> str:
-    if op in ("<<", ">>"):
+    if op in ("<<", ">>", SHIFTED):
         return left
     wide = [side for side in (left, right) if side not in NARROW]
     if wide:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from lowwater.catalog.expr import (
+    SHIFTED,
+    SUMMED,
     Binary,
     Call,
     Case,
@@ -49,11 +51,13 @@ def expression(expr: Expr, names: Names | None = None) -> gsql.Expression:
         left, right = expression(expr.left, names), expression(expr.right, names)
         if expr.op == "/" and expr.type is Type.FLOAT and expr.left.type is expr.right.type is Type.INT:
             left = gsql.Call("FLOAT", (left,))  # integers divide without a rest
-        return gsql.BinaryOp(expr.op, left, right)
+        return gsql.BinaryOp("<<" if expr.op == SHIFTED else expr.op, left, right)
     return _wide(expr, names)
 
 
 def _unary(expr: Unary, names: Names) -> gsql.Expression:
+    if expr.op == SUMMED:
+        return expression(expr.operand, names)
     if expr.op == "IS NULL":
         return gsql.IsNull(expression(expr.operand, names))
     inner = expr.operand
