@@ -478,8 +478,8 @@ class Config(Section):
             other = folded.setdefault(name.lower(), name)
             if other != name:
                 raise ValueError(
-                    f"query_sets.{name}: differs from {other!r} in case only; where a file system folds case, both would "
-                    "be one folder of the lake: give one of them another name"
+                    f"query_sets.{name}: differs from {other!r} in case only; where a file system folds case, both "
+                    "would be one folder of the lake: give one of them another name"
                 )
         return self
 
