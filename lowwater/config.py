@@ -483,10 +483,25 @@ class Config(Section):
     @model_validator(mode="after")
     def _sets_of_links(self) -> Config:
         for name, links in self.sets.items():
+            twice = next((link for at, link in enumerate(links) if link in links[:at]), None)
+            if twice is not None:
+                raise ValueError(f"sets.{name}: lists {twice!r} twice; name every link once")
             for link in links:
                 if link not in self.links and link.partition("/")[0] not in self.links:
                     known = nearest(link, self.links) if self.links else f"; write [links.{link}]"
                     raise ValueError(f"sets.{name}: no link {link!r}{known}")
+        return self
+
+    @model_validator(mode="after")
+    def _names_apart(self) -> Config:
+        folded: dict[str, str] = {}
+        for name in self.query_sets:
+            other = folded.setdefault(name.lower(), name)
+            if other != name:
+                raise ValueError(
+                    f"query_sets.{name}: differs from {other!r} in case only; where a file system folds case, both "
+                    "would be one folder of the lake: give one of them another name"
+                )
         return self
 
     def link(self, name: str) -> Link:

@@ -17,6 +17,11 @@ ARITHMETIC = ("+", "-", "*", "/", "%")
 BITWISE = ("&", "|", "<<", ">>")
 COMPARISON = ("=", "<>", "<", "<=", ">", ">=")
 LOGICAL = ("AND", "OR")
+SUMMED = "SUMMED"
+"""Unary: a float as SUM and AVG take it; NaN, which no sum loses again, where it is beyond SUMMABLE or not finite."""
+
+SUMMABLE = 2.0**960
+"""Largest magnitude of a float that is summed: 2^63 of them do not leave a float, in any order (V2)."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +63,7 @@ class Param(Expr):
 
 @dataclass(frozen=True)
 class Unary(Expr):
-    """`-`, `~` (integers), `NOT` or `IS NULL`."""
+    """`-`, `~` (integers), `NOT`, `IS NULL` or SUMMED."""
 
     op: str
     operand: Expr
@@ -226,6 +231,8 @@ def show(expr: Expr, outer: int = 0) -> str:
     if isinstance(expr, Column):
         return expr.name
     if isinstance(expr, Unary):
+        if expr.op == SUMMED:
+            return show(expr.operand, outer)
         if expr.op == "IS NULL":
             text = f"{show(expr.operand, 4)} IS NULL"
             return f"({text})" if outer > 4 else text

@@ -179,6 +179,7 @@ def _links(
     for name, settings in base.links.items():
         if name not in named and settings.captures:
             given += [(name, path) for path in _matching(settings.captures, name)]
+    _refuse_same_file(given)
     names = dict.fromkeys([*base.links, *(link for link, _ in given)])
     if not given:
         raise click.UsageError("no capture: give --capture LINK=FILE, or captures in the file of --links")
@@ -195,6 +196,17 @@ def _links(
         return Config(links=chosen, sets=base.sets, files=base.files, replay=base.replay), given
     except ValidationError as error:
         raise ConfigError(f"links: {error.errors()[0]['msg']}") from None
+
+
+def _refuse_same_file(given: Sequence[tuple[str, Path]]) -> None:
+    """Raises the error of a file that a link has twice, under whatever names: it would be read once."""
+    seen: dict[tuple[str, int, int], Path] = {}
+    for link, path in given:
+        found = path.stat()
+        first = seen.setdefault((link, found.st_dev, found.st_ino), path)
+        if first is not path:
+            same = f" is the file {first}" if first != path else " is given twice"
+            raise click.BadParameter(f"--capture {link}={path}:{same}, and a link reads a capture once: leave one out")
 
 
 def _matching(pattern: str, link: str) -> list[Path]:

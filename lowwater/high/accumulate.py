@@ -61,11 +61,12 @@ class Fold:
         return number + 1, values[0] if number == 0 else self._fold(found, values[0])
 
     def result(self, state: Any) -> Any:
-        """The value of the aggregate."""
+        """The value of the aggregate; a sum that is NaN has none (V2)."""
         number, found = state
         if self._function == "count":
             return number
-        return found / number if self._function == "avg" and number else found
+        found = found / number if self._function == "avg" and number else found
+        return None if found != found and self._function in ("sum", "avg") else found
 
     def after(self, state: Any) -> Any:
         """What stays at the end of an epoch: nothing (O4)."""

@@ -5,6 +5,7 @@ Read by every operator of the lowering. Nothing here raises at run time: what ha
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +20,8 @@ from lowwater.catalog.expr import (
     ARITHMETIC,
     BITWISE,
     COMPARISON,
+    SUMMABLE,
+    SUMMED,
     Binary,
     Call,
     Case,
@@ -70,6 +73,9 @@ def lower(expr: Expr, column: Resolve = plain) -> Spark:
         return (operand.cast("double") if expr.kind is Type.FLOAT else operand).isin(values)
     if isinstance(expr, Call):
         return _call(expr, [lower(argument, column) for argument in expr.arguments])
+    if _is_float(expr):
+        found = _float(expr, column)
+        return F.when(F.abs(found) < F.lit(math.inf), found)
     if isinstance(expr, Binary):
         return _binary(expr, lower(expr.left, column), lower(expr.right, column))
     raise TypeError(type(expr).__name__)
@@ -114,6 +120,8 @@ def _unary(expr: Unary, operand: Spark) -> Spark:
         return operand.isNull()
     if expr.op == "~":
         return F.bitwise_not(operand)
+    if expr.op == SUMMED:
+        return F.when(F.abs(operand) <= F.lit(SUMMABLE), operand).when(operand.isNotNull(), F.lit(math.nan))
     return -operand if expr.type is Type.FLOAT else F.try_subtract(_int(0), operand)
 
 
@@ -123,8 +131,6 @@ def _binary(expr: Binary, left: Spark, right: Spark) -> Spark:
             left, right = left.cast("double"), right.cast("double")
         return _compare(expr.op, left, right)
     if expr.op in ARITHMETIC:
-        if expr.type is Type.FLOAT:
-            return _float(expr.op, left.cast("double"), right.cast("double"))
         return _integer(expr, left, right)
     if expr.op in BITWISE:
         return _bitwise(expr, left, right)
@@ -143,7 +149,21 @@ def _compare(op: str, left: Spark, right: Spark) -> Spark:
     return left > right if op == ">" else left >= right
 
 
-def _float(op: str, left: Spark, right: Spark) -> Spark:
+def _is_float(expr: Expr) -> bool:
+    return isinstance(expr, Binary) and expr.op in ARITHMETIC and expr.type is Type.FLOAT
+
+
+def _float(expr: Expr, column: Resolve) -> Spark:
+    """Arithmetic of floats that may be infinite or NaN, where its value is NULL (V2).
+
+    Nothing makes a finite number of these again but a division by one, so that they are asked once and not at each
+    operator: to ask writes the expression twice.
+    """
+    if not _is_float(expr):
+        return lower(expr, column).cast("double")
+    assert isinstance(expr, Binary)
+    op, left = expr.op, _float(expr.left, column)
+    right = lower(expr.right, column).cast("double") if op in ("/", "%") else _float(expr.right, column)
     if op == "+":
         return left + right
     if op == "-":
@@ -180,8 +200,11 @@ def _bitwise(expr: Binary, left: Spark, right: Spark) -> Spark:
     if expr.op == "|":
         return left.bitwiseOR(right)
     count = right.try_cast("int")
-    shifted = F.call_function("shiftleft" if expr.op == "<<" else "shiftright", left, count)
-    return F.when(right.between(0, 63), shifted)
+    shifted = F.call_function("shiftright" if expr.op == ">>" else "shiftleft", left, count)
+    if expr.op == ">>":
+        return F.when(right.between(0, 63), shifted)
+    # What leaves 64 bits does not come back.
+    return F.when(right.between(0, 63) & (F.call_function("shiftright", shifted, count) == left), shifted)
 
 
 def _masked(op: str, left: Spark, right: Spark) -> Spark:

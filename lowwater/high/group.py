@@ -5,6 +5,8 @@ One operator of the lowering (`lower`).
 
 from __future__ import annotations
 
+import math
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -80,6 +82,7 @@ def _result(query: str, aggregate: Aggregate) -> Column:
     if aggregate.function not in ("sum", "avg"):
         return value
     if not _exact(aggregate):
+        value = F.nullif(value, F.lit(math.nan))  # a sum that is NaN has no value (V2); on Spark NaN equals itself
         return value / F.nullif(plain(f"{name}#n"), long(0)) if aggregate.function == "avg" else value
     low = plain(f"{name}#low")
     high, low = value + F.shiftright(low, 32), low.bitwiseAND(long(_LOW))

@@ -15,7 +15,7 @@ from lowwater.config import Link
 from lowwater.lake.coverage import gaps
 from lowwater.lake.ledger import Capture, Captures
 
-SEMANTICS_VERSION = 1
+SEMANTICS_VERSION = 2
 """Raised whenever the same inputs would give other rows."""
 
 

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pads
 
 from lowwater.lake.layout import HEARTBEATS, QUALITY, QUARANTINE, REPLAYS, VIOLATIONS, Lake
-from lowwater.lake.tables import append_rows, compact, open_table, quote, read_rows, replace_rows
+from lowwater.lake.tables import append_rows, compact, open_table, quote, read_rows, replace_rows, scanned
 
 DONE, PROVISIONAL, INCOMPLETE, FAILED = "done", "provisional", "incomplete", "failed"
 LOW, HIGH, AUDIT, PUBLISH = "low", "high", "audit", "publish"
@@ -81,7 +81,7 @@ def read_statistics(lake: Lake, lftas: Sequence[str], most: int) -> pa.Table:
     if table is None:
         return HEARTBEATS.empty_table()
     # Which rows lack a column the files say only once they are read: those of an older lake do not have it.
-    when = table.to_pyarrow_dataset().to_table(columns=["start", "records"], filter=chosen).drop_null()
+    when = scanned(lake.heartbeats, table).to_table(columns=["start", "records"], filter=chosen).drop_null()
     if not when.num_rows:
         return HEARTBEATS.empty_table()
     latest = pc.max(when.column("start")).as_py()

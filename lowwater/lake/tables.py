@@ -18,12 +18,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyarrow import fs
 
 from lowwater.config import HOUR, format_instant
 from lowwater.errors import LakeError, OwnerError
 from lowwater.lake.opened import existing, forget, keep, newest
 
 if TYPE_CHECKING:
+    import pyarrow.dataset as pads
     from deltalake import DeltaTable
 
 OWNER = "lowwater.owner"
@@ -271,13 +273,24 @@ def _statistics(file: DataFile) -> str:
     )
 
 
+def scanned(path: Path, table: DeltaTable) -> pads.Dataset:
+    """The rows of an open table as Arrow reads them.
+
+    By Arrow's own files: Delta's are objects of Python, which threads of Arrow may still hold when the process ends.
+    They then ask for an interpreter that is gone, and the process aborts ("terminate called without an active
+    exception").
+    """
+    local = fs.SubTreeFileSystem(str(path), fs.LocalFileSystem())
+    return table.to_pyarrow_dataset(filesystem=local)
+
+
 def read_rows(path: Path, schema: pa.Schema, predicate: Any = None) -> pa.Table:
     """The columns of a schema and the rows of a table that a `pyarrow.dataset` expression chooses; none without one."""
     table = open_table(path)
     if table is None:
         return schema.empty_table()
     with lake_errors(f"{path}: the table cannot be read"):
-        rows: pa.Table = table.to_pyarrow_dataset().to_table(schema.names, predicate)
+        rows: pa.Table = scanned(path, table).to_table(schema.names, predicate)
     return rows.cast(schema)
 
 

@@ -11,6 +11,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from lowwater.catalog.expr import SUMMABLE
+
 MIN = -9223372036854775808
 MAX = 9223372036854775807
 
@@ -67,8 +69,8 @@ def div(a: int, b: int) -> tuple[int, bool]:
 
 
 def mod(a: int, b: int) -> tuple[int, bool]:
-    """The remainder of `div`, with the sign of a; failed where `div` fails."""
-    if b == 0 or (b == -1 and a == MIN):
+    """The remainder of `div`, with the sign of a, or failed for b = 0."""
+    if b == 0:
         return 0, True
     if b == -1:
         return 0, False
@@ -76,16 +78,10 @@ def mod(a: int, b: int) -> tuple[int, bool]:
 
 
 def shl(a: int, n: int) -> tuple[int, bool]:
-    """The low 64 bits of `a << n`, or failed outside 0 <= n < 64."""
-    if n < 0 or n >= 64:
+    """`a << n`, or failed outside 0 <= n < 64 and where it leaves 64 bits."""
+    if n < 0 or n >= 64 or a > MAX >> n or a < MIN >> n:
         return 0, True
-    if n == 0:
-        return a, False
-    # The sign bit apart, so that no step leaves 64 bits in either world.
-    kept = (a & (MAX >> n)) << n
-    if (a >> (63 - n)) & 1 == 1:
-        kept += MIN
-    return kept, False
+    return a << n, False
 
 
 def shr(a: int, n: int) -> tuple[int, bool]:
@@ -95,20 +91,32 @@ def shr(a: int, n: int) -> tuple[int, bool]:
     return a >> n, False
 
 
+def finite(x: float) -> tuple[float, bool]:
+    """`x`, or failed where it is infinite or NaN."""
+    if math.isfinite(x):
+        return x, False
+    return 0.0, True
+
+
+def summed(x: float) -> float:
+    """A float as sums take it (`catalog.expr.SUMMED`)."""
+    if abs(x) <= SUMMABLE:
+        return x
+    return math.nan
+
+
 def fdiv(a: float, b: float) -> tuple[float, bool]:
-    """`a / b`, or failed for b = 0."""
+    """`a / b`, or failed for b = 0 and where it is not finite."""
     if b == 0.0:
         return 0.0, True
-    return a / b, False
+    return finite(a / b)
 
 
 def fmod(a: float, b: float) -> tuple[float, bool]:
-    """The remainder of `a / b` with the sign of a, or failed for b = 0."""
-    if b == 0.0:
+    """The remainder of `a / b` with the sign of a, or failed for b = 0 and where it is not finite."""
+    if b == 0.0 or math.isinf(a):
         return 0.0, True
-    if math.isinf(a):
-        return math.nan, False
-    return math.fmod(a, b), False
+    return finite(math.fmod(a, b))
 
 
 def bits(x: float) -> int:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from lowwater.catalog.expr import (
     COMPARISON,
     LOGICAL,
+    SUMMED,
     Binary,
     Call,
     Case,
@@ -240,7 +241,8 @@ class Emitter:
         if expr.op == "NOT":
             return Value((self.name(both(negation(inner.null), negation(word))),), inner.null, inner.failed)
         if expr.type is Type.FLOAT:
-            return Value((self.name(f"-{word}"),), inner.null, inner.failed)
+            text = f"summed({word})" if expr.op == SUMMED else f"-{word}"
+            return Value((self.name(text),), inner.null, inner.failed)
         found = unchecked("~" if expr.op == "~" else "neg", word, inner)
         if found is not None:
             text, least, most = found
@@ -281,7 +283,7 @@ class Emitter:
             a, b = as_float(expr.left.type, a), as_float(expr.right.type, b)
             if expr.op in _FLOAT_CALL:
                 return self._call(f"{_FLOAT_CALL[expr.op]}({a}, {b})", left, right)
-            return Value((self.name(f"{a} {expr.op} {b}"),), null, failed)
+            return self._call(f"finite({a} {expr.op} {b})", left, right)
         found = unchecked(expr.op, a, left, b, right)
         if found is not None:
             text, least, most = found

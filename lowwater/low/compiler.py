@@ -22,6 +22,7 @@ from threading import Lock
 from typing import Any
 
 from lowwater.caches import cache_folder
+from lowwater.catalog.expr import SUMMABLE
 from lowwater.errors import ConfigError
 from lowwater.low import arith
 from lowwater.low.kernel import Function
@@ -99,7 +100,7 @@ def source(functions: Sequence[Function], compiled: bool) -> str:
     helper, part, entry = (_HELPER, _PART, _ENTRY) if compiled else ("", "", "")
     head = "from __future__ import annotations\nimport math\nimport numpy as np\n"
     head += "from numba import njit\n" if compiled else ""
-    head += f"MIN = {arith.MIN}\nMAX = {arith.MAX}\n"
+    head += f"MIN = {arith.MIN}\nMAX = {arith.MAX}\nSUMMABLE = {SUMMABLE}\n"
     parts = [f"{helper}{text}" for text in _arithmetic()]
     parts += [f"{part}{_FILLED.format(_ALL_SLOTS if compiled else _FILLED_SLOTS)}"]
     parts += [f"{entry if each.entry else part}{each.text}\n" for each in functions]

@@ -235,9 +235,10 @@ class _Columns:
             # The order of time stays: seconds fit 32 bits until 2106.
             if node.type is not Type.INT or not overflows or infer(node, self.times) is not None:
                 return node
-            if isinstance(node, Binary) and node.op in ("*", "<<") and self.width(node) in NARROW:
+            width = self.width(node)
+            if isinstance(node, Binary) and node.op in ("*", "<<") and width in NARROW:
                 node = self._within_64_bits(node)
-            return _wrap(node, self.width(node))
+            return _wrap(node, width)
 
         return rewrite(expr, change)
 

@@ -62,13 +62,13 @@ class Fold:
         self.state = number + 1, value
 
     def result(self) -> Value:
-        """The value of the aggregate."""
+        """The value of the aggregate; a sum that is NaN has none (V2)."""
         number, value = self.state
         if self._function == "count":
             return number
         if self._function == "avg":
-            return value / number if number else None
-        found: Value = value
+            value = value / number if number else None
+        found: Value = None if value != value and self._function in ("sum", "avg") else value
         return found
 
     def next_epoch(self) -> None:

@@ -17,6 +17,8 @@ from lowwater.catalog.expr import (
     BITWISE,
     COMPARISON,
     LOGICAL,
+    SUMMABLE,
+    SUMMED,
     Binary,
     Call,
     Case,
@@ -158,6 +160,8 @@ def _unary(expr: Unary) -> Callable[..., Value]:
         return operator.not_
     if expr.op == "~":
         return operator.invert
+    if expr.op == SUMMED:
+        return _summable
     return operator.neg if expr.type is Type.FLOAT else lambda a: _fitting(-a)
 
 
@@ -168,12 +172,23 @@ def _binary(expr: Binary) -> Callable[..., Value]:
             return lambda a, b: compare(float(a), float(b))
         return compare
     if expr.op in BITWISE:
-        return _masked(_BITS[expr.op]) if expr.type is Type.IP else _BITWISE[expr.op]
+        if expr.type is Type.IP:
+            return _masked(_BITS[expr.op])
+        bits = _BITWISE[expr.op]
+        return lambda a, b: _fitting(bits(a, b))
     if expr.type is Type.FLOAT:
         arithmetic = _FLOAT[expr.op]
-        return lambda a, b: arithmetic(float(a), float(b))
+        return lambda a, b: _finite(arithmetic(float(a), float(b)))
     exact = _INT[expr.op]
     return lambda a, b: _fitting(exact(a, b))
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _summable(value: float) -> float:
+    return value if abs(value) <= SUMMABLE else math.nan
 
 
 def _masked(merge: Callable[[int, int], int]) -> Callable[[bytes, bytes], bytes | None]:
@@ -198,15 +213,12 @@ def _quotient(a: int, b: int) -> int | None:
 
 
 def _remainder(a: int, b: int) -> int | None:
-    quotient = _fitting(_quotient(a, b))
+    quotient = _quotient(a, b)
     return None if quotient is None else a - quotient * b
 
 
 def _shift_left(a: int, count: int) -> int | None:
-    if not 0 <= count < 64:
-        return None
-    low = (a << count) & ((1 << 64) - 1)
-    return low - (1 << 64) if low > INT64_MAX else low
+    return a << count if 0 <= count < 64 else None
 
 
 def _shift_right(a: int, count: int) -> int | None:
@@ -216,7 +228,7 @@ def _shift_right(a: int, count: int) -> int | None:
 def _float_remainder(a: float, b: float) -> float | None:
     if b == 0.0:
         return None
-    return math.nan if math.isinf(a) else math.fmod(a, b)
+    return None if math.isinf(a) else math.fmod(a, b)
 
 
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {

@@ -17,11 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from lowwater.catalog import names as reserved
 from lowwater.catalog.packets import FRAME, HEAD
 from lowwater.catalog.streams import ROW
 from lowwater.config import Config, format_duration
 from lowwater.errors import ConfigError, LawError, LowwaterError
-from lowwater.lake.ingest import ingest
+from lowwater.lake.ingest import Ingested, ingest
 from lowwater.lake.layout import VIOLATIONS, Lake, open_lake
 from lowwater.lake.ledger import Capture, Captures, ingested_links, interface_links, read_captures
 from lowwater.lake.states import keep_state
@@ -159,8 +160,20 @@ def _ingest(request: Request, lake: Lake, progress: Progress) -> dict[str, Captu
     with progress.stage("ingest", f"of {len(request.captures)} captures"):
         for link in links:
             files = [path for name, path in request.captures if name == link]
-            ingest(lake, link, files, config)
+            _refuse_same_content(link, ingest(lake, link, files, config))
     return read_captures(lake, ingested_links(lake))
+
+
+def _refuse_same_content(link: str, found: Sequence[Ingested]) -> None:
+    """Raises the error of two files of a link with the same packets, which are one capture of it (T1)."""
+    seen: dict[str, Path] = {}
+    for each in found:
+        if not any(row.packets for row in each.captures):
+            continue
+        first = seen.setdefault(each.capture.capture, each.path)
+        if first != each.path:
+            message = f"--capture {link}={each.path}: has the same bytes as {first}, and a link reads a capture once"
+            raise ConfigError(message, "leave one of them out, or give it to another link")
 
 
 def _keeping_what_is_read(request: Request, links: Sequence[str]) -> Config:
@@ -360,10 +373,10 @@ def _write(request: Request, gathered: Gathered, captures: dict[str, Captures], 
             }
         violations = pa.concat_tables(gathered.violations) if gathered.violations else VIOLATIONS.empty_table()
         chosen = violations.select(VIOLATIONS.names).sort_by([("link", "ascending"), ("arrival", "ascending")])
-        write_csv(chosen, request.out / "skew_violations.csv", request.spreadsheet)
+        write_csv(chosen, request.out / f"{reserved.VIOLATIONS}.csv", request.spreadsheet)
         if request.traces:
             told = pa.concat_tables([TRACES.empty_table(), *gathered.traces])
-            write_csv(told, request.out / "heartbeats.csv", request.spreadsheet)
+            write_csv(told, request.out / f"{reserved.HEARTBEATS}.csv", request.spreadsheet)
     links = {name: link_summary(request.config, gathered.accounts, captures[name], name) for name in sorted(captures)}
     summary = {
         "engine": request.engine,
@@ -374,5 +387,5 @@ def _write(request: Request, gathered: Gathered, captures: dict[str, Captures], 
         "notes": list(gathered.notes),
         "seconds": {name: round(spent, 3) for name, spent in progress.seconds.items()},
     }
-    (request.out / "summary.json").write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
+    (request.out / f"{reserved.SUMMARY}.json").write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
     return summary

@@ -13,6 +13,7 @@ from lowwater.plan.bind.defines import NO_EFFECT
 from lowwater.plan.bind.sources import source_fields, temporals
 from lowwater.plan.temporal import infer
 from tests.docs.meanings import AGGREGATES, FUNCTIONS, STATES
+from tests.edges import CASES, shown
 
 Shape = tuple[str, ...]
 """Types of the arguments, then of the result; T where every type can stand."""
@@ -149,10 +150,20 @@ def _notes(one: AggregateFunction) -> Iterator[str]:
         yield "the last argument is a constant"
 
 
+def values() -> str:
+    """The edges of values, in both dialects."""
+    cells = ((f"`{case.text}`".replace("|", "\\|"), shown(case.value), case.old) for case in CASES)
+    return _table(
+        ("expression", "value", "in dialect 'gigascope'"),
+        ((text, value, "" if shown(old) == value else shown(old)) for text, value, old in cells),
+    )
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "columns": columns,
     "functions": functions,
     "aggregates": aggregates,
     "states": states,
     "no_effect": no_effect,
+    "values": values,
 }

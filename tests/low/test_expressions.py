@@ -41,13 +41,11 @@ def integer(name: str, a: int | None, b: int | None) -> int | None:
     if name in ("<<", ">>"):
         if not 0 <= b < 64:
             return None
-        low = (a << b) & ((1 << 64) - 1)
-        return a >> b if name == ">>" else (low - (1 << 64) if low >> 63 else low)
+        return a >> b if name == ">>" else fits(a << b)
     if name == "/":
         return quotient(a, b)
     if name == "%":
-        whole = quotient(a, b)
-        return None if whole is None else a - whole * b
+        return None if b == 0 else a - (abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)) * b
     return fits({"+": a + b, "-": a - b, "*": a * b, "&": a & b, "|": a | b}[name])
 
 

@@ -145,7 +145,7 @@ def _partial(batch: Batch, lfta: Lfta, rows: Sequence[Row]) -> list[Row]:
     for row in rows:
         key = tuple(made(row.values) for _, made in keys)
         which = (*map(hashable, key), random.randrange(batch.world.parts))
-        states = parts.setdefault(which, {p.name: Accumulator(p) for p in partials})
+        states = parts.setdefault(which, {p.name: Accumulator(p, partial=True) for p in partials})
         for state in states.values():
             state.add(row.values)
     fields = lfta.fields[: len(keys)]

@@ -86,11 +86,13 @@ class Accumulator:
 
     Attributes:
         aggregate: the plan's.
+        partial: whether it is a sub-aggregate.
         values: arguments so far, for those that every engine has of its own; None for a counted row.
         state: of the four functions.
     """
 
     aggregate: Aggregate
+    partial: bool = False
     values: list[Any] = field(default_factory=list)
     state: Any = None
 
@@ -118,7 +120,9 @@ class Accumulator:
             return self._udaf.output(self.state, *(extra({}) for extra in self._arguments[self._taken :]))
         if self.aggregate.function == "count":
             return len(self.values)
-        return FOLDS[self.aggregate.function](self.values) if self.values else None
+        found = FOLDS[self.aggregate.function](self.values) if self.values else None
+        # A sum that is NaN has no value (V2); a sub-aggregate hands it on to its superaggregate.
+        return None if found != found and not self.partial and self.aggregate.function in ("sum", "avg") else found
 
     def next_epoch(self) -> None:
         """What CLOSING_WHEN leaves of it at the end of an epoch (O4)."""

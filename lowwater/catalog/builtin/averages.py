@@ -5,7 +5,7 @@ A family of the shipped catalog. Both merge for every partition of their input (
 
 from __future__ import annotations
 
-from lowwater.catalog.builtin.base import Stateless
+from lowwater.catalog.builtin.base import Stateless, finite, summable
 from lowwater.catalog.expr import Type
 from lowwater.catalog.functions import AggregateFunction
 
@@ -41,15 +41,15 @@ class PositiveAverage(Stateless):
 
     def iterate(self, state: tuple[float, int], value: float) -> tuple[float, int]:
         """One value more, where it counts; NaN does not."""
-        return (state[0] + value, state[1] + 1) if value >= 0 else state
+        return (state[0] + summable(value), state[1] + 1) if value >= 0 else state
 
     def merge(self, state: tuple[float, int], other: tuple[float, int]) -> tuple[float, int]:
         """The values of both."""
         return state[0] + other[0], state[1] + other[1]
 
-    def output(self, state: tuple[float, int]) -> float:
+    def output(self, state: tuple[float, int]) -> float | None:
         """Sum by number."""
-        return state[0] / state[1] if state[1] else NO_AVERAGE
+        return finite(state[0] / state[1]) if state[1] else NO_AVERAGE
 
 
 AGGREGATES: tuple[AggregateFunction, ...] = (

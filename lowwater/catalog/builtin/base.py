@@ -5,9 +5,10 @@ At the bottom of `lowwater.catalog.builtin`.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-from lowwater.catalog.expr import Type
+from lowwater.catalog.expr import SUMMABLE, Type
 from lowwater.errors import ValueOverflowError
 
 EVERY = tuple(Type)
@@ -19,6 +20,16 @@ class Stateless:
 
     def destroy(self, state: Any) -> None:
         """Nothing."""
+
+
+def summable(value: float) -> float:
+    """A float as sums take it (`catalog.expr.SUMMED`)."""
+    return value if abs(value) <= SUMMABLE else math.nan
+
+
+def finite(value: float) -> float | None:
+    """The value; None where it is infinite or NaN (V2)."""
+    return value if math.isfinite(value) else None
 
 
 def in_range(value: int) -> int | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from lowwater.catalog.builtin.base import Stateless, exact
+from lowwater.catalog.builtin.base import Stateless, exact, finite, summable
 from lowwater.catalog.expr import Type
 from lowwater.catalog.functions import AggregateFunction
 
@@ -39,7 +39,8 @@ class MovingSum(Stateless):
 
     def iterate(self, state: Sums, value: float, size: int) -> Sums:
         """One value more in the current epoch."""
-        return Sums(size, (state.latest[0] + value, *state.latest[1:]))
+        added = value if self.whole else summable(value)
+        return Sums(size, (state.latest[0] + added, *state.latest[1:]))
 
     def reinit(self, state: Sums) -> Sums:
         """The current epoch becomes the one before, and the oldest is forgotten."""
@@ -50,7 +51,7 @@ class MovingSum(Stateless):
         if state.size < 1:
             return None
         total = sum(state.latest[: state.size])
-        return exact(int(total), "moving_sum") if self.whole else float(total)
+        return exact(int(total), "moving_sum") if self.whole else finite(float(total))
 
 
 class DecayingSum(MovingSum):
@@ -60,7 +61,10 @@ class DecayingSum(MovingSum):
         """The weighted sum of the epochs."""
         if state.size < 1:
             return None
-        return float(sum(each * alpha**age for age, each in enumerate(state.latest[: state.size])))
+        try:
+            return finite(float(sum(each * alpha**age for age, each in enumerate(state.latest[: state.size]))))
+        except (OverflowError, ZeroDivisionError):
+            return None
 
 
 class RunningSum(Stateless):
@@ -192,10 +196,10 @@ class TimeAverage(Stateless):
         if state.window < 1 or state.first is None:
             return None
         if not state.stepped:
-            return state.value
+            return finite(state.value)
         end = (state.time // state.window + 1) * state.window
         begin = max(end - state.window, state.first)
-        return (state.area + (end - state.time) * state.value) / (end - begin)
+        return finite((state.area + (end - state.time) * state.value) / (end - begin))
 
 
 _number, _whole = Type.FLOAT, Type.INT
@@ -206,7 +210,13 @@ AGGREGATES: tuple[AggregateFunction, ...] = (
         "moving_sum", (_number, _whole), _number, partial(MovingSum, whole=False), taken=2, constant=(1,), running=True
     ),
     AggregateFunction(
-        "moving_sum_exp", (_number, _whole, _number), _number, DecayingSum, taken=2, constant=(1,), running=True
+        "moving_sum_exp",
+        (_number, _whole, _number),
+        _number,
+        partial(DecayingSum, whole=False),
+        taken=2,
+        constant=(1,),
+        running=True,
     ),
     AggregateFunction("running_sum", (_whole,), _whole, RunningSum, running=True),
     AggregateFunction(

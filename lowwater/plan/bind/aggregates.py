@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lowwater.catalog.expr import Const, Expr, Param, Type
+from lowwater.catalog.expr import SUMMED, Const, Expr, Param, Type, Unary
 from lowwater.catalog.functions import AggregateFunction
 from lowwater.gsql import nodes as syntax
 from lowwater.plan.bind.choice import choose
@@ -64,4 +64,6 @@ def _chosen(
         udaf = function
     # An integer sum of a float argument keeps the argument as it was written.
     argument = arguments[0] if udaf is None else fitted[0] if fitted else None
+    if udaf is None and argument is not None and argument.type is Type.FLOAT and function.name in ("sum", "avg"):
+        argument = Unary(Type.FLOAT, SUMMED, argument)
     return Aggregate("", function.name, argument, function.returns, tuple(fitted[1:]), udaf, spot(call))

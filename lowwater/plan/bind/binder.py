@@ -269,15 +269,20 @@ class Binder:
         found = set()
         for name in ref.links:
             if ref.bracketed and name in links.sets:
-                found.update(links.sets[name])
+                own = links.read(links.sets[name])
             elif links.holds(name):
-                found.add(name)
+                own = links.read([name])
             else:
                 known = [*(links.names or ()), *(links.sets if ref.bracketed else ())]
                 kind = "link or set" if ref.bracketed else "link"
                 message = f"{kind} {name} has no capture" if links.remedy else f"no {kind} is called {name}"
                 raise text.error(ref.place, message, links.without(name, known))
-        return links.read(found)
+            twice = found.intersection(own)
+            if twice:
+                message = f"[{', '.join(ref.links)}] lists {min(twice)} twice, which would count its packets twice"
+                raise text.error(ref.place, message, "name every link once")
+            found.update(own)
+        return tuple(sorted(found))
 
     def _check_kinds(self, ref: syntax.SourceRef, kind: str, links: Sequence[str], text: Text) -> None:
         if self.context.links.names is None:

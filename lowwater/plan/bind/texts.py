@@ -5,10 +5,11 @@ Between the parser and the binder, called by `queryset`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from lowwater.catalog.names import LONGEST, RESERVED
 from lowwater.errors import QueryError, raise_all
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.parser import parse
@@ -62,9 +63,7 @@ def _add(found: Texts, file: str, source: str, library: str) -> None:
             if library:
                 # A library's own queries see one another by their names.
                 name = f"{library}_{name}"
-            taken = {known.lower() for known in found.statements}
-            if name.lower() in taken:
-                raise text.error(place_of(statement), f"two queries are called {name}")
+            _refuse_taken(name, found.statements, statement, text)
         except QueryError as error:
             errors.append(error)
         else:
@@ -75,6 +74,9 @@ def _add(found: Texts, file: str, source: str, library: str) -> None:
 def _name(statement: syntax.Statement, number: int, text: Text) -> str:
     defines: tuple[tuple[str, str], ...] = getattr(statement, "defines", ())
     name = dict(defines).get("query_name", "")
+    if not name and "query_name" in dict(defines):
+        hint = "give a name of letters, digits and _, or leave query_name out"
+        raise text.error(place_of(statement), "query_name is empty", hint)
     if not name and number == 0:
         name = Path(text.file).name.split(".", 1)[0].replace("-", "_") or "default_query"
         name = f"q{name}" if name[0].isdigit() else name
@@ -86,7 +88,27 @@ def _name(statement: syntax.Statement, number: int, text: Text) -> str:
         raise text.error(place_of(statement), message)
     if name.startswith("_"):
         raise text.error(place_of(statement), f"query name {name}: names that begin with _ are Lowwater's own")
+    if len(name) > LONGEST:
+        message = f"query name {name[:20]}...: it has {len(name)} characters, and {LONGEST} at most are a file name"
+        raise text.error(place_of(statement), message, "shorten it")
+    if name.lower() in RESERVED:
+        own = name.lower()
+        message = f"no query can be called {name}: `lowwater run` writes a file {own}, {RESERVED[own]}, beside its rows"
+        raise text.error(place_of(statement), message, f"give it another name: DEFINE {{ query_name '{name}_of'; }}")
     return name
+
+
+def _refuse_taken(name: str, known: Mapping[str, Named], statement: syntax.Statement, text: Text) -> None:
+    """Raises the error of a second query of one name, in any case: some file systems fold it."""
+    if name in known:
+        raise text.error(place_of(statement), f"two queries are called {name}", "give one of them another query_name")
+    other = next((each for each in known if each.lower() == name.lower()), None)
+    if other is not None:
+        message = f"the names of the queries {other} and {name} differ in case only"
+        hint = (
+            "give one of them another query_name: where a file system folds case, both would be one table and one file"
+        )
+        raise text.error(place_of(statement), message, hint)
 
 
 def _add_libraries(found: Texts, folders: Sequence[Path]) -> None:

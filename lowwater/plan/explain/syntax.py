@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from lowwater.catalog.expr import (
+    SUMMED,
     Binary,
     Call,
     Case,
@@ -55,6 +56,8 @@ def expression(expr: Expr, names: Names | None = None) -> gsql.Expression:
 
 
 def _unary(expr: Unary, names: Names) -> gsql.Expression:
+    if expr.op == SUMMED:
+        return expression(expr.operand, names)
     if expr.op == "IS NULL":
         return gsql.IsNull(expression(expr.operand, names))
     inner = expr.operand

@@ -1,0 +1,75 @@
+"""The edges of values (`tests/edges.py`) in every engine, at both levels and in both dialects."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from tests.capturemaker import pcap_bytes, tcp
+from tests.edges import CASES, SUMS, Value, query
+from tests.replay.support import lowwater
+
+SECOND = 1_000_000_000
+ENGINES = ["reference", pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.slow])]
+
+
+def _cells(line: dict[str, str]) -> list[str]:
+    return [line[f"v{at}"] for at in range(len(CASES))]
+
+
+def _text(value: Value) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return format(value, ".17g") if isinstance(value, float) else str(value)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_engine_and_level_gives_the_values_of_the_table(engine: str, tmp_path: Path) -> None:
+    capture, out = tmp_path / "a.pcap", tmp_path / "out"
+    capture.write_bytes(pcap_bytes([(SECOND, tcp("10.0.0.1", "10.0.0.2", 1024, 80))]))
+    queries = tmp_path / "edges.gsql"
+    asked = [(level, dialect) for level in (False, True) for dialect in ("lowwater", "gigascope")]
+    queries.write_text(";\n".join(query(level, dialect) for level, dialect in asked))
+    said = lowwater("run", queries, "--capture", f"main1={capture}", "--out", out, "--engine", engine)
+    assert said.code == 0, said.err
+    for level, dialect in asked:
+        with (out / f"{'groups' if level else 'packets'}_{dialect}.csv").open() as file:
+            (line,) = csv.DictReader(file)
+        found = dict(zip((case.text for case in CASES), _cells(line), strict=True))
+        expected = {case.text: _text(case.old if dialect == "gigascope" else case.value) for case in CASES}
+        assert found == expected, (level, dialect)
+
+
+FORMS = {
+    "split": "}} SELECT tb, {sums} FROM main1.TCP GROUP BY time/60 AS tb",
+    "whole": "select_lfta 'yes'; }} SELECT tb, {sums} FROM main1.TCP GROUP BY time/60 AS tb",
+    "running": "}} SELECT tb, srcIP, {sums} FROM main1.TCP GROUP BY time/60 AS tb, srcIP CLOSING_WHEN count(*) = 0",
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_sum_of_floats_is_a_function_of_the_set_of_values(engine: str, tmp_path: Path) -> None:
+    most = max(len(values) for _, values, _ in SUMS)
+    frames = [(SECOND + at, tcp("10.0.0.1", "10.0.0.2", at, 80)) for at in range(most)]
+    capture, out, queries = tmp_path / "a.pcap", tmp_path / "out", tmp_path / "sums.gsql"
+    capture.write_bytes(pcap_bytes(frames, nanoseconds=True))
+    sums = []
+    for number, (_, values, _) in enumerate(SUMS):
+        branches = " ".join(f"WHEN srcPort = {at} THEN {value!r}" for at, value in enumerate(values))
+        sums += [f"{function}(CASE {branches} END) AS {function}{number}" for function in ("sum", "avg")]
+    texts = [f"DEFINE {{ query_name '{form}'; " + text.format(sums=", ".join(sums)) for form, text in FORMS.items()]
+    queries.write_text(";\n".join(texts).replace("}}", "}"))
+    said = lowwater("run", queries, "--capture", f"main1={capture}", "--out", out, "--engine", engine)
+    assert said.code == 0, said.err
+    for form in FORMS:
+        with (out / f"{form}.csv").open() as file:
+            line = next(csv.DictReader(file))
+        for number, (what, values, total) in enumerate(SUMS):
+            mean = None if total is None else total / len(values)
+            for cell, expected in ((line[f"sum{number}"], total), (line[f"avg{number}"], mean)):
+                found = float(cell) if cell else None
+                assert found == (None if expected is None else pytest.approx(expected, rel=1e-9)), (what, form)

@@ -1,0 +1,62 @@
+"""How a process ends that read tables of Delta: no thread of a library needs the interpreter by then."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyarrow import fs
+
+from lowwater.config import SECOND, Config, Link
+from lowwater.lake.ingest import ingest
+from lowwater.lake.layout import open_lake
+from lowwater.lake.tables import open_table, scanned
+from tests.capturemaker import pcap_bytes, udp
+
+PACKAGES = Path(__file__).resolve().parents[2] / "lowwater"
+FAILS = (
+    ("export", "--lake", "{lake}", "--out", "{lake}/x.pcap", "--force"),
+    ("replay", "nothing", "--lake", "{lake}", "--from", "2026-01-01", "--to", "2026-01-02"),
+    ("report", "--lake", "{lake}", "--interval", "2026-01-01"),
+)
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A lake with one capture of which no bytes are kept."""
+    folder = tmp_path_factory.mktemp("exit")
+    capture = folder / "b.pcap"
+    capture.write_bytes(pcap_bytes([(1_700_000_000 * SECOND, udp("10.0.0.1", "10.0.0.2", 1, 53, bytes(80)))]))
+    ingest(open_lake(folder / "lake"), "b", [capture], Config(links={"b": Link()}))
+    return folder / "lake"
+
+
+def _python(filesystem: fs.FileSystem) -> bool:
+    """Whether files are objects of Python: threads of Arrow that hold one at the end abort the process."""
+    inner = filesystem.base_fs if isinstance(filesystem, fs.SubTreeFileSystem) else filesystem
+    return isinstance(inner, fs.PyFileSystem)
+
+
+def test_tables_are_read_without_objects_of_python(lake: Path) -> None:
+    for path in (lake / "captures", lake / "packets", lake / "malformed"):
+        table = open_table(path)
+        assert table is not None
+        assert _python(table.to_pyarrow_dataset().filesystem)  # what is avoided
+        assert not _python(scanned(path, table).filesystem)
+
+
+def test_nobody_reads_tables_otherwise() -> None:
+    """One place asks Delta for a dataset."""
+    asking = [path.name for path in PACKAGES.rglob("*.py") if ".to_pyarrow_" in path.read_text(encoding="utf-8")]
+    assert asking == ["tables.py"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", FAILS, ids=lambda words: str(words[0]))
+def test_a_command_that_fails_ends_with_its_exit_code(lake: Path, words: tuple[str, ...]) -> None:
+    command = [sys.executable, "-m", "lowwater.cli.main", *(word.format(lake=lake) for word in words)]
+    ended = [subprocess.run(command, capture_output=True, text=True, check=False, timeout=60) for _ in range(8)]
+    assert {each.returncode for each in ended} == {1}, [each.stderr for each in ended]
+    assert not any("terminate called" in each.stderr for each in ended)
