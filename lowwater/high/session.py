@@ -9,6 +9,7 @@ import argparse
 import atexit
 import hashlib
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -161,17 +162,24 @@ def _checked(jars: list[Path]) -> list[Path]:
 LOOPBACK = "127.0.0.1"
 
 
-_SECRET = "_SPARK_AUTH_SECRET"
-"""The variable by which Spark hands its secret to the processes that it starts."""
-
-
 def _master(settings: SessionSettings) -> str:
     return os.environ.get("LOWWATER_SPARK_MASTER", settings.master)
 
 
 def _authenticated(master: str) -> bool:
     """Whether Spark's ports ask for a secret: one of its own in a single process, else that of the cluster."""
-    return master.startswith("local") or bool(os.environ.get(_SECRET))
+    return master.startswith("local") or bool(os.environ.get("LOWWATER_SPARK_SECRET"))
+
+
+def _submitted(home: Path) -> dict[str, str]:
+    """The variable that tells Spark a cluster's secret, by a file: what a command says, every process can read."""
+    secret = os.environ.get("LOWWATER_SPARK_SECRET")
+    if not secret:
+        return {}
+    kept = home / "secret.conf"
+    kept.touch(0o600)
+    kept.write_text(f"spark.authenticate.secret={secret}\n", encoding="utf-8")
+    return {"PYSPARK_SUBMIT_ARGS": f"--properties-file {shlex.quote(str(kept))} --load-spark-defaults pyspark-shell"}
 
 
 def _host() -> str:
@@ -183,9 +191,6 @@ def _environment() -> None:
     # Read by the JVM and by the Python workers it starts; workers import this package by its name.
     os.environ["SPARK_LOCAL_IP"] = _host()
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    # Not among the settings, which a session shows to whoever asks it.
-    if secret := os.environ.pop("LOWWATER_SPARK_SECRET", ""):
-        os.environ[_SECRET] = secret
     root = str(Path(lowwater.__file__).resolve().parents[1])
     known = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path and path != root]
     os.environ["PYTHONPATH"] = os.pathsep.join([root, *known])
@@ -259,6 +264,7 @@ def _started(app: str, settings: SessionSettings) -> SparkSession:
     conf = SparkConf().setAppName(app).setMaster(_master(settings))
     conf.setAll(list(_options(settings, home).items()))
     said = home / "jvm.log"
+    os.environ.update(_submitted(home))
     launch: Callable[..., Any] = launch_gateway
     try:
         with said.open("w") as sink:
