@@ -22,6 +22,7 @@ from pydantic import Field as Setting
 
 from lowwater.environment import override
 from lowwater.errors import ConfigError
+from lowwater.refused import refusals
 
 SECOND = 1_000_000_000
 HOUR = 3600 * SECOND
@@ -560,9 +561,7 @@ def load_config(lake: Path | None = None, path: Path | None = None) -> Config:
 
 def _refuse(path: Path, error: ValidationError, variables: Mapping[str, str]) -> NoReturn:
     lines = []
-    for each in error.errors():
-        key = ".".join(str(part) for part in each["loc"] if part != "[key]")
-        text = each["msg"].removeprefix("Value error, ")
+    for key, text in refusals(error):
         # What a variable of the environment says is in no file.
         where = next((name for at, name in variables.items() if key == at or key.startswith(f"{at}.")), str(path))
         lines.append(f"{where}: {key}: {text}" if key else f"{where}: {text}")

@@ -24,6 +24,7 @@ from lowwater.plan.definitions import make_context
 from lowwater.plan.explain import explain
 from lowwater.plan.queryset import Plan, plan_files
 from lowwater.plan.text import Note
+from lowwater.refused import refusals
 from lowwater.replay.affordable import costly, require_affordable
 from lowwater.replay.job import config_links
 from lowwater.replay.lowered import not_run, require_lowered
@@ -195,7 +196,12 @@ def _links(
     try:
         return Config(links=chosen, sets=base.sets, files=base.files, replay=base.replay), given
     except ValidationError as error:
-        raise ConfigError(f"links: {error.errors()[0]['msg']}") from None
+        key, text = refusals(error)[0]
+        name = key.removeprefix("links.")
+        if name in skews:
+            told = text.removeprefix("skew: ").partition("; write")[0]
+            raise ConfigError(f"--skew {name}: {told}", f"write for example --skew {name}=1s") from None
+        raise ConfigError(f"{key}: {text}") from None
 
 
 def _refuse_same_file(given: Sequence[tuple[str, Path]]) -> None:

@@ -136,8 +136,9 @@ class Accumulators:
         values = tuple([one.result(state) for (one, _, _), state in zip(self._made, states, strict=True)])
         for aggregate, value in zip(self.aggregates, values, strict=True):
             if aggregate.type is Type.INT and value is not None and in_range(value) is None:
+                at = ", at {}:{}".format(*aggregate.place) if aggregate.place[0] else ""
                 raise ValueOverflowError(
-                    f"query {self.query}: the {aggregate.function} {aggregate.name} does not fit 64 bits",
+                    f"query {self.query}{at}: the {aggregate.function} {aggregate.name} does not fit 64 bits",
                     "sum over shorter epochs or finer groups, or scale the argument down",
                 )
         return values

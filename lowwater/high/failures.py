@@ -39,7 +39,7 @@ def translate(query: str, error: PySparkException) -> LowwaterError:
     if overflow:
         where, column = overflow.groups()
         return ValueOverflowError(
-            f"query {where}: the sum {column} does not fit 64 bits",
+            f"query {where.replace(';', ':')}: the sum {column} does not fit 64 bits",
             "sum over shorter epochs or finer groups, or scale the argument down",
         )
     carried = _MARKED.search(text)

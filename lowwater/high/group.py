@@ -90,5 +90,6 @@ def _result(query: str, aggregate: Aggregate) -> Column:
         total = high.cast("double") * F.lit(float(_LOW + 1)) + low.cast("double")
         return total / F.nullif(plain(f"{name}#n"), long(0)).cast("double")
     fits = high.isNull() | high.between(long(-(1 << 31)), long((1 << 31) - 1))
-    message = F.lit(f"{OVERFLOW}:{query}:{name}:")
+    at = ", at {};{}".format(*aggregate.place) if aggregate.place[0] else ""
+    message = F.lit(f"{OVERFLOW}:{query}{at}:{name}:")
     return F.when(fits, F.shiftleft(high, 32).bitwiseOR(low)).otherwise(F.raise_error(message))

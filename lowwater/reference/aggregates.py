@@ -195,7 +195,8 @@ class Aggregates:
         own = Column(aggregate.type, aggregate.name)
         column = next((item.name for item in self._items if item.expr == own), aggregate.name)
         text = f"{aggregate.function}({show(aggregate.argument) if aggregate.argument else '*'})"
-        message = f"query {self._query}, column {column}: {text} of a group does not fit 64 bits"
+        at = "at {}:{}, ".format(*aggregate.place) if aggregate.place[0] else ""
+        message = f"query {self._query}, {at}column {column}: {text} of a group does not fit 64 bits"
         return ValueOverflowError(message, "sum a smaller unit, or avg")
 
 

@@ -85,7 +85,10 @@ class Job:
         Raises:
             ConfigError: a bound is not one of an interval, or none lies between.
         """
-        if start % self.length or end % self.length or start >= end:
+        if start >= end:
+            told = f"--from {format_instant(start)} is not before --to {format_instant(end)}"
+            raise ConfigError(told, "--to is the end of the last interval: give a later one, or exchange the two")
+        if start % self.length or end % self.length:
             unit = format_duration(self.length)
             raise ConfigError(
                 f"--from and --to do not bound whole intervals of {unit}", f"give multiples of {unit}, UTC"

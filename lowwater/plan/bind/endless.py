@@ -5,9 +5,10 @@ Called by `grouping`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from operator import add, mul, sub
 
-from lowwater.catalog.expr import Binary, Const, Expr, Type, walk
+from lowwater.catalog.expr import Binary, Const, Expr, Type, Unary, show, walk
 from lowwater.errors import QueryError
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_expression
@@ -16,6 +17,8 @@ from lowwater.plan.bind.sources import temporals
 from lowwater.plan.nodes import Item, Node, Source
 from lowwater.plan.temporal import Temporal, infer
 from lowwater.plan.text import place_of
+
+_FOLDED: dict[str, Callable[[int, int], int]] = {"+": add, "-": sub, "*": mul}
 
 
 def endless(
@@ -52,12 +55,27 @@ def endless(
     return rows.text.error(place_of(statement), message, f"add an epoch to GROUP BY, such as {example}, or a window")
 
 
+def _number(expr: Expr) -> int | None:
+    """The value of sums and products of whole numbers; None for anything else."""
+    if isinstance(expr, Const):
+        return expr.value if type(expr.value) is int else None
+    parts = [_number(child) for child in expr.children()]
+    if isinstance(expr, Unary) and expr.op == "-" and parts[0] is not None:
+        return -parts[0]
+    if isinstance(expr, Binary) and expr.op in _FOLDED and parts[0] is not None and parts[1] is not None:
+        return _FOLDED[expr.op](parts[0], parts[1])
+    return None
+
+
 def _no_epoch(key: Expr, times: dict[str, Temporal]) -> str:
     """Why arithmetic on a temporal column is no epoch, or nothing."""
     for part in walk(key):
         if isinstance(part, Binary) and part.op in ("*", "/") and infer(part.left, times):
             if part.right.type is Type.FLOAT:
                 return "it is no integer"
-            if isinstance(part.right, Const) and part.right.value == 0:
+            number = _number(part.right)
+            if number == 0:
                 return "it divides by 0" if part.op == "/" else "it is always 0"
+            if number is not None and not isinstance(part.right, Const):
+                return f"{show(part.right)} is not written as one number, {number}"
     return ""

@@ -67,7 +67,7 @@ def bind_group(query: str, statement: syntax.Select, rows: Scope, source: BoundS
     try:
         (node, keys, visible), predicate = _over_rows(query, statement, rows, replace(rows, aliases=named), source)
     except QueryError as error:
-        raise_all([error, *_further(statement, rows)])
+        raise_all([error, *_further(statement, rows, source)])
         raise
     parts.taken |= {key.name.lower() for key in keys}
     results = replace(_results(rows, keys, visible, parts), aliases=computed, rows=rows)
@@ -115,14 +115,16 @@ def _over_rows(
     return found[0], next(iter(predicate), None)
 
 
-def _further(statement: syntax.Select, rows: Scope) -> list[QueryError]:
+def _further(statement: syntax.Select, rows: Scope, source: BoundSource) -> list[QueryError]:
     """What is wrong with the select items and HAVING where GROUP BY has errors, so that its variables are not known."""
 
     def on_aggregate(call: syntax.Call, known: Sequence[AggregateFunction]) -> Expr:
         return Column(bind_aggregate(call, known, replace(rows, where="another aggregate")).type, "")
 
+    window = statement.window or source.window
+    windowed = {"window_start", "window_end", "wid"} if window is not None else set()
     # NULL has the type that it stands beside, so that a variable that is not known makes no error of its own.
-    names = [_name(item) for item in _key_items(statement)]
+    names = [*(_name(item) for item in _key_items(statement)), *windowed]
     unknown: dict[str, Expr] = {name: Const(Type.STRING, None) for name in names}
     scope = replace(rows, keys=unknown, on_aggregate=on_aggregate)
     errors: list[QueryError] = []

@@ -202,6 +202,8 @@ class Scope:
             raise self.text.error(place_of(node), f"{op} does not apply to {plural} {types}", hint)
         if op in COMPARISON and isinstance(node, syntax.BinaryOp):
             self._note_null(node)
+        if op in ("/", "%") and isinstance(operands[1], Const) and operands[1].value == 0 and not operands[1].param:
+            self.names.notes[spot(node)] = f"{print_expression(node)} is NULL in every row: it divides by 0"
         return bound
 
     def _note_null(self, node: syntax.BinaryOp) -> None:

@@ -1,0 +1,157 @@
+"""What is said of a setting that is refused: its key, what is allowed, and an example; below `config`."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from pydantic import ValidationError
+
+EXAMPLES = {
+    "lake": 'lake = "lake"',
+    "interval.length": 'length = "1h"',
+    "links.*": "[links.main1]",
+    "links.*.captures": 'captures = "captures/main1-%Y%m%d%H.pcap"',
+    "links.*.rotation": 'rotation = "1h"',
+    "links.*.timezone": 'timezone = "Europe/Berlin"',
+    "links.*.interfaces": 'interfaces = "each"',
+    "links.*.payload": "payload = 64",
+    "links.*.applications": 'applications = ["dns", "http"]',
+    "links.*.sampling": "sampling = true",
+    "links.*.shed": "shed = 10000",
+    "links.*.anonymise": 'anonymise = "main1.key"',
+    "links.*.kind": 'kind = "csv"',
+    "links.*.separator": 'separator = ";"',
+    "links.*.skew": 'skew = "1s"',
+    "links.*.skews": "skews = { sequence = 100 }",
+    "links.*.group_skew": 'group_skew = { column = "vlan", values = { 7 = "5s" } }',
+    "links.*.max_jump": 'max_jump = "61s"',
+    "links.*.since": 'since = "2026-01-31T13:00:00Z"',
+    "links.*.until": 'until = "2026-02-28T13:00:00Z"',
+    "links.*.policy": 'policy = "exclude"',
+    "links.*.delay": 'delay = "0s"',
+    "links.*.thresholds": "thresholds = { violating = 0.01 }",
+    "links.*.properties": 'properties = { place = "north" }',
+    "links": "[links.main1]",
+    "sets": 'core = ["main1", "main2"]',
+    "query_sets": "[query_sets.flows]",
+    "sets.*": 'core = ["main1", "main2"]',
+    "query_sets.*": "[query_sets.flows]",
+    "query_sets.*.files": 'files = "flows.gsql"',
+    "query_sets.*.schemas": 'schemas = "log.schema"',
+    "query_sets.*.functions": 'functions = "mine.fun"',
+    "query_sets.*.params": "params = { port = 443 }",
+    "query_sets.*.chain_start": 'chain_start = "2026-01-01"',
+    "query_sets.*.interval": 'interval = "10 min"',
+    "query_sets.*.heartbeat": 'heartbeat = "1s"',
+    "query_sets.*.processes": 'processes = "each"',
+    "query_sets.*.deadline": 'deadline = "30 min"',
+    "query_sets.*.approval": "approval = true",
+    "thresholds.*": "violating = { warning = 0.01, critical = 0.1 }",
+    "history.intervals": "intervals = 24",
+    "history.least": "least = 6",
+    "history.season": 'season = "1d"',
+    "history.*": "volume = { warning = 0.8, critical = 1 }",
+    "replay.heartbeat": 'heartbeat = "1s"',
+    "replay.tick": 'tick = "10 min"',
+    "replay.chunk": "chunk = 131072",
+    "replay.task_packets": "task_packets = 4194304",
+    "replay.flush": 'flush = "immediate"',
+    "replay.table": 'table = "adjacent"',
+    "replay.tuned": "tuned = true",
+    "replay.partitions": "partitions = 0",
+    "replay.memory": 'memory = "2g"',
+    "replay.patience": 'patience = "15 min"',
+    "replay.processes": 'processes = "shared"',
+    "schedule.deadline": 'deadline = "30 min"',
+    "schedule.approval": "approval = true",
+    "schedule.maintain": 'maintain = "daily"',
+    "notify.url": 'url = "https://example.org/hook"',
+    "retention.versions": 'versions = "7d"',
+    "retention.streams": 'streams = "30d"',
+}
+"""Key, with `*` for any name, -> a line of the settings that is allowed; what lies below a key has its example."""
+
+_FORMS = {
+    "replay.memory": "must be digits and k, m or g",
+    "replay.flush": "must be immediate, slow N, oop-slow N M or lazy N",
+    "notify.url": "must be an address that begins with http:// or https://",
+    "links": "is no name of a link: a letter or _, then letters, digits, _ . and -, and one / before an interface",
+    "sets": "is no name of a set: a letter or _, then letters, digits, _ and -",
+    "query_sets": "is no name of a query set: a letter or _, then letters, digits, _ and -",
+}
+"""What the patterns of texts allow, in words."""
+
+_KINDS = (
+    ("int", "must be a whole number"),
+    ("float", "must be a number"),
+    ("bool", "must be true or false"),
+    ("string", "must be a text in quotes"),
+    ("path", "must be a path in quotes"),
+    ("dict", "must be a table"),
+    ("mapping", "must be a table"),
+    ("model", "must be a table"),
+    ("tuple", "must be a list"),
+)
+_CHOICE = re.compile(r"constrained-int|literal\[.*\]|function-before\[.*\]|str|int|float|bool|union\[.*\]")
+_BOUNDS = {
+    "greater_than": "above",
+    "greater_than_equal": "at least",
+    "less_than": "below",
+    "less_than_equal": "at most",
+}
+_HOUR = 3600 * 10**9
+
+
+def refusals(error: ValidationError) -> list[tuple[str, str]]:
+    """(key, what is said of it) of every setting that is refused, each key once."""
+    found: dict[str, list[str]] = {}
+    for each in error.errors():
+        key = _key(each["loc"])
+        found.setdefault(key, []).append(_allowed(key, each))
+    return [(key, _joined(key, list(dict.fromkeys(texts)))) for key, texts in found.items()]
+
+
+def _key(place: tuple[int | str, ...]) -> str:
+    """Table and key, without the choice that was tried where a value may be one of several things."""
+    parts = [str(part) for part in place if part != "[key]"]
+    several = len(parts) > 2 and (parts[-2] in ("payload", "heartbeat") or (len(parts) > 3 and parts[-3] == "params"))
+    return ".".join(parts[:-1] if several and _CHOICE.fullmatch(parts[-1]) else parts)
+
+
+def _allowed(key: str, each: Any) -> str:
+    kind, context = str(each["type"]), each.get("ctx", {})
+    if kind == "string_pattern_mismatch":
+        return _FORMS.get(key) or _FORMS.get(key.partition(".")[0], str(each["msg"]))
+    if kind in _BOUNDS:
+        bound = next(iter(context.values()))
+        return f"must be {_BOUNDS[kind]} {'1h' if bound == _HOUR else bound}"
+    if kind == "literal_error":
+        return f"must be {context['expected']}"
+    if kind == "value_error":
+        return str(each["msg"]).removeprefix("Value error, ")
+    return next((text for prefix, text in _KINDS if kind.startswith(prefix)), str(each["msg"]))
+
+
+def _joined(key: str, texts: list[str]) -> str:
+    first, *others = texts
+    text = " or ".join([first, *(other.removeprefix("must be ") for other in others)])
+    named = re.match(r"(\w+): ", text)  # what several settings of a table say together begins with one of them
+    example = example_of(f"{key}.{named[1]}" if named else key)
+    return (
+        text
+        if not example or "write" in text or "did you mean" in text or "known are" in text
+        else (f"{text}; write for example {example}")
+    )
+
+
+def example_of(key: str) -> str:
+    """The example of a key, or of the nearest above it that has one; empty where none has."""
+    parts = key.split(".")
+    for size in range(len(parts), 0, -1):
+        head = parts[:size]
+        for known, example in EXAMPLES.items():
+            names = known.split(".")
+            if len(names) == size and all(a in ("*", b) for a, b in zip(names, head, strict=True)):
+                return example
+    return ""
