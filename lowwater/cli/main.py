@@ -202,7 +202,7 @@ def replay(query_set: str, lake: Path, start: int, end: int, stage: str | None, 
 @click.option("--lake", required=True, type=options.FOLDER, help="The lake's folder.")
 @click.option("--queries", default="queries", type=options.FOLDER, help="Folder of query sets.", show_default=True)
 def status(lake: Path, queries: Path) -> None:
-    """Shows every interval of every query set: missing, provisional, done, incomplete, stale, failed."""
+    """Shows every interval of every query set: missing, provisional, done, incomplete, stale, failed, cannot start."""
     from lowwater.cli.queries import show_status
 
     show_status(lake, queries)
@@ -218,7 +218,8 @@ def report(lake: Path, interval: int | None, html: Path | None, queries: Path) -
 
     \b
     passed and warned intervals are published, failed ones are not; --interval shows every expectation of one interval
-    and how many of its rows are in quarantine.
+    and how many of its rows are in quarantine. Intervals that were never audited, cannot start or are not done are
+    there too, with why; the summary counts each interval once.
     --html writes the calendar of all intervals, a page for each of them, plans, skew reviews and the Data Docs, as
     files that need no server and no network.
     Example:
@@ -231,7 +232,7 @@ def report(lake: Path, interval: int | None, html: Path | None, queries: Path) -
     if html is not None:
         write_pages(lake, queries, html)
     else:
-        show_report(lake, interval)
+        show_report(lake, interval, queries)
 
 
 @cli.command()

@@ -443,4 +443,10 @@ def expected(job: Job, captures: Mapping[str, Captures]) -> Expected:
     def outdated(start: int, end: int) -> str:
         return "; ".join(job.inputs(start, end, captures).outdated())
 
-    return Expected(job.query_set, tuple(queries), tuple(job.plan.links), job.length, digest, outdated, changed=changed)
+    def lacking(start: int, end: int) -> list[str]:
+        return job.inputs(start, end, captures).lacking()
+
+    links = tuple(job.plan.links)
+    return Expected(
+        job.query_set, tuple(queries), links, job.length, digest, outdated, lacking=lacking, changed=changed
+    )
