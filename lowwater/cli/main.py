@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from lowwater import __version__
-from lowwater.cli import expect, intake, options, packets, schedule, skew, upkeep
+from lowwater.cli import expect, intake, options, packets, rows, schedule, skew, upkeep
 from lowwater.errors import LowwaterError
 
 
@@ -35,6 +35,7 @@ def cli() -> None:
       lowwater plan --lake var/lake
       lowwater backfill --lake var/lake
       lowwater report --lake var/lake
+      lowwater rows flows --lake var/lake
     """
 
 
@@ -251,6 +252,7 @@ cli.add_command(intake.init)
 cli.add_command(intake.ingest)
 cli.add_command(packets.inspect)
 cli.add_command(packets.export)
+cli.add_command(rows.rows)
 cli.add_command(schedule.plan)
 cli.add_command(schedule.backfill)
 cli.add_command(upkeep.maintain)

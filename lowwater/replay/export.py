@@ -76,10 +76,11 @@ def write_csv(table: pa.Table, path: Path) -> None:
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(table.column_names)
         for batch in table.to_batches(max_chunksize=65_536):
-            writer.writerows(zip(*(_csv_values(column) for column in batch.columns), strict=True))
+            writer.writerows(zip(*(csv_values(column) for column in batch.columns), strict=True))
 
 
-def _csv_values(column: pa.Array) -> list[object]:
+def csv_values(column: pa.Array) -> list[object]:
+    """The values of a column as CSV has them; None for NULL."""
     if pa.types.is_floating(column.type):
         return [None if v is None else format(v, ".17g") for v in column.to_pylist()]
     if pa.types.is_boolean(column.type):
