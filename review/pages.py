@@ -260,4 +260,5 @@ def _skew(known: Snapshot, safe: str, root: str) -> str | None:
         plot=plot,
         shares=QUANTILES,
         intervals=listed,
+        outliers=found.outlier.seen if found.outlier else (),
     )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from lowwater.cli import options
 from lowwater.config import Config, format_duration, format_instant, load_config
@@ -93,13 +94,15 @@ def _review(
     begin, until = first if start is None else start, last + 1 if end is None else end
     read = packet_files(PacketFiles.of(lake), link, captures, settings, begin, begin, until)
     seen = watch_link(read, settings.skew, config.interval.length)
-    return review(link, settings.skew, seen, loss, readers(sets, link, row_rates(read_replays(lake), begin, until)))
+    waiting = readers(sets, link, row_rates(read_replays(lake), begin, until))
+    return review(link, settings.skew, seen, loss, waiting, captures)
 
 
 def _show(console: Console, found: Review) -> None:
     from lowwater.quality.advice import headline, marks, remarks, share_text
 
-    console.print(f"[bold]{found.link}[/bold]: {headline(found)}", soft_wrap=True)
+    said = Text.assemble((found.link, "bold"), ": ", options.printable(headline(found)))
+    console.print(said, soft_wrap=True)
     if not found.total.records:
         return
     table = _numbers("bound", "lost", "share", "latency", "records held", "at most")
@@ -110,7 +113,7 @@ def _show(console: Console, found: Review) -> None:
     console.print(table)
     console.print(_intervals(found))
     for line in remarks(found):
-        console.print(f"  {line}", soft_wrap=True)
+        console.print(Text(options.printable(f"  {line}")), soft_wrap=True)
     console.print()
 
 
@@ -120,13 +123,15 @@ def _intervals(found: Review) -> Table:
 
     shares = [f"{100 * share:g} %" for share in QUANTILES]
     table = _numbers("interval of arrival", "records", "out of order", *shares, "latest", "refused", "its own bound")
+    table.add_column("")
     for each in found.seen:
         quantiles = [format_duration(each.lags.quantile(share) or 0) for share in QUANTILES]
         own = recommend(each.lags, found.loss)
         counts = (f"{each.lags.records:,}", f"{each.lags.late:,}")
         ends = (format_duration(bound_of(each.lags.largest)), f"{each.refused:,}")
         bound = "none" if own is None else format_duration(own)
-        table.add_row(format_instant(each.start), *counts, *quantiles, *ends, bound)
+        mark = "outlier" if found.outlier and each in found.outlier.seen else ""
+        table.add_row(format_instant(each.start), *counts, *quantiles, *ends, bound, mark)
     return table
 
 
