@@ -77,8 +77,8 @@ def remarks(found: Review) -> list[str]:
         needs = "no skew would do" if bound is None else f"{format_duration(bound)} would be needed"
         said.append(
             f"outlier: {outlier_text(found.outlier)}, where {found.outlier.records:,} records are more than "
-            f"{format_duration(found.recommended)} late; with it {needs}. Look at the capture: records in the wrong order, or a "
-            "clock that was set; at the skew recommended they are refused"
+            f"{format_duration(found.recommended)} late; with it {needs}. Look at the capture: records in the wrong "
+            "order, or a clock that was set; at the skew recommended they are refused"
         )
     if found.apart:
         count, least = found.apart
