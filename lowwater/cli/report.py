@@ -141,5 +141,5 @@ def _expectations(lake: Lake, audit: Audited) -> Table:
     for each in findings(lake, audit):
         found = "holds" if each.success else f"{each.unexpected} of {each.evaluated} fail"
         held = f"{kept[each.expectation]:,} of {total[each.expectation]:,}" if kept[each.expectation] else ""
-        table.add_row(each.suite, each.kind.removeprefix("expect_"), each.severity, found, held)
+        table.add_row(each.suite, each.title, each.severity, found, held)
     return table
