@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from .entries import Entry, SuiteFile, read_suite
-from .findings import SUITES, Finding, Report, Severity, Validation, Verdict, verdict
+from .findings import SUITES, Finding, Report, Severity, Validation, Verdict, once, verdict
 
 if TYPE_CHECKING:
     import pandas
@@ -28,6 +28,7 @@ __all__ = [
     "Verdict",
     "assets",
     "index",
+    "once",
     "read_suite",
     "render",
     "render_suites",

@@ -6,7 +6,7 @@ Plain values without Great Expectations: `validation` makes them, `pages` shows 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 SUITES: tuple[str, ...] = ("links", "lftas", "queries", "rows", "link_history", "query_history")
@@ -84,6 +84,35 @@ class Report(NamedTuple):
     state: str
     messages: tuple[str, ...]
     pages: dict[str, str]
+
+
+def once(findings: Iterable[Finding]) -> list[Finding]:
+    """Findings in which each fact is told once: what breaks the critical limit of a rule also breaks its warning limit.
+
+    The message of the warning goes where the critical one is about the same subject, and the warning where none is
+    left. Rules by hand (suite `rows`) are each a fact of its own.
+    """
+    kept = list(findings)
+    graver = {
+        (finding.suite, finding.kind, subject(message))
+        for finding in kept
+        if finding.severity == "critical" and not finding.success and finding.suite != "rows"
+        for message in finding.messages
+    }
+    found = []
+    for finding in kept:
+        if finding.severity == "warning" and not finding.success:
+            left = tuple(m for m in finding.messages if (finding.suite, finding.kind, subject(m)) not in graver)
+            if finding.messages and not left:
+                continue
+            finding = replace(finding, messages=left)
+        found.append(finding)
+    return found
+
+
+def subject(message: str) -> str:
+    """What a message is about: its words before the colon, subject and interval."""
+    return message.partition(": ")[0]
 
 
 def verdict(findings: Iterable[Finding]) -> Verdict:

@@ -18,7 +18,7 @@ from great_expectations.core.expectation_validation_result import expectationSui
 from lowwater.errors import LawError
 
 from .entries import read_suite
-from .findings import SUITES, Validation
+from .findings import SUITES, Validation, once
 from .offline import offline
 from .renderers import ResultPage, SuitePage
 from .suites import build_suite
@@ -47,6 +47,7 @@ def render(validation: Validation) -> str:
         run=meta["run_id"]["run_name"],
         intervals=meta["intervals"],
         findings=validation.findings,
+        failed=once(finding for finding in validation.findings if not finding.success),
     )
     for finding in validation.findings:
         needed = [f'id="{finding.expectation}"', *(html.escape(message, quote=False) for message in finding.messages)]

@@ -7,6 +7,7 @@ arguments are the attributes.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 SHOWN = 160
 """Most characters of a source line that an error shows."""
@@ -169,9 +170,13 @@ class AuditError(LawError):
         message: every critical failure, one a line.
         hint: what to do.
         report: absolute path of the page that shows the failures.
+
+    Attributes:
+        accounting: of links and LFTAs (A1), for the ledger.
     """
 
     def __init__(self, message: str, hint: str = "", report: str = "") -> None:
         super().__init__(message, hint)
         self.args = (message, hint, report)
         self.report = report
+        self.accounting: dict[str, Any] = {}

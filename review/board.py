@@ -20,11 +20,12 @@ import pyarrow.dataset as pads
 from lowwater.config import FILE_NAME, Config, format_instant, load_config
 from lowwater.errors import LowwaterError
 from lowwater.lake.layout import QUALITY, REPLAYS, Lake, open_lake
-from lowwater.lake.ledger import Capture, ingested_links, read_captures
+from lowwater.lake.ledger import Captures, ingested_links, read_captures
 from lowwater.lake.records import FAILED, Replay
-from lowwater.lake.status import Expected, StatusRow, interval_status
+from lowwater.lake.status import BLOCKED, HALF, MISSING, STALE, StatusRow, covered, gravest, interval_status
 from lowwater.lake.tables import open_table, read_rows, safe_name
 from lowwater.quality.verdicts import Audited, Key, audited
+from lowwater.replay.interval import expected
 from lowwater.replay.job import Job
 from lowwater.replay.readers import jobs
 
@@ -57,8 +58,8 @@ class Interval:
 
 
 GRAVITY = (
-    *(RUNNING, FAILED, "half published", "missing", HELD),
-    *("stale", "incomplete", "provisional", WARNED, "done"),
+    *(RUNNING, FAILED, BLOCKED, HALF, MISSING, HELD),
+    *(STALE, "incomplete", "provisional", WARNED, "done"),
 )
 """The states, the one to look at first before the others."""
 
@@ -118,7 +119,7 @@ class Snapshot:
 
     lake: Lake
     config: Config
-    captures: Mapping[str, Sequence[Capture]]
+    captures: Mapping[str, Captures]
     records: Sequence[Record]
     jobs: Mapping[str, Job]
     unplanned: Mapping[str, str]
@@ -198,47 +199,26 @@ def _part(known: Snapshot, start: int, end: int) -> Part:
     audits = {each.key: each for each in audited(known.lake, start, end)}
     found = []
     for name, job in sorted(known.jobs.items()):
-        expected = _expected(known, job)
+        links = {link: known.captures[link] for link in job.plan.links}
+        wanted = expected(job, links)
         bounds = {key[1:] for key in replays if key[0] == name}
-        bounds |= {(at, at + job.length) for at in _covered(known, job, start, end)}
+        mine = [row for rows in links.values() for row in rows]
+        bounds |= {each for each in covered(mine, job.length) if start <= each[0] < end}
         for begin, until in sorted(bounds):
             key = name, begin, until
             newest = {(row.query, row.stage): row for row in replays.get(key, ())}
-            states = interval_status(expected, begin, until, list(newest.values()))
+            states = interval_status(wanted, begin, until, list(newest.values()))
             found.append(_interval(key, states, audits.get(key)))
     return Part(start, end, dict(replays), audits, found)
 
 
-def _covered(known: Snapshot, job: Job, start: int, end: int) -> range:
-    """Where the intervals begin that lie between the first and the last coverage of a set's links."""
-    rows = [each for link in job.plan.links for each in known.captures[link] if each.covers_to > each.covers_from]
-    if not rows:
-        return range(0)
-    first = min(each.covers_from for each in rows) // job.length * job.length
-    last = max(each.covers_to for each in rows) - job.length
-    return range(max(first, -(-start // job.length) * job.length), min(end, last + 1), job.length)
-
-
-def _expected(known: Snapshot, job: Job) -> Expected:
-    """What `status` asks of a query set."""
-    queries = {query.name: query for query in job.plan.queries}
-    captures = {link: known.captures[link] for link in job.plan.links}
-
-    def digest(query: str, begin: int, until: int) -> str:
-        return job.inputs(begin, until, captures).digest(queries[query])
-
-    def outdated(begin: int, until: int) -> str:
-        return "; ".join(job.inputs(begin, until, captures).outdated())
-
-    return Expected(job.query_set, tuple(queries), tuple(job.plan.links), job.length, digest, outdated)
-
-
 def _interval(key: Key, rows: Sequence[StatusRow], audit: Audited | None) -> Interval:
-    state, reason = min(((row.state, row.reason) for row in rows), key=lambda each: GRAVITY.index(each[0]))
+    first = gravest(rows)
+    state, reason = first.shown, first.why
     if audit is not None and audit.messages and (state == FAILED or (audit.verdict == WARNED and state == "done")):
         state = FAILED if state == FAILED else WARNED
         reason = "; ".join(message.replace(f", {audit.interval}", "") for message in audit.messages)
-    if audit is not None and state == "missing" and audit.verdict != FAILED:
+    if audit is not None and state == MISSING and audit.verdict != FAILED:
         state, reason = HELD, "audited and not published"
     visible = [row.rows for row in rows if row.rows is not None]
     return Interval(*key, state, reason, sum(visible) if visible else None)
@@ -291,7 +271,7 @@ class Board:
             unplanned[name] = str(error)
 
         sets = {job.query_set: job for job in jobs(self.root, self.queries, tell)}
-        captures: dict[str, Sequence[Capture]] = {}
+        captures: dict[str, Captures] = {}
         for job in sets.values():
             captures |= job.captures()
         captures |= read_captures(lake, set(ingested_links(lake)) - set(captures))

@@ -21,6 +21,7 @@ MOST_CELLS = 800
 SIGNS = {
     "running": "▸",
     "failed": "\N{MULTIPLICATION SIGN}",
+    "cannot start": "⊘",
     "half published": "½",
     "missing": "○",
     "held": "‖",

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lowwater_expectations import Finding, once
+
 from lowwater.config import format_duration, format_instant
 from lowwater.lake.history import LinkLateness, read_lateness
 from lowwater.lake.ledger import Capture, malformed_between
 from lowwater.lake.records import Replay, read_quarantine, read_violations
 from lowwater.quality.lags import Lags
-from lowwater.quality.verdicts import Key, findings
+from lowwater.quality.verdicts import CRITICAL, Key, findings
 
 from .board import Part, Snapshot
 
@@ -111,20 +113,31 @@ def found_of(known: Snapshot, part: Part, key: Key) -> list[Found]:
     kept: dict[str, list[dict[str, Any]]] = {}
     for row in read_quarantine(known.lake, *key).to_pylist():
         kept.setdefault(row["expectation"], []).append(row)
+    told = once(findings(known.lake, audit))
     made = [
         Found(
             each.suite,
-            each.kind.removeprefix("expect_").replace("_", " "),
+            each.title,
             each.severity,
             each.success,
             each.evaluated,
             each.unexpected,
             each.messages,
-            tuple(_rows(kept.get(each.expectation, []))),
+            tuple(_rows(_once(each, told, kept))),
         )
-        for each in findings(known.lake, audit)
+        for each in told
     ]
     return sorted(made, key=lambda each: (each.success, each.severity != "critical"))
+
+
+def _once(finding: Finding, told: Sequence[Finding], kept: Mapping[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """The rows that a finding kept, of a warning without those that the critical limit of its rule has kept."""
+    graver = [each for each in told if each.severity == CRITICAL and each.kind == finding.kind and not each.success]
+    mine = kept.get(finding.expectation, [])
+    if finding.severity == CRITICAL or finding.suite == "rows":
+        return mine
+    subjects = {row["subject"] for each in graver for row in kept.get(each.expectation, [])}
+    return [row for row in mine if row["subject"] not in subjects]
 
 
 def _rows(kept: Sequence[Mapping[str, Any]]) -> list[Rows]:
@@ -167,9 +180,9 @@ def links_of(known: Snapshot, part: Part, key: Key) -> list[LinkFacts]:
 
 
 def _account(part: Part, key: Key) -> Mapping[str, Mapping[str, int]]:
-    """What the audit that passed says of the links (A1)."""
-    rows = [row for row in part.replays.get(key, ()) if row.stage == "audit" and row.query]
-    found: Mapping[str, Mapping[str, int]] = json.loads(rows[-1].accounting).get("links", {}) if rows else {}
+    """What the newest audit says of the links (A1)."""
+    rows = [json.loads(row.accounting) for row in part.replays.get(key, ()) if row.stage == "audit"]
+    found: Mapping[str, Mapping[str, int]] = rows[-1].get("links", {}) if rows else {}
     return found
 
 
@@ -182,7 +195,7 @@ def _link(known: Snapshot, link: str, start: int, end: int, account: Mapping[str
     shares = {share: lags.quantile(share) or 0 for share in (0.5, 0.99, 0.999)}
     late = read_violations(known.lake, link, settings.skew, start, end)
     broken = malformed_between(known.lake, link, captures, start, end)
-    if rows and not account:  # of an audit that failed only the ledgers tell
+    if rows and not account:  # an older version kept no account of an audit that failed
         account = {"malformed": broken.num_rows, "violating": late.num_rows}
     names = {each.capture: Path(each.path).name for each in captures}
     violations = [row | {"file": names.get(row["capture"], "")} for row in late.slice(0, SHOWN).to_pylist()]

@@ -27,7 +27,8 @@ def link_review(known: Snapshot, link: str) -> Review:
     usual = lengths.most_common(1)[0][0] if lengths else 0
     seen = [_seen(row, skew) for row in rows if row.interval_end - row.interval_start == usual and len(row.counts)]
     start, until = (seen[0].start, seen[-1].end) if seen else (0, 0)
-    return review(link, skew, seen, readers=readers(known.jobs.values(), link, row_rates(known.records, start, until)))
+    waiting = readers(known.jobs.values(), link, row_rates(known.records, start, until))
+    return review(link, skew, seen, readers=waiting, captures=known.captures.get(link, ()))
 
 
 def _seen(row: LinkLateness, skew: int) -> Seen:

@@ -25,7 +25,7 @@ from .calendar import LINK_STATES, SIGNS, Month, link_calendar, months, set_cale
 from .drawing import lateness, waterfall
 from .interval import SHOWN, found_of, links_of, operators_of, stages_of
 from .lateness import link_review
-from .queries import cost_history, explained, query_plan, rows_history
+from .queries import cost_history, explained, newest_preview, previews, query_plan, rows_history
 from .trace import trace
 
 _CLOCK = re.compile(r"T(\d\d)(\d\d)(\d\d)")
@@ -182,6 +182,7 @@ def _query(known: Snapshot, safe: str, query: str, root: str) -> str | None:
         links=query_plan(job, chosen).links,
         plan=explained(query_plan(job, chosen)),
         rows=rows_history(known, name, chosen),
+        preview=newest_preview(known, name, chosen),
         cost=cost_history(known, name),
     )
 
@@ -226,6 +227,7 @@ def _about(
         links=links_of(known, part, found.key),
         stages=stages_of(part, found.key),
         operators=operators_of(part, found.key),
+        previews=previews(known, part, found.key),
         falls=waterfall([(name, lag.level, lag.before, lag.typical, lag.most, lag.series) for name, lag in named]),
         shown=SHOWN,
     )
@@ -258,4 +260,5 @@ def _skew(known: Snapshot, safe: str, root: str) -> str | None:
         plot=plot,
         shares=QUANTILES,
         intervals=listed,
+        outliers=found.outlier.seen if found.outlier else (),
     )

@@ -6,14 +6,31 @@ import json
 from collections import defaultdict
 from dataclasses import dataclass
 
-from lowwater.lake.records import FAILED, PUBLISH
+from lowwater.lake.records import FAILED, PUBLISH, Replay
+from lowwater.lake.visible import visible_rows
 from lowwater.plan.explain import describe, explain
 from lowwater.plan.queryset import Plan
+from lowwater.quality.verdicts import Key
 from lowwater.replay.job import Job
 
-from .board import Record, Snapshot
+from .board import Part, Record, Snapshot
 from .calendar import moment
 from .drawing import PlanDrawing, Plot, history, plan
+
+SHOWN = 20
+"""Rows of a query that a page shows; `lowwater rows` has all."""
+
+
+@dataclass(frozen=True)
+class Preview:
+    """The first rows of a query in [start, end), ns: cells as texts, and how many rows there are."""
+
+    query: str
+    start: int
+    end: int
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    total: int
 
 
 @dataclass(frozen=True)
@@ -36,12 +53,43 @@ def query_plan(job: Job, query: str) -> Plan:
     return job.plan.only(query)
 
 
+def preview(known: Snapshot, query: str, start: int, end: int) -> Preview | None:
+    """The first published rows of a query in [start, end), ns; None where nothing is published."""
+    found = visible_rows(known.lake, query, start, end)
+    if found is None:
+        return None
+    rows = [row.values() for batch in found.batches(SHOWN) for row in batch.to_pylist()]
+    cells = tuple(tuple("NULL" if cell is None else str(cell) for cell in row) for row in rows)
+    return Preview(query, start, end, found.columns, cells, found.rows)
+
+
+def newest_preview(known: Snapshot, query_set: str, query: str) -> Preview | None:
+    """The first rows of the newest published interval of a query."""
+    bounds = [(each.interval_start, each.interval_end) for each in _publications(known, query_set, query)]
+    return preview(known, query, *max(bounds)) if bounds else None
+
+
+def previews(known: Snapshot, part: Part, key: Key) -> list[Preview]:
+    """The first rows of each query that is published of an interval."""
+    name, start, end = key
+    made = {each.query for each in part.replays.get(key, ()) if _published(each)}
+    queries = [query.name for query in known.jobs[name].plan.queries if query.name in made]
+    return [found for query in queries if (found := preview(known, query, start, end)) is not None]
+
+
+def _published(row: Record | Replay) -> bool:
+    return row.stage == PUBLISH and row.state != FAILED
+
+
+def _publications(known: Snapshot, query_set: str, query: str) -> list[Record]:
+    return [each for each in known.records if (each.query_set, each.query) == (query_set, query) and _published(each)]
+
+
 def rows_history(known: Snapshot, query_set: str, query: str) -> Plot | None:
     """Rows of every published interval."""
     newest: dict[int, Record] = {}
-    for each in known.records:
-        if (each.query_set, each.query, each.stage) == (query_set, query, PUBLISH) and each.state != FAILED:
-            newest[each.interval_start] = each
+    for each in _publications(known, query_set, query):
+        newest[each.interval_start] = each
     return history([(_named(at), float(newest[at].rows or 0), newest[at].state) for at in sorted(newest)], "rows")
 
 

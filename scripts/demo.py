@@ -85,7 +85,7 @@ def main() -> int:
         _show_published(console, home)
         _show_violations(console, home)
         console.print("\nAudited", style="bold")
-        show_report(home.lake, None)
+        show_report(home.lake, None, home.queries)
         seconds = ", ".join(f"{name} {spent:.1f} s" for name, spent in progress.seconds.items())
         console.print(f"\nSeconds: {seconds}\nCommits to {lake.root.relative_to(ROOT)}/tables in this run: {commits}")
         if set(states.values()) != {"success"}:

@@ -1,14 +1,17 @@
 """Takes the screenshots of the documents with headless Chromium, after `make demo`.
 
-`python scripts/screenshots.py` writes `docs/images/*.png`: every review page in light and dark, a Data Docs page, and
-Airflow with its grid and the review inside, which runs without a login for as long as this takes. `--pages` leaves
-Airflow out; `--lake` and `--queries` name another lake.
+`python scripts/screenshots.py` writes `docs/images/*.png`: every review page in light and dark, over a lake of ten
+hours that it makes, with a capture that is missing, one that is cut and one whose records are in the wrong order; and
+over the lake of the demo a Data Docs page, and Airflow with its grid and the review inside, which runs without a login
+for as long as this takes. `--pages` leaves Airflow out; `--lake` and `--queries` name another lake for the pages.
 """
 
 from __future__ import annotations
 
 import argparse
+import random
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -16,8 +19,33 @@ from pathlib import Path
 
 from home import ROOT, HomeError, default_home
 
+from lowwater.capture.generate import generate
+from lowwater.config import HOUR, format_instant, parse_instant
 from lowwater.errors import LowwaterError
+from lowwater.lake.tables import interval_label, safe_name
 
+START = parse_instant("2026-01-01T00:00:00Z")
+HOURS, MISSING, SHUFFLED = 10, 7, 4
+"""Hours of the lake for the pages; of these the capture of main2 is missing, that of main1 is in the wrong order."""
+SETTINGS = """\
+[sets]
+main0_and_control = ["main1", "control"]
+
+[query_sets.demo]
+files = ["{queries}/demo.gsql"]
+
+[thresholds]
+violating = {{ warning = 0.01, critical = 0.05 }}
+"""
+LINK = """
+[links.{name}]
+captures = "../captures/{name}/{name}_%Y%m%dT%H%M%SZ.pcap"
+rotation = "1h"
+max_jump = "10min"
+since = "{since}"
+until = "{until}"
+policy = "{policy}"
+"""
 IMAGES = ROOT / "docs" / "images"
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 LIGHT, DARK = "--blink-settings=preferredColorScheme=1", "--blink-settings=preferredColorScheme=0"
@@ -44,6 +72,49 @@ def shoot(browser: str, address: str, image: Path, size: str, theme: str = LIGHT
         raise HomeError(f"{browser} took no picture of {address}:\n{done.stderr[-500:]}")
 
 
+def make_lake(folder: Path, queries: Path) -> Path:
+    """The lake for the pages: ten hours of three links, all that can run has run.
+
+    Raises:
+        HomeError: a command failed.
+    """
+    lake = folder / "demo" / "lake"
+    lake.mkdir(parents=True)
+    bounds = {"since": format_instant(START), "until": format_instant(START + HOURS * HOUR)}
+    text = SETTINGS.format(queries=queries)
+    for name, policy in (("main1", "fail"), ("main2", "fail"), ("control", "exclude")):
+        text += LINK.format(name=name, policy=policy, **bounds)
+    (lake / "lowwater.toml").write_text(text, encoding="utf-8")
+    for each in generate(folder / "demo" / "captures", START, HOURS, rate=4.0, seed=7):
+        hour = (each.start - START) // HOUR
+        if (each.link, hour) == ("main2", MISSING):
+            each.path.unlink()
+        elif (each.link, hour) == ("main1", SHUFFLED):
+            shuffle(each.path)
+    for command in ("ingest", "backfill"):
+        asked = [sys.executable, "-m", "lowwater.cli.main", command, "--lake", str(lake)]
+        done = subprocess.run(asked, capture_output=True, text=True, timeout=900, check=False)
+        if done.returncode not in (0, 1):  # 1: an interval has failed, as it is to
+            raise HomeError(f"lowwater {command}: {done.stderr[-500:]}")
+    return lake
+
+
+def shuffle(path: Path, window: int = 800) -> None:
+    """Puts the records of a pcap in the wrong order, within so many at a time."""
+    data = path.read_bytes()
+    records, at = [], 24
+    while at < len(data):
+        (length,) = struct.unpack_from("<I", data, at + 8)
+        records.append(data[at : at + 16 + length])
+        at += 16 + length
+    made = random.Random(7)
+    for begin in range(0, len(records), window):
+        part = records[begin : begin + window]
+        made.shuffle(part)
+        records[begin : begin + window] = part
+    path.write_bytes(data[:24] + b"".join(records))
+
+
 def review_pages(browser: str, lake: Path, queries: Path) -> None:
     """The review pages of a lake, light and dark: the gravest interval, the last query set, its last query, one link.
 
@@ -54,12 +125,10 @@ def review_pages(browser: str, lake: Path, queries: Path) -> None:
     from lowwater_review.board import GRAVITY
     from lowwater_review.pages import months
 
-    from lowwater.lake.tables import interval_label, safe_name
-
     board = Board(lake, queries)
     known = board.now()
     intervals = [each for part in months(known) for each in known.part(part.start, part.end).intervals]
-    judged = [each for each in intervals if each.state not in ("missing", "running")]
+    judged = [each for each in intervals if each.state not in ("missing", "cannot start", "running")]
     if not judged or not known.jobs:
         raise HomeError(f"{lake}: no interval has run")
     worst = min(judged, key=lambda each: GRAVITY.index(each.state))
@@ -89,7 +158,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     home = default_home(anyone=True)
     parser.add_argument("--pages", action="store_true", help="only the review pages")
-    parser.add_argument("--lake", type=Path, default=home.lake)
+    parser.add_argument("--lake", type=Path)
     parser.add_argument("--queries", type=Path, default=home.queries)
     chosen = parser.parse_args()
     browser = next((found for name in NAMES if (found := shutil.which(name))), None)
@@ -97,13 +166,11 @@ def main() -> int:
         print("error: no Chromium\n  hint: apt-get install chromium", file=sys.stderr)
         return 1
     IMAGES.mkdir(parents=True, exist_ok=True)
-    if not chosen.lake.is_dir():
-        print("error: there is nothing to show\n  hint: run `make demo` first", file=sys.stderr)
-        return 1
-    review_pages(browser, chosen.lake, chosen.queries)
+    with tempfile.TemporaryDirectory() as folder:
+        review_pages(browser, chosen.lake or make_lake(Path(folder), chosen.queries), chosen.queries)
     if chosen.pages:
         return 0
-    pages = sorted((chosen.lake / "reports" / "demo").glob("*/*.html"))
+    pages = sorted((home.lake / "reports" / "demo").glob("*/*.html"))
     if not pages or not (home.folder / "airflow.db").exists():
         print("error: Airflow has nothing to show\n  hint: run `make demo` first", file=sys.stderr)
         return 1
@@ -114,6 +181,10 @@ def main() -> int:
         home.start()
         shoot(browser, f"{home.address}/dags/replay_demo/", IMAGES / "grid.png", "1700,700")
         shoot(browser, f"{home.address}/plugin/lowwater", IMAGES / "airflow-review.png", "1500,900")
+        begin = format_instant(START + HOUR)[:13]  # the hour with the cut capture
+        run = next(each["dag_run_id"] for each in home.runs("replay_demo") if each["logical_date"].startswith(begin))
+        tab = f"{home.address}/dags/replay_demo/runs/{run}/plugin/lowwater_interval"
+        shoot(browser, tab, IMAGES / "airflow-run.png", "1500,1000")
     finally:
         home.stop()
     return 0

@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from lowwater import __version__
-from lowwater.cli import expect, intake, options, packets, schedule, skew, upkeep
+from lowwater.cli import expect, intake, options, packets, rows, schedule, skew, upkeep
 from lowwater.errors import LowwaterError
 from lowwater.terminal import say, say_refused
 
@@ -36,6 +36,7 @@ def cli() -> None:
       lowwater plan --lake var/lake
       lowwater backfill --lake var/lake
       lowwater report --lake var/lake
+      lowwater rows flows --lake var/lake
     """
 
 
@@ -209,7 +210,7 @@ def replay(query_set: str, lake: Path, start: int, end: int, stage: str | None, 
 @click.option("--lake", required=True, type=options.FOLDER, help="The lake's folder.")
 @click.option("--queries", default="queries", type=options.FOLDER, help="Folder of query sets.", show_default=True)
 def status(lake: Path, queries: Path) -> None:
-    """Shows every interval of every query set: missing, provisional, done, incomplete, stale, failed."""
+    """Shows every interval of every query set: missing, provisional, done, incomplete, stale, failed, cannot start."""
     from lowwater.cli.queries import show_status
 
     show_status(lake, queries)
@@ -225,7 +226,8 @@ def report(lake: Path, interval: int | None, html: Path | None, queries: Path) -
 
     \b
     passed and warned intervals are published, failed ones are not; --interval shows every expectation of one interval
-    and how many of its rows are in quarantine.
+    and how many of its rows are in quarantine. Intervals that were never audited, cannot start or are not done are
+    there too, with why; the summary counts each interval once.
     --html writes the calendar of all intervals, a page for each of them, plans, skew reviews and the Data Docs, as
     files that need no server and no network.
     Example:
@@ -238,7 +240,7 @@ def report(lake: Path, interval: int | None, html: Path | None, queries: Path) -
     if html is not None:
         write_pages(lake, queries, html)
     else:
-        show_report(lake, interval)
+        show_report(lake, interval, queries)
 
 
 @cli.command()
@@ -256,6 +258,7 @@ cli.add_command(intake.init)
 cli.add_command(intake.ingest)
 cli.add_command(packets.inspect)
 cli.add_command(packets.export)
+cli.add_command(rows.rows)
 cli.add_command(schedule.plan)
 cli.add_command(schedule.backfill)
 cli.add_command(upkeep.maintain)

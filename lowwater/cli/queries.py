@@ -13,6 +13,7 @@ from typing import Any
 import click
 from pydantic import ValidationError
 from rich.table import Table
+from rich.text import Text
 
 from lowwater.cli import options
 from lowwater.config import Config, Link, format_duration, format_instant, load_config, parse_duration
@@ -279,12 +280,15 @@ def replay_range(
 
 def show_status(lake: Path, queries: Path) -> None:
     """Prints the state of every interval."""
+    from lowwater.lake.records import FAILED
+    from lowwater.lake.status import BLOCKED
     from lowwater.replay.interval import statuses
 
     table = Table("interval", "query set", "query", "state", "reason", box=None)
     unplanned: list[str] = []
     for row in statuses(lake, queries, lambda name, error: unplanned.append(f"query set {name}: {error}")):
-        table.add_row(format_instant(row.start), row.query_set, row.query, row.state, row.reason)
+        shown = Text(row.shown, "bold red" if row.shown in (BLOCKED, FAILED) else "")
+        table.add_row(format_instant(row.start), row.query_set, row.query, shown, row.why)
     none = f"no interval: {lake} has no captures, or no query set in {queries} (--queries) reads them"
     open_console().print(table if table.row_count else none)
     for each in unplanned:

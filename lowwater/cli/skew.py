@@ -93,7 +93,8 @@ def _review(
     begin, until = first if start is None else start, last + 1 if end is None else end
     read = packet_files(PacketFiles.of(lake), link, captures, settings, begin, begin, until)
     seen = watch_link(read, settings.skew, config.interval.length)
-    return review(link, settings.skew, seen, loss, readers(sets, link, row_rates(read_replays(lake), begin, until)))
+    waiting = readers(sets, link, row_rates(read_replays(lake), begin, until))
+    return review(link, settings.skew, seen, loss, waiting, captures)
 
 
 def _show(console: Terminal, found: Review) -> None:
@@ -120,13 +121,15 @@ def _intervals(found: Review) -> Table:
 
     shares = [f"{100 * share:g} %" for share in QUANTILES]
     table = _numbers("interval of arrival", "records", "out of order", *shares, "latest", "refused", "its own bound")
+    table.add_column("")
     for each in found.seen:
         quantiles = [format_duration(each.lags.quantile(share) or 0) for share in QUANTILES]
         own = recommend(each.lags, found.loss)
         counts = (f"{each.lags.records:,}", f"{each.lags.late:,}")
         ends = (format_duration(bound_of(each.lags.largest)), f"{each.refused:,}")
         bound = "none" if own is None else format_duration(own)
-        table.add_row(format_instant(each.start), *counts, *quantiles, *ends, bound)
+        mark = "outlier" if found.outlier and each in found.outlier.seen else ""
+        table.add_row(format_instant(each.start), *counts, *quantiles, *ends, bound, mark)
     return table
 
 

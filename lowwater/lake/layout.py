@@ -159,6 +159,7 @@ QUALITY = pa.schema(
         _required("unexpected", _INT),  # those that broke the rule
         _required("messages", _TEXT),  # one a line
         _required("page", _TEXT),  # relative to reports/
+        pa.field("title", _TEXT),  # the rule in words; NULL where an older version wrote the row
         _required("audited_at", _INT),
     ]
 )

@@ -11,9 +11,15 @@ from dataclasses import dataclass
 
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledger import Capture, read_captures
-from lowwater.lake.records import DONE, FAILED, PUBLISH, Replay, read_replays
+from lowwater.lake.records import DONE, FAILED, INCOMPLETE, PROVISIONAL, PUBLISH, Replay, read_replays
 
 MISSING, STALE, HALF = "missing", "stale", "half published"
+BLOCKED = "cannot start"
+"""What an interval that is to run is called where it cannot: a link has not reported, a capture is to be read again."""
+
+GRAVEST = (FAILED, STALE, HALF, MISSING, PROVISIONAL, INCOMPLETE, DONE)
+"""The states of the queries of an interval, that which is told of the interval first."""
+NEVER = "never run"
 
 
 @dataclass(frozen=True)
@@ -27,6 +33,7 @@ class Expected:
         length: of its intervals, ns.
         digest: of the inputs of [start, end), ns, of one query, as they are now: (query, start, end) -> hex.
         outdated: why captures that [start, end) reads must be ingested again first, or an empty text.
+        lacking: why a run of [start, end), ns, cannot start as things are now; empty where it can.
         also: intervals [start, end), ns, that are to be told of even where no capture covers them and nothing ran.
         changed: how the inputs differ from those of a publication, given its accounting: (query, start, end, JSON).
     """
@@ -37,6 +44,7 @@ class Expected:
     length: int
     digest: Callable[[str, int, int], str]
     outdated: Callable[[int, int], str] = lambda start, end: ""
+    lacking: Callable[[int, int], Sequence[str]] = lambda start, end: ()
     also: tuple[tuple[int, int], ...] = ()
     changed: Callable[[str, int, int, str], str] = lambda query, start, end, accounting: "its inputs have changed since"
 
@@ -45,7 +53,8 @@ class Expected:
 class StatusRow:
     """The state of one query over one interval [start, end), ns; `reason` says why it is not done.
 
-    `rows` are those that are visible, as the last publication counted them; None where there was none.
+    `rows` are those that are visible, as the last publication counted them; None where there was none. `lacking` says
+    why an interval that is to run cannot start.
     """
 
     query_set: str
@@ -55,6 +64,20 @@ class StatusRow:
     state: str
     reason: str
     rows: int | None
+    lacking: tuple[str, ...] = ()
+
+    @property
+    def shown(self) -> str:
+        """What people are shown of it: its state, or that it cannot start, which comes before every other."""
+        return BLOCKED if self.lacking else self.state
+
+    @property
+    def why(self) -> str:
+        """Why it is not done, and what keeps it from running."""
+        if not self.lacking:
+            return self.reason
+        said = "" if self.reason == NEVER else f"{self.state}: {self.reason}"
+        return "; ".join(filter(None, (said, *(each for each in self.lacking if each not in said))))
 
 
 def status(lake: Lake, sets: Iterable[Expected]) -> list[StatusRow]:
@@ -69,7 +92,7 @@ def status(lake: Lake, sets: Iterable[Expected]) -> list[StatusRow]:
 def _of_set(lake: Lake, expected: Expected) -> Iterator[StatusRow]:
     replays = read_replays(lake, expected.name)
     captures = [row for rows in read_captures(lake, expected.links).values() for row in rows]
-    intervals = {*_covered(captures, expected.length), *expected.also}
+    intervals = {*covered(captures, expected.length), *expected.also}
     intervals |= {(row.interval_start, row.interval_end) for row in replays if row.query in ("", *expected.queries)}
     newest: dict[tuple[int, int], dict[tuple[str, str], Replay]] = defaultdict(dict)
     for row in replays:
@@ -78,7 +101,8 @@ def _of_set(lake: Lake, expected: Expected) -> Iterator[StatusRow]:
         yield from _of_interval(expected, start, end, list(newest[start, end].values()))
 
 
-def _covered(captures: Sequence[Capture], length: int) -> Iterator[tuple[int, int]]:
+def covered(captures: Sequence[Capture], length: int) -> Iterator[tuple[int, int]]:
+    """The intervals of a length, ns, between the first and the last coverage of some links."""
     spans = [(row.covers_from, row.covers_to) for row in captures if row.covers_to > row.covers_from]
     if spans:
         last = max(end for _, end in spans)
@@ -90,19 +114,22 @@ def _covered(captures: Sequence[Capture], length: int) -> Iterator[tuple[int, in
 def _of_interval(expected: Expected, start: int, end: int, rows: Sequence[Replay]) -> Iterator[StatusRow]:
     states = {query: _of_query(expected, query, start, end, rows) for query in expected.queries}
     visible = [query for query, (state, _) in states.items() if state not in (MISSING, STALE, FAILED)]
+    waits = any(state in (MISSING, STALE, FAILED) for state, _ in states.values())
+    lacking = tuple(expected.lacking(start, end)) if waits else ()
     for query, (state, reason) in states.items():
         if visible and state == MISSING:
             reason = f"published: {', '.join(visible)}; not: {query} ({reason}): run the interval again"
             state = HALF
         published = [row for row in rows if row.query == query and row.stage == PUBLISH and row.state != FAILED]
         visible_rows = published[-1].rows if published else None
-        yield StatusRow(expected.name, query, start, end, state, reason, visible_rows)
+        held = lacking if state in (MISSING, HALF, STALE, FAILED) else ()
+        yield StatusRow(expected.name, query, start, end, state, reason, visible_rows, held)
 
 
 def _of_query(expected: Expected, query: str, start: int, end: int, rows: Sequence[Replay]) -> tuple[str, str]:
     mine = sorted((row for row in rows if row.query in (query, "")), key=lambda row: row.finished_at)
     if not mine:
-        return MISSING, "never run"
+        return MISSING, NEVER
     published = [row for row in mine if row.query == query and row.stage == PUBLISH and row.state != FAILED]
     if mine[-1].state == FAILED:
         kept = "; what was published before is still visible" if published else ""
@@ -116,6 +143,11 @@ def _of_query(expected: Expected, query: str, start: int, end: int, rows: Sequen
     if outdated:
         return STALE, outdated
     return published[-1].state, "" if published[-1].state == DONE else published[-1].reason
+
+
+def gravest(rows: Iterable[StatusRow]) -> StatusRow:
+    """What is told of an interval: the row of that of its queries which is told first."""
+    return min(rows, key=lambda row: GRAVEST.index(row.state))
 
 
 def interval_status(expected: Expected, start: int, end: int, rows: Sequence[Replay]) -> list[StatusRow]:

@@ -6,7 +6,10 @@ from typing import Any
 
 from lowwater.config import SECOND, format_duration, format_instant
 from lowwater.quality.lags import bound_of
-from lowwater.quality.skew import QUANTILES, Reader, Review, Rung, recommend
+from lowwater.quality.skew import QUANTILES, Outlier, Reader, Review, Rung, recommend
+
+FILES = 3
+"""Captures of an outlier that are named; JSON has all."""
 
 
 def share_text(share: float) -> str:
@@ -29,16 +32,29 @@ def headline(found: Review) -> str:
 
 
 def verdict(found: Review) -> str:
-    """The recommendation in one sentence."""
-    now = found.rung(found.skew)
-    said = f"skew {format_duration(found.skew)} refuses {now.lost:,} ({share_text(now.share)})"
+    """The recommendation in one sentence; where there is an outlier it is for the others."""
+    apart = f"without {outlier_text(found.outlier)}, " if found.outlier else ""
+    now = found.lost(found.skew)
+    said = f"{apart}skew {format_duration(found.skew)} refuses {now:,} ({_share(found, now)})"
     if found.recommended is None:
         return f"{said}: nothing to recommend"
     if found.advice == "keep":
         return f"{said}: keep it"
-    then = found.rung(found.recommended)
-    lost = f"{then.lost:,} ({share_text(then.share)})" if then.lost else "none"
-    return f"{said}: {found.advice} it to {format_duration(then.bound)}, which refuses {lost}"
+    then = found.lost(found.recommended)
+    lost = f"{then:,} ({_share(found, then)})" if then else "none"
+    return f"{said}: {found.advice} it to {format_duration(found.recommended)}, which refuses {lost}"
+
+
+def _share(found: Review, lost: int) -> str:
+    return share_text(lost / found.others.records if found.others.records else 0.0)
+
+
+def outlier_text(outlier: Outlier) -> str:
+    """An outlier by its time and its captures."""
+    files = ", ".join(outlier.captures[:FILES])
+    more = len(outlier.captures) - FILES
+    named = f" ({files}{f' and {more} more' if more > 0 else ''})" if files else ""
+    return f"{format_instant(outlier.seen[0].start)} to {format_instant(outlier.seen[-1].end)}{named}"
 
 
 def marks(found: Review, rung: Rung) -> list[str]:
@@ -52,9 +68,17 @@ def marks(found: Review, rung: Rung) -> list[str]:
 def remarks(found: Review) -> list[str]:
     """What the numbers alone do not say: too few records, a group apart, what queries wait for, the latest record."""
     said = []
-    if 0 < found.total.records * found.loss < 1:
+    if 0 < found.others.records * found.loss < 1:
         said.append(
-            f"{share_text(found.loss)} of {found.total.records:,} records is less than one: the bound has to admit all"
+            f"{share_text(found.loss)} of {found.others.records:,} records is less than one: the bound has to admit all"
+        )
+    if found.outlier and found.recommended is not None:
+        bound = found.outlier.bound
+        needs = "no skew would do" if bound is None else f"{format_duration(bound)} would be needed"
+        said.append(
+            f"outlier: {outlier_text(found.outlier)}, where {found.outlier.records:,} records are more than "
+            f"{format_duration(found.recommended)} late; with it {needs}. Look at the capture: records in the wrong "
+            "order, or a clock that was set; at the skew recommended they are refused"
         )
     if found.apart:
         count, least = found.apart
@@ -111,6 +135,15 @@ def document(found: Review) -> dict[str, Any]:
             for rung in found.rungs
         ],
         "histogram": [{"bound_ns": bound, "records": count} for bound, count in found.total.bounds()],
+        "outlier": None
+        if found.outlier is None
+        else {
+            "from": format_instant(found.outlier.seen[0].start),
+            "to": format_instant(found.outlier.seen[-1].end),
+            "captures": list(found.outlier.captures),
+            "records": found.outlier.records,
+            "recommended_with_it_ns": found.outlier.bound,
+        },
         "latest": [
             {"lateness_ns": late.lateness, "capture": late.capture, "position": late.position} for late in found.latest
         ],

@@ -6,7 +6,7 @@ Filled by `skew` from packets and by the audit's scan; kept in the ledger `laten
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil
@@ -76,6 +76,15 @@ class Lags:
         self.records += other.records
         self.largest = max(self.largest, other.largest)
         self._counts = _sum(self._counts, other._counts)
+
+    def without(self, others: Sequence[Lags], largest: int) -> Lags:
+        """What is left without some that were merged into it, of which the largest lateness is `largest`, ns."""
+        left = Lags()
+        left._counts = self._counts.copy()
+        for other in others:
+            left._counts[: len(other._counts)] -= other._counts
+        left.records, left.largest = int(left._counts.sum()), largest
+        return left
 
     @property
     def late(self) -> int:

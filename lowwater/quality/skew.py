@@ -9,11 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lowwater.config import LONGEST_SKEW, SECOND
+from lowwater.lake.ledger import Capture
 from lowwater.lake.packets import LinkRead
 from lowwater.quality.lags import Lags, Late, Watch, by_interval
 
@@ -26,6 +28,9 @@ LADDER = tuple(digit * 10**power for power in range(3, 19) for digit in (1, 2, 5
 
 APART = 10
 """Records are a group of their own where the least lateness of them is so many times the recommended bound."""
+
+SLIGHT = 1_000_000
+"""A bound of APART times this, ns, costs nobody anything, so nothing that asks for less is an outlier."""
 
 _BEND = 0.1
 
@@ -84,6 +89,23 @@ class Rung:
 
 
 @dataclass(frozen=True)
+class Outlier:
+    """Intervals, those of one capture or a single one, without which a link would need a far smaller bound.
+
+    Attributes:
+        seen: the intervals, in order.
+        captures: the names of the files that are to be looked at.
+        records: of them, how many are later than the bound that is recommended for the others.
+        bound: that which would be recommended with them, ns; None where no skew would do.
+    """
+
+    seen: tuple[Seen, ...]
+    captures: tuple[str, ...]
+    records: int
+    bound: int | None
+
+
+@dataclass(frozen=True)
 class Review:
     """The skew review of a link.
 
@@ -96,11 +118,13 @@ class Review:
         refused: records later than the skew in force.
         rungs: the bounds that make a difference, ascending; always with 0, the skew in force and the least that admits
             all.
-        recommended: bound; None without records, or where no skew would do.
+        recommended: bound, for all but the outlier; None without records, or where no skew would do.
         knee: bound from which on more of it gains little; None for no bend.
         apart: (records, their least lateness) beyond the recommended bound, where they are a group of their own.
         latest: the latest records of all.
         readers: the queries that read it.
+        outlier: what alone would need a far larger bound; None where nothing does.
+        others: the lateness of the records beside the outlier; all of them where there is none.
     """
 
     link: str
@@ -114,7 +138,15 @@ class Review:
     knee: int | None
     apart: tuple[int, int] | None
     latest: tuple[Late, ...]
-    readers: tuple[Reader, ...] = ()
+    readers: tuple[Reader, ...]
+    outlier: Outlier | None
+    others: Lags
+
+    def lost(self, bound: int) -> int:
+        """How many records a bound, of two digits or that in force, refuses beside those of the outlier."""
+        if bound != self.skew:
+            return self.others.lost(bound)
+        return self.refused - sum(each.refused for each in (self.outlier.seen if self.outlier else ()))
 
     def rung(self, bound: int) -> Rung:
         """What a bound of two digits, or that in force, would do."""
@@ -161,7 +193,14 @@ def _seen(start: int, end: int, watch: Watch) -> Seen:
     return Seen(start, end, watch.lags, watch.refused, watch.busiest, watch.latest)
 
 
-def review(link: str, skew: int, seen: Iterable[Seen], loss: float = LOSS, readers: Sequence[Reader] = ()) -> Review:
+def review(
+    link: str,
+    skew: int,
+    seen: Iterable[Seen],
+    loss: float = LOSS,
+    readers: Sequence[Reader] = (),
+    captures: Sequence[Capture] = (),
+) -> Review:
     """The review of a link from what its intervals showed.
 
     Args:
@@ -170,22 +209,78 @@ def review(link: str, skew: int, seen: Iterable[Seen], loss: float = LOSS, reade
         seen: of its intervals, in order.
         loss: share of the records that the recommended bound may refuse.
         readers: the queries that read it.
+        captures: of the link.
     """
     kept = tuple(seen)
     total, refused = Lags(), 0
     for each in kept:
         total.merge(each.lags)
         refused += each.refused
-    recommended = recommend(total, loss)
+    outlier = find_outlier(kept, total, loss, captures)
+    others = total if outlier is None else _others(total, kept, outlier.seen)
+    recommended = recommend(others, loss)
     enough = total.quantile(1.0) or 0
     steps = [0, *(bound for bound in LADDER if bound < enough), enough]
     useful = [bound for bound, before in zip(steps[1:], steps, strict=False) if total.lost(bound) < total.lost(before)]
     chosen = sorted({0, skew, *useful, *({recommended} if recommended else ())})
     rungs = tuple(_rung(each, total, kept, refused if each == skew else total.lost(each)) for each in chosen)
     latest = tuple(sorted((late for each in kept for late in each.latest), reverse=True)[:5])
-    apart = _apart(total, recommended)
-    knee = find_knee(total)
-    return Review(link, skew, loss, kept, total, refused, rungs, recommended, knee, apart, latest, tuple(readers))
+    return Review(
+        link,
+        skew,
+        loss,
+        kept,
+        total,
+        refused,
+        rungs,
+        recommended,
+        find_knee(total),
+        _apart(others, recommended),
+        latest,
+        tuple(readers),
+        outlier,
+        others,
+    )
+
+
+def find_outlier(seen: Sequence[Seen], total: Lags, loss: float, captures: Sequence[Capture] = ()) -> Outlier | None:
+    """The interval, or the intervals of one capture, without which APART times less would be recommended.
+
+    At least two intervals are to be left to compare it with. The one that leaves least is taken, then the one of fewest
+    intervals.
+    """
+    bound = recommend(total, loss)
+    if not total.records or (bound is not None and bound < APART * SLIGHT):
+        return None
+    groups = {(each,): () for each in seen}  # type: dict[tuple[Seen, ...], tuple[Capture, ...]]
+    for capture in captures:
+        meets = tuple(each for each in seen if capture.covers_from < each.end and capture.covers_to > each.start)
+        if meets:
+            groups[meets] = (*groups.get(meets, ()), capture)
+    best: tuple[int, int, tuple[Seen, ...]] | None = None
+    for group in groups:
+        if len(seen) - len(group) < 2:
+            continue
+        left = recommend(_others(total, seen, group), loss)
+        if left is not None and (best is None or (left, len(group)) < best[:2]):
+            best = left, len(group), group
+    if best is None or (bound is not None and bound < APART * max(best[0], SLIGHT)):
+        return None
+    left, _, group = best
+    return Outlier(group, _files(group, captures), sum(each.lags.lost(left) for each in group), bound)
+
+
+def _others(total: Lags, seen: Sequence[Seen], group: Sequence[Seen]) -> Lags:
+    largest = max((each.lags.largest for each in seen if each not in group), default=0)
+    return total.without([each.lags for each in group], largest)
+
+
+def _files(group: Sequence[Seen], captures: Sequence[Capture]) -> tuple[str, ...]:
+    """The files that the latest records are in; where nobody knows, those that cover the intervals."""
+    named = {late.capture for each in group for late in each.latest}
+    start, end = group[0].start, group[-1].end
+    mine = [each for each in captures if (each.capture in named) or (not named and each.meets(start, end))]
+    return tuple(Path(each.path).name for each in mine)
 
 
 def recommend(lags: Lags, loss: float) -> int | None:

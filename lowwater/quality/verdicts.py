@@ -33,7 +33,7 @@ class Audited:
         query_set: its name.
         start: of the interval, ns; `end` its end.
         verdict: passed, warned or failed.
-        failures: the findings that failed, critical ones first; their rows and titles are not kept.
+        failures: the findings that failed, critical ones first, each fact once; their rows are not kept.
         pages: suite -> address of its page, relative to `reports/`.
     """
 
@@ -73,7 +73,7 @@ def graver_first(findings: Sequence[Finding]) -> tuple[Finding, ...]:
 
 def audited(lake: Lake, start: int = 0, end: int = 1 << 62) -> list[Audited]:
     """Every audit of an interval that begins in [start, end), ns, by query set and interval."""
-    from lowwater_expectations import SUITES, verdict
+    from lowwater_expectations import SUITES, once, verdict
 
     rows = read_qualities(lake, start, end)
     failed: dict[Key, list[Finding]] = {}
@@ -86,7 +86,7 @@ def audited(lake: Lake, start: int = 0, end: int = 1 << 62) -> list[Audited]:
         Audited(
             *key,
             verdict(failed.get(key, ())),
-            graver_first(failed.get(key, ())),
+            graver_first(once(failed.get(key, ()))),
             {suite: pages[key][suite] for suite in SUITES if suite in pages[key]},
         )
         for key in sorted(pages)
@@ -116,4 +116,5 @@ def _finding(row: dict[str, Any]) -> Finding:
     said = {name: row[name] for name in ("suite", "expectation", "kind", "severity", "success")}
     counts = {name: row[name] for name in ("evaluated", "unexpected")}
     messages = tuple(filter(None, row["messages"].split("\n")))
-    return Finding(**said, **counts, rows=(), messages=messages, title="")
+    title = row["title"] or row["kind"].removeprefix("expect_").replace("_", " ")
+    return Finding(**said, **counts, rows=(), messages=messages, title=title)

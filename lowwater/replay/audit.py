@@ -108,14 +108,17 @@ def audit(
     failures = graver_first(found)
     page = page_of(job.query_set, inputs.start, inputs.end, failures[0].suite if failures else validations[0].suite)
     report = str(job.lake.reports / page)
+    accounting = _accounting(measured["links"], counts)
     if verdict(found) == FAILED:
-        raise _error(scope, failures, report)
+        error = _error(scope, failures, report)
+        error.accounting = accounting
+        raise error
     return Verdict(
         verdict(found),
         report,
         {each.query: each.stream.rows for each in queries},
         {each.query: each.fingerprint for each in queries},
-        _accounting(measured["links"], counts),
+        accounting,
     )
 
 
@@ -217,9 +220,12 @@ def _keep(
     write_pages(scope.lake, {addresses[each.suite]: each for each in validations}, scratch)
 
 
+SAID = ("kind", "severity", "success", "evaluated", "unexpected", "title")
+
+
 def _row(finding: Finding, page: str, now: int) -> dict[str, Any]:
     messages = "\n".join(message.replace("\n", " ") for message in finding.messages)
-    said = {name: getattr(finding, name) for name in ("kind", "severity", "success", "evaluated", "unexpected")}
+    said = {name: getattr(finding, name) for name in SAID}
     return {**_named(finding), **said, "messages": messages, "page": page, "audited_at": now}
 
 

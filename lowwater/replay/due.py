@@ -13,21 +13,20 @@ from pathlib import Path
 
 from lowwater.config import FILE_NAME, load_config
 from lowwater.errors import ConfigError, LowwaterError
-from lowwater.lake.coverage import gap_text
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledger import Captures
 from lowwater.lake.records import AUDIT, DONE, FAILED, PROVISIONAL, read_replays, replayed_sets
-from lowwater.lake.status import HALF, MISSING, STALE, StatusRow, status
+from lowwater.lake.status import HALF, MISSING, STALE, StatusRow, gravest, status
 from lowwater.quality.written import suite_digest
 from lowwater.replay.estimate import Estimate, estimate
 from lowwater.replay.interval import expected
-from lowwater.replay.job import IntervalInputs, Job
+from lowwater.replay.job import Job
 
 KINDS = (MISSING, FAILED, STALE)
 """Why an interval may be due; one that is half published counts as missing."""
 
-GRAVEST = (FAILED, STALE, HALF, MISSING, PROVISIONAL)
-"""The states of the queries of an interval that make it due, that which is told first."""
+MAY_RUN = (*KINDS, HALF, PROVISIONAL)
+"""The states of the queries of an interval that make it due."""
 
 
 @dataclass(frozen=True)
@@ -180,22 +179,15 @@ def _due(
     guess: Estimate,
 ) -> Due | None:
     inputs = job.inputs(start, end, captures)
-    states = {row.state for row in rows}
-    state = next((each for each in GRAVEST if each in states), None)
-    if state is None or (state == PROVISIONAL and inputs.state(inputs.gaps())[0] != DONE):
+    first = gravest(rows)
+    state = first.state
+    if state not in MAY_RUN or (state == PROVISIONAL and inputs.state(inputs.gaps())[0] != DONE):
         return None
-    mine = [row for row in rows if row.state in GRAVEST]
+    mine = [row for row in rows if row.state in MAY_RUN]
     said = {PROVISIONAL: ("every link has reported to its end and the skew since",)}
     lines = [line for row in mine if row.state == state for line in row.reason.split("; ")]
     reasons = said.get(state, tuple(dict.fromkeys(lines)))
-    blocked = "" if state == PROVISIONAL else "; ".join(_lacking(inputs))
     packets = 0 if state == PROVISIONAL else guess.packets(inputs)
     seconds = 0.0 if state == PROVISIONAL else guess.seconds(packets)
     names = tuple(row.query for row in mine)
-    return Due(job.query_set, start, end, state, reasons, names, packets, seconds, blocked)
-
-
-def _lacking(inputs: IntervalInputs) -> list[str]:
-    """Why an interval cannot start: gaps of links that are not left out, captures that must be ingested again."""
-    gaps = [gap for gap in inputs.gaps() if inputs.config.link(gap.link).policy != "exclude"]
-    return [*(gap_text(gap, inputs.captures.get(gap.link, ())) for gap in gaps), *inputs.outdated()]
+    return Due(job.query_set, start, end, state, reasons, names, packets, seconds, "; ".join(first.lacking))

@@ -103,7 +103,7 @@ def write_csv(table: pa.Table, path: Path, spreadsheet: bool = False) -> None:
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(table.column_names)
         for batch in table.to_batches(max_chunksize=65_536):
-            columns = (_csv_values(column) for column in batch.columns)
+            columns = (csv_values(column) for column in batch.columns)
             if spreadsheet:
                 columns = (_harmless(column, values) for column, values in zip(batch.columns, columns, strict=True))
             writer.writerows(zip(*columns, strict=True))
@@ -114,7 +114,8 @@ def _harmless(column: pa.Array, values: list[object]) -> list[object]:
     return [spreadsheet_cell(value) for value in values] if pa.types.is_string(column.type) else values
 
 
-def _csv_values(column: pa.Array) -> list[object]:
+def csv_values(column: pa.Array) -> list[object]:
+    """The values of a column as CSV has them; None for NULL."""
     if pa.types.is_floating(column.type):
         return [None if v is None else format(v, ".17g") for v in column.to_pylist()]
     if pa.types.is_boolean(column.type):

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lowwater.config import format_instant, load_config
-from lowwater.errors import BusyError, LakeError, LowwaterError, OwnerError
+from lowwater.errors import AuditError, BusyError, LakeError, LowwaterError, OwnerError
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledger import Captures
 from lowwater.lake.locks import attempt, run_lock
@@ -189,7 +189,8 @@ class _Run:
             except (BusyError, OwnerError):
                 raise  # says nothing about this interval: another run, or another query set, is at it
             except LowwaterError as error:
-                self._record(done, FAILED, "", "", None, reason=error.message)
+                account = error.accounting if isinstance(error, AuditError) else {}
+                self._record(done, FAILED, "", "", None, account, error.message)
                 with suppress(LowwaterError):  # what went wrong first is what is said
                     self._index(done, folder)
                 raise
@@ -443,4 +444,10 @@ def expected(job: Job, captures: Mapping[str, Captures]) -> Expected:
     def outdated(start: int, end: int) -> str:
         return "; ".join(job.inputs(start, end, captures).outdated())
 
-    return Expected(job.query_set, tuple(queries), tuple(job.plan.links), job.length, digest, outdated, changed=changed)
+    def lacking(start: int, end: int) -> list[str]:
+        return job.inputs(start, end, captures).lacking()
+
+    links = tuple(job.plan.links)
+    return Expected(
+        job.query_set, tuple(queries), links, job.length, digest, outdated, lacking=lacking, changed=changed
+    )

@@ -292,6 +292,11 @@ class IntervalInputs(LowInputs):
             )
         ]
 
+    def lacking(self) -> list[str]:
+        """Why the interval cannot start: gaps of links that are not left out, captures that must be ingested again."""
+        gaps = [gap for gap in self.gaps() if self.config.link(gap.link).policy != "exclude"]
+        return [*(gap_text(gap, self.captures.get(gap.link, ())) for gap in gaps), *self.outdated()]
+
     def state(self, excluded: Sequence[Gap]) -> tuple[str, str]:
         """What a publication now would be: done, provisional or incomplete, and why (T6)."""
         if excluded:

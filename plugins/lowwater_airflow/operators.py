@@ -5,17 +5,20 @@ Used by `dags/`. They call what the command line calls; whatever needs Spark run
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from airflow.sdk import Asset, AssetAlias, BaseOperator, Connection, Context
-from airflow.sdk.exceptions import AirflowNotFoundException
+from airflow.sdk.exceptions import AirflowNotFoundException, AirflowSkipException
 
 from lowwater.config import SECOND, format_instant, load_config
-from lowwater.errors import ConfigError
+from lowwater.errors import ConfigError, LowwaterError
 from lowwater_airflow.child import Child
 from lowwater_airflow.lineage import Lineage, tables
+from lowwater_airflow.notes import WHY
 
 PACKETS = Asset(name="packets", uri="lowwater://packets", group="lowwater")
 SPARK = "lowwater_spark"
@@ -38,6 +41,16 @@ def interval_of(context: Context) -> tuple[int, int]:
 
 def _instant(moment: datetime) -> int:
     return round(moment.timestamp()) * SECOND
+
+
+@contextmanager
+def telling(context: Context) -> Iterator[None]:
+    """Leaves why an interval is not published, for the note of its run."""
+    try:
+        yield
+    except (LowwaterError, AirflowSkipException) as error:
+        context["ti"].xcom_push(WHY, str(error).partition("\n")[0])
+        raise
 
 
 class FindCaptures(BaseOperator):
@@ -128,7 +141,8 @@ class ReplayStages(Lineage, BaseOperator):
         arguments = [self.query_set, "--lake", self.lake, "--queries", self.queries, "--from", start, "--to", end]
         arguments += ["--stage", self.stage] if self.stage else ["--hold"]
         self._child = Child("replay", arguments, _cluster())
-        (outcome,) = self._child.run()
+        with telling(context):
+            (outcome,) = self._child.run()
         said: dict[str, Any] = outcome
         self.log.info("%s %s: %s %s", self.query_set, start, said["state"], said["reason"])
         self.datasets = [str(Path(self.lake) / "packets")], tables(self.lake, "streams", said["rows"])

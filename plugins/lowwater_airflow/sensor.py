@@ -18,7 +18,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from lowwater.config import SECOND, format_instant, parse_duration
 from lowwater.errors import GapError, LakeError
-from lowwater_airflow.operators import interval_of
+from lowwater_airflow.operators import interval_of, telling
 
 POLL = 5.0
 """Seconds between two looks at the ledger."""
@@ -46,7 +46,8 @@ class LinksReported(BaseOperator):
         start, end = interval_of(context)
         params = context["params"]
         if only := tuple(params.get("only") or ()):
-            self._skip_unless(only, start, end)
+            with telling(context):
+                self._skip_unless(only, start, end)
         patience = params.get("patience")
         deadline = time.time() + (parse_duration(patience) / SECOND if patience else self.patience)
         trigger = LinksTrigger(self.lake, self.queries, self.query_set, start, end, deadline)
@@ -55,7 +56,7 @@ class LinksReported(BaseOperator):
             for line in seen["missing"]:
                 self.log.info("waiting until %s at most: %s", format_instant(int(deadline) * 10**9), line)
             self.defer(trigger=trigger, method_name="resume")
-        self._conclude(seen)
+        self.resume(context, seen)
 
     def _skip_unless(self, only: tuple[str, ...], start: int, end: int) -> None:
         """Skips the run if its interval is in none of some states.
@@ -69,12 +70,13 @@ class LinksReported(BaseOperator):
         job = Job.open(Path(self.lake), self.query_set, Path(self.queries))
         found = due(job, Range(start, end, only))
         if not found:
-            raise AirflowSkipException(f"the interval is not {' or '.join(only)}")
+            raise AirflowSkipException(f"skipped: the interval is not {' or '.join(only)}")
         self.log.info("%s: %s", found[0].state, "; ".join(found[0].reasons))
 
     def resume(self, context: Context, event: dict[str, Any]) -> None:
         """Called when the trigger has seen enough."""
-        self._conclude(event)
+        with telling(context):
+            self._conclude(event)
 
     def _conclude(self, seen: dict[str, Any]) -> None:
         if seen["status"] == "gap":

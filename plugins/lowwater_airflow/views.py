@@ -1,4 +1,4 @@
-"""The review pages inside Airflow: in its navigation, on each DAG and each run, behind its login.
+"""The review pages inside Airflow: in its navigation, on each DAG and each run, behind its login; the notes of runs.
 
 What Airflow loads as a plugin. Every process of Airflow imports it, so the app and what it needs are imported only
 where the app is asked for, in the web server.
@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.plugins_manager import AirflowPlugin
+
+from lowwater_airflow import notes
 
 if TYPE_CHECKING:
     from fastapi import APIRouter, FastAPI
@@ -34,6 +36,7 @@ class LowwaterReview(AirflowPlugin):
     """
 
     name = "lowwater_review"
+    listeners: list[Any] = [notes]  # noqa: RUF012 - as Airflow declares it
     external_views: list[Any] = [  # noqa: RUF012 - as Airflow declares it
         {
             "name": "Lowwater",

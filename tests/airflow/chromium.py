@@ -61,6 +61,12 @@ def follow(page: Any, link: Any, heading: str, address: str) -> Any:
 
 
 def backfill_by_form(page: Any, address: str, dag: str, first: int, last: int) -> None:
+    """Runs a backfill by Airflow's form of Trigger, from the interval at `first` to that at `last`, ns."""
+    fill_form(page, address, dag, first, last)
+    run_backfill(page)
+
+
+def fill_form(page: Any, address: str, dag: str, first: int, last: int) -> None:
     """Fills Airflow's form of Trigger for a range of dates, from the interval at `first` to that at `last`, ns."""
     page.goto(f"{address}/dags/{dag}")
     page.get_by_role("button", name="Trigger").first.click()
@@ -73,6 +79,10 @@ def backfill_by_form(page: Any, address: str, dag: str, first: int, last: int) -
         page.get_by_placeholder("HH:mm").press("Enter")
         if page.get_by_placeholder("HH:mm").is_visible():
             page.keyboard.press("Escape")
+
+
+def run_backfill(page: Any) -> None:
+    """Sends the form, once it says that there are runs."""
     page.get_by_text("will be triggered.").wait_for()
     page.get_by_role("button", name="Run Backfill").click()
     page.get_by_text("Backfill generated").first.wait_for()

@@ -201,6 +201,7 @@ def test_help_teaches_every_command() -> None:
         "plan",
         "replay",
         "report",
+        "rows",
         "run",
         "skew",
         "status",

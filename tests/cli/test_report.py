@@ -117,8 +117,8 @@ def test_nothing_to_show(lake: Lake, tmp_path: Path) -> None:
     said = lowwater("report", "--lake", lake.root, "--interval", "2026-01-01T07:00Z")
     assert said.code == 1
     assert said.err == (
-        "error: no audited interval begins at 2026-01-01T07:00:00Z\n"
-        "  hint: 3 were, from 2026-01-01T00:00:00Z to 2026-01-01T02:00:00Z\n"
+        "error: no interval begins at 2026-01-01T07:00:00Z\n"
+        "  hint: 3 do, from 2026-01-01T00:00:00Z to 2026-01-01T02:00:00Z\n"
     )
     empty = open_lake(tmp_path / "empty")
     said = lowwater("report", "--lake", empty.root)

@@ -16,7 +16,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from lowwater_expectations import SUITES, Finding, Validation, offline, text, validate, verdict
+from lowwater_expectations import SUITES, Finding, Severity, Validation, offline, once, text, validate, verdict
 from lowwater_expectations.entries import Entry, dump_suite, parse_suite, read_suite, stable_id
 
 from lowwater.errors import LawError
@@ -313,3 +313,28 @@ def test_nothing_is_written_and_nothing_fetched(tmp_path: Path) -> None:
     )
     assert (done.stdout.strip(), done.stderr) == (f"{2 * len(SUITES)} []", "")
     assert list(tmp_path.iterdir()) == []
+
+
+# What is told of them
+
+
+def told(suite: str, kind: str, severity: Severity, *messages: str) -> Finding:
+    return Finding(suite, f"{kind} {severity}", kind, severity, not messages, 2, len(messages), (), messages, kind)
+
+
+def test_what_breaks_both_limits_of_a_rule_is_told_once() -> None:
+    late, early = "link a, 1 to 2: 9 late", "link b, 1 to 2: 3 late"
+    warning = told("links", "late", "warning", f"{late}, more than 1", f"{early}, more than 1")
+    critical = told("links", "late", "critical", f"{late}, more than 5")
+    holds = told("links", "gap", "critical")
+    found = once([warning, critical, holds])
+    assert [each.messages for each in found] == [(f"{early}, more than 1",), (f"{late}, more than 5",), ()]
+    assert verdict(found) == verdict([warning, critical]) == "failed"
+    assert once([told("links", "late", "warning", late), critical]) == [critical]
+    other = told("lftas", "late", "warning", late)
+    assert once([other, critical, warning])[0] == other, "another check of the same link is another fact"
+    by_hand = [
+        told("rows", "rule", "warning", "query q, 1 to 2: a"),
+        told("rows", "rule", "critical", "query q, 1 to 2: b"),
+    ]
+    assert once(by_hand) == by_hand, "rules by hand are facts of their own"

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowwater.config import HOUR, SECOND, Config, Link, parse_duration
+from lowwater.config import HOUR, SECOND, Config, Link, format_instant, parse_duration
 from lowwater.lake.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledger import read_captures
@@ -199,6 +199,61 @@ def test_the_words() -> None:
     assert (none.advice, headline(none), none.rung(SECOND).share) == ("none", "no records arrived in this time", 0.0)
     hopeless = review("a", SECOND, [seen([2**62 - 1])])
     assert hopeless.recommended is None and headline(hopeless).endswith("refuses 1 (100%): nothing to recommend")
+
+
+def test_an_interval_that_alone_is_late_is_an_outlier_and_the_others_are_advised() -> None:
+    calm = [[0] * 990 + [SECOND // 2] * 10 for _ in range(6)]
+    wild = [0] * 300 + [each * SECOND // 5 for each in range(700)]
+    hours = [*calm[:3], wild, *calm[3:]]
+    of = [
+        Seen(at * HOUR, (at + 1) * HOUR, counted(values), sum(value > SECOND for value in values), 7)
+        for at, values in enumerate(hours)
+    ]
+    found = review("a", SECOND, of)
+    assert recommend(found.total, found.loss) == 200 * SECOND, "what one hour of seven made of it"
+    assert (found.recommended, found.advice) == (SECOND // 2, "lower") and found.outlier is not None
+    assert found.outlier.seen == (of[3],) and found.outlier.bound == 200 * SECOND
+    assert found.outlier.records == sum(value > SECOND // 2 for value in wild)
+    assert (found.others.records, found.others.largest, found.lost(SECOND)) == (6000, SECOND // 2, 0)
+    time = "1970-01-01T03:00:00Z to 1970-01-01T04:00:00Z"
+    assert headline(found).endswith(f"; without {time}, skew 1s refuses 0 (0%): lower it to 500ms, which refuses none")
+    said = f"outlier: {time}, where 697 records are more than 500ms late; with it 200s would be needed. Look at the "
+    assert remarks(found)[1].startswith(said)
+    assert document(found)["outlier"]["recommended_with_it_ns"] == 200 * SECOND
+    hopeless = review("a", SECOND, [*of[:3], seen([2**62 - 1] * 1000), *of[4:]])
+    assert hopeless.recommended == SECOND // 2 and "with it no skew would do" in remarks(hopeless)[1]
+
+
+def test_what_no_single_interval_makes_is_no_outlier() -> None:
+    late = [0] * 900 + [30 * SECOND] * 100
+    calm = [0] * 990 + [SECOND // 2] * 10
+    for hours in ([late] * 5, [late, late, calm, calm, calm], [late, calm], [calm] * 5, [[0] * 9, [9], [0] * 9]):
+        found = review("a", SECOND, [seen(values) for values in hours])
+        assert found.outlier is None and found.others is found.total
+        assert found.recommended == recommend(found.total, found.loss)
+        assert "without" not in headline(found)
+
+
+@pytest.mark.parametrize("shuffled", [0, 3, 6])
+def test_a_capture_in_the_wrong_order_is_named(shuffled: int, tmp_path: Path) -> None:
+    """One shuffled hour of seven, of a capture each: the capture is named, and the others are advised."""
+    opened = open_lake(tmp_path / "lake")
+    (opened.root / "lowwater.toml").write_text('[links.a]\nskew = "1s"\nmax_jump = "3h"\n', encoding="utf-8")
+    config, made = Config(links={"a": Link(max_jump="3h")}), random.Random(3)  # type: ignore[arg-type]
+    for hour in range(7):
+        stamps = [hour * 3600 + number * 1.5 for number in range(2400)]
+        if hour == shuffled:
+            made.shuffle(stamps)
+        path = capture(tmp_path / f"node_{hour}.pcap", stamps)
+        ingest(opened, "a", [path], config, (BASE + hour * HOUR, BASE + (hour + 1) * HOUR))
+    said = lowwater("skew", "--lake", opened.root, "--queries", tmp_path, "--format", "json")
+    (found,) = json.loads(said.out)["links"]
+    assert found["outlier"]["captures"] == [f"node_{shuffled}.pcap"] and found["recommended_ns"] == 0
+    assert found["outlier"]["recommended_with_it_ns"] > 1000 * SECOND
+    said = lowwater("skew", "--lake", opened.root, "--queries", tmp_path)
+    assert f"(node_{shuffled}.pcap), skew 1s refuses 0 (0%): lower it to 0s" in said.out
+    (line,) = [line for line in said.out.splitlines() if line.rstrip().endswith(" outlier")]
+    assert line.split()[0] == format_instant(BASE + shuffled * HOUR)
 
 
 def test_the_command(lake: Path) -> None:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from lowwater_review import Board, render
 
 from lowwater.catalog.streams import PUNCTUATION, ROW
 from lowwater.config import HOUR, SECOND, format_instant
@@ -22,6 +23,7 @@ from lowwater.lake.layout import open_lake
 from lowwater.lake.locks import hold
 from lowwater.lake.records import read_quality, read_quarantine, read_replays
 from lowwater.lake.streams import stream_files
+from lowwater.lake.tables import interval_label
 from lowwater.quality import pages
 from lowwater.quality.verdicts import Audited, audited
 from lowwater.replay.interval import Outcome, replay, statuses
@@ -406,7 +408,15 @@ def test_thresholds_decide(tmp_path: Path, spark: SparkSession) -> None:
     shown: Said = lowwater("report", "--lake", lake, "--interval", format_instant(START))
     assert shown.code == 0 and f"lone, {INTERVAL}: failed\n" in shown.out
     assert f"  critical: {first.partition('failed: ')[2]}\n" in shown.out
-    assert "link_violations_to_stay_within_limit" in shown.out and "1 of 1 fail" in shown.out
+    title = "Skew violations stay within the critical limit of the link"
+    assert title in shown.out and "1 of 1 fail" in shown.out
+    assert "more than the warning limit" not in shown.out, "each fact is told once"
+    page = render(Board(lake, QUERIES).now(), f"interval/lone/{interval_label(*HOUR_0)}.html") or ""
+    (audit,) = audited(open_lake(lake))
+    assert f"<h3>{title} " in page and title in (lake / "reports" / audit.pages["links"]).read_text()
+    assert "more than the critical limit" in page and "more than the warning limit" not in page
+    came = page.partition('id="came"')[2].partition("</table>")[0]
+    assert '<td class="n">200</td>' in came and "\N{EN DASH}" not in came, "also where it failed"
     found = {kind: [json.loads(row["row"]) for row in rows] for kind, rows in quarantined(lake, "lone").items()}
     assert {kind: [row["violating"] for row in rows] for kind, rows in found.items()} == {
         "expect_link_violations_to_stay_within_limit": [4, 4],

@@ -66,8 +66,15 @@ def table(rows: list[dict[str, object]], schema: pa.Schema) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=schema)
 
 
-def make(folder: Path, hours: int, failed: frozenset[int] = frozenset()) -> tuple[Path, Path]:
+ABSENT = frozenset({("control", 1)})
+
+
+def make(
+    folder: Path, hours: int, failed: frozenset[int] = frozenset(), absent: frozenset[tuple[str, int]] = ABSENT
+) -> tuple[Path, Path]:
     """A lake with `hours` intervals of three links and a query set; every audit of `failed` found something hostile.
+
+    The captures of `absent`, by link and hour, are not there.
 
     Returns:
         The lake and the folder of its queries.
@@ -79,7 +86,7 @@ def make(folder: Path, hours: int, failed: frozenset[int] = frozenset()) -> tupl
     names = ", ".join(f'"{link}"' for link in LINKS)
     (root / "lowwater.toml").write_text(f"{links}[sets]\nlinks = [{names}]\n[query_sets.q]\n", encoding="utf-8")
     (queries / "q.gsql").write_text(QUERIES, encoding="utf-8")
-    captures = [asdict(capture(link, at)) for link in LINKS for at in range(hours) if (link, at) != ("control", 1)]
+    captures = [asdict(capture(link, at)) for link in LINKS for at in range(hours) if (link, at) not in absent]
     append_rows(lake.captures, table(captures, CAPTURES))
     job = Job.open(root, "q", queries)
     known = job.captures()
@@ -95,7 +102,9 @@ def _replays(job: Job, known: object, at: int, failed: bool, recent: bool) -> li
     if at % SKIPPED == MISSING:
         return []
     # Of old intervals nobody asks whether their inputs have changed.
-    digest = job.inputs(start, end, known).digest(job.plan.queries[0]) if recent else "old"  # type: ignore[arg-type]
+    inputs = job.inputs(start, end, known)  # type: ignore[arg-type]
+    digest = inputs.digest(job.plan.queries[0]) if recent else "old"
+    parts = {"inputs": inputs.parts(job.plan.queries[0])} if recent else {}
     account = {name: {"read": 100, "malformed": 0, "violating": 1, "sane": 99} for name in LINKS}
     stages = ("low", "high", "audit") if failed else ("low", "high", "audit", "publish")
     rows = []
@@ -114,7 +123,7 @@ def _replays(job: Job, known: object, at: int, failed: bool, recent: bool) -> li
             digest=digest,
             rows=7 + at % 5,
             timings=json.dumps({"low": 1.5, "high": 4.25, "audit": 1.0}),
-            accounting=json.dumps({"links": account, **said}),
+            accounting=json.dumps(parts if stage == "publish" else {"links": account, **said}),
         )
         rows.append(asdict(row))
     return rows

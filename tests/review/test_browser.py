@@ -6,7 +6,6 @@ import shutil
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +15,9 @@ from lowwater_expectations import SUITES
 from lowwater_review import Board
 from lowwater_review.app import create
 
-from tests.review.ledgers import HOSTILE, make
+from lowwater.config import HOUR
+from lowwater.lake.tables import interval_label
+from tests.review.ledgers import HOSTILE, START, make
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]
 HOURS, FAILED = 30, 5
@@ -106,14 +107,18 @@ def test_the_keyboard_reaches_the_content_and_every_cell(page: Any, address: str
     page.get_by_role("heading", name="2025-01-01T05:00:00Z").wait_for()
 
 
-def test_dark_is_dark_and_narrow_is_not_cut(page: Any, address: str, tmp_path: Path) -> None:
+def test_dark_is_dark_and_narrow_is_not_cut(page: Any, address: str) -> None:
     page.goto(f"{address}/lowwater/index.html")
     colours = []
     for scheme in ("dark", "light"):
         page.emulate_media(color_scheme=scheme)
         colours.append(page.evaluate("getComputedStyle(document.body).backgroundColor"))
     assert colours == ["rgb(18, 27, 32)", "rgb(244, 247, 248)"]
-    page.set_viewport_size({"width": 480, "height": 800})
-    for where in ("index.html", "skew/index.html", "skew/main1.html", "set/q.html"):
-        page.goto(f"{address}/lowwater/{where}")
-        assert page.evaluate("document.querySelector('main').scrollWidth <= window.innerWidth + 1"), where
+    failed = f"interval/q/{interval_label(START + FAILED * HOUR, START + (FAILED + 1) * HOUR)}.html"
+    for width in (480, 390):
+        page.set_viewport_size({"width": width, "height": 800})
+        for where in ("index.html", "skew/index.html", "skew/main1.html", "set/q.html", "query/q/flows.html", failed):
+            page.goto(f"{address}/lowwater/{where}")
+            wide = page.evaluate("document.documentElement.scrollWidth")
+            assert wide <= width + 1, f"{where} is {wide} pixels wide on a screen of {width}"
+    page.set_viewport_size({"width": 1500, "height": 950})

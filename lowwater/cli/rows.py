@@ -1,0 +1,105 @@
+"""The command `rows`: what is published of a query, as a table, CSV or JSON lines."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lowwater.cli import options
+from lowwater.terminal import open_console, say, shown, styled
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SHOWN = 20
+"""Rows of a table, unless others are asked for."""
+NOTES = 5
+"""Most notes on what is not there; `lowwater status` has all."""
+
+
+@click.command()
+@click.argument("query")
+@click.option("--lake", required=True, type=options.FOLDER, help="The lake's folder.")
+@click.option("--from", "start", type=options.INSTANT, help="First instant of the rows, ISO 8601.")
+@click.option("--to", "end", type=options.INSTANT, help="End of the rows, ISO 8601, exclusive.")
+@click.option(
+    "--limit", type=click.IntRange(1), metavar="N", help=f"At most so many rows; default {SHOWN} in a table, else all."
+)
+@click.option(
+    "--format",
+    "form",
+    default="table",
+    type=click.Choice(["table", "csv", "json"]),
+    help="json: a line a row.",
+    show_default=True,
+)
+def rows(query: str, lake: Path, start: int | None, end: int | None, limit: int | None, form: str) -> None:
+    """Shows the published rows of a query, in the order of time.
+
+    \b
+    The time of a row is the last instant it is about (S2), which decides the interval that it belongs to. Addresses are
+    texts. What is not published of the time that was asked for, or is not done, is said on standard error.
+    Example:
+      lowwater rows flows --lake var/lake --from 2026-01-01T01:00Z --to 2026-01-01T02:00Z --format csv
+    """
+    from lowwater.lake.layout import open_lake
+    from lowwater.lake.visible import visible
+
+    if start is not None and end is not None and start >= end:
+        raise click.UsageError("--to must be after --from")
+    found = visible(open_lake(lake, make=False), query, start, end)
+    if limit is None and form == "table":
+        limit = SHOWN
+    _FORMATS[form](found.columns, found.batches(limit))
+    count = found.rows if limit is None else min(limit, found.rows)
+    if count < found.rows:
+        say(f"{count:,} of {found.rows:,} rows; --limit gives more", err=True)
+    for note in found.notes[:NOTES]:
+        say(f"note: {note}", err=True)
+    if len(found.notes) > NOTES:
+        say(f"note: and {len(found.notes) - NOTES:,} times more: lowwater status", err=True)
+
+
+def _table(columns: tuple[str, ...], batches: Iterator[pa.RecordBatch]) -> None:
+    from rich.table import Table
+
+    table = Table(box=None)
+    for name in columns:
+        table.add_column(styled(name))
+    for batch in batches:
+        for row in zip(*(_values(column) for column in batch.columns), strict=True):
+            table.add_row(*(styled("NULL" if cell is None else str(cell)) for cell in row))
+    open_console().print(table)
+
+
+def _csv(columns: tuple[str, ...], batches: Iterator[pa.RecordBatch]) -> None:
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    rows = chain.from_iterable(zip(*(_values(each) for each in batch.columns), strict=True) for batch in batches)
+    for row in chain([columns], rows):
+        writer.writerow([_safe(cell) if isinstance(cell, str) else cell for cell in row])
+
+
+def _json(_: tuple[str, ...], batches: Iterator[pa.RecordBatch]) -> None:
+    for batch in batches:
+        sys.stdout.writelines(json.dumps(row) + "\n" for row in batch.to_pylist())
+
+
+def _values(column: pa.Array) -> list[Any]:
+    from lowwater.replay.export import csv_values
+
+    return csv_values(column)
+
+
+def _safe(text: str) -> str:
+    """A text as it is in a file, without what a terminal would obey on one."""
+    return shown(text) if sys.stdout.isatty() else text
+
+
+_FORMATS = {"table": _table, "csv": _csv, "json": _json}

@@ -1,0 +1,126 @@
+"""Published rows read back: in the order of time, in bounded memory, and what is not there is said."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lowwater.config import HOUR, format_instant
+from lowwater.lake import visible as module
+from lowwater.lake.layout import Lake, open_lake
+from lowwater.lake.publish import publish
+from lowwater.lake.records import Replay, record_replays
+from lowwater.lake.streams import fingerprint, stream_files, write_stream
+from tests.lake.support import BASE, FIELDS, at, stream
+from tests.replay.support import lowwater
+
+ROWS: list[tuple[str | None, int, float]] = [
+    ("10.0.0.2", 5, 7199.9),
+    ("2001:db8::1", 2, 1799.0),
+    (None, 3, 1800.0),
+    ("10.0.0.2", 4, 3600.0),
+    ("10.0.0.1", 1, 0.0),
+]
+
+
+def run(lake: Lake, hour: int, rows: list[tuple[str | None, int, float]], state: str = "done", name: str = "q") -> None:
+    """Publishes the rows of one hour."""
+    start, end = BASE + hour * HOUR, BASE + (hour + 1) * HOUR
+    mine = [row for row in rows if start <= at(row[2]) < end]
+    write_stream(lake.stream(name), FIELDS, start, end, stream(mine), "set")
+    audited = fingerprint(stream_files(lake.stream(name), start, end))
+    done = publish(lake, "set", name, FIELDS, start, end, "d", audited)
+    reason = "" if state == "done" else "link 'a' has not reported"
+    record_replays(lake, [Replay("set", name, start, end, "publish", state, hour, reason, "d", done.rows)])
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    """Two published hours of q, an hour of nothing, and one that is incomplete."""
+    lake = open_lake(tmp_path / "lake")
+    for hour, state in ((1, "done"), (0, "done"), (3, "incomplete")):
+        run(lake, hour, [*ROWS, ("10.0.0.9", 6, 3.0 * 3600)], state)
+    return lake
+
+
+def numbers(out: str) -> list[int]:
+    return [int(row["n"]) for row in csv.DictReader(io.StringIO(out))]
+
+
+def rows(lake: Lake, *more: object) -> Any:
+    return lowwater("rows", "q", "--lake", lake.root, *more)
+
+
+def test_rows_come_by_time_with_addresses_as_texts(lake: Lake) -> None:
+    said = rows(lake, "--format", "csv")
+    assert said.code == 0 and numbers(said.out) == [1, 2, 3, 4, 5, 6]
+    assert said.out.splitlines()[0] == "addr,mac,n" and "2001:db8::1,00:00:00:00:00:02,2" in said.out.splitlines()
+    assert "\n,00:00:00:00:00:02,3\n" in said.out
+    found = [json.loads(line) for line in rows(lake, "--format", "json").out.splitlines()]
+    assert found[0] == {"addr": "10.0.0.1", "mac": "00:00:00:00:00:02", "n": 1} and found[2]["addr"] is None
+    table = rows(lake).out.splitlines()
+    assert table[0].split() == ["addr", "mac", "n"] and [line.split()[-1] for line in table[1:]] == list("123456")
+    assert "NULL" in table[3]
+
+
+def test_a_range_and_a_limit_choose(lake: Lake) -> None:
+    bounds = "--from", format_instant(at(1800)), "--to", format_instant(at(7199.9))
+    assert numbers(rows(lake, *bounds, "--format", "csv").out) == [3, 4]
+    said = rows(lake, "--limit", 2, "--format", "csv")
+    assert numbers(said.out) == [1, 2] and "2 of 6 rows; --limit gives more" in said.err
+    assert rows(lake, "--limit", 0).code == 2
+    assert rows(lake, "--from", format_instant(at(5)), "--to", format_instant(at(5))).code == 2
+
+
+def test_a_table_shows_twenty_rows_and_says_how_many_there_are(lake: Lake) -> None:
+    run(lake, 4, [(None, number, 4 * 3600.0 + number) for number in range(100)])
+    said = rows(lake)
+    assert len(said.out.splitlines()) == 21 and "20 of 106 rows; --limit gives more" in said.err
+    assert len(rows(lake, "--format", "csv").out.splitlines()) == 107
+
+
+def test_what_is_not_there_or_not_done_is_said(lake: Lake) -> None:
+    hour = [format_instant(BASE + number * HOUR) for number in range(5)]
+    said = rows(lake).err
+    assert f"note: nothing is published of {hour[2]} to {hour[3]}\n" in said
+    assert f"note: {hour[3]} to {hour[4]} is incomplete: link 'a' has not reported\n" in said
+    assert rows(lake, "--to", hour[2]).err == ""
+
+
+def test_what_is_unknown_or_not_published_is_an_error(lake: Lake) -> None:
+    said = lowwater("rows", "qq", "--lake", lake.root)
+    assert (said.code, said.out) == (1, "")
+    assert said.err == "error: there is no published query 'qq'\n  hint: did you mean q?\n"
+    record_replays(lake, [Replay("set", "r", BASE, BASE + HOUR, "audit", "done", 1)])
+    said = lowwater("rows", "r", "--lake", lake.root)
+    assert said.code == 1 and said.err.startswith("error: query r is not published yet\n  hint: `lowwater status`")
+    hour = [format_instant(BASE + number * HOUR) for number in range(5)]
+    said = rows(lake, "--from", hour[2], "--to", hour[3])
+    assert said.code == 1 and said.err == (
+        f"error: query q: nothing is published of {hour[2]} to {hour[3]}\n"
+        f"  hint: published is what lies in {hour[0]} to {hour[4]}; `lowwater status` says why not the rest\n"
+    )
+
+
+def test_an_hour_with_many_rows_is_read_in_parts(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No more rows are sorted at a time than allowed, and the order is the same; rows of one instant are not sorted."""
+    many = [(None, number, 5 * 3600 + (number * 7 % 3000) / 10) for number in range(3000)]
+    run(lake, 5, [*many, *((None, 9000 + number, 5 * 3600 + 3500.0) for number in range(50))])
+    whole = numbers(rows(lake, "--format", "csv").out)
+    held: list[int] = []
+    monkeypatch.setattr(module, "MOST", 40)
+    taken = module.pc.sort_indices
+
+    def sort(table: Any, **keys: Any) -> Any:
+        held.append(table.num_rows)
+        return taken(table, **keys)
+
+    monkeypatch.setattr(module.pc, "sort_indices", sort)
+    cut = numbers(rows(lake, "--format", "csv").out)
+    assert cut == whole == [*range(1, 7), *(row[1] for row in sorted(many, key=lambda row: row[2])), *range(9000, 9050)]
+    assert max(held) <= 40 and len(held) > 3000 / 40

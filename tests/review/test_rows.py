@@ -1,0 +1,67 @@
+"""The pages of an interval and of a query show the first published rows, in the order of time, every value escaped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from lowwater_review import Board, render
+
+from lowwater.catalog.expr import Type
+from lowwater.catalog.streams import ROW
+from lowwater.catalog.values import pack_ip
+from lowwater.config import HOUR, SECOND
+from lowwater.lake.layout import open_lake, stream_schema
+from lowwater.lake.publish import publish
+from lowwater.lake.streams import fingerprint, stream_files, write_stream
+from lowwater.lake.tables import interval_label
+from lowwater.plan.nodes import Field
+from tests.review.ledgers import HOSTILE, START, make
+
+FIELDS = (Field("tb", Type.INT), Field("srcIP", Type.IP), Field("name", Type.STRING))
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> Board:
+    """Three hours, of which the second has thirty published rows, the latest stored first."""
+    root, queries = make(tmp_path, 3)
+    lake, start = open_lake(root), START + HOUR
+    rows = [
+        {"tb": at, "srcIP": pack_ip(f"10.0.0.{at}"), "name": HOSTILE, "_last": start + at * SECOND, "_kind": ROW}
+        | {"_tick": start + HOUR, "_until": start + HOUR, "_period": 0, "interval": ""}
+        for at in range(30, 0, -1)
+    ]
+    stream = pa.Table.from_pylist(rows, schema=stream_schema(FIELDS)).drop_columns(["interval"])
+    write_stream(lake.stream("flows"), FIELDS, start, start + HOUR, stream, "q")
+    audited = fingerprint(stream_files(lake.stream("flows"), start, start + HOUR))
+    publish(lake, "q", "flows", FIELDS, start, start + HOUR, "digest", audited)
+    return Board(root, queries)
+
+
+def page(board: Board, hour: int) -> str:
+    start = START + hour * HOUR
+    found = render(board.now(), f"interval/q/{interval_label(start, start + HOUR)}.html")
+    assert found is not None
+    return found
+
+
+def test_an_interval_shows_its_first_rows(board: Board) -> None:
+    text = page(board, 1)
+    rows = text.partition('aria-label="rows of flows"')[2].partition("</table>")[0]
+    assert "The first 20 of 30 rows, by time" in rows
+    assert [f"<td>10.0.0.{at}</td>" in rows for at in range(1, 31)] == [True] * 20 + [False] * 10
+    assert rows.index("10.0.0.1<") < rows.index("10.0.0.2<") < rows.index("10.0.0.20<")
+    assert HOSTILE not in text and "&lt;script&gt;" in rows
+    assert "lowwater rows flows --lake DIR --from 2025-01-01T01:00:00Z --to 2025-01-01T02:00:00Z" in text
+    assert "0 rows, by time" in page(board, 0)
+
+
+def test_a_query_shows_the_first_rows_of_its_newest_interval(board: Board) -> None:
+    text = render(board.now(), "query/q/flows.html") or ""
+    assert "Rows of 2025-01-01T02:00:00Z to 2025-01-01T03:00:00Z" in text and "0 rows, by time" in text
+
+
+def test_a_query_that_was_never_published_shows_none(tmp_path: Path) -> None:
+    text = render(Board(*make(tmp_path, 3)).now(), "query/q/flows.html") or ""
+    assert "Rows of" not in text.partition("<h2>Rows</h2>")[2].partition("<h2>")[0].replace("Rows of each", "")
