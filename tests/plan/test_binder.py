@@ -147,11 +147,7 @@ ERRORS = {
     "SELECT len AS _len FROM TCP": (1, "begin with _", ""),
     "DEFINE{query_name 'a';} SELECT len FROM b; DEFINE{query_name 'b';} SELECT len FROM a": (1, "b -> a -> b", ""),
     "DEFINE{query_name '../x';} SELECT len FROM TCP": (1, "only letters, digits and _", ""),
-    "DEFINE{query_name 'a';} SELECT len FROM TCP; DEFINE{query_name 'A';} SELECT len FROM TCP": (
-        1,
-        "differ in case only",
-        "",
-    ),
+    "DEFINE{query_name 'a';} SELECT len FROM TCP; DEFINE{query_name 'A';} SELECT len FROM TCP": (1, "in case only", ""),
 }
 
 
