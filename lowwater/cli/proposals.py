@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from os.path import relpath
 from pathlib import Path
 
@@ -26,6 +27,8 @@ HEAD = """\
 length = "{interval}"                        # of a run's data interval: results are published and replaced by it
 """
 
+MIXED = "its files overlap in time, and their names do not tell of which links they are"
+
 QUANTILES = (0.5, 0.99, 0.999)
 
 QUERIES = """
@@ -34,10 +37,7 @@ QUERIES = """
 #     [query_sets.flows]
 #     files = ["../queries/flows.gsql"]
 #
-# FROM reads one link, a list, or a set of links by its name in brackets:
-#
-#     [sets]
-#     all = {links}
+# FROM reads one link, a list, or a set of links by its name in brackets.
 """
 
 
@@ -59,6 +59,8 @@ def init_lake(folder: Path, lake: Path, queries: Sequence[Path], sample: int) ->
     scratch.write_text(text, encoding="utf-8")
     load_config(lake, scratch)  # what is written can be read
     os.rename(scratch, target)
+    for line in _several(proposal.links):
+        click.echo(printable(line))
     for each in proposal.links:
         packets = sum(i.packets for i in each.interfaces)
         read = f"{len(each.facts)} of {len(each.named.names)} files read, {packets:,} packets"
@@ -73,11 +75,26 @@ def settings(proposal: Proposal, folder: Path, lake: Path, queries: Sequence[Pat
     parts = [HEAD.format(folder=_comment(str(folder)), interval=format_duration(proposal.interval))]
     parts += [_link(each, relpath(folder, lake)) for each in proposal.links]
     names = [each.named.link for each in proposal.links]
+    if len(names) > 1:
+        parts.append(f"\n[sets]\nall = {json.dumps(names)}\n")
     if queries:
         parts += [f"\n[query_sets.{_key(path.stem)}]\nfiles = [{_text(relpath(path, lake))}]\n" for path in queries]
     else:
-        parts.append(QUERIES.format(links=json.dumps(names)))
+        parts.append(QUERIES)
     return "".join(parts)
+
+
+def _several(links: Sequence[Proposed]) -> Iterator[str]:
+    """What was taken for several links, and by which rule; what names do not tell apart."""
+    together: dict[str, list[Proposed]] = defaultdict(list)
+    for each in links:
+        if each.of:
+            together[each.of].append(each)
+        if each.mixed:
+            yield f"{each.named.link}: {MIXED}: put the files of each link in a folder of its own, and run init again"
+    for pattern, found in together.items():
+        names = ", ".join(each.named.link for each in found)
+        yield f"{pattern}: files that overlap in time, so of {len(found)} links, told apart by their names: {names}"
 
 
 def _link(each: Proposed, folder: str) -> str:
@@ -85,6 +102,11 @@ def _link(each: Proposed, folder: str) -> str:
     packets = sum(i.packets for i in each.interfaces)
     lines = ["", f"[links.{_key(name)}]"]
     lines.append(f"# {_files(each.named)}, of which {len(each.facts)} were read: {packets:,} packets")
+    if each.of:
+        lines.append(f"# one of the links of {_comment(each.of)}: files that overlap in time are of several links")
+    elif len(each.named.names) > 1:
+        rule = MIXED if each.mixed else "one link: its files follow one another in time, and differ in a date or number"
+        lines.append(f"# {rule}")
     if any(len(capture.interfaces) > 1 for capture in each.facts):
         inside = sorted({i.interface.name for i in each.interfaces if i.interface.name})
         lines.append(f"# its captures have several interfaces, each a link {name}/NAME: {_comment(', '.join(inside))}")
@@ -99,19 +121,20 @@ def _said(setting: str, comment: str) -> str:
 
 
 def _rotation(each: Proposed) -> list[str]:
-    if each.rotation is None:
-        why = "begin at no regular distance" if each.named.dated else "have no date in their names"
-        return [
-            f"# the files {why}: each covers from its first record to its last, and between two is a gap;",
-            '# a pattern with the begin of a file in it, as %Y%m%dT%H, and rotation = "1h" say more',
-        ]
-    said = "a guess: there is one file" if each.guessed else "how long a file covers from the instant in its name"
-    lines = [_said(f'rotation = "{format_duration(each.rotation)}"', said)]
-    if each.ahead:
-        hours, rest = divmod(abs(each.ahead), HOUR)
-        side = "ahead of" if each.ahead > 0 else "behind"
-        lines.append(f"# the names are {format_duration(abs(each.ahead))} {side} the records: is it their time zone?")
-        zone = "..." if rest else f"Etc/GMT{'-' if each.ahead > 0 else '+'}{hours}"
+    found = each.dating
+    if found.rotation is None:
+        lines = [f"# {_comment(found.why)}", "# so each covers from its first record to its last"]
+        if not each.named.dated:
+            lines[-1] += "; docs/captures.md, Files without dates, says what follows"
+        return lines
+    said = "how long a file covers from the instant in its name"
+    said = "a guess: there is one file, which fills it" if found.guessed else said
+    lines = [_said(f'rotation = "{format_duration(found.rotation)}"', said)]
+    if found.ahead:
+        hours, rest = divmod(abs(found.ahead), HOUR)
+        side = "ahead of" if found.ahead > 0 else "behind"
+        lines.append(f"# the names are {format_duration(abs(found.ahead))} {side} the records: is it their time zone?")
+        zone = "..." if rest else f"Etc/GMT{'-' if found.ahead > 0 else '+'}{hours}"
         lines.append(_said(f'{"# " if rest else ""}timezone = "{zone}"', 'better by its name, as "Europe/Berlin"'))
     return lines
 
@@ -126,14 +149,12 @@ def _skew(each: Proposed) -> list[str]:
 
 
 def _life(each: Proposed) -> list[str]:
-    """When the link begins and ends; nothing where it is not known. Without a rotation whole hours are wide enough."""
+    """When the link begins and ends, which no record contradicts; nothing where it is not known."""
     if each.since is None or each.until is None:
         return []
-    whole = 1 if each.rotation else HOUR
-    since, until = each.since // whole * whole, -(-each.until // whole) * whole
     return [
-        _said(f'since = "{format_instant(since)}"', "nothing is missing before it"),
-        _said(f'# until = "{format_instant(until)}"', "nor after this, once no more captures come"),
+        _said(f'since = "{format_instant(each.since)}"', "nothing is missing before it"),
+        _said(f'# until = "{format_instant(each.until)}"', "nor after this, once no more captures come"),
     ]
 
 
