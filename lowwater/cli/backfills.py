@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -48,9 +49,10 @@ def show_plan(
     for job in jobs:
         if others := judged_otherwise(job, Range(start, end)):
             bounds = f"--from {format_instant(others[0][0])} --to {format_instant(others[-1][1])}"
+            where = shlex.quote(str(lake))
             click.echo(
                 f"{job.query_set}: {_intervals(len(others))} audited by other suites than there are now; to judge "
-                f"the same rows again: lowwater replay {job.query_set} --stage audit {bounds}"
+                f"the same rows again: lowwater replay {job.query_set} --lake {where} --stage audit {bounds}"
             )
 
 

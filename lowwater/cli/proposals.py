@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from os.path import relpath
@@ -14,7 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from lowwater.cli.options import printable
-from lowwater.config import FILE_NAME, HOUR, format_duration, format_instant, load_config
+from lowwater.config import FILE_NAME, HOUR, format_duration, format_instant, load_config, section_of
 from lowwater.errors import ConfigError
 from lowwater.lake.naming import Named
 from lowwater.lake.proposal import Proposal, Proposed, propose
@@ -34,7 +35,7 @@ QUANTILES = (0.5, 0.99, 0.999)
 QUERIES = """
 # A query set is a section [query_sets.NAME] with its files, relative to this file:
 #
-#     [query_sets.flows]
+#     [query_sets.NAME]
 #     files = ["../queries/flows.gsql"]
 #
 # FROM reads one link, a list, or a set of links by its name in brackets.
@@ -67,7 +68,7 @@ def init_lake(folder: Path, lake: Path, queries: Sequence[Path], sample: int) ->
         click.echo(printable(f"{each.named.link}: {each.named.pattern}, skew {format_duration(each.skew)}; {read}"))
     for name, why in proposal.skipped.items():
         click.echo(printable(f"left out: {name}: {why}"), err=True)
-    click.echo(f"wrote {target}: read it, then lowwater ingest --lake {lake}")
+    click.echo(f"wrote {target}: read it, then lowwater ingest --lake {shlex.quote(str(lake))}")
 
 
 def settings(proposal: Proposal, folder: Path, lake: Path, queries: Sequence[Path]) -> str:
@@ -78,7 +79,9 @@ def settings(proposal: Proposal, folder: Path, lake: Path, queries: Sequence[Pat
     if len(names) > 1:
         parts.append(f"\n[sets]\nall = {json.dumps(names)}\n")
     if queries:
-        parts += [f"\n[query_sets.{_key(path.stem)}]\nfiles = [{_text(relpath(path, lake))}]\n" for path in queries]
+        headers = [section_of(path.stem, of="query_sets") for path in queries]
+        files = [_text(relpath(path, lake)) for path in queries]
+        parts += [f"\n{header}\nfiles = [{file}]\n" for header, file in zip(headers, files, strict=True)]
     else:
         parts.append(QUERIES)
     return "".join(parts)
@@ -100,7 +103,7 @@ def _several(links: Sequence[Proposed]) -> Iterator[str]:
 def _link(each: Proposed, folder: str) -> str:
     name = each.named.link
     packets = sum(i.packets for i in each.interfaces)
-    lines = ["", f"[links.{_key(name)}]"]
+    lines = ["", section_of(name)]
     lines.append(f"# {_files(each.named)}, of which {len(each.facts)} were read: {packets:,} packets")
     if each.of:
         lines.append(f"# one of the links of {_comment(each.of)}: files that overlap in time are of several links")
@@ -112,7 +115,7 @@ def _link(each: Proposed, folder: str) -> str:
         lines.append(f"# its captures have several interfaces, each a link {name}/NAME: {_comment(', '.join(inside))}")
     lines.append(f"captures = {_text(_joined(folder, each.named.pattern))}")
     lines += [*_rotation(each), *_skew(each), *_life(each)]
-    lines.append(_said('policy = "fail"', "what a gap in its captures does to a run: fail, wait or exclude"))
+    lines.append(_said('policy = "fail"', "what a gap in its captures does to a run: fail, wait or publish"))
     return "\n".join(lines) + "\n"
 
 
@@ -176,10 +179,6 @@ def _joined(folder: str, pattern: str) -> str:
 def _text(value: str) -> str:
     """A basic string of TOML; JSON's escapes are among TOML's."""
     return json.dumps(value, ensure_ascii=True)
-
-
-def _key(name: str) -> str:
-    return name if all(char.isalnum() or char in "-_" for char in name) else _text(name)
 
 
 def _comment(text: str) -> str:

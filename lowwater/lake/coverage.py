@@ -6,15 +6,22 @@ Between the ledger and the replay: a run asks before it starts, and again before
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
 
-from lowwater.config import Config, Link, format_instant
+from lowwater.config import Config, Link, format_instant, section_of
 from lowwater.errors import GapError
 from lowwater.lake.ledger import Capture, Captures
 from lowwater.plan.temporal import END_OF_TIME
+
+BEFORE, AFTER, BETWEEN, NONE = "before", "after", "between", "none"
+"""Where a gap is among the captures of its link."""
+
+NAMED = 3
+"""Links that a sentence about several of them names."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +61,7 @@ def check(
 ) -> list[Gap]:
     """The gaps that concern a run which reads each link from `read_from[link]` to `end`, ns.
 
-    What they mean is the policy of each link: `fail` and `wait` do not start, `exclude` publishes as incomplete.
+    What they mean is the policy of each link: `fail` and `wait` do not start, `publish` publishes as incomplete.
     """
     return [
         gap
@@ -75,17 +82,61 @@ def unsettled(
 
 
 def gap_text(gap: Gap, captures: Sequence[Capture] = ()) -> str:
-    """A gap in words: the link, since when, until when, and why; `captures` are all of the link's."""
-    again = any(each.covers_from >= gap.until and each.covers_to > each.covers_from for each in captures)
-    then = (
-        f"until {format_instant(gap.until)}" if again else f"up to {format_instant(gap.until)}, where the run needs it"
-    )
+    """A gap in words: the link, from when to when, and why; `captures` are all of the link's."""
     short = [each for each in captures if each.covers_to == gap.since and (each.growing or not each.ended_cleanly)]
     cause = "" if captures else " (it has no capture at all)"
     if short:
         why = "was still growing when it was ingested" if short[0].growing else "is cut there"
         cause = f" ({Path(short[0].path).name} {why})"
-    return f"link {gap.link!r} has not reported since {format_instant(gap.since)} {then}{cause}"
+    return f"link {gap.link!r}: no capture covers {format_instant(gap.since)} to {format_instant(gap.until)}{cause}"
+
+
+def gap_texts(found: Sequence[Gap], captures: Mapping[str, Sequence[Capture]]) -> list[str]:
+    """Gaps in words, those of several links that say the same as one sentence.
+
+    Args:
+        found: the gaps.
+        captures: link -> all of its captures.
+    """
+    groups: dict[tuple[str, tuple[int, ...]], list[Gap]] = defaultdict(list)
+    for gap in found:
+        groups[_kind(gap, captures.get(gap.link, ()))].append(gap)
+    lines = []
+    for (kind, _), alike in groups.items():
+        if len(alike) == 1 or not kind:
+            lines += [gap_text(gap, captures.get(gap.link, ())) for gap in alike]
+            continue
+        names = [repr(gap.link) for gap in alike]
+        named = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED:,} more" if len(names) > NAMED else "")
+        since, until = sorted(gap.since for gap in alike), sorted(gap.until for gap in alike)
+        said = {
+            BEFORE: f"no capture before {_bounds(until)}",
+            AFTER: f"no capture after {_bounds(since)}",
+            NONE: "no capture at all",
+            BETWEEN: f"no capture covers {_bounds([since[0], until[-1]])}",
+        }[kind]
+        lines.append(f"{len(alike)} links: {said} ({named})")
+    return lines
+
+
+def _kind(gap: Gap, captures: Sequence[Capture]) -> tuple[str, tuple[int, ...]]:
+    """What gaps have in common that are told as one: where they are among the captures, and the bound they share."""
+    spans = Captures.of(captures).spans
+    if any(each.covers_to == gap.since and (each.growing or not each.ended_cleanly) for each in captures):
+        return "", ()
+    if not spans:
+        return NONE, (gap.until,)
+    if gap.until <= spans[0][0]:
+        return BEFORE, (gap.since,)
+    if gap.since >= spans[-1][1]:
+        return AFTER, (gap.until,)
+    return BETWEEN, (gap.since, gap.until)
+
+
+def _bounds(instants: Sequence[int]) -> str:
+    """Instants in order as one text: the first, and the last where it is another."""
+    first, last = format_instant(instants[0]), format_instant(instants[-1])
+    return first if first == last else f"{first} to {last}"
 
 
 def gap_error(gap: Gap, start: int, end: int, captures: Sequence[Capture] = ()) -> GapError:
@@ -93,8 +144,8 @@ def gap_error(gap: Gap, start: int, end: int, captures: Sequence[Capture] = ()) 
     return GapError(
         f"interval {format_instant(start)} to {format_instant(end)}: {gap_text(gap, captures)}",
         "ingest the missing capture; or say what a file covers: "
-        f"lowwater ingest --link {gap.link} --covers FROM/TO FILE; "
-        f'or, in [links.{gap.link}], bound its life with since and until, or set policy = "exclude"',
+        f"lowwater ingest --lake DIR --link {gap.link} --covers FROM/TO FILE; "
+        f'or, in {section_of(gap.link)}, bound its life with since and until, or set policy = "publish"',
         gap.link,
         gap.since,
         gap.until,

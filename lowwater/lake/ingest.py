@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from lowwater.config import LINK_NAME, Config
-from lowwater.errors import ConfigError, LowwaterError
+from lowwater.errors import ConfigError, LowwaterError, OverlapError
 from lowwater.lake.batch import Batch, Ingested
 from lowwater.lake.cleaning import clean
 from lowwater.lake.layout import Lake
@@ -25,6 +25,9 @@ from lowwater.lake.tables import compact
 from lowwater.lake.tasks import Runner, on_threads
 
 __all__ = ["Ingested", "ingest"]
+
+SHOWN = 10
+"""Files that one message names."""
 
 WAIT = 3600.0
 """Seconds to wait for another ingest of the same link: it may decode gigabytes first."""
@@ -103,6 +106,23 @@ def _raise(errors: list[LowwaterError], files: int) -> None:
     if files == 1:
         raise errors[0]
     rest = "; the others are in the lake" if files > len(errors) else ""
-    *before, last = errors
-    lines = [f"not ingested: {len(errors)} of {files} files{rest}", *(str(error) for error in before), last.message]
-    raise type(errors[0])("\n".join(lines), last.hint) from errors[0]
+    count = len(errors)
+    *before, last = _together(errors)
+    lines = [f"not ingested: {count} of {files} files{rest}", *(str(error) for error in before), last.message]
+    raise type(last)("\n".join(lines), last.hint) from errors[0]
+
+
+def _together(errors: Sequence[LowwaterError]) -> list[LowwaterError]:
+    """The errors, those of captures that were taken at the same time as another one of their link as one."""
+    beside = [error for error in errors if isinstance(error, OverlapError) and error.beside]
+    if len(beside) < 2:
+        return list(errors)
+    first = beside[0]
+    names = [f"  {error.path}" for error in beside[:SHOWN]]
+    more = [f"  and {len(beside) - SHOWN:,} more"] if len(beside) > SHOWN else []
+    said = (
+        f"link {first.link!r}: {len(beside)} captures overlap in time with {first.other} or with one another, and look "
+        "like captures of several links"
+    )
+    one = OverlapError("\n".join([said, *names, *more]), first.hint, first.link, first.path, first.other, True)
+    return [*(error for error in errors if error not in beside), one]

@@ -123,7 +123,7 @@ def _link(scope: Scope, scan: LinkScan, counts: Counts) -> Row:
     limits = scope.config.limits(link)
     gaps = [gap for gap in scope.gaps if gap.link == link]
     missing = sum(gap.until - gap.since for gap in gaps)
-    excluded = missing if settings.policy == "exclude" else 0
+    excluded = missing if settings.policy == "publish" else 0
     return {
         "link": link,
         "interval": scope.interval,

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from lowwater.config import FILE_NAME, load_config
 from lowwater.errors import ConfigError, LowwaterError
-from lowwater.lake.coverage import gap_text
+from lowwater.lake.coverage import gap_texts
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledger import Captures
 from lowwater.lake.records import AUDIT, DONE, FAILED, PROVISIONAL, read_replays, replayed_sets
@@ -196,6 +196,6 @@ def _due(
 
 
 def _lacking(inputs: IntervalInputs) -> list[str]:
-    """Why an interval cannot start: gaps of links that are not left out, captures that must be ingested again."""
-    gaps = [gap for gap in inputs.gaps() if inputs.config.link(gap.link).policy != "exclude"]
-    return [*(gap_text(gap, inputs.captures.get(gap.link, ())) for gap in gaps), *inputs.outdated()]
+    """Why an interval cannot start: gaps that no policy lets pass, captures that must be ingested again."""
+    gaps = [gap for gap in inputs.gaps() if inputs.config.link(gap.link).policy != "publish"]
+    return [*gap_texts(gaps, inputs.captures), *inputs.outdated()]

@@ -15,9 +15,9 @@ from typing import Any
 from lowwater.capture.reader import DECODER_VERSION
 from lowwater.catalog.skews import link_skews
 from lowwater.catalog.watchlists import watchlist_digest
-from lowwater.config import Config, format_duration, format_instant, load_config
+from lowwater.config import Config, format_duration, format_instant, load_config, section_of
 from lowwater.errors import ConfigError, LakeError
-from lowwater.lake.coverage import Gap, check, gap_error, gap_text, unsettled
+from lowwater.lake.coverage import Gap, check, gap_error, gap_texts, unsettled
 from lowwater.lake.digest import inputs_digest, link_inputs, outdated
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledger import Capture, Captures, ingested_links, interface_links, read_captures
@@ -249,7 +249,7 @@ class IntervalInputs(LowInputs):
         return check(self.captures, self.config, self.link_starts(self.plan.queries), self.end)
 
     def require(self) -> list[Gap]:
-        """The gaps that policy `exclude` lets pass.
+        """The gaps that policy `publish` lets pass.
 
         Raises:
             GapError: a link with another policy has not reported (T6).
@@ -257,7 +257,7 @@ class IntervalInputs(LowInputs):
         """
         gaps = self.gaps()
         for gap in gaps:
-            if self.config.link(gap.link).policy != "exclude":
+            if self.config.link(gap.link).policy != "publish":
                 raise gap_error(gap, self.start, self.end, self.captures.get(gap.link, ()))
         self._require_states()
         for reason in self.outdated():
@@ -274,7 +274,7 @@ class IntervalInputs(LowInputs):
                     f"query {query.name}: the interval of {second} takes up the state of that of {first}, "
                     "which is not published",
                     f"replay in order, from {format_instant(self.chain_start(query))}; that as `chain_start` of "
-                    f"[query_sets.{self.query_set}] lets Airflow's backfills do so",
+                    f"{section_of(self.query_set, of='query_sets')} lets Airflow's backfills do so",
                 )
 
     def outdated(self) -> list[str]:
@@ -290,7 +290,7 @@ class IntervalInputs(LowInputs):
     def state(self, excluded: Sequence[Gap]) -> tuple[str, str]:
         """What a publication now would be: done, provisional or incomplete, and why (T6)."""
         if excluded:
-            return INCOMPLETE, "; ".join(gap_text(gap, self.captures.get(gap.link, ())) for gap in excluded)
+            return INCOMPLETE, "; ".join(gap_texts(excluded, self.captures))
         open_links = unsettled(self.captures, self.config, dict.fromkeys(self.plan.links, self.start), self.end)
         if open_links:
             names = ", ".join(sorted({gap.link for gap in open_links}))

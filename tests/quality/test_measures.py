@@ -236,7 +236,7 @@ skew = "1s"
 failed = { warning = 0.2, critical = 0.3 }
 [links.b]
 skew = "0s"
-policy = "exclude"
+policy = "publish"
 [thresholds]
 violating = 0.2
 """
@@ -328,7 +328,7 @@ def test_links_and_lftas_from_the_ledgers(lake: Lake) -> None:
         "offsets": f"first.pcap at byte {24 + 3 * 70} (time-jump)",
     }
     assert (b["captures"], b["read"], b["gap_ns"], b["excluded_ns"]) == ("none", 0, 0, HOUR)
-    assert "link 'b' has not reported since 2027-01-15T08:00:00Z" in b["gaps"]
+    assert "link 'b': no capture covers 2027-01-15T08:00:00Z" in b["gaps"]
     assert (b["violating_share"], b["violations"], b["offsets"]) == (0.0, "", "")
     x, silent, y = found["lftas"]
     assert x == {

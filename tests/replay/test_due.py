@@ -60,14 +60,14 @@ def test_a_range_and_a_kind_choose(lake: Path) -> None:
 
 def test_a_range_beyond_the_captures_cannot_start(lake: Path) -> None:
     found = due(job(lake), Range(END, END + HOUR))
-    assert len(found) == 1 and "has not reported since" in found[0].blocked
+    assert len(found) == 1 and "no capture covers" in found[0].blocked
 
 
 def test_a_gap_blocks_as_the_policy_of_its_link_says(lake: Path) -> None:
     assert [each.blocked for each in due(job(lake), Range())] == ["", "", ""]
     write_settings(lake, policy="fail")
     blocked = [each.blocked for each in due(job(lake), Range())]
-    assert blocked[0] == blocked[2] == "" and "link 'control' has not reported since" in blocked[1]
+    assert blocked[0] == blocked[2] == "" and "link 'control': no capture covers" in blocked[1]
 
 
 def test_a_failure_and_an_estimate_come_from_the_ledger(lake: Path) -> None:
@@ -117,7 +117,7 @@ def test_a_changed_setting_is_named(lake: Path) -> None:
     before = parts(lake, "flows")
     write_settings(lake, skews={"main1": "2s"}, policy="wait")
     assert changed(before, lake) == [
-        "link control: policy was exclude, is wait",
+        "link control: policy was publish, is wait",
         "link main1: skew was 1s, is 2s",
     ]
     text = (lake / "lowwater.toml").read_text()
