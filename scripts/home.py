@@ -59,13 +59,15 @@ class Home:
     _started: subprocess.Popen[bytes] | None = field(default=None, init=False, repr=False)
 
     def prepare(self, keep: bool = False) -> None:
-        """Makes the folder afresh, or keeps its runs; settings, secrets and the free port are new either way.
+        """Makes the folder afresh, or keeps its runs; its password stays, settings and the free port are new.
 
         Raises:
             HomeError: an Airflow runs in it.
         """
         if self.running():
             raise HomeError(f"Airflow runs in {self.folder}: stop it with `make down`")
+        kept = self.folder / "password.json"
+        password = self.password if kept.exists() else secrets.token_urlsafe(9)
         if not keep:
             shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -75,7 +77,7 @@ class Home:
         config.read_dict(self._settings(address))
         with (self.folder / "airflow.cfg").open("w") as file:
             config.write(file)
-        (self.folder / "password.json").write_text(json.dumps({USER: secrets.token_urlsafe(9)}))
+        kept.write_text(json.dumps({USER: password}))
         for name in ("airflow.cfg", "password.json"):
             (self.folder / name).chmod(0o600)
 

@@ -24,6 +24,9 @@ from lowwater.replay.backfill import WAITING, Order, Tried, Watch, backfill
 from lowwater.replay.due import Due, Range, due, judged_otherwise, open_jobs
 from lowwater.replay.job import Job
 
+DIGITS = 3
+"""Of an estimate that are shown."""
+
 SHOWN = 3
 """Reasons of an interval that a table shows; JSON has all."""
 
@@ -48,11 +51,11 @@ def show_plan(
         _show_table(work)
     for job in jobs:
         if others := judged_otherwise(job, Range(start, end)):
-            bounds = f"--from {format_instant(others[0][0])} --to {format_instant(others[-1][1])}"
-            where = shlex.quote(str(lake))
+            where, first, last = shlex.quote(str(lake)), format_instant(others[0][0]), format_instant(others[-1][1])
             click.echo(
-                f"{job.query_set}: {_intervals(len(others))} audited by other suites than there are now; to judge "
-                f"the same rows again: lowwater replay {job.query_set} --lake {where} --stage audit {bounds}"
+                f"{job.query_set}: {_intervals(len(others))} audited by other suites than there are now; to judge the "
+                f"same rows again: lowwater replay {job.query_set} --lake {where} --stage audit "
+                f"--from {first} --to {last}"
             )
 
 
@@ -60,7 +63,14 @@ def _show_table(work: Sequence[Due]) -> None:
     table = Table("interval", "query set", "state", "packets", "seconds", "why", box=None)
     for each in work:
         seconds = "?" if each.seconds is None else f"{each.seconds:,.1f}"
-        cells = format_instant(each.start), each.query_set, each.state, f"{each.packets:,}", seconds, _why(each)
+        cells = (
+            format_instant(each.start),
+            each.query_set,
+            each.state,
+            _packets(each.packets, each.exact),
+            seconds,
+            _why(each),
+        )
         table.add_row(*(Text(options.printable(cell)) for cell in cells))
     options.console().print(table)
     click.echo(_total(work))
@@ -97,14 +107,22 @@ def _why(each: Due) -> str:
 
 def _total(work: Sequence[Due]) -> str:
     startable = [each for each in work if not each.blocked]
-    packets = sum(each.packets for each in startable)
+    packets = _packets(sum(each.packets for each in startable), all(each.exact for each in startable))
     known = [each.seconds for each in startable if each.seconds is not None]
     unknown = len(startable) - len(known)
     spent = f"about {_duration(sum(known))} one after another" if known else "no earlier run tells how long"
     spent += f", {unknown} of them unknown" if known and unknown else ""
     waiting = len(work) - len(startable)
     rest = f"; {waiting} cannot start" if waiting else ""
-    return f"{_intervals(len(startable))} to run, {packets:,} packets, {spent}{rest}"
+    return f"{_intervals(len(startable))} to run, {packets} packets, {spent}{rest}"
+
+
+def _packets(count: int, exact: bool) -> str:
+    """A number of packets as it is, or about so many: three digits of it."""
+    if exact:
+        return f"{count:,}"
+    unit = max(10 ** (len(str(count)) - DIGITS), 1)
+    return f"about {round(count / unit) * unit:,}"
 
 
 def run_backfill(

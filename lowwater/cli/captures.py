@@ -86,6 +86,7 @@ def ingest_patterns(lake: Path, link: str | None, start: int | None, end: int | 
     progress = Progress()
     sessions = Sessions("lowwater ingest", progress)
     sound = True
+    taken: list[Ingested] = []
     for name, found in arrivals(opened, config, link, start, end).items():
         known = f"{len(found.known):,} known" if found.known else ""
         if not found.new:
@@ -94,21 +95,28 @@ def ingest_patterns(lake: Path, link: str | None, start: int | None, end: int | 
         try:
             with progress.stage("ingest", f"of {name}, {len(found.new):,} new" + (f", {known}" if known else "")):
                 runner = ingest_runner(found.new, lambda: sessions.spark)
-                results = ingest(opened, name, found.new, config, None, runner)
-            _show(results, whole=False)
+                taken += ingest(opened, name, found.new, config, None, runner)
         except LowwaterError as error:
             sound = False
             click.echo(options.printable(f"error: {error}"), err=True)
+    if taken:
+        _show(taken, whole=False)
     return sound
 
 
 def _show(results: Sequence[Ingested], whole: bool = True) -> None:
-    """Lists what became of files, by their whole paths or by their names."""
+    """Lists what became of files, by their whole paths or by their names, without what all of them begin with."""
+    names = [str(each.path) if whole else each.path.name for each in results]
+    shared = options.shared_beginning(names)
     table = Table("capture", "link", "state", "packets", "malformed", "covers", "note", box=None)
-    for each in results:
+    for column in table.columns:
+        column.overflow = "fold"  # what tells names apart may be anywhere in them
+    for each, name in zip(results, names, strict=True):
         for row in each.captures:
             covered = f"{format_instant(row.covers_from)}/{format_instant(row.covers_to)}"
             numbers = f"{row.packets:,}", f"{row.malformed:,}"
-            cells = str(each.path if whole else each.path.name), row.link, each.state, *numbers, covered, each.note
+            cells = name[len(shared) :], row.link, each.state, *numbers, covered, each.note
             table.add_row(*(Text(options.printable(cell)) for cell in cells))
+    if shared:
+        click.echo(options.printable(f"captures are below, or begin with, {shared}"))
     options.console().print(table)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import itertools
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,9 @@ from lowwater.config import parse_duration, parse_instant
 
 WIDE = 160
 """Columns of a table where the output is no terminal: a log is not wrapped at 80."""
+
+WORTH = 16
+"""Characters that all names of a table must share to be said once, above it."""
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 FOLDER = click.Path(file_okay=False, path_type=Path)
@@ -93,6 +97,20 @@ def DEFINITIONS(command: Callable[..., Any]) -> Callable[..., Any]:
 def printable(text: str) -> str:
     """The text without what a terminal would obey; names in captures and of files are untrusted."""
     return "".join(char if char.isprintable() or char == "\n" else "\N{REPLACEMENT CHARACTER}" for char in text)
+
+
+def shared_beginning(names: Sequence[str]) -> str:
+    """What all of some names begin with, up to a separator; empty where that is hardly shorter to say.
+
+    Example:
+        >>> shared_beginning(["captures/lab-2021/node-1.pcap", "captures/lab-2021/node-2.pcap"])
+        'captures/lab-2021/node-'
+    """
+    first, last = min(names, default=""), max(names, default="")
+    same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False))
+    found = "".join(char for char, _ in same)
+    cut = max(found.rfind(mark) for mark in "/-_.") + 1
+    return found[:cut] if len(set(names)) > 1 and cut >= WORTH else ""
 
 
 def console(stderr: bool = False) -> Console:

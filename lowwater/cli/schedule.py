@@ -48,8 +48,8 @@ def plan(form: str, **asked: Any) -> None:
 
     \b
     An interval is due if it was never published (missing), if its last run failed (failed), or if what it was published
-    from has changed (stale): the reason names the query, the capture or the setting. Of each: about how many packets
-    it reads, and how long it takes by the runs before.
+    from has changed (stale): the reason names the query, the capture or the setting. Of each: how many packets it
+    reads ("about" where a file of them is read in part), and about how long it takes by the runs before.
     Example:
       lowwater plan --lake var/lake --from 2026-01-01 --to 2026-01-02
     """

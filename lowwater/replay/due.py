@@ -1,4 +1,4 @@
-"""Which intervals are due, why, and about how much work that is: what a backfill would do, before it does anything.
+"""Which intervals are due, why, and how much work that is: what a backfill would do, before it does anything.
 
 Reads the ledgers and plans the queries; runs nothing. Shown by `lowwater plan`, worked off by `replay.backfill`.
 """
@@ -16,10 +16,11 @@ from lowwater.errors import ConfigError, LowwaterError
 from lowwater.lake.coverage import gap_texts
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledger import Captures
+from lowwater.lake.packets import PacketFiles
 from lowwater.lake.records import AUDIT, DONE, FAILED, PROVISIONAL, read_replays, replayed_sets
 from lowwater.lake.status import HALF, MISSING, STALE, StatusRow, status
 from lowwater.quality.written import suite_digest
-from lowwater.replay.estimate import Estimate, estimate
+from lowwater.replay.estimate import Amount, Estimate, amount, estimate
 from lowwater.replay.interval import expected
 from lowwater.replay.job import IntervalInputs, Job
 
@@ -40,7 +41,8 @@ class Due:
         state: missing, failed, stale, half published; provisional where its links have reported since.
         reasons: why, one line each, the same for several queries once.
         queries: those that are in this state or another one that is due.
-        packets: about how many the run reads; 0 where it only confirms what is published.
+        packets: how many the run reads; 0 where it only confirms what is published.
+        exact: whether they were counted; else they are about so many.
         seconds: about how long it takes; None where no earlier run tells.
         blocked: why it cannot start, empty where it can.
     """
@@ -54,6 +56,7 @@ class Due:
     packets: int
     seconds: float | None
     blocked: str = ""
+    exact: bool = True
 
 
 @dataclass(frozen=True)
@@ -126,9 +129,9 @@ def due(job: Job, asked: Range) -> list[Due]:
         if asked.holds(row.start, row.end) and row.end - row.start == job.length and row.start % job.length == 0:
             groups[row.start, row.end].append(row)
     found = []
-    guess = estimate(job, captures, replays)
+    guess, files = estimate(job, captures, replays), PacketFiles.of(job.lake)
     for (start, end), rows in sorted(groups.items()):
-        if (each := _due(job, captures, start, end, rows, guess)) is not None and asked.wants(each.state):
+        if (each := _due(job, captures, start, end, rows, guess, files)) is not None and asked.wants(each.state):
             found.append(each)
     return found
 
@@ -178,6 +181,7 @@ def _due(
     end: int,
     rows: Sequence[StatusRow],
     guess: Estimate,
+    files: PacketFiles,
 ) -> Due | None:
     inputs = job.inputs(start, end, captures)
     states = {row.state for row in rows}
@@ -189,10 +193,10 @@ def _due(
     lines = [line for row in mine if row.state == state for line in row.reason.split("; ")]
     reasons = said.get(state, tuple(dict.fromkeys(lines)))
     blocked = "" if state == PROVISIONAL else "; ".join(_lacking(inputs))
-    packets = 0 if state == PROVISIONAL else guess.packets(inputs)
-    seconds = 0.0 if state == PROVISIONAL else guess.seconds(packets)
+    reads = Amount() if state == PROVISIONAL else amount(files, inputs)
+    seconds = 0.0 if state == PROVISIONAL else guess.seconds(reads.packets)
     names = tuple(row.query for row in mine)
-    return Due(job.query_set, start, end, state, reasons, names, packets, seconds, blocked)
+    return Due(job.query_set, start, end, state, reasons, names, reads.packets, seconds, blocked, reads.exact)
 
 
 def _lacking(inputs: IntervalInputs) -> list[str]:

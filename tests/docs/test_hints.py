@@ -26,7 +26,9 @@ SOURCES = [
 NAME = "node_10.1.0.11"
 SECTIONS = ("links", "query_sets", "sets")
 WRITERS = {"section_of": section_of, "toml_key": toml_key}
-COMMAND = re.compile(r"`lowwater ([^`]+)`|(?<![`\w])lowwater ((?:ingest|replay|init) --?[^;\"`]*|replay \S+ --[^;\"`]*)")
+COMMAND = re.compile(
+    r"`lowwater ([^`]+)`|(?<![`\w])lowwater ((?:ingest|replay|init) --?[^;\"`]*|replay \S+ --[^;\"`]*)"
+)
 
 
 def texts() -> Iterator[tuple[str, str]]:

@@ -124,6 +124,18 @@ def test_an_unknown_column(good: Path, tmp_path: Path) -> None:
     assert said.err == f"error: {where}: unknown column lenn\n         lenn\n         ^\n  hint: did you mean len?\n"
 
 
+def test_the_skew_that_admits_all_is_the_largest_lateness(good: Path, tmp_path: Path) -> None:
+    """As `inspect` says: 0 of a link in order, whatever its skew; of another one what its latest record needs."""
+    late = tmp_path / "late.pcap"
+    stamps = [RECORDS[0][0] + at * 100_000_000 for at in (0, 5, 3, 9)]
+    late.write_bytes(pcap_bytes([(stamp, udp("10.0.0.1", "10.0.0.2", 5, 6)) for stamp in stamps]))
+    for path, latest in ((good, 0), (late, 200_000_000)):
+        said = run_flows(tmp_path, f"main1={path}")
+        assert said.code == 0, said.err
+        summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+        assert summary["links"]["main1"]["skew_that_admits_all_ns"] == latest
+
+
 def test_overlapping_captures_propose_two_links(good: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.pcap"
     other.write_bytes(pcap_bytes([(stamp, udp("10.0.0.1", "10.0.0.2", 5, 6)) for stamp, _ in RECORDS]))
