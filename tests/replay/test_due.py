@@ -89,9 +89,12 @@ def test_packets_are_counted_or_said_to_be_about(lake: Path) -> None:
                 read = read_packets(opened.lake, link, captures[link], settings, start, each.start, each.end)
                 packets += sum(batch.num_rows for batch in read)
             assert not each.exact or each.packets == packets
-        assert any(not each.exact for each in found)
+        assert all(each.exact for each in found) == (length == HOUR)
+    assert " about " not in lowwater("plan", "--lake", lake, "--queries", QUERIES).out
+    settings = lake / "lowwater.toml"
+    settings.write_text(settings.read_text().replace('length = "1h"', 'length = "10 min"'))
     shown = lowwater("plan", "--lake", lake, "--queries", QUERIES).out
-    assert " about " in shown
+    assert " about " in shown and "to run, about " in shown
 
 
 def test_a_lone_capture_is_counted_exactly(tmp_path: Path) -> None:
