@@ -20,6 +20,8 @@ from lowwater.plan.temporal import END_OF_TIME
 BEFORE, AFTER, BETWEEN, NONE = "before", "after", "between", "none"
 """Where a gap is among the captures of its link."""
 
+_SINCE = "if nothing is missing there, set since"
+
 NAMED = 3
 """Links that a sentence about several of them names."""
 
@@ -104,18 +106,19 @@ def gap_texts(found: Sequence[Gap], captures: Mapping[str, Sequence[Capture]]) -
     lines = []
     for (kind, _), alike in groups.items():
         if len(alike) == 1 or not kind:
-            lines += [gap_text(gap, captures.get(gap.link, ())) for gap in alike]
+            said = [gap_text(gap, captures.get(gap.link, ())) for gap in alike]
+            lines += said if kind != BEFORE else [f"{said[0]}; {_SINCE} in {section_of(alike[0].link)}"]
             continue
         names = [repr(gap.link) for gap in alike]
         named = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED:,} more" if len(names) > NAMED else "")
         since, until = sorted(gap.since for gap in alike), sorted(gap.until for gap in alike)
-        said = {
-            BEFORE: f"no capture before {_bounds(until)}",
+        what = {
+            BEFORE: f"no capture before {_bounds(until)}; {_SINCE} in the section of each",
             AFTER: f"no capture after {_bounds(since)}",
             NONE: "no capture at all",
             BETWEEN: f"no capture covers {_bounds([since[0], until[-1]])}",
         }[kind]
-        lines.append(f"{len(alike)} links: {said} ({named})")
+        lines.append(f"{len(alike)} links ({named}): {what}")
     return lines
 
 
