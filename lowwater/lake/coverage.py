@@ -74,6 +74,12 @@ def unsettled(
     ]
 
 
+def at_edge(gap: Gap, captures: Sequence[Capture]) -> bool:
+    """Whether a gap is before the first coverage of a link, or after the last: nothing says that something was lost."""
+    spans = Captures.of(captures).spans
+    return bool(spans) and (gap.until <= spans[0][0] or gap.since >= spans[-1][1])
+
+
 def gap_text(gap: Gap, captures: Sequence[Capture] = ()) -> str:
     """A gap in words: the link, since when, until when, and why; `captures` are all of the link's."""
     again = any(each.covers_from >= gap.until and each.covers_to > each.covers_from for each in captures)
