@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from threading import Lock
 
@@ -37,11 +37,12 @@ def show_plan(
     end: int | None,
     names: Sequence[str],
     kinds: tuple[str, ...],
+    through_end: bool,
     queries: Path,
     form: str,
 ) -> None:
     """Prints what is due."""
-    jobs, work, _ = _due(lake, start, end, names, kinds, queries)
+    jobs, work, _ = _due(lake, start, end, names, kinds, through_end, queries)
     if form == "json":
         click.echo(_as_json(work))
         return
@@ -83,7 +84,13 @@ def _as_json(work: Sequence[Due]) -> str:
 
 
 def _due(
-    lake: Path, start: int | None, end: int | None, names: Sequence[str], kinds: tuple[str, ...], queries: Path
+    lake: Path,
+    start: int | None,
+    end: int | None,
+    names: Sequence[str],
+    kinds: tuple[str, ...],
+    through_end: bool,
+    queries: Path,
 ) -> tuple[list[Job], list[Due], bool]:
     """The query sets, what of them is due, and whether all that are configured can be planned; says which cannot."""
     if start is not None and end is not None and start >= end:
@@ -94,7 +101,7 @@ def _due(
         refused.append(name)
         click.echo(options.printable(f"query set {name}: {error}"), err=True)
 
-    jobs = open_jobs(lake, names, queries, tell)
+    jobs = [replace(job, through_end=through_end) for job in open_jobs(lake, names, queries, tell)]
     return jobs, [each for job in jobs for each in due(job, Range(start, end, kinds))], not refused
 
 
@@ -103,6 +110,18 @@ def _why(each: Due) -> str:
     more = len(each.reasons) - SHOWN
     shown += f"; and {more} more" if more > 0 else ""
     return f"{shown}. Cannot start: {each.blocked}" if each.blocked else shown
+
+
+def _left_out(work: Sequence[Due]) -> str:
+    """What of work was not run since captures begin or end in it, and what runs it; empty where there is none."""
+    edges = [each for each in work if each.at_edge]
+    if not edges:
+        return ""
+    packets = _packets(sum(each.packets for each in edges), all(each.exact for each in edges))
+    return (
+        f"; not run: {_intervals(len(edges))}, {packets} packets, in which captures begin or end: "
+        "add since and until to the links, or --through-end"
+    )
 
 
 def _total(work: Sequence[Due]) -> str:
@@ -114,6 +133,7 @@ def _total(work: Sequence[Due]) -> str:
     spent += f", {unknown} of them unknown" if known and unknown else ""
     waiting = len(work) - len(startable)
     rest = f"; {waiting} cannot start" if waiting else ""
+    rest += _left_out([each for each in work if each.blocked])
     return f"{_intervals(len(startable))} to run, {packets} packets, {spent}{rest}"
 
 
@@ -133,10 +153,11 @@ def run_backfill(
     end: int | None,
     names: Sequence[str],
     kinds: tuple[str, ...],
+    through_end: bool,
     queries: Path,
 ) -> bool:
     """Runs what is due and says what became of it; whether everything was published."""
-    jobs, work, sound = _due(lake, start, end, names, kinds, queries)
+    jobs, work, sound = _due(lake, start, end, names, kinds, through_end, queries)
     if not work:
         click.echo("nothing is due")
         return sound
@@ -152,7 +173,8 @@ def _summary(tried: Sequence[Tried]) -> None:
         if not each.published:
             click.echo(options.printable(f"{_name(each.due)}: {each.state}: {each.reason}"), err=True)
     counts = Counter(each.state for each in tried)
-    click.echo(", ".join(f"{state} {count:,}" for state, count in sorted(counts.items())))
+    told = ", ".join(f"{state} {count:,}" for state, count in sorted(counts.items()))
+    click.echo(told + _left_out([each.due for each in tried if each.state == WAITING]))
 
 
 @contextmanager

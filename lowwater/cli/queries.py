@@ -247,7 +247,9 @@ def replay_range(
 
 
 def show_status(lake: Path, queries: Path) -> None:
-    """Prints the state of every interval."""
+    """Prints the state of every interval, and the records that lie outside of all that is declared."""
+    from lowwater.lake.layout import open_lake
+    from lowwater.lake.outside import outside_lines
     from lowwater.replay.interval import statuses
 
     table = Table("interval", "query set", "query", "state", "reason", box=None)
@@ -256,5 +258,7 @@ def show_status(lake: Path, queries: Path) -> None:
         table.add_row(format_instant(row.start), row.query_set, row.query, row.state, row.reason)
     none = f"no interval: {lake} has no captures, or no query set in {queries} (--queries) reads them"
     options.console().print(table if table.row_count else none)
+    for line in outside_lines(open_lake(lake, make=False), load_config(lake)):
+        click.echo(options.printable(line))
     for each in unplanned:
         click.echo(each, err=True)

@@ -9,9 +9,10 @@ import click
 from rich.table import Table
 
 from lowwater.cli import options
-from lowwater.config import format_instant
+from lowwater.config import format_instant, load_config
 from lowwater.errors import LakeError
 from lowwater.lake.layout import Lake, open_lake
+from lowwater.lake.outside import outside_lines
 from lowwater.lake.records import read_quarantine
 from lowwater.quality.pages import INDEX
 from lowwater.quality.verdicts import Audited, audited, findings
@@ -41,6 +42,8 @@ def show_report(root: Path, interval: int | None) -> None:
         )
     for each in chosen:
         _show(lake, each, detailed=interval is not None)
+    for line in outside_lines(lake, load_config(root)):
+        click.echo(options.printable(line))
     click.echo(f"all intervals: {lake.reports / INDEX}")
 
 

@@ -83,6 +83,12 @@ def unsettled(
     ]
 
 
+def at_edge(gap: Gap, captures: Sequence[Capture]) -> bool:
+    """Whether a gap is before the first coverage of a link, or after the last: nothing says that something was lost."""
+    spans = Captures.of(captures).spans
+    return bool(spans) and (gap.until <= spans[0][0] or gap.since >= spans[-1][1])
+
+
 def gap_text(gap: Gap, captures: Sequence[Capture] = ()) -> str:
     """A gap in words: the link, from when to when, and why; `captures` are all of the link's."""
     short = [each for each in captures if each.covers_to == gap.since and (each.growing or not each.ended_cleanly)]

@@ -47,8 +47,9 @@ def ingest(
 
     Equal bytes with packets are one capture of the link, whatever they are said to cover; an empty file is one for each
     coverage. A file whose records are there already under the same coverage, decoder and effective max_jump adds
-    nothing. A new declaration of coverage for the same records replaces the old one. A file that begins with all bytes
-    of another, or has its name and its time, replaces it.
+    nothing. A new declaration of coverage for the same records replaces the old one; one that `covers` gave stands
+    until `covers` gives another, also for a file that replaces the one it was given for. A file that begins with all
+    bytes of another, or has its name and its time, replaces it.
 
     A file is still growing if it became longer while it was read, if it is now the time that it is declared to cover,
     or if `growing` says so: it covers up to its clock, until it is ingested again.
@@ -89,7 +90,7 @@ def ingest(
         held = Files(lake, link, family)
         clean(lake, family, held.attempts)  # its room may be needed
         coverage = [covers or declared_coverage(settings, path) for path in paths]
-        batch = Batch(held, settings, paths, coverage, growing, clock)
+        batch = Batch(held, settings, paths, coverage, growing, clock, covers is not None)
         for tasks in (batch.tasks(runner), batch.rest()):
             for result in runner(pack, tasks):
                 batch.take(result)

@@ -61,6 +61,9 @@ class Capture:
     skipped: int | None = None
     kept: str | None = None
     key: str | None = None
+    early: int | None = None
+    late: int | None = None
+    by_hand: bool | None = None
 
     @property
     def declared(self) -> tuple[int, int] | None:

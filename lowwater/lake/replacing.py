@@ -54,8 +54,8 @@ class Held:
         kept = (self.row.kept or "", self.row.key or "") == (str(keeping), keeping.key_digest)
         return parted and kept and self.row.decoder_version == DECODER_VERSION and self.row.admits(settings)
 
-    def covering(self, declared: Coverage | None, growing: bool) -> Held:
-        """With its coverage (T5, and the decision in ARCHITECTURE.md on captures that were cut).
+    def covering(self, declared: Coverage | None, growing: bool, by_hand: bool = False) -> Held:
+        """With its coverage (T5, and the decision in ARCHITECTURE.md on captures that were cut); `by_hand`: --covers.
 
         As declared if it ended cleanly; one that is cut or still growing from the declared start to the clock at its
         last good record: that says nothing about its beginning. Without a declaration, from the first record to that
@@ -77,6 +77,7 @@ class Held:
                     declared_from=known[0],
                     declared_to=known[1],
                     growing=growing,
+                    by_hand=by_hand,
                 )
                 for row in self.rows
             )
@@ -104,6 +105,13 @@ class Files:
         for held in self._mine():
             if held.row.capture == sha256 and (held.packets or held.row.declared == declared):
                 return held
+        return None
+
+    def declared_by_hand(self, new: Held, settings: Link, unpacked: int) -> Coverage | None:
+        """What `--covers` said of the file that a file with packets stands for; None where it said nothing."""
+        for held in self._mine():
+            if held.row.by_hand and held.row.declared and self._replaces(new, held, settings, unpacked) is not None:
+                return held.row.declared
         return None
 
     def put(self, new: Held, settings: Link, unpacked: int) -> tuple[bool, str]:

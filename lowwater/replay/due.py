@@ -22,7 +22,7 @@ from lowwater.lake.status import HALF, MISSING, STALE, StatusRow, status
 from lowwater.quality.written import suite_digest
 from lowwater.replay.estimate import Amount, Estimate, amount, estimate
 from lowwater.replay.interval import expected
-from lowwater.replay.job import IntervalInputs, Job
+from lowwater.replay.job import Job
 
 KINDS = (MISSING, FAILED, STALE)
 """Why an interval may be due; one that is half published counts as missing."""
@@ -45,6 +45,7 @@ class Due:
         exact: whether they were counted; else they are about so many.
         seconds: about how long it takes; None where no earlier run tells.
         blocked: why it cannot start, empty where it can.
+        at_edge: whether it is blocked only since captures begin or end in it, so that `through_end` would run it.
     """
 
     query_set: str
@@ -57,6 +58,7 @@ class Due:
     seconds: float | None
     blocked: str = ""
     exact: bool = True
+    at_edge: bool = False
 
 
 @dataclass(frozen=True)
@@ -125,7 +127,8 @@ def due(job: Job, asked: Range) -> list[Due]:
     replays = read_replays(job.lake, job.query_set)
     asked_for = _all_of(job, asked)
     groups: dict[tuple[int, int], list[StatusRow]] = defaultdict(list)
-    for row in status(job.lake, [replace(expected(job, captures), also=asked_for)]):
+    asks = expected(job, captures)
+    for row in status(job.lake, [replace(asks, also=(*asks.also, *asked_for))]):
         if asked.holds(row.start, row.end) and row.end - row.start == job.length and row.start % job.length == 0:
             groups[row.start, row.end].append(row)
     found = []
@@ -192,14 +195,11 @@ def _due(
     said = {PROVISIONAL: ("every link has reported to its end and the skew since",)}
     lines = [line for row in mine if row.state == state for line in row.reason.split("; ")]
     reasons = said.get(state, tuple(dict.fromkeys(lines)))
-    blocked = "" if state == PROVISIONAL else "; ".join(_lacking(inputs))
+    gaps = [] if state == PROVISIONAL else [gap for gap in inputs.gaps() if not inputs.passes(gap)]
+    lacking = [] if state == PROVISIONAL else inputs.outdated()
+    edge = bool(gaps) and not lacking and all(inputs.at_edge(gap) for gap in gaps)
+    blocked = "; ".join([*gap_texts(gaps, inputs.captures), *lacking])
     reads = Amount() if state == PROVISIONAL else amount(files, inputs)
     seconds = 0.0 if state == PROVISIONAL else guess.seconds(reads.packets)
     names = tuple(row.query for row in mine)
-    return Due(job.query_set, start, end, state, reasons, names, reads.packets, seconds, blocked, reads.exact)
-
-
-def _lacking(inputs: IntervalInputs) -> list[str]:
-    """Why an interval cannot start: gaps that no policy lets pass, captures that must be ingested again."""
-    gaps = [gap for gap in inputs.gaps() if inputs.config.link(gap.link).policy != "publish"]
-    return [*gap_texts(gaps, inputs.captures), *inputs.outdated()]
+    return Due(job.query_set, start, end, state, reasons, names, reads.packets, seconds, blocked, reads.exact, edge)

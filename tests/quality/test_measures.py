@@ -278,7 +278,7 @@ def measured(lake: Lake, instances: Sequence[tuple[str, str]], queries: Sequence
     config = load_config(lake.root)
     captures = read_captures(lake, ["a", "b"])
     gaps = [Gap("b", BASE, BASE + HOUR)]
-    scope = Scope(lake, config, "s", BASE, BASE + HOUR, captures, instances, gaps)
+    scope = Scope(lake, config, "s", BASE, BASE + HOUR, captures, instances, [], gaps)
     reads = [
         packet_files(PacketFiles.of(lake), link, captures[link], config.link(link), BASE, BASE, BASE + HOUR)
         for link in scope.links
@@ -311,6 +311,9 @@ def test_links_and_lftas_from_the_ledgers(lake: Lake) -> None:
         "malformed": 1,
         "violating": 1,
         "sane": 4,
+        "outside": 0,
+        "uncovered": 0,
+        "places": "",
         "unaccounted": 0,
         "strays": "",
         "gap_ns": 0,
