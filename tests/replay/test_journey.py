@@ -8,16 +8,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from lowwater.config import HOUR, SECOND, load_config, parse_instant
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledger import ingested_links, read_captures
+from lowwater.lake.outside import lake_outside
+from lowwater.lake.tables import open_table
+from lowwater.replay.backfill import WAITING, backfill
+from lowwater.replay.due import Range, due
+from lowwater.replay.job import Job
 from tests.capturemaker import pcap_bytes, tcp
 from tests.replay.support import lowwater
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 BEGIN, END = parse_instant("2021-09-30T01:52:00Z"), parse_instant("2021-09-30T02:38:00Z")
 NODES = range(1, 10)
@@ -115,3 +125,48 @@ def test_the_plan_names_every_packet(tmp_path: Path, layout: tuple[str, str, str
     assert [each["from"] for each in work] == ["2021-09-30T01:00:00Z", "2021-09-30T02:00:00Z"]
     assert sum(each["packets"] for each in work) == sum(packets.values()) and all(each["exact"] for each in work)
     assert work[1]["blocked"].count("9 links") == 1, "said once, for all of them"
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    "layout",
+    [("one folder", "dated", "one file"), ("one folder", "dated", "-G 900"), ("nine folders", "undated", "-C")],
+    ids=ids,
+)
+def test_every_packet_is_published_or_named(tmp_path: Path, layout: tuple[str, str, str], spark: SparkSession) -> None:
+    """The whole way; what does not run is named, and `through_end` runs the rest where no gap is inside."""
+    lake, packets = begun(tmp_path, layout)
+    job = Job.open(lake, "per_minute", tmp_path)
+    for each in (job, replace(job, through_end=True)):
+        tried = backfill([each], due(each, Range()), spark=spark)
+        assert all(one.published or (one.state == WAITING and one.reason) for one in tried), tried
+        named = sum(one.due.packets for one in tried if not one.published)
+        assert published(lake) + named == sum(packets.values())
+    if layout[2] != "-C":  # between files that a counter tells apart are gaps of seconds, which are named
+        assert not named
+    if published(lake):
+        shown = lowwater("report", "--lake", lake)
+        assert shown.code == 0 and "per_minute, 2021-09-30T0" in shown.out
+
+
+def published(lake: Path) -> int:
+    """The packets that the rows of the table count."""
+    table = open_table(lake / "tables" / "per_minute")
+    return sum(table.to_pyarrow_table().column("cnt").to_pylist()) if table else 0
+
+
+@pytest.mark.captures
+def test_real_captures_as_they_come(tmp_path: Path, real_captures: Path) -> None:
+    """26 real captures in one folder: a link each, nothing refused, no packet outside of the life that is proposed."""
+    lake, folder = tmp_path / "lake", real_captures / "traffic"
+    said = lowwater("init", folder, "--lake", lake)
+    assert said.code == 0 and not said.err.startswith("error"), said.err
+    said = lowwater("ingest", "--lake", lake)
+    assert said.code == 0, said.err
+    opened, config = open_lake(lake), load_config(lake)
+    captures = read_captures(opened, ingested_links(opened))
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    assert {each.path for rows in captures.values() for each in rows} == {str(path) for path in files}
+    for link in captures:
+        assert config.link(link).rotation is None, "no name of these says what a file covers"
+        assert [count.all for _, count in lake_outside(opened, link, config.link(link))] in ([], [0]), link
