@@ -122,6 +122,7 @@ def _show(results: Sequence[Ingested], lake: Lake, config: Config, whole: bool =
     table = Table("capture", "link", "state", "packets", "malformed", "outside", "covers", "note", box=None)
     for column in table.columns:
         column.overflow = "fold"  # what tells names apart may be anywhere in them
+        column.no_wrap = column.header == "covers"
     for each, name in zip(results, names, strict=True):
         for row in each.captures:
             covered = f"{format_instant(row.covers_from)}/{format_instant(row.covers_to)}"

@@ -156,9 +156,9 @@ def published(lake: Path) -> int:
 
 
 @pytest.mark.captures
-def test_real_captures_as_they_come(tmp_path: Path, real_captures: Path) -> None:
+def test_real_captures_as_they_come(tmp_path: Path, captures_dir: Path) -> None:
     """26 real captures in one folder: a link each, nothing refused, no packet outside of the life that is proposed."""
-    lake, folder = tmp_path / "lake", real_captures / "traffic"
+    lake, folder = tmp_path / "lake", captures_dir / "traffic"
     said = lowwater("init", folder, "--lake", lake)
     assert said.code == 0 and not said.err.startswith("error"), said.err
     said = lowwater("ingest", "--lake", lake)
