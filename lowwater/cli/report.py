@@ -61,9 +61,9 @@ def write_pages(root: Path, queries: Path, folder: Path) -> None:
 
 def _show(lake: Lake, audit: Audited, detailed: bool) -> None:
     click.echo(f"{audit.query_set}, {audit.interval}: {audit.verdict}")
-    for finding in audit.failures:
-        for message in finding.messages:
-            click.echo(f"  {finding.severity}: {message}")
+    all_of_them = tuple((each.severity, message) for each in audit.failures for message in each.messages)
+    for severity, message in all_of_them if detailed else audit.brief:
+        click.echo(f"  {severity}: {message}")
     if detailed:
         options.console().print(_expectations(lake, audit))
     click.echo(f"  page: {lake.reports / audit.page}")
