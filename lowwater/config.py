@@ -328,6 +328,7 @@ class Link(Section):
         group_skew: a skew for some values of one column (T8).
         max_jump: how far ahead of its neighbours a timestamp may be, ns (T3); skew + 60 s unless set.
         since: start of its life, ns; `until` the end (T5).
+        gap_tolerance: longest pause between two captures that is no gap, ns (T5).
         policy: what a gap in its coverage does to a run (T6).
         delay: shifts arrivals and promises alike, ns; for experiments (T2).
         thresholds: which shares of its records an audit bears, over those of all links.
@@ -351,6 +352,7 @@ class Link(Section):
     max_jump: Duration | None = None
     since: Instant | None = None
     until: Instant | None = None
+    gap_tolerance: Duration = 2 * SECOND
     policy: Annotated[Literal["fail", "wait", "publish"], BeforeValidator(_policy)] = "fail"
     delay: Duration = 0
     thresholds: LinkThresholds = LinkThresholds()

@@ -115,6 +115,9 @@ def _link(each: Proposed, folder: str) -> str:
         lines.append(f"# its captures have several interfaces, each a link {name}/NAME: {_comment(', '.join(inside))}")
     lines.append(f"captures = {_text(_joined(folder, each.named.pattern))}")
     lines += [*_rotation(each), *_skew(each), *_life(each)]
+    if each.tolerance:
+        tolerance = f'gap_tolerance = "{format_duration(each.tolerance)}"'
+        lines.append(_said(tolerance, "pauses between its files: silences inside of them are as long"))
     lines.append(_said('policy = "fail"', "what a gap in its captures does to a run: fail, wait or publish"))
     return "\n".join(lines) + "\n"
 

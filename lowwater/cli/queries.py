@@ -248,6 +248,7 @@ def replay_range(
 
 def show_status(lake: Path, queries: Path) -> None:
     """Prints the state of every interval, and the records that lie outside of all that is declared."""
+    from lowwater.lake.coverage import tolerated_lines
     from lowwater.lake.layout import open_lake
     from lowwater.lake.outside import outside_lines
     from lowwater.replay.interval import statuses
@@ -258,7 +259,8 @@ def show_status(lake: Path, queries: Path) -> None:
         table.add_row(format_instant(row.start), row.query_set, row.query, row.state, row.reason)
     none = f"no interval: {lake} has no captures, or no query set in {queries} (--queries) reads them"
     options.console().print(table if table.row_count else none)
-    for line in outside_lines(open_lake(lake, make=False), load_config(lake)):
+    opened, config = open_lake(lake, make=False), load_config(lake)
+    for line in (*outside_lines(opened, config), *tolerated_lines(opened, config)):
         click.echo(options.printable(line))
     for each in unplanned:
         click.echo(each, err=True)

@@ -11,6 +11,7 @@ from rich.table import Table
 from lowwater.cli import options
 from lowwater.config import format_instant, load_config
 from lowwater.errors import LakeError
+from lowwater.lake.coverage import tolerated_lines
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.outside import outside_lines
 from lowwater.lake.records import read_quarantine
@@ -42,7 +43,8 @@ def show_report(root: Path, interval: int | None) -> None:
         )
     for each in chosen:
         _show(lake, each, detailed=interval is not None)
-    for line in outside_lines(lake, load_config(root)):
+    config = load_config(root)
+    for line in (*outside_lines(lake, config), *tolerated_lines(lake, config)):
         click.echo(options.printable(line))
     click.echo(f"all intervals: {lake.reports / INDEX}")
 

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
 
-from lowwater.config import Config, Link, format_instant, section_of
+from lowwater.config import Config, Link, format_duration, format_instant, section_of
 from lowwater.errors import GapError
-from lowwater.lake.ledger import Capture, Captures
+from lowwater.lake.layout import Lake
+from lowwater.lake.ledger import Capture, Captures, ingested_links, read_captures
 from lowwater.plan.temporal import END_OF_TIME
 
 BEFORE, AFTER, BETWEEN, NONE = "before", "after", "between", "none"
@@ -36,11 +37,20 @@ class Gap:
 
 
 def gaps(link: str, captures: Sequence[Capture], settings: Link, start: int, end: int) -> list[Gap]:
-    """The gaps of a link's coverage in [start, end), ns, cut to its life: outside of it, it owes nothing."""
+    """The gaps of a link's coverage in [start, end), ns, cut to its life: outside of it, it owes nothing.
+
+    A pause of at most its `gap_tolerance` between two captures, or between one and the bounds of its life, is none,
+    where the capture before it ended cleanly.
+    """
     at = max(start, settings.since or 0)
     end = min(end, END_OF_TIME if settings.until is None else settings.until)
     found = []
-    spans = Captures.of(captures).spans
+    ordered = Captures.of(captures)
+    spans = ordered.joined(settings.gap_tolerance)
+    if spans and settings.since is not None and 0 < spans[0][0] - settings.since <= settings.gap_tolerance:
+        at = max(at, spans[0][0])
+    if spans and settings.until is not None and 0 < settings.until - spans[-1][1] <= settings.gap_tolerance:
+        end = min(end, spans[-1][1]) if ordered.ends_well else end
     for begins, ends in spans[bisect_right(spans, at, key=itemgetter(1)) :]:
         if begins >= end:
             break
@@ -50,6 +60,33 @@ def gaps(link: str, captures: Sequence[Capture], settings: Link, start: int, end
     if at < end:
         found.append(Gap(link, at, end))
     return found
+
+
+def tolerated(link: str, captures: Sequence[Capture], settings: Link) -> list[Gap]:
+    """The pauses between captures of a link that are no gaps, since they are within its `gap_tolerance`."""
+    strict = settings.model_copy(update={"gap_tolerance": 0})
+    spans = Captures.of(captures).spans
+    if not spans:
+        return []
+    bounds = spans[0][0], spans[-1][1]
+    told = set(gaps(link, captures, settings, *bounds))
+    return [gap for gap in gaps(link, captures, strict, *bounds) if gap not in told]
+
+
+def tolerated_lines(lake: Lake, config: Config) -> list[str]:
+    """A line for each link of a lake whose captures leave pauses that are tolerated: how many, and the longest."""
+    lines = []
+    for link, captures in read_captures(lake, ingested_links(lake)).items():
+        settings = config.link(link)
+        if found := tolerated(link, captures, settings):
+            longest = max(found, key=lambda gap: gap.until - gap.since)
+            lasts = format_duration(longest.until - longest.since)
+            pauses = f"{len(found):,} pause{'' if len(found) == 1 else 's'} between captures"
+            lines.append(
+                f"link {link!r}: {pauses} within gap_tolerance = {format_duration(settings.gap_tolerance)}, "
+                f"the longest {lasts} at {format_instant(longest.since)}: taken as covered"
+            )
+    return lines
 
 
 def reported_to(link: str, captures: Sequence[Capture], settings: Link, start: int) -> int:

@@ -6,7 +6,7 @@ several links that were taken at the same time overlap, and a number in their na
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 
@@ -64,13 +64,20 @@ def together(spans: Iterable[Span]) -> bool:
 
 def overlap(names: Sequence[str], sample: Sample, read: Iterable[str]) -> int:
     """By how much a file that was read whole overlaps the next one, at most, ns; of files in order."""
+    return max((-pause for pause in _pauses(names, sample, read)), default=0)
+
+
+def pause(names: Sequence[str], sample: Sample, read: Iterable[str]) -> int:
+    """The longest time from the end of a file that was read whole to the next one, at most, ns; of files in order."""
+    return max(_pauses(names, sample, read), default=0)
+
+
+def _pauses(names: Sequence[str], sample: Sample, read: Iterable[str]) -> Iterator[int]:
     after = dict(pairwise(names))
-    found = 0
     for name in read:
         span, follower = _span(name, sample), after.get(name)
         if span and follower and (begins := sample.first(follower)) is not None:
-            found = max(found, span[1] - begins)
-    return found
+            yield begins - span[1]
 
 
 def _overlaps(names: Sequence[str], sample: Sample, read: Iterable[str]) -> bool:

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lowwater.capture.inspect import CaptureFacts, InterfaceFacts
-from lowwater.config import HOUR, SECOND
+from lowwater.config import HOUR, SECOND, Link
 from lowwater.errors import ConfigError
 from lowwater.lake.dating import LENGTHS, Dating, dating
 from lowwater.lake.naming import Named, alike, name_links
-from lowwater.lake.parting import Part, overlap, parts
+from lowwater.lake.parting import Part, overlap, parts, pause
 from lowwater.lake.sample import Sample, earliest, largest
 
 MOST_FILES = 200_000
@@ -44,6 +44,8 @@ class Proposed:
         until: to when they do, ns, after the last record; None without one.
         of: pattern of files of several links that overlap in time, of which this is one; empty where it is alone.
         mixed: whether its own files overlap in time.
+        tolerance: of pauses between its files, ns, where some are longer than what is tolerated anyway and no
+            longer than the silences inside of its files; else 0.
     """
 
     named: Named
@@ -55,6 +57,7 @@ class Proposed:
     until: int | None
     of: str = ""
     mixed: bool = False
+    tolerance: int = 0
 
     @property
     def interfaces(self) -> tuple[InterfaceFacts, ...]:
@@ -123,7 +126,7 @@ def _link(sample: Sample, named: Named, part: Part) -> Proposed | None:
         return None
     interfaces = [each for capture in facts for each in capture.interfaces]
     latest = max((each.lateness.largest for each in interfaces), default=0)
-    behind = 0 if part.mixed else overlap(names, sample, read)
+    behind = 0 if part.mixed else max(overlap(names, sample, read), 0)
     skew = max(_skew(interfaces), _usual(behind))
     dates = dating(sample.folder, named, facts, skew)
     since, until = dates.since, dates.until
@@ -131,7 +134,10 @@ def _link(sample: Sample, named: Named, part: Part) -> Proposed | None:
         begins = [begin for each in facts if (begin := earliest(each, skew)) is not None]
         ends = [end for each in facts if (end := largest(each)) is not None]
         since, until = min(begins, default=None), max(ends) + 1 if ends else None
-    return Proposed(named, dates, skew, max(latest, behind), tuple(facts), since, until, part.of, part.mixed)
+    between = 0 if part.mixed or dates.rotation else pause(names, sample, read)
+    silence = max((length for each in interfaces for _, length in each.gaps.longest()), default=0)
+    tolerance = _usual(between) if Link().gap_tolerance < between <= silence else 0
+    return Proposed(named, dates, skew, max(latest, behind), tuple(facts), since, until, part.of, part.mixed, tolerance)
 
 
 def _skew(interfaces: Sequence[InterfaceFacts]) -> int:

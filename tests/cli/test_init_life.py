@@ -143,6 +143,18 @@ def test_files_that_follow_one_another_within_their_disorder(tmp_path: Path) -> 
     assert list(links) == ["n"] and links["n"].skew == 2 * SECOND, "what one file is behind the other counts as late"
 
 
+@pytest.mark.parametrize(("step", "pause", "proposed_tolerance"), [(1, 1, 2), (7, 7, 10), (1, 7, 2)])
+def test_pauses_that_are_no_longer_than_silences(
+    tmp_path: Path, step: int, pause: int, proposed_tolerance: int
+) -> None:
+    """`tcpdump -C`: a pause between two files says nothing where the link is silent for as long inside of them."""
+    capture(tmp_path / "c" / "n.pcap", 0, 700 * SECOND, step * SECOND)
+    last = (700 - 1) // step * step * SECOND
+    capture(tmp_path / "c" / "n.pcap1", last + pause * SECOND, HOUR, step * SECOND)
+    links = proposed(tmp_path)[0]
+    assert list(links) == ["n"] and links["n"].gap_tolerance == proposed_tolerance * SECOND
+
+
 def test_the_same_time_under_names_that_say_nothing(tmp_path: Path) -> None:
     for day in (1, 2):
         capture(tmp_path / "c" / f"n_202109{day + 28}.pcap", BEGIN, END)
