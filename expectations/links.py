@@ -22,7 +22,7 @@ class LinkRule(Rule, ABC):
 
 
 class ExpectLinkToBeCovered(LinkRule):
-    """No gap in the coverage of a link whose policy is not `exclude` (SEMANTICS T5, T6)."""
+    """No gap in the coverage of a link, but those that its policy or --through-end let pass (SEMANTICS T5, T6)."""
 
     rule = "The captures of the link cover the whole interval"
     measures = ("gap_ns", "gaps")
@@ -35,7 +35,7 @@ class ExpectLinkToBeCovered(LinkRule):
 
 
 class ExpectLinkToExcludeNothing(LinkRule):
-    """No gap in the coverage of a link whose policy is `exclude` (SEMANTICS T6)."""
+    """No gap that policy `publish` of the link, or --through-end, let pass (SEMANTICS T6)."""
 
     rule = "Nothing of the link is excluded"
     measures = ("excluded_ns", "gaps")
@@ -45,23 +45,23 @@ class ExpectLinkToExcludeNothing(LinkRule):
 
     def reason(self, row: Row) -> str:
         return (
-            f"{span(row['excluded_ns'])} are in no capture and excluded by the link's policy, "
-            f"so the interval is incomplete: {row['gaps']}"
+            f"{span(row['excluded_ns'])} are in no capture and left out, so the interval is incomplete: {row['gaps']}"
         )
 
 
 class ExpectLinkRecordsToBeAccountedFor(LinkRule):
-    """Read = malformed + violating + sane, counted from the packets themselves (SEMANTICS A1)."""
+    """Read = malformed + violating + sane + outside, counted from the packets themselves (SEMANTICS A1)."""
 
-    rule = "Every record of the link is malformed, violating or sane"
-    measures = ("read", "malformed", "violating", "sane", "unaccounted")
+    rule = "Every record of the link is malformed, violating, sane or outside of its life"
+    measures = ("read", "malformed", "violating", "sane", "outside", "unaccounted")
     told = ("interval", "captures", "strays")
 
     def holds(self, row: Row) -> bool:
-        return bool(row["unaccounted"] == 0 and row["read"] == row["malformed"] + row["violating"] + row["sane"])
+        named = row["malformed"] + row["violating"] + row["sane"] + row["outside"]
+        return bool(row["unaccounted"] == 0 and row["read"] == named)
 
     def reason(self, row: Row) -> str:
-        parts = " + ".join(f"{name} {count(row[name])}" for name in ("malformed", "violating", "sane"))
+        parts = " + ".join(f"{name} {count(row[name])}" for name in ("malformed", "violating", "sane", "outside"))
         parts += f"; {row['strays']}" if row["strays"] else ""
         read, stray = f"read {count(row['read'])}", row["unaccounted"]
         if stray > 0:
@@ -69,6 +69,25 @@ class ExpectLinkRecordsToBeAccountedFor(LinkRule):
         if stray < 0:
             return f"{count(-stray, 'record')} in the accounts but not in packets/; {read}, accounts: {parts}"
         return f"{read}, which is not {parts}"
+
+
+class ExpectLinkRecordsToLieInside(LinkRule):
+    """No record outside of the life of the link, or of the declared coverage of its capture (SEMANTICS T5, A1)."""
+
+    rule = "Every record lies in the life of the link and in the declared coverage of its capture"
+    measures = ("read", "outside", "uncovered")
+    told = ("interval", "captures", "places")
+
+    def holds(self, row: Row) -> bool:
+        return bool(row["outside"] == 0 and row["uncovered"] == 0)
+
+    def reason(self, row: Row) -> str:
+        parts = []
+        if row["outside"]:
+            parts.append(f"{count(row['outside'], 'record')} outside of since and until, in no row")
+        if row["uncovered"]:
+            parts.append(f"{count(row['uncovered'], 'record')} outside of what their captures are declared to cover")
+        return f"of {count(row['read'])} read, {'; '.join(parts)}: {row['places']}"
 
 
 class ExpectLinkViolationsToStayWithinLimit(LinkRule, Within):

@@ -6,6 +6,7 @@ Read by every stage above the kernels; the command line uses the same parsers fo
 from __future__ import annotations
 
 import difflib
+import json
 import os
 import re
 import tomllib
@@ -131,12 +132,37 @@ def format_duration(duration: int) -> str:
     return "0s"
 
 
+def toml_key(name: str) -> str:
+    """A name as TOML writes it where a key stands: quoted where it has a dot, a slash or another character.
+
+    Example:
+        >>> toml_key("main1"), toml_key("node_10.1.0.11")
+        ('main1', '"node_10.1.0.11"')
+    """
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=True)
+
+
+def section_of(link: str, *below: str, of: str = "links") -> str:
+    """The header of the section of a link, or of one below it, as it is written in the settings.
+
+    Example:
+        >>> section_of("main1"), section_of("main1/eth0", "thresholds"), section_of("flows", of="query_sets")
+        ('[links.main1]', '[links."main1/eth0".thresholds]', '[query_sets.flows]')
+    """
+    return f"[{'.'.join([of, toml_key(link), *below])}]"
+
+
 def _zone(value: object) -> object:
     try:
         ZoneInfo(str(value))
     except (ZoneInfoNotFoundError, ValueError, OSError):  # OSError: the name of a folder of zones
         raise ValueError(f'{value!r} is no time zone; write for example "UTC" or "Europe/Berlin"') from None
     return value
+
+
+def _policy(value: object) -> object:
+    """`exclude` was the name of `publish`: it sounded as if the link were left out, where only its gap is."""
+    return "publish" if value == "exclude" else value
 
 
 def _heartbeat(value: object) -> object:
@@ -303,6 +329,7 @@ class Link(Section):
         group_skew: a skew for some values of one column (T8).
         max_jump: how far ahead of its neighbours a timestamp may be, ns (T3); skew + 60 s unless set.
         since: start of its life, ns; `until` the end (T5).
+        gap_tolerance: longest pause between two captures that is no gap, ns (T5).
         policy: what a gap in its coverage does to a run (T6).
         delay: shifts arrivals and promises alike, ns; for experiments (T2).
         thresholds: which shares of its records an audit bears, over those of all links.
@@ -326,7 +353,8 @@ class Link(Section):
     max_jump: Duration | None = None
     since: Instant | None = None
     until: Instant | None = None
-    policy: Literal["fail", "wait", "exclude"] = "fail"
+    gap_tolerance: Duration = 2 * SECOND
+    policy: Annotated[Literal["fail", "wait", "publish"], BeforeValidator(_policy)] = "fail"
     delay: Duration = 0
     thresholds: LinkThresholds = LinkThresholds()
     properties: dict[str, str] = {}
@@ -489,7 +517,7 @@ class Config(Section):
                 raise ValueError(f"sets.{name}: lists {twice!r} twice; name every link once")
             for link in links:
                 if link not in self.links and link.partition("/")[0] not in self.links:
-                    known = nearest(link, self.links) if self.links else f"; write [links.{link}]"
+                    known = nearest(link, self.links) if self.links else f"; write {section_of(link)}"
                     raise ValueError(f"sets.{name}: no link {link!r}{known}")
         return self
 
@@ -518,7 +546,7 @@ class Config(Section):
             return self.links[parent]
         if self.links:
             raise ConfigError(
-                f"links: no link {name!r}{nearest(name, self.links)}", f"add [links.{name}] to {FILE_NAME}"
+                f"links: no link {name!r}{nearest(name, self.links)}", f"add {section_of(name)} to {FILE_NAME}"
             )
         return Link()
 

@@ -117,7 +117,26 @@ class CaptureError(LowwaterError):
 
 
 class OverlapError(LowwaterError):
-    """Two captures of one link overlap by more than its skew (SEMANTICS T1)."""
+    """Two captures of one link overlap by more than its skew (SEMANTICS T1).
+
+    Args:
+        message: the cause.
+        hint: what to do.
+        link: of both.
+        path: the file that is refused, and when it was taken, as text.
+        other: the file that is in the lake, likewise.
+        beside: whether they were taken at the same time, for half of the shorter at least.
+    """
+
+    def __init__(
+        self, message: str, hint: str = "", link: str = "", path: str = "", other: str = "", beside: bool = False
+    ) -> None:
+        super().__init__(message, hint)
+        self.args = (message, hint, link, path, other, beside)
+        self.link = link
+        self.path = path
+        self.other = other
+        self.beside = beside
 
 
 class ConfigError(LowwaterError):

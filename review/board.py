@@ -217,7 +217,7 @@ def _interval(key: Key, rows: Sequence[StatusRow], audit: Audited | None) -> Int
     state, reason = first.shown, first.why
     if audit is not None and audit.messages and (state == FAILED or (audit.verdict == WARNED and state == "done")):
         state = FAILED if state == FAILED else WARNED
-        reason = "; ".join(message.replace(f", {audit.interval}", "") for message in audit.messages)
+        reason = "; ".join(message.replace(f", {audit.interval}", "") for _, message in audit.brief)
     if audit is not None and state == MISSING and audit.verdict != FAILED:
         state, reason = HELD, "audited and not published"
     visible = [row.rows for row in rows if row.rows is not None]

@@ -106,7 +106,7 @@ def _write_settings(lake: Lake) -> None:
             name=name,
             since=format_instant(START),
             until=format_instant(END),
-            policy="exclude" if name == "control" else "fail",
+            policy="publish" if name == "control" else "fail",
         )
         for name in LINKS
     )

@@ -96,7 +96,7 @@ class Plan:
 
     def _settings(self) -> str:
         since, until = format_instant(START), format_instant(START + self.hours * HOUR)
-        policies = {name: "exclude" if name == "control" else "fail" for name in LINKS}
+        policies = {name: "publish" if name == "control" else "fail" for name in LINKS}
         links = (LINK.format(name=name, since=since, until=until, policy=policies[name]) for name in LINKS)
         return SETTINGS + "".join(links)
 

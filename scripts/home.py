@@ -60,13 +60,15 @@ class Home:
     _started: subprocess.Popen[bytes] | None = field(default=None, init=False, repr=False)
 
     def prepare(self, keep: bool = False) -> None:
-        """Makes the folder afresh, or keeps its runs; settings, secrets and the free port are new either way.
+        """Makes the folder afresh, or keeps its runs; its password stays, settings and the free port are new.
 
         Raises:
             HomeError: an Airflow runs in it.
         """
         if self.running():
             raise HomeError(f"Airflow runs in {self.folder}: stop it with `make down`")
+        kept = self.folder / "password.json"
+        password = self.password if kept.exists() else secrets.token_urlsafe(9)
         if not keep:
             shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -77,8 +79,8 @@ class Home:
         config.read_dict(self._settings(address))
         with _private(self.folder / "airflow.cfg") as file:
             config.write(file)
-        with _private(self.folder / "password.json") as file:
-            json.dump({USER: secrets.token_urlsafe(9)}, file)
+        with _private(kept) as file:
+            json.dump({USER: password}, file)
 
     def _settings(self, address: str) -> dict[str, dict[str, object]]:
         cores = os.cpu_count() or 1

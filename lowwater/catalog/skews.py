@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from lowwater.catalog.expr import Type
 from lowwater.catalog.packets import ADDRESSES, READABLE, TYPES, stored
 from lowwater.catalog.values import pack_ip, parse_mac, words_from_ip
-from lowwater.config import Config
+from lowwater.config import Config, section_of
 from lowwater.errors import ConfigError
 
 Value = int | str | bytes
@@ -43,14 +43,14 @@ class Skews:
         Raises:
             ConfigError: no such column, or a value is none of its type.
         """
-        section = f"[links.{link}.group_skew]"
+        where = section_of(link, "group_skew")
         if column not in TYPES or column not in (*ADDRESSES, *READABLE.names):
-            raise ConfigError(f"{section}: packets have no column {column!r}", "name one of docs/packets.md")
+            raise ConfigError(f"{where}: packets have no column {column!r}", "name one of docs/packets.md")
         try:
             values = tuple((_value(column, text), skew) for text, skew in texts.items())
         except (ValueError, OverflowError, pa.ArrowException):
             kind = TYPES[column].name
-            raise ConfigError(f"{section}: a value of {column} is no {kind}", "give each as text") from None
+            raise ConfigError(f"{where}: a value of {column} is no {kind}", "give each as text") from None
         return Skews(rest, column, values)
 
     @property

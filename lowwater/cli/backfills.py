@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import shlex
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from threading import Lock
 
@@ -22,6 +23,9 @@ from lowwater.replay.due import Due, Range, due, judged_otherwise, open_jobs
 from lowwater.replay.job import Job
 from lowwater.terminal import open_console, say, styled
 
+DIGITS = 3
+"""Of an estimate that are shown."""
+
 SHOWN = 3
 """Reasons of an interval that a table shows; JSON has all."""
 
@@ -32,11 +36,12 @@ def show_plan(
     end: int | None,
     names: Sequence[str],
     kinds: tuple[str, ...],
+    through_end: bool,
     queries: Path,
     form: str,
 ) -> None:
     """Prints what is due."""
-    jobs, work, _ = _due(lake, start, end, names, kinds, queries)
+    jobs, work, _ = _due(lake, start, end, names, kinds, through_end, queries)
     if form == "json":
         say(_as_json(work))
         return
@@ -46,10 +51,11 @@ def show_plan(
         _show_table(work)
     for job in jobs:
         if others := judged_otherwise(job, Range(start, end)):
-            bounds = f"--from {format_instant(others[0][0])} --to {format_instant(others[-1][1])}"
+            where, first, last = shlex.quote(str(lake)), format_instant(others[0][0]), format_instant(others[-1][1])
             say(
-                f"{job.query_set}: {_intervals(len(others))} audited by other suites than there are now; to judge "
-                f"the same rows again: lowwater replay {job.query_set} --stage audit {bounds}"
+                f"{job.query_set}: {_intervals(len(others))} audited by other suites than there are now; to judge the "
+                f"same rows again: lowwater replay {job.query_set} --lake {where} --stage audit "
+                f"--from {first} --to {last}"
             )
 
 
@@ -57,7 +63,14 @@ def _show_table(work: Sequence[Due]) -> None:
     table = Table("interval", "query set", "state", "packets", "seconds", "why", box=None)
     for each in work:
         seconds = "?" if each.seconds is None else f"{each.seconds:,.1f}"
-        cells = format_instant(each.start), each.query_set, each.state, f"{each.packets:,}", seconds, _why(each)
+        cells = (
+            format_instant(each.start),
+            each.query_set,
+            each.state,
+            _packets(each.packets, each.exact),
+            seconds,
+            _why(each),
+        )
         table.add_row(*(styled(cell) for cell in cells))
     open_console().print(table)
     say(_total(work))
@@ -70,7 +83,13 @@ def _as_json(work: Sequence[Due]) -> str:
 
 
 def _due(
-    lake: Path, start: int | None, end: int | None, names: Sequence[str], kinds: tuple[str, ...], queries: Path
+    lake: Path,
+    start: int | None,
+    end: int | None,
+    names: Sequence[str],
+    kinds: tuple[str, ...],
+    through_end: bool,
+    queries: Path,
 ) -> tuple[list[Job], list[Due], bool]:
     """The query sets, what of them is due, and whether all that are configured can be planned; says which cannot."""
     if start is not None and end is not None and start >= end:
@@ -81,7 +100,7 @@ def _due(
         refused.append(name)
         say(f"query set {name}: {error}", err=True)
 
-    jobs = open_jobs(lake, names, queries, tell)
+    jobs = [replace(job, through_end=through_end) for job in open_jobs(lake, names, queries, tell)]
     return jobs, [each for job in jobs for each in due(job, Range(start, end, kinds))], not refused
 
 
@@ -92,16 +111,37 @@ def _why(each: Due) -> str:
     return f"{shown}. Cannot start: {each.blocked}" if each.blocked else shown
 
 
+def _left_out(work: Sequence[Due]) -> str:
+    """What of work was not run since captures begin or end in it, and what runs it; empty where there is none."""
+    edges = [each for each in work if each.at_edge]
+    if not edges:
+        return ""
+    packets = _packets(sum(each.packets for each in edges), all(each.exact for each in edges))
+    return (
+        f"; not run: {_intervals(len(edges))}, {packets} packets, in which captures begin or end: "
+        "add since and until to the links, or --through-end"
+    )
+
+
 def _total(work: Sequence[Due]) -> str:
     startable = [each for each in work if not each.blocked]
-    packets = sum(each.packets for each in startable)
+    packets = _packets(sum(each.packets for each in startable), all(each.exact for each in startable))
     known = [each.seconds for each in startable if each.seconds is not None]
     unknown = len(startable) - len(known)
     spent = f"about {_duration(sum(known))} one after another" if known else "no earlier run tells how long"
     spent += f", {unknown} of them unknown" if known and unknown else ""
     waiting = len(work) - len(startable)
     rest = f"; {waiting} cannot start" if waiting else ""
-    return f"{_intervals(len(startable))} to run, {packets:,} packets, {spent}{rest}"
+    rest += _left_out([each for each in work if each.blocked])
+    return f"{_intervals(len(startable))} to run, {packets} packets, {spent}{rest}"
+
+
+def _packets(count: int, exact: bool) -> str:
+    """A number of packets as it is, or about so many: three digits of it."""
+    if exact:
+        return f"{count:,}"
+    unit = max(10 ** (len(str(count)) - DIGITS), 1)
+    return f"about {round(count / unit) * unit:,}"
 
 
 def run_backfill(
@@ -112,10 +152,11 @@ def run_backfill(
     end: int | None,
     names: Sequence[str],
     kinds: tuple[str, ...],
+    through_end: bool,
     queries: Path,
 ) -> bool:
     """Runs what is due and says what became of it; whether everything was published."""
-    jobs, work, sound = _due(lake, start, end, names, kinds, queries)
+    jobs, work, sound = _due(lake, start, end, names, kinds, through_end, queries)
     if not work:
         say("nothing is due")
         return sound
@@ -131,7 +172,8 @@ def _summary(tried: Sequence[Tried]) -> None:
         if not each.published:
             say(f"{_name(each.due)}: {each.state}: {each.reason}", err=True)
     counts = Counter(each.state for each in tried)
-    say(", ".join(f"{state} {count:,}" for state, count in sorted(counts.items())))
+    told = ", ".join(f"{state} {count:,}" for state, count in sorted(counts.items()))
+    say(told + _left_out([each.due for each in tried if each.state == WAITING]))
 
 
 @contextmanager

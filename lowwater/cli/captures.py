@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from lowwater.capture.generate import generate
-from lowwater.config import format_instant, load_config
+from lowwater.cli import options
+from lowwater.config import Config, format_instant, load_config
 from lowwater.errors import ConfigError, LowwaterError
 from lowwater.terminal import open_console, say, styled
 
 if TYPE_CHECKING:
     from lowwater.lake.ingest import Ingested
+    from lowwater.lake.layout import Lake
 
 
 def generate_captures(
@@ -63,7 +65,7 @@ def ingest_captures(
     with progress.stage("ingest", f"of {link}"):
         runner = ingest_runner(files, lambda: sessions.spark)
         results = ingest(opened, link, files, config, covers, runner, growing)
-    _show(results)
+    _show(results, opened, config)
 
 
 def ingest_patterns(lake: Path, link: str | None, start: int | None, end: int | None) -> bool:
@@ -84,6 +86,7 @@ def ingest_patterns(lake: Path, link: str | None, start: int | None, end: int | 
     progress = Progress()
     sessions = Sessions("lowwater ingest", progress)
     sound = True
+    taken: list[Ingested] = []
     for name, found in arrivals(opened, config, link, start, end).items():
         known = f"{len(found.known):,} known" if found.known else ""
         if not found.new:
@@ -92,21 +95,42 @@ def ingest_patterns(lake: Path, link: str | None, start: int | None, end: int | 
         try:
             with progress.stage("ingest", f"of {name}, {len(found.new):,} new" + (f", {known}" if known else "")):
                 runner = ingest_runner(found.new, lambda: sessions.spark)
-                results = ingest(opened, name, found.new, config, None, runner)
-            _show(results, whole=False)
+                taken += ingest(opened, name, found.new, config, None, runner)
         except LowwaterError as error:
             sound = False
             say(f"error: {error}", err=True)
+    if taken:
+        _show(taken, opened, config, whole=False)
     return sound
 
 
-def _show(results: Sequence[Ingested], whole: bool = True) -> None:
-    """Lists what became of files, by their whole paths or by their names."""
-    table = Table("capture", "link", "state", "packets", "malformed", "covers", "note", box=None)
-    for each in results:
+def _show(results: Sequence[Ingested], lake: Lake, config: Config, whole: bool = True) -> None:
+    """Lists what became of files, with the records that lie outside (A1).
+
+    By their whole paths or by their names, without what all of them begin with.
+    """
+    from lowwater.lake.outside import lake_outside, outside_words
+
+    apart = {
+        (link, capture.attempt): count
+        for link in sorted({row.link for each in results for row in each.captures})
+        for capture, count in lake_outside(lake, link, config.link(link))
+    }
+    names = [str(each.path) if whole else each.path.name for each in results]
+    shared = options.shared_beginning(names)
+    table = Table("capture", "link", "state", "packets", "malformed", "outside", "covers", "note", box=None)
+    for column in table.columns:
+        column.overflow = "fold"  # what tells names apart may be anywhere in them
+        column.no_wrap = column.header == "covers"
+    for each, name in zip(results, names, strict=True):
         for row in each.captures:
             covered = f"{format_instant(row.covers_from)}/{format_instant(row.covers_to)}"
-            numbers = f"{row.packets:,}", f"{row.malformed:,}"
-            cells = str(each.path if whole else each.path.name), row.link, each.state, *numbers, covered, each.note
+            count = apart.get((row.link, row.attempt))
+            beyond = "" if count is None else outside_words(row, count, config.link(row.link))
+            numbers = f"{row.packets:,}", f"{row.malformed:,}", f"{count.all if count else 0:,}"
+            notes = "; ".join(text for text in (each.note, beyond) if text)
+            cells = name[len(shared) :], row.link, each.state, *numbers, covered, notes
             table.add_row(*(styled(cell) for cell in cells))
+    if shared:
+        say(f"captures are below, or begin with, {shared}")
     open_console().print(table)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import itertools
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
 from lowwater.config import parse_duration, parse_instant
+
+WORTH = 16
+"""Characters that all names of a table must share to be said once, above it."""
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 FOLDER = click.Path(file_okay=False, path_type=Path)
@@ -89,6 +93,20 @@ def DEFINITIONS(command: Callable[..., Any]) -> Callable[..., Any]:
     ):
         command = option(command)
     return command
+
+
+def shared_beginning(names: Sequence[str]) -> str:
+    """What all of some names begin with, up to a separator; empty where that is hardly shorter to say.
+
+    Example:
+        >>> shared_beginning(["captures/lab-2021/node-1.pcap", "captures/lab-2021/node-2.pcap"])
+        'captures/lab-2021/node-'
+    """
+    first, last = min(names, default=""), max(names, default="")
+    same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False))
+    found = "".join(char for char, _ in same)
+    cut = max(found.rfind(mark) for mark in "/-_.") + 1
+    return found[:cut] if len(set(names)) > 1 and cut >= WORTH else ""
 
 
 def seconds(pairs: Iterable[tuple[str, str]], signed: bool = False) -> dict[str, float]:

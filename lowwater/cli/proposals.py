@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+import shlex
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from os.path import relpath
 from pathlib import Path
 
-from lowwater.config import FILE_NAME, HOUR, format_duration, format_instant, load_config
+from lowwater.config import FILE_NAME, HOUR, format_duration, format_instant, load_config, section_of
 from lowwater.errors import ConfigError
 from lowwater.lake.naming import Named
 from lowwater.lake.proposal import Proposal, Proposed, propose
@@ -22,18 +24,17 @@ HEAD = """\
 length = "{interval}"                        # of a run's data interval: results are published and replaced by it
 """
 
+MIXED = "its files overlap in time, and their names do not tell of which links they are"
+
 QUANTILES = (0.5, 0.99, 0.999)
 
 QUERIES = """
 # A query set is a section [query_sets.NAME] with its files, relative to this file:
 #
-#     [query_sets.flows]
+#     [query_sets.NAME]
 #     files = ["../queries/flows.gsql"]
 #
-# FROM reads one link, a list, or a set of links by its name in brackets:
-#
-#     [sets]
-#     all = {links}
+# FROM reads one link, a list, or a set of links by its name in brackets.
 """
 
 
@@ -54,13 +55,15 @@ def init_lake(folder: Path, lake: Path, queries: Sequence[Path], sample: int) ->
     scratch.write_text(text, encoding="utf-8")
     load_config(lake, scratch)  # what is written can be read
     os.rename(scratch, target)
+    for line in _several(proposal.links):
+        say(line)
     for each in proposal.links:
         packets = sum(i.packets for i in each.interfaces)
         read = f"{len(each.facts)} of {len(each.named.names)} files read, {packets:,} packets"
         say(f"{each.named.link}: {each.named.pattern}, skew {format_duration(each.skew)}; {read}")
     for name, why in proposal.skipped.items():
         say(f"left out: {name}: {why}", err=True)
-    say(f"wrote {target}: read it, then lowwater ingest --lake {lake}")
+    say(f"wrote {target}: read it, then lowwater ingest --lake {shlex.quote(str(lake))}")
 
 
 def settings(proposal: Proposal, folder: Path, lake: Path, queries: Sequence[Path]) -> str:
@@ -68,24 +71,49 @@ def settings(proposal: Proposal, folder: Path, lake: Path, queries: Sequence[Pat
     parts = [HEAD.format(folder=_comment(str(folder)), interval=format_duration(proposal.interval))]
     parts += [_link(each, relpath(folder, lake)) for each in proposal.links]
     names = [each.named.link for each in proposal.links]
+    if len(names) > 1:
+        parts.append(f"\n[sets]\nall = {json.dumps(names)}\n")
     if queries:
-        parts += [f"\n[query_sets.{_key(path.stem)}]\nfiles = [{_text(relpath(path, lake))}]\n" for path in queries]
+        headers = [section_of(path.stem, of="query_sets") for path in queries]
+        files = [_text(relpath(path, lake)) for path in queries]
+        parts += [f"\n{header}\nfiles = [{file}]\n" for header, file in zip(headers, files, strict=True)]
     else:
-        parts.append(QUERIES.format(links=json.dumps(names)))
+        parts.append(QUERIES)
     return "".join(parts)
+
+
+def _several(links: Sequence[Proposed]) -> Iterator[str]:
+    """What was taken for several links, and by which rule; what names do not tell apart."""
+    together: dict[str, list[Proposed]] = defaultdict(list)
+    for each in links:
+        if each.of:
+            together[each.of].append(each)
+        if each.mixed:
+            yield f"{each.named.link}: {MIXED}: put the files of each link in a folder of its own, and run init again"
+    for pattern, found in together.items():
+        names = ", ".join(each.named.link for each in found)
+        yield f"{pattern}: files that overlap in time, so of {len(found)} links, told apart by their names: {names}"
 
 
 def _link(each: Proposed, folder: str) -> str:
     name = each.named.link
     packets = sum(i.packets for i in each.interfaces)
-    lines = ["", f"[links.{_key(name)}]"]
+    lines = ["", section_of(name)]
     lines.append(f"# {_files(each.named)}, of which {len(each.facts)} were read: {packets:,} packets")
+    if each.of:
+        lines.append(f"# one of the links of {_comment(each.of)}: files that overlap in time are of several links")
+    elif len(each.named.names) > 1:
+        rule = MIXED if each.mixed else "one link: its files follow one another in time, and differ in a date or number"
+        lines.append(f"# {rule}")
     if any(len(capture.interfaces) > 1 for capture in each.facts):
         inside = sorted({i.interface.name for i in each.interfaces if i.interface.name})
         lines.append(f"# its captures have several interfaces, each a link {name}/NAME: {_comment(', '.join(inside))}")
     lines.append(f"captures = {_text(_joined(folder, each.named.pattern))}")
     lines += [*_rotation(each), *_skew(each), *_life(each)]
-    lines.append(_said('policy = "fail"', "what a gap in its captures does to a run: fail, wait or exclude"))
+    if each.tolerance:
+        tolerance = f'gap_tolerance = "{format_duration(each.tolerance)}"'
+        lines.append(_said(tolerance, "pauses between its files: silences inside of them are as long"))
+    lines.append(_said('policy = "fail"', "what a gap in its captures does to a run: fail, wait or publish"))
     return "\n".join(lines) + "\n"
 
 
@@ -94,19 +122,20 @@ def _said(setting: str, comment: str) -> str:
 
 
 def _rotation(each: Proposed) -> list[str]:
-    if each.rotation is None:
-        why = "begin at no regular distance" if each.named.dated else "have no date in their names"
-        return [
-            f"# the files {why}: each covers from its first record to its last, and between two is a gap;",
-            '# a pattern with the begin of a file in it, as %Y%m%dT%H, and rotation = "1h" say more',
-        ]
-    said = "a guess: there is one file" if each.guessed else "how long a file covers from the instant in its name"
-    lines = [_said(f'rotation = "{format_duration(each.rotation)}"', said)]
-    if each.ahead:
-        hours, rest = divmod(abs(each.ahead), HOUR)
-        side = "ahead of" if each.ahead > 0 else "behind"
-        lines.append(f"# the names are {format_duration(abs(each.ahead))} {side} the records: is it their time zone?")
-        zone = "..." if rest else f"Etc/GMT{'-' if each.ahead > 0 else '+'}{hours}"
+    found = each.dating
+    if found.rotation is None:
+        lines = [f"# {_comment(found.why)}", "# so each covers from its first record to its last"]
+        if not each.named.dated:
+            lines[-1] += "; docs/captures.md, Files without dates, says what follows"
+        return lines
+    said = "how long a file covers from the instant in its name"
+    said = "a guess: there is one file, which fills it" if found.guessed else said
+    lines = [_said(f'rotation = "{format_duration(found.rotation)}"', said)]
+    if found.ahead:
+        hours, rest = divmod(abs(found.ahead), HOUR)
+        side = "ahead of" if found.ahead > 0 else "behind"
+        lines.append(f"# the names are {format_duration(abs(found.ahead))} {side} the records: is it their time zone?")
+        zone = "..." if rest else f"Etc/GMT{'-' if found.ahead > 0 else '+'}{hours}"
         lines.append(_said(f'{"# " if rest else ""}timezone = "{zone}"', 'better by its name, as "Europe/Berlin"'))
     return lines
 
@@ -121,14 +150,12 @@ def _skew(each: Proposed) -> list[str]:
 
 
 def _life(each: Proposed) -> list[str]:
-    """When the link begins and ends; nothing where it is not known. Without a rotation whole hours are wide enough."""
+    """When the link begins and ends, which no record contradicts; nothing where it is not known."""
     if each.since is None or each.until is None:
         return []
-    whole = 1 if each.rotation else HOUR
-    since, until = each.since // whole * whole, -(-each.until // whole) * whole
     return [
-        _said(f'since = "{format_instant(since)}"', "nothing is missing before it"),
-        _said(f'# until = "{format_instant(until)}"', "nor after this, once no more captures come"),
+        _said(f'since = "{format_instant(each.since)}"', "nothing is missing before it"),
+        _said(f'# until = "{format_instant(each.until)}"', "nor after this, once no more captures come"),
     ]
 
 
@@ -150,10 +177,6 @@ def _joined(folder: str, pattern: str) -> str:
 def _text(value: str) -> str:
     """A basic string of TOML; JSON's escapes are among TOML's."""
     return json.dumps(value, ensure_ascii=True)
-
-
-def _key(name: str) -> str:
-    return name if all(char.isalnum() or char in "-_" for char in name) else _text(name)
 
 
 def _comment(text: str) -> str:

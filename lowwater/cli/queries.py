@@ -13,7 +13,6 @@ from typing import Any
 import click
 from pydantic import ValidationError
 from rich.table import Table
-from rich.text import Text
 
 from lowwater.cli import options
 from lowwater.config import Config, Link, format_duration, format_instant, load_config, parse_duration
@@ -31,7 +30,7 @@ from lowwater.replay.job import config_links
 from lowwater.replay.lowered import not_run, require_lowered
 from lowwater.replay.progress import Progress
 from lowwater.replay.scratch import Request, run
-from lowwater.terminal import open_console, say
+from lowwater.terminal import open_console, say, styled
 
 
 @dataclass(frozen=True)
@@ -279,7 +278,10 @@ def replay_range(
 
 
 def show_status(lake: Path, queries: Path) -> None:
-    """Prints the state of every interval."""
+    """Prints the state of every interval, and the records that lie outside of all that is declared."""
+    from lowwater.lake.coverage import tolerated_lines
+    from lowwater.lake.layout import open_lake
+    from lowwater.lake.outside import outside_lines
     from lowwater.lake.records import FAILED
     from lowwater.lake.status import BLOCKED
     from lowwater.replay.interval import statuses
@@ -287,9 +289,12 @@ def show_status(lake: Path, queries: Path) -> None:
     table = Table("interval", "query set", "query", "state", "reason", box=None)
     unplanned: list[str] = []
     for row in statuses(lake, queries, lambda name, error: unplanned.append(f"query set {name}: {error}")):
-        shown = Text(row.shown, "bold red" if row.shown in (BLOCKED, FAILED) else "")
+        shown = styled(row.shown, "bold red" if row.shown in (BLOCKED, FAILED) else "")
         table.add_row(format_instant(row.start), row.query_set, row.query, shown, row.why)
     none = f"no interval: {lake} has no captures, or no query set in {queries} (--queries) reads them"
     open_console().print(table if table.row_count else none)
+    opened, config = open_lake(lake, make=False), load_config(lake)
+    for line in (*outside_lines(opened, config), *tolerated_lines(opened, config)):
+        say(line)
     for each in unplanned:
         say(each, err=True)

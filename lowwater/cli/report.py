@@ -11,7 +11,9 @@ from rich.table import Table
 
 from lowwater.config import format_instant, load_config
 from lowwater.errors import LakeError, LowwaterError
+from lowwater.lake.coverage import tolerated_lines
 from lowwater.lake.layout import Lake, open_lake
+from lowwater.lake.outside import outside_lines
 from lowwater.lake.records import DONE, FAILED, INCOMPLETE, PROVISIONAL, read_quarantine, replayed_sets
 from lowwater.lake.status import BLOCKED, HALF, MISSING, STALE, StatusRow, gravest, status
 from lowwater.quality.pages import HELD, INDEX
@@ -51,6 +53,9 @@ def show_report(root: Path, interval: int | None, queries: Path) -> None:
             _show(lake, audits[said], states.get(said), detailed=interval is not None)
         else:
             _tell(list(together), states)
+    config = load_config(root)
+    for line in (*outside_lines(lake, config), *tolerated_lines(lake, config)):
+        say(line)
     say(f"all intervals: {lake.reports / INDEX}")
     if counted := [states[key] for key in chosen if key in states]:
         say(summary(counted))
@@ -123,9 +128,9 @@ def _show(lake: Lake, audit: Audited, state: StatusRow | None, detailed: bool) -
         held = state.shown == MISSING and audit.verdict != FAILED
         shown, why = (HELD, "audited and not published") if held else _said(state)
         _say_marked("  ", shown, f": {why}")
-    for finding in audit.failures:
-        for message in finding.messages:
-            say(f"  {finding.severity}: {message}")
+    all_of_them = tuple((each.severity, message) for each in audit.failures for message in each.messages)
+    for severity, message in all_of_them if detailed else audit.brief:
+        say(f"  {severity}: {message}")
     if detailed:
         open_console().print(_expectations(lake, audit))
     say(f"  page: {lake.reports / audit.page}")

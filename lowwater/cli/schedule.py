@@ -31,6 +31,11 @@ def _RANGE(command: Callable[..., Any]) -> Callable[..., Any]:
             help="Only intervals in this state; repeats.",
         ),
         click.option(
+            "--through-end",
+            is_flag=True,
+            help="Also intervals that captures cover only from a link's first one on, or up to its last: incomplete.",
+        ),
+        click.option(
             "--queries", default="queries", type=options.FOLDER, help="Folder of query sets.", show_default=True
         ),
     ):
@@ -48,8 +53,10 @@ def plan(form: str, **asked: Any) -> None:
 
     \b
     An interval is due if it was never published (missing), if its last run failed (failed), or if what it was published
-    from has changed (stale): the reason names the query, the capture or the setting. Of each: about how many packets
-    it reads, and how long it takes by the runs before.
+    from has changed (stale): the reason names the query, the capture or the setting. Of each: how many packets it
+    reads ("about" where a file of them is read in part), and about how long it takes by the runs before. Every interval
+    that holds packets is listed; one in which captures begin or end cannot start: `until`, `since` or the policy of the
+    link let it, or --through-end.
     Example:
       lowwater plan --lake var/lake --from 2026-01-01 --to 2026-01-02
     """

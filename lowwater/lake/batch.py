@@ -15,10 +15,12 @@ from lowwater.capture.facts import CaptureSummary, InterfaceSummary
 from lowwater.capture.index import Chunk
 from lowwater.capture.keeping import Keeping
 from lowwater.capture.reader import DECODER_VERSION
-from lowwater.config import Link
+from lowwater.config import Link, format_instant
 from lowwater.errors import LowwaterError
 from lowwater.lake.interfaces import join, link_names
 from lowwater.lake.ledger import Capture, put_malformed
+from lowwater.lake.outside import attempt_paths, strays
+from lowwater.lake.packets import PacketFiles
 from lowwater.lake.packing import FILE_ROWS, Packed, PackTask, not_written
 from lowwater.lake.replacing import Coverage, Files, Held, span
 from lowwater.lake.survey import Failed, Survey, Surveying, SurveyTask, survey
@@ -77,6 +79,7 @@ class Batch:
         coverage: Sequence[Coverage | None],
         growing: bool,
         clock: Callable[[], int],
+        by_hand: bool = False,
     ) -> None:
         self.found: dict[int, Ingested] = {}
         self.errors: list[LowwaterError] = []
@@ -87,6 +90,7 @@ class Batch:
         self._coverage = coverage
         self._growing = growing
         self._clock = clock
+        self._by_hand = by_hand
         self._works: dict[int, _Work] = {}
         self._twins: list[tuple[int, Survey]] = []
 
@@ -208,16 +212,22 @@ class Batch:
 
     def _redeclare(self, number: int, found: Survey, old: Held) -> None:
         """The same records: nothing to do, or only another declaration of what they cover."""
-        declared = self._coverage[number] or old.row.declared
-        new = old.covering(declared, self._is_growing(number, found))
+        stands = bool(old.row.by_hand) and not self._by_hand
+        declared = old.row.declared if stands else self._coverage[number] or old.row.declared
+        by_hand = stands or self._by_hand
+        new = old.covering(declared, self._is_growing(number, found), by_hand)
         if (
             new.covers == old.covers
             and new.row.declared == old.row.declared
             and new.row.growing == bool(old.row.growing)
+            and by_hand == bool(old.row.by_hand)
         ):
-            note = f"ingested already as {old.row.path}"
+            kept = f"; {_kept(declared)}" if stands and declared and declared != self._coverage[number] else ""
+            note = f"ingested already as {old.row.path}{kept}"
             self.found[number] = Ingested(found.path, old.rows, "known", note)
             return
+        held = PacketFiles.of(self._held.lake)
+        new = Held(tuple(_counted(row, attempt_paths(held, row)) for row in new.rows))
         try:
             self._held.put(new, self._settings, 0)
         except LowwaterError as error:
@@ -252,17 +262,41 @@ class Batch:
             _row(link, survey.path, work, facts, each, len(facts.interfaces) - len(parts) + 1, self._keeping)
             for link, each in zip(links, parts, strict=False)
         ]
-        held = Held(tuple(sorted(rows, key=lambda row: row.link))).covering(self._coverage[number], work.growing)
+        bare = Held(tuple(sorted(rows, key=lambda row: row.link)))
+        held, kept = bare.covering(self._coverage[number], work.growing, self._by_hand), ""
+        by_hand = None if self._by_hand else self._held.declared_by_hand(held, self._settings, facts.unpacked)
+        if by_hand is not None:  # nobody says it twice of a file that grew or was read again
+            held, kept = bare.covering(by_hand, work.growing, True), _kept(by_hand)
+        paths = {link: [lake.packets / file.path for at, file in files if links[at] == link] for link in links}
+        held = Held(tuple(_counted(row, paths[row.link]) for row in held.rows))
         swap_files(lake.packets, [_of_link(file, links[at]) for at, file in files], lambda table: [])
         if damage.num_rows:
             put_malformed(lake, damage, links, facts.sha256, work.attempt)
         replaced, note = self._held.put(held, self._settings, facts.unpacked)
-        notes = "; ".join(text for text in (note, _note(held)) if text)
+        notes = "; ".join(text for text in (note, kept, _note(held)) if text)
         self.found[number] = Ingested(survey.path, held.rows, "replaced" if replaced else "added", notes)
 
 
 def _of_link(file: DataFile, link: str) -> DataFile:
     return replace(file, partition={"link": link, **file.partition})
+
+
+def _kept(declared: Coverage) -> str:
+    return f"it keeps the coverage that --covers declared, {'/'.join(format_instant(bound) for bound in declared)}"
+
+
+def _counted(row: Capture, paths: Sequence[Path]) -> Capture:
+    """With the records outside of its declared coverage counted."""
+    if row.declared is None:
+        return replace(row, early=None, late=None)
+    if (
+        row.smallest is None
+        or row.largest is None
+        or (row.smallest >= row.declared[0] and row.largest < row.declared[1])
+    ):
+        return replace(row, early=0, late=0)
+    early, late = strays(paths, row.declared)
+    return replace(row, early=early, late=late)
 
 
 def _note(held: Held) -> str:

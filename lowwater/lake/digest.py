@@ -15,6 +15,9 @@ from lowwater.config import Link
 from lowwater.lake.coverage import gaps
 from lowwater.lake.ledger import Capture, Captures
 
+POLICIES = {"publish": "exclude"}
+"""Policies by another name than digests have for them: what was published under the old one is no less done."""
+
 SEMANTICS_VERSION = 2
 """Raised whenever the same inputs would give other rows."""
 
@@ -52,7 +55,7 @@ def link_inputs(link: str, captures: Sequence[Capture], settings: Link, read_fro
         "gaps": [[gap.since, gap.until] for gap in gaps(link, captures, settings, read_from, end)],
         "skew": settings.skew,
         "life": [settings.since, settings.until],
-        "policy": settings.policy,
+        "policy": POLICIES.get(settings.policy, settings.policy),
         **({} if settings.shed is None else {"shed": settings.shed}),
         **({} if settings.group_skew is None else {"group_skew": settings.group_skew.model_dump()}),
     }

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from lowwater.config import LINK_NAME, Config
-from lowwater.errors import ConfigError, LowwaterError
+from lowwater.errors import ConfigError, LowwaterError, OverlapError
 from lowwater.lake.batch import Batch, Ingested
 from lowwater.lake.cleaning import clean
 from lowwater.lake.layout import Lake
@@ -25,6 +25,9 @@ from lowwater.lake.tables import compact
 from lowwater.lake.tasks import Runner, on_threads
 
 __all__ = ["Ingested", "ingest"]
+
+SHOWN = 10
+"""Files that one message names."""
 
 WAIT = 3600.0
 """Seconds to wait for another ingest of the same link: it may decode gigabytes first."""
@@ -44,8 +47,9 @@ def ingest(
 
     Equal bytes with packets are one capture of the link, whatever they are said to cover; an empty file is one for each
     coverage. A file whose records are there already under the same coverage, decoder and effective max_jump adds
-    nothing. A new declaration of coverage for the same records replaces the old one. A file that begins with all bytes
-    of another, or has its name and its time, replaces it.
+    nothing. A new declaration of coverage for the same records replaces the old one; one that `covers` gave stands
+    until `covers` gives another, also for a file that replaces the one it was given for. A file that begins with all
+    bytes of another, or has its name and its time, replaces it.
 
     A file is still growing if it became longer while it was read, if it is now the time that it is declared to cover,
     or if `growing` says so: it covers up to its clock, until it is ingested again.
@@ -86,7 +90,7 @@ def ingest(
         held = Files(lake, link, family)
         clean(lake, family, held.attempts)  # its room may be needed
         coverage = [covers or declared_coverage(settings, path) for path in paths]
-        batch = Batch(held, settings, paths, coverage, growing, clock)
+        batch = Batch(held, settings, paths, coverage, growing, clock, covers is not None)
         for tasks in (batch.tasks(runner), batch.rest()):
             for result in runner(pack, tasks):
                 batch.take(result)
@@ -103,6 +107,23 @@ def _raise(errors: list[LowwaterError], files: int) -> None:
     if files == 1:
         raise errors[0]
     rest = "; the others are in the lake" if files > len(errors) else ""
-    *before, last = errors
-    lines = [f"not ingested: {len(errors)} of {files} files{rest}", *(str(error) for error in before), last.message]
-    raise type(errors[0])("\n".join(lines), last.hint) from errors[0]
+    count = len(errors)
+    *before, last = _together(errors)
+    lines = [f"not ingested: {count} of {files} files{rest}", *(str(error) for error in before), last.message]
+    raise type(last)("\n".join(lines), last.hint) from errors[0]
+
+
+def _together(errors: Sequence[LowwaterError]) -> list[LowwaterError]:
+    """The errors, those of captures that were taken at the same time as another one of their link as one."""
+    beside = [error for error in errors if isinstance(error, OverlapError) and error.beside]
+    if len(beside) < 2:
+        return list(errors)
+    first = beside[0]
+    names = [f"  {error.path}" for error in beside[:SHOWN]]
+    more = [f"  and {len(beside) - SHOWN:,} more"] if len(beside) > SHOWN else []
+    said = (
+        f"link {first.link!r}: {len(beside)} captures overlap in time with {first.other} or with one another, and look "
+        "like captures of several links"
+    )
+    one = OverlapError("\n".join([said, *names, *more]), first.hint, first.link, first.path, first.other, True)
+    return [*(error for error in errors if error not in beside), one]

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from lowwater.capture.facts import Interface, InterfaceSummary
 from lowwater.capture.median import Median
 from lowwater.capture.tally import MOST_MEDIANS
+from lowwater.config import section_of
 from lowwater.errors import CaptureError
 from lowwater.lake.survey import DAMAGE
 
@@ -52,7 +53,9 @@ def link_names(link: str, names: Sequence[str], path: Path, one: bool) -> list[s
         why, remedy = f"and {link!r} is the link of one", f"ingest it for link {family!r}"
         if len(names) > MOST_INTERFACES:
             why = f"more than the {MOST_INTERFACES} that may be links"
-            remedy = f'set interfaces = "one" in [links.{family}] of lowwater.toml, and ingest it for link {family!r}'
+            remedy = (
+                f'set interfaces = "one" in {section_of(family)} of lowwater.toml, and ingest it for link {family!r}'
+            )
         raise CaptureError(f"{path}: has {len(names)} interfaces, {why}", remedy)
     found: list[str] = []
     for index, name in enumerate(names):

@@ -62,6 +62,9 @@ CAPTURES = pa.schema(
         pa.field("skipped", _INT),  # of the stored bytes, those behind its damage
         pa.field("kept", _TEXT),  # of frames and applications, in words; empty for headers only
         pa.field("key", _TEXT),  # digest of the key of the anonymisation; empty where addresses are true
+        pa.field("early", _INT),  # sane records before the declared coverage; NULL where nothing is declared
+        pa.field("late", _INT),  # at or after its end
+        pa.field("by_hand", pa.bool_()),  # the coverage was declared by `ingest --covers`
     ]
 )
 """One row a capture and link (T5, T7); a capture whose rows are missing is not ingested, whatever else is there.

@@ -61,6 +61,9 @@ class Capture:
     skipped: int | None = None
     kept: str | None = None
     key: str | None = None
+    early: int | None = None
+    late: int | None = None
+    by_hand: bool | None = None
 
     @property
     def declared(self) -> tuple[int, int] | None:
@@ -98,15 +101,35 @@ class Captures(tuple[Capture, ...]):
     @cached_property
     def spans(self) -> list[tuple[int, int]]:
         """The stretches [from, to), ns, that captures cover, in order and joined where they touch."""
-        joined: list[tuple[int, int]] = []
-        for begins, ends in sorted((each.covers_from, each.covers_to) for each in self):
-            if ends <= begins:
-                continue
-            if joined and begins <= joined[-1][1]:
-                joined[-1] = joined[-1][0], max(joined[-1][1], ends)
-            else:
-                joined.append((begins, ends))
-        return joined
+        return self.joined(0)
+
+    def joined(self, tolerance: int) -> list[tuple[int, int]]:
+        """The same, joined over pauses of at most `tolerance`, ns, but those behind a cut or a growing capture."""
+        if tolerance not in self._joined:
+            stretches: list[tuple[int, int]] = []
+            whole = False  # whether what ends the stretch so far ended as it should
+            for each in sorted(self, key=lambda row: (row.covers_from, row.covers_to)):
+                if each.covers_to <= each.covers_from:
+                    continue
+                ends_well = each.ended_cleanly and not each.growing
+                if not stretches or each.covers_from > stretches[-1][1] + (tolerance if whole else 0):
+                    stretches.append((each.covers_from, each.covers_to))
+                    whole = ends_well
+                elif each.covers_to > stretches[-1][1]:
+                    stretches[-1] = stretches[-1][0], each.covers_to
+                    whole = ends_well
+            self._joined[tolerance] = stretches
+        return self._joined[tolerance]
+
+    @cached_property
+    def ends_well(self) -> bool:
+        """Whether the capture that covers the latest time is whole."""
+        latest = max((each.covers_to for each in self), default=0)
+        return any(each.covers_to == latest and each.ended_cleanly and not each.growing for each in self)
+
+    @cached_property
+    def _joined(self) -> dict[int, list[tuple[int, int]]]:
+        return {}
 
     @cached_property
     def files(self) -> dict[str, str]:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lowwater.catalog.packets import HEAD, READABLE, RECORD
-from lowwater.config import Link
+from lowwater.config import Link, section_of
 from lowwater.errors import LakeError
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledger import Capture, Captures
@@ -134,7 +134,7 @@ class LinkRead:
             if HEAD in schema.names and HEAD not in stored:
                 raise LakeError(
                     f"link {self.link}: of capture {capture.capture[:12]} nothing was kept that packets are sampled by",
-                    f"write sampling = true in [links.{self.link}] and ingest the capture again",
+                    f"write sampling = true in {section_of(self.link)} and ingest the capture again",
                 )
             after = 0
             for number in range(file.num_row_groups):

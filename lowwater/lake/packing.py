@@ -17,7 +17,7 @@ from lowwater.capture.facts import CaptureSummary, Interface
 from lowwater.capture.index import Chunk, read_chunk
 from lowwater.capture.keeping import Keeping
 from lowwater.capture.reader import BATCH, read
-from lowwater.config import HOUR
+from lowwater.config import HOUR, section_of
 from lowwater.errors import CaptureError, LakeError, LowwaterError
 from lowwater.lake.interfaces import MOST_INTERFACES, merged
 from lowwater.lake.parquet.writer import Scratch, Unfinished, Writer
@@ -256,7 +256,7 @@ class _Writer:
             if interface.index >= MOST_INTERFACES and not self._task.one:
                 raise CaptureError(
                     f"{self._task.path}: has more than {MOST_INTERFACES} interfaces",
-                    f'set interfaces = "one" in [links.{self._task.link}]',
+                    f'set interfaces = "one" in {section_of(self._task.link)}',
                 )
             missing = batch.column("ipversion").null_count
             self.undecoded[interface.index] = self.undecoded.get(interface.index, 0) + missing

@@ -11,7 +11,7 @@ from hashlib import sha256
 from typing import Any
 
 from lowwater.config import format_duration, format_instant
-from lowwater.lake.digest import SEMANTICS_VERSION
+from lowwater.lake.digest import POLICIES, SEMANTICS_VERSION
 from lowwater.lake.ledger import Capture, Captures, short
 
 Parts = dict[str, Any]
@@ -74,7 +74,7 @@ def _link_changes(name: str, old: Parts, new: Parts, captures: Sequence[Capture]
         ("shed", old.get("shed"), new["shed"], lambda value: "not set" if value is None else str(value)),
         ("since", old["life"][0], new["life"][0], _instant),
         ("until", old["life"][1], new["life"][1], _instant),
-        ("policy", old["policy"], new["policy"], str),
+        ("policy", old["policy"], new["policy"], _policy),
     )
     for key, was, is_, say in values:
         if was != is_:
@@ -112,6 +112,10 @@ def _only(some: Sequence[Sequence[int]], others: Sequence[Sequence[int]]) -> lis
 
 def _span(gap: Sequence[int]) -> str:
     return f"from {format_instant(gap[0])} to {format_instant(gap[1])}"
+
+
+def _policy(value: str) -> str:
+    return next((name for name, kept in POLICIES.items() if kept == value), value)
 
 
 def _instant(value: int | None) -> str:

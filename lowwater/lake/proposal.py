@@ -6,25 +6,20 @@ Before a lake exists; `lowwater init` writes it down. Only a sample of the files
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 
-from lowwater.capture.header import open_capture
-from lowwater.capture.inspect import CaptureFacts, InterfaceFacts, inspect
+from lowwater.capture.inspect import CaptureFacts, InterfaceFacts
 from lowwater.config import HOUR, SECOND, Link
-from lowwater.errors import CaptureError, ConfigError
-from lowwater.lake.naming import Named, by_link
-from lowwater.lake.rotation import declared_coverage
+from lowwater.errors import ConfigError
+from lowwater.lake.dating import LENGTHS, Dating, dating
+from lowwater.lake.naming import Named, alike, name_links
+from lowwater.lake.parting import Part, overlap, parts, pause
+from lowwater.lake.sample import Sample, earliest, largest
 
 MOST_FILES = 200_000
 """Files of a folder that are looked at; a tree of more is no folder of captures."""
-
-MINUTE, DAY = 60 * SECOND, 24 * HOUR
-LENGTHS = tuple(MINUTE * n for n in (1, 2, 5, 10, 15, 20, 30)) + tuple(HOUR * n for n in (1, 2, 3, 4, 6, 8, 12, 24))
-"""Lengths that a rotation is taken for, and of which an interval can be."""
 
 SKEWS = tuple(SECOND * n // 10 for n in (1, 2, 5, 10, 20, 50, 100, 200, 300, 600, 1200, 3000, 6000, 18000, 36000))
 MOST_SKEW = 10 * SECOND
@@ -40,24 +35,29 @@ class Proposed:
 
     Attributes:
         named: its files by their names.
-        rotation: ns; None where the names do not say it.
-        guessed: whether one file had to tell the rotation.
-        ahead: how far the instants in the names are ahead of the records, ns, where it is a difference of zones.
+        dating: what the dates in the names say.
         skew: bound of the disorder, ns.
-        latest: the largest lateness in the sample, ns; above the skew where to admit it would be long.
+        latest: the largest lateness in the sample, ns, also of a file behind the one before; above the skew where to
+            admit it would be long.
         facts: of the files of the sample.
-        since: begin of the earliest file, ns; `until` the end of the latest; None without a dated name or a record.
+        since: from when its captures cover, ns, not after the first record; None without a record.
+        until: to when they do, ns, after the last record; None without one.
+        of: pattern of files of several links that overlap in time, of which this is one; empty where it is alone.
+        mixed: whether its own files overlap in time.
+        tolerance: of pauses between its files, ns, where some are longer than what is tolerated anyway and no
+            longer than the silences inside of its files; else 0.
     """
 
     named: Named
-    rotation: int | None
-    guessed: bool
-    ahead: int
+    dating: Dating
     skew: int
     latest: int
     facts: tuple[CaptureFacts, ...]
     since: int | None
     until: int | None
+    of: str = ""
+    mixed: bool = False
+    tolerance: int = 0
 
     @property
     def interfaces(self) -> tuple[InterfaceFacts, ...]:
@@ -91,24 +91,19 @@ def propose(folder: Path, sample: int, progress: Callable[[str], None] = lambda 
     Raises:
         ConfigError: there is no capture in it, or too many files.
     """
-    skipped: dict[str, str] = {}
-    found = []
-    for named in by_link(_files(folder)):
-        facts = []
-        for name in _spread(named.names, sample):
-            progress(name)
-            try:
-                open_capture(folder / name)
-                facts.append(inspect(folder / name, Link().jump, Link().skew))
-            except CaptureError as error:
-                skipped[name] = error.message
-        if facts:
-            found.append(_link(folder, named, facts))
-    if not found:
+    read = Sample(folder, sample, progress)
+    found = [part for group in alike(_files(folder)) for part in parts(group, read)]
+    by_names = {part.group.names: part for part in found}
+    links = [
+        link
+        for named in name_links(part.group for part in found)
+        if (link := _link(read, named, by_names[named.names])) is not None
+    ]
+    if not links:
         raise ConfigError(f"{folder}: there is no capture in it", "name the folder in which the capture files lie")
-    lengths = [each.rotation for each in found if each.rotation in LENGTHS and each.rotation and each.rotation > HOUR]
-    links = sorted(found, key=lambda each: each.named.link)
-    return Proposal(tuple(links), max(lengths, default=HOUR), skipped)
+    lengths = [length for each in links if (length := each.dating.rotation) in LENGTHS and length and length > HOUR]
+    links.sort(key=lambda each: each.named.link)
+    return Proposal(tuple(links), max(lengths, default=HOUR), read.skipped)
 
 
 def _files(folder: Path) -> list[str]:
@@ -122,70 +117,27 @@ def _files(folder: Path) -> list[str]:
     return [name for name in found if (folder / name).is_file()]
 
 
-def _spread(names: Sequence[str], count: int) -> list[str]:
-    """The first, the last and some between them."""
-    if len(names) <= count:
-        return list(names)
-    step = (len(names) - 1) / max(count - 1, 1)
-    return [names[round(number * step)] for number in range(count)]
-
-
-def _link(folder: Path, named: Named, facts: Sequence[CaptureFacts]) -> Proposed:
-    starts = _starts(folder, named)
-    durations = [each.duration or 0 for capture in facts for each in capture.interfaces]
-    rotation = _rotation(starts, durations)
-    ahead = _ahead(folder, named, facts) if rotation else 0
+def _link(sample: Sample, named: Named, part: Part) -> Proposed | None:
+    """What is proposed for the files of a link; None where none of those that are read is a capture."""
+    names = sample.in_order(named.names)
+    read = sample.spread(names or named.names)
+    facts = [found for name in read if (found := sample.facts(name)) is not None]
+    if not facts:
+        return None
     interfaces = [each for capture in facts for each in capture.interfaces]
     latest = max((each.lateness.largest for each in interfaces), default=0)
-    since, until = _life(interfaces)
-    if starts and rotation:
-        since, until = starts[0] - ahead, starts[-1] - ahead + rotation
-    return Proposed(named, rotation, len(starts) == 1, ahead, _skew(interfaces), latest, tuple(facts), since, until)
-
-
-def _life(interfaces: Sequence[InterfaceFacts]) -> tuple[int | None, int | None]:
-    """The smallest and the largest timestamp of the sample, ns; None without a record."""
-    known = [each.summary for each in interfaces if each.summary]
-    first = min((each.smallest for each in known if each.smallest is not None), default=None)
-    return first, max((each.largest for each in known if each.largest is not None), default=None)
-
-
-def _starts(folder: Path, named: Named) -> list[int]:
-    """When the files begin by their names, ns, in order."""
-    found = [_named_start(folder, named, folder / name) for name in named.names]
-    return sorted({start for start in found if start is not None})
-
-
-def _named_start(folder: Path, named: Named, path: Path) -> int | None:
-    """When a file begins by its name, taken as UTC, ns."""
-    if not named.dated:
-        return None
-    pattern = f"{folder.absolute().as_posix().replace('%', '%%')}/{named.pattern}"
-    coverage = declared_coverage(Link(captures=pattern, rotation=SECOND), path)
-    return coverage[0] if coverage else None
-
-
-def _rotation(starts: Sequence[int], durations: Sequence[int]) -> int | None:
-    """The most frequent distance of two files; of a lone file the next usual length above what it holds."""
-    if len(starts) == 1:
-        return next((length for length in LENGTHS if length >= max(durations, default=0)), None)
-    distances = Counter(after - before for before, after in pairwise(starts))
-    if not distances:
-        return None
-    (length, count), *_ = sorted(distances.items(), key=lambda each: (-each[1], each[0]))
-    return length if 2 * count >= len(starts) - 1 else None
-
-
-def _ahead(folder: Path, named: Named, facts: Sequence[CaptureFacts]) -> int:
-    """How far the names are ahead of the records, where it is the same whole number of quarters of an hour in all."""
-    found = set()
-    for each in facts:
-        firsts = [s.smallest for i in each.interfaces if (s := i.summary) and s.smallest is not None]
-        start = _named_start(folder, named, each.path)
-        if firsts and start is not None:
-            found.add((start - min(firsts) + 7 * MINUTE + MINUTE // 2) // (15 * MINUTE) * 15 * MINUTE)
-    ahead = found.pop() if len(found) == 1 else 0
-    return ahead if abs(ahead) <= 14 * HOUR else 0
+    behind = 0 if part.mixed else max(overlap(names, sample, read), 0)
+    skew = max(_skew(interfaces), _usual(behind))
+    dates = dating(sample.folder, named, facts, skew)
+    since, until = dates.since, dates.until
+    if dates.rotation is None:
+        begins = [begin for each in facts if (begin := earliest(each, skew)) is not None]
+        ends = [end for each in facts if (end := largest(each)) is not None]
+        since, until = min(begins, default=None), max(ends) + 1 if ends else None
+    between = 0 if part.mixed or dates.rotation else pause(names, sample, read)
+    silence = max((length for each in interfaces for _, length in each.gaps.longest()), default=0)
+    tolerance = _usual(between) if Link().gap_tolerance < between <= silence else 0
+    return Proposed(named, dates, skew, max(latest, behind), tuple(facts), since, until, part.of, part.mixed, tolerance)
 
 
 def _skew(interfaces: Sequence[InterfaceFacts]) -> int:

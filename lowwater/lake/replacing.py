@@ -5,13 +5,14 @@ Beside ingest, under its lock. A file is the rows of one attempt: one, or one fo
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lowwater.capture.keeping import Keeping
 from lowwater.capture.reader import DECODER_VERSION
-from lowwater.config import Link, format_duration, format_instant
+from lowwater.config import Link, format_duration, format_instant, section_of
 from lowwater.errors import OverlapError
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledger import Capture, family_captures, put_captures
@@ -53,8 +54,8 @@ class Held:
         kept = (self.row.kept or "", self.row.key or "") == (str(keeping), keeping.key_digest)
         return parted and kept and self.row.decoder_version == DECODER_VERSION and self.row.admits(settings)
 
-    def covering(self, declared: Coverage | None, growing: bool) -> Held:
-        """With its coverage (T5, and the decision in ARCHITECTURE.md on captures that were cut).
+    def covering(self, declared: Coverage | None, growing: bool, by_hand: bool = False) -> Held:
+        """With its coverage (T5, and the decision in ARCHITECTURE.md on captures that were cut); `by_hand`: --covers.
 
         As declared if it ended cleanly; one that is cut or still growing from the declared start to the clock at its
         last good record: that says nothing about its beginning. Without a declaration, from the first record to that
@@ -76,6 +77,7 @@ class Held:
                     declared_from=known[0],
                     declared_to=known[1],
                     growing=growing,
+                    by_hand=by_hand,
                 )
                 for row in self.rows
             )
@@ -103,6 +105,13 @@ class Files:
         for held in self._mine():
             if held.row.capture == sha256 and (held.packets or held.row.declared == declared):
                 return held
+        return None
+
+    def declared_by_hand(self, new: Held, settings: Link, unpacked: int) -> Coverage | None:
+        """What `--covers` said of the file that a file with packets stands for; None where it said nothing."""
+        for held in self._mine():
+            if held.row.by_hand and held.row.declared and self._replaces(new, held, settings, unpacked) is not None:
+                return held.row.declared
         return None
 
     def put(self, new: Held, settings: Link, unpacked: int) -> tuple[bool, str]:
@@ -181,17 +190,31 @@ def _refuse_overlap(rows: Sequence[Capture], others: Sequence[Capture], settings
 
 
 def _refuse(row: Capture, other: Capture, overlap: int, settings: Link) -> None:
-    name = row.link
-    hint = (
-        f"they are of two interfaces: ingest one as link '{name}-a', the other as '{name}-b', "
-        "and name both in a set; or raise the skew of the link"
-    )
+    shorter = min(row.covers_to - row.covers_from, other.covers_to - other.covers_from)
+    beside = 2 * overlap >= shorter
+    hint = several_links(row.link, row.path)
+    if not beside:
+        hint = f"{hint}; or, if its disorder is as long, set skew to no less in {section_of(row.link)}"
     if row.first is not None and row.first == other.first:
-        hint = f"if they are two versions of one file, ingest the right one under the name of the other; or {hint}"
+        hint = f"if they are two versions of one file, ingest the right one under the name of the other; else {hint}"
+    mine, theirs = (f"{each.path} ({span(each)})" for each in (row, other))
     raise OverlapError(
-        f"link {name!r}: {row.path} ({span(row)}) and {other.path} ({span(other)}) overlap by "
-        f"{format_duration(overlap)}, more than the link's skew of {format_duration(settings.longest_skew)}",
+        f"link {row.link!r}: {mine} and {theirs} overlap by {format_duration(overlap)}, more than the link's skew of "
+        f"{format_duration(settings.longest_skew)}{': they look like captures of several links' if beside else ''}",
         hint,
+        row.link,
+        mine,
+        theirs,
+        beside,
+    )
+
+
+def several_links(link: str, path: str) -> str:
+    """What to do about captures of one link that were taken at the same time."""
+    return (
+        f"captures of one link follow one another: make each a link of its own, as --link {link}-2 or "
+        f"--capture {link}-2=FILE, and name all of them in a set; `lowwater init {shlex.quote(str(Path(path).parent))} "
+        "--lake NEW` finds and proposes them"
     )
 
 

@@ -34,7 +34,8 @@ class Expected:
         digest: of the inputs of [start, end), ns, of one query, as they are now: (query, start, end) -> hex.
         outdated: why captures that [start, end) reads must be ingested again first, or an empty text.
         lacking: why a run of [start, end), ns, cannot start as things are now; empty where it can.
-        also: intervals [start, end), ns, that are to be told of even where no capture covers them and nothing ran.
+        also: intervals [start, end), ns, that are told of even where no capture covers them and nothing ran: those that
+            hold packets, and those that somebody asks for.
         changed: how the inputs differ from those of a publication, given its accounting: (query, start, end, JSON).
     """
 
@@ -81,7 +82,7 @@ class StatusRow:
 
 
 def status(lake: Lake, sets: Iterable[Expected]) -> list[StatusRow]:
-    """The state of each interval between the first and the last coverage of a set's links, or that was ever run.
+    """The state of each interval between the first and the last coverage of a set's links, ever run, or of `also`.
 
     Returns:
         Rows by set, interval and query.

@@ -14,10 +14,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lowwater.config import SECOND, Config, Thresholds, format_instant
+from lowwater.config import SECOND, Config, Link, Thresholds, format_instant
 from lowwater.lake.coverage import Gap, gap_text
 from lowwater.lake.layout import OUTCOMES, Lake
 from lowwater.lake.ledger import Capture, malformed_between
+from lowwater.lake.outside import Outside, outside, outside_words
+from lowwater.lake.packets import PacketFiles
 from lowwater.lake.records import read_heartbeats, read_violations
 from lowwater.quality.queries import QueryMeasures
 from lowwater.quality.rows import Judged
@@ -44,7 +46,8 @@ class Scope:
         start: of the interval, ns; `end` its end.
         captures: the ledger, per link in the order of T1.
         lftas: (LFTA, link) of every instance.
-        gaps: in the coverage of the links over what the run reads.
+        gaps: in the coverage of the links over what the run reads, that are not let pass.
+        excluded: those that are let pass, by policy `publish` or since captures begin or end there (T6).
     """
 
     lake: Lake
@@ -55,6 +58,7 @@ class Scope:
     captures: Mapping[str, Sequence[Capture]]
     lftas: Sequence[tuple[str, str]]
     gaps: Sequence[Gap]
+    excluded: Sequence[Gap] = ()
 
     @property
     def interval(self) -> str:
@@ -118,12 +122,13 @@ def _link(scope: Scope, scan: LinkScan, counts: Counts) -> Row:
     late = read_violations(scope.lake, link, settings.skew, scope.start, scope.end)
     malformed = malformed_between(scope.lake, link, captures, scope.start, scope.end)
     sane = max(count["sane"] for (_, on), count in counts.items() if on == link)
-    read = malformed.num_rows + scan.violations.num_rows + scan.sane
+    apart = outside(PacketFiles.of(scope.lake), link, captures, settings, scope.start, scope.end)
+    unread = sum(count.unread for _, count in apart)
+    read = malformed.num_rows + scan.violations.num_rows + scan.sane + unread
     unaccounted = _unaccounted(scan.sane - sane, scan.violations.num_rows - late.num_rows)
     limits = scope.config.limits(link)
     gaps = [gap for gap in scope.gaps if gap.link == link]
-    missing = sum(gap.until - gap.since for gap in gaps)
-    excluded = missing if settings.policy == "exclude" else 0
+    excluded = [gap for gap in scope.excluded if gap.link == link]
     return {
         "link": link,
         "interval": scope.interval,
@@ -132,11 +137,14 @@ def _link(scope: Scope, scan: LinkScan, counts: Counts) -> Row:
         "malformed": malformed.num_rows,
         "violating": late.num_rows,
         "sane": sane,
+        "outside": unread,
+        "uncovered": sum(count.uncovered for _, count in apart),
+        "places": _places(apart, settings),
         "unaccounted": unaccounted,
         "strays": _first(found := strays(scope, scan, late), len(found)) if unaccounted else "",
-        "gap_ns": missing - excluded,
-        "excluded_ns": excluded,
-        "gaps": "; ".join(gap_text(gap, captures) for gap in gaps),
+        "gap_ns": sum(gap.until - gap.since for gap in gaps),
+        "excluded_ns": sum(gap.until - gap.since for gap in excluded),
+        "gaps": "; ".join(gap_text(gap, captures) for gap in (*gaps, *excluded)),
         **_share("violating", late.num_rows, read, limits),
         **_share("malformed", malformed.num_rows, read, limits),
         "latest_ns": pc.max(late.column("lateness")).as_py() or 0,
@@ -238,6 +246,11 @@ def _violations(captures: Sequence[Capture], late: pa.Table) -> str:
         for row in late.slice(0, EXAMPLES).to_pylist()
     ]
     return _first(found, late.num_rows)
+
+
+def _places(apart: Sequence[tuple[Capture, Outside]], settings: Link) -> str:
+    found = [f"{Path(each.path).name} ({outside_words(each, count, settings)})" for each, count in apart]
+    return _first(found, len(apart))
 
 
 def _offsets(captures: Sequence[Capture], malformed: pa.Table) -> str:

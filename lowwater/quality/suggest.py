@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log10
 
-from lowwater.config import Config, Limits
+from lowwater.config import Config, Limits, section_of
 from lowwater.quality.history import LINK, LINK_DRIFTS, QUERY, QUERY_DRIFTS, Items, Past, link_row, query_row
 
 BEYOND = 0.01
@@ -70,8 +70,7 @@ def suggestions(config: Config, known: Sequence[Past]) -> list[Suggestion]:
     for (link, name), values in sorted(shares.items()):
         if len(values) >= config.history.least:
             limits = getattr(config.limits(link), name)
-            section = f"links.{link}.thresholds" if "/" not in link else f'links."{link}".thresholds'
-            found.append(_suggest(section, name, list(values.values()), limits))
+            found.append(_suggest(section_of(link, "thresholds").strip("[]"), name, list(values.values()), limits))
     return found
 
 

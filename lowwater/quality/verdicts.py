@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 FAILED = "failed"
 CRITICAL = "critical"
+ALIKE = 3
+"""Messages of one kind that are told one by one; of more the first, and how many."""
+
 KEY = ("query_set", "interval_start", "interval_end")
 Key = tuple[str, int, int]
 
@@ -58,6 +61,17 @@ class Audited:
     def messages(self) -> tuple[str, ...]:
         """What failed, critical ones first."""
         return tuple(message for finding in self.failures for message in finding.messages)
+
+    @property
+    def brief(self) -> tuple[tuple[str, str], ...]:
+        """(severity, message) of each kind of failure: of many links or queries that fail alike the first."""
+        found = []
+        for finding in self.failures:
+            more = len(finding.messages) - ALIKE
+            kept = finding.messages if more <= 0 else finding.messages[:1]
+            found += [(finding.severity, message) for message in kept]
+            found += [(finding.severity, f"and {more + ALIKE - 1} more like it")] if more > 0 else []
+        return tuple(found)
 
     @property
     def page(self) -> str:

@@ -124,9 +124,11 @@ def audit(
 
 def _scope(job: Job, inputs: IntervalInputs) -> Scope:
     instances = sorted((lfta.name, link) for lfta in job.plan.lftas for link in lfta.links)
-    return Scope(
-        job.lake, job.config, job.query_set, inputs.start, inputs.end, inputs.captures, instances, inputs.gaps()
-    )
+    gaps = inputs.gaps()
+    passing = [gap for gap in gaps if inputs.passes(gap)]
+    failing = [gap for gap in gaps if not inputs.passes(gap)]
+    bounds = inputs.start, inputs.end
+    return Scope(job.lake, job.config, job.query_set, *bounds, inputs.captures, instances, failing, passing)
 
 
 def _queries(
@@ -267,7 +269,7 @@ def _error(scope: Scope, failures: Sequence[Finding], report: str) -> AuditError
 
 
 def _accounting(links: pa.Table, counts: Counts) -> dict[str, Any]:
-    names = ("read", "malformed", "violating", "sane")
+    names = ("read", "malformed", "violating", "sane", "outside", "uncovered")
     return {
         "links": {row["link"]: {name: row[name] for name in names} for row in links.to_pylist()},
         "lftas": {f"{lfta} on {link}": dict(count) for (lfta, link), count in counts.items()},

@@ -1,4 +1,4 @@
-"""Which intervals are due, why, and about how much work that is: what a backfill would do, before it does anything.
+"""Which intervals are due, why, and how much work that is: what a backfill would do, before it does anything.
 
 Reads the ledgers and plans the queries; runs nothing. Shown by `lowwater plan`, worked off by `replay.backfill`.
 """
@@ -15,10 +15,11 @@ from lowwater.config import FILE_NAME, load_config
 from lowwater.errors import ConfigError, LowwaterError
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledger import Captures
+from lowwater.lake.packets import PacketFiles
 from lowwater.lake.records import AUDIT, DONE, FAILED, PROVISIONAL, read_replays, replayed_sets
 from lowwater.lake.status import HALF, MISSING, STALE, StatusRow, gravest, status
 from lowwater.quality.written import suite_digest
-from lowwater.replay.estimate import Estimate, estimate
+from lowwater.replay.estimate import Amount, Estimate, amount, estimate
 from lowwater.replay.interval import expected
 from lowwater.replay.job import Job
 
@@ -39,9 +40,11 @@ class Due:
         state: missing, failed, stale, half published; provisional where its links have reported since.
         reasons: why, one line each, the same for several queries once.
         queries: those that are in this state or another one that is due.
-        packets: about how many the run reads; 0 where it only confirms what is published.
+        packets: how many the run reads; 0 where it only confirms what is published.
+        exact: whether they were counted; else they are about so many.
         seconds: about how long it takes; None where no earlier run tells.
         blocked: why it cannot start, empty where it can.
+        at_edge: whether it is blocked only since captures begin or end in it, so that `through_end` would run it.
     """
 
     query_set: str
@@ -53,6 +56,8 @@ class Due:
     packets: int
     seconds: float | None
     blocked: str = ""
+    exact: bool = True
+    at_edge: bool = False
 
 
 @dataclass(frozen=True)
@@ -121,13 +126,14 @@ def due(job: Job, asked: Range) -> list[Due]:
     replays = read_replays(job.lake, job.query_set)
     asked_for = _all_of(job, asked)
     groups: dict[tuple[int, int], list[StatusRow]] = defaultdict(list)
-    for row in status(job.lake, [replace(expected(job, captures), also=asked_for)]):
+    asks = expected(job, captures)
+    for row in status(job.lake, [replace(asks, also=(*asks.also, *asked_for))]):
         if asked.holds(row.start, row.end) and row.end - row.start == job.length and row.start % job.length == 0:
             groups[row.start, row.end].append(row)
     found = []
-    guess = estimate(job, captures, replays)
+    guess, files = estimate(job, captures, replays), PacketFiles.of(job.lake)
     for (start, end), rows in sorted(groups.items()):
-        if (each := _due(job, captures, start, end, rows, guess)) is not None and asked.wants(each.state):
+        if (each := _due(job, captures, start, end, rows, guess, files)) is not None and asked.wants(each.state):
             found.append(each)
     return found
 
@@ -177,6 +183,7 @@ def _due(
     end: int,
     rows: Sequence[StatusRow],
     guess: Estimate,
+    files: PacketFiles,
 ) -> Due | None:
     inputs = job.inputs(start, end, captures)
     first = gravest(rows)
@@ -187,7 +194,9 @@ def _due(
     said = {PROVISIONAL: ("every link has reported to its end and the skew since",)}
     lines = [line for row in mine if row.state == state for line in row.reason.split("; ")]
     reasons = said.get(state, tuple(dict.fromkeys(lines)))
-    packets = 0 if state == PROVISIONAL else guess.packets(inputs)
-    seconds = 0.0 if state == PROVISIONAL else guess.seconds(packets)
-    names = tuple(row.query for row in mine)
-    return Due(job.query_set, start, end, state, reasons, names, packets, seconds, "; ".join(first.lacking))
+    gaps = [] if state == PROVISIONAL else [gap for gap in inputs.gaps() if not inputs.passes(gap)]
+    edge = bool(gaps) and not inputs.outdated() and all(inputs.at_edge(gap) for gap in gaps)
+    reads = Amount() if state == PROVISIONAL else amount(files, inputs)
+    seconds = 0.0 if state == PROVISIONAL else guess.seconds(reads.packets)
+    names, blocked = tuple(row.query for row in mine), "; ".join(first.lacking)
+    return Due(job.query_set, start, end, state, reasons, names, reads.packets, seconds, blocked, reads.exact, edge)

@@ -1,4 +1,4 @@
-"""How much work an interval is: its packets by the ledger of captures, its seconds by those of earlier runs.
+"""How much work an interval is: its packets by the files that hold them, its seconds by those of earlier runs.
 
 Beside `due`, which shows it before anything runs.
 """
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from lowwater.lake.ledger import Capture, Captures
+from lowwater.lake.packets import PacketFiles
 from lowwater.lake.records import FAILED, Replay
 from lowwater.replay.job import IntervalInputs, Job
 
@@ -34,20 +35,46 @@ class Estimate:
         """Seconds of a run over so many packets."""
         return None if self.fixed is None else round(self.fixed + self.each * packets, 1)
 
-    @staticmethod
-    def packets(inputs: IntervalInputs) -> int:
-        """About how many packets a run reads: of each capture the share of its time that the run reads."""
-        found = 0.0
-        for link, start in inputs.link_starts(inputs.plan.queries).items():
-            captures = Captures.of(inputs.captures.get(link, ()))
-            found += sum(_share(captures[at], start, inputs.end) for at in captures.meeting(start, inputs.end))
-        return round(found)
+
+@dataclass(frozen=True)
+class Amount:
+    """How many packets a run reads: counted, or about."""
+
+    packets: int = 0
+    exact: bool = True
 
 
-def _share(capture: Capture, start: int, end: int) -> float:
-    assert capture.smallest is not None and capture.largest is not None  # it meets the range
-    span = capture.largest - capture.smallest + 1
-    return capture.packets * (min(end, capture.largest + 1) - max(start, capture.smallest)) / span
+def amount(files: PacketFiles, inputs: IntervalInputs) -> Amount:
+    """How many packets a run reads, by the statistics of the files that hold them.
+
+    A file of which every packet is read counts as it is, as nearly all do whose intervals are hours; of one that is
+    read in part the share of its time, and then the whole is an estimate.
+
+    Args:
+        files: of the lake.
+        inputs: of the interval.
+    """
+    found, exact = 0.0, True
+    for link, read_from in inputs.link_starts(inputs.plan.queries).items():
+        settings = inputs.config.link(link)
+        begin = max(read_from, settings.since or 0)
+        end = inputs.end if settings.until is None else min(inputs.end, settings.until)
+        captures = Captures.of(inputs.captures.get(link, ()))
+        for at in captures.meeting(begin, end):
+            for row in files.attempts.get(captures[at].attempt, ()):
+                if row["partition.link"] != link:
+                    continue
+                share = _share(row["min.timestamp"], row["max.timestamp"], begin, end)
+                found += share * row["num_records"]
+                late = share == 0 and row["min.arrival"] < inputs.end and row["max.arrival"] >= inputs.start
+                exact = exact and share in (0, 1) and not late
+    return Amount(round(found), exact)
+
+
+def _share(smallest: int, largest: int, start: int, end: int) -> float:
+    """The share of the time from `smallest` to `largest`, ns, that lies in [start, end)."""
+    span = largest - smallest + 1
+    return max(0, min(end, largest + 1) - max(start, smallest)) / span
 
 
 def estimate(job: Job, captures: Mapping[str, Sequence[Capture]], replays: Iterable[Replay]) -> Estimate:
@@ -63,9 +90,9 @@ def estimate(job: Job, captures: Mapping[str, Sequence[Capture]], replays: Itera
         if row.state != FAILED:
             spent = seconds.setdefault((row.interval_start, row.interval_end), {})
             spent[row.stage] = float(json.loads(row.timings).get(row.stage, spent.get(row.stage, 0.0)))
-    newest = list(seconds.items())[-NEWEST:]
+    newest, files = list(seconds.items())[-NEWEST:], PacketFiles.of(job.lake)
     runs = [
-        (Estimate.packets(job.inputs(*interval, captures)), sum(spent.values()))
+        (amount(files, job.inputs(*interval, captures)).packets, sum(spent.values()))
         for interval, spent in newest
         if sum(spent.values())
     ]

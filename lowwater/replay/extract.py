@@ -28,7 +28,7 @@ from lowwater.capture.write import (
     pcapng_record,
 )
 from lowwater.catalog.packets import FRAME, READABLE
-from lowwater.config import SECOND, Config
+from lowwater.config import SECOND, Config, section_of
 from lowwater.errors import ConfigError, LakeError
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledger import ingested_links, read_captures
@@ -162,8 +162,8 @@ def _require_frames(batch: pa.RecordBatch, link: str, what: str) -> None:
     if pc.any(pc.and_(batch.column(FRAME).is_null(), pc.greater(batch.column("caplen"), 0))).as_py():
         raise LakeError(
             f"link {link!r}: nothing is kept of the frames {what}",
-            f"set `payload` in [links.{link.partition('/')[0]}] to the bytes of each payload to keep, and ingest its "
-            "captures again",
+            f"set `payload` in {section_of(link.partition('/')[0])} to the bytes of each payload to keep, and ingest "
+            "its captures again",
         )
 
 

@@ -22,6 +22,8 @@ from lowwater.errors import AuditError, BusyError, LakeError, LowwaterError, Own
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledger import Captures
 from lowwater.lake.locks import attempt, run_lock
+from lowwater.lake.outside import intervals_held
+from lowwater.lake.packets import PacketFiles
 from lowwater.lake.parts import changes
 from lowwater.lake.publish import check_unchanged, publish
 from lowwater.lake.records import (
@@ -170,10 +172,12 @@ class _Run:
                     check_owner(self.job.lake.stream(query.name), self.job.query_set)
                     check_owner(self.job.lake.table(query.name), self.job.query_set)
                 inputs = self.job.inputs(self.start, self.end, self.job.captures())
-                excluded = inputs.require()
                 digests = {query.name: inputs.digest(query) for query in self.job.plan.queries}
+                confirms = stage is None and self._published(digests)
+                # Gaps and policies are in the digests: what was let pass then, with --through-end too, stands.
+                excluded = inputs.gaps() if confirms else inputs.require()
                 state, reason = inputs.state(excluded)
-                if stage is None and self._published(digests):
+                if confirms:
                     outcome = self._confirm(digests, state, reason, folder / "publish")
                     return replace(outcome, digests=digests, verdict=self.verdict, report=self.report)
                 outcome = Outcome(self.start, self.end, state, reason, {}, False)
@@ -447,7 +451,8 @@ def expected(job: Job, captures: Mapping[str, Captures]) -> Expected:
     def lacking(start: int, end: int) -> list[str]:
         return job.inputs(start, end, captures).lacking()
 
+    held = intervals_held(PacketFiles.of(job.lake), captures, job.config, job.length)
     links = tuple(job.plan.links)
     return Expected(
-        job.query_set, tuple(queries), links, job.length, digest, outdated, lacking=lacking, changed=changed
+        job.query_set, tuple(queries), links, job.length, digest, outdated, lacking, tuple(held), changed=changed
     )

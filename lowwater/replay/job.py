@@ -15,9 +15,9 @@ from typing import Any
 from lowwater.capture.reader import DECODER_VERSION
 from lowwater.catalog.skews import link_skews
 from lowwater.catalog.watchlists import watchlist_digest
-from lowwater.config import Config, format_duration, format_instant, load_config
+from lowwater.config import Config, format_duration, format_instant, load_config, section_of
 from lowwater.errors import ConfigError, LakeError
-from lowwater.lake.coverage import Gap, check, gap_error, gap_text, unsettled
+from lowwater.lake.coverage import Gap, at_edge, check, gap_error, gap_texts, unsettled
 from lowwater.lake.digest import inputs_digest, link_inputs, outdated
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledger import Capture, Captures, ingested_links, interface_links, read_captures
@@ -50,6 +50,7 @@ class Job:
         plan: its queries.
         length: of an interval, ns.
         suites: what people expect of the rows of each output query.
+        through_end: whether intervals run that captures cover only from the first or to the last of a link (T6).
     """
 
     lake: Lake
@@ -58,6 +59,7 @@ class Job:
     plan: Plan
     length: int
     suites: Suites = field(default_factory=dict)
+    through_end: bool = False
 
     @staticmethod
     def open(root: Path, query_set: str, queries: Path) -> Job:
@@ -138,7 +140,15 @@ class Job:
     def inputs(self, start: int, end: int, captures: Mapping[str, Sequence[Capture]]) -> IntervalInputs:
         """What the interval is evaluated from, as things are now."""
         return IntervalInputs(
-            self.lake, self.plan, self.config, start, end, captures, handed=True, query_set=self.query_set
+            self.lake,
+            self.plan,
+            self.config,
+            start,
+            end,
+            captures,
+            handed=True,
+            query_set=self.query_set,
+            through_end=self.through_end,
         )
 
 
@@ -198,9 +208,11 @@ class IntervalInputs(LowInputs):
 
     Attributes:
         query_set: its name.
+        through_end: whether a gap before the first capture of a link, or after its last, is let pass.
     """
 
     query_set: str = ""
+    through_end: bool = False
 
     def before(self, query: QueryPlan) -> str | None:
         """The digest of the publication whose state a query takes up (I4); empty for none, None where it is missing."""
@@ -253,8 +265,16 @@ class IntervalInputs(LowInputs):
         """The gaps in the coverage of the links over their read ranges (T5)."""
         return check(self.captures, self.config, self.link_starts(self.plan.queries), self.end)
 
+    def passes(self, gap: Gap) -> bool:
+        """Whether a run goes on without a link where it has this gap, and is `incomplete` (T6)."""
+        return self.config.link(gap.link).policy == "publish" or (self.through_end and self.at_edge(gap))
+
+    def at_edge(self, gap: Gap) -> bool:
+        """Whether a gap is before the first capture of a link, or after its last."""
+        return at_edge(gap, self.captures.get(gap.link, ()))
+
     def require(self) -> list[Gap]:
-        """The gaps that policy `exclude` lets pass.
+        """The gaps that policy `publish`, or `through_end`, lets pass.
 
         Raises:
             GapError: a link with another policy has not reported (T6).
@@ -262,7 +282,7 @@ class IntervalInputs(LowInputs):
         """
         gaps = self.gaps()
         for gap in gaps:
-            if self.config.link(gap.link).policy != "exclude":
+            if not self.passes(gap):
                 raise gap_error(gap, self.start, self.end, self.captures.get(gap.link, ()))
         self._require_states()
         for reason in self.outdated():
@@ -279,7 +299,7 @@ class IntervalInputs(LowInputs):
                     f"query {query.name}: the interval of {second} takes up the state of that of {first}, "
                     "which is not published",
                     f"replay in order, from {format_instant(self.chain_start(query))}; that as `chain_start` of "
-                    f"[query_sets.{self.query_set}] lets Airflow's backfills do so",
+                    f"{section_of(self.query_set, of='query_sets')} lets Airflow's backfills do so",
                 )
 
     def outdated(self) -> list[str]:
@@ -294,13 +314,13 @@ class IntervalInputs(LowInputs):
 
     def lacking(self) -> list[str]:
         """Why the interval cannot start: gaps of links that are not left out, captures that must be ingested again."""
-        gaps = [gap for gap in self.gaps() if self.config.link(gap.link).policy != "exclude"]
-        return [*(gap_text(gap, self.captures.get(gap.link, ())) for gap in gaps), *self.outdated()]
+        gaps = [gap for gap in self.gaps() if not self.passes(gap)]
+        return [*gap_texts(gaps, self.captures), *self.outdated()]
 
     def state(self, excluded: Sequence[Gap]) -> tuple[str, str]:
         """What a publication now would be: done, provisional or incomplete, and why (T6)."""
         if excluded:
-            return INCOMPLETE, "; ".join(gap_text(gap, self.captures.get(gap.link, ())) for gap in excluded)
+            return INCOMPLETE, "; ".join(gap_texts(excluded, self.captures))
         open_links = unsettled(self.captures, self.config, dict.fromkeys(self.plan.links, self.start), self.end)
         if open_links:
             names = ", ".join(sorted({gap.link for gap in open_links}))

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow.parquet as pq
 
 from lowwater.catalog.packets import FRAME, HEAD, KEPT
+from lowwater.config import section_of
 from lowwater.errors import LakeError
 from lowwater.low import needed_columns
 from lowwater.plan.nodes import Lfta
@@ -65,5 +66,5 @@ def _lines(links: tuple[str, ...], needed: set[str]) -> Iterator[str]:
         if asked:
             yield (
                 f"note: link {names} {verb} no {what}, so it is NULL: "
-                f"write {setting} in [links.{links[0]}] and ingest the captures again"
+                f"write {setting} in {section_of(links[0])} and ingest the captures again"
             )

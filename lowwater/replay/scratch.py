@@ -25,6 +25,7 @@ from lowwater.errors import ConfigError, LawError, LowwaterError
 from lowwater.lake.ingest import Ingested, ingest
 from lowwater.lake.layout import VIOLATIONS, Lake, open_lake
 from lowwater.lake.ledger import Capture, Captures, ingested_links, interface_links, read_captures
+from lowwater.lake.packets import read_packets
 from lowwater.lake.states import keep_state
 from lowwater.low import LowSettings, Policy
 from lowwater.plan.nodes import Field
@@ -37,7 +38,7 @@ from lowwater.replay.kept import applications_of, kept_columns, unkept
 from lowwater.replay.progress import Progress
 from lowwater.replay.runners import low_runner
 from lowwater.replay.stages import LowInputs, arrival_lag, high_stage, low_stage, reference_stage, state_folders
-from lowwater.replay.summary import Accounts, lfta_counts, link_summary
+from lowwater.replay.summary import Accounts, largest_lateness, lfta_counts, link_summary
 from lowwater.replay.traces import TRACES, traces
 from lowwater.tempfolders import make_folder, remove_folder
 
@@ -94,6 +95,7 @@ class Gathered:
         violations: packets that were refused; `accounts` of everything that was read.
         notes: what the reader should know.
         states: per query, what its last interval left.
+        latest: per link that is read, the largest lateness of its packets, ns.
     """
 
     rows: dict[str, list[pa.Table]]
@@ -103,6 +105,7 @@ class Gathered:
     notes: dict[str, None] = field(default_factory=dict)
     states: dict[str, str | None] = field(default_factory=dict)
     traces: list[pa.Table] = field(default_factory=list)
+    latest: dict[str, int] = field(default_factory=dict)
 
 
 def run(request: Request, progress: Progress, spark: Session | None = None) -> dict[str, Any]:
@@ -323,6 +326,9 @@ def gather(
         shutil.rmtree(work, ignore_errors=True)
     gathered.accounts.check()
     gathered.accounts.check_captures(captures)
+    for name in gathered.accounts.links:
+        packets = read_packets(lake, name, captures[name], request.config.link(name), 0, 0, END_OF_TIME)
+        gathered.latest[name] = largest_lateness(packets)
     return gathered
 
 
@@ -377,7 +383,10 @@ def _write(request: Request, gathered: Gathered, captures: dict[str, Captures], 
         if request.traces:
             told = pa.concat_tables([TRACES.empty_table(), *gathered.traces])
             write_csv(told, request.out / f"{reserved.HEARTBEATS}.csv", request.spreadsheet)
-    links = {name: link_summary(request.config, gathered.accounts, captures[name], name) for name in sorted(captures)}
+    links = {
+        name: link_summary(request.config, gathered.accounts, captures[name], name, gathered.latest.get(name, 0))
+        for name in sorted(captures)
+    }
     summary = {
         "engine": request.engine,
         "heartbeat": {"policy": str(request.policy), "period_ns": request.period},

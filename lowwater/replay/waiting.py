@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lowwater.errors import GapError
-from lowwater.lake.coverage import Gap, gap_error, gap_text
+from lowwater.lake.coverage import Gap, gap_error, gap_texts
 from lowwater.lake.ledger import Capture
 from lowwater.replay.job import Job
 
@@ -19,7 +19,7 @@ class Reports:
     """What the links of an interval lack.
 
     Attributes:
-        missing: why the interval cannot start yet, one line a gap that a capture may still close.
+        missing: why the interval cannot start yet, one line for gaps that captures may still close.
         failure: the error of a gap that lets no run start: its link has policy `fail`, and either the capture of that
             time is there and cut, or nobody waits any longer.
     """
@@ -37,7 +37,7 @@ def reports(job: Job, start: int, end: int, patient: bool) -> Reports:
     """Looks which links have reported to the end of an interval.
 
     A gap that a capture was to cover, but which is cut, will not close by itself: policy `fail` fails at once and
-    `exclude` starts at once. Any other gap may only mean that the capture has not been ingested yet, or was still
+    `publish` starts at once. Any other gap may only mean that the capture has not been ingested yet, or was still
     growing.
 
     Args:
@@ -46,7 +46,7 @@ def reports(job: Job, start: int, end: int, patient: bool) -> Reports:
         patient: whether captures may still come; if not, only links of policy `wait` are waited for.
     """
     captures = job.captures()
-    missing: list[str] = []
+    missing: list[Gap] = []
     for gap in job.inputs(start, end, captures).gaps():
         policy = job.config.link(gap.link).policy
         mine = captures.get(gap.link, ())
@@ -54,8 +54,8 @@ def reports(job: Job, start: int, end: int, patient: bool) -> Reports:
         if policy == "fail" and definite:
             return Reports((), gap_error(gap, start, end, mine))
         if policy == "wait" or not definite:
-            missing.append(gap_text(gap, mine))
-    return Reports(tuple(missing), None)
+            missing.append(gap)
+    return Reports(tuple(gap_texts(missing, captures)), None)
 
 
 def _was_covered(gap: Gap, captures: Sequence[Capture]) -> bool:

@@ -28,7 +28,7 @@ class LinksReported(BaseOperator):
     """Waits until the links that a query set reads have reported to the end of the run's interval.
 
     Fails with a `GapError` that names the link and since when: at once if its capture is there and cut, else after
-    `patience` seconds. A link of policy `exclude` is waited for as long and then left out; one of policy `wait`
+    `patience` seconds. A gap of a link of policy `publish` is waited for as long, then let pass; one of policy `wait`
     is waited for without end. The run's parameters `patience` and `only` go over its own.
     """
 

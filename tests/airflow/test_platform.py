@@ -150,7 +150,7 @@ def test_missing_capture_waits_then_fails_then_comes(platform: Platform) -> None
     assert time.monotonic() - begun >= PATIENCE - 5
     assert found["2026-01-01T01:00:00Z"] == "failed"
     said = platform.home.why(platform.task("replay_late", hour, "wait"))
-    assert "link 'late' has not reported since 2026-01-01T01:00:00Z" in said
+    assert "link 'late': no capture covers 2026-01-01T01:00:00Z" in said
     assert platform.task("replay_late", hour, "low")["state"] == "upstream_failed"
     for path in (platform.captures / "missing").iterdir():
         shutil.move(path, platform.captures / "late" / path.name)

@@ -140,6 +140,21 @@ def test_ingest_takes_what_is_new_by_the_patterns(tmp_path: Path) -> None:
     assert said.out.count("replaced") == 3, "another setting of the link reads all of its files again"
 
 
+def test_ingest_lists_all_files_in_one_table(tmp_path: Path) -> None:
+    """One header, and of names the part that tells them apart."""
+    folder, lake = tmp_path / "c", tmp_path / "lake"
+    names = [
+        f"benchmark-data__20260301-00-experiment-with-a-long-name__node_10.{node}.0.1{node}.pcap" for node in (1, 2)
+    ]
+    for name in names:
+        capture(folder / name, BEGIN)
+    assert lowwater("init", folder, "--lake", lake).code == 0
+    said = lowwater("ingest", "--lake", lake)
+    assert said.code == 0 and said.out.count(" malformed ") == 1 and "\N{HORIZONTAL ELLIPSIS}" not in said.out
+    assert "begin with, benchmark-data__20260301-00-experiment-with-a-long-name__node_10." in said.out
+    assert " 1.0.11.pcap " in said.out and " 2.0.12.pcap " in said.out
+
+
 def test_ingest_says_what_it_lacks(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     path = tmp_path / "a.pcap"

@@ -106,6 +106,20 @@ def test_one_interval_in_detail(lake: Lake) -> None:
     assert ["queries", "b", "critical", "holds"] in [line.split() for line in said.out.splitlines()]
 
 
+def test_what_many_links_have_alike_is_said_once(lake: Lake) -> None:
+    """Nine links with a gap each: the first, and how many more; one interval in detail has all."""
+    messages = [f"link n{number}: a gap" for number in range(1, 10)]
+    record(lake, 3, [finding("links", "expect_a", "warning", *messages), *GOOD], [])
+    lines = lowwater("report", "--lake", lake.root).out.splitlines()
+    begin = lines.index(f"demo, {interval(3)}: warned")
+    assert lines[begin + 1 : begin + 3] == ["  warning: link n1: a gap", "  warning: and 8 more like it"]
+    assert "page:" in lines[begin + 3]
+    detailed = lowwater("report", "--lake", lake.root, "--interval", "2026-01-01T03:00Z")
+    assert [line for line in detailed.out.splitlines() if line.endswith("a gap")] == [
+        f"  warning: {m}" for m in messages
+    ]
+
+
 def test_an_audit_takes_the_place_of_the_one_before(lake: Lake) -> None:
     record(lake, 1, GOOD, [])
     assert [each.verdict for each in audited(lake)] == ["passed", "passed", "warned", "warned"]

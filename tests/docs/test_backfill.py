@@ -70,7 +70,7 @@ def test_six_commands_and_one_edited_line_lead_to_the_report(tmp_path: Path) -> 
     subprocess.run(["sh", "-e", "-c", edit], cwd=tmp_path, check=True, timeout=60)
     after = settings.read_text(encoding="utf-8").splitlines()
     changed = [pair for pair in zip(before, after, strict=True) if pair[0] != pair[1]]
-    assert [line.partition("#")[0].strip() for _, line in changed] == ['policy = "exclude"']
+    assert [line.partition("#")[0].strip() for _, line in changed] == ['policy = "publish"']
 
 
 def test_a_command_has_these_options() -> None:

@@ -28,6 +28,7 @@ from lowwater.lake.ingest import ingest
 from lowwater.lake.interfaces import MOST_INTERFACES
 from lowwater.lake.layout import open_lake
 from tests.docs.book import ROOT, Block, blocks
+from tests.docs.coverages import rewritten
 from tests.docs.oddities import BEGIN, CASES, REFUSED, two_interfaces
 
 PAGE = ROOT / "docs" / "captures.md"
@@ -45,6 +46,10 @@ def table(name: str) -> list[list[str]]:
 def examples() -> list[tuple[Block, str]]:
     """The blocks that are run, each with the text that it prints."""
     return [(block, after.text) for block, after in pairwise(BLOCKS) if "run" in block.words]
+
+
+def test_the_table_of_coverage_is_what_comes_of_its_cases() -> None:
+    assert rewritten(TEXT) == TEXT, "make goldens"
 
 
 def test_the_tables_are_of_the_captures_made_for_them() -> None:

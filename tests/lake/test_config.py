@@ -86,7 +86,7 @@ def test_the_whole_schema(tmp_path: Path) -> None:
     config = load_config(path=path)
     assert (config.lake, config.interval.length) == (tmp_path / "lake", 600 * SECOND)
     main, control = config.link("main1"), config.link("control")
-    assert (main.skew, main.jump, main.since, main.policy) == (SECOND // 4, SECOND // 4 + 60 * SECOND, BASE, "exclude")
+    assert (main.skew, main.jump, main.since, main.policy) == (SECOND // 4, SECOND // 4 + 60 * SECOND, BASE, "publish")
     assert main.captures == str(tmp_path / "captures/main1-%Y%m%d%H.pcap*")
     assert (control.skew, control.jump, control.policy) == (2 * SECOND, 300 * SECOND, "fail")
     assert config.query_sets["flows"].files == (str(tmp_path / "queries/flows.gsql"),)
@@ -119,7 +119,7 @@ def test_defaults_without_a_file(tmp_path: Path) -> None:
         ('[links.a]\nskwe = "1s"', "lowwater.toml: links.a: unknown key 'skwe'; did you mean 'skew'?"),
         ('[links.a]\nskew = "soon"', "lowwater.toml: links.a.skew: 'soon' is no duration"),
         ('[links.a]\nskew = "900000h"', "links.a: skew: must be below"),
-        ('[links.a]\npolicy = "ignore"', "links.a.policy: must be 'fail', 'wait' or 'exclude'"),
+        ('[links.a]\npolicy = "ignore"', "links.a.policy: must be 'fail', 'wait' or 'publish'"),
         ('[links.a]\nseparator = ","', 'links.a: separator: one character, of a link of kind "csv"'),
         ('[links.a]\nrotation = "1h"', "links.a: rotation: needs a pattern"),
         ('[links.a]\ntimezone = "Berlin"', "links.a.timezone: 'Berlin' is no time zone"),

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lowwater.config import HOUR, SECOND, Config, Link
-from lowwater.lake.coverage import Gap, check, gap_error, gaps, reported_to, unsettled
+from lowwater.lake.coverage import Gap, check, gap_error, gap_texts, gaps, reported_to, unsettled
 from lowwater.lake.digest import inputs_digest, link_inputs, outdated
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledger import Capture, Captures, put_captures
@@ -97,14 +97,43 @@ def test_the_text_of_a_gap() -> None:
     captures = [row(0, 90, ended_cleanly=False, path="x.pcap"), row(100, 200)]
     error = gap_error(Gap("a", at(90), at(100)), at(0), at(3600), captures)
     assert str(error).splitlines() == [
-        "interval 2027-01-15T08:00:00Z to 2027-01-15T09:00:00Z: link 'a' has not reported since 2027-01-15T08:01:30Z "
-        "until 2027-01-15T08:01:40Z (x.pcap is cut there)",
+        "interval 2027-01-15T08:00:00Z to 2027-01-15T09:00:00Z: link 'a': no capture covers 2027-01-15T08:01:30Z "
+        "to 2027-01-15T08:01:40Z (x.pcap is cut there)",
         "  hint: ingest the missing capture; or say what a file covers: "
-        "lowwater ingest --link a --covers FROM/TO FILE; "
-        'or, in [links.a], bound its life with since and until, or set policy = "exclude"',
+        "lowwater ingest --lake DIR --link a --covers FROM/TO FILE; "
+        'or, in [links.a], bound its life with since and until, or set policy = "publish"',
     ]
     assert (error.link, error.since, error.until) == ("a", at(90), at(100))
     assert "no capture at all" in str(gap_error(Gap("a", at(0), at(9)), at(0), at(9)))
+
+
+def test_gaps_that_say_the_same_are_one_sentence() -> None:
+    """Nine links that begin and end within an hour; one that is cut; one that has nothing."""
+    captures = {f"n{n}": [row(100 + n, 3000 + n, path=f"n{n}.pcap")] for n in range(1, 10)}
+    captures["cut"] = [row(0, 90, ended_cleanly=False, path="x.pcap"), row(100, 3600)]
+    found = [gap for link in captures for gap in gaps(link, captures[link], LINK, at(0), at(3600))]
+    assert gap_texts([*found, Gap("none", at(0), at(3600))], captures) == [
+        "9 links ('n1', 'n2', 'n3' and 6 more): no capture before 2027-01-15T08:01:41Z to 2027-01-15T08:01:49Z; "
+        "if nothing is missing there, set since in the section of each",
+        "9 links ('n1', 'n2', 'n3' and 6 more): no capture after 2027-01-15T08:50:01Z to 2027-01-15T08:50:09Z",
+        "link 'cut': no capture covers 2027-01-15T08:01:30Z to 2027-01-15T08:01:40Z (x.pcap is cut there)",
+        "link 'none': no capture covers 2027-01-15T08:00:00Z to 2027-01-15T09:00:00Z (it has no capture at all)",
+    ]
+    two = [Gap(link, at(0), at(3600)) for link in ("a", "b")]
+    assert gap_texts(two, {}) == ["2 links ('a', 'b'): no capture at all"]
+    middle = {link: [row(0, 10), row(20, 30)] for link in ("a", "b")}
+    assert gap_texts([Gap(link, at(10), at(20)) for link in middle], middle) == [
+        "2 links ('a', 'b'): no capture covers 2027-01-15T08:00:10Z to 2027-01-15T08:00:20Z"
+    ]
+    first = gap_texts([Gap("10.1.0.1", at(-60), at(0))], {"10.1.0.1": [row(0, 10)]})
+    assert first[0].endswith('; if nothing is missing there, set since in [links."10.1.0.1"]')
+
+
+def test_the_old_name_of_the_policy_makes_nothing_stale() -> None:
+    """`publish` was `exclude`: old settings are read, and what was published under them is as done as before."""
+    old, new = (Link.model_validate({"policy": name}) for name in ("exclude", "publish"))
+    assert old == new and new.policy == "publish"
+    assert link_inputs("a", NEAR, new, at(100), at(200))["policy"] == "exclude"
 
 
 def test_clocks_are_a_maximum_over_earlier_rows() -> None:
@@ -149,7 +178,7 @@ def test_the_digest_and_settings() -> None:
         return LINK.model_copy(update=settings)
 
     same = [changed(captures="x", delay=3), changed(max_jump=99 * SECOND)]
-    other = [changed(skew=2), changed(since=1), changed(until=at(900)), changed(policy="exclude")]
+    other = [changed(skew=2), changed(since=1), changed(until=at(900)), changed(policy="publish")]
     assert {digest(NEAR, link) for link in same} == {digest(NEAR)}
     assert len({digest(NEAR), *(digest(NEAR, link) for link in other)}) == 5
     assert len({digest(NEAR), digest(NEAR, text="p"), digest(NEAR, names={"set": "a"})}) == 3

@@ -183,10 +183,27 @@ def test_overlap_proposes_two_links_and_leaves_nothing(lake: Lake, tmp_path: Pat
     ingest(lake, "a", [capture(tmp_path / "1.pcap", [0, 10])], CONFIG)
     ingest(lake, "a", [capture(tmp_path / "2.pcap", [9.5, 20])], CONFIG)
     before = contents(lake)
-    with pytest.raises(OverlapError, match=r"3\.pcap.*2\.pcap.*overlap by 2s.*skew of 1s[\s\S]*'a-a'.*'a-b'"):
+    with pytest.raises(
+        OverlapError,
+        match=r"3\.pcap.*2\.pcap.*overlap by 2s.*skew of 1s[\s\S]*--link a-2.*set skew to no less in \[links.a\]",
+    ):
         ingest(lake, "a", [capture(tmp_path / "3.pcap", [18, 30])], CONFIG)
     assert contents(lake) == before
     assert stored_files(lake) == committed_files(lake)
+
+
+def test_captures_of_several_links_are_one_message(lake: Lake, tmp_path: Path) -> None:
+    """Nine nodes in one folder, ingested as one link: said once, with the names, and no skew is proposed."""
+    files = [capture(tmp_path / f"n{n}.pcap", [n, 1000 + n]) for n in range(9)]
+    with pytest.raises(OverlapError) as caught:
+        ingest(lake, "node_10.1.0.11", files, CONFIG)
+    first, cause, *names, hint = str(caught.value).splitlines()
+    assert first == "not ingested: 8 of 9 files; the others are in the lake"
+    assert cause.startswith("link 'node_10.1.0.11': 8 captures overlap in time with ") and cause.endswith(
+        "several links"
+    )
+    assert [name.split()[0].rpartition("/")[2] for name in names] == [f"n{n}.pcap" for n in range(1, 9)]
+    assert f"lowwater init {tmp_path} --lake NEW" in hint and "skew" not in str(caught.value)
 
 
 def test_captures_are_ordered_by_declared_start_then_median_then_hash(lake: Lake, tmp_path: Path) -> None:

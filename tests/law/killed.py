@@ -103,7 +103,7 @@ def job_of(case: Case, lake: Lake, folder: Path) -> PlainJob:
     first = min(stamps, default=0)
     length = choice.long or max(stamps, default=0) - first + 1
     beat = choice.period if choice.policy == Policy.PERIODIC else choice.policy
-    links = {name: link.model_copy(update={"policy": "exclude"}) for name, link in config.links.items()}
+    links = {name: link.model_copy(update={"policy": "publish"}) for name, link in config.links.items()}
     settings: Config = config.model_copy(
         update={
             "links": links,

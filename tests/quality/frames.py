@@ -18,6 +18,9 @@ LINK: dict[str, Any] = {
     "malformed": 1,
     "violating": 2,
     "sane": 997,
+    "outside": 0,
+    "uncovered": 0,
+    "places": "",
     "unaccounted": 0,
     "strays": "",
     "gap_ns": 0,
@@ -151,13 +154,19 @@ CASES: dict[str, tuple[Case, ...]] = {
         Case(
             "expect_link_to_exclude_nothing",
             {"excluded_ns": 20 * SECOND, "gaps": "2026-01-01T00:59:40Z to 2026-01-01T01:00:00Z"},
-            "20s are in no capture and excluded by the link's policy, so the interval is incomplete: 2026-01-01T00:59",
+            "20s are in no capture and left out, so the interval is incomplete: 2026-01-01T00:59",
         ),
         Case(
             "expect_link_records_to_be_accounted_for",
             {"unaccounted": 3, "strays": "2026-01-01T00:17:00Z 3 more in packets/ (a.pcap records 120 to 190)"},
-            "3 records of packets/ in no account; read 1,000, accounts: malformed 1 + violating 2 + sane 997; "
-            "2026-01-01T00:17:00Z 3 more in packets/ (a.pcap records 120 to 190)",
+            "3 records of packets/ in no account; read 1,000, accounts: malformed 1 + violating 2 + sane 997 + "
+            "outside 0; 2026-01-01T00:17:00Z 3 more in packets/ (a.pcap records 120 to 190)",
+        ),
+        Case(
+            "expect_link_records_to_lie_inside",
+            {"outside": 7, "sane": 990, "uncovered": 2, "places": "link 'main1': a.pcap: 7 before since = 2026"},
+            "of 1,000 read, 7 records outside of since and until, in no row; 2 records outside of what their captures "
+            "are declared to cover: link 'main1': a.pcap: 7 before since = 2026",
         ),
         Case(
             "expect_link_violations_to_stay_within_limit/warning",

@@ -142,7 +142,7 @@ def test_a_frame_breaks_only_the_rule_that_it_is_made_to_break() -> None:
     ("broken", "says"),
     [
         ({"unaccounted": -3}, "3 records in the accounts but not in packets/"),
-        ({"sane": 990}, "read 1,000, which is not malformed 1 + violating 2 + sane 990"),
+        ({"sane": 990}, "read 1,000, which is not malformed 1 + violating 2 + sane 990 + outside 0"),
     ],
 )
 def test_the_other_ways_in_which_accounts_are_wrong(broken: dict[str, Any], says: str) -> None:

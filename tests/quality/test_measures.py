@@ -261,7 +261,7 @@ skew = "1s"
 failed = { warning = 0.2, critical = 0.3 }
 [links.b]
 skew = "0s"
-policy = "exclude"
+policy = "publish"
 [thresholds]
 violating = 0.2
 """
@@ -303,7 +303,7 @@ def measured(lake: Lake, instances: Sequence[tuple[str, str]], queries: Sequence
     config = load_config(lake.root)
     captures = read_captures(lake, ["a", "b"])
     gaps = [Gap("b", BASE, BASE + HOUR)]
-    scope = Scope(lake, config, "s", BASE, BASE + HOUR, captures, instances, gaps)
+    scope = Scope(lake, config, "s", BASE, BASE + HOUR, captures, instances, [], gaps)
     reads = [
         packet_files(PacketFiles.of(lake), link, captures[link], config.link(link), BASE, BASE, BASE + HOUR)
         for link in scope.links
@@ -336,6 +336,9 @@ def test_links_and_lftas_from_the_ledgers(lake: Lake) -> None:
         "malformed": 1,
         "violating": 1,
         "sane": 4,
+        "outside": 0,
+        "uncovered": 0,
+        "places": "",
         "unaccounted": 0,
         "strays": "",
         "gap_ns": 0,
@@ -353,7 +356,7 @@ def test_links_and_lftas_from_the_ledgers(lake: Lake) -> None:
         "offsets": f"first.pcap at byte {24 + 3 * 70} (time-jump)",
     }
     assert (b["captures"], b["read"], b["gap_ns"], b["excluded_ns"]) == ("none", 0, 0, HOUR)
-    assert "link 'b' has not reported since 2027-01-15T08:00:00Z" in b["gaps"]
+    assert "link 'b': no capture covers 2027-01-15T08:00:00Z" in b["gaps"]
     assert (b["violating_share"], b["violations"], b["offsets"]) == (0.0, "", "")
     x, silent, y = found["lftas"]
     assert x == {

@@ -302,7 +302,7 @@ def test_the_verdicts_of_the_demo(published: Path, tmp_path: Path, spark: SparkS
     assert finding.kind == "expect_link_to_exclude_nothing"
     (message,) = finding.messages
     assert message.startswith("link control, 2026-01-01T01:00:00Z to 2026-01-01T02:00:00Z: ")
-    assert "link 'control' has not reported since" in message and ".pcap" in message
+    assert "link 'control': no capture covers" in message and ".pcap" in message
     index = (published / "reports" / "index.html").read_text(encoding="utf-8")
     for each in found:
         assert all((published / "reports" / page).is_file() and page in index for page in each.pages.values())

@@ -77,11 +77,11 @@ def test_one_that_cannot_run_does_not_stop_the_others(lake: Path, spark: SparkSe
     write_settings(lake, policy="fail")
     tried = run(lake, spark)
     assert [each.state for each in tried] == ["done", "waiting", "done"]
-    assert "link 'control' has not reported since" in tried[1].reason and not tried[1].published
+    assert "link 'control': no capture covers" in tried[1].reason and not tried[1].published
     assert states(lake)[1, "flows"] == "missing"
     said = lowwater("backfill", "--lake", lake, "--queries", QUERIES)
     assert said.code == 1 and said.out == "waiting 1\n"
-    assert "demo 2026-01-01T01:00:00Z: waiting: link 'control' has not reported since" in said.err
+    assert "demo 2026-01-01T01:00:00Z: waiting: link 'control': no capture covers" in said.err
     assert lowwater("backfill", "--lake", lake, "--queries", QUERIES, "--only", "stale").out == "nothing is due\n"
 
 

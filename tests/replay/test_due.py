@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from lowwater.capture.generate import GeneratedCapture, generate
-from lowwater.config import HOUR
+from lowwater.config import HOUR, SECOND, Config
 from lowwater.errors import ConfigError
+from lowwater.lake.ingest import ingest
+from lowwater.lake.layout import open_lake
+from lowwater.lake.packets import read_packets
 from lowwater.lake.parts import changes
 from lowwater.lake.records import Replay, record_replays
 from lowwater.replay.due import Range, due, open_jobs
 from lowwater.replay.job import Job
+from tests.capturemaker import pcap_bytes, udp
 from tests.replay.support import END, HOURS, LINKS, QUERIES, START, ingest_all, lowwater, write_settings
 
 pytestmark = pytest.mark.slow
@@ -60,14 +65,48 @@ def test_a_range_and_a_kind_choose(lake: Path) -> None:
 
 def test_a_range_beyond_the_captures_cannot_start(lake: Path) -> None:
     found = due(job(lake), Range(END, END + HOUR))
-    assert len(found) == 1 and "has not reported since" in found[0].blocked
+    assert len(found) == 1 and found[0].blocked.startswith("2 links ('main1', ")
+    assert found[0].blocked.endswith(": no capture after 2026-01-01T03:01:00Z")
 
 
 def test_a_gap_blocks_as_the_policy_of_its_link_says(lake: Path) -> None:
     assert [each.blocked for each in due(job(lake), Range())] == ["", "", ""]
     write_settings(lake, policy="fail")
     blocked = [each.blocked for each in due(job(lake), Range())]
-    assert blocked[0] == blocked[2] == "" and "link 'control' has not reported since" in blocked[1]
+    assert blocked[0] == blocked[2] == "" and "link 'control': no capture covers" in blocked[1]
+
+
+def test_packets_are_counted_or_said_to_be_about(lake: Path) -> None:
+    """What is given as it is, is so; of hours most files are read whole, of shorter intervals hardly one."""
+    opened = job(lake)
+    captures = opened.captures()
+    for length in (HOUR, 600 * SECOND):
+        found = due(replace(opened, length=length), Range())
+        for each in found:
+            starts = opened.inputs(each.start, each.end, captures).link_starts(opened.plan.queries)
+            packets = 0
+            for link, start in starts.items():
+                settings = opened.config.link(link)
+                read = read_packets(opened.lake, link, captures[link], settings, start, each.start, each.end)
+                packets += sum(batch.num_rows for batch in read)
+            assert not each.exact or each.packets == packets
+        assert all(each.exact for each in found) == (length == HOUR)
+    assert " about " not in lowwater("plan", "--lake", lake, "--queries", QUERIES).out
+    settings = lake / "lowwater.toml"
+    settings.write_text(settings.read_text().replace('length = "1h"', 'length = "10 min"'))
+    shown = lowwater("plan", "--lake", lake, "--queries", QUERIES).out
+    assert " about " in shown and "to run, about " in shown
+
+
+def test_a_lone_capture_is_counted_exactly(tmp_path: Path) -> None:
+    """Most of its packets are in its first minutes: the share of its time says something else."""
+    stamps = [START + 3000 * SECOND + at * SECOND // 10 for at in range(9000)] + [START + 2 * HOUR - SECOND]
+    (tmp_path / "a.pcap").write_bytes(pcap_bytes([(at, udp("10.0.0.1", "10.0.0.2", 5, 6)) for at in stamps]))
+    (tmp_path / "q.gsql").write_text("SELECT tb, count(*) as cnt FROM TCP GROUP BY time/60 as tb")
+    lake = tmp_path / "lake"
+    ingest(open_lake(lake), "main1", [tmp_path / "a.pcap"], Config(), (START, START + 2 * HOUR))
+    found = due(Job.open(lake, "q", tmp_path), Range())
+    assert [(each.packets, each.exact) for each in found] == [(6000, True), (3001, True)]
 
 
 def test_a_failure_and_an_estimate_come_from_the_ledger(lake: Path) -> None:
@@ -117,7 +156,7 @@ def test_a_changed_setting_is_named(lake: Path) -> None:
     before = parts(lake, "flows")
     write_settings(lake, skews={"main1": "2s"}, policy="wait")
     assert changed(before, lake) == [
-        "link control: policy was exclude, is wait",
+        "link control: policy was publish, is wait",
         "link main1: skew was 1s, is 2s",
     ]
     text = (lake / "lowwater.toml").read_text()

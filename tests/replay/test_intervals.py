@@ -70,7 +70,7 @@ def test_published(published: Path) -> None:
     assert {query: len(rows) > 100 for query, rows in all_tables(published).items()} == dict.fromkeys(DEMO, True)
     assert states(published) == each_query(*BY_HOUR)
     (reason,) = {row.reason for row in statuses(published, QUERIES) if row.state == "incomplete"}
-    assert "link 'control' has not reported since" in reason and "is cut there" in reason
+    assert "link 'control': no capture covers" in reason and "is cut there" in reason
     assert leftovers(published) == []
 
 

@@ -100,9 +100,9 @@ def test_a_missing_file_blocks_exactly_its_intervals(lake: Path) -> None:
     asked = Range(BEGIN, BEGIN + 4 * HOUR)
     assert [ready for _, _, ready in shape(job, asked)] == [True, True, False, True]
     (blocked,) = [each for each in due(job, asked) if each.blocked]
-    assert "link 'a' has not reported since 2026-03-29T02:30:00Z until 2026-03-29T02:45:00Z" in blocked.blocked
+    assert "link 'a': no capture covers 2026-03-29T02:30:00Z to 2026-03-29T02:45:00Z" in blocked.blocked
     waits = reports(job, blocked.start, blocked.end, patient=True)
-    assert "link 'a' has not reported since 2026-03-29T02:30:00Z" in waits.missing[0] and waits.failure is None
+    assert "link 'a': no capture covers 2026-03-29T02:30:00Z" in waits.missing[0] and waits.failure is None
     failure = reports(job, blocked.start, blocked.end, patient=False).failure
     assert failure is not None and (failure.link, failure.since) == ("a", BEGIN + 2 * HOUR + 2 * QUARTER)
 

@@ -24,6 +24,7 @@ from lowwater.catalog.expr import (
 )
 from lowwater.catalog.functions import AggregateFunction, Function, StateFunction
 from lowwater.catalog.values import pack_ip
+from lowwater.config import section_of
 from lowwater.errors import LowwaterError, QueryError, raise_all
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_expression
@@ -288,7 +289,7 @@ class Scope:
                 raise self.text.error(
                     node.place,
                     f"@{node.name}: link {link} has no such property",
-                    f'write {node.name} = "..." under [links.{link}.properties]',
+                    f'write {node.name} = "..." under {section_of(link, "properties")}',
                 )
             values[link] = Const(Type.STRING, found[node.name.lower()])
         if len(set(values.values())) == 1:

@@ -1,0 +1,175 @@
+"""Every record is in a number: in an interval, outside of a life or of a declared coverage (SEMANTICS T5, A1)."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from lowwater.config import HOUR, Link, format_instant, load_config
+from lowwater.errors import OverlapError
+from lowwater.lake.ingest import ingest
+from lowwater.lake.layout import open_lake
+from lowwater.lake.ledger import malformed_between, read_captures
+from lowwater.lake.outside import Outside, lake_outside, outside, outside_lines
+from lowwater.lake.packets import PacketFiles
+from lowwater.replay.due import Range, due
+from lowwater.replay.job import Job
+from tests.lake.support import BASE, at, capture
+
+QUERY = "DEFINE { query_name n; } SELECT tb, count(*) FROM a.ETH GROUP BY time/60 AS tb\n"
+
+
+def settings(root: Path, link: Mapping[str, object], length: str = "1h") -> None:
+    """Writes `lowwater.toml` with one link, `a`, and one query set, `n`."""
+    root.mkdir(parents=True, exist_ok=True)
+    (root / "n.gsql").write_text(QUERY)
+    lines = [f"{name} = {value if isinstance(value, int) else repr(str(value))}" for name, value in link.items()]
+    text = f'[interval]\nlength = "{length}"\n\n[query_sets.n]\nfiles = ["n.gsql"]\n\n[links.a]\n'
+    (root / "lowwater.toml").write_text(text + "\n".join(lines) + "\n")
+
+
+def take(root: Path, *files: Path, covers: tuple[int, int] | None = None) -> None:
+    ingest(open_lake(root), "a", files, load_config(root), covers)
+
+
+def accounted(root: Path) -> tuple[int, int]:
+    """Records in the accounts of all intervals that `plan` lists, and those of the files."""
+    job = Job.open(root, "n", root)
+    captures = job.captures()
+    mine = captures["a"]
+    files, total = PacketFiles.of(job.lake), 0
+    for each in due(job, Range()):
+        scan = job.inputs(each.start, each.end, captures).scan("a")
+        apart = outside(files, "a", mine, job.config.link("a"), each.start, each.end)
+        total += scan.sane + scan.violations.num_rows + sum(count.unread for _, count in apart)
+        total += malformed_between(job.lake, "a", mine, each.start, each.end).num_rows
+    return total, sum(each.packets + each.malformed for each in mine)
+
+
+def listed(root: Path, through_end: bool = False) -> list[tuple[int, bool, bool]]:
+    """(hour, whether it is blocked, whether at an edge) of every interval that is due."""
+    from dataclasses import replace
+
+    job = replace(Job.open(root, "n", root), through_end=through_end)
+    return [((each.start - BASE) // HOUR, bool(each.blocked), each.at_edge) for each in due(job, Range())]
+
+
+def test_a_record_before_since_is_in_an_interval_and_in_no_row(tmp_path: Path) -> None:
+    root = tmp_path / "lake"
+    settings(root, {"since": format_instant(at(3600)), "until": format_instant(at(7200))})
+    take(root, capture(tmp_path / "a.pcap", [3000, 3500, 3700, 5000, 7300]))
+    assert listed(root) == [(0, False, False), (1, False, False), (2, False, False)]
+    assert accounted(root) == (5, 5)
+    ((_, found),) = lake_outside(open_lake(root), "a", load_config(root).link("a"))
+    assert found == Outside(early=2, late=1)
+    assert outside_lines(open_lake(root), load_config(root)) == [
+        "link 'a': 3 records outside: a.pcap: 2 before since, 2027-01-15T09:00:00Z: in no row; "
+        "1 at or after until, 2027-01-15T10:00:00Z: in no row"
+    ]
+
+
+def test_an_interval_in_which_captures_end_is_listed_and_runs_when_it_is_asked_for(tmp_path: Path) -> None:
+    root = tmp_path / "lake"
+    settings(root, {})
+    take(root, capture(tmp_path / "a.pcap", [3156, 4000, 5892]))
+    assert listed(root) == [(0, True, True), (1, True, True)]
+    assert listed(root, through_end=True) == [(0, False, False), (1, False, False)]
+    job = Job.open(root, "n", root)
+    found = due(job, Range())
+    assert [each.packets for each in found] == [1, 2] or sum(each.packets for each in found) == 3
+
+
+def test_a_gap_between_captures_is_no_edge(tmp_path: Path) -> None:
+    root = tmp_path / "lake"
+    settings(root, {})
+    take(root, capture(tmp_path / "a.pcap", [0, 1000]), capture(tmp_path / "b.pcap", [2000, 7200]))
+    assert listed(root) == [(0, True, False), (1, False, False), (2, True, True)]
+    assert listed(root, through_end=True) == [(0, True, False), (1, False, False), (2, False, False)]
+
+
+def test_records_outside_of_a_declared_coverage_are_counted_and_read(tmp_path: Path) -> None:
+    root = tmp_path / "lake"
+    settings(root, {"captures": "a-%Y%m%d%H.pcap", "rotation": "1h"})
+    take(root, capture(tmp_path / "a-2027011509.pcap", [3156, 4000, 7100, 7201]))
+    (row,) = read_captures(open_lake(root), ["a"])["a"]
+    assert (row.early, row.late) == (1, 1)
+    assert accounted(root) == (4, 4)
+    assert [hour for hour, *_ in listed(root)] == [0, 1, 2]
+    ((_, found),) = lake_outside(open_lake(root), "a", Link())
+    assert found == Outside(uncovered=2)
+
+
+def test_covers_stands_when_the_file_is_ingested_again(tmp_path: Path) -> None:
+    root = tmp_path / "lake"
+    settings(root, {"captures": "a-%Y%m%d%H.pcap", "rotation": "1h"})
+    path = capture(tmp_path / "a-2027011509.pcap", [3600, 4000], cut=10)
+    covers = at(0), at(7200)
+    take(root, path, covers=covers)
+    lake = open_lake(root)
+    for again in ([3600, 4000], [3600, 4000, 4100]):
+        capture(path, again)
+        take(root, path)
+        (row,) = read_captures(lake, ["a"])["a"]
+        assert (row.declared, row.packets, row.by_hand) == (covers, len(again), True)
+    (known,) = ingest(lake, "a", [path], load_config(root))
+    assert known.state == "known" and "keeps the coverage that --covers declared" in known.note
+    take(root, path, covers=(at(3600), at(7200)))
+    (row,) = read_captures(lake, ["a"])["a"]
+    assert row.declared == (at(3600), at(7200))
+
+
+CASES = int(os.environ.get("LOWWATER_ACCOUNTS", "40"))
+
+
+@pytest.mark.parametrize("seed", range(CASES))
+def test_the_numbers_add_up_whatever_is_set(tmp_path: Path, seed: int) -> None:
+    """Names, clocks, gaps and settings at random."""
+    dice = random.Random(seed)
+    rotation = dice.choice([900, 3600])
+    first = dice.randrange(-4000, 4000)
+    link: dict[str, object] = {
+        "policy": dice.choice(["fail", "exclude", "wait"]),
+        "skew": f"{dice.choice([0, 1, 30])}s",
+    }
+    dated = dice.random() < 0.6
+    if dated:
+        link |= {"captures": "a-%Y%m%d%H%M%S.pcap", "rotation": f"{dice.choice([rotation, 3600])}s"}
+        link["timezone"] = dice.choice(["UTC", "Europe/Berlin"])
+    for name, bound in (("since", first + dice.randrange(-3000, 5000)), ("until", first + dice.randrange(5000, 9000))):
+        if dice.random() < 0.5:
+            link[name] = format_instant(at(bound))
+    root = tmp_path / "lake"
+    settings(root, link, dice.choice(["1h", "15m", "2h"]))
+    clock, files = float(first), []
+    for number in range(dice.randrange(1, 5)):
+        clock += dice.choice([0, 0.2, 3, 400])
+        begins = clock
+        stamps = sorted(begins + dice.random() * rotation for _ in range(dice.randrange(0, 12)))
+        if stamps and dice.random() < 0.3:
+            stamps.append(stamps[-1] - dice.choice([0.5, 20, 500]))
+        named = format_instant(at(round(begins) + dice.choice([0, 0, -300, 86400])))
+        digits = "".join(filter(str.isdigit, named))[:14]
+        cut = dice.choice([0, 0, 0, 7])
+        files.append(
+            capture(tmp_path / (f"a-{digits}.pcap" if dated else f"a{number}.pcap"), stamps, cut if stamps else 0)
+        )
+        clock = begins + rotation
+    for path in files:
+        covers = (at(first - 50), at(first + 50)) if dice.random() < 0.1 else None
+        try:
+            take(root, path, covers=covers)
+        except OverlapError:  # told by name, and not in the lake
+            continue
+    counted, held = accounted(root)
+    captures = read_captures(open_lake(root), ["a"])["a"]
+    timeless = [each for each in captures if not each.packets and not each.covers_to]
+    nowhere = sum(
+        each.malformed for each, clock in zip(captures, captures.clocks, strict=True) if each in timeless and not clock
+    )
+    assert counted == held - nowhere
+    for each, count in lake_outside(open_lake(root), "a", load_config(root).link("a")):
+        assert count.uncovered <= (each.early or 0) + (each.late or 0) and each in captures

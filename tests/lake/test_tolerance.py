@@ -1,0 +1,70 @@
+"""A short pause between two captures is no gap, and is told (ADR 37)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lowwater.config import Link
+from lowwater.lake.coverage import Gap, gaps, reported_to, tolerated, tolerated_lines
+from lowwater.lake.layout import open_lake
+from lowwater.lake.ledger import Capture
+from lowwater.plan.temporal import END_OF_TIME
+from tests.lake.support import at, capture
+from tests.lake.test_coverage import row
+from tests.lake.test_outside import listed, load_config, settings, take
+
+
+@pytest.mark.parametrize(
+    ("captures", "tolerance", "left"),
+    [
+        ([row(0, 10), row(12, 20)], "2s", []),
+        ([row(0, 10), row(12, 20)], "1999ms", [Gap("a", at(10), at(12))]),
+        ([row(0, 10, ended_cleanly=False), row(12, 20)], "2s", [Gap("a", at(10), at(12))]),
+        ([row(0, 10, growing=True), row(11, 20)], "2s", [Gap("a", at(10), at(11))]),
+        ([row(0, 10), row(5, 8, ended_cleanly=False), row(11, 20)], "2s", []),
+    ],
+)
+def test_a_pause_within_the_tolerance_is_no_gap(captures: list[Capture], tolerance: str, left: list[Gap]) -> None:
+    link = Link(gap_tolerance=tolerance)  # type: ignore[arg-type]
+    assert gaps("a", captures, link, at(0), at(20)) == left
+    assert bool(tolerated("a", captures, link)) == (not left)
+
+
+def test_the_bound_of_an_interval_in_a_pause_makes_it_no_shorter() -> None:
+    captures = [row(0, 10), row(13, 20)]
+    assert gaps("a", captures, Link(), at(0), at(11)) == [Gap("a", at(10), at(11))]
+    assert gaps("a", captures, Link(), at(12), at(20)) == [Gap("a", at(12), at(13))]
+
+
+def test_a_pause_before_the_bounds_of_a_life_is_no_gap_either() -> None:
+    life = Link().model_copy(update={"since": at(0), "until": at(30)})
+    assert gaps("a", [row(2, 28)], life, at(-10), at(40)) == []
+    assert gaps("a", [row(2, 28)], life, at(1), at(29)) == []
+    assert gaps("a", [row(3, 27)], life, at(0), at(40)) == [Gap("a", at(0), at(3)), Gap("a", at(27), at(30))]
+    assert gaps("a", [row(2, 28, ended_cleanly=False)], life, at(0), at(40)) == [Gap("a", at(28), at(30))]
+
+
+def test_the_end_of_all_captures_is_no_pause() -> None:
+    captures = [row(0, 10), row(11, 20)]
+    assert reported_to("a", captures, Link(), at(0)) == at(20)
+    assert gaps("a", captures, Link(), at(0), END_OF_TIME) == [Gap("a", at(20), END_OF_TIME)]
+
+
+def test_files_of_tcpdump_need_no_edit_and_are_told(tmp_path: Path) -> None:
+    root = tmp_path / "lake"
+    settings(root, {"captures": "a-%Y%m%d%H%M%S.pcap", "rotation": "15m"})
+    begins = [0, 900, 1801, 2702]
+    names = ("20270115080000", "20270115081500", "20270115083001", "20270115084502")
+    files = [
+        capture(tmp_path / f"a-{name}.pcap", [begin, begin + 890]) for name, begin in zip(names, begins, strict=True)
+    ]
+    take(root, *files)
+    assert listed(root) == [(0, False, False)]
+    assert tolerated_lines(open_lake(root), load_config(root)) == [
+        "link 'a': 2 pauses between captures within gap_tolerance = 2s, the longest 1s at 2027-01-15T08:30:00Z: "
+        "taken as covered"
+    ]
+    settings(root, {"captures": "a-%Y%m%d%H%M%S.pcap", "rotation": "15m", "gap_tolerance": "0s"})
+    assert listed(root)[0] == (0, True, False)
