@@ -122,7 +122,7 @@ def test_covers_stands_when_the_file_is_ingested_again(tmp_path: Path) -> None:
     assert row.declared == (at(3600), at(7200))
 
 
-CASES = int(os.environ.get("LOWWATER_ACCOUNTS", "40"))
+CASES = int(os.environ.get("LOWWATER_ACCOUNTS", "100"))
 
 
 @pytest.mark.parametrize("seed", range(CASES))
