@@ -1,8 +1,8 @@
 """What the first `lowwater run` costs: whole commands over a small capture, with empty caches and again.
 
-Run `python benchmarks/bench_first_run.py [--json FILE] [--packets N] [--queries 1,20,140]`. Three states of a machine:
-`bare`, nothing is compiled, not even the reader of captures (an installation without `make setup`; for the first number
-of queries only); `first`, no kernel of these queries; `again`, the same command once more. Seconds of the wall, of the
+Run `python benchmarks/bench_first_run.py [--json FILE] [--packets N] [--queries 1,20,140]`. Three states of the
+machine: `bare`, nothing is compiled, not even the reader of captures (for the first number of queries only); `first`,
+no kernel of these queries; `again`, the same command once more. Seconds of the wall, of the
 processors with all children, and of each stage. 140 queries are 20 chains of seven.
 """
 
@@ -51,12 +51,13 @@ def _chain(number: int, length: int) -> list[str]:
     return [*hidden, found[-1]]
 
 
-def command(folder: Path, text: str, capture: Path, caches: dict[str, str]) -> dict[str, float]:
+def command(folder: Path, text: str, capture: Path, engine: str, caches: dict[str, str]) -> dict[str, float]:
     """Seconds of one command and of its stages."""
     file, out = folder / "queries.gsql", folder / "out"
     file.write_text(text, encoding="utf-8")
     lowwater = Path(sys.executable).with_name("lowwater")
     arguments = [str(lowwater), "run", str(file), "--capture", f"main1={capture}", "--out", str(out)]
+    arguments += ["--engine", engine]
     before, begin = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     subprocess.run(arguments, check=True, capture_output=True, env={**os.environ, **caches})
     spent, after = time.monotonic() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -72,6 +73,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="also write the figures there")
     parser.add_argument("--packets", type=int, default=200, help="of the capture, about")
     parser.add_argument("--queries", default="1,20,140", help="how many, comma separated")
+    parser.add_argument("--engine", default="spark", help="spark; reference has no session and no kernel")
     options = parser.parse_args()
     figures: dict[str, Any] = {"machine": f"{platform.machine()}, {os.cpu_count()} cores", "runs": []}
     counts = [int(text) for text in options.queries.split(",")]
@@ -84,7 +86,8 @@ def main() -> None:
                 caches = {"LOWWATER_CACHE": str(folder / f"kernels-{count}-{state == 'bare'}")}
                 if state == "bare":
                     caches["NUMBA_CACHE_DIR"] = str(folder / "numba")
-                found = {"queries": count, "state": state, **command(folder, queries(count), made[0].path, caches)}
+                spent = command(folder, queries(count), made[0].path, options.engine, caches)
+                found = {"queries": count, "state": state, **spent}
                 figures["runs"].append(found)
                 print(", ".join(f"{key} {value}" for key, value in found.items()), flush=True)
     if options.json:
