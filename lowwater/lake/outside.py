@@ -27,7 +27,8 @@ class Outside:
     Attributes:
         early: before `since` of the link; no run reads them.
         late: at or after `until`; no run reads them.
-        uncovered: in the life of the link and outside of the declared coverage of their capture; runs read them.
+        uncovered: in the life of the link and outside of the declared coverage of their capture by more than the skew,
+            which disorder at a rotation does not explain; runs read them.
     """
 
     early: int = 0
@@ -73,7 +74,9 @@ def outside(
     life = settings.since or 0, END_OF_TIME if settings.until is None else settings.until
     found = []
     for capture, clock in zip(captures, Captures.of(captures).clocks, strict=True):
-        declared = capture.declared or (0, END_OF_TIME)
+        declared = 0, END_OF_TIME
+        if capture.declared is not None:
+            declared = capture.declared[0] - settings.longest_skew, capture.declared[1] + settings.longest_skew
         if capture.smallest is None or capture.largest is None or max(capture.largest, clock) < start:
             continue
         low, high = max(life[0], declared[0]), min(life[1], declared[1])

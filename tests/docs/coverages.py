@@ -66,9 +66,12 @@ CASES: dict[str, Case] = {
     ),
     "`--covers` 08:00/10:00": Case((replace(PART, covers=(0, 120)),)),
     "`--covers` 09:00/10:00, less than it holds": Case((replace(PART, covers=(60, 120)),)),
-    "a file begins before the hour in its name": Case((EIGHT, replace(NINE, minutes=(59.995, 61, 119))), HOURLY),
+    "a file begins before the hour in its name by less than the skew": Case(
+        (EIGHT, replace(NINE, minutes=(59.995, 61, 119))), HOURLY
+    ),
     "the only file begins before the hour in its name": Case((replace(NINE, minutes=(59, 61, 119)),), HOURLY),
-    "a file runs over its rotation": Case((replace(EIGHT, minutes=(1, 59, 60.01)), NINE), HOURLY),
+    "a file runs over its rotation by less than the skew": Case((replace(EIGHT, minutes=(1, 59, 60.01)), NINE), HOURLY),
+    "a file runs over its rotation by more": Case((replace(EIGHT, minutes=(1, 59, 60.5)), NINE), HOURLY),
     "the last file runs over its rotation": Case((EIGHT, replace(NINE, minutes=(61, 119, 121))), HOURLY),
     "wrong `timezone`, an hour off": Case((EIGHT, NINE), {**HOURLY, "timezone": "Europe/Berlin"}),
     "a file of another day under the name of the hour": Case(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import random
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -52,8 +54,6 @@ def accounted(root: Path) -> tuple[int, int]:
 
 def listed(root: Path, through_end: bool = False) -> list[tuple[int, bool, bool]]:
     """(hour, whether it is blocked, whether at an edge) of every interval that is due."""
-    from dataclasses import replace
-
     job = replace(Job.open(root, "n", root), through_end=through_end)
     return [((each.start - BASE) // HOUR, bool(each.blocked), each.at_edge) for each in due(job, Range())]
 
@@ -122,7 +122,7 @@ def test_covers_stands_when_the_file_is_ingested_again(tmp_path: Path) -> None:
     assert row.declared == (at(3600), at(7200))
 
 
-CASES = int(os.environ.get("LOWWATER_ACCOUNTS", "40"))
+CASES = int(os.environ.get("LOWWATER_ACCOUNTS", "100"))
 
 
 @pytest.mark.parametrize("seed", range(CASES))
@@ -173,3 +173,23 @@ def test_the_numbers_add_up_whatever_is_set(tmp_path: Path, seed: int) -> None:
     assert counted == held - nowhere
     for each, count in lake_outside(open_lake(root), "a", load_config(root).link("a")):
         assert count.uncovered <= (each.early or 0) + (each.late or 0) and each in captures
+
+
+@pytest.mark.captures
+@pytest.mark.parametrize("through_end", [False, True], ids=["as it is", "through the end"])
+def test_the_numbers_of_the_real_captures_add_up(captures_dir: Path, tmp_path: Path, through_end: bool) -> None:
+    """Every file of a folder as it comes, a link each: all packets that the index of the folder knows."""
+    with (captures_dir / "INDEX.csv").open(newline="", encoding="utf-8") as file:
+        known = {row["file"]: int(row["packets"]) for row in csv.DictReader(file) if row["set"] == "traffic"}
+    total = 0
+    for number, (name, packets) in enumerate(sorted(known.items())):
+        root = tmp_path / str(number)
+        settings(root, {}, "6h")
+        take(root, captures_dir / name)
+        counted, held = accounted(root)
+        assert counted == held == packets, name
+        found = listed(root, through_end)
+        assert found and all(blocked != through_end for _, blocked, edge in found if edge), name
+        assert through_end or any(edge for _, _, edge in found), "undated captures begin and end inside of intervals"
+        total += counted
+    assert len(known) >= 20 and total > 700_000

@@ -98,8 +98,9 @@ def commits(lake: Path) -> dict[str, int]:
 
 
 def states(lake: Path, query_set: str = "demo") -> dict[tuple[int, str], str]:
-    """(hours since START, query) -> state, as `lowwater status` shows it."""
+    """(hours since START, query) -> state, as `lowwater status` shows it; not of the hour in which the captures end."""
     rows = [row for row in statuses(lake, QUERIES) if row.query_set == query_set]
+    rows = [row for row in rows if row.start < END or row.state != "missing"]
     return {((row.start - START) // HOUR, row.query): row.state for row in rows}
 
 

@@ -18,6 +18,7 @@ from lowwater.replay.backfill import Order, Tried, Watch, backfill
 from lowwater.replay.due import Due, Range, due
 from lowwater.replay.job import Job
 from tests.replay.support import (
+    END,
     HOURS,
     QUERIES,
     ROOT,
@@ -34,25 +35,26 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
+TO = "2026-01-01T03:00Z"
 ENDS = 300.0
 """Seconds that a backfill of three hours may take on a busy machine."""
 
 
 def run(lake: Path, spark: SparkSession, workers: int = 1, order: Order = Order.OLDEST) -> list[Tried]:
     job = Job.open(lake, "demo", QUERIES)
-    return backfill([job], due(job, Range()), workers, order, spark=spark)
+    return backfill([job], due(job, Range(None, END)), workers, order, spark=spark)
 
 
 def test_newest_first_and_two_at_once(published: Path, lake: Path, spark: SparkSession) -> None:
     begun: list[Due] = []
     ended: list[Tried] = []
     job = Job.open(lake, "demo", QUERIES)
-    tried = backfill([job], due(job, Range()), 2, Order.NEWEST, Watch(begun.append, ended.append), spark)
+    tried = backfill([job], due(job, Range(None, END)), 2, Order.NEWEST, Watch(begun.append, ended.append), spark)
     assert max(begun[0].start, begun[1].start) == START + 2 * HOUR
     assert tried == ended and {each.state for each in tried} == {"done", "incomplete"}
     assert all_tables(lake) == all_tables(published)
     assert states(lake) == states(published)
-    assert due(job, Range()) == []
+    assert due(job, Range(None, END)) == []
     assert leftovers(lake) == []
 
 
@@ -62,15 +64,15 @@ def test_only_what_changed_is_due_and_says_why(published: Path, tmp_path: Path, 
     changed = tmp_path / "changed.gsql"
     changed.write_text(text.replace("sum(len) AS bytes", "max(len) AS bytes", 1), encoding="utf-8")
     write_settings(lake, sets={"demo": changed})
-    found = due(Job.open(lake, "demo", QUERIES), Range(kinds=("stale",)))
+    found = due(Job.open(lake, "demo", QUERIES), Range(None, END, ("stale",)))
     assert [(each.queries, each.reasons) for each in found] == [(("flows",), ("query flows has changed",))] * HOURS
     assert all(each.seconds is not None and each.seconds > 0 for each in found)
     write_settings(lake, skews={"control": "2s"})
-    found = due(Job.open(lake, "demo", QUERIES), Range())
+    found = due(Job.open(lake, "demo", QUERIES), Range(None, END))
     assert [each.reasons for each in found] == [("link control: skew was 1s, is 2s",)] * HOURS
     (tried,) = backfill([Job.open(lake, "demo", QUERIES)], found[2:], spark=spark)
     assert tried.state == "done"
-    assert len(due(Job.open(lake, "demo", QUERIES), Range())) == HOURS - 1
+    assert len(due(Job.open(lake, "demo", QUERIES), Range(None, END))) == HOURS - 1
 
 
 def test_one_that_cannot_run_does_not_stop_the_others(lake: Path, spark: SparkSession) -> None:
@@ -79,10 +81,13 @@ def test_one_that_cannot_run_does_not_stop_the_others(lake: Path, spark: SparkSe
     assert [each.state for each in tried] == ["done", "waiting", "done"]
     assert "link 'control': no capture covers" in tried[1].reason and not tried[1].published
     assert states(lake)[1, "flows"] == "missing"
-    said = lowwater("backfill", "--lake", lake, "--queries", QUERIES)
+    said = lowwater("backfill", "--lake", lake, "--queries", QUERIES, "--to", TO)
     assert said.code == 1 and said.out == "waiting 1\n"
     assert "demo 2026-01-01T01:00:00Z: waiting: link 'control': no capture covers" in said.err
-    assert lowwater("backfill", "--lake", lake, "--queries", QUERIES, "--only", "stale").out == "nothing is due\n"
+    assert (
+        lowwater("backfill", "--lake", lake, "--queries", QUERIES, "--to", TO, "--only", "stale").out
+        == "nothing is due\n"
+    )
 
 
 def test_a_failed_interval_does_not_stop_the_others(lake: Path, spark: SparkSession) -> None:
@@ -120,7 +125,7 @@ def test_killed_again_and_again(published: Path, lake: Path) -> None:
     for attempt in range(6):
         with log.open("a") as said:
             child = psutil.Popen(
-                [*command, "--queries", str(QUERIES), "--order", "random"],
+                [*command, "--queries", str(QUERIES), "--to", TO, "--order", "random"],
                 cwd=ROOT,
                 stdout=said,
                 stderr=said,

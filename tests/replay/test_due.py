@@ -43,7 +43,7 @@ def changed(before: object, lake: Path, query: str = "flows", hour: int = 1) -> 
 
 
 def test_what_was_never_run_is_missing(lake: Path) -> None:
-    found = due(job(lake), Range())
+    found = due(job(lake), Range(None, END))
     assert [((each.start - START) // HOUR, each.state, each.reasons) for each in found] == [
         (hour, "missing", ("never run",)) for hour in range(HOURS)
     ]
@@ -55,10 +55,10 @@ def test_what_was_never_run_is_missing(lake: Path) -> None:
 
 
 def test_a_range_and_a_kind_choose(lake: Path) -> None:
-    asked = [(Range(START + HOUR, None), 2), (Range(None, START + HOUR), 1), (Range(START, START + HOUR), 1)]
+    asked = [(Range(START + HOUR, None), 3), (Range(None, START + HOUR), 1), (Range(START, START + HOUR), 1)]
     assert [len(due(job(lake), each)) for each, _ in asked] == [count for _, count in asked]
     assert due(job(lake), Range(kinds=("failed", "stale"))) == []
-    assert len(due(job(lake), Range(kinds=("missing",)))) == HOURS
+    assert len(due(job(lake), Range(None, END, ("missing",)))) == HOURS
     with pytest.raises(ConfigError, match="whole intervals of 1h"):
         due(job(lake), Range(START + 1, None))
 
@@ -69,10 +69,21 @@ def test_a_range_beyond_the_captures_cannot_start(lake: Path) -> None:
     assert found[0].blocked.endswith(": no capture after 2026-01-01T03:01:00Z")
 
 
+def test_the_hour_in_which_captures_end_is_listed_and_named(lake: Path) -> None:
+    *_, last = due(job(lake), Range())
+    assert (last.start, last.at_edge) == (END, True) and "'main1'" in last.blocked and last.packets
+    said = lowwater("plan", "--lake", lake, "--queries", QUERIES)
+    assert "1 cannot start; not run: 1 interval, " in said.out and "--through-end" in said.out.splitlines()[-1]
+    said = lowwater("plan", "--lake", lake, "--queries", QUERIES, "--through-end")
+    assert "4 intervals to run" in said.out and "not run" not in said.out
+    said = lowwater("backfill", "--lake", lake, "--queries", QUERIES, "--from", "2026-01-01T03:00Z")
+    assert said.code == 1 and said.out.startswith("waiting 1; not run: 1 interval, ")
+
+
 def test_a_gap_blocks_as_the_policy_of_its_link_says(lake: Path) -> None:
-    assert [each.blocked for each in due(job(lake), Range())] == ["", "", ""]
+    assert [each.blocked for each in due(job(lake), Range(None, END))] == ["", "", ""]
     write_settings(lake, policy="fail")
-    blocked = [each.blocked for each in due(job(lake), Range())]
+    blocked = [each.blocked for each in due(job(lake), Range(None, END))]
     assert blocked[0] == blocked[2] == "" and "link 'control': no capture covers" in blocked[1]
 
 
@@ -118,7 +129,7 @@ def test_a_failure_and_an_estimate_come_from_the_ledger(lake: Path) -> None:
         Replay("demo", "", second, second + HOUR, "audit", "failed", 3, reason="flows: a row is not owned"),
     ]
     record_replays(opened.lake, rows)
-    found = due(opened, Range())
+    found = due(opened, Range(None, END))
     assert [each.state for each in found] == ["missing", "failed", "missing"]
     assert found[0].reasons == ("high was the last stage that ran", "low was the last stage that ran")
     assert found[1].reasons == ("audit: flows: a row is not owned",)
@@ -127,10 +138,10 @@ def test_a_failure_and_an_estimate_come_from_the_ledger(lake: Path) -> None:
 
 def test_seconds_grow_with_packets(lake: Path) -> None:
     opened = job(lake)
-    for hour, each in enumerate(due(opened, Range())):
+    for hour, each in enumerate(due(opened, Range(None, END))):
         spent = json.dumps({"low": 1.0 + each.packets / 1000})
         record_replays(opened.lake, [Replay("demo", "", each.start, each.end, "low", "done", hour + 1, timings=spent)])
-    for each in due(opened, Range()):
+    for each in due(opened, Range(None, END)):
         assert each.seconds == pytest.approx(1.0 + each.packets / 1000, abs=0.2)
 
 
@@ -195,7 +206,7 @@ def test_a_set_that_cannot_be_planned_is_told_and_does_not_hide_the_others(lake:
     wrong = tmp_path / "wrong.gsql"
     wrong.write_text("SELECT nothing FROM main1.TCP")
     write_settings(lake, sets={"demo": QUERIES / "demo.gsql", "wrong": wrong})
-    said = lowwater("plan", "--lake", lake)
+    said = lowwater("plan", "--lake", lake, "--to", "2026-01-01T03:00Z")
     assert said.out.count("missing") == HOURS and "query set wrong: " in said.err and "nothing" in said.err
     assert lowwater("plan", "--lake", lake, "--query-set", "wrong").code == 1
     said = lowwater("backfill", "--lake", lake, "--only", "stale")
@@ -203,7 +214,7 @@ def test_a_set_that_cannot_be_planned_is_told_and_does_not_hide_the_others(lake:
 
 
 def test_the_command(lake: Path) -> None:
-    said = lowwater("plan", "--lake", lake, "--queries", QUERIES)
+    said = lowwater("plan", "--lake", lake, "--queries", QUERIES, "--to", "2026-01-01T03:00Z")
     assert said.code == 0 and said.out.count("missing") == HOURS
     assert "3 intervals to run" in said.out and "no earlier run tells" in said.out
     asked = ["--from", "2026-01-01T01:00Z", "--to", "2026-01-01T02:00Z", "--query-set", "demo", "--only", "missing"]
