@@ -64,9 +64,9 @@ def test_a_page_says_verdict_severity_messages_and_what_was_measured() -> None:
     made, page = links_page(**broken())
     read = Reader(page)
     assert "failed links" in read.text
-    assert f"{INTERVAL}: 5 of 7 expectations hold. A critical one does not: nothing is published." in read.text
+    assert f"{INTERVAL}: 6 of 8 expectations hold. A critical one does not: nothing is published." in read.text
     assert "critical The captures of the link cover the whole interval warning Skew violations stay" in read.text
-    assert read.text.index("5 of 7 expectations hold") < read.text.index("What was expected")
+    assert read.text.index("6 of 8 expectations hold") < read.text.index("What was expected")
     for finding in made.findings:
         assert read.ids.count(finding.expectation) == 1
         assert all(message in read.texts for message in finding.messages)
@@ -74,6 +74,7 @@ def test_a_page_says_verdict_severity_messages_and_what_was_measured() -> None:
         ("failed", "critical"),
         ("passed", "warning"),
         ("passed", "critical"),
+        ("passed", "warning"),
         ("warned", "warning"),
         ("passed", "critical"),
         ("passed", "warning"),
@@ -92,10 +93,10 @@ def test_a_page_says_verdict_severity_messages_and_what_was_measured() -> None:
 @pytest.mark.parametrize(
     ("row", "says"),
     [
-        ({}, "passed links 2026-01-01T00:00:00Z to 2026-01-01T01:00:00Z: 7 of 7 expectations hold. What"),
+        ({}, "passed links 2026-01-01T00:00:00Z to 2026-01-01T01:00:00Z: 8 of 8 expectations hold. What"),
         (
             {"violating": 12, "violating_share": 0.012, "sane": 987},
-            "6 of 7 expectations hold. Warnings do not stop the publication.",
+            "7 of 8 expectations hold. Warnings do not stop the publication.",
         ),
     ],
 )
