@@ -14,6 +14,8 @@ from lowwater.catalog.expr import Binary, Column, Const, Expr, Type, Unary
 from lowwater.catalog.packets import PAYLOAD, SAMPLING_RATE, TYPES
 
 SECOND = 1_000_000_000
+LINK = "link"
+"""The link of a packet, a column of every protocol of packets that does not declare a field of this name."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,7 @@ def _columns() -> dict[str, Expr]:
 
 
 ALIASES = {
+    LINK: "interface",
     "subinterface": "interface",
     "sourceIP": "srcIP",
     "source_ip": "srcIP",
@@ -127,7 +130,7 @@ ALIASES = {
     "TCP_data": PAYLOAD,
     "UDP_data": PAYLOAD,
 }
-"""Names that the papers and manuals give to our columns."""
+"""Second names of our columns: of the link, and what the papers and manuals call them."""
 
 _COLUMNS = _columns()
 _TUNNEL = frozenset(name for name in _COLUMNS if name.startswith(("tunnel", "inner_")))

@@ -18,6 +18,7 @@ from lowwater.gsql.nodes import (
     Call,
     Case,
     Defined,
+    Duration,
     Expression,
     InList,
     IsNull,
@@ -147,6 +148,9 @@ class ExpressionBuilder(Transformer[Token, QueryFile]):
 
     def float(self, token: Token) -> Literal:
         return literals.real(token)
+
+    def duration(self, number: Token, unit: Token) -> Duration:
+        return Duration(literals.number_of(number), str(unit.value), place_of(number))
 
     def string(self, token: Token) -> Literal:
         return Literal("string", unquoted(token), place_of(token))

@@ -12,7 +12,7 @@ from typing import Any
 from lark import Token, v_args
 
 from lowwater.gsql.build_expressions import ExpressionBuilder, checked_name, link_name
-from lowwater.gsql.literals import fault, integer, place_of, real, unquoted
+from lowwater.gsql.literals import fault, number_of, place_of, unquoted
 from lowwater.gsql.nodes import Extent, FieldDecl, Name, ProtocolDecl, SourceRef, Watchlist, Window
 
 _WINDOW_FORM = "a window is `[RANGE 5 min, SLIDE 1 min, WA time, PARTITION BY a]`; only RANGE is needed"
@@ -93,9 +93,7 @@ class SourceBuilder(ExpressionBuilder):
         return "", column
 
     def extent(self, number: Token, unit: Token | None) -> Extent:
-        read = integer(number, number.value.rstrip("UL"), 10) if number.type == "INT" else real(number)
-        assert isinstance(read.value, int | float)
-        return Extent(read.value, checked_name(unit) if unit is not None else "", read.place)
+        return Extent(number_of(number), checked_name(unit) if unit is not None else "", place_of(number))
 
     def protocol(self, *parts: Any) -> ProtocolDecl:
         name = next(part for part in parts if isinstance(part, Token) and part.type == "NAME")

@@ -70,6 +70,17 @@ def real(token: Token) -> Literal:
     return Literal("float", value, place_of(token))
 
 
+def number_of(token: Token) -> int | float:
+    """The value of a number before a unit, an INT or a FLOAT.
+
+    Raises:
+        QueryError: it does not fit.
+    """
+    read = integer(token, token.value.rstrip("UL"), 10) if token.type == "INT" else real(token)
+    assert isinstance(read.value, int | float)
+    return read.value
+
+
 def address(token: Token) -> Literal:
     """The address of IP_VAL'...' or IPV6_VAL'...'."""
     text = unquoted(token)

@@ -37,6 +37,15 @@ class Literal(Expression):
 
 
 @dataclass(frozen=True)
+class Duration(Expression):
+    """`5 s`: a length of time, which counts in the unit of what stands beside it; the unit is as written."""
+
+    value: int | float
+    unit: str
+    place: Place = _place()
+
+
+@dataclass(frozen=True)
 class Name(Expression):
     """A column, `name` or `qualifier.name`; a qualifier may itself hold dots (`main1.DataProtocol`)."""
 

@@ -12,6 +12,7 @@ from lowwater.gsql.nodes import (
     Call,
     Case,
     Defined,
+    Duration,
     Expression,
     FieldDecl,
     Grouping,
@@ -105,6 +106,8 @@ def print_expression(expression: Expression, outer: int = 0) -> str:
         return f"({text})" if outer > _COMPARED else text
     if isinstance(expression, Literal):
         return _literal(expression)
+    if isinstance(expression, Duration):
+        return f"{expression.value!r} {expression.unit}"
     if isinstance(expression, Name):
         return ".".join([*(_name(part) for part in expression.qualifier.split(".") if part), _name(expression.name)])
     if isinstance(expression, Call):

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from lark import Token
 from lark.lark import PostLex
 
+from lowwater.gsql.units import UNITS
+
 AGGREGATES = ("count", "sum", "min", "max", "avg", "and_aggr", "or_aggr", "xor_aggr")
 JOINS = ("INNER_JOIN", "OUTER_JOIN", "LEFT_OUTER_JOIN", "RIGHT_OUTER_JOIN", "WATCHLIST_JOIN")
 
@@ -127,7 +129,7 @@ class Keywords(PostLex):
 
 
 _VALUE_ENDS = {"NAME", "RPAR", "RSQB", "INT", "FLOAT", "STRING", "TRUE", "FALSE", "NULL", "IP", "IPV6", "HEX", "END"}
-_VALUE_ENDS |= {"PARAMETER", "DEFINED", "PROPERTY"}
+_VALUE_ENDS |= {"UNIT", "PARAMETER", "DEFINED", "PROPERTY"}
 _CLAUSES = {"FROM", "SELECT", "_WHERE", "_GROUP", "_SUPERGROUP", "_HAVING", "SEMICOLON", "_CLOSING_WHEN", "MERGE"}
 _CLAUSES |= {"_CLEANING_WHEN", "_CLEANING_BY"}
 
@@ -184,6 +186,8 @@ class _Reading:
             return token.update(type="NAME", value=token.value[1:-1])
         if token.type != "NAME" or self.before == "DOT":
             return token
+        if self.before in ("INT", "FLOAT") and not self.window and token.value.lower() in UNITS:
+            return token.update(type="UNIT")
         pair = PAIRS.get((token.value.upper(), self.word(1)))
         if pair and self._pair_fits(pair):
             return self._merged(token, KEYWORDS[pair], pair, 1)

@@ -11,7 +11,7 @@ from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
 
-from lowwater.catalog.protocols import PROTOCOLS
+from lowwater.catalog.protocols import LINK, PROTOCOLS, Protocol
 from lowwater.errors import LowwaterError, QueryError, in_order, raise_all
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_statement
@@ -336,12 +336,20 @@ def _named_inputs(plan: Node, statements: Sequence[syntax.Statement], context: C
             continue
         protocol = context.protocols[source.protocol]
         if protocol is not PROTOCOLS.get(source.protocol):
-            digest = sha256(repr(protocol).encode()).hexdigest()
+            digest = sha256(_declared(protocol).encode()).hexdigest()
             found[f"protocol {protocol.name}", f"protocol {protocol.name} {digest}"] = None
         for link in source.links if asks else ():
             for word, value in sorted(context.links.of(context.links.properties, link, {}).items()):
                 found[f"property {word} of link {link}", f"property {link} {word} = {value!r}"] = None
     return list(found)
+
+
+def _declared(protocol: Protocol) -> str:
+    """What rows depend on of a declared protocol; the column `link` that none declared is no part of it."""
+    hidden = sorted(protocol.hidden - {LINK})
+    columns = {name: expr for name, expr in protocol.columns.items() if name != LINK or LINK not in protocol.hidden}
+    # The order of a set differs from process to process.
+    return repr(replace(protocol, columns=columns, hidden=frozenset())) + (repr(hidden) if hidden else "")
 
 
 def _has_property(expr: syntax.Expression) -> bool:

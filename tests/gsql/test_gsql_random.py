@@ -16,6 +16,7 @@ from lowwater.errors import QueryError
 from lowwater.gsql import nodes
 from lowwater.gsql.parser import parse
 from lowwater.gsql.printer import print_file
+from lowwater.gsql.units import UNITS
 from lowwater.gsql.words import AGGREGATES, JOINS, SQL, function_name
 from tests.gsql import fuzz_texts
 from tests.gsql.fuzz_parser import check
@@ -45,6 +46,13 @@ VALUES = st.one_of(*(st.builds(kind, NAMES) for kind in (nodes.Parameter, nodes.
 BINARY = ["OR", "AND", "=", "<>", "<", "<=", ">", ">=", "|", "&", "<<", ">>", "+", "-", "*", "/", "%"]
 
 
+DURATIONS = st.builds(
+    nodes.Duration,
+    st.integers(0, 2**63 - 1) | st.floats(0, allow_infinity=False, allow_nan=False).map(abs),
+    st.sampled_from(sorted([*UNITS, "MIN", "Ms"])),
+)
+
+
 def _grow(inner: st.SearchStrategy[nodes.Expression]) -> st.SearchStrategy[nodes.Expression]:
     return st.one_of(
         st.builds(nodes.BinaryOp, st.sampled_from(BINARY), inner, inner),
@@ -61,7 +69,7 @@ def _grow(inner: st.SearchStrategy[nodes.Expression]) -> st.SearchStrategy[nodes
     )
 
 
-EXPRESSIONS = st.recursive(LITERALS | COLUMNS | VALUES, _grow, max_leaves=12)
+EXPRESSIONS = st.recursive(LITERALS | DURATIONS | COLUMNS | VALUES, _grow, max_leaves=12)
 STARS = st.builds(nodes.SelectItem, st.builds(nodes.Star, NAMES | st.just("")))
 ITEMS = st.builds(nodes.SelectItem, EXPRESSIONS, NAMES | st.just("")) | STARS
 VARIABLES = st.builds(nodes.SelectItem, EXPRESSIONS, NAMES) | st.builds(nodes.SelectItem, COLUMNS)

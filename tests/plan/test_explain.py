@@ -246,8 +246,9 @@ def test_promises_of_a_band() -> None:
     description = describe(plan("handshakes"))
     match = description.queries[0].operators[0].match
     assert match is not None and match.kind == "band"
-    assert match.condition == "S.time <= A.time AND A.time <= S.time + 3"
-    assert (match.left_promise, match.right_promise) == ("min(S.time, A.time - 3)", "min(A.time, S.time)")
+    assert match.condition == "S.timestamp <= A.timestamp AND A.timestamp <= S.timestamp + 3000000000"
+    promises = ("min(S.timestamp, A.timestamp - 3000000000)", "min(A.timestamp, S.timestamp)")
+    assert (match.left_promise, match.right_promise) == promises
 
 
 def test_spark_queries_are_counted_with_the_reason_of_each_cut() -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 from lowwater.catalog.expr import Type
@@ -88,3 +92,26 @@ def test_windows_of_records_take_durations_where_the_unit_is_known() -> None:
     assert isinstance(query.logical, Group) and isinstance(query.logical.input, Source)
     (time,) = [field.temporal for field in query.logical.key_fields]
     assert time is not None and time.components == ((Step("div", 1_000_000), Step("div", 2_000)),)
+
+
+def test_the_inputs_of_a_declared_protocol_are_those_of_every_process() -> None:
+    text = "PROTOCOL wide (TCP) { uint size get_len; } SELECT time, size FROM eth.wide"
+    code = (
+        "from lowwater.plan.context import Links; from lowwater.plan.queryset import plan_texts;"
+        f"print(plan_texts([('q.gsql', {text!r})], Links(('eth',))).queries[0].parts)"
+    )
+    made = {
+        subprocess.run(
+            [sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert len(made) == 1 and b"protocol wide" in made.pop()
+
+
+def test_the_column_that_no_block_declares_is_no_input() -> None:
+    block = "PROTOCOL few { IP who get_srcIP; }\n"
+    (query,) = plan(block + "SELECT who FROM eth.few").queries
+    parts = [part for part in query.parts if part[0] == "protocol few"]
+    # The digest of 0.1, so that intervals that are done stay so.
+    assert parts[0][1] == "protocol few 82fc28cf1a73a85188067d39916801b40096c02fbd89e91077cb257691252771"

@@ -64,8 +64,9 @@ main1    9.9  tcp  10.0.0.3:3000 > 10.0.0.2:22  SYN
 main2   10.1  tcp  10.0.0.3:3000 > 10.0.0.2:22  SYN
 """
 
-# Answered in the same second; answered after exactly three; answered after four; answered before it was asked, which
-# is no answer; a SYN with another acknowledgement; one that nobody answers.
+# Answered in the same second; answered after exactly three; answered after 3.05; answered before it was asked, which is
+# no answer; a SYN with another acknowledgement; one that nobody answers; one answered after 3.8, which is three whole
+# seconds of `time`.
 HANDSHAKES = """
 main1  0.5  tcp  10.0.0.1:1001 > 10.0.0.2:80  SYN seq=10
 main2  0.6  tcp  10.0.0.2:80 > 10.0.0.1:1001  SYN ACK seq=90 ack=11
@@ -79,6 +80,8 @@ main1  7    tcp  10.0.0.1:1005 > 10.0.0.2:80  SYN seq=50
 main2  7.1  tcp  10.0.0.2:80 > 10.0.0.1:1005  SYN ACK seq=90 ack=52
 main1  7.2  tcp  10.0.0.1:1005 > 10.0.0.2:80  ACK seq=51 ack=91
 main1  9    tcp  10.0.0.1:1006 > 10.0.0.2:80  SYN seq=60
+main1 10.1  tcp  10.0.0.1:1007 > 10.0.0.2:80  SYN seq=70
+main2 13.9  tcp  10.0.0.2:80 > 10.0.0.1:1007  SYN ACK seq=90 ack=71
 """
 
 DRAWINGS = {"demo": FULL_FLOW, "flows": FLOWS, "full_flow": FULL_FLOW, "handshakes": HANDSHAKES}

@@ -17,6 +17,7 @@ from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_expression
 from lowwater.gsql.words import AGGREGATES
 from lowwater.plan.bind.defines import sample_of
+from lowwater.plan.bind.durations import unit_in
 from lowwater.plan.bind.grouping import bind_group
 from lowwater.plan.bind.joins import bind_join
 from lowwater.plan.bind.lookups import Watch, bind_filter_join, bind_watch_join, declare_watch
@@ -102,7 +103,13 @@ class Binder:
         if statement.join:
             return bind_join(name, statement, text, sources, names, grouped)
         source = sources[0]
-        scope = Scope(text, {source.alias: source.columns}, where="a query without GROUP BY", names=names)
+        scope = Scope(
+            text,
+            {source.alias: source.columns},
+            where="a query without GROUP BY",
+            names=names,
+            units=source.time_units(),
+        )
         if grouped:
             return bind_group(name, statement, scope, source)
         return _selection(name, statement, scope, source)
@@ -155,7 +162,10 @@ class Binder:
         if len(by_alias) < len(sides):
             raise text.error(statement.place, "two sources of MERGE have one name", "give each a range variable")
         if statement.slack is not None:
-            Scope(text, {}, names=names).constant(statement.slack, "SLACK")
+            first = statement.columns[0]
+            merged_on = sides[0].columns.get(first.name)
+            unit = None if merged_on is None else unit_in(merged_on, sides[0].time_units())
+            Scope(text, {}, names=names).constant(statement.slack, "SLACK", (first, unit))
         branches, position = [], -1
         for column, side in zip(statement.columns, sides, strict=True):
             if side.window is not None:

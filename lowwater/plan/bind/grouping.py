@@ -17,6 +17,7 @@ from lowwater.errors import QueryError, raise_all
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_expression
 from lowwater.plan.bind.aggregates import bind_aggregate
+from lowwater.plan.bind.durations import unit_in
 from lowwater.plan.bind.endless import endless
 from lowwater.plan.bind.scope import Scope
 from lowwater.plan.bind.sources import BoundSource, make_fields, make_map, name_items, narrow, temporals
@@ -193,16 +194,23 @@ def _key_binder(item: syntax.SelectItem, rows: Scope) -> Callable[[], Item]:
 def _results(rows: Scope, keys: Sequence[Item], visible: dict[str, Expr], parts: _Parts) -> Scope:
     """The scope of everything over groups."""
 
+    units = {key.name: unit for key in keys if (unit := unit_in(key.expr, rows.units)) is not None}
+
     def on_aggregate(call: syntax.Call, known: Sequence[AggregateFunction]) -> Expr:
         found = bind_aggregate(call, known, replace(rows, where="another aggregate"))
         # Over groups every superaggregate is one of the rows of the supergroup.
-        return _named(found, parts.supers if call.over else parts.aggregates, parts.taken, call.over)
+        column = _named(found, parts.supers if call.over else parts.aggregates, parts.taken, call.over)
+        if found.function in ("min", "max") and found.argument is not None:
+            unit = unit_in(found.argument, rows.units)
+            units.update({} if unit is None else {column.name: unit})
+        return column
 
     shown = {key.name: Column(key.expr.type, key.name) for key in keys}
-    return Scope(rows.text, {}, {**visible, **shown}, on_aggregate, "this clause", rows.names, on_state=parts.state)
+    names = {**visible, **shown}
+    return Scope(rows.text, {}, names, on_aggregate, "this clause", rows.names, on_state=parts.state, units=units)
 
 
-def _named(found: Aggregate, known: list[Aggregate], taken: set[str], over: bool) -> Expr:
+def _named(found: Aggregate, known: list[Aggregate], taken: set[str], over: bool) -> Column:
     for other in known:
         if replace(found, name=other.name) == other:
             return Column(other.type, other.name)

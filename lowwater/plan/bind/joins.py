@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 from lowwater.catalog.expr import (
     Binary,
@@ -24,6 +25,7 @@ from lowwater.catalog.expr import (
 )
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_source
+from lowwater.plan.bind.durations import has_duration, unit_in
 from lowwater.plan.bind.grouping import bind_group
 from lowwater.plan.bind.match import Side, alias_of, apart, match_window, note_window
 from lowwater.plan.bind.names import Names
@@ -80,13 +82,13 @@ def bind_join(
     """
     match, scope = _match(statement, text, sources, names)
     if grouped:
-        return _aggregated(query, statement, match, text, names)
+        return _aggregated(query, statement, match, scope)
     written = expand_stars(statement.items, sources, text)
     bound = each([binder(scope, item) for item in written])
     return match.join(query, name_items(written, bound, text))
 
 
-def _aggregated(query: str, statement: syntax.Select, match: _Match, text: Text, names: Names) -> Aggregation:
+def _aggregated(query: str, statement: syntax.Select, match: _Match, scope: Scope) -> Aggregation:
     """The aggregation of a join's rows: the join selects just the columns that the aggregation reads."""
     named: dict[str, Item] = {}
     scopes: dict[str, dict[str, Expr]] = {}
@@ -99,7 +101,8 @@ def _aggregated(query: str, statement: syntax.Select, match: _Match, text: Text,
             item = named.setdefault(expr.name, Item(_free(given, {i.name for i in named.values()}), expr))
             scopes[alias][name] = Column(item.expr.type, item.name)
     whole = match.join(query, list(named.values()))
-    rows = Scope(text, scopes, where="a join", names=names)
+    units = {item.name: scope.units[column] for column, item in named.items() if column in scope.units}
+    rows = replace(scope, sources=scopes, units=units)
     source = BoundSource("", whole, {field.name: Column(field.type, field.name) for field in whole.fields})
     group = bind_group(query, replace(statement, where=None), rows, source)
     exprs = [*(key.expr for key in group.keys), *(e for a in group.aggregates for e in (a.argument, *a.more))]
@@ -140,7 +143,9 @@ def _match(statement: syntax.Select, text: Text, sources: Sequence[BoundSource],
         first, second = (print_source(replace(ref, alias=name)) for ref, name in named)
         hint = f"write: FROM {first}, {second}"
         raise text.error(statement.place, f"both sides are called {left.source.alias}", hint)
-    scope = Scope(text, {left.source.alias: left.after, right.source.alias: right.after}, where="a join", names=names)
+    sides = {left.source.alias: left.after, right.source.alias: right.after}
+    units = {column: unit for side in (left, right) for column, unit in _side_units(side).items()}
+    scope = Scope(text, sides, where="a join", names=names, units=units)
     parts = conjuncts(scope.predicate(statement.where, "WHERE")) if statement.where else []
     parts = [apart(part, left, right) for part in parts]
     parts += _windowed(left, right, text, names)
@@ -153,7 +158,9 @@ def _match(statement: syntax.Select, text: Text, sources: Sequence[BoundSource],
     equalities, residual = _equalities(rest, left.source.alias)
     kind = JoinKind(statement.join)
     _note_missing(kind, filters, across, (left, right), names)
-    note_window(window, place_of(statement.where) if statement.where else statement.place, names)
+    extents = [each.source.window.range for each in (left, right) if each.source.window]
+    plain = not has_duration(statement.where) and not any(each and each.unit for each in extents)
+    note_window(window, place_of(statement.where) if statement.where else statement.place, names, plain)
     return _Match(kind, (left, right), filters, across, window, tuple(equalities), residual), scope
 
 
@@ -228,6 +235,12 @@ def _side(source: BoundSource) -> Side:
     fields = {f.name: f.temporal for f in source.node.fields if f.temporal}
     times = {f"{source.alias}.{name}": t for name, e in columns.items() if (t := infer(e, fields))}
     return Side(source, columns, after, times)
+
+
+def _side_units(side: Side) -> dict[str, Fraction]:
+    own = side.source.time_units()
+    found = {side.after[name]: unit_in(expr, own) for name, expr in side.source.columns.items()}
+    return {columns_of(column)[0]: unit for column, unit in found.items() if unit is not None}
 
 
 def _stream(query: str, side: Side, filters: list[Expr], read: Sequence[Expr]) -> Node:

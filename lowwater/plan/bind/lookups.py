@@ -6,13 +6,15 @@ Called by `binder`. Both run at the low level of Gigascope: the right side is a 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 
 from lowwater.catalog.expr import Binary, Column, Expr, Type, columns_of, conjunction, conjuncts, rewrite
 from lowwater.errors import QueryError
 from lowwater.gsql import nodes as syntax
+from lowwater.plan.bind.durations import brief, has_duration, unit_in
 from lowwater.plan.bind.names import Names
 from lowwater.plan.bind.protocols import type_of
 from lowwater.plan.bind.scope import Scope
@@ -78,6 +80,15 @@ def _scoped(source: BoundSource) -> dict[str, Expr]:
     return {name: Column(expr.type, f"{source.alias}.{name}") for name, expr in source.columns.items()}
 
 
+def _units(*sources: BoundSource) -> dict[str, Fraction]:
+    found = {
+        f"{source.alias}.{name}": unit_in(expr, source.time_units())
+        for source in sources
+        for name, expr in source.columns.items()
+    }
+    return {column: unit for column, unit in found.items() if unit is not None}
+
+
 def _equality(part: Expr) -> tuple[str, str] | None:
     """The range variables of an equality between two sides."""
     if not (isinstance(part, Binary) and part.op == "="):
@@ -107,7 +118,9 @@ def bind_filter_join(
         raise text.error(statement.place, "FILTER_JOIN has both sources on the same links")
     if left.alias == right.alias:
         raise text.error(statement.place, f"both sides are called {left.alias}", "write: FROM TCP R, TCP S")
-    scope = Scope(text, {s.alias: _scoped(s) for s in sources}, where="FILTER_JOIN", names=names)
+    scope = Scope(
+        text, {s.alias: _scoped(s) for s in sources}, where="FILTER_JOIN", names=names, units=_units(*sources)
+    )
     assert statement.filter_range is not None
     column, extent = statement.filter_range
     if column.qualifier not in ("", left.alias):
@@ -115,9 +128,12 @@ def bind_filter_join(
     times = [source.columns.get(column.name) for source in sources]
     if any(e is None or infer(e, temporals(n.fields)) is None for e, n in zip(times, nodes, strict=True)):
         raise text.error(column.place, f"{column.name} of FILTER_JOIN must be a temporal column of both sides")
-    reach = scope.constant(extent, "the range of FILTER_JOIN")
+    unit = scope.units.get(f"{left.alias}.{column.name}")
+    reach = scope.constant(extent, "the range of FILTER_JOIN", (column, unit))
     if not isinstance(reach, int) or reach <= 0:
         raise text.error(place_of(extent), "the range of FILTER_JOIN is a whole number above 0")
+    if not has_duration(extent) and (note := brief(reach, unit, f"{left.alias}.{column.name}")):
+        names.notes[spot(extent)] = f"the range of FILTER_JOIN hardly reaches: {note}"
     parts = conjuncts(scope.predicate(statement.where, "WHERE")) if statement.where else []
     keys, filters = _keys(parts, left, right, text.error(place_of(statement.where), *_BY_KEY))
     if not keys:
@@ -214,7 +230,8 @@ def bind_watch_join(
     """
     _direct(source, "WATCHLIST_JOIN", statement, text)
     columns = {f.name: Column(f.type, f"{alias}.{f.name}") for f in watch.columns}
-    scope = Scope(text, {source.alias: _scoped(source), alias: columns}, where="WATCHLIST_JOIN", names=names)
+    scopes: dict[str, Mapping[str, Expr]] = {source.alias: _scoped(source), alias: columns}
+    scope = Scope(text, scopes, where="WATCHLIST_JOIN", names=names, units=_units(source))
     parts = conjuncts(scope.predicate(statement.where, "WHERE")) if statement.where else []
     keys: dict[str, Expr] = {}
     filters: list[Expr] = []

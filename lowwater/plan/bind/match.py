@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from lowwater.catalog.expr import Binary, Const, Expr, Param, Type, columns_of, show, walk
 from lowwater.gsql import nodes as syntax
+from lowwater.plan.bind.durations import brief, unit_of
 from lowwater.plan.bind.names import Names
 from lowwater.plan.bind.sources import BoundSource
-from lowwater.plan.bind.windows import unit_of
 from lowwater.plan.nodes import Window
 from lowwater.plan.temporal import Step, Temporal, infer
 from lowwater.plan.text import Text, place_of
@@ -186,11 +186,22 @@ def _whole(expr: Expr) -> bool:
     return isinstance(expr, Const | Param) and expr.type is Type.INT
 
 
-def note_window(window: Window, place: syntax.Place, names: Names) -> None:
-    """A match window that is empty, or whose sides count in units that are far apart."""
+def note_window(window: Window, place: syntax.Place, names: Names, plain: bool) -> None:
+    """A match window that is empty or brief, or whose sides count in units that are far apart.
+
+    Args:
+        window: of the join.
+        place: of its condition.
+        names: that take the note.
+        plain: whether its bounds are written without units.
+    """
     spot = (place.line, place.column)
     if window.below + window.above < 0:
         names.notes[spot] = "the band of the join is empty, so no rows can meet: its lower end is above its upper end"
+    unit = None if window.left_time.origin else unit_of(window.left_time)
+    reach = max(abs(window.below), abs(window.above))
+    if plain and window.below + window.above >= 0 and (note := brief(reach, unit, show(window.left))):
+        names.notes[spot] = f"the band of the join hardly reaches: {note}"
     found = _units(window.left, window.right, window.left_time, window.right_time)
     if window.equality and found and found[2] >= FAR:
         coarse, fine, factor = found

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from lowwater.catalog.expr import Column, Expr, Type
-from lowwater.catalog.protocols import PROTOCOLS, SECOND, Attribute, Protocol
+from lowwater.catalog.protocols import LINK, PROTOCOLS, SECOND, Attribute, Protocol
 from lowwater.errors import QueryError, raise_all
 from lowwater.gsql.nodes import FieldDecl, Place, ProtocolDecl
 
@@ -125,6 +125,8 @@ def _protocol(block: Declared, fields: Mapping[str, FieldDecl], base: Protocol |
         base = base or PROTOCOLS["ETH"]
         # What a block names itself is shown; an inherited field has no type.
         hidden = frozenset(column for column in base.hidden if column in fields and not fields[column].type)
+        if LINK not in packet:
+            packet, hidden = {**packet, LINK: PROTOCOLS["ETH"].columns[LINK]}, hidden | {LINK}
         return replace(base, name=name, columns=packet, hidden=hidden)
     for column, field in fields.items():
         stored[column] = kind = _type(block, field)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 
 from lowwater.catalog.expr import (
     COMPARISON,
@@ -31,6 +32,7 @@ from lowwater.gsql.printer import print_expression
 from lowwater.gsql.words import AGGREGATES
 from lowwater.plan.bind import hints, operators
 from lowwater.plan.bind.choice import choose, fitted, written
+from lowwater.plan.bind.durations import Units, alone, counted, length_of, takes, unit_in
 from lowwater.plan.bind.names import Names
 from lowwater.plan.bind.operators import NUMERIC, negate
 from lowwater.plan.text import Text, nearest, place_of, spot
@@ -51,6 +53,7 @@ class Scope:
         names: parameters, functions and the like.
         on_state: told of every stateful function; None where they are not allowed.
         aliases: name of a select item -> what to write instead of it, for the message.
+        units: column of the input rows -> ns that one unit of it takes, where that is known.
         rows: of an aggregation's input where this scope is over its groups, for the message.
     """
 
@@ -63,6 +66,7 @@ class Scope:
     on_state: Callable[[StateFunction], None] | None = None
     aliases: Mapping[str, str] = field(default_factory=dict)
     rows: Scope | None = None
+    units: Units = field(default_factory=dict)
 
     def bind(self, node: syntax.Expression) -> Expr:
         """Binds one expression.
@@ -77,7 +81,7 @@ class Scope:
         if isinstance(node, syntax.UnaryOp):
             return self._fitting(node, node.op, operators.unary(node.op, operand := self.bind(node.operand)), operand)
         if isinstance(node, syntax.BinaryOp):
-            return self._operation(node, node.op, *self.all(node.left, node.right))
+            return self._operation(node, node.op, *self._operands(node))
         if isinstance(node, syntax.Call):
             return self._call(node)
         if isinstance(node, syntax.Parameter):
@@ -86,6 +90,8 @@ class Scope:
             return self._defined(node)
         if isinstance(node, syntax.Property):
             return self._property(node)
+        if isinstance(node, syntax.Duration):
+            raise alone(node, self.text)
         return self._wide(node)
 
     def all(self, *nodes: syntax.Expression) -> list[Expr]:
@@ -108,13 +114,38 @@ class Scope:
             raise self.text.error(place_of(node), message, hints.of_condition(node, bound))
         return bound
 
-    def constant(self, node: syntax.Expression, what: str) -> int | float:
-        """The number that a constant expression is.
+    def _operands(self, node: syntax.BinaryOp) -> list[Expr]:
+        sides = (node.left, node.right)
+        for at, side in enumerate(sides):
+            if length_of(side) is not None and not takes(node.op, at):
+                raise alone(side, self.text)
+        return self._together(*sides)
+
+    def _together(self, *nodes: syntax.Expression) -> list[Expr]:
+        """Binds expressions of one unit: durations count in that of the first other one that has any."""
+        lengths = [length_of(node) is not None for node in nodes]
+        if not any(lengths):
+            return self.all(*nodes)
+        others = [node for node, length in zip(nodes, lengths, strict=True) if not length]
+        if not others:
+            raise alone(nodes[0], self.text)
+        bound = dict(zip(others, self.all(*others), strict=True))
+        units = {node: unit_in(expr, self.units) for node, expr in bound.items()}
+        beside = next((node for node, unit in units.items() if unit is not None), others[0])
+        return [
+            counted(node, beside, units[beside], self.text) if length else bound[node]
+            for node, length in zip(nodes, lengths, strict=True)
+        ]
+
+    def constant(
+        self, node: syntax.Expression, what: str, beside: tuple[syntax.Expression, Fraction | None] | None = None
+    ) -> int | float:
+        """The number that a constant expression is; a duration in the unit of what it goes with, if that is given.
 
         Raises:
             QueryError: it is none, or a parameter without a value.
         """
-        bound = self.bind(node)
+        bound = counted(node, *beside, self.text) if beside and length_of(node) is not None else self.bind(node)
         if isinstance(bound, Param):
             raise self.text.error(place_of(node), f"{what} needs the value of ${bound.name}", "give --param NAME=VALUE")
         if not (isinstance(bound, Const) and isinstance(bound.value, int | float)) or isinstance(bound.value, bool):
@@ -222,12 +253,12 @@ class Scope:
                 hint = "keep the values in a watch list and join it (docs/language/joins.md)"
                 said = f"IN takes at most {operators.LONGEST:,} values, not {len(node.values):,}"
                 raise self.text.error(place_of(node), said, hint)
-            operand, *values = self.all(node.operand, *node.values)
+            operand, *values = self._together(node.operand, *node.values)
             pairs = zip(node.values, values, strict=True)
             equals = [self._operation(written, "=", operand, value) for written, value in pairs]
             return negate(operators.any_of(operand, equals), node.negated)
         if isinstance(node, syntax.Between):
-            operand, low, high = self.all(node.operand, node.low, node.high)
+            operand, low, high = self._together(node.operand, node.low, node.high)
             above, below = self._operation(node, ">=", operand, low), self._operation(node, "<=", operand, high)
             return negate(Binary(Type.BOOL, "AND", above, below), node.negated)
         if isinstance(node, syntax.Like):

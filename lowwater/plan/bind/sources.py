@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 
 from lowwater.catalog.expr import Column, Expr, columns_of
-from lowwater.catalog.protocols import ALIASES, SECOND, Attribute, Protocol
+from lowwater.catalog.protocols import ALIASES, LINK, SECOND, Attribute, Protocol
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.words import AGGREGATES
+from lowwater.plan.bind.durations import units_of
 from lowwater.plan.bind.scope import Scope
 from lowwater.plan.nodes import Bucket, Field, Item, Map, Node, Source
 from lowwater.plan.temporal import CLOCK, Step, Temporal, infer
@@ -49,13 +51,19 @@ class BoundSource:
 
     def whole(self) -> list[str]:
         """All columns, those of packets without their second names."""
-        return [name for name in self.columns if self.canonical(name) == name]
+        # The link is no column that a declared protocol names, so rows of two of these have equal columns without it.
+        unnamed = self.hidden & {LINK}
+        return [name for name in self.columns if self.canonical(name) == name and name not in unnamed]
 
     def canonical(self, name: str) -> str:
         """The first name of a column of packets that has several."""
         other = ALIASES.get(name, name)
         same = isinstance(self.node, Source) and other in self.columns and self.columns[other] == self.columns[name]
         return other if same else name
+
+    def time_units(self) -> dict[str, Fraction]:
+        """Column of its rows -> ns that one unit of it takes, where that is known."""
+        return units_of(self.node.fields, self.units)
 
     def stream(self, query: str, predicate: Expr | None = None, names: Sequence[str] | None = None) -> Node:
         """The source as a stream of named columns: packets are projected, a query's rows only filtered."""

@@ -8,11 +8,13 @@ sections 4.1, 5.2 and Figure A-2).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from math import gcd
 
 from lowwater.catalog.expr import Binary, Column, Const, Expr, Type, columns_of
-from lowwater.catalog.protocols import SECOND
 from lowwater.gsql import nodes as syntax
+from lowwater.gsql.units import UNITS, nanoseconds
+from lowwater.plan.bind.durations import unit_of
 from lowwater.plan.bind.scope import Scope
 from lowwater.plan.bind.sources import BoundSource, temporals
 from lowwater.plan.nodes import Bucket, Field, Item, Node, Source
@@ -23,15 +25,6 @@ from lowwater.plan.text import Text, nearest, spot
 NUMBER = "_window"
 """Column of a window's number."""
 
-UNITS = {
-    **dict.fromkeys(("ns", "nanosecond", "nanoseconds"), 1),
-    **dict.fromkeys(("us", "microsecond", "microseconds"), 1_000),
-    **dict.fromkeys(("ms", "msec", "millisecond", "milliseconds"), 1_000_000),
-    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), SECOND),
-    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60 * SECOND),
-    **dict.fromkeys(("h", "hour", "hours"), 3600 * SECOND),
-    **dict.fromkeys(("d", "day", "days"), 86400 * SECOND),
-}
 ROWS = ("row", "rows", "tuple", "tuples")
 
 
@@ -163,7 +156,7 @@ def length(extent: syntax.Extent, attribute: Expr, time: Temporal, source: Bound
     """
     unit = extent.unit.lower()
     if not unit:
-        value = extent.value
+        value = Fraction(repr(extent.value))
     elif unit not in UNITS:
         raise text.error(extent.place, f"{extent.unit} is no unit", nearest(unit, (*UNITS, *ROWS)))
     else:
@@ -174,27 +167,16 @@ def length(extent: syntax.Extent, attribute: Expr, time: Temporal, source: Bound
                 "a duration needs an attribute whose unit is known",
                 "write the RANGE as a number in the attribute's own unit, or declare `unit 's'` in its PROTOCOL",
             )
-        value = extent.value * UNITS[unit] / own
+        value = nanoseconds(extent.value, unit) / own
     if value != int(value) or not 0 < value < 1 << 62:
         raise text.error(extent.place, "RANGE and SLIDE are whole numbers of the attribute's unit, above 0")
     return int(value)
 
 
-def _unit(attribute: Expr, time: Temporal, source: BoundSource) -> float | None:
+def _unit(attribute: Expr, time: Temporal, source: BoundSource) -> Fraction | None:
     """How many ns one unit of a windowing attribute takes, None where that is not known."""
     scale = unit_of(time)
     declared = [source.units[name] for name in columns_of(attribute) if name in source.units]
     if None in declared or scale is None or (time.origin and not declared):
         return None
     return scale * (declared[0] or 1) if time.origin else scale
-
-
-def unit_of(time: Temporal) -> float | None:
-    """How many ns one unit of an attribute takes; None where its components differ."""
-    units = set()
-    for steps in time.components:
-        unit = 1.0
-        for step in steps:
-            unit = unit * step.by if step.op == "div" else unit / step.by if step.op == "mul" else unit
-        units.add(unit)
-    return units.pop() if len(units) == 1 else None

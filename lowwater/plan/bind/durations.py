@@ -1,0 +1,169 @@
+"""Durations beside columns of time: `timestamp + 5 s` is a plain number in the column's own unit.
+
+Below `scope`. What a column counts in follows from its progress (T8), and arithmetic carries it on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+
+from lowwater.catalog.expr import COMPARISON, Binary, Column, Const, Expr, Type, Unary
+from lowwater.errors import QueryError
+from lowwater.gsql import nodes as syntax
+from lowwater.gsql.printer import print_expression
+from lowwater.gsql.units import nanoseconds, unit_name
+from lowwater.plan.nodes import Field
+from lowwater.plan.temporal import Temporal
+from lowwater.plan.text import Text, place_of
+
+Units = Mapping[str, Fraction]
+"""Column of the input rows -> ns that one unit of it takes, of those of which it is known."""
+
+BRIEF = 1_000_000
+"""A reach of fewer ns, written as a plain number, is hardly meant."""
+
+_BESIDE = (*COMPARISON, "+", "-", "%")
+_FIT = f"the largest is {(1 << 63) - 1}"
+_HINT = "write it beside a column of time, such as timestamp + 5 s, or write a plain number"
+
+
+def unit_of(time: Temporal) -> Fraction | None:
+    """How many ns one unit of an attribute takes; None where its components differ."""
+    units = set()
+    for steps in time.components:
+        unit = Fraction(1)
+        for step in steps:
+            if step.op in ("div", "mul"):
+                if step.param or not step.by:
+                    return None
+                unit = unit * step.by if step.op == "div" else unit / step.by
+        units.add(unit)
+    return units.pop() if len(units) == 1 else None
+
+
+def units_of(fields: Sequence[Field], declared: Mapping[str, int | None]) -> dict[str, Fraction]:
+    """The units of the temporal columns of a stream.
+
+    Args:
+        fields: of the stream.
+        declared: as `BoundSource.units`.
+    """
+    found = {}
+    for field in fields:
+        if field.temporal is None:
+            continue
+        unit = None if field.temporal.origin and field.name not in declared else unit_of(field.temporal)
+        if unit is not None and field.name in declared:
+            own = declared[field.name]
+            unit = None if own is None else unit * own if field.temporal.origin else unit
+        if unit is not None:
+            found[field.name] = unit
+    return found
+
+
+def unit_in(expr: Expr, units: Units) -> Fraction | None:
+    """How many ns one unit of an expression takes; None where that is not known.
+
+    Example:
+        >>> stamp = Column(Type.INT, "timestamp")
+        >>> unit_in(Binary(Type.INT, "/", stamp, Const(Type.INT, 1_000)), {"timestamp": Fraction(1)})
+        Fraction(1000, 1)
+    """
+    if isinstance(expr, Column):
+        return units.get(expr.name)
+    if isinstance(expr, Unary) and expr.op == "-":
+        return unit_in(expr.operand, units)
+    if not isinstance(expr, Binary):
+        return None
+    left, right = unit_in(expr.left, units), unit_in(expr.right, units)
+    if expr.op in ("+", "-"):
+        return left if right in (None, left) else right if left is None else None
+    if expr.op == "%":
+        return left
+    scaled, by = (left, expr.right) if left is not None else (right, expr.left)
+    if scaled is None or expr.op not in ("*", "/") or not isinstance(by, Const) or type(by.value) is not int:
+        return None
+    if expr.op == "*":
+        return scaled / abs(by.value) if by.value else None
+    return scaled * abs(by.value) if by.value and left is not None else None
+
+
+def length_of(node: syntax.Expression) -> Fraction | None:
+    """The ns of a duration, or of a sum of durations; None for any other expression."""
+    if isinstance(node, syntax.Duration):
+        return nanoseconds(node.value, node.unit)
+    if isinstance(node, syntax.UnaryOp) and node.op == "-":
+        length = length_of(node.operand)
+        return None if length is None else -length
+    if isinstance(node, syntax.BinaryOp) and node.op in ("+", "-"):
+        left, right = length_of(node.left), length_of(node.right)
+        return None if left is None or right is None else left + right if node.op == "+" else left - right
+    return None
+
+
+def has_duration(node: syntax.Expression | None) -> bool:
+    """Whether a duration is written anywhere in an expression."""
+    if node is None or isinstance(node, syntax.Duration):
+        return node is not None
+    return any(has_duration(child) for child in syntax.children(node))
+
+
+def takes(op: str, at: int) -> bool:
+    """Whether an operand of an operator may be a duration: a product of times has no meaning, a quotient has."""
+    return op in _BESIDE or (op == "/" and at == 1)
+
+
+def counted(node: syntax.Expression, beside: syntax.Expression, unit: Fraction | None, text: Text) -> Const:
+    """A duration as a number in the unit of what it stands beside.
+
+    Args:
+        node: of which `length_of` is known.
+        beside: what has the unit.
+        unit: ns; None where it is not known.
+        text: for errors.
+
+    Raises:
+        QueryError: the unit is not known, or the duration is no whole number of it.
+    """
+    written, shown = print_expression(node), print_expression(beside)
+    length = length_of(node)
+    assert length is not None
+    if unit is None:
+        hint = f"write {written} as a number in the unit of {shown}"
+        raise text.error(place_of(node), f"{written} stands beside {shown}, whose unit is not known", hint)
+    value = length / unit
+    if value.denominator != 1:
+        message = f"{written} is no whole number of {_named(unit)}, in which {shown} counts"
+        hint = "compare a finer time: timestamp is in nanoseconds, timestamp_us and timestamp_ms as they say"
+        raise text.error(place_of(node), message, hint)
+    if abs(value) >= 1 << 63:
+        raise text.error(place_of(node), f"{written} does not fit a 64-bit integer of {_named(unit)}", _FIT)
+    return Const(Type.INT, int(value))
+
+
+def alone(node: syntax.Expression, text: Text) -> QueryError:
+    """The error of a duration that stands beside nothing that has a unit."""
+    return text.error(
+        place_of(node), f"{print_expression(node)} stands beside no time, so its unit is not known", _HINT
+    )
+
+
+def brief(reach: int, unit: Fraction | None, attribute: str) -> str:
+    """The note on a reach that is written as a plain number and takes less than a millisecond; empty where none is due.
+
+    Args:
+        reach: in units of the attribute.
+        unit: ns; None where it is not known.
+        attribute: as text.
+    """
+    if unit is None or unit >= BRIEF or not 0 < reach * unit < BRIEF:
+        return ""
+    return (
+        f"{reach} beside {attribute} is {reach} {_named(unit)}, less than a millisecond:"
+        f" write the unit with the number, such as {reach} s"
+    )
+
+
+def _named(unit: Fraction) -> str:
+    return unit_name(unit) or (f"units of {unit / 10**9} s" if unit % 10**9 == 0 else f"units of {unit} ns")
