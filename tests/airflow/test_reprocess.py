@@ -17,7 +17,7 @@ from lowwater.lake.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.replay.interval import statuses
 from tests.airflow.chromium import browser, fill_form, run_backfill
-from tests.airflow.conftest import FLOWS, Platform, script
+from tests.airflow.conftest import FLOWS, Platform, script, wait
 from tests.docs.book import ROOT, blocks
 from tests.replay.support import START
 
@@ -93,11 +93,16 @@ def create(platform: Platform, last: int, *more: str) -> str:
     """What `airflow backfill create` says of the intervals from the first to that at `last`, ns."""
     dates = ["--from-date", format_instant(START), "--to-date", format_instant(last)]
     command = [sys.executable, "-m", "airflow", "backfill", "create", "--dag-id", "replay_changed", *dates, *more]
-    done = subprocess.run(
-        command, env=platform.home.environment(), capture_output=True, text=True, timeout=200, check=False
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    return done.stdout
+    environment = platform.home.environment()
+
+    def asked() -> subprocess.CompletedProcess[str] | None:
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200, check=False)
+        # Airflow sees only once in a while that an earlier one has ended
+        return None if "AlreadyRunningBackfill" in done.stderr else done
+
+    done = wait(asked, 200)
+    assert done is not None and done.returncode == 0, done and done.stderr[-2000:]
+    return str(done.stdout)
 
 
 def documented() -> list[str]:
