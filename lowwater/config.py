@@ -99,6 +99,24 @@ def parse_instant(value: object) -> int:
     return instant
 
 
+def parse_span(value: object) -> tuple[int, int]:
+    """Reads FROM/TO, two instants as `parse_instant` reads them.
+
+    Returns:
+        Nanoseconds since the epoch; the first is less than the second.
+
+    Raises:
+        ValueError: if it is not of this form, or ends before it begins.
+    """
+    begin, mark, end = value.partition("/") if isinstance(value, str) else ("", "", "")
+    if not mark:
+        raise ValueError(f"{value!r} is not of the form FROM/TO")
+    span = parse_instant(begin), parse_instant(end)
+    if span[0] >= span[1]:
+        raise ValueError(f"{value!r} ends before it begins")
+    return span
+
+
 def format_instant(instant: int) -> str:
     """The text of an instant (ns since the epoch) in ISO 8601, UTC, with as many digits as it needs.
 
@@ -176,6 +194,7 @@ def _name_list(value: object) -> object:
 Duration = Annotated[int, BeforeValidator(parse_duration), Setting(ge=0)]
 Positive = Annotated[int, BeforeValidator(parse_duration), Setting(gt=0)]
 Instant = Annotated[int, BeforeValidator(parse_instant)]
+Span = Annotated[tuple[int, int], BeforeValidator(parse_span)]
 Heartbeat = Annotated[int | Literal["on-demand", "data-driven", "none"], BeforeValidator(_heartbeat)]
 Names = Annotated[tuple[str, ...], BeforeValidator(_name_list)]
 LinkName = Annotated[str, Setting(pattern=f"^{LINK_NAME}$")]
@@ -317,6 +336,7 @@ class Link(Section):
         captures: pattern of its files, with strftime fields and wildcards, relative to the file of the settings.
         rotation: how long each file covers from the instant in its name, ns.
         timezone: of the instants in the names; everything else is UTC.
+        covers: name of a file, with wildcards -> what it covers, [from, to) in ns; goes over the rotation (T5).
         interfaces: what the interfaces of a capture that has several are: `each` a link (`NAME/interface`), or `one`.
         payload: bytes of each payload that are kept, with the headers before them; `all`, or None for no frames.
         applications: whose fields are kept.
@@ -339,6 +359,7 @@ class Link(Section):
     captures: str | None = None
     rotation: Positive | None = None
     timezone: Annotated[str, BeforeValidator(_zone)] = "UTC"
+    covers: dict[str, Span] = {}
     interfaces: Literal["each", "one"] = "each"
     payload: Annotated[int, Setting(ge=0, le=MOST_PAYLOAD)] | Literal["all"] | None = None
     applications: tuple[Literal["dns", "http"], ...] = ()

@@ -62,8 +62,9 @@ def ingest(
 
     \b
     Without FILE: the new and the changed files of every link's pattern in lowwater.toml.
-    What a capture covers is, in this order: --covers; the rotation of the link's file pattern in lowwater.toml; else
-    from its first record to its last. An interval is replayed only where its links' captures leave no gap.
+    What a capture covers is, in this order: --covers; in lowwater.toml [links.NAME.covers], then the rotation of the
+    link's file pattern; else from its first record to its last. An interval is replayed only where its links' captures
+    leave no gap.
     A capture that has grown, or changed under its name, replaces what was read of it before. Each interface of a
     capture that has several is a link of its own, LINK/INTERFACE; FROM LINK reads all of them.
     Examples:

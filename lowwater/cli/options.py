@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from lowwater.config import parse_duration, parse_instant
+from lowwater.config import parse_duration, parse_instant, parse_span
 
 WORTH = 16
 """Characters that all names of a table must share to be said once, above it."""
@@ -48,21 +48,11 @@ def _param(text: str) -> tuple[str, str]:
     return name.removeprefix("$"), value
 
 
-def _span(text: str) -> tuple[int, int]:
-    begin, mark, end = text.partition("/")
-    if not mark:
-        raise ValueError(f"{text!r} is not of the form FROM/TO")
-    span = parse_instant(begin), parse_instant(end)
-    if span[0] >= span[1]:
-        raise ValueError(f"{text!r} ends before it begins")
-    return span
-
-
 DURATION = _Parsed("duration", parse_duration)
 INSTANT = _Parsed("instant", parse_instant)
 PAIR = _Parsed("pair", _pair)
 PARAM = _Parsed("parameter", _param)
-SPAN = _Parsed("span", _span)
+SPAN = _Parsed("span", parse_span)
 
 QUERY_FILES = click.argument("files", nargs=-1, required=True, type=FILE, metavar="FILE.gsql...")
 

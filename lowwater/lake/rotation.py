@@ -8,6 +8,7 @@ from __future__ import annotations
 import glob
 import re
 from datetime import UTC, datetime, timedelta
+from fnmatch import fnmatchcase
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -44,10 +45,15 @@ def _regex(pattern: str) -> re.Pattern[str]:
 
 
 def declared_coverage(link: Link, path: Path) -> tuple[int, int] | None:
-    """What the link's pattern and rotation say that a file covers, [from, to) in ns; None where they say nothing.
+    """What the settings of a link say that a file covers, [from, to) in ns; None where they say nothing.
 
-    The name alone is compared where the pattern's folder has no field: files may be ingested from elsewhere.
+    By `covers`, of which the first pattern counts that the name of the file meets, else by the pattern of its files and
+    the rotation. Of that pattern the name alone is compared where its folder has no field: files may be ingested from
+    elsewhere.
     """
+    for name, coverage in link.covers.items():
+        if fnmatchcase(path.name, name):
+            return coverage
     if link.captures is None or link.rotation is None:
         return None
     found = _regex(link.captures).fullmatch(str(path.absolute()))

@@ -12,12 +12,13 @@ from pathlib import Path
 import pytest
 
 from lowwater.config import HOUR, Link, format_instant, load_config
-from lowwater.errors import OverlapError
+from lowwater.errors import ConfigError, OverlapError
 from lowwater.lake.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledger import malformed_between, read_captures
 from lowwater.lake.outside import Outside, lake_outside, outside, outside_lines
 from lowwater.lake.packets import PacketFiles
+from lowwater.lake.rotation import declared_coverage
 from lowwater.replay.due import Range, due
 from lowwater.replay.job import Job
 from tests.lake.support import BASE, at, capture
@@ -29,7 +30,11 @@ def settings(root: Path, link: Mapping[str, object], length: str = "1h") -> None
     """Writes `lowwater.toml` with one link, `a`, and one query set, `n`."""
     root.mkdir(parents=True, exist_ok=True)
     (root / "n.gsql").write_text(QUERY)
-    lines = [f"{name} = {value if isinstance(value, int) else repr(str(value))}" for name, value in link.items()]
+    tables = {key: value for key, value in link.items() if isinstance(value, Mapping)}
+    plain = {key: value for key, value in link.items() if key not in tables}
+    lines = [f"{name} = {value if isinstance(value, int) else repr(str(value))}" for name, value in plain.items()]
+    for name, table in tables.items():
+        lines += [f"[links.a.{name}]", *(f"{key!r} = {value!r}" for key, value in table.items())]
     text = f'[interval]\nlength = "{length}"\n\n[query_sets.n]\nfiles = ["n.gsql"]\n\n[links.a]\n'
     (root / "lowwater.toml").write_text(text + "\n".join(lines) + "\n")
 
@@ -120,6 +125,31 @@ def test_covers_stands_when_the_file_is_ingested_again(tmp_path: Path) -> None:
     take(root, path, covers=(at(3600), at(7200)))
     (row,) = read_captures(lake, ["a"])["a"]
     assert row.declared == (at(3600), at(7200))
+
+
+def test_settings_declare_what_files_cover_by_their_names(tmp_path: Path) -> None:
+    """`covers` is over the rotation and under `--covers`; a change of it is taken up by the next ingest."""
+    root, lake = tmp_path / "lake", open_lake(tmp_path / "lake")
+    span = f"{format_instant(at(3000))}/{format_instant(at(8000))}"
+    told = {"captures": "a-%Y%m%d%H*.pcap", "rotation": "1h"}
+    paths = [capture(tmp_path / name, [3700, 4000]) for name in ("a-2027011509.pcap", "node-1.pcap", "other.pcap")]
+    settings(root, {**told, "covers": {"a-2027011509.pcap": span, "node-*.pcap": span}})
+    for number, covered in enumerate([(at(3000), at(8000)), (at(3000), at(8000)), None]):
+        assert declared_coverage(load_config(root).link("a"), paths[number]) == covered
+    take(root, paths[1])
+    assert [row.declared for row in read_captures(lake, ["a"])["a"]] == [(at(3000), at(8000))]
+    settings(root, {**told, "covers": {"node-1.pcap": f"{format_instant(at(0))}/{format_instant(at(7200))}"}})
+    take(root, paths[1])
+    assert [row.declared for row in read_captures(lake, ["a"])["a"]] == [(at(0), at(7200))]
+    take(root, paths[1], covers=(at(3600), at(7200)))
+    assert [row.declared for row in read_captures(lake, ["a"])["a"]] == [(at(3600), at(7200))]
+
+
+@pytest.mark.parametrize("span", ["2027-01-15", "2027-01-15T09:00Z/2027-01-15T08:00Z", "soon/2027-01-15"])
+def test_a_declared_coverage_that_is_none_is_refused(span: str, tmp_path: Path) -> None:
+    settings(tmp_path, {"covers": {"x.pcap": span}})
+    with pytest.raises(ConfigError, match=r"links\.a\.covers"):
+        load_config(tmp_path)
 
 
 CASES = int(os.environ.get("LOWWATER_ACCOUNTS", "100"))
