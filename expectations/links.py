@@ -72,14 +72,17 @@ class ExpectLinkRecordsToBeAccountedFor(LinkRule):
 
 
 class ExpectLinkRecordsToLieInside(LinkRule):
-    """No record outside of the life of the link, or of the declared coverage of its capture (SEMANTICS T5, A1)."""
+    """No record outside of the life of the link, or of the declared coverage of its capture (SEMANTICS T5, A1).
+
+    Nor a capture that is declared to cover the interval and holds records of other times only.
+    """
 
     rule = "Every record lies in the life of the link and in the declared coverage of its capture"
-    measures = ("read", "outside", "uncovered")
-    told = ("interval", "captures", "places")
+    measures = ("read", "outside", "uncovered", "misdated")
+    told = ("interval", "captures", "places", "elsewhere")
 
     def holds(self, row: Row) -> bool:
-        return bool(row["outside"] == 0 and row["uncovered"] == 0)
+        return bool(row["outside"] == 0 and row["uncovered"] == 0 and row["misdated"] == 0)
 
     def reason(self, row: Row) -> str:
         parts = []
@@ -87,7 +90,13 @@ class ExpectLinkRecordsToLieInside(LinkRule):
             parts.append(f"{count(row['outside'], 'record')} outside of since and until, in no row")
         if row["uncovered"]:
             parts.append(f"{count(row['uncovered'], 'record')} outside of what their captures are declared to cover")
-        return f"of {count(row['read'])} read, {'; '.join(parts)}: {row['places']}"
+        said = [f"of {count(row['read'])} read, {'; '.join(parts)}: {row['places']}"] if parts else []
+        if row["misdated"]:
+            said.append(
+                f"{count(row['misdated'], 'record')} of captures that are declared to cover this interval "
+                f"lie at other times: {row['elsewhere']}"
+            )
+        return "; ".join(said)
 
 
 class ExpectLinkViolationsToStayWithinLimit(LinkRule, Within):

@@ -124,6 +124,7 @@ def _link(scope: Scope, scan: LinkScan, counts: Counts) -> Row:
     sane = max(count["sane"] for (_, on), count in counts.items() if on == link)
     apart = outside(PacketFiles.of(scope.lake), link, captures, settings, scope.start, scope.end)
     unread = sum(count.unread for _, count in apart)
+    misdated = [each for each in captures if each.misdated and each.claims(scope.start, scope.end)]
     read = malformed.num_rows + scan.violations.num_rows + scan.sane + unread
     unaccounted = _unaccounted(scan.sane - sane, scan.violations.num_rows - late.num_rows)
     limits = scope.config.limits(link)
@@ -140,6 +141,8 @@ def _link(scope: Scope, scan: LinkScan, counts: Counts) -> Row:
         "outside": unread,
         "uncovered": sum(count.uncovered for _, count in apart),
         "places": _places(apart, settings),
+        "misdated": sum(each.packets for each in misdated),
+        "elsewhere": _elsewhere(misdated),
         "unaccounted": unaccounted,
         "strays": _first(found := strays(scope, scan, late), len(found)) if unaccounted else "",
         "gap_ns": sum(gap.until - gap.since for gap in gaps),
@@ -251,6 +254,16 @@ def _violations(captures: Sequence[Capture], late: pa.Table) -> str:
 def _places(apart: Sequence[tuple[Capture, Outside]], settings: Link) -> str:
     found = [f"{Path(each.path).name} ({outside_words(each, count, settings)})" for each, count in apart]
     return _first(found, len(apart))
+
+
+def _elsewhere(misdated: Sequence[Capture]) -> str:
+    """Captures that hold nothing of what they are declared to cover, and where their records lie."""
+    found = [
+        f"{Path(each.path).name} ({each.packets:,} from {format_instant(each.smallest or 0)} to "
+        f"{format_instant(each.largest or 0)})"
+        for each in misdated
+    ]
+    return _first(found, len(found))
 
 
 def _offsets(captures: Sequence[Capture], malformed: pa.Table) -> str:

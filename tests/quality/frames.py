@@ -20,6 +20,8 @@ LINK: dict[str, Any] = {
     "sane": 997,
     "outside": 0,
     "uncovered": 0,
+    "misdated": 0,
+    "elsewhere": "",
     "places": "",
     "unaccounted": 0,
     "strays": "",
@@ -164,9 +166,18 @@ CASES: dict[str, tuple[Case, ...]] = {
         ),
         Case(
             "expect_link_records_to_lie_inside",
-            {"outside": 7, "sane": 990, "uncovered": 2, "places": "link 'main1': a.pcap: 7 before since = 2026"},
+            {
+                "outside": 7,
+                "sane": 990,
+                "uncovered": 2,
+                "places": "link 'main1': a.pcap: 7 before since = 2026",
+                "misdated": 5,
+                "elsewhere": "b.pcap (5 from 2026-01-02T00:00:00Z to 2026-01-02T00:01:00Z)",
+            },
             "of 1,000 read, 7 records outside of since and until, in no row; 2 records outside of what their captures "
-            "are declared to cover: link 'main1': a.pcap: 7 before since = 2026",
+            "are declared to cover: link 'main1': a.pcap: 7 before since = 2026; 5 records of captures that are "
+            "declared to cover this interval lie at other times: b.pcap (5 from 2026-01-02T00:00:00Z to "
+            "2026-01-02T00:01:00Z)",
         ),
         Case(
             "expect_link_violations_to_stay_within_limit/warning",

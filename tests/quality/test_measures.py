@@ -313,6 +313,18 @@ def measured(lake: Lake, instances: Sequence[tuple[str, str]], queries: Sequence
     return {name: frame.to_pylist() for name, frame in found.items()}
 
 
+def test_a_capture_of_another_day_is_named_where_it_claims_to_be(tmp_path: Path) -> None:
+    """Its records are charged to their own interval; that it holds nothing of this one is told here too."""
+    lake, config = open_lake(tmp_path / "lake"), load_config(tmp_path)
+    path = tmp_path / "a.pcap"
+    path.write_bytes(pcap_bytes([(at(90_000 + n), tcp("10.0.0.1", "10.0.0.2", 1, 2)) for n in range(3)]))
+    ingest(lake, "a", [path], config, (BASE, BASE + HOUR))
+    account(lake, ("q.x", "a", (0, 0, 0, 0, 0, 0, 0)))
+    (row,) = measured(lake, [("q.x", "a")], [])["links"]
+    assert (row["read"], row["uncovered"], row["misdated"]) == (0, 0, 3)
+    assert row["elsewhere"] == "a.pcap (3 from 2027-01-16T09:00:00Z to 2027-01-16T09:00:02Z)"
+
+
 def late_rows(lake: Lake) -> pa.Table:
     (capture, _) = read_captures(lake, ["a"])["a"]
     row = {"position": 2, "timestamp": at(7.7), "arrival": at(10), "lateness": 2_300_000_000}
@@ -338,6 +350,8 @@ def test_links_and_lftas_from_the_ledgers(lake: Lake) -> None:
         "sane": 4,
         "outside": 0,
         "uncovered": 0,
+        "misdated": 0,
+        "elsewhere": "",
         "places": "",
         "unaccounted": 0,
         "strays": "",
