@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from lowwater.capture.generate import generate
-from lowwater.config import parse_instant
+from lowwater.instants import parse_instant
 
 START = parse_instant("2026-01-01T00:00:00Z")
 COLUMNS = ("srcIP", "destIP", "srcPort", "destPort", "protocol", "ttl", "tos", "len", "id", "caplen")

@@ -27,7 +27,7 @@ import numpy as np
 
 from lowwater.capture.generate import generate
 from lowwater.capture.header import FILE_HEADER
-from lowwater.config import parse_instant
+from lowwater.instants import parse_instant
 
 START = parse_instant("2026-01-01T00:00:00Z")
 FIELDS = ("frame.time_epoch", "ip.src", "ip.dst", "tcp.srcport", "udp.srcport", "frame.len")

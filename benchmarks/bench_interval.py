@@ -33,7 +33,8 @@ main0_and_control = ["control", "main1"]
 def prepare(lake: Path, rate: float) -> int:
     """A lake with one hour of three links; its packets."""
     from lowwater.capture.generate import generate
-    from lowwater.config import load_config, parse_instant
+    from lowwater.config import load_config
+    from lowwater.instants import parse_instant
     from lowwater.lake.ingest import ingest
     from lowwater.lake.layout import open_lake
 
@@ -50,7 +51,7 @@ def prepare(lake: Path, rate: float) -> int:
 
 def replay_once(lake: Path, begun: float) -> dict[str, float]:
     """Seconds of everything, in the process that was started at an instant (s); its first imports are those below."""
-    from lowwater.config import HOUR, parse_instant
+    from lowwater.instants import HOUR, parse_instant
     from lowwater.replay.interval import replay
     from lowwater.replay.job import Job
     from lowwater.replay.progress import Progress

@@ -17,7 +17,7 @@ sys.path.insert(0, str(ROOT))
 
 from lowwater_review import Board, render  # noqa: E402
 
-from lowwater.config import HOUR  # noqa: E402
+from lowwater.instants import HOUR  # noqa: E402
 from lowwater.lake.tables import interval_label  # noqa: E402
 from tests.review.ledgers import START, make  # noqa: E402
 

@@ -19,9 +19,10 @@ from typing import Any
 import duckdb
 
 from lowwater.capture.generate import generate
-from lowwater.config import HOUR, Config, Link, parse_instant
+from lowwater.config import Config, Link
 from lowwater.high.session import build_session
 from lowwater.high.tasks import spark_runner
+from lowwater.instants import HOUR, parse_instant
 from lowwater.lake.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledger import read_captures

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lowwater.config import SECOND, format_duration
+from lowwater.instants import SECOND, format_duration
 
 _SHARES = ("_share", "_drift", "_warning", "_critical")
 

@@ -1,7 +1,4 @@
-"""The schema of `lowwater.toml`, and how durations and instants are written.
-
-Read by every stage above the kernels; the command line uses the same parsers for its options.
-"""
+"""The schema of `lowwater.toml`. Read by every stage above the kernels."""
 
 from __future__ import annotations
 
@@ -11,8 +8,6 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
-from datetime import UTC, date, datetime
-from fractions import Fraction
 from os.path import normpath
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn
@@ -23,10 +18,9 @@ from pydantic import Field as Setting
 
 from lowwater.environment import override
 from lowwater.errors import ConfigError
+from lowwater.instants import HOUR, SECOND, format_duration, parse_duration, parse_instant, parse_span
 from lowwater.refused import refusals
 
-SECOND = 1_000_000_000
-HOUR = 3600 * SECOND
 FILE_NAME = "lowwater.toml"
 LINK_NAME = r"[A-Za-z_][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_.-]+)?"
 LONGEST_SKEW = 50 * 366 * 24 * HOUR
@@ -37,117 +31,6 @@ MOST_PAYLOAD = 65_535
 
 TENFOLD = 10
 """How much higher the critical limit of a threshold is where only the warning limit is given."""
-
-_UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": SECOND, "sec": SECOND, "second": SECOND, "m": 60 * SECOND}
-_UNITS |= {"min": 60 * SECOND, "minute": 60 * SECOND, "h": HOUR, "hour": HOUR, "d": 24 * HOUR, "day": 24 * HOUR}
-_UNITS |= {f"{name}s": _UNITS[name] for name in ("sec", "second", "min", "minute", "hour", "day")}
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)")
-_INSTANT = re.compile(r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d)?)(?:\.(\d{1,9}))?(Z|[+-]\d\d:?\d\d)?)?")
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def parse_duration(value: object) -> int:
-    """Reads a duration: a number of seconds, or a text such as "1s", "500ms", "10 min", "1.5h".
-
-    Returns:
-        Nanoseconds.
-
-    Raises:
-        ValueError: if it is no duration, is negative or is no whole number of nanoseconds.
-
-    Example:
-        >>> parse_duration("500ms"), parse_duration("10 min"), parse_duration(0.5)
-        (500000000, 600000000000, 500000000)
-    """
-    text = str(value).strip().lower()
-    found = _DURATION.fullmatch(text)
-    unit = found.group(2) or "s" if found else ""
-    if isinstance(value, bool) or found is None or unit not in _UNITS:
-        raise ValueError(f'{value!r} is no duration; write for example "1s", "500ms", "10 min" or "1h"')
-    nanoseconds = Fraction(found.group(1)) * _UNITS[unit]
-    if nanoseconds.denominator != 1:
-        raise ValueError(f"{value!r} is finer than a nanosecond")
-    return int(nanoseconds)
-
-
-def parse_instant(value: object) -> int:
-    """Reads an instant in ISO 8601; without an offset it is UTC.
-
-    Returns:
-        Nanoseconds since the epoch.
-
-    Raises:
-        ValueError: if it is no instant from 1970 on.
-
-    Example:
-        >>> parse_instant("1970-01-01T00:00:01.5Z"), parse_instant("1970-01-02")
-        (1500000000, 86400000000000)
-    """
-    text = value.isoformat() if isinstance(value, date) else str(value).strip()
-    found = _INSTANT.fullmatch(text)
-    try:
-        if found is None:
-            raise ValueError
-        day, clock, fraction, zone = found.groups()
-        moment = datetime.fromisoformat(f"{day}T{clock or '00:00'}{zone or 'Z'}")
-    except ValueError:
-        raise ValueError(f'{value!r} is no instant; write for example "2026-01-31T13:00:00Z"') from None
-    since = moment - _EPOCH
-    instant = (since.days * 86400 + since.seconds) * SECOND + int((fraction or "0").ljust(9, "0"))
-    if instant < 0:
-        raise ValueError(f"{value!r} is before 1970")
-    return instant
-
-
-def parse_span(value: object) -> tuple[int, int]:
-    """Reads FROM/TO, two instants as `parse_instant` reads them.
-
-    Returns:
-        Nanoseconds since the epoch; the first is less than the second.
-
-    Raises:
-        ValueError: if it is not of this form, or ends before it begins.
-    """
-    begin, mark, end = value.partition("/") if isinstance(value, str) else ("", "", "")
-    if not mark:
-        raise ValueError(f"{value!r} is not of the form FROM/TO")
-    span = parse_instant(begin), parse_instant(end)
-    if span[0] >= span[1]:
-        raise ValueError(f"{value!r} ends before it begins")
-    return span
-
-
-def format_instant(instant: int) -> str:
-    """The text of an instant (ns since the epoch) in ISO 8601, UTC, with as many digits as it needs.
-
-    Example:
-        >>> format_instant(1_500_000_000)
-        '1970-01-01T00:00:01.5Z'
-    """
-    seconds, rest = divmod(instant, SECOND)
-    try:
-        text = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-    except (OverflowError, ValueError):  # an instant beyond the calendar can only come from a broken clock: show it
-        return f"{instant} ns"
-    return f"{text}.{rest:09d}".rstrip("0") + "Z" if rest else f"{text}Z"
-
-
-def format_duration(duration: int) -> str:
-    """The exact text of a duration (ns): whole hours or minutes, else the largest unit of which it is one or more.
-
-    Example:
-        >>> format_duration(90_000_000_000), format_duration(1_500_000_000), format_duration(2_000)
-        ('90s', '1.5s', '2us')
-    """
-    for unit in ("h", "min"):
-        if duration and duration % _UNITS[unit] == 0:
-            return f"{duration // _UNITS[unit]}{unit}"
-    for unit in ("s", "ms", "us", "ns"):
-        whole, rest = divmod(duration, _UNITS[unit])
-        if whole:
-            digits = len(str(_UNITS[unit])) - 1
-            return f"{whole}.{rest:0{digits}d}".rstrip("0") + unit if rest else f"{whole}{unit}"
-    return "0s"
 
 
 def toml_key(name: str) -> str:

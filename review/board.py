@@ -17,8 +17,9 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.dataset as pads
 
-from lowwater.config import FILE_NAME, Config, format_instant, load_config
+from lowwater.config import FILE_NAME, Config, load_config
 from lowwater.errors import LowwaterError
+from lowwater.instants import format_instant
 from lowwater.lake.layout import QUALITY, REPLAYS, Lake, open_lake
 from lowwater.lake.ledger import Captures, ingested_links, read_captures
 from lowwater.lake.records import FAILED, Replay

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from lowwater.config import HOUR, SECOND
+from lowwater.instants import HOUR, SECOND
 from lowwater.lake.ledger import Capture
 from lowwater.lake.tables import interval_label, safe_name
 

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lowwater.config import format_duration
+from lowwater.instants import format_duration
 from lowwater.plan.explain.model import Description, OperatorInfo, QueryInfo
 
 WIDTH = 900

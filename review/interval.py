@@ -10,7 +10,7 @@ from typing import Any
 
 from lowwater_expectations import Finding, once
 
-from lowwater.config import format_duration, format_instant
+from lowwater.instants import format_duration, format_instant
 from lowwater.lake.history import LinkLateness, read_lateness
 from lowwater.lake.ledger import Capture, malformed_between
 from lowwater.lake.records import Replay, read_quarantine, read_violations

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from functools import lru_cache
 
-from lowwater.config import HOUR
+from lowwater.instants import HOUR
 from lowwater.lake.history import LinkLateness, read_lateness
 from lowwater.quality.lags import Lags
 from lowwater.quality.skew import Review, Seen, review

@@ -14,7 +14,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from lowwater.config import format_duration, format_instant, parse_instant
+from lowwater.instants import format_duration, format_instant, parse_instant
 from lowwater.lake.tables import interval_label, safe_name
 from lowwater.quality.advice import headline, marks, remarks, share_text
 from lowwater.quality.lags import bound_of

@@ -18,8 +18,8 @@ from rich.text import Text
 
 from lowwater.capture.generate import GeneratedCapture, generate
 from lowwater.cli.report import show_report
-from lowwater.config import HOUR, format_duration, format_instant, parse_instant
 from lowwater.errors import LowwaterError
+from lowwater.instants import HOUR, format_duration, format_instant, parse_instant
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.records import read_violations
 from lowwater.lake.tables import open_table

@@ -28,8 +28,8 @@ from home import ROOT, Home, HomeError
 from kills import Killer
 
 from lowwater.capture.generate import generate
-from lowwater.config import HOUR, format_instant, parse_instant
 from lowwater.errors import LowwaterError
+from lowwater.instants import HOUR, format_instant, parse_instant
 from lowwater.lake.layout import open_lake
 
 START = parse_instant("2026-01-01T00:00:00Z")

@@ -20,8 +20,8 @@ from pathlib import Path
 from home import ROOT, HomeError, default_home
 
 from lowwater.capture.generate import generate
-from lowwater.config import HOUR, format_instant, parse_instant
 from lowwater.errors import LowwaterError
+from lowwater.instants import HOUR, format_instant, parse_instant
 from lowwater.lake.tables import interval_label, safe_name
 
 START = parse_instant("2026-01-01T00:00:00Z")

@@ -13,8 +13,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from lowwater.config import parse_instant
 from lowwater.errors import LowwaterError
+from lowwater.instants import parse_instant
 from lowwater.replay.interval import replay
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress

@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "lowwater"
 MODULES = sorted(PACKAGE.rglob("*.py"))
-BELOW_ALL = ["", "errors", "caches", "tempfolders", "environment", "refused", "config", "terminal"]
+BELOW_ALL = ["", "errors", "caches", "tempfolders", "environment", "instants", "refused", "config", "terminal"]
 SPARK = {"pyspark", "delta", "py4j"}
 # "knows nothing of", where the order of the folders alone would allow it
 BLIND = {"gsql": {"catalog"}, "catalog": {"gsql"}, "capture": {"plan"}, "reference": {"low", "high"}}

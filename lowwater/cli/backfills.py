@@ -16,8 +16,8 @@ import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from lowwater.config import format_instant
 from lowwater.errors import LowwaterError
+from lowwater.instants import format_instant
 from lowwater.replay.backfill import WAITING, Order, Tried, Watch, backfill
 from lowwater.replay.due import Due, Range, due, judged_otherwise, open_jobs
 from lowwater.replay.job import Job

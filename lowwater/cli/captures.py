@@ -10,8 +10,9 @@ from rich.table import Table
 
 from lowwater.capture.generate import generate
 from lowwater.cli import options
-from lowwater.config import Config, format_instant, load_config
+from lowwater.config import Config, load_config
 from lowwater.errors import ConfigError, LowwaterError
+from lowwater.instants import format_instant
 from lowwater.terminal import open_console, say, styled
 
 if TYPE_CHECKING:

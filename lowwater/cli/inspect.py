@@ -14,8 +14,8 @@ from lowwater.capture.inspect import QUANTILES, CaptureFacts, InterfaceFacts, in
 from lowwater.capture.lateness import GAPS
 from lowwater.capture.sanity import END_OF_TIME
 from lowwater.cli.inspected import FAMILIES, TUNNELS, Inspected, document, rows
-from lowwater.config import SECOND, format_duration, format_instant
 from lowwater.errors import LowwaterError
+from lowwater.instants import SECOND, format_duration, format_instant
 from lowwater.replay.export import spreadsheet_cell
 from lowwater.terminal import Terminal, open_console, say, styled
 

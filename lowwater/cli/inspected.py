@@ -12,8 +12,8 @@ from typing import Any
 
 from lowwater.capture.inspect import QUANTILES, CaptureFacts, InterfaceFacts
 from lowwater.capture.lateness import QUANTILE_ERROR
-from lowwater.config import format_duration, format_instant
 from lowwater.errors import LowwaterError
+from lowwater.instants import format_duration, format_instant
 
 TUNNELS = {4: "IPv4-in-IP", 41: "IPv6-in-IP", 47: "GRE", 2152: "GTP-U", 4789: "VXLAN", 6081: "Geneve", 8472: "VXLAN"}
 """Names of tunnels, by IP protocol or UDP port."""

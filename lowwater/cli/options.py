@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from lowwater.config import parse_duration, parse_instant, parse_span
+from lowwater.instants import parse_duration, parse_instant, parse_span
 
 WORTH = 16
 """Characters that all names of a table must share to be said once, above it."""

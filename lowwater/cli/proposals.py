@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 from os.path import relpath
 from pathlib import Path
 
-from lowwater.config import FILE_NAME, HOUR, format_duration, format_instant, load_config, section_of
+from lowwater.config import FILE_NAME, load_config, section_of
 from lowwater.errors import ConfigError
+from lowwater.instants import HOUR, format_duration, format_instant
 from lowwater.lake.naming import Named
 from lowwater.lake.proposal import Proposal, Proposed, propose
 from lowwater.terminal import Terminal, say, shown

@@ -15,8 +15,9 @@ from pydantic import ValidationError
 from rich.table import Table
 
 from lowwater.cli import options
-from lowwater.config import Config, Link, format_duration, format_instant, load_config, parse_duration
+from lowwater.config import Config, Link, load_config
 from lowwater.errors import ConfigError, QueryError, QueryErrors, UnsupportedError
+from lowwater.instants import format_duration, format_instant, parse_duration
 from lowwater.low import LowSettings, Policy
 from lowwater.low.listing import list_kernels
 from lowwater.plan.context import Links

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from rich.table import Table
 
-from lowwater.config import format_instant, load_config
+from lowwater.config import load_config
 from lowwater.errors import LakeError, LowwaterError
+from lowwater.instants import format_instant
 from lowwater.lake.coverage import tolerated_lines
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.outside import outside_lines

@@ -11,7 +11,8 @@ import click
 from rich.table import Table
 
 from lowwater.cli import options
-from lowwater.config import Config, format_duration, format_instant, load_config
+from lowwater.config import Config, load_config
+from lowwater.instants import format_duration, format_instant
 from lowwater.terminal import Terminal, open_console, say, shown, styled
 
 if TYPE_CHECKING:

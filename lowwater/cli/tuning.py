@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from lowwater.cli.queries import Definitions
-from lowwater.config import format_instant, load_config
+from lowwater.config import load_config
+from lowwater.instants import format_instant
 from lowwater.lake.layout import OUTCOMES, open_lake
 from lowwater.plan.nodes import Lfta
 from lowwater.replay.job import lake_links

@@ -15,8 +15,9 @@ from lowwater.capture.facts import CaptureSummary, InterfaceSummary
 from lowwater.capture.index import Chunk
 from lowwater.capture.keeping import Keeping
 from lowwater.capture.reader import DECODER_VERSION
-from lowwater.config import Link, format_instant
+from lowwater.config import Link
 from lowwater.errors import LowwaterError
+from lowwater.instants import format_instant
 from lowwater.lake.interfaces import join, link_names
 from lowwater.lake.ledger import Capture, put_malformed
 from lowwater.lake.outside import attempt_paths, strays

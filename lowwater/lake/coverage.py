@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
 
-from lowwater.config import Config, Link, format_duration, format_instant, section_of
+from lowwater.config import Config, Link, section_of
 from lowwater.errors import GapError
+from lowwater.instants import format_duration, format_instant
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledger import Capture, Captures, ingested_links, read_captures
 from lowwater.plan.temporal import END_OF_TIME

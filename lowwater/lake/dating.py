@@ -13,7 +13,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from lowwater.capture.inspect import CaptureFacts
-from lowwater.config import HOUR, SECOND, Link, format_duration, format_instant
+from lowwater.config import Link
+from lowwater.instants import HOUR, SECOND, format_duration, format_instant
 from lowwater.lake.naming import Named
 from lowwater.lake.rotation import declared_coverage
 from lowwater.lake.sample import earliest, largest

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pads
 from numpy.typing import NDArray
 
-from lowwater.config import HOUR, format_instant
+from lowwater.instants import HOUR, format_instant
 from lowwater.lake.layout import LATENESS, METRICS, Lake
 from lowwater.lake.records import with_constants
 from lowwater.lake.tables import append_rows, compact, quote, read_rows, replace_rows

@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from lowwater.config import HOUR, Retention
+from lowwater.config import Retention
 from lowwater.errors import BusyError
+from lowwater.instants import HOUR
 from lowwater.lake.layout import Lake
 from lowwater.lake.locks import hold, run_lock
 from lowwater.lake.records import DONE, FAILED, INCOMPLETE, PROVISIONAL, PUBLISH, Replay, read_replays

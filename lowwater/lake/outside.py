@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from lowwater.config import Config, Link, format_instant
+from lowwater.config import Config, Link
+from lowwater.instants import format_instant
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledger import Capture, Captures, ingested_links, read_captures
 from lowwater.lake.packets import PacketFiles, readable

@@ -17,8 +17,9 @@ from lowwater.capture.facts import CaptureSummary, Interface
 from lowwater.capture.index import Chunk, read_chunk
 from lowwater.capture.keeping import Keeping
 from lowwater.capture.reader import BATCH, read
-from lowwater.config import HOUR, section_of
+from lowwater.config import section_of
 from lowwater.errors import CaptureError, LakeError, LowwaterError
+from lowwater.instants import HOUR
 from lowwater.lake.interfaces import MOST_INTERFACES, merged
 from lowwater.lake.parquet.writer import Scratch, Unfinished, Writer
 from lowwater.lake.survey import DAMAGE, Failed, damage_table

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 
-from lowwater.config import SECOND
+from lowwater.instants import SECOND
 from lowwater.lake.naming import Alike
 from lowwater.lake.sample import Sample, largest
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
-from lowwater.config import format_duration, format_instant
+from lowwater.instants import format_duration, format_instant
 from lowwater.lake.digest import POLICIES, SEMANTICS_VERSION
 from lowwater.lake.ledger import Capture, Captures, short
 

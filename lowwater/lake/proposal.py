@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lowwater.capture.inspect import CaptureFacts, InterfaceFacts
-from lowwater.config import HOUR, SECOND, Link
+from lowwater.config import Link
 from lowwater.errors import ConfigError
+from lowwater.instants import HOUR, SECOND
 from lowwater.lake.dating import LENGTHS, Dating, dating
 from lowwater.lake.naming import Named, alike, name_links
 from lowwater.lake.parting import Part, overlap, parts, pause

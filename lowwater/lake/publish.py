@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pads
 
 from lowwater.catalog.streams import ROW, published
-from lowwater.config import HOUR, format_instant
 from lowwater.errors import LakeError, LawError
+from lowwater.instants import HOUR, format_instant
 from lowwater.lake.layout import Lake, table_schema
 from lowwater.lake.records import last_published
 from lowwater.lake.streams import fingerprint, stream_files

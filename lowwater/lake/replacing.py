@@ -12,8 +12,9 @@ from pathlib import Path
 
 from lowwater.capture.keeping import Keeping
 from lowwater.capture.reader import DECODER_VERSION
-from lowwater.config import Link, format_duration, format_instant, section_of
+from lowwater.config import Link, section_of
 from lowwater.errors import OverlapError
+from lowwater.instants import format_duration, format_instant
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledger import Capture, family_captures, put_captures
 from lowwater.lake.survey import starts_with

@@ -12,8 +12,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from lowwater.config import HOUR, SECOND, Link
+from lowwater.config import Link
 from lowwater.errors import ConfigError
+from lowwater.instants import HOUR, SECOND
 
 _FIELDS = {"Y": r"\d{4}", "m": r"\d\d", "d": r"\d\d", "H": r"\d\d", "M": r"\d\d", "S": r"\d\d", "s": r"\d+"}
 _LEAST = {"Y": 1970, "m": 1, "d": 1, "H": 0, "M": 0, "S": 0}

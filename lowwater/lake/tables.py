@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyarrow import fs
 
-from lowwater.config import HOUR, format_instant
 from lowwater.errors import LakeError, OwnerError
+from lowwater.instants import HOUR, format_instant
 from lowwater.lake.opened import existing, forget, keep, newest
 
 if TYPE_CHECKING:

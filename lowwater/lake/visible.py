@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pads
 
-from lowwater.config import HOUR, format_instant
 from lowwater.errors import LakeError
+from lowwater.instants import HOUR, format_instant
 from lowwater.lake.layout import Lake
 from lowwater.lake.records import DONE, FAILED, PUBLISH, Replay, read_replays
 from lowwater.lake.tables import lake_errors, open_table

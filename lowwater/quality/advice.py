@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lowwater.config import SECOND, format_duration, format_instant
+from lowwater.instants import SECOND, format_duration, format_instant
 from lowwater.quality.lags import bound_of
 from lowwater.quality.skew import QUANTILES, Outlier, Reader, Review, Rung, recommend
 

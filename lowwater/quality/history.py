@@ -12,7 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from lowwater.config import SECOND, History
+from lowwater.config import History
+from lowwater.instants import SECOND
 from lowwater.lake.history import LinkLateness
 from lowwater.lake.layout import METRICS
 from lowwater.quality.profile import Profile

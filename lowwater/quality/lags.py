@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lowwater.config import SECOND
+from lowwater.instants import SECOND
 
 LATEST = 5
 """How many of the latest records are named."""

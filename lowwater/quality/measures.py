@@ -14,7 +14,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lowwater.config import SECOND, Config, Link, Thresholds, format_instant
+from lowwater.config import Config, Link, Thresholds
+from lowwater.instants import SECOND, format_instant
 from lowwater.lake.coverage import Gap, gap_text
 from lowwater.lake.layout import OUTCOMES, Lake
 from lowwater.lake.ledger import Capture, malformed_between

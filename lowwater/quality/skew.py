@@ -14,7 +14,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lowwater.config import LONGEST_SKEW, SECOND
+from lowwater.config import LONGEST_SKEW
+from lowwater.instants import SECOND
 from lowwater.lake.ledger import Capture
 from lowwater.lake.packets import LinkRead
 from lowwater.quality.lags import Lags, Late, Watch, by_interval

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lowwater.config import format_instant
+from lowwater.instants import format_instant
 from lowwater.lake.layout import Lake
 from lowwater.lake.records import read_qualities, read_quality
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lowwater.config import format_instant
 from lowwater.errors import AuditError, LakeError
+from lowwater.instants import format_instant
 from lowwater.lake.layout import QUALITY, QUARANTINE
 from lowwater.lake.records import record_quality
 from lowwater.lake.streams import fingerprint, stream_files

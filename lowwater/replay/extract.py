@@ -28,8 +28,9 @@ from lowwater.capture.write import (
     pcapng_record,
 )
 from lowwater.catalog.packets import FRAME, READABLE
-from lowwater.config import SECOND, Config, section_of
+from lowwater.config import Config, section_of
 from lowwater.errors import ConfigError, LakeError
+from lowwater.instants import SECOND
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledger import ingested_links, read_captures
 from lowwater.lake.packets import CaptureRead, LinkRead, PacketFiles, packet_files

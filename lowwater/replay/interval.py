@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lowwater.config import format_instant, load_config
+from lowwater.config import load_config
 from lowwater.errors import AuditError, BusyError, LakeError, LowwaterError, OwnerError
+from lowwater.instants import format_instant
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledger import Captures
 from lowwater.lake.locks import attempt, run_lock

@@ -15,8 +15,9 @@ from typing import Any
 from lowwater.capture.reader import DECODER_VERSION
 from lowwater.catalog.skews import link_skews
 from lowwater.catalog.watchlists import watchlist_digest
-from lowwater.config import Config, format_duration, format_instant, load_config, section_of
+from lowwater.config import Config, load_config, section_of
 from lowwater.errors import ConfigError, LakeError
+from lowwater.instants import format_duration, format_instant
 from lowwater.lake.coverage import Gap, at_edge, check, gap_error, gap_texts, unsettled
 from lowwater.lake.digest import inputs_digest, link_inputs, outdated
 from lowwater.lake.layout import Lake, open_lake

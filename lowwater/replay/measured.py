@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from lowwater.config import HOUR
+from lowwater.instants import HOUR
 from lowwater.lake.layout import OUTCOMES, Lake
 from lowwater.lake.records import read_statistics
 from lowwater.low.statistics import shape

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
 
-from lowwater.config import SECOND, load_config
+from lowwater.config import load_config
 from lowwater.errors import LowwaterError
+from lowwater.instants import SECOND
 from lowwater.lake.layout import open_lake
 from lowwater.lake.records import FAILED, PUBLISH, replayed_sets
 from lowwater.quality.skew import Reader

@@ -20,8 +20,9 @@ import pyarrow.parquet as pq
 from lowwater.catalog import names as reserved
 from lowwater.catalog.packets import FRAME, HEAD
 from lowwater.catalog.streams import ROW
-from lowwater.config import Config, format_duration
+from lowwater.config import Config
 from lowwater.errors import ConfigError, LawError, LowwaterError
+from lowwater.instants import format_duration
 from lowwater.lake.ingest import Ingested, ingest
 from lowwater.lake.layout import VIOLATIONS, Lake, open_lake
 from lowwater.lake.ledger import Capture, Captures, ingested_links, interface_links, read_captures

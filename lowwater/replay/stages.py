@@ -17,9 +17,10 @@ import pyarrow as pa
 from lowwater.catalog.expr import columns_of
 from lowwater.catalog.packets import THINNED_BY, stored
 from lowwater.catalog.skews import link_skews
-from lowwater.config import SECOND, Config
+from lowwater.config import Config
 from lowwater.errors import ConfigError
 from lowwater.high.carry import Carry
+from lowwater.instants import SECOND
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledger import Capture, Captures
 from lowwater.lake.packets import LinkRead, PacketFiles, packet_files

@@ -12,8 +12,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lowwater.config import Config, format_instant
+from lowwater.config import Config
 from lowwater.errors import LawError
+from lowwater.instants import format_instant
 from lowwater.lake.layout import OUTCOMES
 from lowwater.lake.ledger import Capture
 from lowwater.low import LinkResult

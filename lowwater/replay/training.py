@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lowwater.capture.generate import generate
-from lowwater.config import HOUR, load_config, parse_instant
+from lowwater.config import load_config
 from lowwater.errors import LowwaterError
+from lowwater.instants import HOUR, parse_instant
 from lowwater.lake.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.replay.interval import replay

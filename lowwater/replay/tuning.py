@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from lowwater.catalog.expr import Expr, conjunction, conjuncts, show
-from lowwater.config import SECOND, Config, format_duration
+from lowwater.config import Config
+from lowwater.instants import SECOND, format_duration
 from lowwater.lake.layout import Lake
 from lowwater.low.filtering import divided
 from lowwater.plan.cost import cost

@@ -10,7 +10,7 @@ from typing import Any
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import Context
 
-from lowwater.config import format_instant
+from lowwater.instants import format_instant
 from lowwater_airflow.operators import interval_of
 
 WARNED = "warned"

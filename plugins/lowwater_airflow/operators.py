@@ -14,8 +14,9 @@ from typing import Any
 from airflow.sdk import Asset, AssetAlias, BaseOperator, Connection, Context
 from airflow.sdk.exceptions import AirflowNotFoundException, AirflowSkipException
 
-from lowwater.config import SECOND, format_instant, load_config
+from lowwater.config import load_config
 from lowwater.errors import ConfigError, LowwaterError
+from lowwater.instants import SECOND, format_instant
 from lowwater_airflow.child import Child
 from lowwater_airflow.lineage import Lineage, tables
 from lowwater_airflow.notes import WHY

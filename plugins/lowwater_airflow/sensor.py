@@ -16,8 +16,8 @@ from airflow.sdk import BaseOperator, Context
 from airflow.sdk.exceptions import AirflowSkipException
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from lowwater.config import SECOND, format_instant, parse_duration
 from lowwater.errors import GapError, LakeError
+from lowwater.instants import SECOND, format_instant, parse_duration
 from lowwater_airflow.operators import interval_of, telling
 
 POLL = 5.0

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from lowwater.config import HOUR, SECOND, Config, format_duration, load_config
+from lowwater.config import Config, load_config
 from lowwater.errors import ConfigError
+from lowwater.instants import HOUR, SECOND, format_duration
 
 ROOT = Path(__file__).resolve().parents[2]
 POOL = "lowwater"

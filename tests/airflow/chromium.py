@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import TimeoutError as Late
 from playwright.sync_api import sync_playwright
 
-from lowwater.config import format_instant
+from lowwater.instants import format_instant
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from lowwater.capture.generate import generate
-from lowwater.config import HOUR, format_instant
+from lowwater.instants import HOUR, format_instant
 from tests.replay.support import END, HOURS, LINKS, ROOT, START
 
 LATE_HOURS = 2

@@ -13,7 +13,7 @@ import psutil
 import pyspark
 import pytest
 
-from lowwater.config import HOUR, format_instant
+from lowwater.instants import HOUR, format_instant
 from tests.airflow.conftest import wait
 from tests.replay.support import DEMO, QUERIES, ROOT, START, table_rows
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from lowwater.config import HOUR, SECOND
 from lowwater.errors import ConfigError
+from lowwater.instants import HOUR, SECOND
 from tests.replay.support import QUERIES, ROOT
 
 LOAD = """

@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
-from lowwater.config import HOUR, format_instant
+from lowwater.instants import HOUR, format_instant
 from tests.airflow.compose import FILE, Compose, copied, example, load, wanted
 from tests.airflow.conftest import wait
 from tests.replay.support import DEMO, QUERIES, ROOT, START, table_rows

@@ -14,7 +14,7 @@ import duckdb
 import pyarrow.parquet as pq
 import pytest
 
-from lowwater.config import HOUR, format_instant, parse_instant
+from lowwater.instants import HOUR, format_instant, parse_instant
 from lowwater.lake.tables import open_table
 from lowwater.replay.interval import replay, statuses
 from lowwater.replay.job import Job

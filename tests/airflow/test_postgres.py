@@ -21,7 +21,7 @@ import psutil
 import pytest
 
 from lowwater.capture.generate import generate
-from lowwater.config import HOUR, format_instant
+from lowwater.instants import HOUR, format_instant
 from tests.airflow.compose import example, load
 from tests.airflow.conftest import FLOWS, LINK, script, wait
 from tests.replay.support import ROOT, START, table_rows

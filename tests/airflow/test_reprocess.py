@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from lowwater.capture.generate import generate
-from lowwater.config import HOUR, format_instant, load_config
+from lowwater.config import load_config
+from lowwater.instants import HOUR, format_instant
 from lowwater.lake.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.replay.interval import statuses

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from lowwater_expectations import SUITES
 
-from lowwater.config import HOUR, format_instant
+from lowwater.instants import HOUR, format_instant
 from tests.airflow.chromium import browser, follow, frame
 from tests.airflow.conftest import script
 from tests.replay.support import ROOT

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from lowwater.capture import lateness
 from lowwater.capture.inspect import CaptureFacts, inspect
-from lowwater.config import SECOND
 from lowwater.errors import CaptureError
+from lowwater.instants import SECOND
 from tests.capturemaker import arp, ethernet, icmp, ip, pcap_bytes, tcp, udp
 
 SUBSECOND = "more than a second of microseconds: we carry them over, capinfos drops them or takes them for negative"

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from lowwater.cli.main import main
-from lowwater.config import SECOND, Config, Link
+from lowwater.config import Config, Link
+from lowwater.instants import SECOND
 from lowwater.lake.ingest import ingest
 from lowwater.lake.layout import open_lake
 from tests.capturemaker import ETHERNET, RAW, arp, pcap_bytes, udp

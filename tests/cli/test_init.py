@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from lowwater.config import HOUR, SECOND, load_config, parse_instant
+from lowwater.config import load_config
+from lowwater.instants import HOUR, SECOND, parse_instant
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledger import read_captures
 from lowwater.lake.naming import by_link

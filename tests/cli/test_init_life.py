@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lowwater.config import HOUR, SECOND, Link, load_config, parse_instant
+from lowwater.config import Link, load_config
+from lowwater.instants import HOUR, SECOND, parse_instant
 from tests.capturemaker import pcap_bytes, tcp
 from tests.replay.support import Said, lowwater
 

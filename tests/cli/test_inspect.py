@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from lowwater.cli.main import cli
-from lowwater.config import SECOND
+from lowwater.instants import SECOND
 from tests.capturemaker import arp, ethernet, pcap_bytes, udp
 
 SCHEMA = Path(__file__).resolve().parents[2] / "docs" / "inspect.schema.json"

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lowwater.config import HOUR, parse_instant
+from lowwater.instants import HOUR, parse_instant
 from lowwater.lake.layout import QUALITY, QUARANTINE, Lake, open_lake
 from lowwater.lake.records import read_quality, read_quarantine, record_quality
 from lowwater.quality.pages import page_of

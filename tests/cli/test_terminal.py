@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rich.table import Table
 
 from lowwater.cli.main import cli
-from lowwater.config import format_instant
+from lowwater.instants import format_instant
 from lowwater.terminal import Terminal, shown, styled
 from tests import capturemaker as maker
 from tests.replay.support import Said, lowwater

@@ -6,7 +6,7 @@ import gzip
 import struct
 from collections.abc import Callable
 
-from lowwater.config import SECOND
+from lowwater.instants import SECOND
 from tests.capturemaker import pcap_bytes, tcp, udp
 from tests.pcapngmaker import Section
 

@@ -14,7 +14,7 @@ import pytest
 
 from lowwater.capture.generate import generate
 from lowwater.cli.main import cli
-from lowwater.config import parse_instant
+from lowwater.instants import parse_instant
 from tests.docs.book import ROOT, blocks
 from tests.replay.support import lowwater
 

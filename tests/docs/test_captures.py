@@ -22,8 +22,9 @@ from lowwater.capture.links import KINDS
 from lowwater.capture.malformed import REASONS
 from lowwater.capture.reader import CHUNK_BYTES, open_capture
 from lowwater.cli.main import cli
-from lowwater.config import HOUR, SECOND, Config, format_instant
+from lowwater.config import Config
 from lowwater.errors import CaptureError
+from lowwater.instants import HOUR, SECOND, format_instant
 from lowwater.lake.ingest import ingest
 from lowwater.lake.interfaces import MOST_INTERFACES
 from lowwater.lake.layout import open_lake

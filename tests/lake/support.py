@@ -10,7 +10,7 @@ import pyarrow as pa
 from lowwater.catalog.expr import Type
 from lowwater.catalog.streams import PUNCTUATION, ROW
 from lowwater.catalog.values import pack_ip
-from lowwater.config import HOUR, SECOND
+from lowwater.instants import HOUR, SECOND
 from lowwater.lake.layout import stream_schema
 from lowwater.plan.nodes import Field
 from tests.capturemaker import ethernet, pcap_bytes

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lowwater.config import HOUR, Config
+from lowwater.config import Config
+from lowwater.instants import HOUR
 from lowwater.lake import batch as batching
 from lowwater.lake import packing, tables
 from lowwater.lake.ingest import ingest

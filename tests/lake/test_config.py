@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowwater.config import HOUR, SECOND, Config, Link, QuerySet, format_duration, format_instant, load_config
-from lowwater.config import parse_duration as duration
-from lowwater.config import parse_instant as instant
+from lowwater.config import Config, Link, QuerySet, load_config
 from lowwater.errors import ConfigError
+from lowwater.instants import HOUR, SECOND, format_duration, format_instant
+from lowwater.instants import parse_duration as duration
+from lowwater.instants import parse_instant as instant
 from lowwater.lake.rotation import declared_coverage, files_of
 from tests.lake.support import BASE
 from tests.replay.support import ROOT

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from lowwater.config import HOUR, SECOND, Config, Link
+from lowwater.config import Config, Link
+from lowwater.instants import HOUR, SECOND
 from lowwater.lake.coverage import Gap, check, gap_error, gap_texts, gaps, reported_to, unsettled
 from lowwater.lake.digest import inputs_digest, link_inputs, outdated
 from lowwater.lake.layout import Lake, open_lake

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from pyarrow import fs
 
-from lowwater.config import SECOND, Config, Link
+from lowwater.config import Config, Link
+from lowwater.instants import SECOND
 from lowwater.lake.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.lake.tables import open_table, scanned

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from lowwater.config import HOUR, Config, Link
+from lowwater.config import Config, Link
 from lowwater.errors import OverlapError
+from lowwater.instants import HOUR
 from lowwater.lake.coverage import gap_text, gaps
 from lowwater.lake.ingest import ingest
 from lowwater.lake.layout import MALFORMED, Lake, open_lake

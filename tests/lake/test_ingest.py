@@ -12,8 +12,9 @@ from click.testing import CliRunner
 
 from lowwater.capture import malformed
 from lowwater.cli.main import cli
-from lowwater.config import HOUR, Config, Link
+from lowwater.config import Config, Link
 from lowwater.errors import BusyError, CaptureError, ConfigError, LakeError, OverlapError
+from lowwater.instants import HOUR
 from lowwater.lake import batch as batching
 from lowwater.lake import ingest as module
 from lowwater.lake import replacing, tables

@@ -12,7 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from lowwater.cli.main import cli
-from lowwater.config import FILE_NAME, HOUR, LINK_NAME, Config, Link
+from lowwater.config import FILE_NAME, LINK_NAME, Config, Link
+from lowwater.instants import HOUR
 from lowwater.lake.ingest import ingest
 from lowwater.lake.interfaces import link_names
 from lowwater.lake.layout import MALFORMED, Lake, open_lake

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lowwater.config import HOUR, SECOND, Retention
+from lowwater.config import Retention
 from lowwater.errors import BusyError
+from lowwater.instants import HOUR, SECOND
 from lowwater.lake.layout import open_lake
 from lowwater.lake.locks import hold, run_lock
 from lowwater.lake.maintain import Kept, maintain

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from lowwater.config import HOUR, Link, format_instant, load_config
+from lowwater.config import Link, load_config
 from lowwater.errors import ConfigError, OverlapError
+from lowwater.instants import HOUR, format_instant
 from lowwater.lake.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledger import malformed_between, read_captures

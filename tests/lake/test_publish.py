@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from lowwater.catalog.expr import Type
-from lowwater.config import HOUR
 from lowwater.errors import LakeError, LawError, OwnerError
+from lowwater.instants import HOUR
 from lowwater.lake import records, tables
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.publish import publish

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lowwater.config import HOUR, format_instant
+from lowwater.instants import HOUR, format_instant
 from lowwater.lake import visible as module
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.publish import publish

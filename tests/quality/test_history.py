@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lowwater.catalog.values import pack_ip, words_from_ip
-from lowwater.config import HOUR, SECOND, Config, History, Link, load_config
+from lowwater.config import Config, History, Link, load_config
+from lowwater.instants import HOUR, SECOND
 from lowwater.lake.history import lateness_links, read_lateness, read_metrics, record_lateness, record_metrics
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.tables import open_table

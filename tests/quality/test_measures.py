@@ -21,7 +21,8 @@ from lowwater.catalog.expr import Type
 from lowwater.catalog.skews import Skews
 from lowwater.catalog.streams import PUNCTUATION, ROW
 from lowwater.catalog.values import pack_ip
-from lowwater.config import HOUR, SECOND, load_config
+from lowwater.config import load_config
+from lowwater.instants import HOUR, SECOND
 from lowwater.lake.coverage import Gap
 from lowwater.lake.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake

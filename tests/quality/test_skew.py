@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowwater.config import HOUR, SECOND, Config, Link, format_instant, parse_duration
+from lowwater.config import Config, Link
+from lowwater.instants import HOUR, SECOND, format_instant, parse_duration
 from lowwater.lake.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledger import read_captures

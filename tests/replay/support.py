@@ -14,7 +14,8 @@ import pytest
 
 from lowwater.capture.generate import GeneratedCapture
 from lowwater.cli.main import main
-from lowwater.config import HOUR, load_config, parse_instant
+from lowwater.config import load_config
+from lowwater.instants import HOUR, parse_instant
 from lowwater.lake.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.lake.tables import open_table

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 import pytest
 
-from lowwater.config import HOUR, format_instant
 from lowwater.errors import LowwaterError
+from lowwater.instants import HOUR, format_instant
 from lowwater.lake.tasks import in_process, on_threads
 from lowwater.replay.ahead import LARGE, MANY, Sessions, import_ahead, quick
 from lowwater.replay.job import Job

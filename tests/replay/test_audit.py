@@ -16,8 +16,8 @@ import pytest
 from lowwater_review import Board, render
 
 from lowwater.catalog.streams import PUNCTUATION, ROW
-from lowwater.config import HOUR, SECOND, format_instant
 from lowwater.errors import AuditError, LakeError, LawError
+from lowwater.instants import HOUR, SECOND, format_instant
 from lowwater.lake.history import read_lateness, read_metrics
 from lowwater.lake.layout import open_lake
 from lowwater.lake.locks import hold

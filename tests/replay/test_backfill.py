@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from lowwater.config import HOUR
+from lowwater.instants import HOUR
 from lowwater.replay.backfill import Order, Tried, Watch, backfill
 from lowwater.replay.due import Due, Range, due
 from lowwater.replay.job import Job

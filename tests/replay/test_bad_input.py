@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lowwater.capture.generate import GeneratedCapture
-from lowwater.config import HOUR, format_instant
 from lowwater.errors import OwnerError
+from lowwater.instants import HOUR, format_instant
 from tests.capturemaker import pcap_bytes, tcp, udp
 from tests.replay.support import (
     DEMO,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from lowwater.config import HOUR, format_instant
+from lowwater.instants import HOUR, format_instant
 from tests.replay.support import (
     DEMO,
     QUERIES,

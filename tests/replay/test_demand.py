@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowwater.config import HOUR
+from lowwater.instants import HOUR
 from lowwater.lake.layout import open_lake
 from lowwater.lake.records import LOW, read_replays
 from lowwater.plan.context import Links

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from lowwater.capture.generate import GeneratedCapture, generate
-from lowwater.config import HOUR, SECOND, Config
+from lowwater.config import Config
 from lowwater.errors import ConfigError
+from lowwater.instants import HOUR, SECOND
 from lowwater.lake.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.lake.packets import read_packets

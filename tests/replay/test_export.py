@@ -18,8 +18,9 @@ import pytest
 
 from lowwater.capture.generate import generate
 from lowwater.catalog.packets import RECORD
-from lowwater.config import HOUR, SECOND, Link, load_config
+from lowwater.config import Link, load_config
 from lowwater.errors import ConfigError, LakeError, QueryError
+from lowwater.instants import HOUR, SECOND
 from lowwater.lake.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledger import read_captures

@@ -13,8 +13,9 @@ import pytest
 
 from lowwater.catalog.packets import READABLE
 from lowwater.catalog.skews import Skews
-from lowwater.config import HOUR, SECOND, load_config
+from lowwater.config import load_config
 from lowwater.errors import ConfigError
+from lowwater.instants import HOUR, SECOND
 from lowwater.lake.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.lake.records import read_violations

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lowwater.capture.generate import GeneratedCapture
-from lowwater.config import HOUR
 from lowwater.errors import LakeError
+from lowwater.instants import HOUR
 from lowwater.lake.layout import open_lake
 from lowwater.lake.records import DONE, PUBLISH, Replay, record_replays
 from lowwater.lake.states import forget_others, state_folder

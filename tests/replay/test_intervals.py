@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lowwater.capture.generate import GeneratedCapture, generate
-from lowwater.config import HOUR, SECOND, Config, Link
+from lowwater.config import Config, Link
+from lowwater.instants import HOUR, SECOND
 from lowwater.lake.streams import stream_parts
 from lowwater.lake.tables import open_table
 from lowwater.plan.context import Links

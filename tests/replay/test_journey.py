@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lowwater.config import HOUR, SECOND, load_config, parse_instant
+from lowwater.config import load_config
+from lowwater.instants import HOUR, SECOND, parse_instant
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledger import ingested_links, read_captures
 from lowwater.lake.outside import lake_outside

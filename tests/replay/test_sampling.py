@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from lowwater.config import SECOND
+from lowwater.instants import SECOND
 from tests.capture.test_heads import fnv
 from tests.capturemaker import Record, pcap_bytes, tcp, udp
 from tests.replay.support import lowwater

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lowwater.config import HOUR, SECOND, parse_instant
+from lowwater.instants import HOUR, SECOND, parse_instant
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledger import read_captures
 from lowwater.lake.parts import changes

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lowwater.config import HOUR, SECOND, Config, Link
+from lowwater.config import Config, Link
 from lowwater.errors import ConfigError
+from lowwater.instants import HOUR, SECOND
 from lowwater.lake.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledger import read_captures

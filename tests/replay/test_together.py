@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from lowwater.config import HOUR, format_instant
+from lowwater.instants import HOUR, format_instant
 from lowwater.lake.layout import open_lake
 from lowwater.lake.locks import run_lock
 from lowwater.lake.records import read_replays

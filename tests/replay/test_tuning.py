@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lowwater.cli.main import cli
-from lowwater.config import HOUR, SECOND
+from lowwater.instants import HOUR, SECOND
 from lowwater.lake.layout import HEARTBEATS, OUTCOMES, Lake, open_lake
 from lowwater.lake.records import read_heartbeats, read_statistics
 from lowwater.lake.tables import create

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lowwater.config import HOUR
+from lowwater.instants import HOUR
 from lowwater.replay.job import Job
 from lowwater.replay.waiting import Reports, reports
 from tests.replay.support import END, QUERIES, START, write_settings

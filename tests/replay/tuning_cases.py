@@ -15,7 +15,8 @@ from click.testing import CliRunner
 
 from lowwater.catalog.expr import conjuncts, show
 from lowwater.cli.main import cli
-from lowwater.config import HOUR, SECOND, load_config, parse_instant
+from lowwater.config import load_config
+from lowwater.instants import HOUR, SECOND, parse_instant
 from lowwater.lake.layout import HEARTBEATS, OUTCOMES, open_lake
 from lowwater.lake.records import record_heartbeats
 from lowwater.low.statistics import shape

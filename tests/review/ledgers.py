@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from lowwater.capture.reader import DECODER_VERSION
-from lowwater.config import HOUR, SECOND, format_instant, parse_instant
+from lowwater.instants import HOUR, SECOND, format_instant, parse_instant
 from lowwater.lake.layout import CAPTURES, LATENESS, QUALITY, QUARANTINE, REPLAYS, Lake, open_lake
 from lowwater.lake.ledger import Capture
 from lowwater.lake.records import Replay

@@ -15,7 +15,7 @@ from lowwater_expectations import SUITES
 from lowwater_review import Board
 from lowwater_review.app import create
 
-from lowwater.config import HOUR
+from lowwater.instants import HOUR
 from lowwater.lake.tables import interval_label
 from tests.review.ledgers import HOSTILE, START, make
 

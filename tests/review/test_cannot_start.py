@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from lowwater_review import Board, render
 
-from lowwater.config import HOUR
+from lowwater.instants import HOUR
 from lowwater.lake.tables import interval_label
 from tests.replay.support import Said, lowwater
 from tests.review.ledgers import MISSING, START, make

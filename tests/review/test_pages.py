@@ -17,8 +17,8 @@ from lowwater_review.calendar import covered, merged
 from lowwater_review.drawing import history, lateness, waterfall
 from lowwater_review.pages import addresses
 
-from lowwater.config import HOUR, SECOND
 from lowwater.errors import LakeError
+from lowwater.instants import HOUR, SECOND
 from lowwater.lake.layout import open_lake
 from lowwater.lake.tables import interval_label
 from tests.replay.support import lowwater

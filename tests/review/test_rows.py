@@ -11,7 +11,7 @@ from lowwater_review import Board, render
 from lowwater.catalog.expr import Type
 from lowwater.catalog.streams import ROW
 from lowwater.catalog.values import pack_ip
-from lowwater.config import HOUR, SECOND
+from lowwater.instants import HOUR, SECOND
 from lowwater.lake.layout import open_lake, stream_schema
 from lowwater.lake.publish import publish
 from lowwater.lake.streams import fingerprint, stream_files, write_stream

@@ -8,9 +8,9 @@ from __future__ import annotations
 from ipaddress import ip_network
 
 from lowwater.catalog.expr import Const, Expr, Type
-from lowwater.config import parse_instant
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_expression
+from lowwater.instants import parse_instant
 from lowwater.plan.text import nearest
 
 FUNCTIONS = {
