@@ -19,7 +19,7 @@ from lowwater.errors import LakeError
 from lowwater.instants import HOUR, format_instant
 from lowwater.lake.layout import Lake
 from lowwater.lake.records import DONE, FAILED, PUBLISH, Replay, read_replays
-from lowwater.lake.tables import lake_errors, open_table
+from lowwater.lake.tables import lake_errors, open_table, scanned
 from lowwater.plan.text import nearest
 
 MOST = 200_000
@@ -74,7 +74,7 @@ class Visible:
     def _sorted(self, most: int) -> Iterator[pa.RecordBatch]:
         table = open_table(self.lake.table(self.query))
         assert table is not None
-        dataset = table.to_pyarrow_dataset()
+        dataset = scanned(self.lake.table(self.query), table)
         keys = [(name, "ascending", "at_end") for name in ("_last", *self.columns)]
         with lake_errors(f"{self.lake.table(self.query)}: the table cannot be read"):
             for hour in sorted(int(each["_hour"]) for each in table.partitions()):
@@ -123,7 +123,7 @@ def visible_rows(lake: Lake, query: str, start: int, end: int) -> Visible | None
         return None
     columns = tuple(field.name for field in table.schema().fields if field.name not in HIDDEN)
     with lake_errors(f"{lake.table(query)}: the table cannot be read"):
-        rows = table.to_pyarrow_dataset().count_rows(filter=_within(start, end))
+        rows = scanned(lake.table(query), table).count_rows(filter=_within(start, end))
     return Visible(lake, query, start, end, columns, rows)
 
 

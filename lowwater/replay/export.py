@@ -52,7 +52,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20
 
 
 def spreadsheet_cell(value: object) -> object:
-    """A value that a spreadsheet takes as it is: of a text no formula, and control characters as escapes.
+    r"""A value that a spreadsheet takes as it is: of a text no formula, and control characters as escapes.
 
     Example:
         >>> spreadsheet_cell("=1+1"), spreadsheet_cell("a\x1bb"), spreadsheet_cell(-1)

@@ -9,6 +9,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from airflow.listeners import hookimpl
+from sqlalchemy.orm import object_session
 
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun
@@ -62,7 +63,12 @@ def _published(dag_run: DagRun) -> str:
 
 
 def _failed(dag_run: DagRun) -> str:
-    failed = [each.task_id for each in dag_run.get_task_instances() if each.state == "failed"]
+    session = object_session(dag_run)
+    if session is None:
+        return "failed"
+    # With a session of its own the call would end that of the scheduler, and the run would stay as it was.
+    tasks = dag_run.get_task_instances(session=session)
+    failed = [each.task_id for each in tasks if each.state == "failed"]
     if not failed:
         return "failed"
     why = _left(dag_run, failed[0], WHY)
@@ -73,7 +79,6 @@ def _failed(dag_run: DagRun) -> str:
 def _left(dag_run: DagRun, task: str, key: str) -> Any:
     """What a task of a run has left under a key; None for nothing."""
     from airflow.models.xcom import XComModel
-    from sqlalchemy.orm import object_session
 
     session = object_session(dag_run)
     if session is None:

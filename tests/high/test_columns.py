@@ -49,7 +49,7 @@ def integer(op: str, a: int, b: int) -> int | None:
     if not 0 <= b <= 63:
         return None
     shifted = a << b if op == "<<" else a >> b
-    return (shifted + (1 << 63)) % (1 << 64) - (1 << 63)
+    return shifted if -(1 << 63) <= shifted < 1 << 63 else None
 
 
 def evaluate(

@@ -67,7 +67,7 @@ def plan_of(asked: Sequence[Question], slots: int, folder: Path) -> Plan:
     listed = folder / "w.csv"
     listed.write_text("".join(f"{address},{number},{name}\n" for address, number, name in WATCH), encoding="utf-8")
     texts = [(f"{each.name}.gsql", each.text.replace("'w.csv'", f"'{listed}'")) for each in asked]
-    return plan_texts(texts, KNOWN, slots, CONTEXT)
+    return plan_texts(texts, KNOWN, slots, replace(CONTEXT, folders=(folder,)))
 
 
 def refused(question: Question, engine: str) -> str:

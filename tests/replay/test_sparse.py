@@ -38,7 +38,7 @@ QUERIES = (
     "SELECT A.time, B.time AS bt, A.len AS x OUTER_JOIN FROM a.UDP A, b.UDP B "
     "WHERE A.time - 900 <= B.time AND B.time <= A.time + 300 AND A.destPort = B.destPort",
     "SELECT A.time, B.len LEFT_OUTER_JOIN FROM a.UDP A, b.UDP B WHERE A.time/60 = B.time/60 + 2",
-    "SELECT R.timestamp, R.len FILTER_JOIN(time, 800) FROM a.UDP R, b.UDP S WHERE R.destPort = S.destPort",
+    "SELECT R.timestamp, R.len FILTER_JOIN(time, 800) FROM a.UDP R, a.UDP S WHERE R.destPort = S.destPort",
 )
 CHAIN = (
     "DEFINE { query_name 'fans'; visibility 'internal'; } "

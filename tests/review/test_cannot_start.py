@@ -16,7 +16,7 @@ from tests.replay.support import Said, lowwater
 from tests.review.ledgers import MISSING, START, make
 
 HOURS = 10
-REASON = "link 'main1' has not reported since 2025-01-01T07:00:00Z until 2025-01-01T08:00:00Z"
+REASON = "link 'main1': no capture covers 2025-01-01T07:00:00Z to 2025-01-01T08:00:00Z"
 PAGE = f"interval/q/{interval_label(START + MISSING * HOUR, START + (MISSING + 1) * HOUR)}.html"
 
 
