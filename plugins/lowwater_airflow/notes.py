@@ -56,24 +56,30 @@ def _write(dag_run: DagRun, said: str) -> None:
 def _published(dag_run: DagRun) -> str:
     if not dag_run.dag_id.startswith(DAGS[0]):
         return ""
-    outcome = _left(dag_run, "publish", "return_value")
+    # A task that is skipped keeps what it left when it ran before.
+    ran = _states(dag_run).get("publish") != "skipped"
+    outcome = _left(dag_run, "publish", "return_value") if ran else None
     if isinstance(outcome, dict) and "state" in outcome:
         return f"{outcome['state']}: {outcome['reason']}" if outcome.get("reason") else str(outcome["state"])
     return str(_left(dag_run, "wait", WHY) or "skipped")
 
 
 def _failed(dag_run: DagRun) -> str:
-    session = object_session(dag_run)
-    if session is None:
-        return "failed"
-    # With a session of its own the call would end that of the scheduler, and the run would stay as it was.
-    tasks = dag_run.get_task_instances(session=session)
-    failed = [each.task_id for each in tasks if each.state == "failed"]
+    failed = [task for task, state in _states(dag_run).items() if state == "failed"]
     if not failed:
         return "failed"
     why = _left(dag_run, failed[0], WHY)
     held = "held: audited and not published; " if failed[0] in ("approve", "publish") else ""
     return f"{held}failed in {failed[0]}" + (f": {why}" if why else "")
+
+
+def _states(dag_run: DagRun) -> dict[str, str | None]:
+    """Task -> its state."""
+    session = object_session(dag_run)
+    if session is None:
+        return {}
+    # With a session of its own the call would end that of the scheduler, and the run would stay as it was.
+    return {each.task_id: each.state for each in dag_run.get_task_instances(session=session)}
 
 
 def _left(dag_run: DagRun, task: str, key: str) -> Any:
