@@ -92,6 +92,12 @@ def notes(platform: Platform) -> list[str]:
     return [found[at] for at in sorted(found)]
 
 
+def settled(platform: Platform) -> bool:
+    """Whether Airflow has seen that every backfill has ended."""
+    found = platform.home.ask("GET", "backfills?dag_id=replay_changed")["backfills"]
+    return all(each["completed_at"] for each in found)
+
+
 def create(platform: Platform, last: int, *more: str) -> str:
     """What `airflow backfill create` says of the intervals from the first to that at `last`, ns."""
     dates = ["--from-date", format_instant(START), "--to-date", format_instant(last)]
@@ -148,6 +154,7 @@ def test_the_command_of_the_documents_runs_what_is_stale(platform: Platform) -> 
 
 def test_the_form_says_what_to_choose_and_runs_what_is_stale(platform: Platform, page: Any) -> None:
     """In Chromium: no runs match, the form says what to choose, and then only what is stale is published again."""
+    assert wait(lambda: settled(platform), 200), "Airflow refuses a backfill while it takes the one before for running"
     fill_form(page, platform.home.address, "replay_changed", START, START + HOUR)
     form = page.get_by_role("dialog")
     form.get_by_text("No runs matching selected criteria.").wait_for()
