@@ -16,11 +16,10 @@ from lowwater.lake.coverage import tolerated_lines
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.outside import outside_lines
 from lowwater.lake.records import DONE, FAILED, INCOMPLETE, PROVISIONAL, read_quarantine, replayed_sets
-from lowwater.lake.status import BLOCKED, HALF, MISSING, STALE, StatusRow, gravest, status
+from lowwater.lake.status import BLOCKED, HALF, MISSING, STALE, StatusRow, gravest
 from lowwater.quality.pages import HELD, INDEX
 from lowwater.quality.verdicts import Audited, Key, audited, findings
-from lowwater.replay.interval import expected
-from lowwater.replay.readers import jobs
+from lowwater.replay.interval import statuses
 from lowwater.terminal import open_console, say, styled
 
 
@@ -70,8 +69,7 @@ def _states(lake: Lake, queries: Path) -> dict[Key, StatusRow]:
         if name in known:  # of a folder nobody is told: examples read links that this lake does not have
             say(f"query set {name}: {error}", err=True)
 
-    sets = [expected(job, job.captures()) for job in jobs(lake.root, queries, tell)]
-    rows = groupby(status(lake, sets), lambda row: (row.query_set, row.start, row.end))
+    rows = groupby(statuses(lake.root, queries, tell), lambda row: (row.query_set, row.start, row.end))
     return {key: gravest(mine) for key, mine in rows}
 
 

@@ -194,7 +194,7 @@ def _due(
     said = {PROVISIONAL: ("every link has reported to its end and the skew since",)}
     lines = [line for row in mine if row.state == state for line in row.reason.split("; ")]
     reasons = said.get(state, tuple(dict.fromkeys(lines)))
-    gaps = [] if state == PROVISIONAL else [gap for gap in inputs.gaps() if not inputs.passes(gap)]
+    gaps = [gap for gap in inputs.gaps() if not inputs.passes(gap)] if first.lacking else []
     edge = bool(gaps) and not inputs.outdated() and all(inputs.at_edge(gap) for gap in gaps)
     reads = Amount() if state == PROVISIONAL else amount(files, inputs)
     seconds = 0.0 if state == PROVISIONAL else guess.seconds(reads.packets)

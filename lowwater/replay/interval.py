@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lowwater.config import load_config
 from lowwater.errors import AuditError, BusyError, LakeError, LowwaterError, OwnerError
 from lowwater.instants import format_instant
 from lowwater.lake.layout import open_lake
@@ -40,7 +39,6 @@ from lowwater.lake.records import (
     record_heartbeats,
     record_replays,
     record_violations,
-    replayed_sets,
 )
 from lowwater.lake.states import forget_others, keep_state, state_folder
 from lowwater.lake.status import Expected, StatusRow, status
@@ -56,6 +54,7 @@ from lowwater.replay.heartbeats import heartbeat_rows
 from lowwater.replay.job import IntervalInputs, Job
 from lowwater.replay.kept import unkept
 from lowwater.replay.progress import Progress
+from lowwater.replay.readers import set_names
 from lowwater.replay.runners import low_runner
 from lowwater.replay.stages import high_stage, low_stage, state_folders
 from lowwater.replay.summary import Accounts
@@ -418,13 +417,8 @@ def statuses(root: Path, queries: Path, tell: Callable[[str, LowwaterError], Non
         queries: folder of query sets.
         tell: told of each set that cannot be planned over the lake, and why; without it the first one is raised.
     """
-    config = load_config(root)
-    lake = open_lake(root, make=False)
-    names = {*config.query_sets, *replayed_sets(lake)}
-    if not names:
-        names = {path.stem for path in queries.glob("*.gsql")}
     found = []
-    for name in sorted(names):
+    for name in set_names(root, queries):
         try:
             job = Job.open(root, name, queries)
             found.append(expected(job, job.captures()))
@@ -432,7 +426,7 @@ def statuses(root: Path, queries: Path, tell: Callable[[str, LowwaterError], Non
             if tell is None:
                 raise
             tell(name, error)
-    return status(lake, found)
+    return status(open_lake(root, make=False), found)
 
 
 def expected(job: Job, captures: Mapping[str, Captures]) -> Expected:
