@@ -35,6 +35,8 @@ USER = "admin"
 STARTS = 120.0
 """Seconds that Airflow may take to start on a busy machine."""
 POOL = "lowwater"
+AIRFLOW_PORT = 8080
+"""Where Airflow's web interface usually is."""
 
 
 class HomeError(RuntimeError):
@@ -50,6 +52,8 @@ class Home:
         lake: the lake that its DAGs work on; `queries` the folder of query sets, one DAG each.
         anyone: no login; for taking screenshots only.
         database: URL of Airflow's database; SQLite in its folder unless given.
+        port: wanted for the web interface; any that is free unless given, or where it is taken. Two that prepare side by
+            side must not want the same: a port is free until its Airflow has started.
     """
 
     folder: Path
@@ -57,6 +61,7 @@ class Home:
     queries: Path
     anyone: bool = False
     database: str | None = None
+    port: int = 0
     _started: subprocess.Popen[bytes] | None = field(default=None, init=False, repr=False)
 
     def prepare(self, keep: bool = False) -> None:
@@ -74,7 +79,7 @@ class Home:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.folder.chmod(0o700)
         (self.folder / "token").unlink(missing_ok=True)
-        address = f"http://127.0.0.1:{_free_port()}"
+        address = f"http://127.0.0.1:{_free_port(self.port)}"
         config = configparser.RawConfigParser()
         config.read_dict(self._settings(address))
         with _private(self.folder / "airflow.cfg") as file:
@@ -227,8 +232,11 @@ class Home:
             body = json.dumps({"username": USER, "password": self.password}).encode()
             headers = {"Content-Type": "application/json"}
             request = urllib.request.Request(f"{self.address}/auth/token", body, headers)
-            with urllib.request.urlopen(request, timeout=30) as answer, _private(kept) as file:
-                file.write(json.load(answer)["access_token"])
+            try:
+                with urllib.request.urlopen(request, timeout=30) as answer, _private(kept) as file:
+                    file.write(json.load(answer)["access_token"])
+            except urllib.error.HTTPError as error:
+                raise HomeError(f"{self.address} does not know our password: another Airflow answers there") from error
         return kept.read_text()
 
     def ready(self, *dags: str, slots: int | None = None) -> None:
@@ -318,9 +326,9 @@ def _of_session_or_variable(session: int, name: str, value: str) -> Iterator[psu
             continue
 
 
-def _free_port() -> int:
-    """Airflow's usual port if it is free, else any."""
-    for port in (8080, 0):
+def _free_port(wanted: int) -> int:
+    """The port that is wanted if it is free, else any."""
+    for port in (wanted, 0):
         with socket.socket() as found:
             found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
@@ -334,7 +342,7 @@ def _free_port() -> int:
 def default_home(anyone: bool = False) -> Home:
     """The Airflow of `make demo` and `make up`, over the demo's lake."""
     var = ROOT / "var"
-    return Home(var / "airflow", var / "lake", ROOT / "queries", anyone)
+    return Home(var / "airflow", var / "lake", ROOT / "queries", anyone, port=AIRFLOW_PORT)
 
 
 def main() -> int:

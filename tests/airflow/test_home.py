@@ -15,3 +15,11 @@ def test_the_password_stays(tmp_path: Path) -> None:
         home.prepare(keep=keep)
         assert home.password == password
     assert (home.folder / "password.json").stat().st_mode & 0o77 == 0
+
+
+def test_two_that_prepare_side_by_side_have_ports_of_their_own(tmp_path: Path) -> None:
+    """The first has not started yet when the second looks for a port."""
+    homes = [Home(tmp_path / name, tmp_path / "lake", tmp_path / "queries") for name in ("one", "two")]
+    for home in homes:
+        home.prepare()
+    assert homes[0].address != homes[1].address
