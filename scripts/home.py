@@ -52,8 +52,8 @@ class Home:
         lake: the lake that its DAGs work on; `queries` the folder of query sets, one DAG each.
         anyone: no login; for taking screenshots only.
         database: URL of Airflow's database; SQLite in its folder unless given.
-        port: wanted for the web interface; any that is free unless given, or where it is taken. Two that prepare side by
-            side must not want the same: a port is free until its Airflow has started.
+        port: wanted for the web interface; any that is free unless given, or where it is taken. Two that prepare side
+            by side must not want the same: a port is free until its Airflow has started.
     """
 
     folder: Path
