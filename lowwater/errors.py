@@ -171,7 +171,7 @@ class GapError(LakeError):
 
 
 class BusyError(LakeError):
-    """Another run of the same interval holds its lock."""
+    """Another process holds the lock: of a capture, or of an interval that overlaps this one."""
 
 
 class ValueOverflowError(LowwaterError):

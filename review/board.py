@@ -5,7 +5,6 @@ Below every page. A snapshot is kept until the version of a ledger, the settings
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -19,12 +18,12 @@ import pyarrow.dataset as pads
 
 from lowwater.config import FILE_NAME, Config, load_config
 from lowwater.errors import LowwaterError
-from lowwater.instants import format_instant
 from lowwater.lake.layout import QUALITY, REPLAYS, Lake, open_lake
 from lowwater.lake.ledger import Captures, ingested_links, read_captures
+from lowwater.lake.locks import held_ranges
 from lowwater.lake.records import FAILED, Replay
 from lowwater.lake.status import BLOCKED, HALF, MISSING, STALE, StatusRow, covered, gravest, interval_status
-from lowwater.lake.tables import open_table, read_rows, safe_name
+from lowwater.lake.tables import open_table, read_rows
 from lowwater.quality.verdicts import Audited, Key, audited
 from lowwater.replay.interval import expected
 from lowwater.replay.job import Job
@@ -153,7 +152,8 @@ class Snapshot:
         found = self._parts.get((start, end))
         if found is None:
             found = self._parts[start, end] = _part(self, start, end)
-        return replace(found, intervals=[_running(self, each) for each in found.intervals])
+        at_work = {name: held_ranges(self.lake, name) for name in self.jobs}
+        return replace(found, intervals=[_running(each, at_work) for each in found.intervals])
 
     def only(self, sees: Callable[[str], bool]) -> Snapshot:
         """What somebody may see: some query sets, their intervals, and the links that they read.
@@ -178,17 +178,6 @@ class Snapshot:
                 _restricted={},
             )
         return self._restricted[names]
-
-    def running(self, key: Key) -> bool:
-        """Whether a process is at work on an interval."""
-        name = safe_name(f"{key[0]} {format_instant(key[1])}")
-        if not (self.lake.work / name).is_dir():
-            return False
-        try:
-            os.kill(int((self.lake.locks / f"{name}.lock").read_text() or "0"), 0)
-        except (OSError, ValueError):
-            return False  # killed: its folder is left for the next attempt
-        return True
 
 
 def _part(known: Snapshot, start: int, end: int) -> Part:
@@ -225,8 +214,8 @@ def _interval(key: Key, rows: Sequence[StatusRow], audit: Audited | None) -> Int
     return Interval(*key, state, reason, sum(visible) if visible else None)
 
 
-def _running(known: Snapshot, found: Interval) -> Interval:
-    if not known.running(found.key):
+def _running(found: Interval, at_work: Mapping[str, Mapping[tuple[int, int], str]]) -> Interval:
+    if (found.start, found.end) not in at_work[found.query_set]:
         return found
     return replace(found, state=RUNNING, reason="a process is at work on it")
 

@@ -17,7 +17,7 @@ from lowwater.config import Retention
 from lowwater.errors import BusyError
 from lowwater.instants import HOUR
 from lowwater.lake.layout import Lake
-from lowwater.lake.locks import hold, run_lock
+from lowwater.lake.locks import hold, hold_range
 from lowwater.lake.records import DONE, FAILED, INCOMPLETE, PROVISIONAL, PUBLISH, Replay, read_replays
 from lowwater.lake.tables import (
     hours,
@@ -112,7 +112,7 @@ def _streams(lake: Lake, replays: list[Replay], before: int, dry_run: bool) -> I
             continue
         folders = [*(lake.root / "lfta" / safe_name(name)).glob("*"), *(lake.stream(row.query) for row in last)]
         try:
-            with hold(lake, run_lock(name, start)):
+            with hold_range(lake, name, start, end):
                 for folder in folders:
                     yield from _without_interval(lake, folder, interval_label(start, end), dry_run)
         except BusyError:

@@ -21,7 +21,7 @@ from lowwater.errors import AuditError, BusyError, LakeError, LowwaterError, Own
 from lowwater.instants import format_instant
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledger import Captures
-from lowwater.lake.locks import attempt, run_lock
+from lowwater.lake.locks import run_attempt
 from lowwater.lake.outside import intervals_held
 from lowwater.lake.packets import PacketFiles
 from lowwater.lake.parts import changes
@@ -163,10 +163,9 @@ class _Run:
     promises: dict[str, int] = field(default_factory=dict)  # of the low stage: stored, and left out
 
     def run(self, stage: str | None, hold: bool) -> Outcome:
-        name = run_lock(self.job.query_set, self.start)
         stages = (stage,) if stage else STAGES[:-1] if hold else STAGES
         done = stages[0]
-        with attempt(self.job.lake, name) as folder:
+        with run_attempt(self.job.lake, self.job.query_set, self.start, self.end) as folder:
             try:
                 for query in self.job.plan.queries:  # before any work: another set's table is no matter of inputs
                     check_owner(self.job.lake.stream(query.name), self.job.query_set)

@@ -14,7 +14,7 @@ from lowwater.config import Retention
 from lowwater.errors import BusyError
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.layout import open_lake
-from lowwater.lake.locks import hold, run_lock
+from lowwater.lake.locks import hold, hold_range, run_attempt
 from lowwater.lake.maintain import Kept, maintain
 from lowwater.lake.records import read_replays, record_replays
 from lowwater.lake.tables import live_files, open_table
@@ -116,7 +116,7 @@ def test_streams_go_once_they_were_published_long_enough(halves: Path, spark: Sp
     opened = open_lake(halves)
     week = Retention(streams="7d")
     assert "removed streams" not in kinds(maintain(opened, week))
-    with hold(opened, run_lock("demo", START)):  # a run is at work on the first hour
+    with hold_range(opened, "demo", START, START + HOUR):  # a run is at work on the first hour
         found = maintain(opened, week, clock=lambda: later(8 * 24 * 3600))
     assert "removed streams" in kinds(found)
     kept = stream_rows(halves)
@@ -143,13 +143,16 @@ def test_what_is_audited_and_not_published_stays(lake: Path, spark: SparkSession
 def test_staging_of_dead_runs_goes_and_that_of_living_ones_stays(published: Path, tmp_path: Path) -> None:
     lake = copy_lake(published, tmp_path / "lake")
     opened = open_lake(lake)
-    for name in ("demo_2026-01-01T00_00_00Z", "demo_2026-01-01T01_00_00Z"):
-        (opened.work / name / "attempt").mkdir(parents=True)
-        (opened.work / name / "attempt" / "rows.parquet").write_bytes(bytes(100))
-    with hold(opened, run_lock("demo", START)):
+    older = "demo_2026-01-01T00_00_00Z"  # as lakes had it whose runs were named by their start
+    dead = "demo_2026-01-01T01_00_00Z_to_2026-01-01T02_00_00Z"
+    with run_attempt(opened, "demo", START, START + HOUR) as living:
+        for folder in (opened.work / older / "attempt", opened.work / dead / "attempt", living):
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "rows.parquet").write_bytes(bytes(100))
         found = maintain(opened, FOREVER)
-    assert found == [Kept("removed staging", "_work/demo_2026-01-01T01_00_00Z", 1, 100)]
-    assert [path.name for path in leftovers(lake)] == ["demo_2026-01-01T00_00_00Z"]
+        assert found == [Kept("removed staging", f"_work/{name}", 1, 100) for name in (older, dead)]
+        assert leftovers(lake) == [living.parent]
+    assert leftovers(lake) == []
     with hold(opened, "maintenance"), pytest.raises(BusyError):
         maintain(opened, FOREVER)
 

@@ -1,4 +1,4 @@
-"""Two processes replay one interval of one query set at the same time: one does it, the other says who is at it."""
+"""Two processes replay a query set over overlapping intervals at once: one does it, the other says who is at it."""
 
 from __future__ import annotations
 
@@ -8,18 +8,21 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
+from lowwater.errors import BusyError
 from lowwater.instants import HOUR, format_instant
 from lowwater.lake.layout import open_lake
-from lowwater.lake.locks import run_lock
 from lowwater.lake.records import read_replays
 from lowwater.lake.streams import stream_files
-from lowwater.lake.tables import safe_name
+from lowwater.replay.interval import replay
+from lowwater.replay.job import Job
+from lowwater.replay.progress import Progress
 from tests.replay.support import DEMO, QUERIES, ROOT, START, all_tables, each_query, leftovers, states, table_rows
 
 pytestmark = pytest.mark.spark
@@ -40,7 +43,8 @@ sys.exit(main(sys.argv[3:]))
 
 
 def test_two_runs_of_one_interval(published: Path, lake: Path) -> None:
-    superseded = lake / "_work" / safe_name(run_lock("demo", START)) / "0123456789ab" / "high" / "checkpoint"
+    name = "demo_2026-01-01T00_00_00Z_to_2026-01-01T01_00_00Z"
+    superseded = lake / "_work" / name / "0123456789ab" / "high" / "checkpoint"
     superseded.mkdir(parents=True)
     runs = [begin(lake, number) for number in (0, 1)]
     try:
@@ -59,12 +63,34 @@ def test_two_runs_of_one_interval(published: Path, lake: Path) -> None:
     assert (outcome["state"], outcome["committed"]) == ("done", True)
     error = ended(lake, left)
     assert error["error"] == "BusyError"
-    assert f"demo 2026-01-01T00:00:00Z: process {runs[did].pid} is at work on it" in error["message"]
+    hour = "2026-01-01T00:00:00Z to 2026-01-01T01:00:00Z"
+    assert f"demo {hour}: process {runs[did].pid} is at work on {hour}" in error["message"]
     assert all_tables(lake) == {query: table_rows(published, query, *HOUR_1) for query in DEMO}
     assert {query: streamed(lake, query) for query in DEMO} == {query: streamed(published, query) for query in DEMO}
     assert recorded(lake) == recorded(published)
     assert states(lake) == each_query("done", "missing", "missing")
     assert leftovers(lake) == []
+
+
+def test_a_run_of_another_length_that_overlaps(published: Path, lake: Path) -> None:
+    """Its interval begins half an hour later: both would publish the second half of the hour."""
+    whole = Job.open(lake, "demo", QUERIES)
+    half = replace(whole, length=HOUR // 2)
+    run = begin(lake, 0)
+    try:
+        (lake.parent / "go").touch()
+        deadline = time.monotonic() + ENDS
+        while not [*(lake / "_work").glob("demo_*/*")]:
+            assert time.monotonic() < deadline and run.poll() is None, said(lake)
+            time.sleep(0.02)
+        with pytest.raises(BusyError, match=f"process {run.pid} is at work on 2026-01-01T00:00:00Z to 2026-01-01T01:"):
+            replay(half, START + HOUR // 2, START + HOUR, None, Progress(quiet=True))
+        assert run.wait(ENDS) == 0, said(lake)
+    finally:
+        run.kill()
+    rows = read_replays(open_lake(lake), "demo")
+    assert {(row.interval_start, row.interval_end) for row in rows} == {HOUR_1}, "who was refused leaves no word"
+    assert all_tables(lake) == {query: table_rows(published, query, *HOUR_1) for query in DEMO}
 
 
 def begin(lake: Path, number: int) -> subprocess.Popen[bytes]:
@@ -90,8 +116,8 @@ def ended(lake: Path, number: int) -> dict[str, Any]:
 
 
 def said(lake: Path) -> str:
-    """What both processes printed."""
-    return "\n".join((lake.parent / f"{number}.log").read_text(encoding="utf-8") for number in (0, 1))
+    """What the processes printed."""
+    return "\n".join(path.read_text(encoding="utf-8") for path in sorted(lake.parent.glob("*.log")))
 
 
 def streamed(lake: Path, query: str) -> Counter[tuple[Any, ...]]:

@@ -20,6 +20,7 @@ from lowwater_review.pages import addresses
 from lowwater.errors import LakeError
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.layout import open_lake
+from lowwater.lake.locks import hold_range
 from lowwater.lake.tables import interval_label
 from tests.replay.support import lowwater
 from tests.review.asgi import ask
@@ -84,6 +85,23 @@ def pages(board: Board) -> dict[str, Reader]:
 @pytest.fixture(scope="module")
 def read(board: Board) -> dict[str, Reader]:
     return pages(board)
+
+
+def test_an_interval_is_running_while_its_range_is_held(board: Board) -> None:
+    def running() -> list[int]:
+        known = board.now().part(START, START + HOURS * HOUR)
+        return [(each.start - START) // HOUR for each in known.intervals if each.state == "running"]
+
+    lake = open_lake(board.root)
+    killed = lake.work / "q_2025-01-01T01_00_00Z_to_2025-01-01T02_00_00Z" / "0123"
+    killed.mkdir(parents=True)
+    assert running() == []
+    with hold_range(lake, "q", START + 2 * HOUR, START + 3 * HOUR):
+        assert running() == [2]
+    with hold_range(lake, "q", START + 2 * HOUR, START + 4 * HOUR):  # an interval of another length
+        assert running() == []
+    killed.rmdir()
+    killed.parent.rmdir()
 
 
 def test_every_interval_and_link_has_its_page(read: dict[str, Reader]) -> None:

@@ -1,0 +1,169 @@
+"""Runs of a query set exclude each other where their intervals overlap: real processes, killed ones, random ranges."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from lowwater.errors import BusyError
+from lowwater.instants import HOUR, SECOND, parse_instant
+from lowwater.lake.layout import Lake
+from lowwater.lake.locks import held_ranges, hold, hold_range, run_attempt
+from tests.replay.support import ROOT
+
+MINUTE = 60 * SECOND
+START = parse_instant("2026-01-01T00:00:00Z")
+
+HOLDER = """
+import sys
+from pathlib import Path
+from lowwater.lake.layout import Lake
+from lowwater.lake.locks import run_attempt
+with run_attempt(Lake(Path(sys.argv[1])), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+MANY = """
+import os, random, sys, time
+from pathlib import Path
+from lowwater.errors import BusyError
+from lowwater.lake.layout import Lake
+from lowwater.lake.locks import hold_range
+lake, chosen = Lake(Path(sys.argv[1])), random.Random(int(sys.argv[3]))
+log = os.open(sys.argv[2], os.O_WRONLY | os.O_APPEND)
+for _ in range(60):
+    start = chosen.randrange(12)
+    end = start + chosen.randrange(1, 5)
+    try:
+        with hold_range(lake, "q", start, end):
+            os.write(log, f"begin {start} {end}\\n".encode())
+            time.sleep(chosen.random() / 200)
+            os.write(log, f"end {start} {end}\\n".encode())
+    except BusyError:
+        os.write(log, f"busy {start} {end}\\n".encode())
+"""
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    """The folders of a lake; its tables are no matter here."""
+    made = Lake(tmp_path / "lake")
+    for folder in (made.work, made.locks):
+        folder.mkdir(parents=True)
+    return made
+
+
+@contextmanager
+def holder(lake: Lake, query_set: str, start: int, end: int) -> Iterator[subprocess.Popen[str]]:
+    """A process that is at work on [start, end), ns, until it is told to end."""
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(lake.root), query_set, str(start), str(end)],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdout is not None and process.stdout.readline() == "held\n"
+            yield process
+        finally:
+            process.kill()
+
+
+def test_a_range_that_overlaps_names_the_holder_and_its_range(lake: Lake) -> None:
+    half = START + 30 * MINUTE
+    with holder(lake, "demo", START, START + HOUR) as process:
+        told = (
+            f"demo 2026-01-01T00:30:00Z to 2026-01-01T01:30:00Z: process {process.pid} is at work on "
+            "2026-01-01T00:00:00Z to 2026-01-01T01:00:00Z"
+        )
+        with pytest.raises(BusyError, match=told), run_attempt(lake, "demo", half, half + HOUR):
+            pass
+        for start, end in ((START, START + HOUR), (START - HOUR, START + 1), (half, half + 1), (0, 2 * START)):
+            with pytest.raises(BusyError, match=f"process {process.pid} "), hold_range(lake, "demo", start, end):
+                pass
+        assert held_ranges(lake, "demo") == {(START, START + HOUR): str(process.pid)}
+        with hold_range(lake, "other", START, START + HOUR):
+            pass
+
+
+def test_ranges_that_only_touch_are_held_side_by_side(lake: Lake) -> None:
+    with holder(lake, "demo", START, START + HOUR) as process:
+        before, after = (START - 30 * MINUTE, START), (START + HOUR, START + 3 * HOUR)
+        with hold_range(lake, "demo", *before), run_attempt(lake, "demo", *after):
+            mine = str(os.getpid())
+            found = held_ranges(lake, "demo")
+            assert found == {before: mine, (START, START + HOUR): str(process.pid), after: mine}
+
+
+def test_a_killed_holder_lets_go_and_leaves_no_file(lake: Lake) -> None:
+    with holder(lake, "demo", START, START + HOUR) as process:
+        process.kill()
+        process.wait()
+        folder = lake.locks / "runs_of_demo"
+        assert len([*folder.iterdir()]) == 1 and len([*lake.work.iterdir()]) == 1
+        assert held_ranges(lake, "demo") == {} and [*folder.iterdir()] == []
+        with run_attempt(lake, "demo", START, START + HOUR) as mine:
+            assert [*mine.parent.iterdir()] == [mine], "what the dead one left of this interval is removed"
+    assert [*lake.work.iterdir()] == []
+
+
+def test_locks_of_older_lakes_do_not_disturb(lake: Lake) -> None:
+    assert held_ranges(lake, "demo") == {} and [*lake.locks.iterdir()] == [], "who asks leaves nothing"
+    (lake.locks / "demo_2026-01-01T00_00_00Z.lock").write_text(str(os.getpid()))
+    (lake.work / "demo_2026-01-01T00_00_00Z" / "0123").mkdir(parents=True)
+    with hold(lake, "demo 2026-01-01T00:00:00Z"), run_attempt(lake, "demo", START, START + HOUR) as folder:
+        assert folder.is_dir() and held_ranges(lake, "demo") == {(START, START + HOUR): str(os.getpid())}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_range_is_given_exactly_if_none_that_overlaps_is_held(lake: Lake, seed: int) -> None:
+    chosen = random.Random(seed)
+    held: dict[tuple[int, int], ExitStack] = {}
+    for _ in range(100):
+        if held and chosen.random() < 0.4:
+            held.pop(chosen.choice(sorted(held))).close()
+        start = chosen.randrange(-10, 10)
+        end = start + chosen.randrange(1, 6)
+        overlaps = any(first < end and start < last for first, last in held)
+        stack = ExitStack()
+        try:
+            stack.enter_context(hold_range(lake, "q", start, end))
+        except BusyError:
+            assert overlaps
+        else:
+            assert not overlaps
+            held[start, end] = stack
+        if chosen.random() < 0.2:
+            assert set(held_ranges(lake, "q")) == set(held)
+    for stack in held.values():
+        stack.close()
+    assert held_ranges(lake, "q") == {}
+
+
+def test_processes_with_random_ranges_never_hold_two_that_overlap(lake: Lake, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.touch()
+    asked = [sys.executable, "-c", MANY, str(lake.root), str(log)]
+    processes = [subprocess.Popen([*asked, str(seed)], cwd=ROOT) for seed in range(4)]
+    assert [process.wait(120) for process in processes] == [0] * 4
+    held: set[tuple[int, int]] = set()
+    counts = {"begin": 0, "end": 0, "busy": 0}
+    for line in log.read_text().splitlines():
+        what, start, end = line.split()[0], *map(int, line.split()[1:])
+        counts[what] += 1
+        if what == "begin":
+            assert not any(first < end and start < last for first, last in held)
+            held.add((start, end))
+        elif what == "end":
+            held.remove((start, end))
+    assert counts["begin"] == counts["end"] > 60 and counts["busy"] > 20, counts
+    assert held_ranges(lake, "q") == {}
