@@ -7,27 +7,34 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from lowwater.config import FILE_NAME, load_config
 from lowwater.errors import ConfigError, LowwaterError
 from lowwater.lake.layout import open_lake
-from lowwater.lake.ledger import Captures
 from lowwater.lake.packets import PacketFiles
-from lowwater.lake.records import AUDIT, DONE, FAILED, PROVISIONAL, read_replays, replayed_sets
+from lowwater.lake.records import AUDIT, DONE, FAILED, INCOMPLETE, PROVISIONAL, read_replays, replayed_sets
 from lowwater.lake.status import HALF, MISSING, STALE, StatusRow, gravest, status
+from lowwater.plan.queryset import QueryPlan
+from lowwater.plan.state import hands_over
 from lowwater.quality.written import suite_digest
 from lowwater.replay.estimate import Amount, Estimate, amount, estimate
 from lowwater.replay.interval import expected
-from lowwater.replay.job import Job
+from lowwater.replay.job import IntervalInputs, Job
 
 KINDS = (MISSING, FAILED, STALE)
 """Why an interval may be due; one that is half published counts as missing."""
 
 MAY_RUN = (*KINDS, HALF, PROVISIONAL)
 """The states of the queries of an interval that make it due."""
+
+VISIBLE = (DONE, INCOMPLETE, PROVISIONAL)
+"""The states in which nothing is to be made anew."""
+
+CHANGES = "the state of the interval before changes"
+"""Why an interval of a chained set becomes stale while one before it runs."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +125,9 @@ def open_jobs(
 def due(job: Job, asked: Range) -> list[Due]:
     """The intervals of a query set that are to run, oldest first.
 
+    Of a chained set those too that are published and become stale while those before them run: the digest of the
+    publication before is an input of each (I4), so that one that is made anew changes all that follow.
+
     Raises:
         ConfigError: the range does not bound whole intervals.
     """
@@ -130,12 +140,58 @@ def due(job: Job, asked: Range) -> list[Due]:
     for row in status(job.lake, [replace(asks, also=(*asks.also, *asked_for))]):
         if asked.holds(row.start, row.end) and row.end - row.start == job.length and row.start % job.length == 0:
             groups[row.start, row.end].append(row)
-    found = []
+    found: list[Due] = []
+    chain = _Chain([query for query in job.plan.queries if hands_over(query.high)])
     guess, files = estimate(job, captures, replays), PacketFiles.of(job.lake)
     for (start, end), rows in sorted(groups.items()):
-        if (each := _due(job, captures, start, end, rows, guess, files)) is not None and asked.wants(each.state):
+        inputs = job.inputs(start, end, captures)
+        each = _due(inputs, chain.rows_then(inputs, rows), guess, files)
+        if each is not None and asked.wants(each.state):
             found.append(each)
+            chain.runs(inputs, each)
     return found
+
+
+@dataclass
+class _Chain:
+    """What the runs of a chained set will change for the intervals after them (I4), asked in order of time.
+
+    Attributes:
+        queries: those of the set that hand a state over.
+        anew: queries and instants whose state will be another one: the interval that ends there is published anew.
+        halted: whether an interval cannot start: then none after it runs.
+    """
+
+    queries: Sequence[QueryPlan]
+    anew: set[tuple[str, int]] = field(default_factory=set)
+    halted: bool = False
+
+    def rows_then(self, inputs: IntervalInputs, rows: Sequence[StatusRow]) -> list[StatusRow]:
+        """The states of an interval's queries once those before it have run."""
+        queries = self._taken_up_anew(inputs)
+        if not any(row.query in queries and row.state in VISIBLE for row in rows):
+            return list(rows)
+        lacking = tuple(inputs.lacking())
+        return [
+            replace(row, state=STALE, reason=CHANGES, lacking=lacking)
+            if row.query in queries and row.state in VISIBLE
+            else row
+            for row in rows
+        ]
+
+    def runs(self, inputs: IntervalInputs, due: Due) -> None:
+        """Told of each interval that is to run."""
+        self.halted = self.halted or bool(due.blocked)
+        if self.halted:
+            return
+        changed = self._taken_up_anew(inputs)
+        for query in self.queries:
+            if query.name in changed or not inputs.published(query):
+                self.anew.add((query.name, inputs.end))
+
+    def _taken_up_anew(self, inputs: IntervalInputs) -> set[str]:
+        queries = (query for query in self.queries if (query.name, inputs.start) in self.anew)
+        return {query.name for query in queries if inputs.takes_up(query)}
 
 
 def judged_otherwise(job: Job, asked: Range) -> list[tuple[int, int]]:
@@ -176,16 +232,7 @@ def _all_of(job: Job, asked: Range) -> tuple[tuple[int, int], ...]:
     return tuple(job.intervals(asked.start, asked.end))
 
 
-def _due(
-    job: Job,
-    captures: Mapping[str, Captures],
-    start: int,
-    end: int,
-    rows: Sequence[StatusRow],
-    guess: Estimate,
-    files: PacketFiles,
-) -> Due | None:
-    inputs = job.inputs(start, end, captures)
+def _due(inputs: IntervalInputs, rows: Sequence[StatusRow], guess: Estimate, files: PacketFiles) -> Due | None:
     first = gravest(rows)
     state = first.state
     if state not in MAY_RUN or (state == PROVISIONAL and inputs.state(inputs.gaps())[0] != DONE):
@@ -199,4 +246,5 @@ def _due(
     reads = Amount() if state == PROVISIONAL else amount(files, inputs)
     seconds = 0.0 if state == PROVISIONAL else guess.seconds(reads.packets)
     names, blocked = tuple(row.query for row in mine), "; ".join(first.lacking)
-    return Due(job.query_set, start, end, state, reasons, names, reads.packets, seconds, blocked, reads.exact, edge)
+    span = inputs.start, inputs.end
+    return Due(inputs.query_set, *span, state, reasons, names, reads.packets, seconds, blocked, reads.exact, edge)

@@ -18,6 +18,7 @@ from lowwater.catalog.watchlists import watchlist_digest
 from lowwater.config import Config, load_config, section_of
 from lowwater.errors import ConfigError, LakeError
 from lowwater.instants import format_duration, format_instant
+from lowwater.lake.chains import note_chained
 from lowwater.lake.coverage import Gap, at_edge, check, gap_error, gap_texts, unsettled
 from lowwater.lake.digest import inputs_digest, link_inputs, outdated
 from lowwater.lake.layout import Lake, open_lake
@@ -66,9 +67,11 @@ class Job:
     def open(root: Path, query_set: str, queries: Path) -> Job:
         """Opens a query set: a section of the settings, or a file of that name in a folder.
 
+        The lake keeps whether the set is chained: DAG files, which plan no queries, read it there.
+
         Raises:
             ConfigError: there is no such query set, or a suite of it is wrong.
-            LakeError: there is no such lake.
+            LakeError: there is no such lake, or it cannot be written.
             QueryError: its text has no meaning.
         """
         config = load_config(root)
@@ -80,7 +83,9 @@ class Job:
         require_affordable(plan, config.replay.copies)
         length = section.interval if section and section.interval else config.interval.length
         suites = read_suites(root, query_set, {query.name: query.high.fields for query in plan.queries})
-        return Job(lake, config, query_set, plan, length, suites)
+        job = Job(lake, config, query_set, plan, length, suites)
+        note_chained(root, query_set, job.chained)
+        return job
 
     def intervals(self, start: int, end: int) -> list[tuple[int, int]]:
         """The intervals of [start, end), ns, anchored at the epoch (I3).
@@ -215,9 +220,13 @@ class IntervalInputs(LowInputs):
     query_set: str = ""
     through_end: bool = False
 
+    def takes_up(self, query: QueryPlan) -> bool:
+        """Whether a query begins with the state that the interval before left (I4)."""
+        return hands_over(query.high) and self.start > self.chain_start(query)
+
     def before(self, query: QueryPlan) -> str | None:
         """The digest of the publication whose state a query takes up (I4); empty for none, None where it is missing."""
-        if not hands_over(query.high) or self.start <= self.chain_start(query):
+        if not self.takes_up(query):
             return ""
         length = self.end - self.start
         last = last_published(self.lake, self.query_set, query.name, self.start - length, self.start)
@@ -244,6 +253,11 @@ class IntervalInputs(LowInputs):
         """The digest of one query's inputs (S1)."""
         sources = {f"links of {lfta.name}": " ".join(lfta.links) for lfta in query.lftas}
         return inputs_digest(query.text, {**sources, **self._named(query)}, self._links(query))
+
+    def published(self, query: QueryPlan) -> bool:
+        """Whether the newest publication of a query was made of these inputs."""
+        last = last_published(self.lake, self.query_set, query.name, self.start, self.end)
+        return last is not None and last.digest == self.digest(query)
 
     def parts(self, query: QueryPlan) -> Parts:
         """What the digest is of, part by part."""
@@ -299,8 +313,9 @@ class IntervalInputs(LowInputs):
                 raise LakeError(
                     f"query {query.name}: the interval of {second} takes up the state of that of {first}, "
                     "which is not published",
-                    f"replay in order, from {format_instant(self.chain_start(query))}; that as `chain_start` of "
-                    f"{section_of(self.query_set, of='query_sets')} lets Airflow's backfills do so",
+                    f"replay in order, from {format_instant(self.chain_start(query))}: `lowwater backfill` does so, "
+                    "and Airflow once it has read its DAG files again; `chain_start` of "
+                    f"{section_of(self.query_set, of='query_sets')} sets where the chain begins",
                 )
 
     def outdated(self) -> list[str]:

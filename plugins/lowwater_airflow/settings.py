@@ -13,6 +13,7 @@ from pathlib import Path
 from lowwater.config import Config, load_config
 from lowwater.errors import ConfigError
 from lowwater.instants import HOUR, SECOND, format_duration
+from lowwater.lake.chains import noted_chained
 
 ROOT = Path(__file__).resolve().parents[2]
 POOL = "lowwater"
@@ -77,9 +78,9 @@ class Settings:
         return self.config.schedule.approval if own is None else own
 
     def chained(self, query_set: str) -> bool:
-        """Whether each interval needs the one before it (SEMANTICS I4)."""
+        """Whether each interval needs the one before it (SEMANTICS I4): as set, or as the set was planned last."""
         section = self.config.query_sets.get(query_set)
-        return section is not None and section.chain_start is not None
+        return (section is not None and section.chain_start is not None) or noted_chained(self.lake, query_set)
 
     @property
     def maintenance(self) -> str | None:

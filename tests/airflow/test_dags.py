@@ -13,7 +13,8 @@ import pytest
 
 from lowwater.errors import ConfigError
 from lowwater.instants import HOUR, SECOND
-from tests.replay.support import QUERIES, ROOT
+from lowwater.lake.layout import open_lake
+from tests.replay.support import QUERIES, ROOT, lowwater
 
 LOAD = """
 import json, sys, time
@@ -114,6 +115,29 @@ def test_every_dag(tmp_path: Path) -> None:
     assert dags["replay_demo"]["cron"] == "0 * * * *"
     assert dags["replay_demo"]["end"] == "2026-01-01 23:00:00+00:00"
     assert dags["replay_flows"]["end"] == "2026-01-01 23:45:00+00:00"
+
+
+HANDS_OVER = """DEFINE { query_name 'hosts'; }
+SELECT tb, srcIP, count(*) AS cnt FROM main1.IPV4 GROUP BY time/60 AS tb, srcIP CLOSING_WHEN count(*) = 0
+"""
+
+
+@pytest.mark.slow
+def test_a_set_that_hands_state_over_runs_in_order_once_it_was_planned(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    open_lake(lake)
+    (tmp_path / "hosts.gsql").write_text(HANDS_OVER)
+    (lake / "lowwater.toml").write_text(f'{SETTINGS}\n[query_sets.hosts]\nfiles = ["{tmp_path / "hosts.gsql"}"]\n')
+
+    def order(name: str) -> tuple[int, bool]:
+        found = load(tmp_path, lake)
+        assert found["errors"] == {} and found["heavy"] == []
+        dag = found["dags"][name]
+        return dag["runs"], dag["past"]
+
+    assert order("replay_hosts") == (16, False), "nobody has planned it yet"
+    assert lowwater("plan", "--lake", lake, "--query-set", "hosts").code == 0
+    assert order("replay_hosts") == (1, True)
 
 
 @pytest.mark.slow

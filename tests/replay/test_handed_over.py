@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from time import time_ns
@@ -12,14 +14,26 @@ import pytest
 from lowwater.capture.generate import GeneratedCapture
 from lowwater.errors import LakeError
 from lowwater.instants import HOUR
+from lowwater.lake.chains import noted_chained
 from lowwater.lake.layout import open_lake
-from lowwater.lake.records import DONE, PUBLISH, Replay, record_replays
+from lowwater.lake.records import DONE, FAILED, HIGH, PUBLISH, Replay, record_replays
 from lowwater.lake.states import forget_others, state_folder
 from lowwater.replay.backfill import Order, backfill
 from lowwater.replay.due import Range, due
 from lowwater.replay.interval import statuses
 from lowwater.replay.job import Job
-from tests.replay.support import END, QUERIES, START, ingest_all, leftovers, replay_range, table_rows, write_settings
+from tests.replay.support import (
+    END,
+    HOURS,
+    QUERIES,
+    START,
+    ingest_all,
+    leftovers,
+    lowwater,
+    replay_range,
+    table_rows,
+    write_settings,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -113,12 +127,109 @@ def test_a_mended_hour_makes_those_after_it_stale_and_a_backfill_mends_them(
     assert newest_first() == [(0, "incomplete"), (1, "done"), (2, "done")]
     before = table_rows(hours, "hosts")
     ingest_all(hours, [cut])
-    # What rests on a publication is stale once that is another one, so each backfill finds the next hour.
-    assert [newest_first() for _ in range(4)] == [[(0, "done")], [(1, "done")], [(2, "done")], []]
+    # What rests on a publication is stale once that is another one, so one backfill mends the hours behind it too.
+    assert [newest_first() for _ in range(2)] == [[(0, "done"), (1, "done"), (2, "done")], []]
     replay_range(whole, spark, START, END, query_set="chain")
     assert table_rows(hours, "hosts") == table_rows(whole, "hosts") != before
     assert chained(hours) == ["done"] * 3
     assert leftovers(hours) == []
+
+
+PLAIN = """;
+DEFINE { query_name 'plain'; }
+SELECT tb, count(*) AS cnt FROM main1.DataProtocol GROUP BY time/60 AS tb
+"""
+CHANGES = "the state of the interval before changes"
+
+
+@pytest.fixture
+def recorded(captures: list[GeneratedCapture], tmp_path: Path) -> Path:
+    """A lake with two queries, one of which hands a state over; its hours are recorded as published in order."""
+    lake = lake_of(tmp_path / "recorded", captures, "1h", TEXT + PLAIN)
+    record(lake, *range(HOURS))
+    return lake
+
+
+def record(lake: Path, *hours: int, digest: str = "") -> None:
+    """Records hours as published, one after another, of the inputs that they have now, or of others."""
+    for hour in hours:
+        job = Job.open(lake, "chain", QUERIES)
+        span = START + hour * HOUR, START + (hour + 1) * HOUR
+        inputs = job.inputs(*span, job.captures())
+        for query in job.plan.queries:
+            made_of = digest or inputs.digest(query)
+            kept = json.dumps({"inputs": inputs.parts(query)})
+            row = Replay("chain", query.name, *span, PUBLISH, DONE, time_ns(), "", made_of, 1, accounting=kept)
+            record_replays(job.lake, [row])
+
+
+def made_of_others(lake: Path, hour: int) -> None:
+    """Records that an hour was published from other inputs than it has now, and those behind it in order after it."""
+    record(lake, hour, digest="1" * 64)
+    record(lake, *range(hour + 1, HOURS))
+
+
+def planned(lake: Path, first: int = 0, last: int = HOURS, *kinds: str) -> list[tuple[int, str, str]]:
+    """What of some hours is due: hours, states, and the queries with the reasons."""
+    found = due(Job.open(lake, "chain", QUERIES), Range(START + first * HOUR, START + last * HOUR, kinds))
+    told = [f"{', '.join(each.queries)}: {'; '.join(each.reasons)}" for each in found]
+    return [((each.start - START) // HOUR, each.state, said) for each, said in zip(found, told, strict=True)]
+
+
+def test_plan_tells_of_the_hours_that_become_stale_while_those_before_them_run(recorded: Path) -> None:
+    """Nothing of hours 1 and 2 has changed yet; their states will, one after another, once hour 0 is made anew."""
+    assert planned(recorded) == []
+    made_of_others(recorded, 0)
+    first, *behind = planned(recorded)
+    assert first[:2] == (0, "stale") and first[2].startswith("hosts, plain: ") and CHANGES not in first[2]
+    assert behind == [(hour, "stale", f"hosts: {CHANGES}") for hour in (1, 2)], "plain takes up no state"
+    # What is not asked for does not run, and changes nothing behind it.
+    assert [hour for hour, _, _ in planned(recorded, 0, 2)] == [0, 1]
+    assert planned(recorded, 1, HOURS) == []
+    assert [hour for hour, _, _ in planned(recorded, 0, HOURS, "stale")] == [0, 1, 2]
+    assert planned(recorded, 0, HOURS, "missing", "failed") == []
+    made_of_others(recorded, 1)
+    assert [hour for hour, _, _ in planned(recorded)] == [0, 1, 2]
+    record(recorded, *range(HOURS))
+    assert planned(recorded) == []
+
+
+def test_a_failed_hour_that_will_be_published_as_it_was_changes_nothing_behind_it(recorded: Path) -> None:
+    lake = open_lake(recorded)
+    failure = Replay("chain", "", START, START + HOUR, HIGH, FAILED, time_ns(), "no room")
+    record_replays(lake, [failure])
+    assert [each[:2] for each in planned(recorded)] == [(0, "failed")]
+    made_of_others(recorded, 0)
+    record_replays(lake, [replace(failure, finished_at=time_ns())])
+    assert [each[:2] for each in planned(recorded)] == [(0, "failed"), (1, "stale"), (2, "stale")]
+
+
+def test_an_hour_that_cannot_start_changes_nothing_behind_it(captures: list[GeneratedCapture], tmp_path: Path) -> None:
+    lake = lake_of(tmp_path / "gap", [each for each in captures if each.start != START + HOUR], "1h", TEXT)
+    record(lake, 0)
+    made_of_others(lake, 1)
+    (only,) = due(Job.open(lake, "chain", QUERIES), Range(START, END))
+    assert only.start == START + HOUR and only.state == "stale" and only.blocked
+
+
+def test_the_lake_keeps_whether_a_set_is_chained(recorded: Path) -> None:
+    """For DAG files, which plan no queries; tests/airflow/test_dags.py has what they make of it."""
+    names = ("chain", "demo", "..", "")
+
+    def planned_anew() -> list[bool]:
+        assert lowwater("plan", "--lake", recorded, "--queries", QUERIES).code == 0
+        return [noted_chained(recorded, name) for name in names]
+
+    shutil.rmtree(recorded / "_chained")  # a lake of before
+    assert [noted_chained(recorded, name) for name in names] == [False] * 4
+    assert planned_anew() == [True, False, False, False]
+    (recorded / "chain.gsql").write_text(PLAIN.lstrip(";"), encoding="utf-8")
+    assert planned_anew() == [False] * 4
+    settings = recorded / "lowwater.toml"
+    section = "[query_sets.chain]"
+    asked = settings.read_text(encoding="utf-8").replace(section, f'{section}\nchain_start = "2026-01-01"')
+    settings.write_text(asked, encoding="utf-8")
+    assert planned_anew() == [True, False, False, False]
 
 
 def publish(lake: Path, digest: str) -> Path:
