@@ -35,7 +35,7 @@ def keep_state(made: Path, folder: Path) -> None:
 
 def forget_others(folder: Path) -> None:
     """Removes the states of the same interval that were made of other inputs, once this one is published."""
-    start, end, _ = folder.name.split("-")
-    for other in folder.parent.glob(f"{start}-{end}-*"):
+    span = folder.name.rpartition("-")[0]  # its bounds may be before 1970, and have a sign of their own
+    for other in folder.parent.glob(f"{span}-*"):
         if other != folder:
             shutil.rmtree(other, ignore_errors=True)
