@@ -83,7 +83,8 @@ def replay_dag(settings: Settings, query_set: str) -> DAG:
         on_failure_callback=failed,
         tags=["lowwater"],
     ) as dag:
-        wait = LinksReported(task_id="wait", patience=settings.patience.total_seconds(), **common)
+        patience = settings.patience.total_seconds()
+        wait = LinksReported(task_id="wait", patience=patience, wait_for_downstream=chained, **common)
         stages = settings.stages(query_set)
         work: list[Any] = [ReplayStages(task_id=each or "evaluate", stage=each, pool=POOL, **common) for each in stages]
         if settings.approval(query_set):
@@ -91,7 +92,12 @@ def replay_dag(settings: Settings, query_set: str) -> DAG:
             from lowwater_airflow.approval import ApproveWarnings
 
             work.append(ApproveWarnings(task_id="approve", query_set=query_set, audited_by=work[-1].task_id))
-        chain(wait, *work, PublishInterval(task_id="publish", **common))
+        publish = PublishInterval(task_id="publish", **common)
+        chain(wait, *work, publish)
+        if chained:
+            # A backfill of Airflow begins as many runs as it is told, whatever the DAG says: `wait` waits for what is
+            # directly downstream of it in the run before, which is `publish` too.
+            chain(wait, publish)
     return dag
 
 

@@ -35,6 +35,7 @@ found = {
         "pools": {task.task_id: task.pool for task in dag.tasks},
         "params": sorted(dag.params),
         "runs": dag.max_active_runs,
+        "ordered": [task.task_id for task in dag.tasks if task.wait_for_downstream],
         "past": all(task.depends_on_past for task in dag.tasks),
         "deadline": [each.interval.total_seconds() for each in dag.deadline or []],
         "policy": all(task.retry_policy is not None for task in dag.tasks),
@@ -93,9 +94,11 @@ def test_every_dag(tmp_path: Path) -> None:
     assert set(dags) == {"capture_ingest", "lowwater_maintain", *(f"replay_{name}" for name in sets)}
     assert dags["capture_ingest"]["tasks"] == {"find": ["ingest"], "ingest": []}
     assert dags["replay_more"]["tasks"] == {"wait": ["evaluate"], "evaluate": ["publish"], "publish": []}
-    approved = {"wait": ["evaluate"], "evaluate": ["approve"], "approve": ["publish"], "publish": []}
+    approved = {"wait": ["evaluate", "publish"], "evaluate": ["approve"], "approve": ["publish"], "publish": []}
     assert dags["replay_demo"]["tasks"] == approved
     assert (dags["replay_demo"]["runs"], dags["replay_demo"]["past"]) == (1, True), "a chained set runs in order"
+    assert dags["replay_demo"]["ordered"] == ["wait"], "for the publication before, in backfills too"
+    assert dags["replay_more"]["ordered"] == []
     assert (dags["replay_more"]["runs"], dags["replay_more"]["past"]) == (16, False)
     assert dags["replay_more"]["params"] == ["only", "patience"] and dags["replay_more"]["deadline"] == [7200.0]
     stages = {"wait": ["low"], "low": ["high"], "high": ["audit"], "audit": ["publish"], "publish": []}

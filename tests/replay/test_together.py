@@ -88,6 +88,7 @@ def test_a_run_of_another_length_that_overlaps(published: Path, lake: Path) -> N
         assert run.wait(ENDS) == 0, said(lake)
     finally:
         run.kill()
+        run.wait()
     rows = read_replays(open_lake(lake), "demo")
     assert {(row.interval_start, row.interval_end) for row in rows} == {HOUR_1}, "who was refused leaves no word"
     assert all_tables(lake) == {query: table_rows(published, query, *HOUR_1) for query in DEMO}
