@@ -36,6 +36,11 @@ out an interval that had a run before, unless it is told otherwise: after a chan
 --dag-run-conf '{{"only": ["stale"]}}'`; in the form choose *All Runs*, and tick *Override parameters on existing runs*
 if *Only* is to hold for them.
 """
+IN_ORDER = """
+This query set hands state over: its intervals run in order, each after the publication of the one before. Airflow
+refuses backfills of it without `--reprocess-behavior completed` or `failed`; in the form choose *All Runs* or *Missing
+and Errored Runs*.
+"""
 PARAMS = {
     "only": Param(
         None,
@@ -64,7 +69,7 @@ def replay_dag(settings: Settings, query_set: str) -> DAG:
     with DAG(
         f"replay_{query_set}",
         description=f"Query set {query_set}: packets/ to tables/",
-        doc_md=ABOUT.format(query_set=query_set),
+        doc_md=ABOUT.format(query_set=query_set) + (IN_ORDER if chained else ""),
         schedule=CronDataIntervalTimetable(cron(settings.length(query_set)), timezone="UTC"),
         start_date=settings.start,
         end_date=settings.end(query_set),

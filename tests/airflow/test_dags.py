@@ -34,6 +34,7 @@ found = {
         "retries": sorted({task.retries for task in dag.tasks}),
         "pools": {task.task_id: task.pool for task in dag.tasks},
         "params": sorted(dag.params),
+        "about": dag.doc_md,
         "runs": dag.max_active_runs,
         "ordered": [task.task_id for task in dag.tasks if task.wait_for_downstream],
         "past": all(task.depends_on_past for task in dag.tasks),
@@ -132,15 +133,15 @@ def test_a_set_that_hands_state_over_runs_in_order_once_it_was_planned(tmp_path:
     (tmp_path / "hosts.gsql").write_text(HANDS_OVER)
     (lake / "lowwater.toml").write_text(f'{SETTINGS}\n[query_sets.hosts]\nfiles = ["{tmp_path / "hosts.gsql"}"]\n')
 
-    def order(name: str) -> tuple[int, bool]:
+    def order(name: str) -> tuple[int, bool, bool]:
         found = load(tmp_path, lake)
         assert found["errors"] == {} and found["heavy"] == []
         dag = found["dags"][name]
-        return dag["runs"], dag["past"]
+        return dag["runs"], dag["past"], "its intervals run in order" in dag["about"]
 
-    assert order("replay_hosts") == (16, False), "nobody has planned it yet"
+    assert order("replay_hosts") == (16, False, False), "nobody has planned it yet"
     assert lowwater("plan", "--lake", lake, "--query-set", "hosts").code == 0
-    assert order("replay_hosts") == (1, True)
+    assert order("replay_hosts") == (1, True, True)
 
 
 @pytest.mark.slow
