@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from collections import Counter
 from dataclasses import replace
@@ -17,7 +18,7 @@ from lowwater.catalog.expr import Column, Type
 from lowwater.errors import LowwaterError, ValueOverflowError
 from lowwater.high.accumulate import Accumulators, arguments
 from lowwater.high.python_group import GroupMachine
-from lowwater.high.running import RunningMachine
+from lowwater.high.running import Chain, RunningMachine
 from lowwater.high.sampling import SamplingMachine
 from lowwater.plan.cuts import in_python
 from lowwater.plan.nodes import Aggregate, Aggregation, Group, Node, Running, Sampling
@@ -187,6 +188,30 @@ def test_groups_that_nothing_closes_are_an_error() -> None:
     machine = machine_of(node, END_OF_TIME, later, None, None)
     with pytest.raises(LowwaterError, match="groups stay open over more than 1,000 epochs without rows"):
         played(machine, machine_rows(node, made), Random(1))
+
+
+def test_the_state_of_closing_when_is_exact_text(tmp_path: Path) -> None:
+    text = "SELECT tb, running_sum(len) FROM main1.ETH GROUP BY time AS tb CLOSING_WHEN count(*) > 1000000"
+    node = aggregation(Question(text))
+    assert isinstance(node, Running)
+    values = [None, True, -0.0, float("inf"), float("-inf"), 0.1, 1 << 70, -(1 << 63), b"\x04\x0a\0\0\1", "\ud800é"]
+    kept = [(*values, float("nan")), {3, 1}, {b"k": [1, 2.5]}]
+    made = Chain({(5,): [(0, None, 7, (1, b"x"), *values)]}, {(b"\x04", "NaN", -0.0): kept}, (4,), 3)
+    file = tmp_path / "one.state"
+    machine_of(node, 100, None, None, file)._leave(made, file)
+    assert json.loads(file.read_text()), "text that any reader of JSON reads"
+    found = machine_of(node, 200, None, file, None).begin()
+    assert repr(found) == repr(made) and isinstance(found, Chain)
+
+
+def test_a_pickle_is_not_loaded_as_a_state(tmp_path: Path) -> None:
+    text = "SELECT tb, running_sum(len) FROM main1.ETH GROUP BY time AS tb CLOSING_WHEN count(*) > 1000000"
+    node = aggregation(Question(text))
+    assert isinstance(node, Running)
+    file = tmp_path / "one.state"
+    file.write_bytes(pickle.dumps(Chain(), 0))  # protocol 0 is text
+    with pytest.raises(LowwaterError, match="a state cannot be read"):
+        machine_of(node, 200, None, file, None).begin()
 
 
 def test_a_sum_that_does_not_fit_is_an_error() -> None:
