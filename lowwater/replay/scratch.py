@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count as from_on
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,7 @@ from lowwater.catalog.packets import FRAME, HEAD
 from lowwater.catalog.streams import ROW
 from lowwater.config import Config
 from lowwater.errors import ConfigError, LawError, LowwaterError
-from lowwater.instants import format_duration
+from lowwater.instants import HOUR, SECOND, format_duration
 from lowwater.lake.ingest import Ingested, ingest
 from lowwater.lake.layout import VIOLATIONS, Lake, open_lake
 from lowwater.lake.ledger import Capture, Captures, ingested_links, interface_links, read_captures
@@ -130,16 +131,17 @@ def run(request: Request, progress: Progress, spark: Session | None = None) -> d
         request.out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise LowwaterError(f"--out {request.out} cannot be made: {error.strerror}") from None
-    if request.engine == "spark" and spark is None:
-        with progress.stage("session"):
-            from lowwater.high.session import build_session
-
-            spark = build_session("lowwater run")
     folder = make_folder("lowwater-run-")
     try:
         lake = open_lake(folder / "lake")
         captures = _ingest(request, lake, progress)
         request = _planned_anew(request, captures)
+        _intervals(request, captures)  # what is refused is refused before Spark starts
+        if request.engine == "spark" and spark is None:
+            with progress.stage("session"):
+                from lowwater.high.session import build_session
+
+                spark = build_session("lowwater run")
         gathered = gather(request, lake, captures, folder, progress, spark)
     finally:
         remove_folder(folder)
@@ -218,17 +220,39 @@ def _intervals(request: Request, captures: dict[str, Captures]) -> list[tuple[in
     if not rows:
         return []
     spans = _spans(request, rows)
-    numbers = sorted((lo // length, hi // length) for lo, hi in spans)
+    chosen = _numbers(spans, length)
+    if (number := _count(chosen)) > MOST_INTERVALS:
+        first = next(each for each in _lengths() if each > length and _count(_numbers(spans, each)) <= MOST_INTERVALS)
+        raise ConfigError(
+            f"--interval {format_duration(length)} makes {number:,} intervals, more than {MOST_INTERVALS:,}",
+            f"write --interval {format_duration(first)} or a longer one",
+        )
+    return [(at * length, (at + 1) * length) for lo, hi in chosen for at in range(lo, hi + 1)]
+
+
+def _numbers(spans: Sequence[tuple[int, int]], length: int) -> list[tuple[int, int]]:
+    """The numbers of the intervals of a length (ns) that meet a span, as ranges, both ends included, none touching."""
     chosen: list[tuple[int, int]] = []
-    for lo, hi in numbers:
+    for lo, hi in sorted((lo // length, hi // length) for lo, hi in spans):
         if chosen and lo <= chosen[-1][1] + 1:
             chosen[-1] = chosen[-1][0], max(hi, chosen[-1][1])
         else:
             chosen.append((lo, hi))
-    count = sum(hi - lo + 1 for lo, hi in chosen)
-    if count > MOST_INTERVALS:
-        raise ConfigError(f"--interval {format_duration(length)} makes {count} intervals", "use a longer one")
-    return [(number * length, (number + 1) * length) for lo, hi in chosen for number in range(lo, hi + 1)]
+    return chosen
+
+
+def _count(chosen: Sequence[tuple[int, int]]) -> int:
+    return sum(hi - lo + 1 for lo, hi in chosen)
+
+
+def _lengths() -> Iterator[int]:
+    """Lengths (ns) that people write, from the shortest on: 1, 2 and 5 of each power of ten, then of minutes, hours."""
+    digits = (1, 2, 5)
+    yield from (digit * 10**power for power in range(10) for digit in digits)
+    yield from (10 * SECOND, 20 * SECOND, 30 * SECOND)
+    yield from (minutes * 60 * SECOND for minutes in (1, 2, 5, 10, 15, 30))
+    yield from (hours * HOUR for hours in (1, 2, 3, 6, 12))
+    yield from (days * 24 * HOUR for days in from_on(1))
 
 
 def _spans(request: Request, rows: Sequence[Capture]) -> list[tuple[int, int]]:
