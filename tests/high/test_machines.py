@@ -6,6 +6,7 @@ import json
 import pickle
 from collections import Counter
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -202,6 +203,17 @@ def test_the_state_of_closing_when_is_exact_text(tmp_path: Path) -> None:
     assert json.loads(file.read_text()), "text that any reader of JSON reads"
     found = machine_of(node, 200, None, file, None).begin()
     assert repr(found) == repr(made) and isinstance(found, Chain)
+
+
+def test_rows_that_wait_are_left_as_text_however_spark_gives_them(tmp_path: Path) -> None:
+    node = aggregation(Question("SELECT tb, sum(len) FROM main1.ETH GROUP BY time AS tb CLOSING_WHEN count(*) = 0"))
+    assert isinstance(node, Running)
+    file = tmp_path / "one.state"
+    machine, state = machine_of(node, 100, None, None, file), Chain()
+    machine.take(state, [(0, datetime(1970, 1, 28, tzinfo=UTC), 7, {"_last": 7, "_place": b"x"}, None, 5, 60)])
+    machine._leave(state, file)
+    (waiting,) = machine_of(node, 200, None, file, None).begin().waiting.values()
+    assert waiting == [(0, None, 7, (7, b"x"), None, 5, 60)]
 
 
 def test_a_pickle_is_not_loaded_as_a_state(tmp_path: Path) -> None:
