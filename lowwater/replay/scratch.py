@@ -22,7 +22,7 @@ from lowwater.catalog import names as reserved
 from lowwater.catalog.packets import FRAME, HEAD
 from lowwater.catalog.streams import ROW
 from lowwater.config import Config
-from lowwater.errors import ConfigError, LawError, LowwaterError
+from lowwater.errors import ConfigError, LawError, LowwaterError, PartialError, ValueOverflowError
 from lowwater.instants import HOUR, SECOND, format_duration
 from lowwater.lake.ingest import Ingested, ingest
 from lowwater.lake.layout import VIOLATIONS, Lake, open_lake
@@ -98,6 +98,7 @@ class Gathered:
         notes: what the reader should know.
         states: per query, what its last interval left.
         latest: per link that is read, the largest lateness of its packets, ns.
+        overflows: the errors of the queries that have no result, since a sum of them does not fit 64 bits (O3).
     """
 
     rows: dict[str, list[pa.Table]]
@@ -108,6 +109,7 @@ class Gathered:
     states: dict[str, str | None] = field(default_factory=dict)
     traces: list[pa.Table] = field(default_factory=list)
     latest: dict[str, int] = field(default_factory=dict)
+    overflows: dict[str, ValueOverflowError] = field(default_factory=dict)
 
 
 def run(request: Request, progress: Progress, spark: Session | None = None) -> dict[str, Any]:
@@ -125,6 +127,8 @@ def run(request: Request, progress: Progress, spark: Session | None = None) -> d
         ConfigError: a link that a query reads has no capture.
         LowwaterError: a capture or the output folder is wrong.
         LawError: a record is in no account, or Spark dropped rows as late.
+        PartialError: a sum of some queries does not fit 64 bits (O3); the results of the others are written.
+        ValueOverflowError: a sum of every query does not fit, so nothing is written.
     """
     _require_captures(request)
     try:
@@ -147,7 +151,16 @@ def run(request: Request, progress: Progress, spark: Session | None = None) -> d
         remove_folder(folder)
     for note in gathered.notes:
         progress.say(note)
-    return _write(request, gathered, captures, progress)
+    summary = _write(request, gathered, captures, progress)
+    if gathered.overflows:
+        hints = dict.fromkeys(error.hint for error in gathered.overflows.values())
+        hint = f"{'; '.join(hints)}; the results of the other queries are in {request.out}"
+        raise PartialError(_told(gathered.overflows), hint, summary)
+    return summary
+
+
+def _told(overflows: Mapping[str, ValueOverflowError]) -> str:
+    return "\n".join(error.message for error in overflows.values())
 
 
 def _require_captures(request: Request) -> None:
@@ -309,6 +322,7 @@ def gather(
 
     Raises:
         LawError: a record is in no account, or Spark dropped rows as late.
+        ValueOverflowError: no query has a result, since a sum of each does not fit 64 bits (O3).
     """
     names = [query.name for query in request.plan.queries]
     gathered = Gathered({name: [] for name in names}, dict.fromkeys(names, 0))
@@ -326,6 +340,7 @@ def gather(
         if spark is None:
             with progress.stage("reference", detail):
                 _add_reference(request, inputs, gathered)
+            _require_a_result(gathered)
             continue
         settings = LowSettings(0, request.period, request.policy, **request.low)
         runner = low_runner(inputs.packets, lambda: spark)
@@ -335,9 +350,9 @@ def gather(
                 gathered.accounts.add(outcome.result)
                 gathered.violations.append(_violations(outcome.result.link, outcome.result.violations, request.config))
         with progress.stage("high", detail):
-            results = high_stage(spark, inputs, low.files, work / "high", request.high, held)
+            results = high_stage(spark, inputs, low.files, work / "high", request.high, held, gathered.overflows)
             held = _held(request.plan, work / "high", folder / f"states-{number}")
-            for query in request.plan.queries:
+            for query in (each for each in request.plan.queries if each.name in results):
                 result = results[query.name]
                 if result.late:
                     lost = f"query {query.name}: Spark dropped {result.late} rows as late"
@@ -349,6 +364,7 @@ def gather(
                 said = {name: (read[name], result.files) for name, result in results.items()}
                 gathered.traces.append(traces(low.files, said))
         shutil.rmtree(work, ignore_errors=True)
+        _require_a_result(gathered)
     gathered.accounts.check()
     gathered.accounts.check_captures(captures)
     for name in gathered.accounts.links:
@@ -357,8 +373,14 @@ def gather(
     return gathered
 
 
+def _require_a_result(gathered: Gathered) -> None:
+    if gathered.overflows.keys() == gathered.rows.keys() and gathered.overflows:
+        first, *_ = gathered.overflows.values()
+        raise ValueOverflowError(_told(gathered.overflows), first.hint)
+
+
 def _add_reference(request: Request, inputs: LowInputs, gathered: Gathered) -> None:
-    outcome = reference_stage(inputs, request.period, request.policy, gathered.states)
+    outcome = reference_stage(inputs, request.period, request.policy, gathered.states, gathered.overflows)
     for name, result in outcome.results.items():
         if request.order is None:
             gathered.states[name] = result.state
@@ -387,10 +409,14 @@ def read_rows(files: Sequence[str], fields: Sequence[Field]) -> pa.Table:
 
 
 def _write(request: Request, gathered: Gathered, captures: dict[str, Captures], progress: Progress) -> dict[str, Any]:
-    queries = {}
+    queries: dict[str, dict[str, Any]] = {}
     with progress.stage("write"):
         for query in request.plan.queries:
             fields = query.high.fields
+            if query.name in gathered.overflows:
+                (request.out / f"{query.name}.{request.form}").unlink(missing_ok=True)  # of an earlier run
+                queries[query.name] = {"error": gathered.overflows[query.name].message}
+                continue
             schema = value_schema(fields)
             parts = [table.select(schema.names).cast(schema) for table in gathered.rows[query.name]]
             rows = pa.concat_tables(parts) if parts else schema.empty_table()
