@@ -192,8 +192,8 @@ def _links(
     for name in skews:
         if name not in names:
             raise ConfigError(f"--skew {name}: there is no such link", f"there are: {', '.join(names)}")
-    # Outside of the files of a run a link contributes nothing, so it needs no life and no rotation (T5).
-    alone = {"captures": None, "rotation": None, "since": None, "until": None}
+    # Outside of the files of a run a link contributes nothing, so it needs no life and no declared coverage (T5).
+    alone: dict[str, Any] = {"captures": None, "rotation": None, "covers": {}, "since": None, "until": None}
     chosen = {}
     for name in names:
         skew = {"skew": skews[name]} if name in skews else {}
