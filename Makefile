@@ -12,7 +12,7 @@ BIN := $(VENV)/bin
 .PHONY: help setup demo up down test test-fast lint types fuzz goldens bench bench-high bench-ingest endurance lock digests clean
 
 help:
-	@echo 'setup      create .venv, install the lock, fetch the Delta jars, record Spark'"'"'s classes'
+	@echo 'setup      create .venv, install the lock, fetch the Delta jars, compile the reader, record Spark'"'"'s classes'
 	@echo 'demo       three hours of three links through Airflow and Spark into var/lake; stops what it started'
 	@echo 'up         Airflow over the lake of the demo, kept running; prints its address and login'
 	@echo 'down       stop it'
@@ -31,7 +31,7 @@ help:
 	@echo 'clean      remove var/ and all caches; .venv stays'
 	@echo 'PYTHON=... names the Python 3.11 to use'
 
-setup: $(VENV)/.package $(VENV)/.jars $(VENV)/.classes
+setup: $(VENV)/.package $(VENV)/.jars $(VENV)/.kernels $(VENV)/.classes
 
 # No stamp means new or interrupted: a half-installed environment cannot be trusted, so it is made afresh.
 # The first uv comes from the lock too, with its hashes. Compiled once here, imports take half the time in every process.
@@ -52,6 +52,11 @@ $(VENV)/.package: $(VENV)/.packages pyproject.toml
 $(VENV)/.jars: $(VENV)/.packages | $(VENV)/.package
 	@rm -rf $(VENV)/share/lowwater/jars
 	$(BIN)/python -m lowwater.high.session --fetch
+	@touch $@
+
+# A process that meets a kind of link for the first time compiles for ten seconds and more: a small capture of each is read.
+$(VENV)/.kernels: $(wildcard lowwater/capture/*.py lowwater/capture/*/*.py) | $(VENV)/.package
+	$(BIN)/python -m lowwater.replay.kernels
 	@touch $@
 
 # A session that maps Spark's classes from one file starts seconds earlier; a small replay records them (docs/adr/0007).
@@ -119,5 +124,5 @@ digests:
 	scripts/digests.sh docker/compose.yaml docker/.env
 
 clean: down
-	rm -rf var build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache .numba_cache spark-warehouse
+	rm -rf $(VENV)/.kernels var build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache .numba_cache spark-warehouse
 	find . -path ./$(VENV) -prune -o -name __pycache__ -type d -exec rm -rf {} +

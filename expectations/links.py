@@ -74,7 +74,7 @@ class ExpectLinkRecordsToBeAccountedFor(LinkRule):
 class ExpectLinkRecordsToLieInside(LinkRule):
     """No record outside of the life of the link, or of the declared coverage of its capture (SEMANTICS T5, A1).
 
-    Nor a capture that is declared to cover the interval and holds records of other times only.
+    Nor do captures that are declared to cover the interval hold records outside of that which lie in other intervals.
     """
 
     rule = "Every record lies in the life of the link and in the declared coverage of its capture"

@@ -6,7 +6,7 @@ arguments are the attributes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 SHOWN = 160
@@ -176,6 +176,21 @@ class BusyError(LakeError):
 
 class ValueOverflowError(LowwaterError):
     """An exact integer sum does not fit 64 bits (SEMANTICS O3)."""
+
+
+class PartialError(ValueOverflowError):
+    """Sums of some queries of a run do not fit; the results of the others are written.
+
+    Args:
+        message: of every query that has no result, one a line.
+        hint: what to do.
+        summary: of the run.
+    """
+
+    def __init__(self, message: str, hint: str = "", summary: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message, hint)
+        self.args = (message, hint, summary)
+        self.summary = summary or {}
 
 
 class LawError(LowwaterError):

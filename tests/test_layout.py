@@ -88,6 +88,17 @@ def test_no_module_imports_airflow_or_great_expectations() -> None:
     assert [path for path in MODULES if banned & {name.split(".")[0] for name in imports(path)}] == []
 
 
+CODE_BEARING = {"pickle", "marshal", "shelve", "cloudpickle", "dill", "joblib"}
+"""Modules whose reading runs code, or may."""
+IN_A_RUN = {"lowwater/high/buckets.py"}
+"""Where nothing outlives a run: the blobs between micro-batches, in the checkpoint that goes with the attempt."""
+
+
+def test_nothing_that_a_lake_keeps_is_pickled() -> None:
+    named = {path: {name.split(".")[0] for name in imports(path)} for path in MODULES}
+    assert {str(path.relative_to(ROOT)) for path in MODULES if CODE_BEARING & named[path]} == IN_A_RUN
+
+
 def printed_around_the_door(path: Path) -> Iterator[str]:
     """What of a module would print text past `lowwater.terminal`: consoles, markup, prints, the standard streams."""
     modules = {"rich", "rich.console", "rich.text", "rich.markup", "rich.status", "rich.live", "rich.panel"}

@@ -18,7 +18,7 @@ from lowwater.catalog.builtin.base import in_range
 from lowwater.catalog.functions import AggregateFunction, Function, StateFunction
 from lowwater.catalog.streams import STREAM_TYPES
 from lowwater.catalog.types import Type
-from lowwater.errors import LowwaterError
+from lowwater.errors import LowwaterError, ValueOverflowError
 
 Index = npt.NDArray[np.int64]
 
@@ -84,6 +84,8 @@ def guarded(
         try:
             found = value(*arguments)
             return None if found is None else fits(found)
+        except ValueOverflowError:  # of a sum (O3): whoever evaluates the query names it
+            raise
         except Exception as error:
             gives = f"give {returns} or None" if returns else "give a state"
             raise LowwaterError(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 
 from lowwater.catalog.functions import Function, StateFunction
 from lowwater.catalog.types import Type as Type
@@ -207,12 +208,22 @@ def conjuncts(expr: Expr | None) -> list[Expr]:
 
 def conjunction(parts: list[Expr]) -> Expr | None:
     """Joins predicates by AND; None for an empty list."""
-    if not parts:
-        return None
-    whole = parts[0]
-    for part in parts[1:]:
-        whole = Binary(Type.BOOL, "AND", whole, part)
-    return whole
+    return joined("AND", parts) if parts else None
+
+
+CHAIN = 16
+"""So many operands of AND or OR lean to the left, as written; of a longer list so many make one operand of the next."""
+
+
+def joined(op: str, operands: Sequence[Expr]) -> Expr:
+    """Conditions, at least one, joined by AND or OR, which are associative: a long list makes no deep tree."""
+    parts = list(operands)
+    while len(parts) > 1:
+        parts = [
+            reduce(lambda left, right: Binary(Type.BOOL, op, left, right), parts[at : at + CHAIN])
+            for at in range(0, len(parts), CHAIN)
+        ]
+    return parts[0]
 
 
 _BINDING = {"OR": 1, "AND": 2, "=": 4, "<>": 4, "<": 4, "<=": 4, ">": 4, ">=": 4, "|": 5, "&": 6}
@@ -242,7 +253,7 @@ def show(expr: Expr, outer: int = 0) -> str:
         power = _BINDING[expr.op]
         tight = expr.op in ("*", "/", "%")
         op = expr.op if tight else f" {expr.op} "
-        text = f"{show(expr.left, power)}{op}{show(expr.right, power + 1)}"
+        text = f"{show(expr.left, power)}{op}{show(expr.right, power if expr.op in LOGICAL else power + 1)}"
         return f"({text})" if power < outer else text
     return _show_wide(expr)
 

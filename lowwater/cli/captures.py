@@ -67,6 +67,7 @@ def ingest_captures(
         runner = ingest_runner(files, lambda: sessions.spark)
         results = ingest(opened, link, files, config, covers, runner, growing)
     _show(results, opened, config)
+    _tell_idle_keys(opened, config, link)
 
 
 def ingest_patterns(lake: Path, link: str | None, start: int | None, end: int | None) -> bool:
@@ -102,7 +103,20 @@ def ingest_patterns(lake: Path, link: str | None, start: int | None, end: int | 
             say(f"error: {error}", err=True)
     if taken:
         _show(taken, opened, config, whole=False)
+    _tell_idle_keys(opened, config, *([link] if link is not None else sorted(config.links)))
     return sound
+
+
+def _tell_idle_keys(lake: Lake, config: Config, *links: str) -> None:
+    """Tells of every key of `covers` that fits no file of its link, neither on disk nor in the lake."""
+    from lowwater.lake.replacing import Files
+    from lowwater.lake.rotation import idle_keys
+
+    for link in links:
+        if config.link(link).covers:
+            held = [Path(each.row.path) for each in Files(lake, link, link.partition("/")[0]).all]
+            for line in idle_keys(link, config.link(link), held):
+                say(f"note: {line}", err=True)
 
 
 def _show(results: Sequence[Ingested], lake: Lake, config: Config, whole: bool = True) -> None:

@@ -72,6 +72,7 @@ def ingest(
       lowwater ingest --lake var/lake --link main1 captures/main1/*.pcap
     """
     from lowwater.cli.captures import ingest_captures, ingest_patterns
+    from lowwater.config import section_of
 
     if not files:
         if covers or growing:
@@ -84,5 +85,6 @@ def ingest(
     if start is not None or end is not None:
         raise click.UsageError("--from and --to choose among the files of patterns; leave them out, or FILE")
     if covers and len(files) > 1:
-        raise click.UsageError("--covers describes one capture; give one file")
+        section = section_of(link, "covers")
+        raise click.UsageError(f"--covers describes one capture: give one file, or write a line for each in {section}")
     ingest_captures(lake, link, covers, growing, files)

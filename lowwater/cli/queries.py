@@ -16,7 +16,7 @@ from rich.table import Table
 
 from lowwater.cli import options
 from lowwater.config import Config, Link, load_config
-from lowwater.errors import ConfigError, QueryError, QueryErrors, UnsupportedError
+from lowwater.errors import ConfigError, PartialError, QueryError, QueryErrors, UnsupportedError
 from lowwater.instants import format_duration, format_instant, parse_duration
 from lowwater.low import LowSettings, Policy
 from lowwater.low.listing import list_kernels
@@ -162,7 +162,11 @@ def run_files(
 
     progress = Progress()
     request = Request(planned({}), config, captures, out, form, period, policy, engine, interval, replan=planned)
-    _show(run(replace(request, traces=traces, spreadsheet=spreadsheet), progress), out)
+    try:
+        _show(run(replace(request, traces=traces, spreadsheet=spreadsheet), progress), out)
+    except PartialError as error:
+        _show(error.summary, out)
+        raise
 
 
 def _links(
@@ -188,8 +192,8 @@ def _links(
     for name in skews:
         if name not in names:
             raise ConfigError(f"--skew {name}: there is no such link", f"there are: {', '.join(names)}")
-    # Outside of the files of a run a link contributes nothing, so it needs no life and no rotation (T5).
-    alone = {"captures": None, "rotation": None, "since": None, "until": None}
+    # Outside of the files of a run a link contributes nothing, so it needs no life and no declared coverage (T5).
+    alone: dict[str, Any] = {"captures": None, "rotation": None, "covers": {}, "since": None, "until": None}
     chosen = {}
     for name in names:
         skew = {"skew": skews[name]} if name in skews else {}
@@ -239,11 +243,14 @@ def _heartbeat(text: str) -> tuple[int, Policy]:
     return period, Policy.PERIODIC
 
 
-def _show(summary: dict[str, Any], out: Path) -> None:
+def _show(summary: Mapping[str, Any], out: Path) -> None:
     console = open_console()
     queries = Table("query", "rows", "file", box=None)
     for name, query in summary["queries"].items():
-        queries.add_row(name, f"{query['rows']:,}", str(out / query["file"]))
+        if "error" in query:
+            queries.add_row(name, "-", "none: a sum does not fit 64 bits")
+        else:
+            queries.add_row(name, f"{query['rows']:,}", str(out / query["file"]))
     console.print(queries)
     links = Table("link", "read", "malformed", "violating", "skew", "skew that admits all", box=None)
     for name, link in summary["links"].items():

@@ -14,7 +14,7 @@ from typing import Any
 
 from lark import Token, v_args
 
-from lowwater.gsql.build_expressions import begin, checked_name
+from lowwater.gsql.build_expressions import checked_name
 from lowwater.gsql.build_sources import SourceBuilder, Sources
 from lowwater.gsql.literals import fault, place_of, unquoted
 from lowwater.gsql.nodes import (
@@ -34,6 +34,7 @@ from lowwater.gsql.nodes import (
     Star,
     Statement,
     Watchlist,
+    begin,
 )
 
 Entry = tuple[str, str, Place]

@@ -26,19 +26,13 @@ from lowwater.gsql.nodes import (
     Literal,
     Name,
     Parameter,
-    Place,
     Property,
     QueryFile,
     UnaryOp,
+    begin,
+    chain,
 )
 from lowwater.gsql.words import function_name
-
-
-def begin(expression: Expression) -> Place:
-    """Where an expression begins."""
-    # Every concrete expression has a place; the empty base class has none.
-    place: Place = expression.place  # type: ignore[attr-defined]
-    return place
 
 
 def checked_name(token: Token) -> str:
@@ -78,6 +72,9 @@ class ExpressionBuilder(Transformer[Token, QueryFile]):
 
     def binary(self, left: Expression, op: Token, right: Expression) -> BinaryOp:
         return BinaryOp("<>" if op.value == "!=" else op.value, left, right, begin(left))
+
+    def logical(self, *parts: Any) -> Expression:
+        return chain(parts[1].value, parts[::2])
 
     def unary(self, op: Token, operand: Expression) -> UnaryOp:
         return UnaryOp(op.value, operand, place_of(op))

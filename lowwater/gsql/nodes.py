@@ -6,7 +6,9 @@ First stage of the pipeline: `parser` makes these from text, `printer` makes tex
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 
 
 @dataclass(frozen=True)
@@ -194,6 +196,39 @@ def children(expression: Expression) -> tuple[Expression, ...]:
         ends = [expression.operand, *parts, expression.otherwise]
         return tuple(part for part in ends if part is not None)
     return ()
+
+
+def begin(expression: Expression) -> Place:
+    """Where an expression begins."""
+    # Every concrete expression has a place; the empty base class has none.
+    place: Place = expression.place  # type: ignore[attr-defined]
+    return place
+
+
+CHAIN = 16
+"""So many operands of AND or OR lean to the left, as written; of a longer list so many make one operand of the next."""
+
+
+def chain(op: str, operands: Sequence[Expression]) -> Expression:
+    """Operands joined by AND or OR, which are associative: the tree of a long list is not as deep as the list is long.
+
+    Parentheses around operands of the same operator change nothing, so there is one tree for each list.
+    """
+    parts = list(_flat(op, operands))
+    while len(parts) > 1:
+        parts = [
+            reduce(lambda left, right: BinaryOp(op, left, right, begin(left)), parts[at : at + CHAIN])
+            for at in range(0, len(parts), CHAIN)
+        ]
+    return parts[0]
+
+
+def _flat(op: str, operands: Iterable[Expression]) -> Iterator[Expression]:
+    for operand in operands:
+        if isinstance(operand, BinaryOp) and operand.op == op:
+            yield from _flat(op, (operand.left, operand.right))
+        else:
+            yield operand
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,15 @@ from lowwater.gsql.grammars import load_grammar
 from lowwater.gsql.literals import fault, place_of
 from lowwater.gsql.mistakes import explain
 from lowwater.gsql.mistakes_refused import refused_token
-from lowwater.gsql.nodes import Case, Place, QueryFile, Statement, children, expressions_of
+from lowwater.gsql.nodes import BinaryOp, Case, Place, QueryFile, Statement, begin, children, expressions_of
+from lowwater.gsql.printer import POWER
 from lowwater.gsql.words import Keywords
 
 MAX_BYTES = 250_000
 MAX_DEPTH = 200
+MAX_OPERATORS = MAX_DEPTH - 1
+"""Of a chain such as `a + b - c`, whose every operator is a level; a list of ANDs or ORs has no limit of its own."""
+
 MAX_ERRORS = 20
 
 
@@ -129,15 +133,36 @@ def _check_depth(statement: Statement) -> None:
     while stack:
         expression, depth = stack.pop()
         if depth > MAX_DEPTH:
-            raise _too_deep(getattr(expression, "place", Place()))
+            raise _too_long(statement) or _too_deep(begin(expression))
         # The branches of a CASE are pairs in a tuple: comparing trees goes as deep again.
         below = depth + (2 if isinstance(expression, Case) else 1)
         stack += [(child, below) for child in children(expression)]
 
 
+def _too_long(statement: Statement) -> QueryError | None:
+    """The error of a chain of operators that is too long by itself, if there is one."""
+    stack = expressions_of(statement)
+    while stack:
+        whole = last = stack.pop()
+        operators: list[str] = []
+        while isinstance(last, BinaryOp) and (last is whole or POWER[last.op] == POWER[operators[0]]):
+            operators.append(last.op)
+            stack.append(last.right)
+            last = last.left
+        if len(operators) > MAX_OPERATORS:
+            names = " and ".join(f"`{op}`" for op in dict.fromkeys(reversed(operators)))
+            return fault(
+                f"a chain of {len(operators):,} operators {names}, more than {MAX_OPERATORS}",
+                "compute a part of it in a query of its own, or put parts of it in parentheses",
+                begin(whole),
+            )
+        stack += children(last)
+    return None
+
+
 def _too_deep(place: Place) -> QueryError:
     return fault(
         f"the expression is more than {MAX_DEPTH} levels deep",
-        "a parenthesis or an operator of a chain is one level, a CASE two: compute a part of it in a query of its own",
+        "a parenthesis or an operator is one level, a CASE two: compute a part of it in a query of its own",
         place,
     )

@@ -38,8 +38,8 @@ from lowwater.gsql.nodes import (
 )
 from lowwater.gsql.words import is_keyword
 
-_POWER = {"OR": 1, "AND": 2, "=": 4, "<>": 4, "<": 4, "<=": 4, ">": 4, ">=": 4, "|": 5, "&": 6}
-_POWER |= {"<<": 7, ">>": 7, "+": 8, "-": 8, "*": 9, "/": 9, "%": 9}
+POWER = {"OR": 1, "AND": 2, "=": 4, "<>": 4, "<": 4, "<=": 4, ">": 4, ">=": 4, "|": 5, "&": 6}
+POWER |= {"<<": 7, ">>": 7, "+": 8, "-": 8, "*": 9, "/": 9, "%": 9}
 _NOT = 3
 _COMPARED = 4
 _SIGN = 10
@@ -95,9 +95,10 @@ def print_expression(expression: Expression, outer: int = 0) -> str:
         TypeError: the expression is of a class that the grammar does not make.
     """
     if isinstance(expression, BinaryOp):
-        power = _POWER[expression.op]
+        power = POWER[expression.op]
         op = expression.op if expression.op in _TIGHT else f" {expression.op} "
-        text = f"{print_expression(expression.left, power)}{op}{print_expression(expression.right, power + 1)}"
+        right = print_expression(expression.right, power if expression.op in ("AND", "OR") else power + 1)
+        text = f"{print_expression(expression.left, power)}{op}{right}"
         return f"({text})" if power < outer else text
     if isinstance(expression, UnaryOp):
         return _unary(expression, outer)

@@ -6,6 +6,7 @@ Below the stateful operators of the lowering. A state is one picklable value, so
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cached_property
 from operator import add, and_, or_, xor
 from typing import Any
@@ -133,15 +134,19 @@ class Accumulators:
         Raises:
             ValueOverflowError: an integer does not fit 64 bits (O3).
         """
-        values = tuple([one.result(state) for (one, _, _), state in zip(self._made, states, strict=True)])
-        for aggregate, value in zip(self.aggregates, values, strict=True):
-            if aggregate.type is Type.INT and value is not None and in_range(value) is None:
-                at = ", at {}:{}".format(*aggregate.place) if aggregate.place[0] else ""
-                raise ValueOverflowError(
-                    f"query {self.query}{at}: the {aggregate.function} {aggregate.name} does not fit 64 bits",
-                    "sum over shorter epochs or finer groups, or scale the argument down",
-                )
-        return values
+        made = zip(self.aggregates, self._made, states, strict=True)
+        return tuple([self._result(aggregate, one, state) for aggregate, (one, _, _), state in made])
+
+    def _result(self, aggregate: Aggregate, one: Fold | Declared, state: Any) -> Any:
+        with suppress(ValueOverflowError):  # of an aggregate that finds it by itself and knows no query
+            value = one.result(state)
+            if aggregate.type is not Type.INT or value is None or in_range(value) is not None:
+                return value
+        at = ", at {}:{}".format(*aggregate.place) if aggregate.place[0] else ""
+        raise ValueOverflowError(
+            f"query {self.query}{at}: the {aggregate.function} {aggregate.name} does not fit 64 bits",
+            "sum over shorter epochs or finer groups, or scale the argument down",
+        )
 
     def after(self, states: Sequence[Any]) -> list[Any]:
         """The states at the beginning of the next epoch (O4)."""

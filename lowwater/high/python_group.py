@@ -116,9 +116,9 @@ class GroupMachine:
 
 
 def kept_row(row: Sequence[Any]) -> tuple[Any, ...]:
-    """A row as it is kept as state: its order, which Spark gives as a dict, is a tuple."""
+    """A row as it is kept as state: its order, a dict of Spark, as a tuple; no event time, which `_last` tells."""
     order = row[AT_ORDER]
-    return (*row[:AT_ORDER], tuple(order.values()) if order else (), *row[AT_ORDER + 1 :])
+    return (row[0], None, row[AT_LAST], tuple(order.values()) if order else (), *row[AT_ORDER + 1 :])
 
 
 def canonical(row: tuple[Any, ...]) -> tuple[Any, ...]:

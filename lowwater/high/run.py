@@ -19,7 +19,7 @@ from typing import Any
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from lowwater.errors import LowwaterError
+from lowwater.errors import LowwaterError, ValueOverflowError
 from lowwater.high.buckets import STATE_KIND
 from lowwater.high.carry import Carry
 from lowwater.high.failures import UnstartedError, translate
@@ -246,6 +246,7 @@ def run_high(
     work: Path,
     settings: HighSettings | None = None,
     carries: Mapping[str, Carry] | None = None,
+    overflows: dict[str, ValueOverflowError] | None = None,
 ) -> dict[str, HighResult]:
     """Runs every output query over the replayed LFTAs of one interval.
 
@@ -257,9 +258,10 @@ def run_high(
         work: folder for rows, parts and checkpoints, one folder a query in it; the caller removes it.
         settings: how to replay; rows do not depend on it.
         carries: of the queries that hand something over from interval to interval.
+        overflows: takes the error of each query of which a sum does not fit; None where that ends the run.
 
     Returns:
-        Files and statistics by query.
+        Files and statistics by query, without those in `overflows`.
 
     Raises:
         ValueOverflowError: if an integer sum does not fit 64 bits.
@@ -274,4 +276,12 @@ def run_high(
     run = _Run(lambda node: sessions[python_state(node)], feeds, start, end, work, settings, carries or {})
     with ThreadPoolExecutor(settings.concurrency, thread_name_prefix="lowwater-high") as pool:
         running = {name: pool.submit(run.query, name, node) for name, node in queries.items()}
-        return {name: future.result() for name, future in running.items()}
+        results = {}
+        for name, future in running.items():
+            try:
+                results[name] = future.result()
+            except ValueOverflowError as error:
+                if overflows is None:
+                    raise
+                overflows[name] = error
+        return results

@@ -5,10 +5,8 @@ One operator of the lowering (`lower`). All groups are in one bucket, since idle
 
 from __future__ import annotations
 
-import os
-import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,10 +15,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lowwater.catalog.expr import Expr, Type
+from lowwater.catalog.states import read_state, write_state
 from lowwater.errors import LowwaterError
 from lowwater.high.accumulate import Accumulators
 from lowwater.high.buckets import bucketed
-from lowwater.high.carry import Carry, state_file
+from lowwater.high.carry import Carry, leave_state, state_file
 from lowwater.high.clock import ET, LAST, EventClock
 from lowwater.high.columns import event_time, is_row
 from lowwater.high.python_group import (
@@ -119,8 +118,7 @@ class RunningMachine:
         """The state that the interval before left, or none."""
         if self.held is None:
             return Chain()
-        found: Chain = pickle.loads(self.held.read_bytes())
-        return found
+        return Chain(*read_state(self.held.read_text(encoding="utf-8")))
 
     def take(self, state: Any, rows: Iterable[tuple[Any, ...]]) -> None:
         """Keeps rows until their epoch has ended."""
@@ -179,10 +177,7 @@ class RunningMachine:
         """Writes the state as it is at the end of the interval, whole or not at all."""
         mine = {e: [row for row in rows if row[AT_LAST] < self.end] for e, rows in state.waiting.items()}
         left = replace(state, waiting={epoch: rows for epoch, rows in mine.items() if rows})
-        file.parent.mkdir(parents=True, exist_ok=True)
-        part = file.with_suffix(f".{os.getpid()}")
-        part.write_bytes(pickle.dumps(left, pickle.HIGHEST_PROTOCOL))
-        part.replace(file)
+        leave_state(file, write_state([getattr(left, part.name) for part in fields(left)]))
 
     def _named(self, epoch: Epoch, key: tuple[Any, ...]) -> tuple[Any, ...]:
         times, others = iter(epoch), iter(shown(key, self._others))

@@ -83,4 +83,4 @@ def _unchanged(path: Path, held: Held | None, settings: Link, keeping: Keeping) 
         return False
     status = path.stat()
     same = status.st_size == held.row.bytes and status.st_mtime_ns < held.row.ingested_at - SETTLED
-    return same and (bool(held.row.by_hand) or declared_coverage(settings, path) == held.row.declared)
+    return same and held.declaring(declared_coverage(settings, path)) == held.row.declared

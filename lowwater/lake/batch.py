@@ -23,7 +23,7 @@ from lowwater.lake.ledger import Capture, put_malformed
 from lowwater.lake.outside import attempt_paths, strays
 from lowwater.lake.packets import PacketFiles
 from lowwater.lake.packing import FILE_ROWS, Packed, PackTask, not_written
-from lowwater.lake.replacing import Coverage, Files, Held, span
+from lowwater.lake.replacing import Coverage, Files, Held, is_path_of, span
 from lowwater.lake.survey import Failed, Survey, Surveying, SurveyTask, survey
 from lowwater.lake.tables import DataFile, swap_files
 from lowwater.lake.tasks import Runner
@@ -213,9 +213,14 @@ class Batch:
 
     def _redeclare(self, number: int, found: Survey, old: Held) -> None:
         """The same records: nothing to do, or only another declaration of what they cover."""
-        stands = bool(old.row.by_hand) and not self._by_hand
-        declared = old.row.declared if stands else self._coverage[number] or old.row.declared
+        said, stands = self._coverage[number], bool(old.row.by_hand) and not self._by_hand
         by_hand = stands or self._by_hand
+        if self._by_hand:
+            declared = said
+        elif is_path_of(found.path, old):
+            declared = old.declaring(said)
+        else:
+            declared = old.row.declared if stands else said or old.row.declared
         new = old.covering(declared, self._is_growing(number, found), by_hand)
         if (
             new.covers == old.covers
@@ -223,7 +228,7 @@ class Batch:
             and new.row.growing == bool(old.row.growing)
             and by_hand == bool(old.row.by_hand)
         ):
-            kept = f"; {_kept(declared)}" if stands and declared and declared != self._coverage[number] else ""
+            kept = f"; {_kept(declared)}" if stands and declared and declared != said else ""
             note = f"ingested already as {old.row.path}{kept}"
             self.found[number] = Ingested(found.path, old.rows, "known", note)
             return

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from lowwater.config import LINK_NAME, Config
+from lowwater.config import FILE_NAME, LINK_NAME, Config, section_of
 from lowwater.errors import ConfigError, LowwaterError, OverlapError
 from lowwater.lake.batch import Batch, Ingested
 from lowwater.lake.cleaning import clean
@@ -82,7 +82,8 @@ def ingest(
     settings = config.link(link)
     if covers is not None and (len(paths) != 1 or covers[1] <= covers[0]):
         raise ConfigError(
-            "--covers FROM/TO declares what one file covers, and TO is after FROM", "ingest the files one by one"
+            "--covers FROM/TO declares what one file covers, and TO is after FROM",
+            f"write a line for each of several files in {section_of(link, 'covers')} of {FILE_NAME}",
         )
     family = link.partition("/")[0]
     # Held while decoding too: whatever the ledger does not name is then the leftover of a dead attempt.

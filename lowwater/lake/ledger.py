@@ -72,13 +72,6 @@ class Capture:
             return None
         return self.declared_from, self.declared_to
 
-    @property
-    def misdated(self) -> bool:
-        """Whether it holds records, and none of them lies in its declared coverage."""
-        if self.declared is None or self.smallest is None or self.largest is None:
-            return False
-        return self.largest < self.declared[0] or self.smallest >= self.declared[1]
-
     def claims(self, start: int, end: int) -> bool:
         """Whether it is declared to cover something of [start, end), ns."""
         return self.declared is not None and self.declared[0] < end and self.declared[1] > start

@@ -91,6 +91,34 @@ def outside(
     return found
 
 
+def elsewhere(
+    files: PacketFiles, link: str, captures: Sequence[Capture], settings: Link, start: int, end: int
+) -> list[tuple[Capture, int]]:
+    """The captures that claim something of [start, end), ns, and hold records that contradict it in other intervals.
+
+    Args:
+        files: of the lake.
+        link: its name.
+        captures: all of its captures, in the order of T1.
+        settings: of the link.
+        start: of the interval; `end` its end.
+
+    Returns:
+        With each capture how many of its records lie outside of its declared coverage by more than the skew, in the
+        life of the link or not, without those that are charged to this interval.
+
+    Raises:
+        LakeError: if a file cannot be read.
+    """
+    whole_life = settings.model_copy(update={"since": None, "until": None})
+    claiming = [each for each in captures if each.claims(start, end)]
+    if not (found := outside(files, link, claiming, whole_life)):
+        return []
+    here = {each.attempt: count.uncovered for each, count in outside(files, link, captures, whole_life, start, end)}
+    rest = [(each, count.uncovered - here.get(each.attempt, 0)) for each, count in found]
+    return [(each, count) for each, count in rest if count]
+
+
 def _of_file(
     path: Path,
     link: str,

@@ -17,6 +17,7 @@ from lowwater.errors import OverlapError
 from lowwater.instants import format_duration, format_instant
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledger import Capture, family_captures, put_captures
+from lowwater.lake.rotation import covers_key
 from lowwater.lake.survey import starts_with
 
 Coverage = tuple[int, int]
@@ -54,6 +55,16 @@ class Held:
         parted = not several if one else (self.row.interfaces or 1) == 1
         kept = (self.row.kept or "", self.row.key or "") == (str(keeping), keeping.key_digest)
         return parted and kept and self.row.decoder_version == DECODER_VERSION and self.row.admits(settings)
+
+    def declaring(self, said: Coverage | None) -> Coverage | None:
+        """What it is declared to cover where the settings say this of its path.
+
+        What `--covers` declared stands; what a line of the settings did goes with the line. Where an older ledger does
+        not know which of them it was, it stands unless the settings say otherwise.
+        """
+        if self.row.by_hand:
+            return self.row.declared
+        return said or (self.row.declared if self.row.by_hand is None else None)
 
     def covering(self, declared: Coverage | None, growing: bool, by_hand: bool = False) -> Held:
         """With its coverage (T5, and the decision in ARCHITECTURE.md on captures that were cut); `by_hand`: --covers.
@@ -145,16 +156,23 @@ class Files:
 
     def _replaces(self, new: Held, old: Held, settings: Link, unpacked: int) -> str | None:
         """Why a file stands for another, for the user; None where it does not."""
+        same_path = is_path_of(new.row.path, old)
         if new.row.capture == old.row.capture:
-            again = bool(new.packets) or new.row.declared == old.row.declared
+            # An empty file stands for many hours: for another one, unless the settings now say otherwise of this one.
+            said = not new.row.by_hand and old.row.by_hand is False and same_path
+            again = bool(new.packets) or new.row.declared == old.row.declared or said
             return "read again: a setting of the link, or the decoder, has changed" if again else None
-        same_path = Path(new.row.path).absolute() == Path(old.row.path).absolute()
         if _begins_alike(new, old, same_path) and _is_prefix(new.row, old.row, unpacked):
             grown = "" if not same_path else ": it has grown"
             return f"it begins with all {old.row.bytes:,} bytes of {old.row.path}, which it replaces{grown}"
         if same_path and (_overlap(new.row, old.row) > settings.longest_skew or _declared_alike(new, old)):
             return "the file has changed: its packets replace those of what had its name before"
         return None
+
+
+def is_path_of(path: str | Path, held: Held) -> bool:
+    """Whether a file was ingested from a path."""
+    return Path(path).absolute() == Path(held.row.path).absolute()
 
 
 def _declared_alike(new: Held, old: Held) -> bool:
@@ -192,22 +210,36 @@ def _refuse_overlap(rows: Sequence[Capture], others: Sequence[Capture], settings
 
 def _refuse(row: Capture, other: Capture, overlap: int, settings: Link) -> None:
     shorter = min(row.covers_to - row.covers_from, other.covers_to - other.covers_from)
-    beside = 2 * overlap >= shorter
+    key = _shared_key(row, other, settings)
+    beside = key is None and 2 * overlap >= shorter
+    why = ": they look like captures of several links" if beside else ""
     hint = several_links(row.link, row.path)
     if not beside:
         hint = f"{hint}; or, if its disorder is as long, set skew to no less in {section_of(row.link)}"
-    if row.first is not None and row.first == other.first:
+    if key is not None:
+        section = section_of(row.link.partition("/")[0], "covers")
+        why = f": both have their coverage from the line {key!r} of {section}"
+        hint = "write a line for each file; where a name fits several, the first counts"
+    elif row.first is not None and row.first == other.first:
         hint = f"if they are two versions of one file, ingest the right one under the name of the other; else {hint}"
     mine, theirs = (f"{each.path} ({span(each)})" for each in (row, other))
     raise OverlapError(
         f"link {row.link!r}: {mine} and {theirs} overlap by {format_duration(overlap)}, more than the link's skew of "
-        f"{format_duration(settings.longest_skew)}{': they look like captures of several links' if beside else ''}",
+        f"{format_duration(settings.longest_skew)}{why}",
         hint,
         row.link,
         mine,
         theirs,
         beside,
     )
+
+
+def _shared_key(row: Capture, other: Capture, settings: Link) -> str | None:
+    """The key of `covers` that both captures have their coverage from."""
+    if row.by_hand or other.by_hand or row.declared != other.declared:
+        return None
+    key = covers_key(settings, Path(row.path))
+    return key if key == covers_key(settings, Path(other.path)) else None
 
 
 def several_links(link: str, path: str) -> str:

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import glob
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from lowwater.config import Link
+from lowwater.config import Link, section_of
 from lowwater.errors import ConfigError
 from lowwater.instants import HOUR, SECOND
+from lowwater.plan.temporal import END_OF_TIME
 
 _FIELDS = {"Y": r"\d{4}", "m": r"\d\d", "d": r"\d\d", "H": r"\d\d", "M": r"\d\d", "S": r"\d\d", "s": r"\d+"}
 _LEAST = {"Y": 1970, "m": 1, "d": 1, "H": 0, "M": 0, "S": 0}
@@ -52,9 +55,8 @@ def declared_coverage(link: Link, path: Path) -> tuple[int, int] | None:
     the rotation. Of that pattern the name alone is compared where its folder has no field: files may be ingested from
     elsewhere.
     """
-    for name, coverage in link.covers.items():
-        if fnmatchcase(path.name, name):
-            return coverage
+    if (key := covers_key(link, path)) is not None:
+        return link.covers[key]
     if link.captures is None or link.rotation is None:
         return None
     found = _regex(link.captures).fullmatch(str(path.absolute()))
@@ -75,6 +77,37 @@ def declared_coverage(link: Link, path: Path) -> tuple[int, int] | None:
     except (ValueError, OverflowError):  # digits that are no date, such as month 13
         return None
     return _instant(moment), end
+
+
+def covers_key(link: Link, path: Path) -> str | None:
+    """The key of the link's `covers` that says what a file covers: the first that its name fits; None without one."""
+    return next((key for key in link.covers if fnmatchcase(path.name, key)), None)
+
+
+def idle_keys(name: str, link: Link, ingested: Iterable[Path]) -> list[str]:
+    """A line for each key of the `covers` of a link that fits no file: neither of its pattern nor one ingested."""
+    paths = [*files_of(link, 0, END_OF_TIME)] if link.captures is not None else []
+    names = {path.name for path in (*paths, *ingested)}
+    where = section_of(name, "covers")
+    return [
+        f"{where}: no file of link {name!r} fits {key!r}, so the line says nothing: {_why_idle(key, names)}"
+        for key in link.covers
+        if not any(fnmatchcase(each, key) for each in names)
+    ]
+
+
+def _why_idle(key: str, names: Iterable[str]) -> str:
+    if "/" in key:
+        return "write the name of the file, without its folder"
+    if "[" in key and any(fnmatchcase(each, _literal(key)) for each in names):
+        return f"[...] stands for one character of a set; write {_literal(key)!r} for brackets in the name"
+    near = get_close_matches(key, sorted(names), 1)
+    return f"is it {near[0]!r}?" if near else "write the name of a file, * for any characters"
+
+
+def _literal(key: str) -> str:
+    """A pattern in which brackets stand for themselves."""
+    return key.replace("[", "[[]")
 
 
 def _instant(moment: datetime) -> int:

@@ -13,10 +13,13 @@ from lowwater.errors import LakeError
 from lowwater.lake.layout import Lake
 from lowwater.lake.tables import safe_name
 
+FORM = 2
+"""Of the files in a state's folder, in its name and in digests. Form 1 held pickles: it is never read."""
+
 
 def state_folder(lake: Lake, query_set: str, query: str, start: int, end: int, digest: str) -> Path:
     """Where the state of a query after [start, end), ns, lies that was made of inputs with this digest."""
-    return lake.states / safe_name(query_set) / safe_name(query) / f"{start}-{end}-{digest}"
+    return lake.states / safe_name(query_set) / safe_name(query) / f"{start}-{end}-{digest}.{FORM}"
 
 
 def keep_state(made: Path, folder: Path) -> None:

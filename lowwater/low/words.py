@@ -53,7 +53,7 @@ def either(*parts: str) -> str:
     rest = [part for part in dict.fromkeys(parts) if part != FALSE]
     if TRUE in rest:
         return TRUE
-    return f"({' | '.join(map(_atom, rest))})" if len(rest) > 1 else (rest[0] if rest else FALSE)
+    return _joined(" | ", rest) if rest else FALSE
 
 
 def both(*parts: str) -> str:
@@ -61,7 +61,22 @@ def both(*parts: str) -> str:
     rest = [part for part in dict.fromkeys(parts) if part != TRUE]
     if FALSE in rest:
         return FALSE
-    return f"({' & '.join(map(_atom, rest))})" if len(rest) > 1 else (rest[0] if rest else TRUE)
+    return _joined(" & ", rest) if rest else TRUE
+
+
+LONGEST = 64
+"""Operands of one chain in the code: Python compiles a chain as deep as it is long."""
+
+
+def _joined(op: str, parts: list[str]) -> str:
+    while len(parts) > 1:
+        atoms = [_atom(part) for part in parts]
+        parts = [_chain(op, atoms[at : at + LONGEST]) for at in range(0, len(atoms), LONGEST)]
+    return parts[0]
+
+
+def _chain(op: str, atoms: list[str]) -> str:
+    return f"({op.join(atoms)})" if len(atoms) > 1 else atoms[0]
 
 
 def _atom(part: str) -> str:

@@ -19,7 +19,7 @@ from lowwater.instants import SECOND, format_instant
 from lowwater.lake.coverage import Gap, gap_text
 from lowwater.lake.layout import OUTCOMES, Lake
 from lowwater.lake.ledger import Capture, malformed_between
-from lowwater.lake.outside import Outside, outside, outside_words
+from lowwater.lake.outside import Outside, elsewhere, outside, outside_words
 from lowwater.lake.packets import PacketFiles
 from lowwater.lake.records import read_heartbeats, read_violations
 from lowwater.quality.queries import QueryMeasures
@@ -123,9 +123,10 @@ def _link(scope: Scope, scan: LinkScan, counts: Counts) -> Row:
     late = read_violations(scope.lake, link, settings.skew, scope.start, scope.end)
     malformed = malformed_between(scope.lake, link, captures, scope.start, scope.end)
     sane = max(count["sane"] for (_, on), count in counts.items() if on == link)
-    apart = outside(PacketFiles.of(scope.lake), link, captures, settings, scope.start, scope.end)
+    files = PacketFiles.of(scope.lake)
+    apart = outside(files, link, captures, settings, scope.start, scope.end)
     unread = sum(count.unread for _, count in apart)
-    misdated = [each for each in captures if each.misdated and each.claims(scope.start, scope.end)]
+    misdated = elsewhere(files, link, captures, settings, scope.start, scope.end)
     read = malformed.num_rows + scan.violations.num_rows + scan.sane + unread
     unaccounted = _unaccounted(scan.sane - sane, scan.violations.num_rows - late.num_rows)
     limits = scope.config.limits(link)
@@ -142,8 +143,8 @@ def _link(scope: Scope, scan: LinkScan, counts: Counts) -> Row:
         "outside": unread,
         "uncovered": sum(count.uncovered for _, count in apart),
         "places": _places(apart, settings),
-        "misdated": sum(each.packets for each in misdated),
-        "elsewhere": _elsewhere(misdated),
+        "misdated": sum(count for _, count in misdated),
+        "elsewhere": _elsewhere(misdated, settings),
         "unaccounted": unaccounted,
         "strays": _first(found := strays(scope, scan, late), len(found)) if unaccounted else "",
         "gap_ns": sum(gap.until - gap.since for gap in gaps),
@@ -257,12 +258,12 @@ def _places(apart: Sequence[tuple[Capture, Outside]], settings: Link) -> str:
     return _first(found, len(apart))
 
 
-def _elsewhere(misdated: Sequence[Capture]) -> str:
-    """Captures that hold nothing of what they are declared to cover, and where their records lie."""
+def _elsewhere(misdated: Sequence[tuple[Capture, int]], settings: Link) -> str:
+    """Captures with records outside of what they are declared to cover, and where their records lie."""
     found = [
-        f"{Path(each.path).name} ({each.packets:,} from {format_instant(each.smallest or 0)} to "
-        f"{format_instant(each.largest or 0)})"
-        for each in misdated
+        f"{Path(each.path).name} ({outside_words(each, Outside(uncovered=count), settings)}; its records are from "
+        f"{format_instant(each.smallest or 0)} to {format_instant(each.largest or 0)})"
+        for each, count in misdated
     ]
     return _first(found, len(found))
 

@@ -177,7 +177,10 @@ class Aggregates:
             ValueOverflowError: an integer does not fit 64 bits (SEMANTICS O3).
         """
         for aggregate, accumulator in zip(self._aggregates, group, strict=True):
-            value = accumulator.result()
+            try:
+                value = accumulator.result()
+            except ValueOverflowError:  # of an aggregate that finds it by itself and knows no query
+                raise self._overflow(aggregate) from None
             if aggregate.type is Type.INT and isinstance(value, int) and not INT64_MIN <= value <= INT64_MAX:
                 raise self._overflow(aggregate)
             yield value

@@ -25,7 +25,7 @@ from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledger import Capture, Captures, ingested_links, interface_links, read_captures
 from lowwater.lake.parts import Parts, inputs_parts
 from lowwater.lake.records import DONE, INCOMPLETE, PROVISIONAL, last_published
-from lowwater.lake.states import state_folder
+from lowwater.lake.states import FORM, state_folder
 from lowwater.low import Flush, LowSettings, Policy
 from lowwater.plan.context import Context, Links
 from lowwater.plan.definitions import make_context
@@ -273,6 +273,8 @@ class IntervalInputs(LowInputs):
         """What a query rests on beside its text and its links, by name."""
         lists = (node for node in walk(query.high) if isinstance(node, WatchJoin))
         found = {f"watch list {node.watchlist}": watchlist_digest(node.file) for node in lists}
+        if hands_over(query.high):  # of another form no state is read, so the intervals that left it are stale
+            found["the form of states"] = str(FORM)
         before = self.before(query)
         return found if before == "" else {**found, "the state of the interval before": before or "missing"}
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count as from_on
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -21,8 +22,8 @@ from lowwater.catalog import names as reserved
 from lowwater.catalog.packets import FRAME, HEAD
 from lowwater.catalog.streams import ROW
 from lowwater.config import Config
-from lowwater.errors import ConfigError, LawError, LowwaterError
-from lowwater.instants import format_duration
+from lowwater.errors import ConfigError, LawError, LowwaterError, PartialError, ValueOverflowError
+from lowwater.instants import HOUR, SECOND, format_duration
 from lowwater.lake.ingest import Ingested, ingest
 from lowwater.lake.layout import VIOLATIONS, Lake, open_lake
 from lowwater.lake.ledger import Capture, Captures, ingested_links, interface_links, read_captures
@@ -97,6 +98,7 @@ class Gathered:
         notes: what the reader should know.
         states: per query, what its last interval left.
         latest: per link that is read, the largest lateness of its packets, ns.
+        overflows: the errors of the queries that have no result, since a sum of them does not fit 64 bits (O3).
     """
 
     rows: dict[str, list[pa.Table]]
@@ -107,6 +109,7 @@ class Gathered:
     states: dict[str, str | None] = field(default_factory=dict)
     traces: list[pa.Table] = field(default_factory=list)
     latest: dict[str, int] = field(default_factory=dict)
+    overflows: dict[str, ValueOverflowError] = field(default_factory=dict)
 
 
 def run(request: Request, progress: Progress, spark: Session | None = None) -> dict[str, Any]:
@@ -124,28 +127,40 @@ def run(request: Request, progress: Progress, spark: Session | None = None) -> d
         ConfigError: a link that a query reads has no capture.
         LowwaterError: a capture or the output folder is wrong.
         LawError: a record is in no account, or Spark dropped rows as late.
+        PartialError: a sum of some queries does not fit 64 bits (O3); the results of the others are written.
+        ValueOverflowError: a sum of every query does not fit, so nothing is written.
     """
     _require_captures(request)
     try:
         request.out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise LowwaterError(f"--out {request.out} cannot be made: {error.strerror}") from None
-    if request.engine == "spark" and spark is None:
-        with progress.stage("session"):
-            from lowwater.high.session import build_session
-
-            spark = build_session("lowwater run")
     folder = make_folder("lowwater-run-")
     try:
         lake = open_lake(folder / "lake")
         captures = _ingest(request, lake, progress)
         request = _planned_anew(request, captures)
+        _intervals(request, captures)  # what is refused is refused before Spark starts
+        if request.engine == "spark" and spark is None:
+            with progress.stage("session"):
+                from lowwater.high.session import build_session
+
+                spark = build_session("lowwater run")
         gathered = gather(request, lake, captures, folder, progress, spark)
     finally:
         remove_folder(folder)
     for note in gathered.notes:
         progress.say(note)
-    return _write(request, gathered, captures, progress)
+    summary = _write(request, gathered, captures, progress)
+    if gathered.overflows:
+        hints = dict.fromkeys(error.hint for error in gathered.overflows.values())
+        hint = f"{'; '.join(hints)}; the results of the other queries are in {request.out}"
+        raise PartialError(_told(gathered.overflows), hint, summary)
+    return summary
+
+
+def _told(overflows: Mapping[str, ValueOverflowError]) -> str:
+    return "\n".join(error.message for error in overflows.values())
 
 
 def _require_captures(request: Request) -> None:
@@ -218,17 +233,39 @@ def _intervals(request: Request, captures: dict[str, Captures]) -> list[tuple[in
     if not rows:
         return []
     spans = _spans(request, rows)
-    numbers = sorted((lo // length, hi // length) for lo, hi in spans)
+    chosen = _numbers(spans, length)
+    if (number := _count(chosen)) > MOST_INTERVALS:
+        first = next(each for each in _lengths() if each > length and _count(_numbers(spans, each)) <= MOST_INTERVALS)
+        raise ConfigError(
+            f"--interval {format_duration(length)} makes {number:,} intervals, more than {MOST_INTERVALS:,}",
+            f"write --interval {format_duration(first)} or a longer one",
+        )
+    return [(at * length, (at + 1) * length) for lo, hi in chosen for at in range(lo, hi + 1)]
+
+
+def _numbers(spans: Sequence[tuple[int, int]], length: int) -> list[tuple[int, int]]:
+    """The numbers of the intervals of a length (ns) that meet a span, as ranges, both ends included, none touching."""
     chosen: list[tuple[int, int]] = []
-    for lo, hi in numbers:
+    for lo, hi in sorted((lo // length, hi // length) for lo, hi in spans):
         if chosen and lo <= chosen[-1][1] + 1:
             chosen[-1] = chosen[-1][0], max(hi, chosen[-1][1])
         else:
             chosen.append((lo, hi))
-    count = sum(hi - lo + 1 for lo, hi in chosen)
-    if count > MOST_INTERVALS:
-        raise ConfigError(f"--interval {format_duration(length)} makes {count} intervals", "use a longer one")
-    return [(number * length, (number + 1) * length) for lo, hi in chosen for number in range(lo, hi + 1)]
+    return chosen
+
+
+def _count(chosen: Sequence[tuple[int, int]]) -> int:
+    return sum(hi - lo + 1 for lo, hi in chosen)
+
+
+def _lengths() -> Iterator[int]:
+    """Lengths (ns) that people write, from the shortest on: 1, 2 and 5 of each power of ten, then of minutes, hours."""
+    digits = (1, 2, 5)
+    yield from (digit * 10**power for power in range(10) for digit in digits)
+    yield from (10 * SECOND, 20 * SECOND, 30 * SECOND)
+    yield from (minutes * 60 * SECOND for minutes in (1, 2, 5, 10, 15, 30))
+    yield from (hours * HOUR for hours in (1, 2, 3, 6, 12))
+    yield from (days * 24 * HOUR for days in from_on(1))
 
 
 def _spans(request: Request, rows: Sequence[Capture]) -> list[tuple[int, int]]:
@@ -285,6 +322,7 @@ def gather(
 
     Raises:
         LawError: a record is in no account, or Spark dropped rows as late.
+        ValueOverflowError: no query has a result, since a sum of each does not fit 64 bits (O3).
     """
     names = [query.name for query in request.plan.queries]
     gathered = Gathered({name: [] for name in names}, dict.fromkeys(names, 0))
@@ -302,6 +340,7 @@ def gather(
         if spark is None:
             with progress.stage("reference", detail):
                 _add_reference(request, inputs, gathered)
+            _require_a_result(gathered)
             continue
         settings = LowSettings(0, request.period, request.policy, **request.low)
         runner = low_runner(inputs.packets, lambda: spark)
@@ -311,9 +350,9 @@ def gather(
                 gathered.accounts.add(outcome.result)
                 gathered.violations.append(_violations(outcome.result.link, outcome.result.violations, request.config))
         with progress.stage("high", detail):
-            results = high_stage(spark, inputs, low.files, work / "high", request.high, held)
+            results = high_stage(spark, inputs, low.files, work / "high", request.high, held, gathered.overflows)
             held = _held(request.plan, work / "high", folder / f"states-{number}")
-            for query in request.plan.queries:
+            for query in (each for each in request.plan.queries if each.name in results):
                 result = results[query.name]
                 if result.late:
                     lost = f"query {query.name}: Spark dropped {result.late} rows as late"
@@ -325,6 +364,7 @@ def gather(
                 said = {name: (read[name], result.files) for name, result in results.items()}
                 gathered.traces.append(traces(low.files, said))
         shutil.rmtree(work, ignore_errors=True)
+        _require_a_result(gathered)
     gathered.accounts.check()
     gathered.accounts.check_captures(captures)
     for name in gathered.accounts.links:
@@ -333,8 +373,14 @@ def gather(
     return gathered
 
 
+def _require_a_result(gathered: Gathered) -> None:
+    if gathered.overflows.keys() == gathered.rows.keys() and gathered.overflows:
+        first, *_ = gathered.overflows.values()
+        raise ValueOverflowError(_told(gathered.overflows), first.hint)
+
+
 def _add_reference(request: Request, inputs: LowInputs, gathered: Gathered) -> None:
-    outcome = reference_stage(inputs, request.period, request.policy, gathered.states)
+    outcome = reference_stage(inputs, request.period, request.policy, gathered.states, gathered.overflows)
     for name, result in outcome.results.items():
         if request.order is None:
             gathered.states[name] = result.state
@@ -363,10 +409,14 @@ def read_rows(files: Sequence[str], fields: Sequence[Field]) -> pa.Table:
 
 
 def _write(request: Request, gathered: Gathered, captures: dict[str, Captures], progress: Progress) -> dict[str, Any]:
-    queries = {}
+    queries: dict[str, dict[str, Any]] = {}
     with progress.stage("write"):
         for query in request.plan.queries:
             fields = query.high.fields
+            if query.name in gathered.overflows:
+                (request.out / f"{query.name}.{request.form}").unlink(missing_ok=True)  # of an earlier run
+                queries[query.name] = {"error": gathered.overflows[query.name].message}
+                continue
             schema = value_schema(fields)
             parts = [table.select(schema.names).cast(schema) for table in gathered.rows[query.name]]
             rows = pa.concat_tables(parts) if parts else schema.empty_table()

@@ -18,7 +18,7 @@ from lowwater.catalog.expr import columns_of
 from lowwater.catalog.packets import THINNED_BY, stored
 from lowwater.catalog.skews import link_skews
 from lowwater.config import Config
-from lowwater.errors import ConfigError
+from lowwater.errors import ConfigError, ValueOverflowError
 from lowwater.high.carry import Carry
 from lowwater.instants import SECOND
 from lowwater.lake.layout import Lake
@@ -201,6 +201,7 @@ def high_stage(
     folder: Path,
     settings: Mapping[str, Any],
     held: Mapping[str, Path] = MappingProxyType({}),
+    overflows: dict[str, ValueOverflowError] | None = None,
 ) -> dict[str, HighResult]:
     """Runs every output query on Spark over the streams of the low stage.
 
@@ -211,14 +212,17 @@ def high_stage(
         folder: for rows and checkpoints; the caller removes it.
         settings: of `HighSettings`, where they are not the defaults.
         held: per query, the folder of what the interval before left; what this one leaves is in `state_folders`.
+        overflows: takes the error of each query of which a sum does not fit, and a query in it is left out; None where
+            such a sum ends the stage.
     """
     from lowwater.high.results import HighSettings
     from lowwater.high.run import run_high
 
-    queries = {query.name: query.high for query in inputs.plan.queries}
+    queries = {query.name: query.high for query in inputs.plan.queries if query.name not in (overflows or {})}
     left = state_folders(inputs.plan, folder)
     carries = {query.name: inputs.carry(query, held.get(query.name), left[query.name]) for query in inputs.plan.queries}
-    return run_high(spark, queries, files, inputs.start, inputs.end, folder, HighSettings(**settings), carries)
+    chosen = HighSettings(**settings)
+    return run_high(spark, queries, files, inputs.start, inputs.end, folder, chosen, carries, overflows)
 
 
 def state_folders(plan: Plan, folder: Path) -> dict[str, Path]:
@@ -242,7 +246,11 @@ class ReferenceRows:
 
 
 def reference_stage(
-    inputs: LowInputs, period: int, policy: Policy, states: Mapping[str, str | None] = MappingProxyType({})
+    inputs: LowInputs,
+    period: int,
+    policy: Policy,
+    states: Mapping[str, str | None] = MappingProxyType({}),
+    overflows: dict[str, ValueOverflowError] | None = None,
 ) -> ReferenceRows:
     """Runs every output query on the reference engine, from the packets and the logical plan.
 
@@ -250,10 +258,11 @@ def reference_stage(
         inputs: of the interval.
         period: of the heartbeats, ns; `policy` when they are made; no stream is stored to leave any out of.
         states: per query, what the interval before left (SEMANTICS I4).
+        overflows: as for `high_stage`.
     """
     rows: dict[str, pa.Table] = {}
     results: dict[str, ReferenceResult] = {}
-    for query in inputs.plan.queries:
+    for query in (each for each in inputs.plan.queries if each.name not in (overflows or {})):
         state = states.get(query.name)
         starts = read_from(query.logical, inputs.start)
         links = inputs.link_starts([query])
@@ -265,19 +274,25 @@ def reference_stage(
         disorder = {link: _disorder(inputs.config, link) for link in own}
         skews = {link: settings.skew for link, settings in own.items()}
         budgets = {link: settings.shed for link, settings in own.items() if settings.shed is not None}
-        result = evaluate(
-            query.logical,
-            packets,
-            disorder,
-            inputs.start,
-            inputs.end,
-            starts,
-            period,
-            str(policy.made),
-            state,
-            _over(inputs, list(links)),
-            thinnings=thinnings(query.logical, packets, skews, budgets),
-        )
+        try:
+            result = evaluate(
+                query.logical,
+                packets,
+                disorder,
+                inputs.start,
+                inputs.end,
+                starts,
+                period,
+                str(policy.made),
+                state,
+                _over(inputs, list(links)),
+                thinnings=thinnings(query.logical, packets, skews, budgets),
+            )
+        except ValueOverflowError as error:
+            if overflows is None:
+                raise
+            overflows[query.name] = error
+            continue
         results[query.name] = result
         rows[query.name] = _table(query, result)
     scans = tuple(inputs.scan(link) for link in inputs.plan.links)

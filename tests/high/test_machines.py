@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from collections import Counter
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,7 +19,7 @@ from lowwater.catalog.expr import Column, Type
 from lowwater.errors import LowwaterError, ValueOverflowError
 from lowwater.high.accumulate import Accumulators, arguments
 from lowwater.high.python_group import GroupMachine
-from lowwater.high.running import RunningMachine
+from lowwater.high.running import Chain, RunningMachine
 from lowwater.high.sampling import SamplingMachine
 from lowwater.plan.cuts import in_python
 from lowwater.plan.nodes import Aggregate, Aggregation, Group, Node, Running, Sampling
@@ -187,6 +189,41 @@ def test_groups_that_nothing_closes_are_an_error() -> None:
     machine = machine_of(node, END_OF_TIME, later, None, None)
     with pytest.raises(LowwaterError, match="groups stay open over more than 1,000 epochs without rows"):
         played(machine, machine_rows(node, made), Random(1))
+
+
+def test_the_state_of_closing_when_is_exact_text(tmp_path: Path) -> None:
+    text = "SELECT tb, running_sum(len) FROM main1.ETH GROUP BY time AS tb CLOSING_WHEN count(*) > 1000000"
+    node = aggregation(Question(text))
+    assert isinstance(node, Running)
+    values = [None, True, -0.0, float("inf"), float("-inf"), 0.1, 1 << 70, -(1 << 63), b"\x04\x0a\0\0\1", "\ud800é"]
+    kept = [(*values, float("nan")), {3, 1}, {b"k": [1, 2.5]}]
+    made = Chain({(5,): [(0, None, 7, (1, b"x"), *values)]}, {(b"\x04", "NaN", -0.0): kept}, (4,), 3)
+    file = tmp_path / "one.state"
+    machine_of(node, 100, None, None, file)._leave(made, file)
+    assert json.loads(file.read_text()), "text that any reader of JSON reads"
+    found = machine_of(node, 200, None, file, None).begin()
+    assert repr(found) == repr(made) and isinstance(found, Chain)
+
+
+def test_rows_that_wait_are_left_as_text_however_spark_gives_them(tmp_path: Path) -> None:
+    node = aggregation(Question("SELECT tb, sum(len) FROM main1.ETH GROUP BY time AS tb CLOSING_WHEN count(*) = 0"))
+    assert isinstance(node, Running)
+    file = tmp_path / "one.state"
+    machine, state = machine_of(node, 100, None, None, file), Chain()
+    machine.take(state, [(0, datetime(1970, 1, 28, tzinfo=UTC), 7, {"_last": 7, "_place": b"x"}, None, 5, 60)])
+    machine._leave(state, file)
+    (waiting,) = machine_of(node, 200, None, file, None).begin().waiting.values()
+    assert waiting == [(0, None, 7, (7, b"x"), None, 5, 60)]
+
+
+def test_a_pickle_is_not_loaded_as_a_state(tmp_path: Path) -> None:
+    text = "SELECT tb, running_sum(len) FROM main1.ETH GROUP BY time AS tb CLOSING_WHEN count(*) > 1000000"
+    node = aggregation(Question(text))
+    assert isinstance(node, Running)
+    file = tmp_path / "one.state"
+    file.write_bytes(pickle.dumps(Chain(), 0))  # protocol 0 is text
+    with pytest.raises(LowwaterError, match="a state cannot be read"):
+        machine_of(node, 200, None, file, None).begin()
 
 
 def test_a_sum_that_does_not_fit_is_an_error() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import pickle
+import pickletools
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lowwater.capture.generate import GeneratedCapture
+from lowwater.catalog.states import read_state, write_state
 from lowwater.errors import LakeError
 from lowwater.instants import HOUR
 from lowwater.lake.chains import noted_chained
@@ -91,13 +94,25 @@ def test_hours_in_order_are_the_whole(captures: list[GeneratedCapture], tmp_path
     for query in ("counted", "parted", "hosts", "sampled"):
         rows = table_rows(whole, query)
         assert table_rows(hours, query) == rows and len(rows) > 10
-        assert len(list((hours / "state" / "chain" / query).iterdir())) == 3
+        folders = list((hours / "state" / "chain" / query).iterdir())
+        assert len(folders) == 3
+        for folder in folders:
+            (file,) = folder.iterdir()
+            assert_plain(file.read_bytes())
     # Some supergroup began an epoch with what the one before had left.
     assert len({row[sorted((*SHOWN, "_last")).index("began")] for row in rows}) > 1
     assert leftovers(hours) == []
     found = replay_range(hours, spark, START, END, query_set="chain")
     assert not any(outcome.committed for outcome in found)
     assert chained(hours) == ["done"] * 12
+
+
+def assert_plain(state: bytes) -> None:
+    """What a lake keeps of a state is the canonical text of plain values, of which pickle reads not even one opcode."""
+    with pytest.raises(ValueError, match="at position 0, opcode"):
+        list(pickletools.genops(state))
+    text = state.decode("ascii")
+    assert json.loads(text) and write_state(read_state(text)) == text
 
 
 def chained(lake: Path) -> list[str]:
@@ -230,6 +245,51 @@ def test_the_lake_keeps_whether_a_set_is_chained(recorded: Path) -> None:
     asked = settings.read_text(encoding="utf-8").replace(section, f'{section}\nchain_start = "2026-01-01"')
     settings.write_text(asked, encoding="utf-8")
     assert planned_anew() == [True, False, False, False]
+
+
+class Trap:
+    """What leaves a file behind when its pickle is loaded."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Path.touch, (self.file,)
+
+
+@pytest.mark.spark
+def test_states_of_an_older_lake_are_made_anew_and_never_loaded(
+    captures: list[GeneratedCapture], tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake, whole = (lake_of(tmp_path / name, captures, length) for name, length in (("lake", "1h"), ("whole", "3h")))
+    with monkeypatch.context() as older:
+        # An older lake has publications of other digests, and their states in folders without a form, as pickles.
+        for module in ("lowwater.lake.states", "lowwater.replay.job"):
+            older.setattr(f"{module}.FORM", 1)
+        replay_range(lake, spark, START, START + 2 * HOUR, query_set="chain")
+        assert chained(lake)[:2] == ["done", "done"]
+    loaded = tmp_path / "loaded"
+    states = lake / "state" / "chain" / "hosts"
+    for folder in list(states.iterdir()):
+        for file in folder.iterdir():
+            file.write_bytes(pickle.dumps(Trap(loaded)))
+        folder.rename(folder.with_suffix(""))
+    before = {folder.name for folder in states.iterdir()}
+    assert len(before) == 2 and not any("." in name for name in before)
+
+    stale = [row for row in statuses(lake, QUERIES) if row.query_set == "chain" and row.start < END]
+    assert [row.state for row in stale][:2] == ["stale", "stale"]
+    assert "the form of states" in stale[0].why
+    with pytest.raises(LakeError, match="takes up the state of that of 2026-01-01T00:00:00Z"):
+        replay_range(lake, spark, START + HOUR, START + 2 * HOUR, query_set="chain")
+    replay_range(lake, spark, START, END, query_set="chain")
+    replay_range(whole, spark, START, END, query_set="chain")
+    assert chained(lake) == ["done"] * 3
+    assert table_rows(lake, "hosts") == table_rows(whole, "hosts")
+    assert not before & {folder.name for folder in states.iterdir()}, "what nothing reads any more is removed"
+    assert not loaded.exists()
+    pickle.loads(pickle.dumps(Trap(loaded)))
+    assert loaded.exists(), "the trap works"
 
 
 def publish(lake: Path, digest: str) -> Path:

@@ -9,9 +9,11 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lowwater.cli.main import cli
 from lowwater.config import Config, Link
 from lowwater.errors import ConfigError
 from lowwater.instants import HOUR, SECOND
@@ -112,6 +114,30 @@ def test_few_packets_under_a_long_window_take_few_evaluations() -> None:
     assert rows(found) == rows(gathered(asked((text,), None), [("a", packets([0, 5 * SECOND, 3 * HOUR]))]))
 
 
-def test_too_many_evaluations_are_refused_with_their_number() -> None:
-    with pytest.raises(ConfigError, match=r"makes 10800000000001 intervals"):
-        gathered(asked((QUERIES[0],), 1), [("a", packets([0, 3 * HOUR]))])
+@pytest.mark.parametrize(
+    ("interval", "hours", "count", "first"),
+    [
+        (1, 3, "1ns makes 10,800,000,000,001", "200ms"),
+        (SECOND // 2, 24, "500ms makes 172,801", "1s"),
+        (7, 400 * 24, "7ns makes 4,937,142,857,142,85.", "10min"),
+    ],
+)
+def test_too_many_evaluations_are_refused_with_the_first_length_that_will_do(
+    interval: int, hours: int, count: str, first: str
+) -> None:
+    captures = [("a", packets([0, hours * HOUR]))]
+    with pytest.raises(ConfigError, match=f"--interval {count} intervals, more than 100,000") as refused:
+        gathered(asked(QUERIES[:1], interval), captures)
+    assert refused.value.hint == f"write --interval {first} or a longer one"
+
+
+def test_too_many_evaluations_are_refused_before_spark_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[object] = []
+    monkeypatch.setattr("lowwater.high.session.build_session", lambda *args: started.append(args))
+    capture, query = tmp_path / "a.pcap", tmp_path / "q.gsql"
+    capture.write_bytes(pcap_bytes(packets([0, 3 * HOUR]), nanoseconds=True))
+    query.write_text(QUERIES[0].replace("FROM UDP", "FROM a.UDP"))
+    words = ["run", str(query), "--capture", f"a={capture}", "--out", str(tmp_path / "out"), "--interval", "1ns"]
+    said = CliRunner().invoke(cli, words)
+    assert isinstance(said.exception, ConfigError) and "--interval 1ns makes" in said.exception.message
+    assert not started

@@ -6,7 +6,6 @@ Below `scope`. The rules are SQL's (SEMANTICS V1, V2); `dialect` turns them into
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
 
 from lowwater.catalog.expr import (
     ARITHMETIC,
@@ -20,6 +19,7 @@ from lowwater.catalog.expr import (
     OneOf,
     Type,
     Unary,
+    joined,
 )
 from lowwater.catalog.values import pack_ip, parse_mac
 
@@ -113,7 +113,7 @@ def any_of(operand: Expr, equals: Sequence[Expr]) -> Expr:
     whose value stands in no plan.
     """
     if len(equals) <= SHORT:
-        return reduce(_or, equals)
+        return joined("OR", equals)
     kinds: dict[Type, dict[int | float | bool | str | bytes, None]] = {}
     others = []
     for equal in equals:
@@ -126,14 +126,7 @@ def any_of(operand: Expr, equals: Sequence[Expr]) -> Expr:
             others.append(equal)
     parts: list[Expr] = [OneOf(Type.BOOL, operand, kind, tuple(values)) for kind, values in kinds.items()]
     parts += others
-    # Half by half, so that no list makes a tree that is deep.
-    while len(parts) > 1:
-        parts = [reduce(_or, parts[at : at + 2]) for at in range(0, len(parts), 2)]
-    return parts[0]
-
-
-def _or(left: Expr, right: Expr) -> Expr:
-    return Binary(Type.BOOL, "OR", left, right)
+    return joined("OR", parts)
 
 
 def negate(condition: Expr, negated: bool) -> Expr:

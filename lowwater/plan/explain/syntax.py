@@ -134,18 +134,8 @@ def _plus(expr: gsql.Expression, by: int) -> gsql.Expression:
 
 def both(*conditions: gsql.Expression | None) -> gsql.Expression | None:
     """Conditions joined by AND, those that are None left out."""
-    whole: gsql.Expression | None = None
-    for condition in conditions:
-        if condition is not None:
-            whole = condition if whole is None else _and(whole, condition)
-    return whole
-
-
-def _and(whole: gsql.Expression, condition: gsql.Expression) -> gsql.Expression:
-    # AND is left associative: a conjunction on the right is taken apart, else it would be printed in parentheses.
-    if isinstance(condition, gsql.BinaryOp) and condition.op == "AND":
-        return _and(_and(whole, condition.left), condition.right)
-    return gsql.BinaryOp("AND", whole, condition)
+    found = [condition for condition in conditions if condition is not None]
+    return gsql.chain("AND", found) if found else None
 
 
 def equality(left: Expr, right: Expr) -> gsql.Expression:
