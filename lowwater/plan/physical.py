@@ -54,9 +54,9 @@ def physical(node: Node, by_arrival: bool = False) -> Physical:
         return Physical("expansion", "stateless: one row out for each window")
     if isinstance(node, Join):
         what = "hash join" if node.window.equality else "band join"
-        return Physical(f"{what} by slices", "a promise closes the match windows of a slice: nothing is kept beyond it")
+        return Physical(f"{what} in slices", "a promise closes the match windows of a slice: nothing is kept beyond it")
     if isinstance(node, FilterJoin):
-        return Physical("semi join by slices", "a promise ends the wait of the rows of a slice")
+        return Physical("semi join in slices", "a promise ends the wait of the rows of a slice")
     if isinstance(node, WatchJoin):
         return Physical("lookup", "the list is a table in the memory of each task: nothing waits")
     assert isinstance(node, Aggregation)
@@ -80,4 +80,4 @@ def _aggregation(node: Aggregation) -> Physical:
     origin = off_clock(node.key_fields)
     if origin:
         return Physical("transformWithState", f"the epoch is of {origin}, not of the clock, which is Spark's watermark")
-    return Physical("hash aggregation by slices", "a group closes at the end of its epoch: nothing is kept beyond it")
+    return Physical("hash aggregation in slices", "a group closes at the end of its epoch: nothing is kept beyond it")

@@ -252,7 +252,7 @@ def test_an_aggregation_above_a_band(spark: SparkSession, tmp_path: Path, kind: 
     }
     joined = join(kind, leaf("l", FLOWS), leaf("r", FLOWS), below=2, above=2)
     # Unmatched rows have no l_tb or no r_tb; a temporal key over both is the instant that the clock itself gives them.
-    late = joined.window.left_time.joined(joined.window.right_time).then(Step("add", -2))
+    late = joined.window.left_time.joined(joined.window.right_time.then(Step("add", -2)))
     node = group(joined, [(Field("l_tb", Type.INT, late), column("l_tb"))], [COUNT, sum_of("s", column("r_x"))])
     rows, result = run(spark, node, inputs, tmp_path, settings=replace(SETTINGS, tick=20 * SECOND))
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,9 @@ from lowwater.high.clock import LAST
 from lowwater.high.feeds import Feed
 from lowwater.high.slices import evaluate as evaluation
 from lowwater.high.slices import join as joins
+from lowwater.high.slices import spill
 from lowwater.high.slices.choice import EVER, Slice, choose_slices
-from lowwater.high.slices.evaluate import Counts, Evaluation
+from lowwater.high.slices.evaluate import Counts, Evaluation, Leaves
 from lowwater.high.slices.instants import last, window_end
 from lowwater.high.slices.keys import codes
 from lowwater.high.slices.task import SliceTask, Stored, run_slice
@@ -168,10 +170,16 @@ def evaluated(node: Node, leaves: dict[str, Sequence[Row]]) -> list[tuple[Any, .
     """The rows of a plan over all of time, with `_last`, sorted."""
     fields = {each.lfta.name: each.fields for each in walk(node) if isinstance(each, LftaInput)}
     sources = {name: frames(fields[name], rows) for name, rows in leaves.items()}
+    return rows_of(node, sources)
+
+
+def rows_of(node: Node, sources: Leaves) -> list[tuple[Any, ...]]:
+    """The rows of a plan over what its leaves have, with `_last`, sorted."""
     found: list[tuple[Any, ...]] = []
-    for frame in Evaluation(sources, {}, Counts((-EVER, EVER))).blocks(node):
-        names = [*(f.name for f in node.fields), LAST]
-        found += zip(*(frame[name].to_pylist() for name in names), strict=True)
+    with TemporaryDirectory() as folder:
+        for frame in Evaluation(sources, {}, Counts((-EVER, EVER)), Path(folder)).blocks(node):
+            names = [*(f.name for f in node.fields), LAST]
+            found += zip(*(frame[name].to_pylist() for name in names), strict=True)
     return sorted(found, key=order)
 
 
@@ -181,9 +189,10 @@ def evaluated(node: Node, leaves: dict[str, Sequence[Row]]) -> list[tuple[Any, .
     below=st.integers(-2, 4),
     above=st.integers(-1, 5),
     block=st.sampled_from([3, 1 << 20]),
+    most=st.sampled_from([9, 1 << 22]),
 )
 def test_pairs_and_unmatched_rows_are_those_of_nested_loops(
-    kind: JoinKind, seed: int, below: int, above: int, block: int
+    kind: JoinKind, seed: int, below: int, above: int, block: int, most: int
 ) -> None:
     if below + above < 0:
         below, above = -above, -below
@@ -197,6 +206,7 @@ def test_pairs_and_unmatched_rows_are_those_of_nested_loops(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(joins, "BLOCK", block)
+        patch.setattr(spill, "MOST", most)
         found = evaluated(node, {"l": left, "r": right})
     assert found == sorted(join_rows(left, right, node, NAMES, meets), key=order)
 
@@ -248,8 +258,13 @@ def plainly(aggregate: Aggregate, rows: Sequence[dict[str, Any]]) -> Any:
     return {"sum": sum, "min": min, "max": max, "avg": lambda each: sum(each) / len(each)}[aggregate.function](values)
 
 
-@given(seed=st.integers(0, 1 << 30), block=st.sampled_from([1, 7, 1 << 20]), bits=st.booleans())
-def test_groups_are_those_of_plain_python(seed: int, block: int, bits: bool) -> None:
+@given(
+    seed=st.integers(0, 1 << 30),
+    block=st.sampled_from([1, 7, 1 << 20]),
+    most=st.sampled_from([5, 1 << 22]),
+    bits=st.booleans(),
+)
+def test_groups_are_those_of_plain_python(seed: int, block: int, most: int, bits: bool) -> None:
     chosen = AGGREGATES if bits else AGGREGATES[:6]
     rows = flows(60, SPAN, seed)
     node = group(leaf("s", FLOWS), KEYS, chosen)
@@ -263,13 +278,9 @@ def test_groups_are_those_of_plain_python(seed: int, block: int, bits: bool) -> 
     ]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(evaluation, "BLOCK", block)
-        blocks = Evaluation({"s": lambda: (f for make in fed for f in make())}, {}, Counts((-EVER, EVER))).blocks(node)
-        found = [
-            row
-            for frame in blocks
-            for row in zip(*(frame[name].to_pylist() for name in [*(f.name for f in node.fields), LAST]), strict=True)
-        ]
-    assert sorted(found, key=order) == sorted(wanted, key=order)
+        patch.setattr(spill, "MOST", most)
+        found = rows_of(node, {"s": lambda: (frame for make in fed for frame in make())})
+    assert found == sorted(wanted, key=order)
 
 
 def test_floats_that_are_no_numbers_in_groups() -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +18,10 @@ import pyarrow.compute as pc
 
 from lowwater.catalog.expr import Expr
 from lowwater.high.clock import LAST, TICK
+from lowwater.high.slices import spill
 from lowwater.high.slices.group import ROWS, grouped
-from lowwater.high.slices.join import LINK, filter_joined, joined, looked_up
+from lowwater.high.slices.join import LINK, filter_joined, has_keys, join_keys, joined, looked_up
+from lowwater.high.slices.spill import Spill
 from lowwater.high.slices.values import Frame, together
 from lowwater.plan.nodes import (
     Bucket,
@@ -78,11 +82,14 @@ class Evaluation:
         leaves: rows of each LFTA, by its name.
         lists: rows of each watch list, by its file and columns.
         counts: of the operators.
+        folder: for files of rows that are too many for memory; the caller removes it.
     """
 
     leaves: Leaves
     lists: Mapping[tuple[str, tuple[Field, ...]], Frame]
     counts: Counts
+    folder: Path
+    _spills: Iterator[int] = field(default_factory=count)
 
     def blocks(self, node: Node) -> Blocks:
         """The rows of an operator; its points are counted when they have been read."""
@@ -125,29 +132,53 @@ class Evaluation:
         return self._groups(node, blocks, counts)
 
     def _groups(self, node: Group, blocks: Blocks, counts: Counter[str]) -> Blocks:
-        found = grouped(node, gathered(blocks), self.counts.slice_)
-        inside = self.counts.inside(found)
-        kept = np.ones(found.rows, np.bool_)
-        if node.having is not None:
-            test = found.of_expr(node.having).fill_null(False)
-            kept = test.to_numpy(zero_copy_only=False)
-        counts["rows_in"] += int(found[ROWS].to_numpy(zero_copy_only=False)[inside].sum())
-        counts["groups"] += int(inside.sum())
-        counts["rows_out"] += int((inside & kept).sum())
-        yield _items(node.items, found if node.having is None else found.where(test))
+        for found in grouped(node, gathered(blocks), self.counts.slice_, self._folder()):
+            inside = self.counts.inside(found)
+            test = pa.repeat(pa.scalar(True), found.rows)
+            if node.having is not None:
+                test = found.of_expr(node.having).fill_null(False)
+            counts["rows_in"] += int(found[ROWS].to_numpy(zero_copy_only=False)[inside].sum())
+            counts["groups"] += int(inside.sum())
+            counts["rows_out"] += int((inside & test.to_numpy(zero_copy_only=False)).sum())
+            yield _items(node.items, found.where(test))
 
     def _join(self, node: Join, left: Blocks, right: Blocks) -> Blocks:
         counts = self.counts.point("join", node, "rows_out", "left_unmatched", "right_unmatched")
         return self._joined(node, left, right, counts)
 
     def _joined(self, node: Join, left: Blocks, right: Blocks, counts: Counter[str]) -> Blocks:
-        sides = [_all(below, each) for below, each in zip(node.inputs(), (left, right), strict=True)]
-        for frame, unmatched in joined(node, *sides):
-            inside = int(self.counts.inside(frame).sum())
-            counts["rows_out"] += inside
-            if unmatched:
-                counts[f"{unmatched}_unmatched"] += inside
-            yield _items(node.items, frame)
+        for sides in self._sides(node, left, right):
+            for frame, unmatched in joined(node, *sides):
+                inside = int(self.counts.inside(frame).sum())
+                counts["rows_out"] += inside
+                if unmatched:
+                    counts[f"{unmatched}_unmatched"] += inside
+                yield _items(node.items, frame)
+
+    def _sides(self, node: Join, left: Blocks, right: Blocks) -> Iterator[tuple[Frame, Frame]]:
+        """Both inputs of a join; in parts with equal keys where they are too many for memory, if they have keys."""
+        held: tuple[list[Frame], list[Frame]] = [], []
+        spills: list[Spill] = []
+        for side, blocks in enumerate((left, right)):
+            for frame in blocks:
+                if spills:
+                    spills[side].add(frame, join_keys(node, frame, side == 0))
+                    continue
+                held[side].append(frame)
+                if sum(each.rows for frames in held for each in frames) > spill.MOST and has_keys(node):
+                    spills = [Spill(self._folder(), empty(below)) for below in node.inputs()]
+                    for at, frames in enumerate(held):
+                        for each in frames:
+                            spills[at].add(each, join_keys(node, each, at == 0))
+                        frames.clear()
+        if spills:
+            yield from zip(spills[0].parts(), spills[1].parts(), strict=True)
+        else:
+            yield _all(node.left, held[0]), _all(node.right, held[1])
+
+    def _folder(self) -> Path:
+        """A folder of its own, not made yet."""
+        return self.folder / str(next(self._spills))
 
     def _filter_join(self, node: FilterJoin, left: Blocks, right: Blocks) -> Blocks:
         counts = self.counts.point("join", node, "rows_out")

@@ -6,8 +6,9 @@ One operator of a slice. An integer sum is exact: its upper and lower 32 bits ar
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -15,12 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lowwater.catalog.expr import Type
-from lowwater.catalog.streams import STREAM_TYPES
 from lowwater.errors import ValueOverflowError
 from lowwater.high.clock import LAST
 from lowwater.high.slices.instants import group_end
 from lowwater.high.slices.keys import codes, normal
-from lowwater.high.slices.values import Frame, together
+from lowwater.high.slices.spill import divided
+from lowwater.high.slices.values import Frame
 from lowwater.plan.nodes import Aggregate, Group
 
 ROWS = "_rows"
@@ -44,36 +45,41 @@ class _State:
     merge: str
 
 
-def grouped(node: Group, blocks: Iterable[Frame], slice_: tuple[int, int]) -> Frame:
+def grouped(node: Group, blocks: Iterable[Frame], slice_: tuple[int, int], folder: Path) -> Iterator[Frame]:
     """The groups: keys, aggregates, `_last`, and how many rows each has.
 
     Args:
         node: the operator.
         blocks: of the rows that its predicate admits.
         slice_: groups with `_last` (ns) in [first, second) are whole.
+        folder: for files where the groups are too many for memory; the caller removes it.
 
     Raises:
         ValueOverflowError: the sum of a whole group does not fit 64 bits (SEMANTICS O3).
     """
     states = {a.name: _states(a) for a in node.aggregates}
     flat = [state for each in states.values() for state in each] + [_State(ROWS, None, "sum")]
-    parts = [_part(node, frame, states) for frame in blocks]
-    if not parts:
-        return _nothing(node)
     names = [item.name for item in node.keys]
-    found = parts[0] if len(parts) == 1 else _merged(together(parts), names, flat)
+    made: list[Frame] = []
+
+    def parts() -> Iterator[Frame]:
+        for frame in blocks:
+            made[:] = [_part(node, frame, states)]
+            yield made[0]
+
+    for found in divided(folder, parts(), names):
+        whole = found is made[0]  # the only part: each key stands in it once
+        yield _finished(node, found if whole else _merged(found, names, flat), slice_)
+
+
+def _finished(node: Group, found: Frame, slice_: tuple[int, int]) -> Frame:
+    names = [item.name for item in node.keys]
     ends = group_end(node.key_fields, [found[name] for name in names], found.rows)
     columns = {name: found[name] for name in names} | {LAST: pa.array(ends), ROWS: found[ROWS]}
     inside = (ends >= slice_[0]) & (ends < slice_[1])
     for aggregate in node.aggregates:
         columns[aggregate.name] = _result(node.query, aggregate, found, inside)
     return Frame(columns, found.rows)
-
-
-def _nothing(node: Group) -> Frame:
-    kinds = [(item.name, item.expr.type) for item in node.keys] + [(a.name, a.type) for a in node.aggregates]
-    columns = {name: pa.array([], STREAM_TYPES[kind]) for name, kind in kinds}
-    return Frame(columns | dict.fromkeys((LAST, ROWS), pa.array([], pa.int64())), 0)
 
 
 def _part(node: Group, frame: Frame, states: dict[str, list[_State]]) -> Frame:

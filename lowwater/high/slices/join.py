@@ -80,15 +80,6 @@ def by_band(
     return _Ranges(order, begins, np.maximum(ends - begins, 0))
 
 
-@dataclass(frozen=True)
-class Sides:
-    """Both inputs of a join, their columns named by alias, with the value of the window where it is not NULL."""
-
-    left: Frame
-    right: Frame
-    values: tuple[pa.Array, pa.Array]
-
-
 def joined(node: Join, left: Frame, right: Frame) -> Iterator[tuple[Frame, str]]:
     """Pairs, then the unmatched rows of the kept sides, by blocks (SEMANTICS P4, V1).
 
@@ -124,6 +115,19 @@ def joined(node: Join, left: Frame, right: Frame) -> Iterator[tuple[Frame, str]]
             columns = dict(present.columns) | _tied(pairs, present, other, needed, fields)
             ends = _ends(node, values[at], rows, at == 0, lasts[at][rows])
             yield _dated(Frame({name: columns[name] for name in needed}, len(rows)), ends), side
+
+
+def has_keys(node: Join) -> bool:
+    """Whether rows that meet have something equal."""
+    return node.window.equality or bool(node.equalities)
+
+
+def join_keys(node: Join, frame: Frame, left: bool) -> list[pa.Array]:
+    """What is equal where rows of an input meet rows of the other one."""
+    at, (alias, fields) = (0, _inputs(node)[0]) if left else (1, _inputs(node)[1])
+    pairs = [(node.window.left, node.window.right)] if node.window.equality else []
+    own = named(frame, fields, alias)
+    return [own.of_expr(pair[at]) for pair in (*pairs, *node.equalities)]
 
 
 def _inputs(node: Join) -> tuple[tuple[str, tuple[Field, ...]], tuple[str, tuple[Field, ...]]]:

@@ -5,6 +5,7 @@ Between `high.run` and the evaluation.
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -102,7 +103,8 @@ def run_slice(task: SliceTask) -> SliceOutcome:
 
     counts = Counts((task.slice_.start, task.slice_.end))
     lists = {name: Frame.of(table) for name, table in task.lists.items()}
-    evaluation = Evaluation({name: leaf(name) for name in task.stored}, lists, counts)
+    folder = task.file.with_suffix(".spill")
+    evaluation = Evaluation({name: leaf(name) for name in task.stored}, lists, counts, folder)
     first = max(task.owned[0], task.slice_.start)
     end = min(task.owned[1], task.slice_.end)
     schema = stream_schema(task.node.fields)
@@ -115,6 +117,7 @@ def run_slice(task: SliceTask) -> SliceOutcome:
                 writer.write_table(_dated(task, frame, schema))
                 outcome.rows += frame.rows
     finally:
+        shutil.rmtree(folder, ignore_errors=True)
         if writer is not None:
             writer.close()
             outcome.file = str(task.file)
