@@ -1,6 +1,6 @@
 """Rows per second and peak state of the high level, beside the same queries by hand in PySpark and DuckDB.
 
-Run `python benchmarks/bench_high.py [--rows N] [--heap-rows N] [--json FILE]`. Every engine reads the same parquet
+Run `python benchmarks/bench_high.py [--rows N] [--json FILE]`. Every engine reads the same parquet
 files, the rows that the low level would leave, and writes its result as parquet. PySpark runs a query as a batch, and
 as a stream in as many micro-batches as the replay has; DuckDB runs it once. `fixed` is the high stage over a thousand
 rows, `marginal` the rate between a quarter of the rows and all of them.
@@ -288,7 +288,6 @@ def main() -> None:
     """Prints a line a query."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=4_000_000, help="that every query reads")
-    parser.add_argument("--heap-rows", type=int, default=HighSettings().heap_rows, help="state of more is in RocksDB")
     parser.add_argument("--json", type=Path, help="also write the figures there")
     options = parser.parse_args()
     begin = time.monotonic()
@@ -300,7 +299,7 @@ def main() -> None:
         rows = min(options.rows, SUBJECTS[name].most) if figures["runs"] else 1000
         folder = Path(tempfile.mkdtemp(prefix="lowwater-bench-"))
         try:
-            found = measure(spark, name, rows, folder, HighSettings(heap_rows=options.heap_rows))
+            found = measure(spark, name, rows, folder, HighSettings())
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         figures["runs"].append(found)

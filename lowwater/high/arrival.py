@@ -19,12 +19,12 @@ from lowwater.catalog.states import read_state, write_state
 from lowwater.errors import LawError
 from lowwater.high.buckets import BUCKET, bucketed
 from lowwater.high.carry import Carry, leave_state, state_file
+from lowwater.high.chunk import LINK_BITS, PLACE
 from lowwater.high.clock import ET, LAST, TICK, EventClock
 from lowwater.high.columns import event_time
 from lowwater.high.expressions import SPARK_TYPES, plain
 from lowwater.high.frames import Counts
 from lowwater.high.order import links_of
-from lowwater.high.source import LINK_BITS, PLACE
 from lowwater.plan.nodes import LftaInput, Node
 from lowwater.plan.state import ROW, ROWS
 from lowwater.plan.temporal import END_OF_TIME

@@ -23,7 +23,7 @@ LATEST_MS = 4_000_000_000_000
 """Event times of rows and of promises are held to at most this; only the end of time closes rows up there."""
 
 END_MS = 9_000_000_000_000
-"""Event time of the promise that nothing more comes; exceeds LATEST_MS by more than any band's reach."""
+"""Event time of the promise that nothing more comes; exceeds LATEST_MS."""
 
 SPAN_MS = 1_000_000_000_000
 """Longest span of rows that a unit may stretch over."""
@@ -68,7 +68,3 @@ class EventClock:
         if watermark_ms >= LATEST_MS:
             return END_OF_TIME
         return self.base + watermark_ms * self.unit if watermark_ms > 0 else None
-
-    def reach_ms(self, distance: int) -> int:
-        """How far event times of rows may lie apart whose last instants lie at most `distance` ns apart."""
-        return max(0, min(distance // self.unit + 2, LATEST_MS))

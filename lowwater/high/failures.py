@@ -13,10 +13,8 @@ from pyspark.errors import PySparkException
 
 from lowwater.errors import LowwaterError, ValueOverflowError
 from lowwater.high.buckets import ERROR
-from lowwater.high.group import OVERFLOW
 
 _UNSTARTED = "Python worker failed to connect back"
-_OVERFLOW = re.compile(OVERFLOW + r":([^:]*):([^:]*):")
 _MARKED = re.compile(ERROR + r":([A-Za-z0-9+/=]+):")
 _FAILED = re.compile(r"^\[STREAM_FAILED\].*? terminated with exception: (.*?)(?: SQLSTATE: \w+)?$", re.MULTILINE)
 _NOISE = re.compile(r"^\s*(at |\.\.\. \d+ more|=== Streaming|Traceback|File \")")
@@ -35,13 +33,6 @@ def translate(query: str, error: PySparkException) -> LowwaterError:
         error: what Spark raised; its text holds the texts of its causes.
     """
     text = str(error)
-    overflow = _OVERFLOW.search(text)
-    if overflow:
-        where, column = overflow.groups()
-        return ValueOverflowError(
-            f"query {where.replace(';', ':')}: the sum {column} does not fit 64 bits",
-            "sum over shorter epochs or finer groups, or scale the argument down",
-        )
     carried = _MARKED.search(text)
     if carried:
         overflows, message, hint = json.loads(base64.b64decode(carried.group(1)))

@@ -17,8 +17,10 @@ import pyarrow.parquet as pq
 from lowwater.catalog.streams import CONTROL, ROW
 from lowwater.errors import LowwaterError
 from lowwater.high.boundaries import choose_boundaries
+from lowwater.high.chunk import LINK_BITS, Chunk
 from lowwater.high.clock import EventClock
-from lowwater.high.source import LINK_BITS, Chunk, Reel, lay_out
+from lowwater.high.slices.choice import GRAIN
+from lowwater.high.source import Reel, lay_out
 from lowwater.high.timeline import Instants, Promise, Timeline, grid
 from lowwater.plan.nodes import Field
 from lowwater.plan.temporal import END_OF_TIME
@@ -34,6 +36,7 @@ class Feed:
         rows: how many data rows; `stored` with the punctuation rows.
         first, last: least and greatest `_last` (ns) of the data rows; meaningless without any.
         ticks: how many data rows there are by their instants (ns).
+        ends: how many there are by the GRAIN of time in which their `_last` lies.
         latest: instant (ns) of the last emission; below every instant where there is none.
     """
 
@@ -44,6 +47,7 @@ class Feed:
     first: int = END_OF_TIME
     last: int = -END_OF_TIME
     ticks: Counter[int] = field(default_factory=Counter)
+    ends: Counter[int] = field(default_factory=Counter)
     latest: int = -END_OF_TIME
 
     @classmethod
@@ -78,7 +82,10 @@ class Feed:
             counted = pc.value_counts(rows["_tick"])
             self.ticks.update(dict(zip(*(part.to_pylist() for part in counted.flatten()), strict=True)))
             tick, last = (rows[name].to_numpy() for name in ("_tick", "_last"))
-            self.chunks.append(Chunk(file, group, int(tick.min()), int(tick.max()), self.stored))
+            ends, counts = np.unique(last // GRAIN, return_counts=True)
+            self.ends.update(dict(zip(ends.tolist(), counts.tolist(), strict=True)))
+            bounds = int(tick.min()), int(tick.max()), int(last.min()), int(last.max())
+            self.chunks.append(Chunk(file, group, *bounds, self.stored))
             self.rows += rows.num_rows
             self.first, self.last = min(self.first, int(last.min())), max(self.last, int(last.max()))
         self.stored += table.num_rows

@@ -6,7 +6,7 @@ watermark, and Spark's default policy, the minimum over the sources, is the prom
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
@@ -18,12 +18,10 @@ from lowwater.high.clock import ET, EventClock
 from lowwater.high.columns import is_row
 from lowwater.high.expand import lower_expand
 from lowwater.high.expressions import plain
-from lowwater.high.filter_join import lower_filter_join
 from lowwater.high.frames import Counts, control, project
-from lowwater.high.group import finish, lower_group
-from lowwater.high.join import lower_join
-from lowwater.high.oop_join import Promises
+from lowwater.high.group import finish
 from lowwater.high.order import ORDER, by_columns, of_branch, of_packets, of_place, wants_order
+from lowwater.high.python_group import lower_python_group
 from lowwater.high.running import lower_running
 from lowwater.high.sampling import lower_sampling
 from lowwater.high.source import Reel
@@ -34,9 +32,7 @@ from lowwater.plan.nodes import (
     Bucket,
     Cut,
     Expand,
-    FilterJoin,
     Group,
-    Join,
     LftaInput,
     Map,
     Node,
@@ -93,34 +89,19 @@ class Lowering:
             return project(self.counts.filtered(inputs[0], node, node.predicate), node.items)
         if isinstance(node, WatchJoin):
             return lower_watch_join(node, inputs[0], self.session, self.counts)
-        if isinstance(node, FilterJoin):
-            return lower_filter_join(node, inputs[0], inputs[1], self.clock, self.counts)
         if isinstance(node, Bucket):
             return lower_bucket(node, inputs[0])
         if isinstance(node, Expand):
             return lower_expand(node, inputs[0])
         if isinstance(node, Group):
-            return lower_group(node, inputs[0], self.clock, self.counts)
+            frame = self.counts.filtered(inputs[0], node, node.predicate)
+            return finish(node, lower_python_group(node, frame, self.clock, self.counts), self.counts)
         if isinstance(node, Running):
             frame = self.counts.filtered(inputs[0], node, node.predicate)
             return finish(node, lower_running(node, frame, self.clock, self.counts, self.carry), self.counts)
         if isinstance(node, Sampling):
             return lower_sampling(node, inputs[0], self.clock, self.counts, self.carry)
-        if isinstance(node, Join):
-            return lower_join(node, inputs[0], inputs[1], self.clock, self.counts, self._promises(node))
         raise TypeError(type(node).__name__)
-
-    def _promises(self, node: Join) -> dict[int, Promises]:
-        """What the inputs of a join promise at each boundary, by what all sources together do, which Spark shows."""
-        together = _least(self.reels.values())
-        left, right = (_least(self.reels[leaf_name(leaf)] for leaf in leaves(below)) for below in node.inputs())
-        found: dict[int, Promises] = {}
-        for promise, own in zip(together, zip(left, right, strict=True), strict=True):
-            shown = self.clock.promised(self.clock.promise_ms(promise))
-            # Spark shows the first of several boundaries with one promise.
-            if shown is not None:
-                found.setdefault(shown, own)
-        return found
 
     def _leaf(self, node: LftaInput | Cut, ordered: bool) -> DataFrame:
         frame = self.reels[leaf_name(node)].open(self.session).filter(is_row(F.col(ET)))
@@ -150,11 +131,6 @@ def leaves(node: Node) -> list[LftaInput | Cut]:
     if isinstance(node, LftaInput | Cut):
         return [node]
     return [leaf for below in node.inputs() for leaf in leaves(below)]
-
-
-def _least(reels: Iterable[Reel]) -> list[int]:
-    """What several sources promise together at each boundary."""
-    return [min(promises) for promises in zip(*(reel.promises for reel in reels), strict=True)]
 
 
 def leaf_name(node: LftaInput | Cut) -> str:

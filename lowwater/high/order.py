@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from lowwater.high.chunk import LINK_BITS, PLACE
 from lowwater.high.clock import LAST
 from lowwater.high.expressions import plain
-from lowwater.high.source import LINK_BITS, PLACE
 from lowwater.high.temporal import long
 from lowwater.plan.nodes import Field, FilterJoin, LftaInput, Node
 from lowwater.plan.ordering import PASSING, order_dependent

@@ -20,7 +20,7 @@ class HighSettings:
             takes, so that state does not grow with the length of the interval.
         interpreted_rows: up to so many rows Spark interprets the queries of a run, on one partition: to compile them
             takes longer than they run.
-        heap_rows: up to so many rows read, state is in the heap of the JVM, which can hold them all; else in RocksDB.
+        slice_rows: rows of a slice, about.
         concurrency: output queries that run at once.
         partitions: of every shuffle and state store.
     """
@@ -30,7 +30,7 @@ class HighSettings:
     max_batches: int = 4
     most_rows: int = 2_000_000
     interpreted_rows: int = 20_000
-    heap_rows: int = 20_000_000
+    slice_rows: int = 250_000
     concurrency: int = 2
     partitions: int = 2
 
@@ -72,7 +72,8 @@ class HighResult:
         batches: micro-batches that ran, all parts of the plan together.
         operators: counts of the observed operators.
         late: rows that Spark dropped as late: with any, the result is not complete.
-        state_rows: greatest number of rows that operators of Spark held as state at the end of a micro-batch.
+        state_rows: greatest number of rows that operators of Spark held as state at the end of a micro-batch, or that a
+            slice read.
         state_bytes: the same in bytes of operators whose state is Python.
     """
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -28,11 +29,16 @@ from lowwater.high.lower import Lowering, leaf_name, leaves, python_state
 from lowwater.high.order import links_of, placed
 from lowwater.high.results import HighResult, HighSettings, OperatorCounts
 from lowwater.high.sink import BatchSink, StreamFiles
-from lowwater.plan.cuts import cut, waits_for_promises
-from lowwater.plan.nodes import Cut, Field, LftaInput, Node
+from lowwater.high.slices.choice import choose_slices
+from lowwater.high.slices.driver import add_up, run_slices
+from lowwater.high.slices.task import SliceTask, Stored
+from lowwater.high.watch import watch_table
+from lowwater.plan.cuts import by_slices, cut, waits_for_promises
+from lowwater.plan.nodes import Cut, Field, LftaInput, Node, WatchJoin
 from lowwater.plan.placing import NUMBER
 from lowwater.plan.state import hands_over
 from lowwater.plan.temporal import END_OF_TIME, INT64_MAX
+from lowwater.plan.tree import walk
 
 Inputs = Mapping[tuple[str, str], list[str]]
 
@@ -59,19 +65,16 @@ INTERPRETED = {
 }
 """Settings over those where few rows are read: no Java is generated and compiled, no task has next to nothing to do."""
 
-ROCKSDB = {
+MACHINES = {
     "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state."
     "RocksDBStateStoreProvider",
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "fs.file.impl": "org.apache.hadoop.fs.LocalFileSystem",
     "fs.file.impl.disable.cache": "true",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
 }
-"""Settings over those where state may be more than the heap holds, or is in Python: transformWithState takes no other
-store. RocksDB's takes no other file system than this one, though it starts a process for every file."""
-
-PYTHON_STATE = {**ROCKSDB, "spark.sql.execution.arrow.maxRecordsPerBatch": "100000"}
-"""Settings over those of queries with Python state."""
-
+"""Settings over those of queries with a state, which is in Python: transformWithState takes no other store than
+RocksDB's, and that no other file system than this one, though it starts a process for every file."""
 
 RESTARTS = 2
 """How often an output query begins again where a process of Python did not start within the 10 s that Spark waits."""
@@ -108,10 +111,10 @@ class _Run:
             # A part keeps every row: whether one is owned can only be said of the rows that its consumers make of it.
             all_time = (-END_OF_TIME, INT64_MAX)
             everything = StreamFiles(self.work / name / part.name, part.node.fields, all_time, END_OF_TIME)
-            self._stream(name, part.node, made, everything, result)
+            self._part(name, part.node, made, everything, result)
             made[part.name] = Feed.scan(everything.files)
         stream = StreamFiles(self.work / name / "rows", top.fields, (self.start, self.end), self.end)
-        self._stream(name, top, made, stream, result)
+        self._part(name, top, made, stream, result)
         result.files, result.rows, result.punctuation = stream.files, stream.rows, stream.punctuation
         result.seconds = time.monotonic() - began
         return result
@@ -148,6 +151,46 @@ class _Run:
             sink = BatchSink(stream, Path(scratch) / "checkpoint", replay, timeline, step)
             self._replay(query, lowering.query(node), sink, result)
         stream.close(replay.boundaries[-1], timeline)
+
+    def _part(self, query: str, node: Node, made: Mapping[str, Feed], stream: StreamFiles, result: HighResult) -> None:
+        (self._slices if by_slices(node) else self._stream)(query, node, made, stream, result)
+
+    def _slices(
+        self, query: str, node: Node, made: Mapping[str, Feed], stream: StreamFiles, result: HighResult
+    ) -> None:
+        """Evaluates a plan slice by slice, as promises close them."""
+        shutil.rmtree(stream.folder, ignore_errors=True)
+        stream.folder.mkdir(parents=True)
+        behind = {leaf_name(leaf): (leaf, self._behind(leaf, made)) for leaf in leaves(node)}
+        feeds = [feed for _, group in behind.values() for feed in group]
+        if not any(feed.rows for feed in feeds):
+            stream.close(self.end)
+            return
+        links, linked = links_of(node), placed(node)
+        stored = {}
+        for name, (leaf, group) in behind.items():
+            numbers = [links.index(link) for link in leaf.lfta.links] if isinstance(leaf, LftaInput) else [0]
+            chunks = [(number, chunk) for number, feed in zip(numbers, group, strict=True) for chunk in feed.chunks]
+            stored[name] = Stored(_stored(leaf)[0], chunks, name in linked)
+        replay = Replay.over(feeds, self.end, self.settings.tick, 1)
+        timeline = replay.timeline([replay.promised(group) for _, group in behind.values()])
+        ends: Counter[int] = Counter()
+        for feed in feeds:
+            ends.update(feed.ends)
+        step = None if waits_for_promises(node) else self.settings.tick
+        lists = {(each.file, each.columns): watch_table(each) for each in walk(node) if isinstance(each, WatchJoin)}
+        closing = replay.boundaries[-1]
+        slices = choose_slices(node, ends, -(-ends.total() // self.settings.slice_rows))
+        files = [stream.folder / f"{number:05d}.parquet" for number in range(len(slices))]
+        known = stream.owned, timeline, step, closing
+        tasks = [SliceTask(node, each, stored, lists, file, *known) for each, file in zip(slices, files, strict=True)]
+        with TemporaryDirectory(prefix="slices-", dir=stream.folder.parent) as scratch:
+            outcomes = run_slices(query, self.session(node), tasks, Path(scratch), ends.total(), self.settings)
+        for outcome in outcomes:
+            if outcome.rows:
+                stream.take(outcome.file, outcome.rows)
+        add_up(outcomes, result)
+        stream.close(closing, timeline)
 
     def _behind(self, leaf: LftaInput | Cut, made: Mapping[str, Feed]) -> list[Feed]:
         if isinstance(leaf, Cut):
@@ -228,10 +271,8 @@ def run_session(
     options = {**CONF, "spark.sql.shuffle.partitions": str(settings.partitions)}
     if rows is not None and rows <= settings.interpreted_rows:
         options |= INTERPRETED
-    if rows is not None and rows > settings.heap_rows:
-        options |= ROCKSDB
     if python:
-        options |= PYTHON_STATE
+        options |= MACHINES
     for key, value in options.items():
         session.conf.set(key, value)
     return session

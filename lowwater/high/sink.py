@@ -56,6 +56,11 @@ class StreamFiles:
                 self.files.append(str(file if timeline is None else _dated(file, boundary, timeline)))
                 self.rows += rows
 
+    def take(self, file: str, rows: int) -> None:
+        """Takes in a file whose rows have their ticks."""
+        self.files.append(file)
+        self.rows += rows
+
     def close(self, tick: int, timeline: Timeline | None = None) -> None:
         """Writes the punctuation, of which the closing one comes at a tick (ns)."""
         made = [] if timeline is None else list(timeline.below(self.closing))

@@ -1,6 +1,6 @@
 """`Temporal.last` as a Spark expression: from values of an attribute back to the instants that end them.
 
-The Spark side of `plan.temporal`, read by the lowering of groups and joins.
+The Spark side of `plan.temporal`, read by the lowering of groups.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from lowwater.plan.nodes import Field, Window
+from lowwater.plan.nodes import Field
 from lowwater.plan.temporal import END_OF_TIME, Component, Step, Temporal
 
 
@@ -32,14 +32,6 @@ def group_end(fields: Sequence[Field]) -> Column:
         if field.temporal and not field.temporal.origin
     ]
     return F.least(*ends, long(END_OF_TIME - 1))
-
-
-def window_end(window: Window, value: Column, left: bool) -> Column:
-    """`Window.last_left` or `Window.last_right` of a value of its side's expression; NULL of NULL."""
-    own, other = (window.left_time, window.right_time) if left else (window.right_time, window.left_time)
-    rising = window.left_time.increasing
-    reach = (window.above if rising else -window.below) if left else (window.below if rising else -window.above)
-    return F.greatest(last(own, value), last(other, F.try_add(value, long(reach)) if reach else value))
 
 
 def long(value: int) -> Column:

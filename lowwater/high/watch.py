@@ -32,12 +32,17 @@ def lower_watch_join(node: WatchJoin, frame: DataFrame, session: SparkSession, c
     condition = reduce(lambda a, b: a & b, same)
     if node.residual is not None:
         condition = condition & F.when(is_row(F.col(ET)), lower(node.residual)).otherwise(F.lit(False))
-    joined = frame.join(F.broadcast(_listed(node, session)), condition)
+    joined = frame.join(F.broadcast(session.createDataFrame(watch_table(node))), condition)
     return project(counts.observe(joined, "lookup", node, rows_out=F.count(F.lit(1))), node.items)
 
 
-def _listed(node: WatchJoin, session: SparkSession) -> DataFrame:
+def watch_table(node: WatchJoin) -> pa.Table:
+    """The rows of a watch list, with the columns of the operator.
+
+    Raises:
+        ConfigError: the file of the list cannot be read, or a line of it is wrong.
+    """
     rows = read_watchlist(node.file, [(f.name.removeprefix(f"{node.watch_alias}."), f.type) for f in node.columns])
     columns = zip(*rows, strict=True) if rows else ([] for _ in node.columns)
     arrays = [pa.array(list(values), STREAM_TYPES[f.type]) for values, f in zip(columns, node.columns, strict=True)]
-    return session.createDataFrame(pa.table(arrays, names=[f.name for f in node.columns]))
+    return pa.table(arrays, names=[f.name for f in node.columns])

@@ -1,7 +1,7 @@
-"""Where one Spark query must become two, and whether rows of a query wait for promises.
+"""Which plans are evaluated by slices of time, where a plan is cut, and whether rows of a query wait for promises.
 
-Read by EXPLAIN, and by `high.run`: parts of a cut plan run in order, the rows of one replayed into the next. An output
-is one Spark query, with all that is below it, wherever Spark's operators can follow one another.
+Read by EXPLAIN, and by `high.run`: parts of a cut plan run in order, the rows of one replayed into the next. An
+operator whose state outlives a slice is a stream of its own; all the others need none (docs/adr/0049).
 """
 
 from __future__ import annotations
@@ -9,26 +9,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lowwater.plan.joining import oop_join
 from lowwater.plan.nodes import (
     Aggregation,
     Cut,
     FilterJoin,
     Group,
     Join,
-    JoinKind,
     Node,
     Running,
     Sampling,
 )
-from lowwater.plan.state import counts_rows
+from lowwater.plan.state import by_arrival, counts_rows
 from lowwater.plan.tree import walk, with_inputs
 
 STATEFUL = (Group, Join, FilterJoin, Running, Sampling)
 """The operators that keep rows or groups."""
 
-_TRAILS = "rows of an outer band join leave it after the watermark that its reader sees, which would drop them as late"
-_PYTHON = "one of both keeps its state in Python: the last rows of the lower one come when the other's timers are over"
+_OWN = "one of both has a state that outlives a slice of time, and is a stream of its own"
 
 
 @dataclass(frozen=True)
@@ -49,7 +46,7 @@ class Part:
 
 
 def cut(node: Node) -> tuple[list[Part], Node]:
-    """Cuts a plan wherever an operator with state reads the rows of another one that Spark may lose between them.
+    """Cuts a plan wherever an operator with a state that outlives a slice meets another one that keeps rows or groups.
 
     Returns:
         The parts in the order in which they must run, and the rest, with a `Cut` in place of each.
@@ -90,7 +87,7 @@ class _Cuts:
 
     def _read(self, node: Node, below: Node) -> Node:
         """What an operator reads: the rows of an operator below or of a part."""
-        why = _lost(node, self._nearest[id(below)])
+        why = _apart(node, self._nearest[id(below)])
         if not why:
             return self.made[id(below)]
         if id(below) not in self._leaves:
@@ -100,17 +97,11 @@ class _Cuts:
         return self._leaves[id(below)]
 
 
-def _lost(node: Node, nearest: Sequence[Node]) -> str:
-    """Why rows of operators with state may be lost on the way to an operator; empty where they are not."""
+def _apart(node: Node, nearest: Sequence[Node]) -> str:
+    """Why an operator is not evaluated with those below it; empty where it is."""
     if not isinstance(node, STATEFUL):
         return ""
-    if any(_trails(each) for each in nearest):
-        return _TRAILS
-    return _PYTHON if nearest and any(keeps_python(each) for each in (node, *nearest)) else ""
-
-
-def _trails(node: Node) -> bool:
-    return isinstance(node, Join) and node.kind is not JoinKind.INNER and not node.window.equality
+    return _OWN if nearest and any(keeps_python(each) for each in (node, *nearest)) else ""
 
 
 def in_python(node: Aggregation) -> str:
@@ -119,10 +110,13 @@ def in_python(node: Aggregation) -> str:
 
 
 def keeps_python(node: Node) -> bool:
-    """Whether an operator itself keeps its state in Python."""
-    if isinstance(node, Join):
-        return bool(oop_join(node))
+    """Whether an operator keeps a state that outlives a slice, in Python on Spark."""
     return isinstance(node, Running | Sampling) or (isinstance(node, Group) and bool(in_python(node)))
+
+
+def by_slices(node: Node) -> bool:
+    """Whether any part of an interval can be evaluated by itself, from the records that it reads before it."""
+    return not (by_arrival(node) or any(keeps_python(each) for each in walk(node)))
 
 
 def waits_for_promises(node: Node) -> bool:

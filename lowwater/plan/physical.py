@@ -1,7 +1,7 @@
 """Which physical operator runs each node, and why: what EXPLAIN says after `by`.
 
-Read by EXPLAIN. Native Spark wherever Spark has the operator; a stateful processor where it has not; the low level
-where Gigascope has it.
+Read by EXPLAIN. What a promise closes is evaluated by slices of time (`plan.cuts.by_slices`); a state that outlives a
+slice is kept by a stateful processor of Spark.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from lowwater.plan.context import ANY_LINK
 from lowwater.plan.cuts import in_python
-from lowwater.plan.joining import oop_join
 from lowwater.plan.nodes import (
     Aggregation,
     Bucket,
@@ -40,28 +39,26 @@ def physical(node: Node, by_arrival: bool = False) -> Physical:
     """The physical operator of a node of the high level; all of a query by arrival are in one bucket."""
     if isinstance(node, LftaInput):
         if len(node.lfta.links) > 1 or ANY_LINK in node.lfta.links:
-            return Physical("Spark union", "the watermark is the least promise of the links")
-        return Physical("Spark source", "rows and promises of one link")
+            return Physical("merge of files", "its promise is the least one of the links")
+        return Physical("files", "rows and promises of one link")
     if by_arrival:
         what = "rows are numbered" if isinstance(node, Bucket) and node.rows else "the query is evaluated"
         return Physical("transformWithState", f"{what} in order of arrival; one bucket for all of the query")
     if isinstance(node, Map):
-        return Physical("Spark projection", "stateless: rows and punctuation pass through")
+        return Physical("projection", "stateless: rows and promises pass through")
     if isinstance(node, Union):
-        return Physical("Spark union", "the watermark is the least promise of the inputs")
+        return Physical("union", "its promise is the least one of the inputs")
     if isinstance(node, Expand):
-        return Physical("Spark explode", "stateless: one row out for each grouping set")
+        return Physical("expansion", "stateless: one row out for each grouping set")
     if isinstance(node, Bucket):
-        return Physical("Spark explode", "stateless: one row out for each window")
+        return Physical("expansion", "stateless: one row out for each window")
     if isinstance(node, Join):
-        if why := oop_join(node):
-            return Physical("OOP-Join", f"{why}; each side is purged by the promise of the other")
-        what = "equality" if node.window.equality else "band"
-        return Physical("Spark stream-stream join", f"all of this {what}, and quicker than an OOP-Join")
+        what = "hash join" if node.window.equality else "band join"
+        return Physical(f"{what} in slices", "a promise closes the match windows of a slice: nothing is kept beyond it")
     if isinstance(node, FilterJoin):
-        return Physical("Spark stream-stream left semi join", "a row waits until a key lets it pass or none may come")
+        return Physical("semi join in slices", "a promise ends the wait of the rows of a slice")
     if isinstance(node, WatchJoin):
-        return Physical("Spark broadcast join", "the list is a table in the memory of each task: nothing waits")
+        return Physical("lookup", "the list is a table in the memory of each task: nothing waits")
     assert isinstance(node, Aggregation)
     return _aggregation(node)
 
@@ -83,4 +80,4 @@ def _aggregation(node: Aggregation) -> Physical:
     origin = off_clock(node.key_fields)
     if origin:
         return Physical("transformWithState", f"the epoch is of {origin}, not of the clock, which is Spark's watermark")
-    return Physical("Spark streaming aggregation", "a group closes at the end of its epoch")
+    return Physical("hash aggregation in slices", "a group closes at the end of its epoch: nothing is kept beyond it")

@@ -10,6 +10,7 @@ from __future__ import annotations
 from lowwater.plan.nodes import (
     Aggregation,
     Bucket,
+    Cut,
     Expand,
     Field,
     FilterJoin,
@@ -34,7 +35,8 @@ def read_from(node: Node, start: int, handed: bool = False) -> dict[str, int]:
     """From which timestamp (ns) each source must be read.
 
     Args:
-        node: a logical plan (keys are `query.alias`) or a high-level one (keys are names of LFTAs).
+        node: a logical plan (keys are `query.alias`) or a high-level one (keys are names of LFTAs, and of parts that
+            are cut off, whose rows are needed from that `_last` on).
         start: all rows with `_last` at or after it (ns) must come out right.
         handed: whether the states of its operators at `start` are handed over (`plan.state.hands_over`).
     """
@@ -63,6 +65,8 @@ def _descend(root: Node, first: int, starts: dict[str, int], handed: bool) -> No
             if lfta.aggregates:
                 start = _epoch_start(node.lfta.fields[: len(lfta.keys)], start)
             starts[lfta.name] = min(start, starts.get(lfta.name, start))
+        elif isinstance(node, Cut):
+            starts[node.name] = min(start, starts.get(node.name, start))
         else:
             needed = (start,) if handed and isinstance(node, HANDED) else _input_starts(node, start)
             stack += reversed(list(zip(node.inputs(), needed, strict=True)))

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from lowwater.capture.heads import digests
+from lowwater.capture.digests import row_digests
 from lowwater.catalog.expr import Type
 from lowwater.catalog.streams import ROW
 from lowwater.plan.nodes import Field
@@ -26,11 +26,6 @@ FEW = 500_000
 
 MOST = 1 << 27
 """Rows whose digests this process holds at once, 8 bytes each."""
-
-_SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio
-_SHIFT = np.uint64(32)
-_NULL = np.uint64(0x6A09E667F3BCC909)
-"""Digest of NULL: any number does, since an equal one of a value only means that keys are compared."""
 
 
 def distinct_keys(files: Sequence[Path], fields: Sequence[Field], key: Sequence[str]) -> bool:
@@ -49,7 +44,9 @@ def distinct_keys(files: Sequence[Path], fields: Sequence[Field], key: Sequence[
     try:
         if sum(pq.read_metadata(path).num_rows for path in files) > MOST:
             return False
-        whole = np.concatenate([_digest(keys) for keys in _keys(files, key)] or [np.empty(0, np.uint64)])
+        whole = np.concatenate(
+            [row_digests(keys.columns, keys.num_rows) for keys in _keys(files, key)] or [np.empty(0, np.uint64)]
+        )
         whole.sort()
         shared = np.unique(whole[1:][whole[1:] == whole[:-1]])
         return not len(shared) or _apart(files, key, shared)
@@ -61,7 +58,7 @@ def _apart(files: Sequence[Path], key: Sequence[str], shared: NDArray[np.uint64]
     """Whether the rows that share their digest have different keys."""
     chosen, count = [], 0
     for keys in _keys(files, key):
-        part = keys.filter(pa.array(np.isin(_digest(keys), shared)))
+        part = keys.filter(pa.array(np.isin(row_digests(keys.columns, keys.num_rows), shared)))
         chosen.append(part)
         count += part.num_rows
         if count > FEW:
@@ -76,27 +73,3 @@ def _keys(files: Sequence[Path], key: Sequence[str]) -> Iterator[pa.RecordBatch]
         with pq.ParquetFile(path) as file:
             for batch in file.iter_batches(columns=[*key, "_kind"]):
                 yield batch.filter(pc.equal(batch.column("_kind"), ROW)).select(list(key))
-
-
-def _digest(keys: pa.RecordBatch) -> NDArray[np.uint64]:
-    """A digest of each row; equal keys have equal ones."""
-    found = np.zeros(keys.num_rows, np.uint64)
-    for column in keys.columns:
-        words = _words(column)
-        if column.null_count:
-            words[pc.is_null(column).to_numpy(zero_copy_only=False)] = _NULL
-        found = (found ^ words) * _SPREAD
-        found ^= found >> _SHIFT
-    return found
-
-
-def _words(column: pa.Array) -> NDArray[np.uint64]:
-    """The values of a column as words of 64 bits: numbers as they are, texts and addresses by a digest."""
-    if pa.types.is_integer(column.type) or pa.types.is_boolean(column.type):
-        values: NDArray[np.int64] = column.fill_null(0).cast(pa.int64()).to_numpy(zero_copy_only=False)
-        return values.astype(np.uint64)
-    whole = column.cast(pa.large_binary())
-    offsets = np.frombuffer(whole.buffers()[1], np.int64)[whole.offset : whole.offset + len(whole) + 1]
-    data = whole.buffers()[2]
-    buffer = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
-    return digests(buffer, offsets[:-1], np.diff(offsets))

@@ -79,10 +79,8 @@ def compile_expr(expr: Expr, names: Sequence[str], faults: Faults, on_state: OnS
         return _on_state(expr.function, parts, on_state)
     if isinstance(expr, Binary) and expr.op in LOGICAL:
         return _and(*parts) if expr.op == "AND" else _or(*parts)
-    if isinstance(expr, OneOf):
-        return _strict(expr.holds(), parts, faults)
-    if isinstance(expr, Call | Unary | Binary):
-        function = checked(expr.function) if isinstance(expr, Call) else _operator(expr)
+    if isinstance(expr, Call | Unary | Binary | OneOf):
+        function = checked(expr.function) if isinstance(expr, Call) else operation(expr)
         return _strict(function, parts, faults)
     raise TypeError(type(expr).__name__)
 
@@ -151,7 +149,11 @@ def _or(left: Evaluate, right: Evaluate) -> Evaluate:
     return evaluate
 
 
-def _operator(expr: Unary | Binary) -> Callable[..., Value]:
+def operation(expr: Expr) -> Callable[..., Value]:
+    """The value of an operator over values that are not NULL: all but AND, OR and IS NULL, which take NULL."""
+    if isinstance(expr, OneOf):
+        return expr.holds()
+    assert isinstance(expr, Unary | Binary)
     return _unary(expr) if isinstance(expr, Unary) else _binary(expr)
 
 

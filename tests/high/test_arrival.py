@@ -16,8 +16,8 @@ from lowwater.catalog.streams import ROW
 from lowwater.errors import LawError
 from lowwater.high.arrival import ArrivalMachine, leaves_of
 from lowwater.high.carry import Carry
+from lowwater.high.chunk import LINK_BITS
 from lowwater.high.order import links_of
-from lowwater.high.source import LINK_BITS
 from lowwater.low import Bounds, LowSettings, Policy, run_link
 from lowwater.plan.nodes import Lfta
 from lowwater.plan.placing import NUMBER

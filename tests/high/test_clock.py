@@ -14,11 +14,12 @@ from lowwater.errors import LowwaterError
 from lowwater.high.boundaries import choose_boundaries
 from lowwater.high.clock import END_MS, LATEST_MS, SLACK_MS, SPAN_MS, EventClock
 from lowwater.high.feeds import Feed
-from lowwater.high.reach import reach
 from lowwater.high.timeline import Promise
-from lowwater.plan.cuts import cut
-from lowwater.plan.nodes import Cut, Group, JoinKind, Window
-from lowwater.plan.temporal import END_OF_TIME, Step, Temporal
+from lowwater.plan.context import Links
+from lowwater.plan.cuts import by_slices, cut
+from lowwater.plan.nodes import Cut, Group, JoinKind, Running
+from lowwater.plan.queryset import plan_texts
+from lowwater.plan.temporal import END_OF_TIME
 from tests.high.plans import COUNT, group, join
 from tests.high.streams import FLOWS, column, leaf, write_rows
 
@@ -93,38 +94,17 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         Feed.scan([str(tmp_path / "gone.parquet")])
 
 
-STEPS = st.one_of(
-    st.builds(Step, st.just("add"), st.integers(-50, 50)),
-    st.builds(Step, st.just("mul"), st.integers(1, 9)),
-    st.builds(Step, st.just("div"), st.integers(1, 50)),
-    st.just(Step("neg")),
-)
+CHAIN = """DEFINE{query_name 'r';} SELECT tb, destPort, sum(len) AS s FROM main1.TCP
+GROUP BY time/10 AS tb, destPort CLOSING_WHEN sum(len) > 9;
+DEFINE{query_name 'q';} SELECT tb, count(*) FROM r GROUP BY tb"""
 
 
-@given(st.lists(STEPS, max_size=4), st.integers(-60, 60), st.integers(0, 20), st.integers(0, 20), st.data())
-def test_reach_bounds_every_pair(steps: list[Step], shift: int, below: int, above: int, data: st.DataObject) -> None:
-    left = Temporal((tuple(steps),))
-    right = left.then(Step("add", shift))
-    bounds = reach(Window(column("v"), column("v"), left, right, below, above))
-    assert bounds is not None
-    value = data.draw(st.integers(-500, 500))
-    other = value + data.draw(st.integers(-below, above))
-    l_first, l_last = left.first(value), left.last(value)
-    r_first, r_last = right.first(other), right.last(other)
-    assert r_last - l_first <= bounds[0] or l_first > l_last or r_first > r_last
-    assert l_last - r_first <= bounds[1] or l_first > l_last or r_first > r_last
-
-
-def test_clocks_of_different_speed_have_no_reach() -> None:
-    slow = Temporal(((Step("div", 10),),))
-    assert reach(Window(column("v"), column("v"), slow, slow.then(Step("mul", 2)), 1, 1)) is None
-
-
-def test_only_state_above_an_outer_band_is_cut() -> None:
+def test_only_what_meets_a_state_that_outlives_a_slice_is_cut() -> None:
+    plan = plan_texts([("q.gsql", CHAIN)], Links(("main1",)), 1).queries[-1].high
+    parts, top = cut(plan)
+    assert [type(part.node) for part in parts] == [Running]
+    assert isinstance(top, Group) and isinstance(top.inputs()[0], Cut) and by_slices(top)
     sides = leaf("l", FLOWS), leaf("r", FLOWS)
-    outer = join(JoinKind.LEFT, *sides, below=1, above=1)
-    parts, top = cut(group(outer, [(FLOWS[0], column("l_tb"))], [COUNT]))
-    assert [(part.name, part.node) for part in parts] == [("q-part1", outer)]
-    assert isinstance(top, Group) and top.input == Cut("q", outer.fields, "q-part1")
-    for whole in (outer, group(join(JoinKind.INNER, *sides, below=1), [(FLOWS[0], column("l_tb"))], [COUNT])):
-        assert cut(whole) == ([], whole)
+    for kind in JoinKind:
+        whole = group(join(kind, *sides, below=1), [(FLOWS[0], column("l_tb"))], [COUNT])
+        assert cut(whole) == ([], whole) and by_slices(whole)

@@ -17,8 +17,7 @@ from lowwater.catalog.expr import Binary, Column, Const, Expr, Type, Unary
 from lowwater.high.clock import LATEST_MS, EventClock
 from lowwater.high.columns import event_time
 from lowwater.high.expressions import lower
-from lowwater.high.temporal import last, window_end
-from lowwater.plan.nodes import Window
+from lowwater.high.temporal import last
 from lowwater.plan.temporal import END_OF_TIME, Step, Temporal
 from tests.high.streams import column
 
@@ -149,26 +148,18 @@ def chains(chance: random.Random, falling: bool) -> Temporal:
     return Temporal(tuple(components))
 
 
-def test_last_and_window_end_are_those_of_the_plan(spark: SparkSession) -> None:
+def test_last_is_that_of_the_plan(spark: SparkSession) -> None:
     chance = random.Random(7)
     values = [None, *range(-12, 13), 10**9, -(10**9), *(chance.randint(-(10**6), 10**6) for _ in range(20))]
     frame = spark.createDataFrame([(i, value) for i, value in enumerate(values)], "i int, v bigint")
-    attributes, windows = [], []
-    for number in range(60):
-        falling = bool(number % 2)
-        left, right = chains(chance, falling), chains(chance, falling)
-        attributes.append(left)
-        below = chance.choice([0, chance.randint(0, 30)])
-        windows.append(Window(column("v"), column("v"), left, right, below, below and chance.randint(0, 30)))
+    attributes = [chains(chance, bool(number % 2)) for number in range(60)]
     columns = [last(attribute, F.col("v")) for attribute in attributes]
-    columns += [window_end(window, F.col("v"), left) for window in windows for left in (True, False)]
     rows = frame.select("i", *(c.alias(f"c{n}") for n, c in enumerate(columns))).orderBy("i").collect()
     for value, row in zip(values, rows, strict=True):
         if value is None:
             assert set(row[1:]) == {None}
             continue
         wanted = [attribute.last(value) for attribute in attributes]
-        wanted += [end(value) for window in windows for end in (window.last_left, window.last_right)]
         assert list(row[1:]) == wanted
 
 

@@ -71,7 +71,7 @@ def test_peak_state_of_every_operator_is_that_of_an_hour(name: str, spark: Spark
             for lfta, below in leaves.items()
             for link in below.lfta.links
         }
-        settings = HighSettings(tick=HOUR // 2, max_batches=1000, batch_rows=1)
+        settings = HighSettings(tick=HOUR // 2, max_batches=1000, batch_rows=1, slice_rows=180)
         result = run_high(spark, {"q": plan}, inputs, 0, hours * HOUR, tmp_path / str(hours), settings)["q"]
         assert result.batches >= 2 * hours and result.rows > 0
         peaks.append((result.state_rows, result.state_bytes))
@@ -84,7 +84,7 @@ def test_peak_state_is_the_same_for_a_day_as_for_an_hour(spark: SparkSession, tm
     left, right = leaf("left", FIELDS), leaf("right", FIELDS)
     keys = [(FIELDS[0], column("tb")), (FIELDS[1], column("k"))]
     nodes = {"grouped": group(left, keys, [COUNT]), "joined": join(JoinKind.OUTER, left, right)}
-    settings = HighSettings(tick=TICK, max_batches=1000, batch_rows=1)
+    settings = HighSettings(tick=TICK, max_batches=1000, batch_rows=1, slice_rows=155)
     peaks = {}
     for hours in (1, 6, 24):
         folder = tmp_path / str(hours)

@@ -117,9 +117,9 @@ def lake_of(world: World) -> Iterator[tuple[Lake, dict[str, Captures]]]:
 def request_of(case: Case, engine: str, folder: Path) -> Request:
     """A run of the queries of a case."""
     choice = case.choice
-    high = {"tick": choice.pace[0], "max_batches": choice.pace[1], "partitions": choice.partitions}
+    high = {"tick": choice.pace[0], "max_batches": choice.pace[1], "partitions": choice.partitions, "slice_rows": 40}
     if not choice.few:
-        high |= {"batch_rows": 1, "interpreted_rows": 0}
+        high |= {"batch_rows": 1, "interpreted_rows": 0, "slice_rows": 4}
     return Request(
         plan=plan_of(case.asked, choice.slots, folder),
         config=config_of(case.world),

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lowwater.errors import QueryError
-from lowwater.plan.joining import oop_join
 from lowwater.plan.nodes import Join, JoinKind
 from lowwater.plan.tree import walk
 from tests.law.cases import Case
@@ -59,8 +58,6 @@ def test_every_form_of_a_join_stands_below_one_and_above_one(tmp_path: Path) -> 
     pairs = [pair for seed in CHAINS for pair in stacked(chain(seed), tmp_path)]
     assert {(each.kind, shape_of(each)) for pair in pairs for each in pair} == forms
     assert {each.kind for _, each in pairs} == {each.kind for each, _ in pairs} == set(JoinKind)
-    oop = {(bool(oop_join(above)), bool(oop_join(below))) for above, below in pairs}
-    assert oop == {(False, False), (False, True), (True, False), (True, True)}
 
 
 def test_nothing_joins_the_rows_of_a_full_outer_band(tmp_path: Path) -> None:

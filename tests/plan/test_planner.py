@@ -11,6 +11,7 @@ from lowwater.errors import LowwaterError, QueryError
 from lowwater.plan.bind.windows import numbered
 from lowwater.plan.context import Context, Links
 from lowwater.plan.cost import cost, unsafe
+from lowwater.plan.cuts import by_slices
 from lowwater.plan.explain import explain
 from lowwater.plan.nodes import (
     Bucket,
@@ -18,6 +19,7 @@ from lowwater.plan.nodes import (
     FilterJoin,
     Group,
     Join,
+    JoinKind,
     LftaInput,
     Map,
     Running,
@@ -315,20 +317,15 @@ def test_join_output_makes_progress_where_an_item_repeats_a_side() -> None:
     assert [field.temporal is not None for field in query.logical.fields] == [True, False, True]
 
 
-@pytest.mark.parametrize(
-    ("kind", "window", "form"),
-    [
-        ("INNER_JOIN", "A.time = B.time AND UMAX(A.len, B.len) = 6", "Spark stream-stream join"),
-        ("LEFT_OUTER_JOIN", "A.time = B.time AND UMAX(A.len, 7) = UMAX(B.len, 7)", "Spark stream-stream join"),
-        ("LEFT_OUTER_JOIN", "A.time = B.time AND UMAX(A.len, B.len) = 6", "OOP-Join"),
-        ("RIGHT_OUTER_JOIN", "A.time <= B.time AND B.time <= A.time + 2", "Spark stream-stream join"),
-        ("OUTER_JOIN", "A.time <= B.time AND B.time <= A.time + 2", "OOP-Join"),
-    ],
-)
-def test_the_planner_chooses_the_form_of_a_join(kind: str, window: str, form: str) -> None:
-    query = one(f"SELECT A.time {kind} FROM a.TCP A, b.TCP B WHERE {window}")
-    found = physical(query.high)
-    assert found.operator == form and ("purged" in found.reason) == (form == "OOP-Join")
+@pytest.mark.parametrize("kind", list(JoinKind))
+def test_every_join_is_evaluated_in_slices(kind: JoinKind) -> None:
+    """Those too whose condition is a function of both sides, or a band that keeps both."""
+    for window, form in (
+        ("A.time = B.time AND UMAX(A.len, B.len) = 6", "hash join in slices"),
+        ("A.time <= B.time AND B.time <= A.time + 2", "band join in slices"),
+    ):
+        query = one(f"SELECT A.time {kind.value} FROM a.TCP A, b.TCP B WHERE {window}")
+        assert physical(query.high).operator == form and by_slices(query.high)
 
 
 def test_branches_of_one_link_bring_the_numbers_of_its_records_where_their_order_is_seen() -> None:

@@ -235,8 +235,8 @@ def test_whether_keys_are_distinct(tmp_path: Path) -> None:
 @pytest.mark.parametrize("bits", [64, 3, 0])
 def test_distinct_keys_whatever_their_digests(bits: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beside Python's sets; digests of few bits are those of an attacker, for whom all rows share theirs."""
-    whole = keys._digest
-    monkeypatch.setattr(keys, "_digest", lambda rows: whole(rows) & np.uint64((1 << bits) - 1))
+    whole = keys.row_digests
+    monkeypatch.setattr(keys, "row_digests", lambda columns, rows: whole(columns, rows) & np.uint64((1 << bits) - 1))
     chance = random.Random(bits)
     answers = set()
     for number in range(40):

@@ -1,0 +1,52 @@
+"""Digests of rows: 64 bits by which rows are told apart, or divided.
+
+Beside the digests of frames. Read by the slices of the high level and by the audit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from lowwater.capture.heads import digests
+
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio
+_SHIFT = np.uint64(32)
+_NULL = np.uint64(0x6A09E667F3BCC909)
+"""Digest of NULL: any number does, since an equal one of a value only means that keys are compared."""
+
+
+def row_digests(columns: Sequence[pa.Array], rows: int) -> NDArray[np.uint64]:
+    """A digest of each row; rows whose columns have equal bits, or NULL in the same places, have equal ones.
+
+    Args:
+        columns: of equal length; none where all rows are equal.
+        rows: how many.
+    """
+    found = np.zeros(rows, np.uint64)
+    for column in columns:
+        words = _words(column)
+        if column.null_count:
+            words[pc.is_null(column).to_numpy(zero_copy_only=False)] = _NULL
+        found = (found ^ words) * _SPREAD
+        found ^= found >> _SHIFT
+    return found
+
+
+def _words(column: pa.Array) -> NDArray[np.uint64]:
+    """The values of a column as words of 64 bits: numbers as they are, texts and addresses by a digest."""
+    if pa.types.is_floating(column.type):
+        bits: NDArray[np.uint64] = column.fill_null(0.0).to_numpy(zero_copy_only=False).view(np.uint64).copy()
+        return bits
+    if pa.types.is_integer(column.type) or pa.types.is_boolean(column.type):
+        values: NDArray[np.int64] = column.fill_null(0).cast(pa.int64()).to_numpy(zero_copy_only=False)
+        return values.astype(np.uint64)
+    whole = column.cast(pa.large_binary())
+    offsets = np.frombuffer(whole.buffers()[1], np.int64)[whole.offset : whole.offset + len(whole) + 1]
+    data = whole.buffers()[2]
+    buffer = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
+    return digests(buffer, offsets[:-1], np.diff(offsets))

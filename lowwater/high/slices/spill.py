@@ -1,0 +1,92 @@
+"""Rows that are too many for the memory of a task, divided by the digest of their key into files.
+
+Below the operators of a slice that hold rows. All rows of a key are in one part, so that each part is worked by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.ipc as ipc
+
+from lowwater.capture.digests import row_digests
+from lowwater.high.slices.keys import normal
+from lowwater.high.slices.values import Frame, together
+
+PARTS = 32
+MOST = 1 << 22
+"""Rows that an operator holds in memory; beyond, they are divided."""
+
+
+class Spill:
+    """Rows in files, one a part.
+
+    Args:
+        folder: that holds the files, made here; the caller removes it.
+        nothing: what stands for a part without rows; such parts are left out where it is None.
+    """
+
+    def __init__(self, folder: Path, nothing: Frame | None = None) -> None:
+        folder.mkdir(parents=True)
+        self._folder, self._nothing = folder, nothing
+        self._files = ExitStack()
+        self._writers: dict[int, ipc.RecordBatchFileWriter] = {}
+
+    def add(self, frame: Frame, keys: Sequence[pa.Array]) -> None:
+        """Divides rows by their keys."""
+        parts = row_digests([normal(key) for key in keys], frame.rows) % np.uint64(PARTS)
+        order = np.argsort(parts, kind="stable")
+        edges = np.searchsorted(parts[order], np.arange(PARTS + 1, dtype=np.uint64))
+        for part in range(PARTS):
+            rows = order[edges[part] : edges[part + 1]]
+            if len(rows):
+                batch = pa.record_batch(frame.take(rows).columns)
+                self._writer(part, batch.schema).write_batch(batch)
+
+    def _writer(self, part: int, schema: pa.Schema) -> ipc.RecordBatchFileWriter:
+        if part not in self._writers:
+            options = ipc.IpcWriteOptions(compression="lz4")
+            made = ipc.new_file(str(self._folder / f"{part}.arrow"), schema, options=options)
+            self._writers[part] = self._files.enter_context(made)
+        return self._writers[part]
+
+    def parts(self) -> Iterator[Frame]:
+        """The rows of each part."""
+        self._files.close()
+        for part in range(PARTS):
+            if part in self._writers:
+                with pa.OSFile(str(self._folder / f"{part}.arrow")) as source:
+                    table = ipc.open_file(source).read_all()
+                yield Frame.of(table)
+            elif self._nothing is not None:
+                yield self._nothing
+
+
+def divided(folder: Path, frames: Iterator[Frame], keys: Sequence[str]) -> Iterator[Frame]:
+    """The same rows, all of a key in one frame; in several frames where they are more than MOST.
+
+    Args:
+        folder: for files, of which there are none while rows are few; the caller removes it.
+        frames: rows with the columns `keys`.
+        keys: names of the columns by which they are divided.
+    """
+    waiting: list[Frame] = []
+    spill: Spill | None = None
+    for frame in frames:
+        if spill is None and sum(each.rows for each in waiting) + frame.rows > MOST:
+            spill = Spill(folder)
+            for each in waiting:
+                spill.add(each, [each[name] for name in keys])
+            waiting = []
+        if spill is None:
+            waiting.append(frame)
+        else:
+            spill.add(frame, [frame[name] for name in keys])
+    if spill is not None:
+        yield from spill.parts()
+    elif waiting:
+        yield together(waiting)

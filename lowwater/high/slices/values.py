@@ -1,0 +1,215 @@
+"""Bound expressions over Arrow columns, with the values of SEMANTICS V1 and V2.
+
+Below the operators of a slice. What Arrow has a kernel for it computes; everything else is the reference engine's
+value, once for each distinct combination of operands.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lowwater.catalog.calls import Coded, apply, called
+from lowwater.catalog.expr import (
+    COMPARISON,
+    LOGICAL,
+    SUMMABLE,
+    SUMMED,
+    Binary,
+    Call,
+    Case,
+    Column,
+    Const,
+    Expr,
+    OneOf,
+    Type,
+    Unary,
+)
+from lowwater.catalog.streams import STREAM_TYPES
+from lowwater.reference.values import operation
+
+Resolve = Callable[[str], pa.Array]
+
+_COMPARE = {
+    "=": pc.equal,
+    "<>": pc.not_equal,
+    "<": pc.less,
+    "<=": pc.less_equal,
+    ">": pc.greater,
+    ">=": pc.greater_equal,
+}
+_CHECKED = {"+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_checked}
+_FLOATS = {"+": pc.add, "-": pc.subtract, "*": pc.multiply, "/": pc.divide}
+_WHOLE = (Type.INT, Type.MAC)
+
+
+class Frame:
+    """Rows as columns of equal length.
+
+    Args:
+        columns: by name.
+        rows: how many.
+    """
+
+    def __init__(self, columns: Mapping[str, pa.Array], rows: int) -> None:
+        self.columns = dict(columns)
+        self.rows = rows
+
+    @staticmethod
+    def of(table: pa.Table) -> Frame:
+        """The rows of a table."""
+        return Frame({name: whole(table[name]) for name in table.column_names}, table.num_rows)
+
+    def __getitem__(self, name: str) -> pa.Array:
+        return self.columns[name]
+
+    def take(self, places: npt.NDArray[np.int64]) -> Frame:
+        """The rows at these places; -1 stands for a row of NULL."""
+        chosen = pa.array(places, mask=places < 0) if len(places) and places.min() < 0 else pa.array(places)
+        return Frame({name: column.take(chosen) for name, column in self.columns.items()}, len(places))
+
+    def where(self, test: pa.Array) -> Frame:
+        """The rows of which a test is true."""
+        if test.true_count == self.rows:
+            return self
+        return Frame({name: column.filter(test) for name, column in self.columns.items()}, test.true_count)
+
+    def filtered(self, predicate: Expr | None) -> Frame:
+        """The rows of which a predicate is true."""
+        return self if predicate is None else self.where(self.of_expr(predicate).fill_null(False))
+
+    def of_expr(self, expr: Expr) -> pa.Array:
+        """The values of an expression over the columns."""
+        return evaluate(expr, self.columns.__getitem__, self.rows)
+
+    def renamed(self, names: Mapping[str, str]) -> Frame:
+        """The columns that have a new name, under it."""
+        return Frame({new: self.columns[old] for old, new in names.items()}, self.rows)
+
+
+def together(frames: list[Frame]) -> Frame:
+    """The rows of several frames with the same columns."""
+    if len(frames) == 1:
+        return frames[0]
+    names = frames[0].columns
+    columns = {name: pa.concat_arrays([frame[name] for frame in frames]) for name in names}
+    return Frame(columns, sum(frame.rows for frame in frames))
+
+
+def whole(column: pa.ChunkedArray) -> pa.Array:
+    """A column of a table as one array."""
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def evaluate(expr: Expr, column: Resolve, rows: int) -> pa.Array:
+    """The values of an expression, one a row, in the types of streams.
+
+    Args:
+        expr: over the columns of a row.
+        column: gives the values of a column by its name.
+        rows: how many.
+
+    Raises:
+        LowwaterError: if the Python of a user fails.
+    """
+    if isinstance(expr, Column):
+        return column(expr.name)
+    if isinstance(expr, Const):
+        return constant(expr, rows)
+    if isinstance(expr, Case):
+        return _case(expr, column, rows)
+    parts = [evaluate(child, column, rows) for child in expr.children()]
+    if isinstance(expr, Unary):
+        return _unary(expr, parts[0], rows)
+    if isinstance(expr, Binary):
+        return _binary(expr, parts[0], parts[1], rows)
+    if isinstance(expr, OneOf) and expr.kind is not Type.FLOAT:
+        found = pc.is_in(parts[0], pa.array(list(expr.values), parts[0].type))
+        return pc.if_else(parts[0].is_valid(), found, pa.scalar(None, pa.bool_()))
+    return _slowly(expr, parts, rows)
+
+
+def constant(expr: Const, rows: int) -> pa.Array:
+    """The same value in every row."""
+    value = float(expr.value) if expr.type is Type.FLOAT and isinstance(expr.value, int) else expr.value
+    return pa.repeat(pa.scalar(value, STREAM_TYPES[expr.type]), rows)
+
+
+def _slowly(expr: Expr, parts: list[pa.Array], rows: int) -> pa.Array:
+    """By the reference engine, which has a value for every operator."""
+    given = [Coded.of(part) for part in parts]
+    if isinstance(expr, Call):
+        return called(expr.function, given, rows).array(expr.type)
+    return apply(operation(expr), given, rows).array(expr.type)
+
+
+def _case(expr: Case, column: Resolve, rows: int) -> pa.Array:
+    found = evaluate(expr.otherwise, column, rows)
+    for when, then in reversed(expr.branches):
+        test = evaluate(when, column, rows).fill_null(False)
+        found = pc.if_else(test, evaluate(then, column, rows), found)
+    return found
+
+
+def _unary(expr: Unary, operand: pa.Array, rows: int) -> pa.Array:
+    if expr.op == "IS NULL":
+        return operand.is_null()
+    if expr.op == "NOT":
+        return pc.invert(operand)
+    if expr.op == "~":
+        return pc.bit_wise_not(operand)
+    if expr.op == SUMMED:
+        nan = pa.scalar(math.nan, pa.float64())
+        return pc.if_else(pc.less_equal(pc.abs(operand), pa.scalar(SUMMABLE)), operand, nan)
+    return pc.negate(operand) if expr.type is Type.FLOAT else _slowly(expr, [operand], rows)
+
+
+def _binary(expr: Binary, left: pa.Array, right: pa.Array, rows: int) -> pa.Array:
+    op = expr.op
+    if op in LOGICAL:
+        return pc.and_kleene(left, right) if op == "AND" else pc.or_kleene(left, right)
+    if op in COMPARISON:
+        if {expr.left.type, expr.right.type} == {Type.INT, Type.FLOAT}:
+            left, right = _floats(left), _floats(right)
+        return _COMPARE[op](left, right)
+    if expr.type is Type.FLOAT and op in _FLOATS:
+        return _float(op, _floats(left), _floats(right))
+    if expr.type in _WHOLE and op in _CHECKED:
+        try:
+            return _CHECKED[op](left, right)
+        except pa.ArrowInvalid:  # some value does not fit
+            return _slowly(expr, [left, right], rows)
+    if expr.type in _WHOLE and op in ("/", "%"):
+        return _divided(op, left, right)
+    if expr.type in _WHOLE and op in ("&", "|"):
+        return pc.bit_wise_and(left, right) if op == "&" else pc.bit_wise_or(left, right)
+    return _slowly(expr, [left, right], rows)
+
+
+def _floats(values: pa.Array) -> pa.Array:
+    # Without a look at whether an integer is a float exactly, as Python converts.
+    return values if values.type == pa.float64() else values.cast(pa.float64(), safe=False)
+
+
+def _float(op: str, left: pa.Array, right: pa.Array) -> pa.Array:
+    found = _FLOATS[op](left, right)
+    return pc.if_else(pc.is_finite(found), found, pa.scalar(None, pa.float64()))
+
+
+def _divided(op: str, left: pa.Array, right: pa.Array) -> pa.Array:
+    """Quotient toward zero or its remainder; NULL where there is none: Arrow's kernels pass NULL over."""
+    none = pa.scalar(None, pa.int64())
+    divisor = pc.if_else(pc.equal(right, 0), none, right)
+    negated = pc.fill_null(pc.equal(divisor, -1), False)
+    # The least integer has no quotient by -1, and the remainder 0.
+    quotient = pc.divide(left, pc.if_else(negated, pa.scalar(1, pa.int64()), divisor))
+    if op == "%":
+        rest = pc.subtract(left, pc.multiply(quotient, divisor))
+        return pc.if_else(negated, pc.multiply(left, 0), rest)
+    least = pc.equal(left, -(1 << 63))
+    return pc.if_else(negated, pc.if_else(least, none, pc.negate(left)), quotient)

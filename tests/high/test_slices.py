@@ -1,0 +1,382 @@
+"""Slices without Spark: values over columns, keys, joins beside nested loops, and a plan cut anywhere in time."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lowwater.catalog.expr import Binary, Case, Column, Const, Expr, OneOf, Type, Unary
+from lowwater.errors import ValueOverflowError
+from lowwater.high.clock import LAST
+from lowwater.high.feeds import Feed
+from lowwater.high.slices import evaluate as evaluation
+from lowwater.high.slices import join as joins
+from lowwater.high.slices import spill
+from lowwater.high.slices.choice import EVER, Slice, choose_slices
+from lowwater.high.slices.evaluate import Counts, Evaluation, Leaves
+from lowwater.high.slices.instants import last, window_end
+from lowwater.high.slices.keys import codes
+from lowwater.high.slices.task import SliceTask, Stored, run_slice
+from lowwater.high.slices.values import Frame, evaluate
+from lowwater.high.timeline import Timeline
+from lowwater.plan.bind.windows import numbered
+from lowwater.plan.nodes import Aggregate, Bucket, Expand, Field, JoinKind, LftaInput, Node, Window
+from lowwater.plan.schemas import value_schema
+from lowwater.plan.temporal import END_OF_TIME, INT64_MAX, Step, Temporal
+from lowwater.plan.tree import walk
+from lowwater.reference.values import Faults, compile_expr
+from tests.high.plans import COUNT, group, join, join_rows, select, sum_of
+from tests.high.streams import FLOWS, SECOND, Row, binary, column, epoch, flows, leaf, number, order, write_stream
+from tests.low.test_expressions import EDGES
+
+NAMES = [f.name for f in FLOWS]
+SPAN = 300
+FLOATS = [None, 0.0, -0.0, 1.5, -1e-308, 1e308, -1e308, 2.0**960, math.inf, -math.inf, math.nan]
+INTEGERS = [None, *EDGES]
+TEXTS = [None, "", "a", "B", "b", "zz", "é"]
+ADDRESSES = [None, b"\x04\x0a\x00\x00\x01", b"\x04\xff\xff\xff\x00", b"\x06" + bytes(16), b"\x06" + b"\xfe" * 16]
+SAMPLES: dict[Type, list[Any]] = {
+    Type.INT: INTEGERS,
+    Type.FLOAT: FLOATS,
+    Type.STRING: TEXTS,
+    Type.IP: ADDRESSES,
+    Type.BOOL: [None, True, False],
+    Type.MAC: [None, 0, 5, 1 << 47],
+}
+ARROW = {Type.INT: pa.int64(), Type.FLOAT: pa.float64(), Type.STRING: pa.string(), Type.IP: pa.binary()}
+ARROW |= {Type.BOOL: pa.bool_(), Type.MAC: pa.int64()}
+COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
+
+
+def expressions() -> list[tuple[Expr, Type, Type]]:
+    """Every operator over every type that it takes, with the types of `a` and `b`."""
+    found: list[tuple[Expr, Type, Type]] = []
+    for kind in SAMPLES:
+        a, b = Column(kind, "a"), Column(kind, "b")
+        found += [(Binary(Type.BOOL, op, a, b), kind, kind) for op in COMPARISONS]
+        found.append((Unary(Type.BOOL, "IS NULL", a), kind, kind))
+        some = tuple(value for value in SAMPLES[kind] if value is not None and value == value)
+        found.append((OneOf(Type.BOOL, a, kind, some[::2]), kind, kind))
+        chosen = Case(kind, ((Binary(Type.BOOL, "=", a, b), b), (Unary(Type.BOOL, "IS NULL", b), a)), b)
+        found.append((chosen, kind, kind))
+    for op in ("+", "-", "*", "/", "%", "&", "|", "<<", ">>"):
+        found.append((Binary(Type.INT, op, Column(Type.INT, "a"), Column(Type.INT, "b")), Type.INT, Type.INT))
+    for op in ("+", "-", "*", "/", "%"):
+        for kinds in ((Type.FLOAT, Type.FLOAT), (Type.INT, Type.FLOAT), (Type.FLOAT, Type.INT)):
+            sides = [Column(kind, name) for kind, name in zip(kinds, "ab", strict=True)]
+            found.append((Binary(Type.FLOAT, op, *sides), *kinds))
+            found.append((Binary(Type.BOOL, "<", *sides), *kinds))
+    found += [(Binary(Type.IP, op, Column(Type.IP, "a"), Column(Type.IP, "b")), Type.IP, Type.IP) for op in "&|"]
+    booleans = Column(Type.BOOL, "a"), Column(Type.BOOL, "b")
+    found += [(Binary(Type.BOOL, op, *booleans), Type.BOOL, Type.BOOL) for op in ("AND", "OR")]
+    found.append((Unary(Type.BOOL, "NOT", booleans[0]), Type.BOOL, Type.BOOL))
+    found += [(Unary(Type.INT, op, Column(Type.INT, "a")), Type.INT, Type.INT) for op in "-~"]
+    found += [(Unary(Type.FLOAT, op, Column(Type.FLOAT, "a")), Type.FLOAT, Type.FLOAT) for op in ("-", "SUMMED")]
+    return found
+
+
+def same(a: Any, b: Any) -> bool:
+    return type(a) is type(b) and (a == b or (a != a and b != b))
+
+
+@pytest.mark.parametrize("literal", [False, True], ids=["columns", "literal"])
+def test_values_are_those_of_the_reference_engine(literal: bool) -> None:
+    """Every operator over every pair of edges, the right one as a column and as a literal."""
+    for expr, left, right in expressions():
+        value = compile_expr(expr, ["a", "b"], Faults())
+        for chosen in [[each] for each in SAMPLES[right]] if literal else [SAMPLES[right]]:
+            pairs = [(a, b) for a in SAMPLES[left] for b in chosen]
+            columns = {
+                name: pa.array([pair[at] for pair in pairs], ARROW[kind])
+                for at, (name, kind) in enumerate((("a", left), ("b", right)))
+            }
+            whole = expr
+            if literal:
+                parts = [Const(right, chosen[0]) if each == Column(right, "b") else each for each in expr.children()]
+                whole = replace(expr, right=parts[1]) if isinstance(expr, Binary) else expr
+            found = evaluate(whole, columns.__getitem__, len(pairs)).to_pylist()
+            wanted = [value(pair) for pair in pairs]
+            wrong = [each for each in zip(pairs, found, wanted, strict=True) if not same(each[1], each[2])]
+            assert wrong == [], expr
+
+
+STEPS = st.one_of(
+    st.builds(Step, st.just("add"), st.integers(-50, 50)),
+    st.builds(Step, st.just("mul"), st.integers(1, 9)),
+    st.builds(Step, st.just("div"), st.integers(1, 50)),
+    st.builds(Step, st.just("div"), st.just(10**9)),
+    st.just(Step("neg")),
+)
+WIDE = st.one_of(st.integers(-500, 500), st.integers(-INT64_MAX, INT64_MAX), st.integers(-(1 << 55), 1 << 55))
+
+
+@given(
+    st.lists(st.lists(STEPS, max_size=4), min_size=1, max_size=3),
+    st.booleans(),
+    st.integers(0, 1 << 40),
+    st.integers(0, 40),
+    st.lists(WIDE, min_size=1),
+)
+def test_ends_are_those_of_the_plan(
+    chains: list[list[Step]], falling: bool, below: int, above: int, values: list[int]
+) -> None:
+    parts = []
+    for steps in chains:
+        turns = sum(step.op == "neg" for step in steps) % 2 == 1
+        parts.append(tuple(steps) if turns == falling else (*steps, Step("neg")))
+    time = Temporal(tuple(parts))
+    columns = np.array(values, np.int64)
+    low = -INT64_MAX
+    assert last(time, columns).tolist() == [max(low, time.last(value)) for value in values]
+    window = Window(column("v"), column("v"), time, time.then(Step("add", 7)), below, above)
+    for left, end in ((True, window.last_left), (False, window.last_right)):
+        assert window_end(window, columns, left).tolist() == [max(low, end(value)) for value in values]
+
+
+@given(st.lists(st.tuples(st.sampled_from([None, 0, 1, -7]), st.sampled_from(FLOATS), st.sampled_from(TEXTS))))
+def test_codes_are_equal_where_the_keys_are(rows: list[tuple[Any, ...]]) -> None:
+    kinds = (pa.int64(), pa.float64(), pa.string())
+    columns = [pa.array([row[at] for row in rows], kind) for at, kind in enumerate(kinds)]
+    numbers, _ = codes(columns, len(rows))
+
+    def key(row: tuple[Any, ...]) -> tuple[Any, ...]:
+        return row[0], "nan" if row[1] != row[1] else row[1], row[2]
+
+    for row, code in zip(rows, numbers.tolist(), strict=True):
+        assert [key(other) == key(row) for other in rows] == [each == code for each in numbers.tolist()]
+
+
+def frames(fields: Sequence[Field], rows: Sequence[Row]) -> Callable[[], Any]:
+    schema = value_schema(fields)
+    columns = {f.name: pa.array([row[0][at] for row in rows], f.type) for at, f in enumerate(schema)}
+    frame = Frame(columns | {LAST: pa.array([row[1] for row in rows], pa.int64())}, len(rows))
+    return lambda: iter([frame])
+
+
+def evaluated(node: Node, leaves: dict[str, Sequence[Row]]) -> list[tuple[Any, ...]]:
+    """The rows of a plan over all of time, with `_last`, sorted."""
+    fields = {each.lfta.name: each.fields for each in walk(node) if isinstance(each, LftaInput)}
+    sources = {name: frames(fields[name], rows) for name, rows in leaves.items()}
+    return rows_of(node, sources)
+
+
+def rows_of(node: Node, sources: Leaves) -> list[tuple[Any, ...]]:
+    """The rows of a plan over what its leaves have, with `_last`, sorted."""
+    found: list[tuple[Any, ...]] = []
+    with TemporaryDirectory() as folder:
+        for frame in Evaluation(sources, {}, Counts((-EVER, EVER)), Path(folder)).blocks(node):
+            names = [*(f.name for f in node.fields), LAST]
+            found += zip(*(frame[name].to_pylist() for name in names), strict=True)
+    return sorted(found, key=order)
+
+
+@pytest.mark.parametrize("kind", list(JoinKind))
+@given(
+    seed=st.integers(0, 1 << 30),
+    below=st.integers(-2, 4),
+    above=st.integers(-1, 5),
+    block=st.sampled_from([3, 1 << 20]),
+    most=st.sampled_from([9, 1 << 22]),
+)
+def test_pairs_and_unmatched_rows_are_those_of_nested_loops(
+    kind: JoinKind, seed: int, below: int, above: int, block: int, most: int
+) -> None:
+    if below + above < 0:
+        below, above = -above, -below
+    left, right = flows(40, SPAN, seed), flows(40, SPAN, seed + 1)
+    residual = binary("<>", binary("+", column("l.x"), column("r.x")), number(3), Type.BOOL) if seed % 2 else None
+    node = join(kind, leaf("l", FLOWS), leaf("r", FLOWS), below=below, above=above, residual=residual)
+
+    def meets(a: dict[str, Any], b: dict[str, Any]) -> bool:
+        fits = residual is None or (a["x"] is not None and b["x"] is not None and a["x"] + b["x"] != 3)
+        return bool(a["k"] == b["k"] and a["tb"] - below <= b["tb"] <= a["tb"] + above and fits)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(joins, "BLOCK", block)
+        patch.setattr(spill, "MOST", most)
+        found = evaluated(node, {"l": left, "r": right})
+    assert found == sorted(join_rows(left, right, node, NAMES, meets), key=order)
+
+
+@given(seed=st.integers(0, 1 << 30))
+def test_a_band_on_a_decreasing_attribute(seed: int) -> None:
+    falling = epoch(10).then(Step("neg"))
+    sides = [[((-tb, *rest), end) for (tb, *rest), end in flows(40, SPAN, seed + port)] for port in (0, 1)]
+    fields = (replace(FLOWS[0], temporal=falling), *FLOWS[1:])
+    node = join(JoinKind.OUTER, leaf("l", fields), leaf("r", fields), below=3, above=1, times=(falling, falling))
+
+    def meets(a: dict[str, Any], b: dict[str, Any]) -> bool:
+        return bool(a["k"] == b["k"] and a["tb"] - 3 <= b["tb"] <= a["tb"] + 1)
+
+    found = evaluated(node, {"l": sides[0], "r": sides[1]})
+    assert found == sorted(join_rows(sides[0], sides[1], node, NAMES, meets), key=order)
+
+
+KEYS = [(FLOWS[0], column("tb")), (FLOWS[1], column("k"))]
+AGGREGATES = [
+    COUNT,
+    Aggregate("c", "count", column("x"), Type.INT),
+    sum_of("s", column("x")),
+    Aggregate("a", "avg", column("x"), Type.FLOAT),
+    Aggregate("least", "min", column("x"), Type.INT),
+    Aggregate("most", "max", column("ip", Type.IP), Type.IP),
+    Aggregate("and", "and_aggr", column("x"), Type.INT),
+    Aggregate("or", "or_aggr", column("x"), Type.INT),
+    Aggregate("xor", "xor_aggr", column("x"), Type.INT),
+]
+
+
+def plainly(aggregate: Aggregate, rows: Sequence[dict[str, Any]]) -> Any:
+    """The value of an aggregate, by Python."""
+    if aggregate.argument is None:
+        return len(rows)
+    assert isinstance(aggregate.argument, Column)
+    values = [row[aggregate.argument.name] for row in rows if row[aggregate.argument.name] is not None]
+    if aggregate.function == "count":
+        return len(values)
+    if not values:
+        return None
+    bits = {"and_aggr": int.__and__, "or_aggr": int.__or__, "xor_aggr": int.__xor__}
+    if aggregate.function in bits:
+        found = values[0]
+        for value in values[1:]:
+            found = bits[aggregate.function](found, value)
+        return found
+    return {"sum": sum, "min": min, "max": max, "avg": lambda each: sum(each) / len(each)}[aggregate.function](values)
+
+
+@given(
+    seed=st.integers(0, 1 << 30),
+    block=st.sampled_from([1, 7, 1 << 20]),
+    most=st.sampled_from([5, 1 << 22]),
+    bits=st.booleans(),
+)
+def test_groups_are_those_of_plain_python(seed: int, block: int, most: int, bits: bool) -> None:
+    chosen = AGGREGATES if bits else AGGREGATES[:6]
+    rows = flows(60, SPAN, seed)
+    node = group(leaf("s", FLOWS), KEYS, chosen)
+    fed = [frames(FLOWS, rows[at : at + 9]) for at in range(0, len(rows), 9)]
+    whole: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for values, _ in rows:
+        row = dict(zip(NAMES, values, strict=True))
+        whole.setdefault((row["tb"], row["k"]), []).append(row)
+    wanted = [
+        (*key, *(plainly(each, members) for each in chosen), epoch(10).last(key[0])) for key, members in whole.items()
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(evaluation, "BLOCK", block)
+        patch.setattr(spill, "MOST", most)
+        found = rows_of(node, {"s": lambda: (frame for make in fed for frame in make())})
+    assert found == sorted(wanted, key=order)
+
+
+def test_floats_that_are_no_numbers_in_groups() -> None:
+    fields = (Field("tb", Type.INT, epoch(10)), Field("f", Type.FLOAT))
+    arguments = [Aggregate(name, name, column("f", Type.FLOAT), Type.FLOAT) for name in ("min", "max", "sum", "avg")]
+    node = group(leaf("s", fields), [(fields[0], column("tb"))], arguments)
+    rows = [
+        ((tb, value), epoch(10).last(tb))
+        for tb, values in enumerate([[math.nan, 1.0, -2.0], [math.nan, math.nan], [None, None], [3.0, None]])
+        for value in values
+    ]
+    found = evaluated(node, {"s": rows})
+    shown = [tuple("nan" if value != value else value for value in row[1:-1]) for row in found]
+    assert shown == [(-2.0, "nan", None, None), ("nan", "nan", None, None), (None,) * 4, (3.0, 3.0, 3.0, 3.0)]
+    keyed = group(leaf("s", fields), [(fields[0], column("tb")), (fields[1], column("f", Type.FLOAT))], [COUNT])
+    zeros = [((0, value), 9) for value in (0.0, -0.0, math.nan, -math.nan, None)]
+    assert sorted(row[2] for row in evaluated(keyed, {"s": zeros})) == [1, 2, 2]
+
+
+@given(st.lists(st.sampled_from([v for v in INTEGERS if v is not None]), min_size=1, max_size=9))
+def test_a_sum_is_exact_or_an_error(values: list[int]) -> None:
+    fields = (Field("tb", Type.INT, epoch(10)), Field("x", Type.INT))
+    node = group(leaf("s", fields), [(fields[0], column("tb"))], [sum_of("s", column("x"))])
+    rows = [((0, value), 10 * SECOND - 1) for value in values]
+    if -(1 << 63) <= sum(values) <= INT64_MAX:
+        assert evaluated(node, {"s": rows}) == [(0, sum(values), 10 * SECOND - 1)]
+    else:
+        with pytest.raises(ValueOverflowError, match="query q: the sum s does not fit 64 bits"):
+            evaluated(node, {"s": rows})
+
+
+def plans() -> dict[str, Node]:
+    """A plan of each kind of operator that needs no state."""
+    loud = binary(">", column("x"), number(2), Type.BOOL)
+    quiet = select(leaf("l", FLOWS), loud, {f.name: column(f.name, f.type) for f in FLOWS}, FLOWS)
+    wid = Field("w", Type.INT, numbered(epoch(10), 5, 2))
+    windows = Bucket("q", (*FLOWS, wid), quiet, column("tb"), 5, 2, "w")
+    sets = Expand("q", (*FLOWS, Field("g", Type.INT)), quiet, ("k", "ip"), (("k",), ()), "g")
+    joined = join(JoinKind.LEFT, quiet, leaf("r", FLOWS))
+    return {
+        "select": quiet,
+        "group": group(quiet, KEYS, [COUNT], binary("<", column("tb"), number(20), Type.BOOL), loud),
+        "windows": group(windows, [(wid, column("w"))], [COUNT]),
+        "sets": group(sets, [(FLOWS[0], column("tb")), (Field("g", Type.INT), column("g"))], [COUNT]),
+        "chain": group(joined, [(joined.fields[0], column("l_tb"))], [COUNT]),
+        "outer": join(JoinKind.OUTER, quiet, leaf("r", FLOWS), below=1, above=2),
+        "band": join(JoinKind.INNER, leaf("l", FLOWS), quiet, below=2, above=1),
+    }
+
+
+@pytest.mark.parametrize("name", list(plans()))
+@settings(max_examples=25)
+@given(seed=st.integers(0, 1 << 30))
+def test_rows_and_counts_do_not_depend_on_the_slices(
+    name: str, seed: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    node, chance = plans()[name], Random(seed)
+    folder = tmp_path_factory.mktemp("slices")
+    names = sorted({each.lfta.name for each in walk(node) if isinstance(each, LftaInput)})
+    feeds = {
+        each: Feed.scan(write_stream(folder / f"{each}.parquet", FLOWS, flows(80, SPAN, seed + at), SPAN * SECOND))
+        for at, each in enumerate(names)
+    }
+    ends = sum((feed.ends for feed in feeds.values()), Counter[int]())
+    stored = {each: Stored(FLOWS, [(0, chunk) for chunk in feed.chunks]) for each, feed in feeds.items()}
+    timeline = Timeline(np.array([0, END_OF_TIME]), np.array([-END_OF_TIME, END_OF_TIME]))
+    found = []
+    for most in (1, chance.randint(2, 40)):
+        slices = choose_slices(node, ends, most)
+        outcomes = [
+            run_slice(SliceTask(node, each, stored, {}, folder / f"{most}-{at}", (0, EVER), timeline, None, EVER))
+            for at, each in enumerate(slices)
+        ]
+        rows = [row for each in outcomes if each.rows for row in pa.parquet.read_table(each.file).to_pylist()]
+        shown = sorted((tuple(v for k, v in row.items() if k not in ("_tick", "_until")) for row in rows), key=order)
+        totals: list[Counter[str]] = [Counter() for _ in outcomes[0].points]
+        for each in outcomes:
+            for total, (_, _, counts) in zip(totals, each.points, strict=True):
+                total.update(counts)
+        found.append((shown, totals))
+    assert found[0][0] and found[0] == found[1]
+
+
+@given(st.dictionaries(st.integers(0, 200), st.integers(1, 50), min_size=1), st.integers(1, 30))
+def test_slices_have_all_of_time_and_are_no_shorter_than_what_they_read_before(rows: dict[int, int], most: int) -> None:
+    for node in plans().values():
+        slices = choose_slices(node, Counter(rows), most)
+        assert 1 <= len(slices) <= most
+        assert (slices[0].start, slices[-1].end) == (-EVER, EVER)
+        for before, after in pairwise(slices):
+            assert before.end == after.start
+            length = after.start - max(before.start, min(rows) * SECOND)
+            assert after.start - min(after.reads.values()) <= length
+    assert choose_slices(node, Counter(), 4) == [Slice(-EVER, EVER, dict.fromkeys(slices[0].reads, -EVER))]
+
+
+def test_a_range_of_a_day_is_not_read_again_for_each_slice(tmp_path: Path) -> None:
+    node = join(JoinKind.INNER, leaf("l", FLOWS), leaf("r", FLOWS), below=8640, above=0)
+    assert len(choose_slices(node, Counter(dict.fromkeys(range(3600), 1000)), 50)) == 1
