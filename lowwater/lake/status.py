@@ -34,6 +34,7 @@ class Expected:
         digest: of the inputs of [start, end), ns, of one query, as they are now: (query, start, end) -> hex.
         outdated: why captures that [start, end) reads must be ingested again first, or an empty text.
         lacking: why a run of [start, end), ns, cannot start as things are now; empty where it can.
+        through: instant (ns) up to which rows are due though every link has ended; 0 where one has not.
         also: intervals [start, end), ns, that are told of even where no capture covers them and nothing ran: those that
             hold packets, and those that somebody asks for.
         changed: how the inputs differ from those of a publication, given its accounting: (query, start, end, JSON).
@@ -46,6 +47,7 @@ class Expected:
     digest: Callable[[str, int, int], str]
     outdated: Callable[[int, int], str] = lambda start, end: ""
     lacking: Callable[[int, int], Sequence[str]] = lambda start, end: ()
+    through: int = 0
     also: tuple[tuple[int, int], ...] = ()
     changed: Callable[[str, int, int, str], str] = lambda query, start, end, accounting: "its inputs have changed since"
 
@@ -93,7 +95,7 @@ def status(lake: Lake, sets: Iterable[Expected]) -> list[StatusRow]:
 def _of_set(lake: Lake, expected: Expected) -> Iterator[StatusRow]:
     replays = read_replays(lake, expected.name)
     captures = [row for rows in read_captures(lake, expected.links).values() for row in rows]
-    intervals = {*covered(captures, expected.length), *expected.also}
+    intervals = {*covered(captures, expected.length, expected.through), *expected.also}
     intervals |= {(row.interval_start, row.interval_end) for row in replays if row.query in ("", *expected.queries)}
     newest: dict[tuple[int, int], dict[tuple[str, str], Replay]] = defaultdict(dict)
     for row in replays:
@@ -102,13 +104,14 @@ def _of_set(lake: Lake, expected: Expected) -> Iterator[StatusRow]:
         yield from _of_interval(expected, start, end, list(newest[start, end].values()))
 
 
-def covered(captures: Sequence[Capture], length: int) -> Iterator[tuple[int, int]]:
-    """The intervals of a length, ns, between the first and the last coverage of some links."""
+def covered(captures: Sequence[Capture], length: int, through: int = 0) -> Iterator[tuple[int, int]]:
+    """The intervals of a length, ns, between the first and the last coverage of some links, or up to `through`."""
     spans = [(row.covers_from, row.covers_to) for row in captures if row.covers_to > row.covers_from]
     if spans:
         last = max(end for _, end in spans)
-        for start in range(min(begin for begin, _ in spans) // length * length, last, length):
-            if start + length <= last:  # nobody has reported to the end of a later one
+        for start in range(min(begin for begin, _ in spans) // length * length, max(last, through), length):
+            # Nobody has reported to the end of a later one, unless nothing comes any more.
+            if start + length <= last or start < through:
                 yield start, start + length
 
 

@@ -176,8 +176,11 @@ def _ends(node: Node, latest: int) -> list[int]:
         times = [f.temporal for f in node.key_fields if f.temporal and not f.temporal.origin]
         ends += [min(time.last(time.latest(latest)) for time in times)] if times else []
     elif isinstance(node, Join) and not node.window.left_time.origin:
-        ends.append(node.window.last_left(node.window.left_time.latest(latest)))
-        ends.append(node.window.last_right(node.window.right_time.latest(latest)))
+        # A pair ends with the later one of its rows; only an unmatched row waits for the end of its match window.
+        if node.kind.keeps_left:
+            ends.append(node.window.last_left(node.window.left_time.latest(latest)))
+        if node.kind.keeps_right:
+            ends.append(node.window.last_right(node.window.right_time.latest(latest)))
     elif isinstance(node, FilterJoin) and not filter_time(node).origin:
         time = filter_time(node)
         ends.append(time.last(time.latest(latest) - (0 if time.increasing else node.range)))

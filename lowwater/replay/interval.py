@@ -45,6 +45,7 @@ from lowwater.lake.status import Expected, StatusRow, status
 from lowwater.lake.streams import fingerprint, stream_files, stream_parts, write_stream
 from lowwater.lake.tables import check_owner
 from lowwater.plan.nodes import Lfta
+from lowwater.plan.temporal import END_OF_TIME
 from lowwater.quality.pages import write_index
 from lowwater.quality.queries import Made
 from lowwater.quality.written import suite_digest
@@ -56,7 +57,7 @@ from lowwater.replay.kept import unkept
 from lowwater.replay.progress import Progress
 from lowwater.replay.readers import set_names
 from lowwater.replay.runners import low_runner
-from lowwater.replay.stages import high_stage, low_stage, state_folders
+from lowwater.replay.stages import high_stage, last_instant, low_stage, state_folders
 from lowwater.replay.summary import Accounts
 
 if TYPE_CHECKING:
@@ -447,6 +448,21 @@ def expected(job: Job, captures: Mapping[str, Captures]) -> Expected:
 
     held = intervals_held(PacketFiles.of(job.lake), captures, job.config, job.length)
     links = tuple(job.plan.links)
-    return Expected(
-        job.query_set, tuple(queries), links, job.length, digest, outdated, lacking, tuple(held), changed=changed
-    )
+    asked = digest, outdated, lacking, through_life(job, captures), tuple(held)
+    return Expected(job.query_set, tuple(queries), links, job.length, *asked, changed=changed)
+
+
+def through_life(job: Job, captures: Mapping[str, Captures]) -> int:
+    """The first instant (ns) after the last row of a query set whose links have all ended and are covered to there.
+
+    0 where a link goes on, or where nobody can say.
+    """
+    ends = []
+    for name in job.plan.links:
+        settings = job.config.link(name)
+        covered = max((each.covers_to for each in captures.get(name, ())), default=0)
+        if settings.until is None or covered + settings.gap_tolerance < settings.until:
+            return 0
+        ends.append(settings.until)
+    last = max((last_instant(job.config, query, max(ends) - 1) for query in job.plan.queries), default=0)
+    return last + 1 if last < END_OF_TIME - 1 else 0

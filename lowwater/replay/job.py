@@ -152,10 +152,21 @@ class Job:
             start,
             end,
             captures,
+            self._ends(end, captures),
             handed=True,
             query_set=self.query_set,
             through_end=self.through_end,
         )
+
+    def _ends(self, end: int, captures: Mapping[str, Sequence[Capture]]) -> dict[str, int]:
+        """Where the life of links ends: at `until`, else where coverage does that does not go to `end` (T5)."""
+        found = {}
+        for link in self.plan.links:
+            until = self.config.link(link).until
+            covered = max((each.covers_to for each in captures.get(link, ())), default=end)
+            if until is not None or covered < end:
+                found[link] = covered if until is None else until
+        return found
 
 
 def lake_links(config: Config, lake: Lake) -> Links:

@@ -31,15 +31,15 @@ from lowwater.lake.packets import read_packets
 from lowwater.lake.states import keep_state
 from lowwater.low import LowSettings, Policy
 from lowwater.plan.nodes import Field
-from lowwater.plan.queryset import Plan, QueryPlan, source_links
-from lowwater.plan.ranges import horizon, reached
+from lowwater.plan.queryset import Plan, source_links
+from lowwater.plan.ranges import reached
 from lowwater.plan.schemas import stream_schema, value_schema
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.replay.export import write_csv, write_rows
 from lowwater.replay.kept import applications_of, kept_columns, unkept
 from lowwater.replay.progress import Progress
 from lowwater.replay.runners import low_runner
-from lowwater.replay.stages import LowInputs, arrival_lag, high_stage, low_stage, reference_stage, state_folders
+from lowwater.replay.stages import LowInputs, high_stage, last_instant, low_stage, reference_stage, state_folders
 from lowwater.replay.summary import Accounts, largest_lateness, lfta_counts, link_summary
 from lowwater.replay.traces import TRACES, traces
 from lowwater.tempfolders import make_folder, remove_folder
@@ -277,15 +277,9 @@ def _spans(request: Request, rows: Sequence[Capture]) -> list[tuple[int, int]]:
             found = None if request.traces else reached(query.logical, first, latest)
             if found is None:
                 earliest, last = min(lo for lo, _ in ranges), max(hi for _, hi in ranges)
-                return [(earliest, max(_horizon(request.config, each, last) for each in request.plan.queries))]
+                return [(earliest, max(last_instant(request.config, each, last) for each in request.plan.queries))]
             spans.update((lo, min(hi, END_OF_TIME - 1)) for lo, hi in found)
     return list(spans)
-
-
-def _horizon(config: Config, query: QueryPlan, latest: int) -> int:
-    """The largest `_last` of a query; by arrival an epoch of the clock ends a skew later."""
-    found = horizon(query.logical, latest) + arrival_lag(config, query.links, query.logical)
-    return min(found, END_OF_TIME - 1)
 
 
 def _end(captures: Sequence[Capture]) -> int:

@@ -29,7 +29,7 @@ from lowwater.low import Bounds, LowSettings, Policy
 from lowwater.plan.nodes import Node, Source
 from lowwater.plan.punctuation import needed
 from lowwater.plan.queryset import Plan, QueryPlan
-from lowwater.plan.ranges import read_from
+from lowwater.plan.ranges import horizon, read_from
 from lowwater.plan.schemas import value_schema
 from lowwater.plan.state import ROW, by_arrival, hands_over
 from lowwater.plan.temporal import END_OF_TIME
@@ -137,6 +137,15 @@ class LowResult:
 def arrival_lag(config: Config, links: Sequence[str], plan: Node) -> int:
     """How much later than by the clock an epoch of a plan over some links may end, ns: a skew by arrival, else 0."""
     return max(config.link(link).longest_skew for link in links) if by_arrival(plan) else 0
+
+
+def last_instant(config: Config, query: QueryPlan, latest: int) -> int:
+    """The largest `_last` of a query after whose last packet, at `latest` (ns), nothing comes; where intervals may end.
+
+    By arrival an epoch of the clock ends a skew later.
+    """
+    found = horizon(query.logical, latest) + arrival_lag(config, query.links, query.logical)
+    return min(found, END_OF_TIME - 1)
 
 
 def low_stage(
