@@ -214,7 +214,7 @@ class Batch:
     def _redeclare(self, number: int, found: Survey, old: Held) -> None:
         """The same records: nothing to do, or only another declaration of what they cover."""
         said, stands = self._coverage[number], bool(old.row.by_hand) and not self._by_hand
-        by_hand = stands or self._by_hand
+        by_hand = self._by_hand or (old.row.by_hand if said is None else stands)
         if self._by_hand:
             declared = said
         elif is_path_of(found.path, old):
@@ -226,7 +226,7 @@ class Batch:
             new.covers == old.covers
             and new.row.declared == old.row.declared
             and new.row.growing == bool(old.row.growing)
-            and by_hand == bool(old.row.by_hand)
+            and bool(by_hand) == bool(old.row.by_hand)
         ):
             kept = f"; {_kept(declared)}" if stands and declared and declared != said else ""
             note = f"ingested already as {old.row.path}{kept}"

@@ -66,7 +66,7 @@ class Held:
             return self.row.declared
         return said or (self.row.declared if self.row.by_hand is None else None)
 
-    def covering(self, declared: Coverage | None, growing: bool, by_hand: bool = False) -> Held:
+    def covering(self, declared: Coverage | None, growing: bool, by_hand: bool | None = False) -> Held:
         """With its coverage (T5, and the decision in ARCHITECTURE.md on captures that were cut); `by_hand`: --covers.
 
         As declared if it ended cleanly; one that is cut or still growing from the declared start to the clock at its

@@ -93,6 +93,10 @@ def test_what_covers_declared_by_hand_or_before_the_ledger_knew_stands(tmp_path:
         assert ingest_new(root) == []
         (known,) = ingest(lake, "a", [path], config)
         assert known.state == "known" and rows(root)[0].declared == (at(0), at(7200))
+        (ended,) = ingest(lake, "a", [path], config, growing=True)
+        assert ended.state == "replaced" and rows(root)[0].growing
+        ingest(lake, "a", [path], config)
+        assert (rows(root)[0].declared, rows(root)[0].by_hand) == ((at(0), at(7200)), by_hand)
 
 
 def test_the_same_bytes_under_another_name_leave_the_coverage(tmp_path: Path) -> None:
