@@ -14,6 +14,7 @@ from lowwater.catalog.expr import Const, Expr, Type
 from lowwater.errors import ValueOverflowError
 from lowwater.high.results import HighResult, HighSettings
 from lowwater.high.run import run_high
+from lowwater.high.slices import driver
 from lowwater.plan.nodes import Aggregate, Field, JoinKind, Node, Union
 from lowwater.plan.temporal import CLOCK, Step
 from tests.high.plans import COUNT, group, join, join_rows, select, sum_of
@@ -301,6 +302,23 @@ def test_rows_do_not_depend_on_the_slices(spark: SparkSession, tmp_path: Path) -
         batches.append(result.batches)
     assert found[0] and batches[0] == 1 and batches[1] == batches[2] < batches[3] < batches[4]
     assert all(rows == found[0] for rows in found)
+
+
+def test_slices_on_executors_give_the_same_rows(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where rows are many; errors of a task come back as themselves."""
+    sides = {"l": flows(50, 300, seed=19), "r": flows(50, 300, seed=20)}
+    inputs = {(n, "main1"): stored(tmp_path, n, rows) for n, rows in sides.items()}
+    node = join(JoinKind.OUTER, leaf("l", FLOWS), leaf("r", FLOWS), below=1, above=1)
+    here, _ = run(spark, node, inputs, tmp_path / "here")
+    monkeypatch.setattr(driver, "SPREAD_ROWS", 1)
+    there, result = run(spark, node, inputs, tmp_path / "there")
+    assert there == here and result.batches > 1
+    large = binary("*", column("x"), number(1 << 61))
+    beyond = group(leaf("l", FLOWS), [(FLOWS[0], column("tb"))], [sum_of("s", binary("+", large, large))])
+    with pytest.raises(ValueOverflowError, match="query q: the sum s does not fit 64 bits"):
+        run(spark, beyond, {("l", "main1"): inputs["l", "main1"]}, tmp_path / "beyond")
 
 
 def test_only_rows_of_the_interval_are_kept(spark: SparkSession, tmp_path: Path) -> None:
