@@ -141,7 +141,7 @@ def review_pages(browser: str, lake: Path, queries: Path) -> None:
             "1280,2750",
         ),
         "set": (f"set/{name}.html", "1280,1200"),
-        "query": (f"query/{name}/{query}.html", "1280,1200"),
+        "query": (f"query/{name}/{query}.html", "1280,2100"),
         "skews": ("skew/index.html", "1280,420"),
         "skew": (f"skew/{link}.html", "1280,1400"),
     }

@@ -464,5 +464,6 @@ def through_life(job: Job, captures: Mapping[str, Captures]) -> int:
         if settings.until is None or covered + settings.gap_tolerance < settings.until:
             return 0
         ends.append(settings.until)
-    last = max((last_instant(job.config, query, max(ends) - 1) for query in job.plan.queries), default=0)
+    latest = max(ends, default=0) - 1
+    last = max((last_instant(job.config, query, latest) for query in job.plan.queries if ends), default=0)
     return last + 1 if last < END_OF_TIME - 1 else 0

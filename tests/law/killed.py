@@ -103,7 +103,10 @@ def job_of(case: Case, lake: Lake, folder: Path) -> PlainJob:
     first = min(stamps, default=0)
     length = choice.long or max(stamps, default=0) - first + 1
     beat = choice.period if choice.policy == Policy.PERIODIC else choice.policy
-    links = {name: link.model_copy(update={"policy": "publish"}) for name, link in config.links.items()}
+    # Of every other world the links end, within an interval: idle time and windows of rows do there.
+    until = max(stamps) + 1 if len(stamps) % 2 else None
+    life = {"policy": "publish", "until": until}
+    links = {name: link.model_copy(update=life) for name, link in config.links.items()}
     settings: Config = config.model_copy(
         update={
             "links": links,
@@ -152,7 +155,8 @@ def expected(job: Job, intervals: Sequence[tuple[int, int]], case: Case) -> dict
     found = {query.name: Rows() for query in job.plan.queries}
     states: dict[str, str | None] = {}
     for start, end in intervals:
-        inputs = LowInputs(job.lake, job.plan, job.config, start, end, captures)
+        ends = job.inputs(start, end, captures).ends
+        inputs = LowInputs(job.lake, job.plan, job.config, start, end, captures, ends)
         outcome = reference_stage(inputs, case.choice.period, Policy(case.choice.policy), states)
         states = {name: result.state for name, result in outcome.results.items()}
         for query in job.plan.queries:

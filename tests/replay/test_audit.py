@@ -444,6 +444,9 @@ def test_rows_that_spark_drops_as_late(tmp_path: Path, spark: SparkSession, monk
     from lowwater.high.results import HighSettings
 
     lake = lone_lake(tmp_path, "", bad=0)
+    text = (tmp_path / "lone.gsql").read_text(encoding="utf-8").rstrip()
+    # Slices wait for no watermark: only a state that outlives them does.
+    (tmp_path / "lone.gsql").write_text(f"{text} CLOSING_WHEN count(*) = 0\n", encoding="utf-8")
     mark, hour = source._mark, HOUR // EventClock.over(*HOUR_0).unit
     monkeypatch.setattr(source, "_mark", lambda schema, promise: mark(schema, promise + hour))
     # Few rows come in one micro-batch, and a promise can only make the rows of a later one late.
