@@ -87,7 +87,7 @@ def make_lake(folder: Path, queries: Path) -> Path:
     (lake / "lowwater.toml").write_text(text, encoding="utf-8")
     for each in generate(folder / "demo" / "captures", START, HOURS, rate=4.0, seed=7):
         hour = (each.start - START) // HOUR
-        if (each.link, hour) == ("main2", MISSING):
+        if (each.link, hour) == ("main2", MISSING) or hour >= HOURS:
             each.path.unlink()
         elif (each.link, hour) == ("main1", SHUFFLED):
             shuffle(each.path)
@@ -141,7 +141,7 @@ def review_pages(browser: str, lake: Path, queries: Path) -> None:
             "1280,2750",
         ),
         "set": (f"set/{name}.html", "1280,1200"),
-        "query": (f"query/{name}/{query}.html", "1280,2100"),
+        "query": (f"query/{name}/{query}.html", "1280,2320"),
         "skews": ("skew/index.html", "1280,420"),
         "skew": (f"skew/{link}.html", "1280,1400"),
     }
