@@ -177,7 +177,7 @@ def rows_of(node: Node, sources: Leaves) -> list[tuple[Any, ...]]:
     """The rows of a plan over what its leaves have, with `_last`, sorted."""
     found: list[tuple[Any, ...]] = []
     with TemporaryDirectory() as folder:
-        for frame in Evaluation(sources, {}, Counts((-EVER, EVER)), Path(folder)).blocks(node):
+        for frame in Evaluation(sources, {}, Counts((-EVER, EVER)), Path(folder)).rows(node):
             names = [*(f.name for f in node.fields), LAST]
             found += zip(*(frame[name].to_pylist() for name in names), strict=True)
     return sorted(found, key=order)
@@ -380,3 +380,22 @@ def test_slices_have_all_of_time_and_are_no_shorter_than_what_they_read_before(r
 def test_a_range_of_a_day_is_not_read_again_for_each_slice(tmp_path: Path) -> None:
     node = join(JoinKind.INNER, leaf("l", FLOWS), leaf("r", FLOWS), below=8640, above=0)
     assert len(choose_slices(node, Counter(dict.fromkeys(range(3600), 1000)), 50)) == 1
+
+
+def test_chains_of_any_length_and_what_is_read_twice(tmp_path: Path) -> None:
+    """400 queries one above the other, and 60 joins of a query with itself, each of which reads one row twice."""
+    rows = [((tb, 1, None, tb), epoch(10).last(tb)) for tb in range(3)]
+    chain: Node = leaf("s", FLOWS)
+    for _ in range(400):
+        counted = group(chain, KEYS, [Aggregate("x", "max", column("x"), Type.INT)])
+        chain = select(counted, None, {f.name: column(f.name, f.type) for f in counted.fields}, counted.fields)
+    assert evaluated(chain, {"s": rows}) == [(tb, 1, tb, epoch(10).last(tb)) for tb in range(3)]
+    twice: Node = leaf("s", FLOWS)
+    for _ in range(60):
+        both = join(JoinKind.INNER, twice, twice)
+        names = {"tb": "l_tb", "k": "l_k", "x": "r_x"}
+        fields = tuple(
+            replace(f, name=name) for name, f in zip(names, (both.fields[0], *both.fields[2:]), strict=False)
+        )
+        twice = select(both, None, {name: column(of) for name, of in names.items()}, fields)
+    assert [row[:3] for row in evaluated(twice, {"s": rows})] == [(tb, 1, tb) for tb in range(3)]

@@ -39,9 +39,12 @@ from lowwater.plan.nodes import (
     WatchJoin,
 )
 from lowwater.plan.schemas import value_schema
+from lowwater.plan.tree import walk
 
 BLOCK = 1 << 20
 """Rows of a block, about: what windows and grouping sets make of a row counts."""
+DEEP = 16
+"""Operators that follow one another before rows are held."""
 CARRIED = (LAST, TICK, LINK)
 """Columns that every operator passes on."""
 
@@ -90,12 +93,24 @@ class Evaluation:
     counts: Counts
     folder: Path
     _spills: Iterator[int] = field(default_factory=count)
+    _held: dict[int, list[Frame]] = field(default_factory=dict)
 
-    def blocks(self, node: Node) -> Blocks:
-        """The rows of an operator; its points are counted when they have been read."""
+    def rows(self, node: Node) -> Blocks:
+        """The rows of a plan; its points are counted when they have been read.
+
+        What several operators read is evaluated once, and so is every operator at some depth: chains of queries may be
+        longer than Python lets generators follow one another.
+        """
+        for each in _in_parts(node):
+            self._held[id(each)] = list(self._blocks(each))
+        return self._blocks(node)
+
+    def _blocks(self, node: Node) -> Blocks:
+        if id(node) in self._held:
+            return iter(self._held[id(node)])
         if isinstance(node, LftaInput | Cut):
             return self.leaves[node.lfta.name if isinstance(node, LftaInput) else node.name]()
-        below = [self.blocks(each) for each in node.inputs()]
+        below = [self._blocks(each) for each in node.inputs()]
         if isinstance(node, Union):
             return _union(node, below)
         if isinstance(node, Map):
@@ -199,6 +214,17 @@ class Evaluation:
             for found in looked_up(node, frame, self.lists[node.file, node.columns]):
                 counts["rows_out"] += int(self.counts.inside(found).sum())
                 yield _items(node.items, found)
+
+
+def _in_parts(node: Node) -> list[Node]:
+    """The operators below one whose rows are held until all that read them have, inputs first."""
+    order = list(walk(node))
+    readers = Counter(id(below) for each in order for below in each.inputs())
+    depths: dict[int, int] = {}
+    for each in order:
+        depths[id(each)] = 1 + max((depths[id(below)] for below in each.inputs()), default=0)
+    inner = [each for each in order if each.inputs() and each is not node]
+    return [each for each in inner if readers[id(each)] > 1 or depths[id(each)] % DEEP == 0]
 
 
 def gathered(blocks: Iterable[Frame]) -> Iterator[Frame]:

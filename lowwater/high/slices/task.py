@@ -110,7 +110,7 @@ def run_slice(task: SliceTask) -> SliceOutcome:
     schema = stream_schema(task.node.fields)
     writer: pq.ParquetWriter | None = None
     try:
-        for frame in evaluation.blocks(task.node):
+        for frame in evaluation.rows(task.node):
             frame = owned(frame, first, end)
             if frame.rows:
                 writer = writer or pq.ParquetWriter(task.file, schema, compression="lz4")
