@@ -22,12 +22,6 @@ CASES = [
         lambda desk: _ran(desk, "--interval", "5 min"),
     ),
     Case(
-        "no capture for a link",
-        lambda desk: _ran(desk, text="SELECT time FROM main1.TCP UNION main2"),
-        "give --capture main2=FILE",
-        lambda desk: _ran(desk, "--capture", f"main2={desk.capture}", text="SELECT time FROM main2.TCP"),
-    ),
-    Case(
         "a parameter without a value",
         lambda desk: _ran(desk, text=LEAST),
         "give --param least=VALUE",
