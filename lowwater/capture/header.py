@@ -40,6 +40,7 @@ _MAGIC = {
 }
 _ORDERS = {b"\x4d\x3c\x2b\x1a": "little", b"\x1a\x2b\x3c\x4d": "big"}
 _AGAIN = "if it is still being written, read it again later; else copy it again"
+UNREADABLE = "check the path and the disk; of a stream, what writes it"
 _REFUSED = {
     b"BZh": ("a bzip2 file", "bunzip2 it first"),
     b"\x02\x21\x4c\x18": ("an lz4 file of the legacy format", "lz4 -d it first"),
@@ -213,7 +214,7 @@ def opened(capture: str | Path | Any, hashed: bool) -> Iterator[tuple[CaptureFil
         yield parse_header(path, head, stream.size, compression, damage), source, unpacked
     except OSError as error:
         source.close()
-        raise CaptureError(f"{path}: cannot be read: {error.strerror}", "check the path and the disk") from error
+        raise CaptureError(f"{path}: cannot be read: {error.strerror}", UNREADABLE) from error
     except BaseException:
         source.close()
         raise

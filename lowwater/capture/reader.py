@@ -20,7 +20,7 @@ from lowwater.capture.classic import ClassicScanner, Scanner
 from lowwater.capture.decode import BATCH
 from lowwater.capture.decoding import Round, decode_round, of, shares
 from lowwater.capture.facts import CaptureSummary, Interface, InterfaceSummary, Malformed
-from lowwater.capture.header import FILE_HEADER, CaptureFile, open_capture, opened
+from lowwater.capture.header import FILE_HEADER, UNREADABLE, CaptureFile, open_capture, opened
 from lowwater.capture.keeping import NOTHING, Keeper, Keeping
 from lowwater.capture.malformed import MalformedRows
 from lowwater.capture.pcapng.scanner import PcapngScanner
@@ -115,7 +115,7 @@ class CaptureReader:
             yield from self._rounds
             self._finish()
         except OSError as error:
-            raise CaptureError(f"{self.header.path}: cannot be read: {error.strerror}", "check the disk") from error
+            raise CaptureError(f"{self.header.path}: cannot be read: {error.strerror}", UNREADABLE) from error
         finally:
             self._window.close()
             for tally in self._rounds.tallies:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 KEYS = ("capture", "position", "arrival", "timestamp")
 CAPTURE = pa.dictionary(pa.int32(), pa.string())
+_ANEW = "if the capture was ingested anew meanwhile, run the interval again"
 
 
 @dataclass(frozen=True)
@@ -188,7 +189,7 @@ def readable(link: str, path: Path) -> Iterator[None]:
     except OSError as error:
         raise LakeError(
             f"{path}: packets of link {link!r} cannot be read: {error.strerror or error}",
-            "if the capture was ingested anew meanwhile, run the interval again",
+            _ANEW,
         ) from error
 
 
@@ -271,7 +272,7 @@ def packet_files(
         if sum(row["num_records"] for row in placed) != capture.packets:
             raise LakeError(
                 f"{files.folder}: of the {capture.packets} packets of {capture.path} (link {link!r}) not all are there",
-                "ingest the capture again",
+                f"{_ANEW}; else the lake is damaged: ingest its captures into a new one",
             )
         wanted = tuple(
             PacketFile(files.folder / row["path"], row["num_records"], row["max.arrival"])

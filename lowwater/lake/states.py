@@ -33,7 +33,9 @@ def keep_state(made: Path, folder: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
         os.replace(made, folder)
     except OSError as error:
-        raise LakeError(f"{folder}: cannot be written: {error.strerror}", "make room on the disk") from None
+        raise LakeError(
+            f"{folder}: cannot be written: {error.strerror}", "check that the lake is writable and its disk has room"
+        ) from None
 
 
 def forget_others(folder: Path) -> None:

@@ -1,0 +1,269 @@
+"""Hints about capture files, keys and what `generate` makes."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import os
+import shutil
+import stat
+import struct
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lowwater.capture import malformed, read
+from lowwater.capture.anonymise import read_key
+from lowwater.capture.generate import generate
+from lowwater.capture.index import index, read_chunk
+from lowwater.capture.keeping import NOTHING
+from lowwater.instants import SECOND, parse_instant
+from tests.capturemaker import pcap_bytes, udp
+from tests.hints.desk import Case, Desk, Site
+from tests.replay.support import START, Said
+
+JUMP = 61 * SECOND
+
+
+def _key(desk: Desk, content: bytes | None, mode: int = 0o600) -> None:
+    path = desk.folder / "KEY"
+    if content is not None:
+        path.write_bytes(content)
+        path.chmod(mode)
+    read_key(path)
+
+
+def _make_key(desk: Desk) -> None:
+    subprocess.run("openssl rand -hex 32 > KEY; chmod 600 KEY", shell=True, cwd=desk.folder, check=True)
+    assert len(read_key(desk.folder / "KEY")) == 32
+
+
+def _close_key(desk: Desk) -> None:
+    path = desk.folder / "KEY"
+    subprocess.run(["chmod", "o=", path], check=True)
+    assert not path.stat().st_mode & stat.S_IRWXO and len(read_key(path)) == 32
+
+
+def _inspect(content: Callable[[bytes], bytes], name: str = "a.pcap") -> Callable[[Desk], Said]:
+    """Inspects a file that is made of the bytes of the good capture."""
+
+    def inspected(desk: Desk) -> Said:
+        path = desk.folder / name
+        path.write_bytes(content(desk.capture.read_bytes()))
+        return desk.run("inspect", path)
+
+    return inspected
+
+
+def _shell(command: str) -> Callable[[Desk], Said]:
+    """Inspects what a command of the hint makes of the file, a.pcap to b.pcap."""
+
+    def followed(desk: Desk) -> Said:
+        subprocess.run(command, shell=True, cwd=desk.folder, check=True)
+        return desk.run("inspect", desk.folder / "b.pcap")
+
+    return followed
+
+
+def _made(command: str) -> Callable[[Desk], Said]:
+    """Inspects what a command makes of the good capture."""
+
+    def made(desk: Desk) -> Said:
+        shutil.copy(desk.capture, desk.folder / "good")
+        subprocess.run(command, shell=True, cwd=desk.folder, check=True)
+        return desk.run("inspect", desk.folder / "a.pcap")
+
+    return made
+
+
+def _section(data: bytes, magic: int = 0x1A2B3C4D, major: int = 1) -> bytes:
+    """A pcapng with a section and an interface, and no packet; `data` is not looked at."""
+    section = struct.pack("<IIIHHqI", 0x0A0D0D0A, 28, magic, major, 0, -1, 28)
+    return section + struct.pack("<IIHHII", 1, 20, 1, 0, 65535, 20)
+
+
+def _generate(*options: object) -> Callable[[Desk], Said]:
+    return lambda desk: desk.run("generate", "--out", desk.folder / "made", "--rate", 0.01, *options)
+
+
+def _generated(desk: Desk, **options: object) -> None:
+    given = {"start": START, "hours": 1, "links": ["a"], "rate": 0.01, "seed": 1} | options
+    assert generate(desk.folder / "made", **given)  # type: ignore[arg-type]
+
+
+def _chunk(spoil: Callable[[Path], object]) -> Callable[[Desk], None]:
+    """Reads the chunk of a file that was spoilt after its index was made."""
+
+    def spoilt(desk: Desk) -> None:
+        path = desk.folder / "a.pcap"
+        path.write_bytes(desk.capture.read_bytes())
+        (chunk,) = index(path, JUMP).chunks
+        spoil(path)
+        list(read_chunk(chunk, NOTHING))
+
+    return spoilt
+
+
+def _whole_chunk(desk: Desk) -> None:
+    path = desk.folder / "a.pcap"
+    if not path.exists():
+        path.write_bytes(desk.capture.read_bytes())
+    (chunk,) = index(path, JUMP).chunks
+    assert sum(batch.num_rows for _, batch in read_chunk(chunk, NOTHING)) == chunk.records > 0
+
+
+def _columns(desk: Desk, *columns: str) -> None:
+    for batch in read(desk.capture, JUMP, columns=columns):
+        assert batch.schema.names == list(columns)
+
+
+def _jumping(desk: Desk) -> Said:
+    """Ingests a capture whose clock jumps 200 s ahead, where 50 malformed records are too many."""
+    path = desk.folder / "jump.pcap"
+    if not path.exists():
+        desk.settle(ingest=False)
+        first = [(START + number * SECOND, udp("10.0.0.1", "10.0.0.2", 1, 2)) for number in range(100)]
+        some = [(stamp + 200 * SECOND * (number % 3 == 1), frame) for number, (stamp, frame) in enumerate(first)]
+        path.write_bytes(pcap_bytes(some))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(malformed, "MOST", 20)
+        return desk.run("ingest", "--lake", desk.lake, "--link", "main1", path)
+
+
+def _jump_allowed(desk: Desk) -> Said:
+    counted = desk.run("inspect", desk.folder / "jump.pcap")
+    assert counted.code == 0 and "time-jump" in counted.out
+    desk.settings('skew = "1s"', 'skew = "1s"\nmax_jump = "10min"')
+    return _jumping(desk)
+
+
+def _stream(desk: Desk, waits: bool) -> None:
+    """Reads the first half of a capture, then the rest, from a pipe that waits for bytes or does not."""
+    data = desk.capture.read_bytes()[: 48 << 10]
+    reads, writes = os.pipe()
+    try:
+        os.set_blocking(reads, waits)
+        os.write(writes, data)
+        if waits:
+            os.close(writes)
+        with os.fdopen(reads, "rb", buffering=0, closefd=False) as file:
+            assert sum(batch.num_rows for batch in read(file, JUMP, 4096)) > 0
+    finally:
+        os.close(reads)
+        if not waits:
+            os.close(writes)
+
+
+CASES = [
+    Case("an open key", lambda desk: _key(desk, bytes(32), 0o644), "chmod o= ", _close_key),
+    Case(
+        "a gzip file cut at its begin",
+        _inspect(lambda data: gzip.compress(data)[:12]),
+        "copy the file again, or decompress it by its own tool",
+        _inspect(gzip.compress),
+    ),
+    Case("an empty file", _inspect(lambda data: b""), "read it again later", _inspect(bytes)),
+    Case("a cut header", _inspect(lambda data: data[:20]), "else copy it again", _inspect(bytes)),
+    Case(
+        "gzip in gzip",
+        _inspect(lambda data: gzip.compress(gzip.compress(data))),
+        "decompress it once",
+        _shell("gzip -dc a.pcap > b.pcap"),
+    ),
+    Case("a text", _inspect(lambda data: b"# no capture\n" * 9), "give a pcap or pcapng", _inspect(bytes)),
+    Case(
+        "a pcap of version 9",
+        _inspect(lambda data: data[:4] + b"\x09\x00" + data[6:]),
+        "2.x and 543.0 are read",
+        _inspect(bytes),
+    ),
+    Case("no byte order", _inspect(lambda data: _section(data, 7)), "copy the file again", _inspect(_section)),
+    Case("a pcapng of version 2", _inspect(lambda data: _section(data, major=2)), "1.x is read", _inspect(_section)),
+    Case(
+        "a file that cannot be read at all",
+        lambda desk: desk.run("inspect", "/proc/self/mem"),
+        "check the path and the disk",
+        lambda desk: desk.run("inspect", desk.capture),
+    ),
+    Case(
+        "no such file",
+        lambda desk: desk.run("inspect", desk.folder / "none.pcap"),
+        "check the path and its permissions",
+        lambda desk: desk.run("inspect", desk.capture),
+    ),
+    Case("a chunk of a lost file", _chunk(Path.unlink), "check the path and the disk", _whole_chunk),
+    Case("a chunk of a cut file", _chunk(lambda path: os.truncate(path, 4000)), "ingest it again", _whole_chunk),
+    Case("a column misspelt", lambda desk: _columns(desk, "srcPrt"), "srcPort", lambda desk: _columns(desk, "srcPort")),
+    Case(
+        "a column twice",
+        lambda desk: _columns(desk, "len", "len"),
+        "name each once",
+        lambda desk: _columns(desk, "len"),
+    ),
+    Case("a clock that jumps", _jumping, "raise max_jump of the link", _jump_allowed),
+    Case(
+        "a stream that does not wait",
+        lambda desk: _stream(desk, False),
+        "of a stream, what writes it",
+        lambda desk: _stream(desk, True),
+    ),
+    Case(
+        "skew of no link",
+        _generate("--links", "a,b", "--skew", "c=1"),
+        "the links are a, b",
+        _generate("--links", "a,b", "--skew", "b=1"),
+    ),
+    Case("a link's name with /", _generate("--links", "a/b"), "letters, digits", _generate("--links", "a1")),
+    Case(
+        "skew below 0",
+        lambda desk: _generated(desk, skew={"a": -1.0}),
+        "give the seconds by which records may be late",
+        _generate("--links", "a", "--skew", "a=1"),
+    ),
+    Case(
+        "no hour",
+        lambda desk: _generated(desk, hours=0),
+        "generate at least one hour",
+        lambda desk: _generated(desk, hours=1),
+    ),
+    Case(
+        "too many packets",
+        lambda desk: desk.run("generate", "--out", desk.folder / "made", "--rate", 2_000_000),
+        "give packets per second and link",
+        _generate(),
+    ),
+    Case("seed below 0", _generate("--seed", -1), "give a whole number from 0", _generate("--seed", 0)),
+    Case(
+        "a start that no pcap can hold",
+        lambda desk: _generated(desk, start=parse_instant("2200-01-01T00:00:00Z")),
+        "give --start in UTC",
+        _generate("--start", "2026-01-01T00:00:00Z"),
+    ),
+]
+
+BY_TOOLS = {
+    "openssl": [
+        Case("no key", lambda desk: _key(desk, None), "openssl rand -hex 32 > KEY; chmod 600 KEY", _make_key),
+        Case("a key of some bytes", lambda desk: _key(desk, b"short"), "make one: `openssl rand -hex 32", _make_key),
+    ],
+    "bunzip2": [Case("bzip2", _inspect(bz2.compress), "bunzip2 it first", _shell("bunzip2 -c a.pcap > b.pcap"))],
+    "lz4": [Case("lz4 of old", _made("lz4 -l good a.pcap"), "lz4 -d it first", _shell("lz4 -d a.pcap b.pcap"))],
+    "editcap": [
+        Case(
+            "snoop",
+            _made("editcap -F snoop good a.pcap"),
+            "editcap -F pcap IN OUT",
+            _shell("editcap -F pcap a.pcap b.pcap"),
+        )
+    ],
+}
+"""Cases whose hints name a tool, which is not on every machine."""
+CASES += [case for tool, cases in BY_TOOLS.items() if shutil.which(tool) for case in cases]
+
+LEFT: dict[Site, str] = {
+    ("lowwater/capture/compression.py", "Unpacked.rewind"): "an OSError, whose second argument is its text: no hint",
+    ("lowwater/capture/sources.py", "Stream.readinto"): "an OSError, whose second argument is its text: no hint",
+}
+"""Where hints are made that no test can follow, each with the reason."""
