@@ -42,7 +42,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SETS = {"main0_and_control": ("control", "main0"), "all": ("control", "main0", "main1")}
 KNOWN = Links(SETS["all"], SETS)
 FLOWS = 20_000
-MERGE, PORTS, SLIDING, OUTER = "merge", "ports", "sliding", "outer join"
+MERGE, EACH, PORTS, SLIDING, OUTER = "merge", "a group a row", "ports", "sliding", "outer join"
 BAND, OUTER_BAND = "band join", "outer band join"
 FLOW = "protocol, srcIP, destIP, srcPort, destPort"
 
@@ -56,12 +56,14 @@ class Subject:
         sql: for DuckDB and Spark over views that are named as the LFTAs; `_et` is the event time of a stream.
         streamed: the same as PySpark streams it, where SQL alone does not say the watermark's column.
         most: rows that it is given: by hand a band takes time by the square of the rows of a key.
+        flows: of equal weight, so many that nearly each row is a group of its own; 0 for a heavy tail of few.
     """
 
     text: str
     sql: str
     streamed: str
     most: int = 1 << 62
+    flows: int = 0
 
 
 def _sum(window: str) -> str:
@@ -96,6 +98,12 @@ SUBJECTS = {
         _sum("").format("flows"),
         _sum("window(_et, '10 seconds'),").format("flows"),
     ),
+    EACH: Subject(
+        (ROOT / "queries" / "flows.gsql").read_text(encoding="utf-8"),
+        _sum("").format("flows"),
+        _sum("window(_et, '10 seconds'),").format("flows"),
+        flows=2_000_000,
+    ),
     PORTS: Subject(
         "DEFINE{query_name 'p';} SELECT tb, destPort, count(*) AS n FROM [all].DataProtocol "
         "GROUP BY time/10 AS tb, destPort",
@@ -123,11 +131,11 @@ SUBJECTS = {
 }
 
 
-def write_lfta(folder: Path, lfta: Lfta, link: str, rows: int, seed: int) -> Path:
-    """The stream of an LFTA on a link over an hour: rows of heavy-tailed flows, every ten seconds a promise."""
+def write_lfta(folder: Path, lfta: Lfta, link: str, rows: int, seed: int, flows: int = 0) -> Path:
+    """The stream of an LFTA on a link over an hour: rows of flows (see `Subject`), every ten seconds a promise."""
     random = np.random.default_rng(seed)
     seconds = START + np.sort(random.integers(0, SPAN, rows))
-    flow = np.minimum(random.zipf(1.2, rows), FLOWS)
+    flow = random.integers(0, flows, rows) if flows else np.minimum(random.zipf(1.2, rows), FLOWS)
     columns: dict[str, pa.Array] = {}
     last = np.full(rows, np.iinfo(np.int64).max)
     distinct, at = np.unique(seconds, return_inverse=True)
@@ -138,7 +146,9 @@ def write_lfta(folder: Path, lfta: Lfta, link: str, rows: int, seed: int) -> Pat
             columns[field.name] = pa.array(np.array(values, np.int64)[at])
             last = np.minimum(last, np.array([field.temporal.last(value) for value in values], np.int64)[at])
         elif field.type is Type.IP:
-            names = pa.array([b"\x04\x0a" + number.to_bytes(3, "big") for number in range(FLOWS + 1)], pa.binary())
+            names = pa.array(
+                [b"\x04\x0a" + number.to_bytes(3, "big") for number in range((flows or FLOWS) + 1)], pa.binary()
+            )
             columns[field.name] = names.take(pa.array(flow))
         else:
             columns[field.name] = pa.array(flow % 1000)
@@ -226,7 +236,7 @@ def measure(spark: Any, name: str, rows: int, folder: Path, settings: HighSettin
     share = rows // len(instances)
     (folder / "few").mkdir()
     files = {
-        (lfta.name, link): [str(write_lfta(folder, lfta, link, share, seed))]
+        (lfta.name, link): [str(write_lfta(folder, lfta, link, share, seed, subject.flows))]
         for seed, (lfta, link) in enumerate(instances)
     }
     by_lfta = {
@@ -234,7 +244,7 @@ def measure(spark: Any, name: str, rows: int, folder: Path, settings: HighSettin
         for lfta in plan.lftas
     }
     few = {
-        (lfta.name, link): [str(write_lfta(folder / "few", lfta, link, share // 4, seed))]
+        (lfta.name, link): [str(write_lfta(folder / "few", lfta, link, share // 4, seed, subject.flows))]
         for seed, (lfta, link) in enumerate(instances)
     }
     few_s, _ = in_lowwater(spark, plan, few, folder / "few" / "lowwater", settings)
