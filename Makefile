@@ -5,11 +5,12 @@ PYTHON ?=
 # Of the law, that `make fuzz` adds to those of its ledger.
 CASES ?= 3000
 SPARK_CASES ?= 300
+FULL ?=
 VENV := .venv
 BIN := $(VENV)/bin
 
 .DELETE_ON_ERROR:
-.PHONY: help setup demo up down test test-fast lint types fuzz goldens bench bench-high bench-ingest endurance lock digests clean
+.PHONY: help setup demo up down test test-fast lint types fuzz goldens bench bench-high bench-ingest bench-end endurance lock digests clean
 
 help:
 	@echo 'setup      create .venv, install the lock, fetch the Delta jars, compile the reader, record Spark'"'"'s classes'
@@ -25,6 +26,7 @@ help:
 	@echo 'bench      packets/s, rows/s and fixed costs of every stage'
 	@echo 'bench-high   rows/s and peak state of the high level beside PySpark and DuckDB'
 	@echo 'bench-ingest  packets/s of ingest beside nfpcapd and tshark, memory, bytes a packet'
+	@echo 'bench-end    captures to audited tables beside nfdump, DuckDB, PySpark and tshark; FULL=--full adds 100 M packets'
 	@echo 'endurance  30 days through one backfill and two days through Airflow, with kills, beside a sequential run: hours'
 	@echo 'lock       requirements.txt from requirements.in'
 	@echo 'digests    the images of docker/ by their digests, into docker/.env'
@@ -55,13 +57,13 @@ $(VENV)/.jars: $(VENV)/.packages | $(VENV)/.package
 	@touch $@
 
 # A process that meets a kind of link for the first time compiles for ten seconds and more: a small capture of each is read.
-$(VENV)/.kernels: $(wildcard lowwater/capture/*.py lowwater/capture/*/*.py) | $(VENV)/.package
-	$(BIN)/python -m lowwater.replay.kernels
+$(VENV)/.kernels: $(wildcard lowwater/capture/*.py lowwater/capture/*/*.py lowwater/capture/*/*/*.py lowwater/quality/*.py) | $(VENV)/.package
+	$(BIN)/python -m lowwater.replay.setup.kernels
 	@touch $@
 
 # A session that maps Spark's classes from one file starts seconds earlier; a small replay records them (docs/adr/0007).
 $(VENV)/.classes: $(VENV)/.jars
-	$(BIN)/python -m lowwater.replay.training
+	$(BIN)/python -m lowwater.replay.setup.training
 	@touch $@
 
 demo: setup
@@ -114,6 +116,9 @@ bench-high: setup
 
 bench-ingest: setup
 	$(BIN)/python benchmarks/bench_ingest.py
+
+bench-end: setup
+	$(BIN)/python -m benchmarks.bench_end $(FULL)
 
 lock: $(VENV)/.packages
 	$(BIN)/uv pip compile --quiet --generate-hashes --python-version 3.11 requirements.in -o requirements.txt

@@ -21,15 +21,15 @@ from typing import Any
 
 import numpy as np
 
-from lowwater.capture.batches import WHOLE, Memory, Shape, decode_batch, shape_of
-from lowwater.capture.columns import NARROW, WIDE, Columns
-from lowwater.capture.decode import decode
+from lowwater.capture.formats.division import index
+from lowwater.capture.formats.header import RECORD_HEADER
+from lowwater.capture.formats.scan import ROWS, STAMP
 from lowwater.capture.generate import generate
-from lowwater.capture.header import RECORD_HEADER
-from lowwater.capture.index import index
+from lowwater.capture.headers.batches import WHOLE, Memory, Shape, decode_batch, shape_of
+from lowwater.capture.headers.columns import NARROW, WIDE, Columns
+from lowwater.capture.headers.packet import decode
 from lowwater.capture.reader import CHUNK_BYTES, read
-from lowwater.capture.sanity import Judge
-from lowwater.capture.scan import ROWS, STAMP
+from lowwater.capture.records.sanity import Judge
 from lowwater.catalog.packets import stored
 
 START = 1_600_002_000_000_000_000 // 3_600_000_000_000 * 3_600_000_000_000

@@ -18,15 +18,15 @@ from typing import Any
 from bench_ingest import concurrent
 
 from lowwater.config import Config
-from lowwater.lake.ingest import ingest
+from lowwater.lake.ingestion.ingest import ingest
+from lowwater.lake.ingestion.tasks import in_process, on_threads
 from lowwater.lake.layout import Lake, open_lake
-from lowwater.lake.ledger import read_captures
-from lowwater.lake.tasks import in_process, on_threads
+from lowwater.lake.ledgers.captures import read_captures
 from lowwater.low import LowSettings
 from lowwater.plan.context import Links
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.replay.stages import LowInputs, low_stage
+from lowwater.replay.stages.engines import LowInputs, low_stage
 
 FLOWS = """
 SELECT tb, srcIP, destIP, srcPort, destPort, protocol, count(*) AS cnt, sum(len) AS bytes

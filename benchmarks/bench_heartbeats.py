@@ -21,7 +21,7 @@ import pyarrow as pa
 from bench_low import SECOND, flow_query, packets, selection_query
 
 from lowwater.low import Bounds, LowSettings, Policy, needed_columns, run_link
-from lowwater.plan.nodes import Lfta
+from lowwater.plan.operators import Lfta
 from lowwater.plan.temporal import END_OF_TIME
 
 PAIRS, STUDENT = 20, 2.093

@@ -31,9 +31,9 @@ from lowwater.high.results import HighResult, HighSettings
 from lowwater.high.run import run_high
 from lowwater.high.session import SessionSettings, build_session
 from lowwater.plan.context import Links
-from lowwater.plan.nodes import Lfta
+from lowwater.plan.operators import Lfta
+from lowwater.plan.properties.schemas import stream_schema
 from lowwater.plan.queryset import Plan, plan_texts
-from lowwater.plan.schemas import stream_schema
 
 SECOND = 1_000_000_000
 START = 1_767_225_600
@@ -272,7 +272,6 @@ def measure(spark: Any, name: str, rows: int, folder: Path, settings: HighSettin
         "marginal_rows_per_s": round(0.75 * share * len(instances) / max(seconds - few_s, 1e-3)),
         "batches": result.batches,
         "peak_state": result.state_rows,
-        "peak_state_bytes": result.state_bytes,
         "seconds": round(seconds, 2),
         "pyspark_batch_s": round(batch_s, 2),
         "pyspark_stream_s": round(stream_s, 2),

@@ -25,8 +25,8 @@ from typing import Any
 
 import numpy as np
 
+from lowwater.capture.formats.header import FILE_HEADER
 from lowwater.capture.generate import generate
-from lowwater.capture.header import FILE_HEADER
 from lowwater.instants import parse_instant
 
 START = parse_instant("2026-01-01T00:00:00Z")
@@ -37,7 +37,7 @@ INGEST = """
 import resource, sys, time
 from pathlib import Path
 from lowwater.config import Config
-from lowwater.lake.ingest import ingest
+from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
 warm, path = map(Path, sys.argv[2:])
 ingest(open_lake(Path(sys.argv[1]) / "warm"), "main1", [warm], Config())

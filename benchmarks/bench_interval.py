@@ -35,7 +35,7 @@ def prepare(lake: Path, rate: float) -> int:
     from lowwater.capture.generate import generate
     from lowwater.config import load_config
     from lowwater.instants import parse_instant
-    from lowwater.lake.ingest import ingest
+    from lowwater.lake.ingestion.ingest import ingest
     from lowwater.lake.layout import open_lake
 
     lake.mkdir()

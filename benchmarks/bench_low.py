@@ -27,7 +27,7 @@ from lowwater.catalog.expr import Binary, Column, Const, Expr, Type
 from lowwater.catalog.packets import TYPES
 from lowwater.catalog.protocols import PROTOCOLS
 from lowwater.low import Bounds, LowSettings, needed_columns, run_link
-from lowwater.plan.nodes import Field, Item, Lfta, Partial
+from lowwater.plan.operators import Field, Item, Lfta, Partial
 from lowwater.plan.temporal import CLOCK, END_OF_TIME, infer
 
 SECOND = 1_000_000_000

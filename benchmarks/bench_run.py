@@ -23,10 +23,10 @@ from lowwater.config import Config, Link
 from lowwater.high.session import build_session
 from lowwater.high.tasks import spark_runner
 from lowwater.instants import HOUR, parse_instant
-from lowwater.lake.ingest import ingest
+from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
-from lowwater.lake.ledger import read_captures
-from lowwater.lake.records import read_replays
+from lowwater.lake.ledgers.captures import read_captures
+from lowwater.lake.ledgers.runs import read_replays
 from lowwater.lake.tables import live_files, open_table
 from lowwater.plan.context import Links
 from lowwater.plan.queryset import plan_files

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from .entries import Entry, SuiteFile, read_suite
 from .findings import SUITES, Finding, Report, Severity, Validation, Verdict, once, verdict
+from .lazy import load_lazily
 
 if TYPE_CHECKING:
     import pandas
@@ -36,7 +37,9 @@ __all__ = [
     "verdict",
 ]
 
-os.environ["GX_ANALYTICS_ENABLED"] = "false"  # read when Great Expectations is imported, which is below this package
+# Both before Great Expectations is imported, which only modules of this package do.
+os.environ["GX_ANALYTICS_ENABLED"] = "false"
+load_lazily()
 
 
 def validate(frames: Mapping[str, pandas.DataFrame], run: str) -> tuple[Validation, ...]:

@@ -34,7 +34,7 @@ def cell(value: str, *classes: str, tag: str = "span", of_cell: Sequence[str] = 
 
     Args:
         value: the text, not escaped.
-        classes: of the element around it.
+        classes: the classes of the element around it.
         tag: of that element.
         of_cell: classes of the table cell that it is in.
         anchor: its id, or "" for none.

@@ -73,7 +73,7 @@ class Report(NamedTuple):
         query_set: name of the query set.
         interval: its text; lines are in descending order of it.
         verdict: of all suites.
-        state: of the interval: done, provisional, incomplete, failed or held.
+        state: the state of the interval: done, provisional, incomplete, failed or held.
         messages: what failed, critical ones first.
         pages: suite -> path of its page, relative to the index page.
     """

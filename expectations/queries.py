@@ -56,19 +56,6 @@ class ExpectQueryRowsAsMade(QueryRule):
         return f"{count(row['rows'], 'row')} in the stream, the high stage made {count(row['made'])}{files}"
 
 
-class ExpectQueryRowsNotToBeLate(QueryRule):
-    """Spark's watermark dropped nothing: a promise that came too early would lose rows silently (SEMANTICS P2)."""
-
-    rule = "Spark dropped no row behind its watermark"
-    measures = ("late", "rows")
-
-    def holds(self, row: Row) -> bool:
-        return bool(row["late"] == 0)
-
-    def reason(self, row: Row) -> str:
-        return f"{count(row['late'], 'row')} dropped behind Spark's watermark"
-
-
 class ExpectQueryToBeClosed(QueryRule):
     """The stream ends with the promise of the interval's end (SEMANTICS T6)."""
 

@@ -23,7 +23,7 @@ from experiments.figures import draw_lines
 from experiments.ring import Work, busy, fastest
 from lowwater.low import Bounds, Flush, LowSettings, needed_columns, run_link
 from lowwater.plan.context import Links
-from lowwater.plan.nodes import Lfta
+from lowwater.plan.operators import Lfta
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import END_OF_TIME
 

@@ -204,7 +204,7 @@ class GroupSkew(Section):
     """`[links.NAME.group_skew]`: a skew for some values of one column (group-wise punctuation, T8).
 
     Attributes:
-        column: of the packets.
+        column: the column of the packets.
         values: value as text -> its skew, ns; every other value has the link's.
     """
 
@@ -218,7 +218,7 @@ class Link(Section):
     Attributes:
         captures: pattern of its files, with strftime fields and wildcards, relative to the file of the settings.
         rotation: how long each file covers from the instant in its name, ns.
-        timezone: of the instants in the names; everything else is UTC.
+        timezone: the timezone of the instants in the names; everything else is UTC.
         covers: name of a file, with wildcards -> what it covers, [from, to) in ns; goes over the rotation (T5).
         interfaces: what the interfaces of a capture that has several are: `each` a link (`NAME/interface`), or `one`.
         payload: bytes of each payload that are kept, with the headers before them; `all`, or None for no frames.
@@ -316,15 +316,15 @@ class Replay(Section):
 
     Attributes:
         heartbeat: period of the ticks in ns, or a policy (T2).
-        tick: virtual time of one micro-batch, ns.
+        tick: virtual time between two ticks at which rows of queries come out, ns.
         chunk: packets that a kernel takes at once.
         task_packets: most packets of a link in one task of the low level.
         flush: when groups of closed epochs leave the tables of the low level.
         table: whether a group may also lie in the slot after its own.
         copies: most windows and groupings that a row may be in; a query with more is refused.
         tuned: whether tables, heartbeat period and order of conjuncts are those that the last runs recommend.
-        partitions: of the shuffles; 0 takes the number of cores.
-        memory: of the Spark process, as Java writes it.
+        partitions: the partitions of the shuffles; 0 takes the number of cores.
+        memory: the memory of the Spark process, as Java writes it.
         patience: how long a scheduled run waits for a link to report before its policy decides (T6), wall clock, ns.
         processes: whether the scheduler runs low, high and audit in one process, or each as a task of its own.
     """

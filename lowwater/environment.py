@@ -13,7 +13,7 @@ from typing import Any
 from lowwater.errors import ConfigError
 
 PREFIX = "LOWWATER_"
-APART = "__"
+SEPARATOR = "__"
 """Parts a section from its key; variables without it are no settings (LOWWATER_LAKE, LOWWATER_DEBUG)."""
 
 
@@ -25,7 +25,7 @@ def override(data: dict[str, Any], environment: Mapping[str, str]) -> dict[str, 
     else text.
 
     Args:
-        data: of the file; changed.
+        data: the data of the file; changed.
         environment: the variables.
 
     Returns:
@@ -43,10 +43,10 @@ def override(data: dict[str, Any], environment: Mapping[str, str]) -> dict[str, 
     """
     found = {}
     for name, text in sorted(environment.items()):
-        if not name.startswith(PREFIX) or APART not in name:
+        if not name.startswith(PREFIX) or SEPARATOR not in name:
             continue
         at, keys = data, []
-        *sections, last = name.removeprefix(PREFIX).split(APART)
+        *sections, last = name.removeprefix(PREFIX).split(SEPARATOR)
         for part in sections:
             keys.append(_key(at, part))
             at = at.setdefault(keys[-1], {})

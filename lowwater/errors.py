@@ -182,9 +182,9 @@ class PartialError(ValueOverflowError):
     """Sums of some queries of a run do not fit; the results of the others are written.
 
     Args:
-        message: of every query that has no result, one a line.
+        message: the message of every query that has no result, one a line.
         hint: what to do.
-        summary: of the run.
+        summary: the summary of the run.
     """
 
     def __init__(self, message: str, hint: str = "", summary: Mapping[str, Any] | None = None) -> None:

@@ -25,7 +25,7 @@ def make_folder(prefix: str) -> Path:
     """Makes a folder of this process's own; it is removed at exit, or by `remove_folder`.
 
     Args:
-        prefix: of its name; folders of the same prefix whose owner is dead are removed first.
+        prefix: the prefix of its name; folders of the same prefix whose owner is dead are removed first.
     """
     base = Path(tempfile.gettempdir())
     for old in base.glob(f"{prefix}*"):

@@ -19,15 +19,15 @@ import pyarrow.dataset as pads
 from lowwater.config import FILE_NAME, Config, load_config
 from lowwater.errors import LowwaterError
 from lowwater.lake.layout import QUALITY, REPLAYS, Lake, open_lake
-from lowwater.lake.ledger import Captures, ingested_links, read_captures
+from lowwater.lake.ledgers.captures import Captures, ingested_links, read_captures
+from lowwater.lake.ledgers.runs import FAILED, Replay
+from lowwater.lake.ledgers.status import BLOCKED, HALF, MISSING, STALE, StatusRow, covered, gravest, interval_status
 from lowwater.lake.locks import held_ranges
-from lowwater.lake.records import FAILED, Replay
-from lowwater.lake.status import BLOCKED, HALF, MISSING, STALE, StatusRow, covered, gravest, interval_status
 from lowwater.lake.tables import open_table, read_rows
 from lowwater.quality.verdicts import Audited, Key, audited
 from lowwater.replay.interval import expected
 from lowwater.replay.job import Job
-from lowwater.replay.readers import jobs
+from lowwater.replay.schedule.readers import jobs
 
 RUNNING, HELD, WARNED = "running", "held", "warned"
 """States that `lowwater status` does not know: at work now, audited and not published, published with warnings."""
@@ -111,7 +111,7 @@ class Snapshot:
 
     Attributes:
         lake: the lake; `config` its settings.
-        captures: of every link.
+        captures: the captures of every link.
         records: all rows of `replays`, oldest first.
         jobs: the query sets that can be planned, by name.
         unplanned: those that cannot, and why.

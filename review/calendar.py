@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from lowwater.instants import HOUR, SECOND
-from lowwater.lake.ledger import Capture
+from lowwater.lake.ledgers.captures import Capture
 from lowwater.lake.tables import interval_label, safe_name
 
 from .board import Interval, Snapshot

@@ -252,7 +252,7 @@ def history(values: Sequence[tuple[str, float, str]], unit: str) -> Plot | None:
 
     Args:
         values: (interval, value, state), oldest first.
-        unit: of the values.
+        unit: the unit of the values.
     """
     if not values:
         return None

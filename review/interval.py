@@ -11,9 +11,9 @@ from typing import Any
 from lowwater_expectations import Finding, once
 
 from lowwater.instants import format_duration, format_instant
-from lowwater.lake.history import LinkLateness, read_lateness
-from lowwater.lake.ledger import Capture, malformed_between
-from lowwater.lake.records import Replay, read_quarantine, read_violations
+from lowwater.lake.ledgers.captures import Capture, malformed_between
+from lowwater.lake.ledgers.history import LinkLateness, read_lateness
+from lowwater.lake.ledgers.runs import Replay, read_quarantine, read_violations
 from lowwater.quality.lags import Lags
 from lowwater.quality.verdicts import CRITICAL, Key, findings
 
@@ -61,11 +61,11 @@ class LinkFacts:
     """A link over the interval.
 
     Attributes:
-        name: of the link; `skew` its bound, ns.
+        name: the name of the link; `skew` its bound, ns.
         captures: those that meet the interval.
         account: read, malformed, violating, sane (A1).
-        lateness: of its records; None where it was not audited.
-        quantiles: of the lateness, ns, by share.
+        lateness: the lateness of its records; None where it was not audited.
+        quantiles: the quantiles of the lateness, ns, by share.
         violations: the first records later than the skew; `late` how many there are.
         malformed: the first malformed records; `damaged` how many there are.
     """

@@ -6,10 +6,10 @@ from collections import Counter
 from functools import lru_cache
 
 from lowwater.instants import HOUR
-from lowwater.lake.history import LinkLateness, read_lateness
+from lowwater.lake.ledgers.history import LinkLateness, read_lateness
 from lowwater.quality.lags import Lags
 from lowwater.quality.skew import Review, Seen, review
-from lowwater.replay.readers import readers, row_rates
+from lowwater.replay.schedule.readers import readers, row_rates
 
 from .board import Snapshot
 

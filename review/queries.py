@@ -6,8 +6,8 @@ import json
 from collections import defaultdict
 from dataclasses import dataclass
 
-from lowwater.lake.records import FAILED, PUBLISH, Replay
-from lowwater.lake.visible import visible_rows
+from lowwater.lake.ledgers.runs import FAILED, PUBLISH, Replay
+from lowwater.lake.results.visible import visible_rows
 from lowwater.plan.explain import describe, explain
 from lowwater.plan.queryset import Plan
 from lowwater.quality.verdicts import Key

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from lowwater.catalog.streams import PUNCTUATION
-from lowwater.lake.streams import stream_files, stream_parts
+from lowwater.lake.results.streams import stream_files, stream_parts
 from lowwater.quality.verdicts import Key
 from lowwater.replay.interval import lfta_folder
 
@@ -33,7 +33,7 @@ class Lag:
 
     Attributes:
         level: link, LFTA or query.
-        name: of the node; `on` the link of an LFTA.
+        name: the name of the node; `on` the link of an LFTA.
         typical: median lag over the interval, ns; `most` the largest.
         series: lag at SAMPLES moments, ns.
         before: median lag of what it reads, ns: the bar of the node begins there.

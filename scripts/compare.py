@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from lowwater.lake.layout import HEARTBEATS, VIOLATIONS, Lake, open_lake
-from lowwater.lake.records import FAILED, PUBLISH, Replay, read_replays
+from lowwater.lake.ledgers.runs import FAILED, PUBLISH, Replay, read_replays
 from lowwater.lake.tables import open_table, read_rows
 
 MEASURED = ("nanoseconds", "beat_nanoseconds")

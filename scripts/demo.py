@@ -21,7 +21,7 @@ from lowwater.cli.report import show_report
 from lowwater.errors import LowwaterError
 from lowwater.instants import HOUR, format_duration, format_instant, parse_instant
 from lowwater.lake.layout import Lake, open_lake
-from lowwater.lake.records import read_violations
+from lowwater.lake.ledgers.runs import read_violations
 from lowwater.lake.tables import open_table
 from lowwater.replay.interval import statuses
 from lowwater.replay.job import Job

@@ -34,6 +34,8 @@ BIN = Path(sys.executable).parent
 USER = "admin"
 STARTS = 120.0
 """Seconds that Airflow may take to start on a busy machine."""
+LOCKED = 60
+"""Seconds that a component waits while another one writes to SQLite; its default of 5 passes on a busy machine."""
 POOL = "lowwater"
 AIRFLOW_PORT = 8080
 """Where Airflow's web interface usually is."""
@@ -88,7 +90,7 @@ class Home:
             json.dump({USER: password}, file)
 
     def _settings(self, address: str) -> dict[str, dict[str, object]]:
-        cores = os.cpu_count() or 1
+        cores, own = os.cpu_count() or 1, self.folder / "airflow.db"
         return {
             "core": {
                 "dags_folder": ROOT / "dags",
@@ -101,7 +103,7 @@ class Home:
                 "simple_auth_manager_passwords_file": self.folder / "password.json",
                 "simple_auth_manager_all_admins": self.anyone,
             },
-            "database": {"sql_alchemy_conn": self.database or f"sqlite:///{self.folder / 'airflow.db'}"},
+            "database": {"sql_alchemy_conn": self.database or f"sqlite:///{own}?timeout={LOCKED}"},
             "logging": {"base_log_folder": self.folder / "logs"},
             "api": {
                 "host": "127.0.0.1",

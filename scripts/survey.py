@@ -27,8 +27,8 @@ from lowwater.plan.bind.texts import read_texts
 from lowwater.plan.context import Context, Links
 from lowwater.plan.definitions import make_context
 from lowwater.plan.queryset import plan_texts
+from lowwater.plan.rewriter import Rewriter
 from lowwater.plan.rules import LEVELS, LOGICAL, Setting
-from lowwater.plan.split import Rewriter
 from lowwater.plan.text import BelowError
 from lowwater.replay.job import config_links
 

@@ -15,9 +15,7 @@ from typing import Any
 
 from lowwater.errors import LowwaterError
 from lowwater.instants import parse_instant
-from lowwater.replay.interval import replay
-from lowwater.replay.job import Job
-from lowwater.replay.progress import Progress
+from lowwater.replay.warmup import launch_ahead
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -32,6 +30,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--hold", action="store_true", help="all but publishing")
     parser.add_argument("--outcome", type=Path, required=True, help="where the outcome goes, as JSON")
     chosen = parser.parse_args(arguments)
+    if chosen.stage in (None, "high"):
+        launch_ahead()
+    # These imports take as long as the JVM takes to start.
+    from lowwater.replay.interval import replay
+    from lowwater.replay.job import Job
+    from lowwater.replay.progress import Progress
+
     said: dict[str, Any]
     try:
         job = Job.open(chosen.lake, chosen.query_set, chosen.queries)

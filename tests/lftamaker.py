@@ -13,7 +13,7 @@ from lowwater.catalog.expr import COMPARISON, LOGICAL, Binary, Column, Const, Ex
 from lowwater.catalog.packets import READABLE, TYPES
 from lowwater.catalog.protocols import PROTOCOLS
 from lowwater.low import Bounds, LinkResult, LowSettings, merged, needed_columns, run_link
-from lowwater.plan.nodes import Field, Item, Lfta, Partial
+from lowwater.plan.operators import Field, Item, Lfta, Partial
 from lowwater.plan.temporal import CLOCK, infer
 
 SECOND = 1_000_000_000

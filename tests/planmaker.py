@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from lowwater.catalog.expr import COMPARISON, LOGICAL, Binary, Column, Const, Expr, Type, Unary
 from lowwater.catalog.packets import TYPES
 from lowwater.catalog.protocols import PROTOCOLS
-from lowwater.plan.nodes import Aggregate, Field, Group, Item, Join, JoinKind, Map, Node, Source, Union, Window
+from lowwater.plan.operators import Aggregate, Field, Group, Item, Join, JoinKind, Map, Node, Source, Union, Window
 from lowwater.plan.temporal import CLOCK, Step, Temporal, infer
 
 SECOND = 1_000_000_000

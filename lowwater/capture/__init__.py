@@ -17,8 +17,8 @@ give is told by name and to the byte (`Malformed`):
     print(reader.summary.packets, reader.summary.ended_cleanly, reader.summary.sha256)
 
 `read(..., keeping=Keeping(payload=256, applications=("dns",)))` keeps more than the headers, or replaces addresses.
-`open_capture` reads the file header alone. `lowwater.capture.index` divides a plain file into chunks, each of which
-`read_chunk` decodes by itself, in any process.
+`open_capture` reads the file header alone. `lowwater.capture.formats.division` divides a plain file into chunks, each
+of which `read_chunk` decodes by itself, in any process.
 """
 
 from __future__ import annotations

@@ -21,8 +21,20 @@ _Function = TypeVar("_Function", bound=Callable[..., object])
 _UNCOUNTED: dict[str, Any] = {"_nrt": False}
 
 
-_INLINED = ("arp", "columns", "fields", "header", "inlining", "loads", "network", "plain", "scan", "transport")
-_FOLDERS = ("links", "pcapng", "tunnels")
+_INLINED = (
+    "addresses",
+    "formats/header",
+    "formats/scan",
+    "headers/arp",
+    "headers/columns",
+    "headers/fields",
+    "headers/loads",
+    "headers/network",
+    "headers/plain",
+    "headers/transport",
+    "inlining",
+)
+_FOLDERS = ("formats/pcapng", "headers/links", "headers/tunnels")
 
 
 def inlined() -> list[Traversable]:

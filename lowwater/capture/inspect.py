@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lowwater.capture.facts import CaptureSummary, Interface, InterfaceSummary
-from lowwater.capture.lateness import Gaps, Lateness
 from lowwater.capture.reader import CaptureReader, read
+from lowwater.capture.records.facts import CaptureSummary, Interface, InterfaceSummary
+from lowwater.capture.records.lateness import Gaps, Lateness
 
 STDIN = Path("-")
 """The name of standard input."""
@@ -36,7 +36,7 @@ class InterfaceFacts:
     Attributes:
         interface: number, name, link type and snaplen.
         malformed: reason -> rows, see `facts.Malformed`.
-        lateness: of its records: how far each is behind the clock of the interface.
+        lateness: the lateness of its records: how far each is behind the clock of the interface.
         gaps: the longest silences between arrivals.
         captured: bytes of its frames in the file.
         wire: bytes of its frames on the wire.
@@ -102,9 +102,9 @@ class CaptureFacts:
 
     Attributes:
         path: as given; STDIN for standard input.
-        summary: of the whole file: sizes, sha256, damage.
+        summary: the summary of the whole file: sizes, sha256, damage.
         interfaces: one entry each.
-        malformed_bytes: of its malformed rows.
+        malformed_bytes: the malformed bytes of its malformed rows.
     """
 
     path: Path

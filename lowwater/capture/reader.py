@@ -1,7 +1,8 @@
 """Reading a capture as Arrow batches of sane records, with a row for everything else.
 
-The top of the reader: opens a capture (`header`), finds and judges its records (`rounds`), decodes their headers
-(`batches`), sums up; `index` uses it to divide a file into chunks that decode by themselves.
+The top of the reader: opens a capture (`formats.header`), finds and judges its records (`records.stream`), decodes
+their headers (`headers.batches`), sums up; `formats.division` uses it to divide a file into chunks that decode by
+themselves.
 """
 
 from __future__ import annotations
@@ -14,17 +15,17 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lowwater.capture import scan as scanning
-from lowwater.capture.chunks import Window, digest
-from lowwater.capture.classic import ClassicScanner, Scanner
-from lowwater.capture.decode import BATCH
-from lowwater.capture.decoding import Round, decode_round, of, shares
-from lowwater.capture.facts import CaptureSummary, Interface, InterfaceSummary, Malformed
-from lowwater.capture.header import FILE_HEADER, UNREADABLE, CaptureFile, open_capture, opened
-from lowwater.capture.keeping import NOTHING, Keeper, Keeping
-from lowwater.capture.malformed import MalformedRows
-from lowwater.capture.pcapng.scanner import PcapngScanner
-from lowwater.capture.rounds import Rounds
+from lowwater.capture.content.retention import NOTHING, Keeper, Keeping
+from lowwater.capture.formats import scan as scanning
+from lowwater.capture.formats.classic import ClassicScanner, Scanner
+from lowwater.capture.formats.header import FILE_HEADER, UNREADABLE, CaptureFile, open_capture, opened
+from lowwater.capture.formats.pcapng.scanner import PcapngScanner
+from lowwater.capture.formats.window import Window, digest
+from lowwater.capture.headers.packet import BATCH
+from lowwater.capture.records.batches import Round, decode_round, of, shares
+from lowwater.capture.records.facts import CaptureSummary, Interface, InterfaceSummary, Malformed
+from lowwater.capture.records.malformed import MalformedRows
+from lowwater.capture.records.stream import Rounds
 from lowwater.errors import CaptureError
 
 __all__ = [
@@ -176,7 +177,7 @@ def read(
             waits for them, such as `sys.stdin.buffer` or `socket.makefile("rb")`. Such an object is read once, to its
             end, and not closed; where its compression is damaged, up to 64 KiB of the stored bytes before the damage
             may be lost with it, since they cannot be read a second time.
-            Records of link types that `capture.links` does not know keep timestamp, len and caplen only.
+            Records of link types that `capture.headers.links` does not know keep timestamp, len and caplen only.
         max_jump: how far ahead of the median of its neighbours a timestamp may be, ns (SEMANTICS T3).
         chunk_bytes: bytes read at a time.
         sha256: of the file where it is known already; else it is computed in a thread beside the decoding.
@@ -191,7 +192,7 @@ def read(
 
     Raises:
         ConfigError: if there is no such column.
-        CaptureError: as `header.parse_header`, or if the file cannot be read, or has more than `malformed.MOST`
+        CaptureError: as `header.parse_header`, or if the file cannot be read, or has more than `malformed.MOST_ROWS`
             malformed records.
 
     Example:

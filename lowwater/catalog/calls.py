@@ -18,7 +18,7 @@ from lowwater.catalog.builtin.base import in_range
 from lowwater.catalog.functions import AggregateFunction, Function, StateFunction
 from lowwater.catalog.streams import STREAM_TYPES
 from lowwater.catalog.types import Type
-from lowwater.errors import LowwaterError, ValueOverflowError
+from lowwater.errors import ConfigError, LowwaterError, ValueOverflowError
 
 Index = npt.NDArray[np.int64]
 
@@ -84,8 +84,8 @@ def guarded(
         try:
             found = value(*arguments)
             return None if found is None else fits(found)
-        except ValueOverflowError:  # of a sum (O3): whoever evaluates the query names it
-            raise
+        except (ValueOverflowError, ConfigError):
+            raise  # a sum (O3), which whoever evaluates the query names; a file of a table, which the error names
         except Exception as error:
             gives = f"give {returns} or None" if returns else "give a state"
             raise LowwaterError(
@@ -102,6 +102,7 @@ class Guarded:
     Attributes:
         initialize, iterate, output: three of its four functions.
         reinit: of a running aggregate, where it has one; else None.
+        merges: whether it has a function that makes one state of two.
     """
 
     def __init__(self, udaf: AggregateFunction) -> None:
@@ -112,6 +113,7 @@ class Guarded:
         self.output = guarded(udaf, made.output, udaf.returns)
         reinit = getattr(made, "reinit", None)
         self.reinit = guarded(udaf, reinit) if reinit else None
+        self.merges = hasattr(made, "merge")
 
 
 def _integer(value: Any) -> int | None:

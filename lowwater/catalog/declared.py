@@ -41,7 +41,7 @@ def load_functions(paths: Iterable[Path | str], read: Reader) -> Catalog:
     depends on order unless its class has `merge`, or it is split.
 
     Args:
-        paths: of the files, in order; a later file comes before an earlier one.
+        paths: the paths of the files, in order; a later file comes before an earlier one.
         read: `lowwater.gsql.declarations.parse_declarations`.
 
     Raises:
@@ -82,9 +82,12 @@ def functions_digest(paths: Iterable[Path | str], read: Reader) -> str:
 
 def _text(path: Path | str) -> str:
     try:
-        return content(str(path)).decode("utf-8")
+        return content(str(path), "check the path: in lowwater.toml it is relative to that file").decode("utf-8")
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: cannot be read: {error}", "declarations are UTF-8 text") from None
+        raise ConfigError(
+            f"{path}: cannot be read: {error}",
+            "write it again as UTF-8 text, such as `iconv -f latin1 -t utf-8 OLD > NEW` does",
+        ) from None
 
 
 def _module_path(file: DeclaredFile, module: DeclaredModule) -> Path:
@@ -171,7 +174,7 @@ def _loaded(entry: Entry, find: Callable[[Path, str], Any]) -> Any:
     try:
         return find(path, entry.node.name)
     except ConfigError as error:
-        raise entry.error(error.message, error.hint) from error
+        raise entry.fault(error.message, error.hint) from error
 
 
 def _cost(entry: Entry) -> Cost:
@@ -246,7 +249,7 @@ def _extracted(everything: Catalog, entry: Entry) -> tuple[AggregateFunction, ..
     sub = _exactly(everything, below.sub, below.parameters)
     sup = _exactly(everything, below.sup, (sub.returns,))
     if sup.make is None:
-        raise entry.error(f"{name}: {sup.name} has no Python", _OWN)
+        raise entry.fault(f"{name}: {sup.name} has no Python", f"name a superaggregate that is {_OWN}")
     upper = f"{name}_of_{sup.name}"
     return (
         one(lfta=below.lfta, sub=sub.name, sup=upper),
@@ -254,7 +257,7 @@ def _extracted(everything: Catalog, entry: Entry) -> tuple[AggregateFunction, ..
     )
 
 
-_OWN = "the eight aggregates that every engine has of its own cannot be extracted from"
+_OWN = "not one of the eight that every engine has of its own: they cannot be extracted from"
 
 
 def _parts(everything: Catalog, entry: Entry) -> tuple[AggregateFunction, Function]:
@@ -268,8 +271,8 @@ def _parts(everything: Catalog, entry: Entry) -> tuple[AggregateFunction, Functi
     functions = [each for each in everything.functions if each.name == outer_name and not each.predicate]
     taken, fits = extraction(entry, map(_signature, aggregates), map(_signature, functions))
     if not fits:
-        hint = f"declare both behind a MODULE line; {_OWN}"
-        raise entry.error(f"{entry.node.name}: {below_name} or {outer_name} has no Python", hint)
+        hint = f"declare both behind a MODULE line; name an aggregate that is {_OWN}"
+        raise entry.fault(f"{entry.node.name}: {below_name} or {outer_name} has no Python", hint)
     below = next(each for each in aggregates if each.parameters == entry.parameters[:taken])
     wanted = (below.returns, *entry.parameters[taken:])
     return below, next(each for each in functions if each.parameters == wanted)

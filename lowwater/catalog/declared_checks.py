@@ -103,7 +103,7 @@ class Entry:
         """The value of a modifier, empty for a flag; None where it is not there."""
         return dict(self.node.modifiers).get(word)
 
-    def error(self, message: str, hint: str = "", place: Spot | None = None) -> QueryError:
+    def fault(self, message: str, hint: str = "", place: Spot | None = None) -> QueryError:
         """An error at the declaration, or at a place in it."""
         return error_at(self.file, place or self.node.place, message, hint)
 
@@ -124,7 +124,14 @@ class Signature:
 
 
 def error_at(file: DeclaredFile, place: Spot, message: str, hint: str = "") -> QueryError:
-    """A QueryError that shows its line."""
+    """A QueryError that shows its line.
+
+    Args:
+        file: the declarations.
+        place: line and column of what is wrong.
+        message: what is wrong.
+        hint: what to write instead; empty for none.
+    """
     return QueryError(message, hint, file.file, place.line, place.column, file.source)
 
 
@@ -170,12 +177,12 @@ def mistakes(entries: Sequence[Entry]) -> Iterator[QueryError]:
             yield from _extraction_mistakes(entry, aggregates, functions)
         elif kind == "SFUN" and entry.node.uses[0] not in states:
             hint = f"declare it before: `string STATE {entry.node.uses[0]};`"
-            yield entry.error(f"{entry.node.name}: there is no state {entry.node.uses[0]}", hint)
+            yield entry.fault(f"{entry.node.name}: there is no state {entry.node.uses[0]}", hint)
         elif kind == "PRED" and entry.modifier("COMBINABLE") is not None:
             for each in entry.node.parameters:
                 if not each.constant and not each.classed:
                     message = f"{entry.node.name} is COMBINABLE, so every parameter is CLASS, CONST or HANDLE"
-                    yield entry.error(message, "write one of them behind this type", each.place)
+                    yield entry.fault(message, "write one of them behind this type", each.place)
     yield from _repeated(entries)
 
 
@@ -205,19 +212,21 @@ def _split_mistakes(entry: Entry, aggregates: Sequence[Signature]) -> Iterator[Q
             continue
         if sub is None or sup is None:
             there, missing = words if sup is None else reversed(words)
-            yield entry.error(
-                f"{name} has {there} but no {missing}", "an aggregate has both, or neither and is not split"
-            )
+            yield entry.fault(f"{name} has {there} but no {missing}", "write both, or neither")
             continue
         lower = [each for each in aggregates if each.name == sub and each.parameters == entry.parameters]
         if not lower:
             wanted = show_call(sub, entry.parameters)
-            yield entry.error(f"{name}: there is no {words[0]} {wanted}", "it takes the same types as the aggregate")
+            yield entry.fault(
+                f"{name}: there is no {words[0]} {wanted}", "declare it: it takes the same types as the aggregate"
+            )
             continue
         upper = [each for each in aggregates if each.name == sup and each.parameters == (lower[0].returns,)]
         if not upper:
             wanted = show_call(sup, [lower[0].returns])
-            yield entry.error(f"{name}: there is no {words[1]} {wanted}", f"it takes exactly what {sub} returns")
+            yield entry.fault(
+                f"{name}: there is no {words[1]} {wanted}", f"declare it: it takes exactly what {sub} returns"
+            )
             continue
         yield from _pair_mistakes(entry, words, lower[0], upper[0])
 
@@ -225,15 +234,16 @@ def _split_mistakes(entry: Entry, aggregates: Sequence[Signature]) -> Iterator[Q
 def _pair_mistakes(entry: Entry, words: tuple[str, str], lower: Signature, upper: Signature) -> Iterator[QueryError]:
     name, running = entry.node.name, entry.modifier("RUNNING") is not None
     if upper.returns is not entry.returns:
-        yield entry.error(f"{name} returns {entry.returns}, but its {words[1]} {upper.name} returns {upper.returns}")
+        yield entry.fault(f"{name} returns {entry.returns}, but its {words[1]} {upper.name} returns {upper.returns}")
     if words == _SPLITS[0] and running != upper.running:
         one, other = (name, upper.name) if running else (upper.name, name)
-        yield entry.error(
-            f"{name}: {one} is RUNNING and {other} is not", f"both {name} and {upper.name} are, or neither"
+        yield entry.fault(
+            f"{name}: {one} is RUNNING and {other} is not",
+            f"write RUNNING for both {name} and {upper.name}, or for neither",
         )
     for part in (lower,) if lower is upper else (lower, upper):
         if part.split:
-            yield entry.error(f"{name}: {part.name} is itself split", "a sub- or superaggregate is not split again")
+            yield entry.fault(f"{name}: {part.name} is itself split", "name one that has no SUBAGGR of its own")
 
 
 def _extraction_mistakes(
@@ -242,15 +252,15 @@ def _extraction_mistakes(
     name, (below, outer) = entry.node.name, entry.node.uses
     taken, fits = extraction(entry, aggregates, functions)
     if taken < 0:
-        yield entry.error(
+        yield entry.fault(
             f"{name}: there is no aggregate {below} over its first types",
-            f"{entry.call()} is {outer}({below}(the first of them), the rest)",
+            f"declare it: {entry.call()} is {outer}({below}(the first of them), the rest)",
         )
     elif not fits:
         rest = "".join(f", {each}" for each in entry.parameters[taken:])
-        yield entry.error(
+        yield entry.fault(
             f"{name}: there is no function {outer}(result of {below}{rest}) that returns {entry.returns}",
-            f"{entry.call()} is {outer}({below}(the first of them), the rest)",
+            f"declare it: {entry.call()} is {outer}({below}(the first of them), the rest)",
         )
 
 
@@ -261,7 +271,7 @@ def _repeated(entries: Sequence[Entry]) -> Iterator[QueryError]:
             continue
         before = seen.setdefault((entry.node.kind, entry.node.name, entry.parameters), entry)
         if before.returns is not entry.returns:
-            yield entry.error(
+            yield entry.fault(
                 f"{entry.call()} returns {entry.returns} here and {before.returns} at line {before.node.place.line}",
-                "all integer types are one here: int, uint, llong, ullong and ushort",
+                "keep one of the two: int, uint, llong, ullong and ushort are one type here",
             )

@@ -25,8 +25,8 @@ class FromFile:
     """A function or class of a Python file; pickled as file and name, so that any process can call it.
 
     Args:
-        path: of the file.
-        name: of the function or class in it.
+        path: the path of the file.
+        name: the name of the function or class in it.
     """
 
     def __init__(self, path: str, name: str) -> None:
@@ -84,7 +84,10 @@ def load(path: Path) -> ModuleType:
     try:
         return _module(os.path.abspath(path), source)
     except Exception as error:
-        raise ConfigError(f"{path}: fails: {type(error).__name__}: {error}", "run it with Python alone") from error
+        raise ConfigError(
+            f"{path}: fails: {type(error).__name__}: {error}",
+            "run the file with Python alone: it shows the line that fails",
+        ) from error
 
 
 def function(path: Path, name: str) -> FromFile:
@@ -110,12 +113,16 @@ def aggregate(path: Path, name: str) -> FromFile:
         raise ConfigError(f"{name} of {path} is no class", f"write `class {name}:` with {', '.join(FOUR)}")
     missing = [each for each in FOUR if not callable(getattr(found.found, each, None))]
     if missing:
-        raise ConfigError(f"class {name} of {path} lacks {', '.join(missing)}", f"an aggregate has {', '.join(FOUR)}")
+        raise ConfigError(f"class {name} of {path} lacks {', '.join(missing)}", f"write {', '.join(missing)} in it")
     return found
 
 
-def content(path: str) -> bytes:
+def content(path: str, hint: str = "a MODULE path is relative to the file of the declarations") -> bytes:
     """The bytes of a file of declarations or of Python.
+
+    Args:
+        path: the path of the file.
+        hint: what to do where it cannot be read.
 
     Raises:
         ConfigError: it cannot be read, or is too large.
@@ -125,9 +132,7 @@ def content(path: str) -> bytes:
             read = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         cause = error.strerror if isinstance(error, OSError) else str(error)
-        raise ConfigError(
-            f"{path}: cannot be read: {cause}", "a MODULE path is relative to the file of the declarations"
-        ) from None
+        raise ConfigError(f"{path}: cannot be read: {cause}", hint) from None
     if len(read) > MAX_BYTES:
         raise ConfigError(f"{path}: has more than {MAX_BYTES:,} bytes", "split it")
     return read
@@ -135,7 +140,7 @@ def content(path: str) -> bytes:
 
 def _attribute(path: Path, name: str) -> FromFile:
     if not hasattr(load(path), name):
-        raise ConfigError(f"{path} has no {name}", "the name in the file is the name that is declared")
+        raise ConfigError(f"{path} has no {name}", f"write `{name}` in it, or declare the name that it has there")
     return FromFile(str(path), name)
 
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Protocol
 
+import numpy as np
+
 from lowwater.catalog.types import Type
 
 
@@ -34,14 +36,14 @@ class Function:
         returns: type of the value; BOOL for a predicate.
         value: the Python that gives it; called only without NULL among the arguments, gives None for a failure (V2).
             None for a function that the planner rewrites itself.
-        cost: of one evaluation.
+        cost: the cost of one evaluation.
         lfta: whether it may run at the low level.
         partial: whether it may fail over arguments that are not NULL.
         predicate: whether it is written with brackets.
         constant: positions of the arguments that must be constants (GSQL's HANDLE and CONST).
-        files: positions of the constants that name a file, whose content is an input (S1).
-        check: called at planning with the value of every constant argument; raises ValueError or a
-            LowwaterError that says what is wrong.
+        files: positions of the constants that name a file, whose content is an input (S1). It is read when the query
+            runs: a plan may be made where the file is not.
+        check: called at planning with the value of every constant argument; raises ValueError that says what is wrong.
         monotone: whether the value keeps the order of its one argument, so that it stays temporal.
         origin: `built-in`, or the file that declared it.
         batch: the same values for a list of first arguments at once, NULL among them, where that is much faster.
@@ -84,6 +86,23 @@ class Udaf(Protocol):
 
 
 @dataclass(frozen=True)
+class Fold:
+    """How every engine makes one integer of many, for an aggregate that is nothing else.
+
+    Attributes:
+        sign: the operator in generated code.
+        of: the same of two values in Python.
+        ufunc: the same over arrays.
+        neutral: the integer that changes no other.
+    """
+
+    sign: str
+    of: Callable[[Any, Any], Any]
+    ufunc: np.ufunc
+    neutral: int
+
+
+@dataclass(frozen=True)
 class AggregateFunction:
     """An aggregate.
 
@@ -93,7 +112,7 @@ class AggregateFunction:
         returns: type of the value.
         make: the class of its four functions; None for those that every engine has of its own.
         taken: how many arguments ITERATE takes.
-        cost: of one ITERATE.
+        cost: the cost of one ITERATE.
         lfta: whether it may run at the low level.
         sub: aggregate that the low level computes; empty where it is not split (O2).
         sup: aggregate over the results of `sub`.
@@ -101,6 +120,7 @@ class AggregateFunction:
         running: whether it keeps its state between epochs, and so needs CLOSING_WHEN.
         ordered: whether its value depends on the order of its input (O1).
         origin: `built-in`, or the file that declared it.
+        fold: how every engine folds it, where that says all; None for the others.
     """
 
     name: str
@@ -116,6 +136,12 @@ class AggregateFunction:
     running: bool = False
     ordered: bool = False
     origin: str = "built-in"
+    fold: Fold | None = None
+
+    @property
+    def native(self) -> bool:
+        """Whether every engine has it of its own."""
+        return self.make is None and self.origin == "built-in"
 
 
 @dataclass(frozen=True)

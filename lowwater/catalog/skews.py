@@ -28,7 +28,7 @@ class Skews:
 
     Attributes:
         rest: skew of the records that have none of the values, ns.
-        column: of the packets; empty where all records have one skew.
+        column: the column of the packets; empty where all records have one skew.
         values: with the skew of each, ns.
     """
 
@@ -40,18 +40,19 @@ class Skews:
     def parse(link: str, rest: int, column: str, texts: Mapping[str, int]) -> Skews:
         """The skews that a link's settings say, whose values are texts.
 
+        Args:
+            link: name of the link, for messages.
+            rest: skew of the records that have none of the values, ns.
+            column: column of the packets whose values have skews of their own.
+            texts: value, as a text -> its skew, ns.
+
         Raises:
             ConfigError: no such column, or a value is none of its type.
         """
         where = section_of(link, "group_skew")
         if column not in TYPES or column not in (*ADDRESSES, *READABLE.names):
             raise ConfigError(f"{where}: packets have no column {column!r}", "name one of docs/packets.md")
-        try:
-            values = tuple((_value(column, text), skew) for text, skew in texts.items())
-        except (ValueError, OverflowError, pa.ArrowException):
-            kind = TYPES[column].name
-            raise ConfigError(f"{where}: a value of {column} is no {kind}", "give each as text") from None
-        return Skews(rest, column, values)
+        return Skews(rest, column, tuple((_parsed(where, column, text), skew) for text, skew in texts.items()))
 
     @property
     def longest(self) -> int:
@@ -91,6 +92,19 @@ def link_skews(config: Config, link: str) -> Skews:
     if own.shed is not None:
         raise ConfigError(f"link {link} sheds load of the packets that one skew admits", "leave out shed or group_skew")
     return Skews.parse(link, own.skew, own.group_skew.column, own.group_skew.values)
+
+
+_EXAMPLES = {Type.IP: "10.0.0.1", Type.MAC: "02:00:00:00:00:01", Type.INT: "7"}
+
+
+def _parsed(where: str, column: str, text: str) -> Value:
+    try:
+        return _value(column, text)
+    except (ValueError, OverflowError, pa.ArrowException):
+        kind = TYPES[column]
+        raise ConfigError(
+            f"{where}: {text!r:.80} is no {kind} that {column} can have", f"write one as '{_EXAMPLES[kind]}'"
+        ) from None
 
 
 def _value(column: str, text: str) -> Value:

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import fields
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 from lowwater.catalog.builtin.heavy import Counts
@@ -48,7 +49,24 @@ def read_state(text: str) -> Any:
     try:
         return _value(json.loads(text))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise LowwaterError(f"a state cannot be read: {error}", "replay the chain from its start") from error
+        raise LowwaterError(
+            f"a state cannot be read: {error}", "evaluate the intervals from the start of the chain"
+        ) from error
+
+
+def load_state(file: Path) -> Any:
+    """The state that lies in a file of the lake.
+
+    Raises:
+        LowwaterError: there is none in it; the hint says how it is made again.
+    """
+    try:
+        return read_state(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, LowwaterError) as error:
+        cause = error.message if isinstance(error, LowwaterError) else str(error)
+        raise LowwaterError(
+            f"{file}: {cause}", f"remove the folder {file.parent}, and `lowwater backfill` makes it again"
+        ) from error
 
 
 def _text(plain: Any) -> str:

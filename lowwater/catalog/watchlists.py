@@ -29,7 +29,7 @@ def read_watchlist(path: str, columns: Sequence[tuple[str, Type]]) -> list[Entry
     """The rows of a watch list, each once for each of its lines; a line that begins with # is a comment.
 
     Args:
-        path: of the file.
+        path: the path of the file.
         columns: names and types, in the order of the file; an empty value is NULL.
 
     Raises:
@@ -75,7 +75,7 @@ def _values(path: str, number: int, line: str) -> list[str]:
     try:
         return [text.strip() for text in next(csv.reader([line], skipinitialspace=True))]
     except csv.Error as error:
-        raise ConfigError(f"{path}:{number}: {error}", "divide the values by commas") from None
+        raise ConfigError(f"{path}:{number}: {error}", "divide the values by commas, or shorten one") from None
 
 
 def _value(path: str, line: int, text: str, column: tuple[str, Type]) -> Any:
@@ -85,7 +85,8 @@ def _value(path: str, line: int, text: str, column: tuple[str, Type]) -> Any:
     try:
         return _PARSE[kind](text)
     except ValueError:
-        raise ConfigError(f"{path}:{line}: {text!r:.80} is no {kind}, which {name} is", "mend the line") from None
+        hint = f"write a value as {_EXAMPLES[kind]}, or nothing for NULL"
+        raise ConfigError(f"{path}:{line}: {text!r:.80} is no {kind}, which {name} is", hint) from None
 
 
 def _integer(text: str) -> int:
@@ -102,6 +103,13 @@ def _flag(text: str) -> bool:
     return found
 
 
+_EXAMPLES = {
+    Type.BOOL: "true",
+    Type.INT: "7",
+    Type.FLOAT: "0.5",
+    Type.IP: "10.0.0.1",
+    Type.MAC: "02:00:00:00:00:01",
+}
 _PARSE: dict[Type, Callable[[str], Any]] = {
     Type.BOOL: _flag,
     Type.INT: _integer,

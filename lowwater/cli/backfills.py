@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from threading import Lock
 
@@ -18,9 +18,9 @@ from rich.table import Table
 
 from lowwater.errors import LowwaterError
 from lowwater.instants import format_instant
-from lowwater.replay.backfill import WAITING, Order, Tried, Watch, backfill
-from lowwater.replay.due import Due, Range, due, judged_otherwise, open_jobs
 from lowwater.replay.job import Job
+from lowwater.replay.schedule.backfill import WAITING, Order, Tried, Watch, backfill
+from lowwater.replay.schedule.due import Due, Range, due, judged_otherwise, open_jobs
 from lowwater.terminal import open_console, say, styled
 
 DIGITS = 3
@@ -30,18 +30,32 @@ SHOWN = 3
 """Reasons of an interval that a table shows; JSON has all."""
 
 
-def show_plan(
-    lake: Path,
-    start: int | None,
-    end: int | None,
-    names: Sequence[str],
-    kinds: tuple[str, ...],
-    through_end: bool,
-    queries: Path,
-    form: str,
-) -> None:
-    """Prints what is due."""
-    jobs, work, _ = _due(lake, start, end, names, kinds, through_end, queries)
+@dataclass(frozen=True)
+class Asked:
+    """Which intervals of which query sets: the options that `plan` and `backfill` share.
+
+    Attributes:
+        lake: folder of the lake.
+        start: first instant, ns since the epoch; None for no bound.
+        end: end of the time, ns, exclusive; None for no bound.
+        names: names of query sets; all that the settings have where empty.
+        kinds: states that are due, of `due.KINDS`; all where empty.
+        through_end: whether intervals count that captures cover in part, where a link begins or ends.
+        queries: folder of query sets.
+    """
+
+    lake: Path
+    start: int | None
+    end: int | None
+    names: tuple[str, ...]
+    kinds: tuple[str, ...]
+    through_end: bool
+    queries: Path
+
+
+def show_plan(asked: Asked, form: str) -> None:
+    """Prints what is due, as `text` or `json`."""
+    jobs, work, _ = _due(asked)
     if form == "json":
         say(_as_json(work))
         return
@@ -50,8 +64,12 @@ def show_plan(
     else:
         _show_table(work)
     for job in jobs:
-        if others := judged_otherwise(job, Range(start, end)):
-            where, first, last = shlex.quote(str(lake)), format_instant(others[0][0]), format_instant(others[-1][1])
+        if others := judged_otherwise(job, Range(asked.start, asked.end)):
+            where, first, last = (
+                shlex.quote(str(asked.lake)),
+                format_instant(others[0][0]),
+                format_instant(others[-1][1]),
+            )
             say(
                 f"{job.query_set}: {_intervals(len(others))} audited by other suites than there are now; to judge the "
                 f"same rows again: lowwater replay {job.query_set} --lake {where} --stage audit "
@@ -82,16 +100,9 @@ def _as_json(work: Sequence[Due]) -> str:
     return json.dumps({"intervals": rows}, indent=2, ensure_ascii=False)
 
 
-def _due(
-    lake: Path,
-    start: int | None,
-    end: int | None,
-    names: Sequence[str],
-    kinds: tuple[str, ...],
-    through_end: bool,
-    queries: Path,
-) -> tuple[list[Job], list[Due], bool]:
+def _due(asked: Asked) -> tuple[list[Job], list[Due], bool]:
     """The query sets, what of them is due, and whether all that are configured can be planned; says which cannot."""
+    start, end = asked.start, asked.end
     if start is not None and end is not None and start >= end:
         raise click.UsageError("--to must be after --from")
     refused: list[str] = []
@@ -100,8 +111,10 @@ def _due(
         refused.append(name)
         say(f"query set {name}: {error}", err=True)
 
-    jobs = [replace(job, through_end=through_end) for job in open_jobs(lake, names, queries, tell)]
-    return jobs, [each for job in jobs for each in due(job, Range(start, end, kinds))], not refused
+    jobs = [
+        replace(job, through_end=asked.through_end) for job in open_jobs(asked.lake, asked.names, asked.queries, tell)
+    ]
+    return jobs, [each for job in jobs for each in due(job, Range(start, end, asked.kinds))], not refused
 
 
 def _why(each: Due) -> str:
@@ -130,10 +143,25 @@ def _total(work: Sequence[Due]) -> str:
     unknown = len(startable) - len(known)
     spent = f"about {_duration(sum(known))} one after another" if known else "no earlier run tells how long"
     spent += f", {unknown} of them unknown" if known and unknown else ""
+    written = [each.bytes for each in startable if each.bytes is not None]
+    spent += f", about {_bytes(sum(written))} between the stages" if sum(written) else ""
     waiting = len(work) - len(startable)
     rest = f"; {waiting} cannot start" if waiting else ""
     rest += _left_out([each for each in work if each.blocked])
     return f"{_intervals(len(startable))} to run, {packets} packets, {spent}{rest}"
+
+
+def _bytes(count: int) -> str:
+    """Bytes as people read them.
+
+    Example:
+        >>> _bytes(999), _bytes(4_200_000), _bytes(17_000_000_000)
+        ('1 kB', '4.2 MB', '17 GB')
+    """
+    for unit, size in (("GB", 10**9), ("MB", 10**6)):
+        if count >= size:
+            return f"{count / size:.2g} {unit}" if count < 100 * size else f"{count / size:,.0f} {unit}"
+    return f"{count / 1000:.0f} kB"
 
 
 def _packets(count: int, exact: bool) -> str:
@@ -144,19 +172,15 @@ def _packets(count: int, exact: bool) -> str:
     return f"about {round(count / unit) * unit:,}"
 
 
-def run_backfill(
-    workers: int,
-    order: str,
-    lake: Path,
-    start: int | None,
-    end: int | None,
-    names: Sequence[str],
-    kinds: tuple[str, ...],
-    through_end: bool,
-    queries: Path,
-) -> bool:
-    """Runs what is due and says what became of it; whether everything was published."""
-    jobs, work, sound = _due(lake, start, end, names, kinds, through_end, queries)
+def run_backfill(asked: Asked, workers: int, order: str) -> bool:
+    """Runs what is due and says what became of it; whether everything was published.
+
+    Args:
+        asked: of which intervals.
+        workers: how many intervals are at work at once.
+        order: a value of `backfill.Order`.
+    """
+    jobs, work, sound = _due(asked)
     if not work:
         say("nothing is due")
         return sound

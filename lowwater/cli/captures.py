@@ -16,7 +16,7 @@ from lowwater.instants import format_instant
 from lowwater.terminal import open_console, say, styled
 
 if TYPE_CHECKING:
-    from lowwater.lake.ingest import Ingested
+    from lowwater.lake.ingestion.ingest import Ingested
     from lowwater.lake.layout import Lake
 
 
@@ -30,7 +30,18 @@ def generate_captures(
     offset: Mapping[str, float],
     seed: int,
 ) -> None:
-    """Writes the captures and lists them."""
+    """Writes the captures and lists them.
+
+    Args:
+        out: folder, with one for each link in it.
+        start: first instant, on the hour, ns since the epoch.
+        hours: how many hours of traffic.
+        links: names of links, separated by commas.
+        rate: packets a second of a main link.
+        skew: link -> disorder up to this many seconds; none for the others.
+        offset: link -> seconds by which its clock is ahead.
+        seed: equal seeds give equal files.
+    """
     names = [name.strip() for name in links.split(",") if name.strip()]
     if not names:
         raise ConfigError("--links names no link", "write for example --links main1,main2,control")
@@ -48,12 +59,20 @@ def generate_captures(
 def ingest_captures(
     lake: Path, link: str, covers: tuple[int, int] | None, growing: bool, files: Sequence[Path]
 ) -> None:
-    """Ingests captures of one link and says what became of each."""
-    from lowwater.lake.ingest import ingest
+    """Ingests captures of one link and says what became of each.
+
+    Args:
+        lake: folder of the lake, made where it is absent.
+        link: name of the link on which all the files were taken.
+        covers: what the one file covers, ns since the epoch, end exclusive; None to find it out.
+        growing: whether the files are still written.
+        files: captures, in any order.
+    """
+    from lowwater.lake.ingestion.ingest import ingest
     from lowwater.lake.layout import open_lake
-    from lowwater.replay.ahead import Sessions
     from lowwater.replay.progress import Progress
-    from lowwater.replay.runners import ingest_runner
+    from lowwater.replay.sessions import Sessions
+    from lowwater.replay.stages.runners import ingest_runner
 
     config = load_config(lake)
     opened = open_lake(lake)
@@ -73,15 +92,21 @@ def ingest_captures(
 def ingest_patterns(lake: Path, link: str | None, start: int | None, end: int | None) -> bool:
     """Ingests the files of the links' patterns that are new or have changed, link by link; whether all went well.
 
+    Args:
+        lake: folder of the lake.
+        link: name of the only link to look at; None for all that have a pattern.
+        start: files that cover only time before it are left out, ns since the epoch; None for no bound.
+        end: files that cover only time from it on are left out, ns; None for no bound.
+
     Raises:
         ConfigError: no link has a pattern.
     """
-    from lowwater.lake.arrivals import arrivals
-    from lowwater.lake.ingest import ingest
+    from lowwater.lake.ingestion.arrivals import arrivals
+    from lowwater.lake.ingestion.ingest import ingest
     from lowwater.lake.layout import open_lake
-    from lowwater.replay.ahead import Sessions
     from lowwater.replay.progress import Progress
-    from lowwater.replay.runners import ingest_runner
+    from lowwater.replay.sessions import Sessions
+    from lowwater.replay.stages.runners import ingest_runner
 
     config = load_config(lake)
     opened = open_lake(lake)
@@ -109,8 +134,8 @@ def ingest_patterns(lake: Path, link: str | None, start: int | None, end: int | 
 
 def _tell_idle_keys(lake: Lake, config: Config, *links: str) -> None:
     """Tells of every key of `covers` that fits no file of its link, neither on disk nor in the lake."""
-    from lowwater.lake.replacing import Files
-    from lowwater.lake.rotation import idle_keys
+    from lowwater.lake.files.rotation import idle_keys
+    from lowwater.lake.ingestion.replacement import Files
 
     for link in links:
         if config.link(link).covers:
@@ -124,7 +149,7 @@ def _show(results: Sequence[Ingested], lake: Lake, config: Config, whole: bool =
 
     By their whole paths or by their names, without what all of them begin with.
     """
-    from lowwater.lake.outside import lake_outside, outside_words
+    from lowwater.lake.ledgers.outside import lake_outside, outside_words
 
     apart = {
         (link, capture.attempt): count

@@ -13,11 +13,11 @@ import click
 from rich.table import Table
 
 from lowwater.cli import options
-from lowwater.config import Config, load_config
 from lowwater.errors import LakeError
 from lowwater.terminal import open_console, say
 
 if TYPE_CHECKING:
+    from lowwater.config import Config
     from lowwater.quality.suggest import Suggestion
 
 
@@ -50,6 +50,8 @@ def expect(lake: Path | None, suggest: bool, query_set: str | None, write: bool,
         return
     if lake is None:
         raise click.UsageError("--suggest needs --lake")
+    from lowwater.config import load_config
+
     found = _suggestions(lake, load_config(lake))
     open_console().print(_table(found))
     say("\n".join(["", *_toml(found)]))
@@ -86,8 +88,8 @@ def _suites(root: Path, query_set: str, queries: Path, write: bool) -> None:
 def _suggestions(root: Path, config: Config) -> list[Suggestion]:
     import pyarrow.compute as pc
 
-    from lowwater.lake.history import read_metrics
     from lowwater.lake.layout import open_lake
+    from lowwater.lake.ledgers.history import read_metrics
     from lowwater.quality.history import past
     from lowwater.quality.suggest import suggestions
 

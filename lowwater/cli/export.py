@@ -11,8 +11,8 @@ from lowwater.config import load_config
 from lowwater.errors import LowwaterError
 from lowwater.lake.layout import open_lake
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.replay.extract import Selection, chosen_links, select, write_selection
-from lowwater.replay.predicate import read_predicate
+from lowwater.replay.packets.extract import Selection, chosen_links, select, write_selection
+from lowwater.replay.packets.predicate import read_predicate
 from lowwater.terminal import Terminal, say
 
 
@@ -28,6 +28,17 @@ def export_packets(
     force: bool,
 ) -> None:
     """Writes the selected packets to a file, or to standard output, and says how many and how whole they are.
+
+    Args:
+        root: folder of the lake.
+        out: the file; `-` for standard output.
+        names: links and sets; all links where empty.
+        start: first timestamp, ns since the epoch; None for no bound.
+        end: end of the timestamps, ns, exclusive; None for no bound.
+        where: a GSQL condition; None for every packet.
+        protocol: whose packets, and whose columns `where` names.
+        form: `pcap` or `pcapng`; None to choose by the file's name.
+        force: whether a file that is there is replaced.
 
     Raises:
         LowwaterError: the file is there already, or cannot be written; see also `select` and `write_selection`.

@@ -11,12 +11,12 @@ from pathlib import Path
 from rich.table import Table
 
 from lowwater.capture.inspect import QUANTILES, CaptureFacts, InterfaceFacts, inspect
-from lowwater.capture.lateness import GAPS
-from lowwater.capture.sanity import END_OF_TIME
+from lowwater.capture.records.lateness import GAPS
+from lowwater.capture.records.sanity import END_OF_TIME
 from lowwater.cli.inspected import FAMILIES, TUNNELS, Inspected, document, rows
 from lowwater.errors import LowwaterError
 from lowwater.instants import SECOND, format_duration, format_instant
-from lowwater.replay.export import spreadsheet_cell
+from lowwater.replay.command.export import spreadsheet_cell
 from lowwater.terminal import Terminal, open_console, say, styled
 
 _COLUMNS_OF_A_SHEET = 4
@@ -30,7 +30,15 @@ _LEAST_NAME = 24
 
 
 def inspect_files(files: Sequence[Path], form: str, max_jump: int | None, skew: int, spreadsheet: bool = False) -> bool:
-    """Inspects captures one after the other and prints the facts of all; whether all of them could be read."""
+    """Inspects captures one after the other and prints the facts of all; whether all of them could be read.
+
+    Args:
+        files: captures.
+        form: `table`, `json` or `csv`.
+        max_jump: how far ahead of its neighbours a timestamp may be, ns; None for skew + 60 s.
+        skew: disorder that is admitted, ns.
+        spreadsheet: whether texts of the CSV are made harmless to a spreadsheet.
+    """
     skew = min(skew, END_OF_TIME)
     max_jump = min(skew + 60 * SECOND if max_jump is None else max_jump, END_OF_TIME)
     found = _inspect(files, max_jump, skew)

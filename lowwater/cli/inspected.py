@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lowwater.capture.inspect import QUANTILES, CaptureFacts, InterfaceFacts
-from lowwater.capture.lateness import QUANTILE_ERROR
+from lowwater.capture.records.lateness import QUANTILE_ERROR
 from lowwater.errors import LowwaterError
 from lowwater.instants import format_duration, format_instant
 

@@ -17,6 +17,7 @@ import click
 from lowwater import __version__
 from lowwater.cli import expect, intake, options, packets, rows, schedule, skew, upkeep
 from lowwater.errors import LowwaterError
+from lowwater.replay.warmup import launch_ahead
 from lowwater.terminal import say, say_refused
 
 
@@ -180,6 +181,8 @@ def run(files: tuple[Path, ...], **chosen: Any) -> None:
     Example:
       lowwater run queries/flows.gsql --capture main1=a.pcap --capture main2=b.pcap --out results
     """
+    if chosen["engine"] == "spark":
+        launch_ahead()
     from lowwater.cli.queries import run_files
 
     run_files(files, **chosen)
@@ -199,10 +202,12 @@ def replay(query_set: str, lake: Path, start: int, end: int, stage: str | None, 
     An interval that is published and whose inputs have not changed is left alone. The query set is a section
     [query_sets.NAME] of lowwater.toml, or NAME.gsql in the folder --queries.
     """
-    from lowwater.cli.queries import replay_range
-
     if stage and hold:
         raise click.UsageError("--stage runs one stage, --hold all but publishing; give one of them")
+    if stage in (None, "high"):
+        launch_ahead()
+    from lowwater.cli.queries import replay_range
+
     replay_range(query_set, lake, start, end, stage, hold, queries)
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from lowwater.config import FILE_NAME, load_config, section_of
 from lowwater.errors import ConfigError
 from lowwater.instants import HOUR, format_duration, format_instant
-from lowwater.lake.naming import Named
-from lowwater.lake.proposal import Proposal, Proposed, propose
+from lowwater.lake.files.names import Named
+from lowwater.lake.files.proposal import Proposal, Proposed, propose
 from lowwater.terminal import Terminal, say, shown
 
 HEAD = """\
@@ -42,6 +42,12 @@ QUERIES = """
 def init_lake(folder: Path, lake: Path, queries: Sequence[Path], sample: int) -> None:
     """Writes the settings of a lake and says what was found.
 
+    Args:
+        folder: folder that holds the captures, at any depth.
+        lake: folder of the lake, made where it is absent.
+        queries: query files, each a query set.
+        sample: how many captures of each link are read whole.
+
     Raises:
         ConfigError: there are settings already, or no captures.
     """
@@ -68,7 +74,14 @@ def init_lake(folder: Path, lake: Path, queries: Sequence[Path], sample: int) ->
 
 
 def settings(proposal: Proposal, folder: Path, lake: Path, queries: Sequence[Path]) -> str:
-    """The text of `lowwater.toml`."""
+    """The text of `lowwater.toml`.
+
+    Args:
+        proposal: what was found.
+        folder: folder of the captures.
+        lake: folder of the lake, from which paths are relative.
+        queries: query files, each a query set.
+    """
     parts = [HEAD.format(folder=_comment(str(folder)), interval=format_duration(proposal.interval))]
     parts += [_link(each, relpath(folder, lake)) for each in proposal.links]
     names = [each.named.link for each in proposal.links]

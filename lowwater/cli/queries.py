@@ -19,18 +19,18 @@ from lowwater.config import Config, Link, load_config
 from lowwater.errors import ConfigError, PartialError, QueryError, QueryErrors, UnsupportedError
 from lowwater.instants import format_duration, format_instant, parse_duration
 from lowwater.low import LowSettings, Policy
-from lowwater.low.listing import list_kernels
+from lowwater.low.code.listing import list_kernels
 from lowwater.plan.context import Links
 from lowwater.plan.definitions import make_context
 from lowwater.plan.explain import explain
 from lowwater.plan.queryset import Plan, plan_files
 from lowwater.plan.text import Note
 from lowwater.refused import refusals
-from lowwater.replay.affordable import costly, require_affordable
+from lowwater.replay.checks.affordable import costly, require_affordable
+from lowwater.replay.checks.capabilities import not_run, require_lowered
+from lowwater.replay.command.run import Request, run
 from lowwater.replay.job import config_links
-from lowwater.replay.lowered import not_run, require_lowered
 from lowwater.replay.progress import Progress
-from lowwater.replay.scratch import Request, run
 from lowwater.terminal import open_console, say, styled
 
 
@@ -73,7 +73,14 @@ def _known(links: Path | None) -> tuple[Links, Sequence[str]]:
 
 
 def explain_files(files: Sequence[Path], form: str, links: Path | None, **definitions: Any) -> str:
-    """The plan of some query files."""
+    """The plan of some query files.
+
+    Args:
+        files: query files.
+        form: `text`, `json` or `mermaid`.
+        links: file of settings; None where any name may be a link.
+        definitions: fields of `Definitions`.
+    """
     return explain(_noted(files, links, definitions), form)
 
 
@@ -90,7 +97,14 @@ def _noted(files: Sequence[Path], links: Path | None, definitions: dict[str, Any
 
 
 def check_files(files: Sequence[Path], form: str, links: Path | None, **definitions: Any) -> bool:
-    """Prints every error of some query files, and what is worth knowing; whether there is no error."""
+    """Prints every error of some query files, and what is worth knowing; whether there is no error.
+
+    Args:
+        files: query files.
+        form: `text` or `json`.
+        links: file of settings; None where any name may be a link.
+        definitions: fields of `Definitions`.
+    """
     errors: tuple[QueryError, ...] = ()
     notes: tuple[Note, ...] = ()
     try:
@@ -140,7 +154,24 @@ def run_files(
     spreadsheet: bool,
     **definitions: Any,
 ) -> None:
-    """Runs queries over captures and prints what came out."""
+    """Runs queries over captures and prints what came out.
+
+    Args:
+        files: query files.
+        capture: (link, file); a link may come several times.
+        out: folder of the results.
+        form: `csv`, `json` or `parquet`.
+        query: only this output query; None for all.
+        links: file of settings; None for defaults.
+        skew: (link, duration as written).
+        heartbeat: a duration or the name of a policy, as written.
+        engine: `spark` or `reference`.
+        interval: length of the intervals that are evaluated, ns; None for one interval.
+        copies: most windows and groupings that a row may be in; None for that of the settings.
+        traces: whether heartbeats are written too.
+        spreadsheet: whether texts of the CSV are made harmless to a spreadsheet.
+        definitions: fields of `Definitions`.
+    """
     if spreadsheet and form != "csv":
         raise click.UsageError("--spreadsheet goes with --format csv")
     if interval is not None and interval <= 0:
@@ -269,7 +300,17 @@ def _show(summary: Mapping[str, Any], out: Path) -> None:
 def replay_range(
     query_set: str, lake: Path, start: int, end: int, stage: str | None, hold: bool, queries: Path
 ) -> None:
-    """Replays every interval of a query set in a time range."""
+    """Replays every interval of a query set in a time range.
+
+    Args:
+        query_set: name of the query set.
+        lake: folder of the lake.
+        start: first instant, ns since the epoch.
+        end: end, ns, exclusive.
+        stage: only this one of `interval.STAGES`; None for all.
+        hold: whether publishing is left out.
+        queries: folder of query sets.
+    """
     from lowwater.replay.interval import STAGES, replay
     from lowwater.replay.job import Job
 
@@ -287,11 +328,11 @@ def replay_range(
 
 def show_status(lake: Path, queries: Path) -> None:
     """Prints the state of every interval, and the records that lie outside of all that is declared."""
-    from lowwater.lake.coverage import tolerated_lines
     from lowwater.lake.layout import open_lake
-    from lowwater.lake.outside import outside_lines
-    from lowwater.lake.records import FAILED
-    from lowwater.lake.status import BLOCKED
+    from lowwater.lake.ledgers.coverage import tolerated_lines
+    from lowwater.lake.ledgers.outside import outside_lines
+    from lowwater.lake.ledgers.runs import FAILED
+    from lowwater.lake.ledgers.status import BLOCKED
     from lowwater.replay.interval import statuses
 
     table = Table("interval", "query set", "query", "state", "reason", box=None)
@@ -300,7 +341,8 @@ def show_status(lake: Path, queries: Path) -> None:
         shown = styled(row.shown, "bold red" if row.shown in (BLOCKED, FAILED) else "")
         table.add_row(format_instant(row.start), row.query_set, row.query, shown, row.why)
     none = f"no interval: {lake} has no captures, or no query set in {queries} (--queries) reads them"
-    open_console().print(table if table.row_count else none)
+    if table.row_count or not unplanned:
+        open_console().print(table if table.row_count else none)
     opened, config = open_lake(lake, make=False), load_config(lake)
     for line in (*outside_lines(opened, config), *tolerated_lines(opened, config)):
         say(line)

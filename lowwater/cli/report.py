@@ -12,11 +12,11 @@ from rich.table import Table
 from lowwater.config import load_config
 from lowwater.errors import LakeError, LowwaterError
 from lowwater.instants import format_instant
-from lowwater.lake.coverage import tolerated_lines
 from lowwater.lake.layout import Lake, open_lake
-from lowwater.lake.outside import outside_lines
-from lowwater.lake.records import DONE, FAILED, INCOMPLETE, PROVISIONAL, read_quarantine, replayed_sets
-from lowwater.lake.status import BLOCKED, HALF, MISSING, STALE, StatusRow, gravest
+from lowwater.lake.ledgers.coverage import tolerated_lines
+from lowwater.lake.ledgers.outside import outside_lines
+from lowwater.lake.ledgers.runs import DONE, FAILED, INCOMPLETE, PROVISIONAL, read_quarantine, replayed_sets
+from lowwater.lake.ledgers.status import BLOCKED, HALF, MISSING, STALE, StatusRow, gravest
 from lowwater.quality.pages import HELD, INDEX
 from lowwater.quality.verdicts import Audited, Key, audited, findings
 from lowwater.replay.interval import statuses
@@ -27,7 +27,7 @@ def show_report(root: Path, interval: int | None, queries: Path) -> None:
     """Prints what the audits of a lake found, which intervals are not done and why, and how many there are of each.
 
     Args:
-        root: of the lake.
+        root: the root of the lake.
         interval: begin of the only interval to show, in detail; None for all.
         queries: folder of the query sets.
 

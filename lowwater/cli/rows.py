@@ -50,7 +50,7 @@ def rows(query: str, lake: Path, start: int | None, end: int | None, limit: int 
       lowwater rows flows --lake var/lake --from 2026-01-01T01:00Z --to 2026-01-01T02:00Z --format csv
     """
     from lowwater.lake.layout import open_lake
-    from lowwater.lake.visible import visible
+    from lowwater.lake.results.visible import visible
 
     if start is not None and end is not None and start >= end:
         raise click.UsageError("--to must be after --from")
@@ -92,7 +92,7 @@ def _json(_: tuple[str, ...], batches: Iterator[pa.RecordBatch]) -> None:
 
 
 def _values(column: pa.Array) -> list[Any]:
-    from lowwater.replay.export import csv_values
+    from lowwater.replay.command.export import csv_values
 
     return csv_values(column)
 

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from lowwater.cli import options
+from lowwater.replay.warmup import launch_ahead
 
 
 def _RANGE(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -60,9 +61,9 @@ def plan(form: str, **asked: Any) -> None:
     Example:
       lowwater plan --lake var/lake --from 2026-01-01 --to 2026-01-02
     """
-    from lowwater.cli.backfills import show_plan
+    from lowwater.cli.backfills import Asked, show_plan
 
-    show_plan(form=form, **asked)
+    show_plan(Asked(**asked), form)
 
 
 @click.command()
@@ -84,7 +85,8 @@ def backfill(jobs: int, order: str, **asked: Any) -> None:
     Example:
       lowwater backfill --lake var/lake --from 2026-01-01 --to 2026-02-01 --jobs 2
     """
-    from lowwater.cli.backfills import run_backfill
+    launch_ahead()
+    from lowwater.cli.backfills import Asked, run_backfill
 
-    if not run_backfill(jobs, order, **asked):
+    if not run_backfill(Asked(**asked), jobs, order):
         sys.exit(1)

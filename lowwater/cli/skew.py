@@ -11,11 +11,11 @@ import click
 from rich.table import Table
 
 from lowwater.cli import options
-from lowwater.config import Config, load_config
 from lowwater.instants import format_duration, format_instant
 from lowwater.terminal import Terminal, open_console, say, shown, styled
 
 if TYPE_CHECKING:
+    from lowwater.config import Config
     from lowwater.lake.layout import Lake
     from lowwater.quality.skew import Review
     from lowwater.replay.job import Job
@@ -64,9 +64,10 @@ def skew(
 def _reviews(
     root: Path, links: Sequence[str], start: int | None, end: int | None, loss: float, queries: Path
 ) -> Iterator[Review]:
+    from lowwater.config import load_config
     from lowwater.lake.layout import open_lake
-    from lowwater.lake.ledger import ingested_links
-    from lowwater.replay.readers import jobs
+    from lowwater.lake.ledgers.captures import ingested_links
+    from lowwater.replay.schedule.readers import jobs
 
     lake, config = open_lake(root, make=False), load_config(root)
     chosen = links or ingested_links(lake)
@@ -79,11 +80,11 @@ def _review(
     lake: Lake, config: Config, link: str, start: int | None, end: int | None, loss: float, sets: list[Job]
 ) -> Review:
     from lowwater.errors import LakeError
-    from lowwater.lake.ledger import read_captures
+    from lowwater.lake.ledgers.captures import read_captures
+    from lowwater.lake.ledgers.runs import read_replays
     from lowwater.lake.packets import PacketFiles, packet_files
-    from lowwater.lake.records import read_replays
     from lowwater.quality.skew import review, watch_link
-    from lowwater.replay.readers import readers, row_rates
+    from lowwater.replay.schedule.readers import readers, row_rates
 
     settings = config.link(link)
     captures = read_captures(lake, [link])[link]

@@ -1,6 +1,6 @@
 """What `lowwater explain --with-stats` prints: what the last runs measured of each LFTA, and what follows from it.
 
-Beside `cli.queries`; the numbers come from `replay.measured`, the recommendations from `replay.tuning`.
+Beside `cli.queries`; the numbers come from `replay.tuning.measured`, the recommendations from `replay.tuning.advice`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from lowwater.cli.queries import Definitions
 from lowwater.config import load_config
 from lowwater.instants import format_instant
 from lowwater.lake.layout import OUTCOMES, open_lake
-from lowwater.plan.nodes import Lfta
+from lowwater.plan.operators import Lfta
 from lowwater.replay.job import lake_links
-from lowwater.replay.measured import Measured
-from lowwater.replay.tuning import Conjunct, Tuning, recommended
+from lowwater.replay.tuning.advice import Conjunct, Tuning, recommended
+from lowwater.replay.tuning.measured import Measured
 
 _UNKNOWN = "no run has counted it yet: lowwater replay it, with the same parameters"
 

@@ -81,7 +81,7 @@ class TreeBuilder(SourceBuilder):
     ) -> ParamDecl:
         if default is not None and minus is not None:
             if default.kind not in ("int", "float") or default.value is None:
-                raise fault(f"the default of ${name} is no number", "PARAM { n int = -5; }", default.place)
+                raise fault(f"the default of ${name} is no number", "write `PARAM { n int = -5; }`", default.place)
             default = replace(default, value=-float(default.value) if default.kind == "float" else -int(default.value))
         return ParamDecl(checked_name(name), checked_name(kind), default, place_of(name))
 
@@ -162,7 +162,9 @@ class TreeBuilder(SourceBuilder):
         columns: list[Name]
         *columns, slack, _from, (sources, joins) = parts
         if any(joins):
-            raise fault("MERGE lists its sources with commas", "MERGE A.t : B.t FROM a A, b B", place_of(keyword))
+            raise fault(
+                "MERGE lists its sources with commas", "write `MERGE A.t : B.t FROM a A, b B`", place_of(keyword)
+            )
         if len(columns) != len(sources):
             raise fault(
                 f"MERGE names {len(columns)} columns but FROM lists {len(sources)} sources",

@@ -14,8 +14,8 @@ from lark import Token, v_args
 from lowwater.gsql.build_expressions import ExpressionBuilder, checked_name, link_name
 from lowwater.gsql.literals import fault, number_of, place_of, unquoted
 from lowwater.gsql.nodes import Extent, FieldDecl, Name, ProtocolDecl, SourceRef, Watchlist, Window
+from lowwater.gsql.words import WINDOW_FORM
 
-_WINDOW_FORM = "a window is `[RANGE 5 min, SLIDE 1 min, WA time, PARTITION BY a]`; only RANGE is needed"
 Part = tuple[str, Any]
 Sources = tuple[tuple[SourceRef, ...], tuple[Token | None, ...]]
 
@@ -78,12 +78,12 @@ class SourceBuilder(ExpressionBuilder):
                 partition.append(value)
             elif kind == "" or kind in found:
                 what = f"a second {kind}" if kind else f"the part `{value.name}`, which begins with no keyword"
-                raise fault(f"the window holds {what}", _WINDOW_FORM, value.place)
+                raise fault(f"the window holds {what}", WINDOW_FORM, value.place)
             else:
                 found[kind] = value
         first = next(value for part in parts if isinstance(part, tuple) for value in part[1:])
         if "RANGE" not in found:
-            raise fault("the window has no RANGE: how far it reaches", _WINDOW_FORM, first.place)
+            raise fault("the window has no RANGE: how far it reaches", WINDOW_FORM, first.place)
         return Window(found.get("RANGE"), found.get("SLIDE"), found.get("WA"), tuple(partition), first.place)
 
     def part(self, keyword: Token, *value: Any) -> Part:

@@ -44,10 +44,10 @@ class Parameter:
 
     Attributes:
         type: as written.
-        attributes: of the type, such as `increasing`, each as written.
+        attributes: the attributes of the type, such as `increasing`, each as written.
         constant: `HANDLE`, `CONST` or empty.
         classed: whether CLASS stands behind it.
-        place: of the type.
+        place: the place of the type.
     """
 
     type: str
@@ -65,13 +65,13 @@ class Declaration:
         kind: one of KINDS.
         name: what is declared.
         returns: type of the result as written; empty for PRED and STATE.
-        attributes: of the result's type.
+        attributes: the attributes of the result's type.
         modifiers: word -> its value, empty for the words of FLAGS.
         parameters: in order.
         uses: the names after the declared one (before it for STATE): storage type of a UDAF or STATE, aggregate and
             function of an EXTR, state of an SFUN.
         module: the latest MODULE line before it, None where there is none.
-        place: of the name.
+        place: the place of the name.
     """
 
     kind: str
@@ -240,14 +240,14 @@ def _unexpected(token: Token, accepted: Iterable[str]) -> QueryError:
     wanted = [_SHOWN.get(kind, f"`{kind}`") for kind in sorted(accepted, key=lambda kind: (kind not in _SHOWN, kind))]
     expected = " or ".join([", ".join(wanted[:-1]), wanted[-1]] if len(wanted) > 1 else wanted)
     if token.type == "BAD" and token == "'":
-        return _fault("the string is not closed", "strings end on the line on which they begin", token)
+        return _fault("the string is not closed", "end it with `'` on the line on which it begins", token)
     what = "the declaration ends too early" if token.type == "$END" else f"unexpected `{token}`"
     close = get_close_matches(str(token).upper(), [kind for kind in accepted if kind not in _SHOWN], 1, 0.7)
     hint = f"did you mean {close[0]}?" if token.type == "NAME" and close else _HINTS.get(token.type, "")
     return _fault(f"{what}: expected {expected}", hint, token)
 
 
-_HINTS = {"$END": "every declaration ends with a semicolon", "BAD": "comments begin with -- or //"}
+_HINTS = {"$END": "end every declaration with `;`", "BAD": "leave it out; comments begin with -- or //"}
 
 
 def _check_modifier(word: Token, value: Token | None) -> None:

@@ -20,7 +20,7 @@ def load_grammar(name: str, transformer: Transformer[Any, Any], postlex: PostLex
     """The LALR parser of a grammar file.
 
     Args:
-        name: of the file in this folder.
+        name: the name of the file in this folder.
         transformer: makes the tree while rules are reduced.
         postlex: between the lexer and the parser.
     """

@@ -48,7 +48,7 @@ def integer(token: Token, digits: str, base: int) -> Literal:
     if len(digits) > 19 or (value := int(digits, base)) > _LARGEST:
         raise fault(
             f"the number {digits[:24]}{'...' if len(digits) > 24 else ''} does not fit a 64-bit integer",
-            f"the largest is {_LARGEST}",
+            f"write {_LARGEST} at most",
             place_of(token),
         )
     return Literal("int", value, place_of(token))
@@ -66,7 +66,7 @@ def real(token: Token) -> Literal:
     """A float literal."""
     value = float(token.value)
     if math.isinf(value):
-        raise fault(f"the number {token.value[:24]} is too large", "the largest is about 1.8e308", place_of(token))
+        raise fault(f"the number {token.value[:24]} is too large", "write 1.7e308 at most", place_of(token))
     return Literal("float", value, place_of(token))
 
 

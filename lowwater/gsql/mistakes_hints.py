@@ -12,7 +12,7 @@ from functools import cached_property
 from lark import Token
 
 from lowwater.gsql.mistakes_expected import CLAUSES, END, EXPRESSION
-from lowwater.gsql.words import WINDOW_WORDS, is_keyword
+from lowwater.gsql.words import WINDOW_FORM, WINDOW_WORDS, is_keyword
 
 _FIRST_WORDS = {"SELECT", "MERGE", "WATCHLIST", "_PROTOCOL", "_DEFINE", "_PARAM", "SEMICOLON"}
 _VALUE_ENDS = {"NAME", "RPAR", "RSQB", "INT", "FLOAT", "STRING", "TRUE", "FALSE", "NULL", "IP", "IPV6", "HEX", "END"}
@@ -22,7 +22,6 @@ _CLOSES = {"RPAR": ("LPAR",), "RSQB": ("LSQB", "_WINDOW"), "RBRACE": ("LBRACE",)
 _CONDITIONS = ("_WHERE", "_HAVING", "_CLEANING_WHEN", "_CLEANING_BY", "_CLOSING_WHEN")
 _ADDRESS = "write an address as `IP_VAL'192.0.2.1'` or `IPV6_VAL'2001:db8::1'`"
 _CASE = "`CASE WHEN a = 1 THEN 2 ELSE 3 END`, or `CASE a WHEN 1 THEN 2 ELSE 3 END`"
-_WINDOW = "a window is `[RANGE 5 min, SLIDE 1 min, WA time, PARTITION BY a]`; only RANGE is needed"
 _ORDER = "the order is FROM, WHERE, GROUP BY, SUPERGROUP, HAVING, CLEANING_WHEN, CLEANING_BY, CLOSING_WHEN, each once"
 _PAIRS = {
     "==": "write `=`",
@@ -109,12 +108,12 @@ def hint_for(scene: Scene) -> str:
 
 def _operator_of_others(scene: Scene) -> str:
     here, before, after = scene.text(scene.at), scene.text(scene.at - 1), scene.text(scene.at + 1)
-    if scene.kind(scene.at) in ("STAR", "SLASH") and here + after == "/*":
-        return _PAIRS["/*"]
+    if here + after in ("/*", "::"):
+        return _PAIRS[here + after]
     if scene.glued() and before + here in _PAIRS:
         return _PAIRS[before + here]
     if here == "+" and "MINUS" in scene.accepted:
-        return "GSQL has no unary `+`"
+        return "GSQL has no unary `+`: leave it out"
     return ""
 
 
@@ -148,7 +147,7 @@ def _case(scene: Scene) -> str:
 def _window(scene: Scene) -> str:
     bracket = scene.kind(scene.at) == "LSQB" and scene.clause in ("FROM", "SELECT")
     words = scene.clause == "FROM" and scene.text(scene.at - 1).upper() in WINDOW_WORDS
-    return _WINDOW if scene.opened == "_WINDOW" or bracket or words else ""
+    return WINDOW_FORM if scene.opened == "_WINDOW" or bracket or words else ""
 
 
 def _comparison(scene: Scene) -> str:
@@ -249,7 +248,7 @@ def _source(scene: Scene) -> str:
     if scene.clause != "FROM":
         return ""
     if scene.kind(scene.at - 1) == "STRING" or scene.kind(scene.at - 3) == "STRING":
-        return "a host stands before a link: `'host'.link.PROTOCOL`"
+        return "links have names of their own, whatever host they are on: write `link.PROTOCOL`"
     if scene.kind(scene.at) == "SLASH":
         return "a query of a library is `library/query`"
     if scene.text(scene.at - 1).upper() in ("LEFT", "RIGHT", "FULL", "INNER", "OUTER"):

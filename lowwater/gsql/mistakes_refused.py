@@ -11,6 +11,7 @@ from lark import Token
 
 from lowwater.errors import QueryError
 from lowwater.gsql.literals import fault, place_of, refusal
+from lowwater.gsql.mistakes_expected import CLAUSES
 from lowwater.gsql.words import BLOCKS, DECLARATIONS, SQL, TOKENS
 
 _BLOCK_HINTS = {
@@ -33,6 +34,7 @@ _CHARACTERS = {
 }
 _LOOK_AHEAD = 12
 _NESTED = "name the inner query with DEFINE and read it by name"
+_NESTED_VALUE = "name the inner query with DEFINE and join with it: `FROM a A JOIN b B WHERE A.t = B.t`"
 _NESTED_IN = "join the two streams, or write FILTER_JOIN for packets of one link; IN takes a list of values"
 # Place of the construct in the text: name, hint, index of its token.
 Found = tuple[str, str, int] | None
@@ -64,7 +66,7 @@ def refused_here(tokens: Sequence[Token], at: int, accepted: set[str], clause: s
         accepted: the terminals that would fit.
         clause: the terminal that begins the clause of the token, empty before the first.
     """
-    found = _block(tokens, at, accepted) or _sql_word(tokens, at, clause) or _nested(tokens, at)
+    found = _block(tokens, at, accepted) or _sql_word(tokens, at, clause) or _nested(tokens, at, clause)
     if found:
         construct, hint, position = found
         return refusal(construct, hint, place_of(tokens[position]))
@@ -98,15 +100,14 @@ def _sql_word(tokens: Sequence[Token], at: int, clause: str) -> Found:
     return None
 
 
-def _nested(tokens: Sequence[Token], at: int) -> Found:
-    if tokens[at].type in ("SELECT", "MERGE") and at and tokens[at - 1].type == "LPAR":
-        if at > 1 and str(tokens[at - 2].value).upper() == "EXISTS":
-            return "EXISTS", SQL["EXISTS"][1], at - 2
-        if at > 1 and tokens[at - 2].type == "IN":
-            return f"a nested {tokens[at].type}", _NESTED_IN, at
-        return f"a nested {tokens[at].type}", _NESTED, at
-    if tokens[at].type == "LPAR" and at + 1 < len(tokens) and tokens[at + 1].type in ("SELECT", "MERGE"):
-        if tokens[at - 1].type == "IN":
-            return f"a nested {tokens[at + 1].type}", _NESTED_IN, at + 1
-        return f"a nested {tokens[at + 1].type}", _NESTED, at + 1
-    return None
+def _nested(tokens: Sequence[Token], at: int, clause: str) -> Found:
+    inner = at if tokens[at].type != "LPAR" else at + 1
+    if inner >= len(tokens) or tokens[inner].type not in ("SELECT", "MERGE") or tokens[inner - 1].type != "LPAR":
+        return None
+    before = tokens[inner - 2] if inner > 1 else None
+    if before is not None and str(before.value).upper() == "EXISTS":
+        return "EXISTS", SQL["EXISTS"][1], inner - 2
+    hint = _NESTED_VALUE if clause == "SELECT" or clause in CLAUSES else _NESTED
+    if before is not None and before.type == "IN":
+        hint = _NESTED_IN
+    return f"a nested {tokens[inner].type}", hint, inner

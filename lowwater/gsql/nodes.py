@@ -286,8 +286,8 @@ class SourceRef:
         bracketed: whether the links stood in brackets (names there may be sets).
         name: protocol, query or link.
         alias: range variable, empty where none is written.
-        host: of the link, empty where none is written.
-        library: of the query, empty where none is written.
+        host: the host of the link, empty where none is written.
+        library: the library of the query, empty where none is written.
         window: of 002, else None.
         union: further sources, `A UNION B as M`; they have no alias and no window of their own.
     """

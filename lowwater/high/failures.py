@@ -5,24 +5,15 @@ Between Spark and whoever called `run_high`.
 
 from __future__ import annotations
 
-import base64
-import json
 import re
 
 from pyspark.errors import PySparkException
 
-from lowwater.errors import LowwaterError, ValueOverflowError
-from lowwater.high.buckets import ERROR
+from lowwater.errors import LowwaterError
 
-_UNSTARTED = "Python worker failed to connect back"
-_MARKED = re.compile(ERROR + r":([A-Za-z0-9+/=]+):")
 _FAILED = re.compile(r"^\[STREAM_FAILED\].*? terminated with exception: (.*?)(?: SQLSTATE: \w+)?$", re.MULTILINE)
 _NOISE = re.compile(r"^\s*(at |\.\.\. \d+ more|=== Streaming|Traceback|File \")")
 _CAUSE = re.compile(r"^(?:Caused by: )?(?:[\w.$]+(?:Exception|Error)): ?(.*)$")
-
-
-class UnstartedError(LowwaterError):
-    """A process of Python that a streaming query needs was not there in the ten seconds that Spark waits for it."""
 
 
 def translate(query: str, error: PySparkException) -> LowwaterError:
@@ -32,13 +23,7 @@ def translate(query: str, error: PySparkException) -> LowwaterError:
         query: name of the output query.
         error: what Spark raised; its text holds the texts of its causes.
     """
-    text = str(error)
-    carried = _MARKED.search(text)
-    if carried:
-        overflows, message, hint = json.loads(base64.b64decode(carried.group(1)))
-        return (ValueOverflowError if overflows else LowwaterError)(message, hint)
-    kind = UnstartedError if _UNSTARTED in text else LowwaterError
-    return kind(f"query {query}: Spark failed: {_root(text)}", "with --debug the whole trace is shown")
+    return LowwaterError(f"query {query}: Spark failed: {_root(str(error))}", "with --debug the whole trace is shown")
 
 
 def _root(text: str) -> str:

@@ -1,4 +1,6 @@
-"""Runs the high stage of one interval: every output query as a Spark streaming query over the replayed LFTAs.
+"""Runs the high stage of one interval: the output queries as Spark streaming queries over the replayed LFTAs.
+
+Those that are not cut share one. Its rows are punctuation, and each promise closes a slice of time.
 
 Between `low` and the lake. At the closing boundary the sources promise the end of time, so that every row comes out,
 and only rows owned by the interval (SEMANTICS I1) are kept.
@@ -6,44 +8,41 @@ and only rows owned by the interval (SEMANTICS I1) are kept.
 
 from __future__ import annotations
 
-import json
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any
 
-from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+import pyarrow as pa
+from pyspark.sql import SparkSession
 
+from lowwater.catalog.streams import STREAM_TYPES
+from lowwater.catalog.watchlists import read_watchlist
 from lowwater.errors import LowwaterError, ValueOverflowError
-from lowwater.high.buckets import STATE_KIND
-from lowwater.high.carry import Carry
-from lowwater.high.failures import UnstartedError, translate
-from lowwater.high.feeds import Feed, Replay
-from lowwater.high.lower import Lowering, leaf_name, leaves, python_state
-from lowwater.high.order import links_of, placed
-from lowwater.high.results import HighResult, HighSettings, OperatorCounts
-from lowwater.high.sink import BatchSink, StreamFiles
-from lowwater.high.slices.choice import choose_slices
-from lowwater.high.slices.driver import add_up, run_slices
+from lowwater.high.handover import Carry
+from lowwater.high.results import HighResult, HighSettings
+from lowwater.high.sink.files import StreamFiles
+from lowwater.high.slices.choice import choose_chain, choose_slices
+from lowwater.high.slices.driver import Sliced, add_up, run_slices
+from lowwater.high.slices.places import links_of, placed_leaves
 from lowwater.high.slices.task import SliceTask, Stored
-from lowwater.high.watch import watch_table
+from lowwater.high.source.streams import Feed, Replay
+from lowwater.high.timeline import Timeline
 from lowwater.plan.cuts import by_slices, cut, waits_for_promises
-from lowwater.plan.nodes import Cut, Field, LftaInput, Node, WatchJoin
-from lowwater.plan.placing import NUMBER
-from lowwater.plan.state import hands_over
+from lowwater.plan.operators import Cut, Group, LftaInput, Node, WatchJoin
+from lowwater.plan.properties.placing import NUMBER
+from lowwater.plan.properties.state import hands_over
 from lowwater.plan.temporal import END_OF_TIME, INT64_MAX
-from lowwater.plan.tree import walk
+from lowwater.plan.tree import leaf_name, leaves, walk
 
 Inputs = Mapping[tuple[str, str], list[str]]
+Behind = Mapping[str, tuple[LftaInput | Cut, list[Feed]]]
+"""The leaves of a plan by name, each with what is stored behind it."""
 
 CONF = {
-    "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.PushDownPredicates",
     "spark.sql.streaming.minBatchesToRetain": "1",
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
     "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming.checkpointing."
@@ -53,55 +52,61 @@ CONF = {
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
     "mapreduce.fileoutputcommitter.algorithm.version": "2",
 }
-"""Settings of the session of a run: filters stay above watermarks, and a micro-batch costs no more than it must.
+"""Settings of the session of a run: a micro-batch costs no more than it must.
 
 Spark's default manager of checkpoint files starts four processes (`readlink`) for every file on a local disk.
 """
 
-INTERPRETED = {
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.shuffle.partitions": "1",
-}
-"""Settings over those where few rows are read: no Java is generated and compiled, no task has next to nothing to do."""
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""Settings over those for streams of punctuation, which has few rows: no Java is generated and compiled."""
 
-MACHINES = {
-    "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state."
-    "RocksDBStateStoreProvider",
-    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    "fs.file.impl": "org.apache.hadoop.fs.LocalFileSystem",
-    "fs.file.impl.disable.cache": "true",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
-}
-"""Settings over those of queries with a state, which is in Python: transformWithState takes no other store than
-RocksDB's, and that no other file system than this one, though it starts a process for every file."""
 
-RESTARTS = 2
-"""How often an output query begins again where a process of Python did not start within the 10 s that Spark waits."""
+@dataclass(frozen=True)
+class _Plan(Sliced):
+    """A plan in slices, and where its rows and its punctuation go.
+
+    Attributes:
+        stream: takes them.
+        closing: tick (ns) of the last promise of the timeline.
+    """
+
+    stream: StreamFiles
+    closing: int
+    timeline: Timeline
 
 
 @dataclass(frozen=True)
 class _Run:
     """What the output queries of one run share."""
 
-    session: Callable[[Node], SparkSession]
+    session: SparkSession
     feeds: Mapping[tuple[str, str], Feed]
     start: int
     end: int
     work: Path
     settings: HighSettings
     carries: Mapping[str, Carry]
+    published: bool
+
+    def together(self, queries: Mapping[str, Node]) -> dict[str, HighResult | ValueOverflowError]:
+        """Runs output queries of one part each on one stream; a query without a result has its error."""
+        began = time.monotonic()
+        results = {name: HighResult() for name in queries}
+        streams = {name: self._output(name, node) for name, node in queries.items()}
+        plans = {name: plan for name, node in queries.items() if (plan := self._sliced(name, node, {}, streams[name]))}
+        folder = self.work / "all-slices"  # the name of no query
+        errors = self._evaluate(plans, results, folder) if plans else {}
+        for name, result in results.items():
+            _finish(result, streams[name], began)
+        return {**results, **errors}
+
+    def _output(self, name: str, node: Node) -> StreamFiles:
+        """The stream of the rows of an output query."""
+        stream = StreamFiles(self.work / name / "rows", node.fields, (self.start, self.end), self.end, self.published)
+        stream.folder.mkdir(parents=True)
+        return stream
 
     def query(self, name: str, node: Node) -> HighResult:
-        """Runs one output query; again from its beginning where the machine was too busy to start what it needs."""
-        for _ in range(RESTARTS):
-            try:
-                return self._query(name, node)
-            except UnstartedError:
-                shutil.rmtree(self.work / name, ignore_errors=True)
-        return self._query(name, node)
-
-    def _query(self, name: str, node: Node) -> HighResult:
         """Runs the parts of the plan of one output query one after another."""
         began = time.monotonic()
         result = HighResult()
@@ -111,119 +116,103 @@ class _Run:
             # A part keeps every row: whether one is owned can only be said of the rows that its consumers make of it.
             all_time = (-END_OF_TIME, INT64_MAX)
             everything = StreamFiles(self.work / name / part.name, part.node.fields, all_time, END_OF_TIME)
+            everything.folder.mkdir(parents=True)
             self._part(name, part.node, made, everything, result)
             made[part.name] = Feed.scan(everything.files)
-        stream = StreamFiles(self.work / name / "rows", top.fields, (self.start, self.end), self.end)
+        stream = self._output(name, top)
         self._part(name, top, made, stream, result)
-        result.files, result.rows, result.punctuation = stream.files, stream.rows, stream.punctuation
-        result.seconds = time.monotonic() - began
+        _finish(result, stream, began)
         return result
 
-    def _stream(
-        self, query: str, node: Node, made: Mapping[str, Feed], stream: StreamFiles, result: HighResult
-    ) -> None:
-        folder = stream.folder
+    def _part(self, query: str, node: Node, made: Mapping[str, Feed], stream: StreamFiles, result: HighResult) -> None:
+        if (plan := self._sliced(query, node, made, stream)) is not None:
+            for error in self._evaluate({query: plan}, {query: result}, stream.folder.parent / "slices").values():
+                raise error
+
+    def _sliced(self, query: str, node: Node, made: Mapping[str, Feed], stream: StreamFiles) -> _Plan | None:
+        """A plan in slices, which are evaluated as promises close them; None where there is nothing to do."""
         behind = {leaf_name(leaf): (leaf, self._behind(leaf, made)) for leaf in leaves(node)}
         feeds = [feed for _, group in behind.values() for feed in group]
-        carry = self.carries.get(query, Carry(end=self.end))
         rows, handed = any(feed.rows for feed in feeds), hands_over(node)
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
         if not rows and not handed:
             stream.close(self.end)
-            return
-        most = self.settings.boundaries(sum(feed.rows for feed in feeds))
+            return None
+        carry = self.carries.get(query, Carry(end=self.end))
         start = carry.start if handed and (carry.start or not rows) else None
-        replay = Replay.over(feeds, self.end, self.settings.tick, most, start)
-        with TemporaryDirectory(prefix="replay-", dir=folder.parent) as scratch:
-            places, links = placed(node), links_of(node)
-            waits = waits_for_promises(node)
-            reels, promised = {}, {name: replay.promised(group) for name, (_, group) in behind.items()}
-            for name, (leaf, group) in behind.items():
-                own = leaf.lfta.links if isinstance(leaf, LftaInput) and name in places else ()
-                numbers, (fields, number) = [links.index(link) for link in own], _stored(leaf)
-                reels[name] = replay.lay_out(
-                    group, promised[name], fields, Path(scratch) / name, numbers, number, not waits
-                )
-            lowering = Lowering(self.session(node), replay.clock, reels, carry)
-            timeline = replay.timeline([*promised.values()])
-            step = None if waits else self.settings.tick
-            sink = BatchSink(stream, Path(scratch) / "checkpoint", replay, timeline, step)
-            self._replay(query, lowering.query(node), sink, result)
-        stream.close(replay.boundaries[-1], timeline)
-
-    def _part(self, query: str, node: Node, made: Mapping[str, Feed], stream: StreamFiles, result: HighResult) -> None:
-        (self._slices if by_slices(node) else self._stream)(query, node, made, stream, result)
-
-    def _slices(
-        self, query: str, node: Node, made: Mapping[str, Feed], stream: StreamFiles, result: HighResult
-    ) -> None:
-        """Evaluates a plan slice by slice, as promises close them."""
-        shutil.rmtree(stream.folder, ignore_errors=True)
-        stream.folder.mkdir(parents=True)
-        behind = {leaf_name(leaf): (leaf, self._behind(leaf, made)) for leaf in leaves(node)}
-        feeds = [feed for _, group in behind.values() for feed in group]
-        if not any(feed.rows for feed in feeds):
-            stream.close(self.end)
-            return
-        links, linked = links_of(node), placed(node)
-        stored = {}
-        for name, (leaf, group) in behind.items():
-            numbers = [links.index(link) for link in leaf.lfta.links] if isinstance(leaf, LftaInput) else [0]
-            chunks = [(number, chunk) for number, feed in zip(numbers, group, strict=True) for chunk in feed.chunks]
-            stored[name] = Stored(_stored(leaf)[0], chunks, name in linked)
-        replay = Replay.over(feeds, self.end, self.settings.tick, 1)
+        replay = Replay.over(feeds, self.end, self.settings.tick, start)
         timeline = replay.timeline([replay.promised(group) for _, group in behind.values()])
         ends: Counter[int] = Counter()
         for feed in feeds:
             ends.update(feed.ends)
+        most = max(1, -(-ends.total() // self.settings.slice_rows))
+        chained = not by_slices(node)
+        slices = choose_chain(behind, ends, most) if chained else choose_slices(node, ends, most)
+        lists = {(each.file, each.columns): _watch_table(each) for each in walk(node) if isinstance(each, WatchJoin)}
+        stored = _stored(node, behind)
         step = None if waits_for_promises(node) else self.settings.tick
-        lists = {(each.file, each.columns): watch_table(each) for each in walk(node) if isinstance(each, WatchJoin)}
-        closing = replay.boundaries[-1]
-        slices = choose_slices(node, ends, -(-ends.total() // self.settings.slice_rows))
-        files = [stream.folder / f"{number:05d}.parquet" for number in range(len(slices))]
-        known = stream.owned, timeline, step, closing
-        tasks = [SliceTask(node, each, stored, lists, file, *known) for each, file in zip(slices, files, strict=True)]
-        with TemporaryDirectory(prefix="slices-", dir=stream.folder.parent) as scratch:
-            outcomes = run_slices(query, self.session(node), tasks, Path(scratch), ends.total(), self.settings)
-        for outcome in outcomes:
-            if outcome.rows:
-                stream.take(outcome.file, outcome.rows)
-        add_up(outcomes, result)
-        stream.close(closing, timeline)
+        known = stream.owned, timeline, step, replay.closing, stream.published, carry if chained else None
+        tasks = [
+            SliceTask(node, each, stored, lists, stream.folder, f"{number:05d}", *known)
+            for number, each in enumerate(slices)
+        ]
+        python = any(isinstance(each, Group) and bool(each.in_python) for each in walk(node))
+        return _Plan(tasks, ends.total(), python, stream, replay.closing, timeline)
+
+    def _evaluate(
+        self, plans: Mapping[str, _Plan], results: Mapping[str, HighResult], folder: Path
+    ) -> dict[str, ValueOverflowError]:
+        """Evaluates plans in slices on one stream of punctuation; the errors of those of which a sum does not fit."""
+        try:
+            found = run_slices(plans, self.session, folder, self.settings)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        errors = {}
+        for name, plan in plans.items():
+            outcomes = found[name]
+            if isinstance(outcomes, ValueOverflowError):
+                errors[name] = outcomes
+                continue
+            for outcome in outcomes:
+                for file, rows in outcome.files.items():
+                    plan.stream.take(file, rows)
+            add_up(outcomes, results[name])
+            plan.stream.close(plan.closing, plan.timeline)
+        return errors
 
     def _behind(self, leaf: LftaInput | Cut, made: Mapping[str, Feed]) -> list[Feed]:
         if isinstance(leaf, Cut):
             return [made[leaf.name]]
         return [self.feeds[leaf.lfta.name, link] for link in leaf.lfta.links]
 
-    def _replay(self, query: str, frame: DataFrame, sink: BatchSink, result: HighResult) -> None:
-        writer = frame.writeStream.foreachBatch(sink).trigger(availableNow=True)
-        writer = writer.option("checkpointLocation", str(sink.checkpoint)).queryName(
-            f"{query}:{sink.stream.folder.name}"
-        )
-        try:
-            running = writer.start()
-            running.awaitTermination()
-        except PySparkException as error:
-            raise translate(query, error) from error
-        _account([json.loads(progress.json) for progress in running.recentProgress], result)
+
+def _finish(result: HighResult, stream: StreamFiles, began: float) -> None:
+    result.files, result.rows, result.punctuation = stream.files, stream.rows, stream.punctuation
+    result.seconds = time.monotonic() - began
 
 
-def _stored(leaf: LftaInput | Cut) -> tuple[tuple[Field, ...], str]:
-    """The columns that are stored behind a leaf, and the one with the number of the record, if it is there.
+def _stored(node: Node, behind: Behind) -> dict[str, Stored]:
+    """What is stored behind each leaf of a plan; the numbers of rows are not."""
+    links, placed = links_of(node), placed_leaves(node)
+    stored = {}
+    for name, (leaf, group) in behind.items():
+        lfta = leaf.lfta if isinstance(leaf, LftaInput) else None
+        numbers = [links.index(link) for link in lfta.links] if lfta else [0]
+        chunks = [(number, chunk) for number, feed in zip(numbers, group, strict=True) for chunk in feed.chunks]
+        record = NUMBER if lfta and lfta.placed else ""
+        stored[name] = Stored(lfta.stored if lfta else leaf.fields, chunks, name in placed, record)
+    return stored
 
-    The numbers of rows are not stored.
+
+def _watch_table(node: WatchJoin) -> pa.Table:
+    """The rows of a watch list, with the columns of the operator.
+
+    Raises:
+        ConfigError: the file of the list cannot be read, or a line of it is wrong.
     """
-    if isinstance(leaf, Cut):
-        return leaf.fields, ""
-    return leaf.lfta.stored, NUMBER if leaf.lfta.placed else ""
-
-
-def _rows(node: Node, feeds: Mapping[tuple[str, str], Feed]) -> int:
-    """How many rows a query reads."""
-    lftas = [leaf.lfta for leaf in leaves(node) if isinstance(leaf, LftaInput)]
-    return sum(feeds[lfta.name, link].rows for lfta in lftas for link in lfta.links)
+    rows = read_watchlist(node.file, [(f.name.removeprefix(f"{node.watch_alias}."), f.type) for f in node.columns])
+    columns = zip(*rows, strict=True) if rows else ([] for _ in node.columns)
+    arrays = [pa.array(list(values), STREAM_TYPES[f.type]) for values, f in zip(columns, node.columns, strict=True)]
+    return pa.table(arrays, names=[f.name for f in node.columns])
 
 
 def _files(inputs: Inputs, lfta: str, link: str) -> list[str]:
@@ -232,48 +221,10 @@ def _files(inputs: Inputs, lfta: str, link: str) -> list[str]:
     return inputs[lfta, link]
 
 
-def _account(batches: list[dict[str, Any]], result: HighResult) -> None:
-    """Adds the progress of a finished Spark query to a result."""
-    totals: dict[str, dict[str, int]] = {}
-    held = 0
-    for batch in batches:
-        states = batch.get("stateOperators", [])
-        result.late += sum(state["numRowsDroppedByWatermark"] for state in states)
-        # What Spark counts of state in Python are buckets.
-        rows = sum(state["numRowsTotal"] for state in states if "transformWithState" not in state["operatorName"])
-        result.state_rows = max(result.state_rows, rows)
-        for name, counts in batch.get("observedMetrics", {}).items():
-            if name.split(":")[1] == STATE_KIND:
-                held += counts["grown"] or 0
-                continue
-            into = totals.setdefault(name, dict.fromkeys(counts, 0))
-            for key, value in counts.items():
-                into[key] += value or 0
-        result.state_bytes = max(result.state_bytes, held)
-    result.batches += len(batches)
-    for name in sorted(totals, key=lambda observed: int(observed.split(":")[0])):
-        _, kind, owner = name.split(":", 2)
-        result.operators.append(OperatorCounts(owner, kind, totals[name]))
-
-
-def run_session(
-    spark: SparkSession, settings: HighSettings, rows: int | None = None, python: bool = False
-) -> SparkSession:
-    """A session of its own beside `spark`, set up for the queries of a run.
-
-    Args:
-        spark: as `build_session` makes it.
-        settings: of the run.
-        rows: how many rows a query reads at most, where that is known.
-        python: whether operators keep their state in Python.
-    """
+def run_session(spark: SparkSession, more: Mapping[str, str]) -> SparkSession:
+    """A session of its own beside `spark`, as `build_session` makes it, with the settings CONF and more."""
     session = spark.newSession()
-    options = {**CONF, "spark.sql.shuffle.partitions": str(settings.partitions)}
-    if rows is not None and rows <= settings.interpreted_rows:
-        options |= INTERPRETED
-    if python:
-        options |= MACHINES
-    for key, value in options.items():
+    for key, value in {**CONF, **more}.items():
         session.conf.set(key, value)
     return session
 
@@ -288,6 +239,7 @@ def run_high(
     settings: HighSettings | None = None,
     carries: Mapping[str, Carry] | None = None,
     overflows: dict[str, ValueOverflowError] | None = None,
+    published: bool = False,
 ) -> dict[str, HighResult]:
     """Runs every output query over the replayed LFTAs of one interval.
 
@@ -298,8 +250,9 @@ def run_high(
         start, end: the interval, ns; rows with `_last` in [start, end) are kept.
         work: folder for rows, parts and checkpoints, one folder a query in it; the caller removes it.
         settings: how to replay; rows do not depend on it.
-        carries: of the queries that hand something over from interval to interval.
+        carries: the carries of the queries that hand something over from interval to interval.
         overflows: takes the error of each query of which a sum does not fit; None where that ends the run.
+        published: whether rows are written as they are published, else in stream types.
 
     Returns:
         Files and statistics by query, without those in `overflows`.
@@ -311,18 +264,25 @@ def run_high(
     settings = settings or HighSettings()
     wanted = {leaf.lfta for node in queries.values() for leaf in leaves(node) if isinstance(leaf, LftaInput)}
     feeds = {(lfta.name, link): Feed.scan(_files(inputs, lfta.name, link)) for lfta in wanted for link in lfta.links}
-    most = max(_rows(node, feeds) for node in queries.values())
-    kinds = {False, *(python_state(node) for node in queries.values())}
-    sessions = {python: run_session(spark, settings, most, python) for python in kinds}
-    run = _Run(lambda node: sessions[python_state(node)], feeds, start, end, work, settings, carries or {})
+    session = run_session(spark, INTERPRETED)
+    run = _Run(session, feeds, start, end, work, settings, carries or {}, published)
+    whole = {name: node for name, node in queries.items() if not cut(node)[0]}
     with ThreadPoolExecutor(settings.concurrency, thread_name_prefix="lowwater-high") as pool:
-        running = {name: pool.submit(run.query, name, node) for name, node in queries.items()}
-        results = {}
-        for name, future in running.items():
+        together = pool.submit(run.together, whole)
+        apart = {name: pool.submit(run.query, name, node) for name, node in queries.items() if name not in whole}
+        found: dict[str, HighResult | ValueOverflowError] = {**together.result()}
+        for name, future in apart.items():
             try:
-                results[name] = future.result()
+                found[name] = future.result()
             except ValueOverflowError as error:
-                if overflows is None:
-                    raise
-                overflows[name] = error
-        return results
+                found[name] = error
+    results = {}
+    for name in queries:
+        result = found[name]
+        if isinstance(result, HighResult):
+            results[name] = result
+        elif overflows is None:
+            raise result
+        else:
+            overflows[name] = result
+    return results

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -28,7 +28,7 @@ from pyspark.sql import SparkSession
 
 import lowwater
 from lowwater.errors import ConfigError, LowwaterError
-from lowwater.tempfolders import make_folder
+from lowwater.tempfolders import make_folder, remove_folder
 from lowwater.terminal import say
 
 DELTA = "io.delta:delta-spark_4.2_2.13:4.4.0"
@@ -41,6 +41,9 @@ NEEDED = {
 """Jars that path tables need, with their sha256; what else Delta drags in are older copies of jars that Spark has."""
 
 _STARTING = Lock()
+_HOME = "lowwater-spark-"
+"""How the folder of a JVM begins."""
+_SAID = "jvm.log"
 JVM_ENDS = 300.0
 """Seconds that a JVM may take to end: to write its classes takes about twenty."""
 
@@ -61,13 +64,13 @@ class SessionSettings:
 
     Attributes:
         master: Spark master URL; the environment variable LOWWATER_SPARK_MASTER overrides it.
-        shuffle_partitions: partitions of every shuffle and of every state store.
+        shuffle_partitions: partitions of every shuffle.
         driver_memory: heap of the JVM, as Spark writes sizes.
-        log_level: of the JVM's log.
+        log_level: the log level of the JVM's log.
         quick_start: compile no further than the JVM's first tier, and collect garbage on one thread. A session's first
             queries then take two thirds of the time; worth turning off where a run reads millions of rows.
         delta: Spark can read the tables of a lake. No stage needs it, and it costs each session most of a second.
-        record: write the Java classes that were loaded to this file when the JVM ends, see `replay.training`.
+        record: write the Java classes that were loaded to this file when the JVM ends, see `replay.setup.training`.
     """
 
     master: str = "local[*]"
@@ -77,6 +80,29 @@ class SessionSettings:
     quick_start: bool = True
     delta: bool = False
     record: Path | None = None
+
+
+@dataclass(frozen=True)
+class _Jvm:
+    """A JVM that no session has yet.
+
+    Attributes:
+        settings: by which it was started.
+        home: its folder.
+        gateway: of py4j.
+    """
+
+    settings: SessionSettings
+    home: Path
+    gateway: Any
+
+    def suits(self, settings: SessionSettings) -> bool:
+        """Whether a session of these settings would have started it so: master and shuffles are told later."""
+        later = replace(self.settings, master=settings.master, shuffle_partitions=settings.shuffle_partitions)
+        return later == settings
+
+
+_waiting: _Jvm | None = None
 
 
 def jars_folder() -> Path:
@@ -258,26 +284,93 @@ def build_session(app: str = "lowwater", settings: SessionSettings | None = None
         return _started(app, settings or SessionSettings())
 
 
+def launch_jvm() -> None:
+    """Starts the JVM of a session of default sizes before anybody asks for one; does nothing where there is one."""
+    global _waiting
+    with _STARTING:
+        if _waiting is None and SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
+            _waiting = _launched(SessionSettings())
+            atexit.register(_discard)
+
+
 def _started(app: str, settings: SessionSettings) -> SparkSession:
-    _environment()
-    home = make_folder("lowwater-spark-")
-    conf = SparkConf().setAppName(app).setMaster(_master(settings))
-    conf.setAll(list(_options(settings, home).items()))
-    said = home / "jvm.log"
-    os.environ.update(_submitted(home))
-    launch: Callable[..., Any] = launch_gateway
+    jvm = _jvm(settings)
     try:
-        with said.open("w") as sink:
-            # A JVM outlives its session, and a later session of this process takes it again.
-            gateway = SparkContext._gateway or launch(conf, popen_kwargs={"stdout": sink, "stderr": sink})
-        context = SparkContext(conf=conf, gateway=gateway)
+        context = SparkContext(conf=_conf(settings, jvm.home).setAppName(app), gateway=jvm.gateway)
     except PySparkException as error:
-        tail = "\n".join(said.read_text(errors="replace").splitlines()[-12:])
-        raise LowwaterError(f"Spark did not start: {error}\n{tail}", "`lowwater doctor` looks for the cause") from error
+        raise _unstarted(error, jvm.home) from error
     context.setLogLevel(settings.log_level.upper())
     session = SparkSession.builder.getOrCreate()
-    atexit.register(session.stop)
+    atexit.register(_end, session, alone=_master(settings).startswith("local"))
     return session
+
+
+def _jvm(settings: SessionSettings) -> _Jvm:
+    """The JVM for a session: that of an earlier session, the one that waits if its sizes are those, else a new one."""
+    global _waiting
+    if SparkContext._gateway is not None:  # a JVM outlives its session
+        return _Jvm(settings, make_folder(_HOME), SparkContext._gateway)
+    waiting = _waiting
+    if waiting is not None and waiting.suits(settings):
+        _waiting = None
+        return waiting
+    _discard()
+    return _launched(settings)
+
+
+def _launched(settings: SessionSettings) -> _Jvm:
+    _environment()
+    home = make_folder(_HOME)
+    os.environ.update(_submitted(home))
+    launch: Callable[..., Any] = launch_gateway
+    with (home / _SAID).open("w") as sink:
+        try:
+            gateway = launch(_conf(settings, home), popen_kwargs={"stdout": sink, "stderr": sink})
+        except PySparkException as error:
+            raise _unstarted(error, home) from error
+    return _Jvm(settings, home, gateway)
+
+
+def _discard() -> None:
+    """Ends the JVM that waits, if there is one."""
+    global _waiting
+    if _waiting is not None:
+        _kill(_waiting.gateway)
+        remove_folder(_waiting.home)
+        _waiting = None
+
+
+def _conf(settings: SessionSettings, home: Path) -> SparkConf:
+    conf = SparkConf().setAppName("lowwater").setMaster(_master(settings))
+    return conf.setAll(list(_options(settings, home).items()))
+
+
+def _unstarted(error: Exception, home: Path) -> LowwaterError:
+    tail = "\n".join((home / _SAID).read_text(errors="replace").splitlines()[-12:])
+    return LowwaterError(f"Spark did not start: {error}\n{tail}", "`lowwater doctor` looks for the cause")
+
+
+def _end(session: SparkSession, alone: bool) -> None:
+    """Ends a session with its process; a JVM that is `alone` without a word, since to stop takes it half a second.
+
+    What it leaves lies in a folder that is removed.
+    """
+    gateway = SparkContext._gateway
+    process = getattr(gateway, "proc", None)
+    if gateway is None or process is None or not alone:
+        session.stop()
+    else:
+        # What Python counted for Spark comes by a connection that breaks now; the server would tell that as an error.
+        server: Any = session.sparkContext._accumulatorServer
+        if server is not None:  # the session was not stopped
+            server.handle_error = lambda *_: None
+        _kill(gateway)
+
+
+def _kill(gateway: Any) -> None:
+    gateway.shutdown()  # else objects that are collected later are told to a JVM that is gone, and errors are said
+    gateway.proc.kill()
+    gateway.proc.wait()
 
 
 def end_jvm(session: SparkSession) -> None:
@@ -286,7 +379,7 @@ def end_jvm(session: SparkSession) -> None:
     Raises:
         LowwaterError: if the JVM was not started by this process, or does not end.
     """
-    atexit.unregister(session.stop)
+    atexit.unregister(_end)
     gateway = SparkContext._gateway
     session.stop()
     process = getattr(gateway, "proc", None)

@@ -1,6 +1,6 @@
 """Runs plain functions as Spark tasks: how ingest and the low level spread over a cluster.
 
-Beside the lowering of queries. What the functions write they write themselves (Arrow); only small results come back.
+Below ingest, the low level and slices. Functions write their files themselves (Arrow); only small results come back.
 """
 
 from __future__ import annotations

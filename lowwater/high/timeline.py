@@ -1,8 +1,7 @@
-"""Promises as virtual time goes on, and the ticks that they give to rows, whatever the micro-batches are.
+"""Promises as virtual time goes on, and the ticks that they give to rows, whatever the slices are.
 
-Between the stored streams, the replay, whose boundaries pause at few instants, and the sink. A row that had to wait for
-a promise belongs to the first tick at which its stream promises what lies behind it, though Spark gives it one
-micro-batch later or, after a lull, at the next boundary with rows.
+Between the stored streams and the slices. A row that had to wait for a promise belongs to the first tick at which its
+stream promises what lies behind it, whichever slice makes it.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from lowwater.plan.temporal import END_OF_TIME
 
 Instants = npt.NDArray[np.int64]
 
-MOST = 1 << 16
+MOST_TICKS = 1 << 16
 """Greatest number of ticks that are told apart; over more of them, each is as long as it must be."""
 
 
@@ -44,7 +43,7 @@ class Timeline:
     """What a stream promises as virtual time goes on.
 
     Attributes:
-        instants: of the ticks at which the promise rises, ns, increasing; the last is the closing one.
+        instants: the instants of the ticks at which the promise rises, ns, increasing; the last is the closing one.
         promises: from each on, ns, increasing.
     """
 
@@ -101,6 +100,6 @@ def grid(first: int, closing: int, step: int) -> Instants:
         >>> grid(7, 32, 10).tolist()
         [10, 20, 30, 32]
     """
-    while (closing - first) // step > MOST:
+    while (closing - first) // step > MOST_TICKS:
         step *= 2
     return np.append(np.arange(-(-first // step) * step, closing, step, dtype=np.int64), closing)

@@ -11,17 +11,24 @@ from functools import reduce
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lowwater.catalog.streams import CONTROL, ROW
-from lowwater.high.expressions import SPARK_TYPES, plain
+from lowwater.catalog.expr import Type
+from lowwater.catalog.streams import CONTROL, ROW, TABLE_TYPES
 from lowwater.high.failures import translate
-from lowwater.high.results import HighSettings
 from lowwater.high.run import run_session
-from lowwater.plan.nodes import Field
-from lowwater.plan.schemas import stream_schema
+from lowwater.plan.operators import Field
+from lowwater.plan.properties.schemas import result_schema
 
+SPARK_TYPES: dict[Type, str] = {
+    Type.BOOL: "boolean",
+    Type.INT: "bigint",
+    Type.FLOAT: "double",
+    Type.IP: "binary",
+    Type.MAC: "bigint",
+    Type.STRING: "string",
+}
 CONTROL_TYPES = {name: "string" if name == "_kind" else "bigint" for name in CONTROL.names}
 
 
@@ -30,8 +37,8 @@ class Keyed:
     """The stream of a query with a unique key.
 
     Attributes:
-        files: of the interval, with the columns of `fields` and CONTROL.
-        fields: of the query's plan node.
+        files: the files of the interval, with the columns of `fields` and CONTROL.
+        fields: the fields of the query's plan node.
         key: names of the columns that no two rows have in common; NULL equals NULL.
     """
 
@@ -55,6 +62,11 @@ class Shared:
     rows: pa.Table
 
 
+def plain(name: str) -> Column:
+    """The column of this name, dots and all."""
+    return F.col(f"`{name}`")
+
+
 def shared_keys(spark: SparkSession, streams: Mapping[str, Keyed], most: int, partitions: int) -> dict[str, Shared]:
     """Looks for rows that share their unique key.
 
@@ -62,15 +74,15 @@ def shared_keys(spark: SparkSession, streams: Mapping[str, Keyed], most: int, pa
         spark: the session.
         streams: by name of the query; each has at least one file.
         most: rows to give back of each query.
-        partitions: of the shuffles.
+        partitions: the partitions of the shuffles.
 
     Raises:
         LowwaterError: if a file cannot be read.
     """
-    found = {name: Shared(0, 0, stream_schema(stream.fields).empty_table()) for name, stream in streams.items()}
+    found = {name: Shared(0, 0, result_schema(stream.fields).empty_table()) for name, stream in streams.items()}
     if not streams:
         return found
-    session = run_session(spark, HighSettings(partitions=partitions))
+    session = run_session(spark, {"spark.sql.shuffle.partitions": str(partitions)})
     try:
         counts = [
             _several(_rows(session, stream), stream).agg(
@@ -87,9 +99,14 @@ def shared_keys(spark: SparkSession, streams: Mapping[str, Keyed], most: int, pa
 
 
 def _rows(session: SparkSession, stream: Keyed) -> DataFrame:
-    kinds = [*((f.name, SPARK_TYPES[f.type]) for f in stream.fields), *CONTROL_TYPES.items()]
+    kinds = [*((f.name, _published(f)) for f in stream.fields), *CONTROL_TYPES.items()]
     reader = session.read.schema(", ".join(f"`{name}` {kind}" for name, kind in kinds))
     return reader.parquet(*stream.files).filter(F.col("_kind") == ROW).select(*(plain(name) for name, _ in kinds))
+
+
+def _published(field: Field) -> str:
+    """Spark's type of a field as it is published."""
+    return SPARK_TYPES[Type.STRING if TABLE_TYPES[field.type] == TABLE_TYPES[Type.STRING] else field.type]
 
 
 def _several(rows: DataFrame, stream: Keyed) -> DataFrame:
@@ -102,4 +119,4 @@ def _first(session: SparkSession, stream: Keyed, most: int) -> pa.Table:
     keys = _several(rows, stream).select(*(plain(name).alias(f"_key{i}") for i, name in enumerate(stream.key)))
     same = reduce(lambda a, b: a & b, (plain(n).eqNullSafe(F.col(f"_key{i}")) for i, n in enumerate(stream.key)))
     chosen = rows.join(keys, same, "left_semi").orderBy(*(plain(name) for name in (*stream.key, "_last"))).limit(most)
-    return chosen.toArrow().cast(stream_schema(stream.fields))
+    return chosen.toArrow().cast(result_schema(stream.fields))

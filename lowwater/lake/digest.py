@@ -10,10 +10,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lowwater.capture.keeping import Keeping
+from lowwater.capture.content.retention import Keeping
 from lowwater.config import Link
-from lowwater.lake.coverage import gaps
-from lowwater.lake.ledger import Capture, Captures
+from lowwater.lake.ledgers.captures import Capture, Captures
+from lowwater.lake.ledgers.coverage import gaps
 
 POLICIES = {"publish": "exclude"}
 """Policies by another name than digests have for them: what was published under the old one is no less done."""
@@ -32,9 +32,9 @@ def link_inputs(link: str, captures: Sequence[Capture], settings: Link, read_fro
     Args:
         link: name of the link.
         captures: all of its captures, in the order of T1.
-        settings: of the link.
+        settings: the settings of the link.
         read_from: start of the read range.
-        end: of the interval.
+        end: the end of the interval.
     """
     ordered = Captures.of(captures)
     used = [
@@ -87,7 +87,15 @@ def inputs_digest(text: str, names: Mapping[str, str], links: Sequence[Mapping[s
 
 
 def outdated(captures: Sequence[Capture], settings: Link, decoder_version: int, read_from: int, end: int) -> list[str]:
-    """Why captures that a run reads must be ingested again first (T7): one line each, none if all is well."""
+    """Why captures that a run reads must be ingested again first (T7): one line each, none if all is well.
+
+    Args:
+        captures: ledger rows of the link, in any order.
+        settings: settings of the link as they are now.
+        decoder_version: `DECODER_VERSION` of the program that runs.
+        read_from: first timestamp that the run reads, ns since the epoch.
+        end: end of the run's interval, ns since the epoch, exclusive.
+    """
     lines = []
     key = Keeping.of(settings).key_digest
     ordered = Captures.of(captures)

@@ -14,8 +14,8 @@ import pyarrow as pa
 from lowwater.catalog.packets import READABLE
 from lowwater.errors import LakeError
 from lowwater.lake.tables import create, safe_name
-from lowwater.plan import schemas
-from lowwater.plan.nodes import Field
+from lowwater.plan.operators import Field
+from lowwater.plan.properties import schemas
 
 
 def _required(name: str, kind: pa.DataType) -> pa.Field:
@@ -217,8 +217,13 @@ LATENESS = pa.schema(
 
 
 def stream_schema(fields: tuple[Field, ...]) -> pa.Schema:
-    """Schema of `lfta/` and `streams/` tables: fields, CONTROL, and the partition `interval`."""
+    """Schema of `lfta/` tables: fields, CONTROL, and the partition `interval`."""
     return pa.schema([*schemas.stream_schema(fields), _required("interval", _TEXT)])
+
+
+def result_schema(fields: tuple[Field, ...]) -> pa.Schema:
+    """Schema of `streams/` tables: published fields, CONTROL, and the partition `interval`."""
+    return pa.schema([*schemas.result_schema(fields), _required("interval", _TEXT)])
 
 
 def table_schema(fields: tuple[Field, ...]) -> pa.Schema:

@@ -55,6 +55,12 @@ def hold(lake: Lake, name: str, wait: float = 0.0) -> Iterator[None]:
 def hold_range(lake: Lake, query_set: str, start: int, end: int) -> Iterator[None]:
     """Holds [start, end), ns, of a query set; the kernel frees it when the process dies, however it dies.
 
+    Args:
+        lake: the open lake.
+        query_set: name of the query set.
+        start: first instant of the range, ns since the epoch.
+        end: end of the range, ns since the epoch, exclusive.
+
     Raises:
         BusyError: another holds a range that overlaps it, naming the holder's process and range.
     """
@@ -190,6 +196,8 @@ def attempt(lake: Lake, name: str, wait: float = 0.0) -> Iterator[Path]:
 @contextmanager
 def run_attempt(lake: Lake, query_set: str, start: int, end: int) -> Iterator[Path]:
     """Holds the range [start, end), ns, of a query set, and gives a folder for a run of that interval.
+
+    Arguments as of `hold_range`.
 
     Raises:
         BusyError: another process works on an interval that overlaps it.

@@ -17,8 +17,8 @@ from lowwater.config import Retention
 from lowwater.errors import BusyError
 from lowwater.instants import HOUR
 from lowwater.lake.layout import Lake
+from lowwater.lake.ledgers.runs import DONE, FAILED, INCOMPLETE, PROVISIONAL, PUBLISH, Replay, read_replays
 from lowwater.lake.locks import hold, hold_range
-from lowwater.lake.records import DONE, FAILED, INCOMPLETE, PROVISIONAL, PUBLISH, Replay, read_replays
 from lowwater.lake.tables import (
     hours,
     interval_label,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-MOST = 64
+HELD_TABLES = 64
 """Tables that a thread keeps open, and values that the process keeps of tables."""
 
 T = TypeVar("T")
@@ -71,7 +71,7 @@ def _followed(path: Path) -> DeltaTable | None:
 def keep(path: Path, table: DeltaTable) -> None:
     """Keeps a table open that has just been read or committed to."""
     _OPEN.tables[path] = table, _mark(path, table)
-    while len(_OPEN.tables) > MOST:
+    while len(_OPEN.tables) > HELD_TABLES:
         _OPEN.tables.popitem(last=False)
 
 
@@ -84,7 +84,7 @@ def made_of(path: Path, what: object, make: Callable[[DeltaTable | None], T]) ->
     """What a function makes of the newest version of a table, None for no table; anew only when the table has changed.
 
     Args:
-        path: of the table.
+        path: the path of the table.
         what: names the function and its arguments; hashable.
         make: the function; nobody changes what it returns.
     """
@@ -100,7 +100,7 @@ def made_of(path: Path, what: object, make: Callable[[DeltaTable | None], T]) ->
     with _MADE_LOCK:
         _MADE[key] = version, made
         _MADE.move_to_end(key)
-        while len(_MADE) > MOST:
+        while len(_MADE) > HELD_TABLES:
             _MADE.popitem(last=False)
     return made
 

@@ -20,7 +20,7 @@ from lowwater.catalog.packets import HEAD, READABLE, RECORD
 from lowwater.config import Link, section_of
 from lowwater.errors import LakeError
 from lowwater.lake.layout import Lake
-from lowwater.lake.ledger import Capture, Captures
+from lowwater.lake.ledgers.captures import Capture, Captures
 from lowwater.lake.opened import made_of
 from lowwater.lake.tables import lake_errors, live_files
 from lowwater.plan.temporal import END_OF_TIME
@@ -38,7 +38,7 @@ class PacketFile:
     """A file of `packets/`.
 
     Attributes:
-        path: of the file.
+        path: the path of the file.
         rows: packets in it.
         last: arrival of the last one, ns; of its capture, as stored.
     """
@@ -54,7 +54,7 @@ class CaptureRead:
 
     Attributes:
         capture: sha256, hex.
-        clock: of the link before it, ns (T7).
+        clock: the clock of the link before it, ns (T7).
         files: by hour of arrival and chunk, so in order of position.
     """
 
@@ -65,13 +65,13 @@ class CaptureRead:
 
 @dataclass(frozen=True)
 class LinkRead:
-    """The packets of one link that a run reads, or a chunk of them (`lake.dividing`); picklable.
+    """The packets of one link that a run reads, or a chunk of them (`lake.ingestion.division`); picklable.
 
     Attributes:
         link: its name.
         captures: in the order of T1.
         read_from: start of the read range (I2), ns.
-        start: of the interval; `end` its end.
+        start: the start of the interval; `end` its end.
         since: start of the link's life; `until` its end: records outside of it are not the link's (T5).
         begin: packets of the first file that are before the chunk.
         stop: packet of the last file before which it ends; None for all of them.
@@ -211,7 +211,7 @@ class PacketFiles:
     """The files of `packets/` at one instant, read once for all links.
 
     Attributes:
-        folder: of the table.
+        folder: the folder of the table.
         attempts: attempt -> its rows of `live_files`, of all links.
     """
 
@@ -242,12 +242,12 @@ def packet_files(
     """Resolves what a run of [start, end) reads of a link; on the driver.
 
     Args:
-        files: of the lake.
+        files: the files of the lake.
         link: name of the link.
         captures: its captures in order, as `read_captures` gives them.
-        settings: of the link.
+        settings: the settings of the link.
         read_from: start of its read range, ns.
-        start: of the interval; `end` its end, ns.
+        start: the start of the interval; `end` its end, ns.
 
     Returns:
         The files of the ledger's captures that can hold such packets, by the statistics of the commits.
@@ -303,5 +303,16 @@ def read_packets(
     end: int,
     columns: Sequence[str] = (),
 ) -> Iterator[pa.RecordBatch]:
-    """`packet_files` and `LinkRead.batches` at once, in one process."""
+    """`packet_files` and `LinkRead.batches` at once, in one process.
+
+    Args:
+        lake: the open lake.
+        link: name of the link.
+        captures: ledger rows of the link, in the order of T1.
+        settings: settings of the link.
+        read_from: first timestamp that is read, ns since the epoch.
+        start: first instant of the interval, ns since the epoch.
+        end: end of the interval, ns since the epoch, exclusive.
+        columns: stored columns (`catalog.packets.READABLE`) besides the KEYS.
+    """
     return packet_files(PacketFiles.of(lake), link, captures, settings, read_from, start, end).batches(columns)

@@ -12,7 +12,7 @@ from typing import Any
 
 from lowwater.instants import format_duration, format_instant
 from lowwater.lake.digest import POLICIES, SEMANTICS_VERSION
-from lowwater.lake.ledger import Capture, Captures, short
+from lowwater.lake.ledgers.captures import Capture, Captures, short
 
 Parts = dict[str, Any]
 """JSON: `semantics`, `text` (part of the canonical text -> hash), `links` (link -> what a run depends on of it)."""

@@ -137,13 +137,13 @@ def create(
                     raise
         table = existing(path)
     if owner is None:
-        return _widened(path, table, schema)
+        return widened(path, table, schema)
     check_owner(path, owner)
     return table
 
 
-def _widened(path: Path, table: DeltaTable, schema: pa.Schema) -> DeltaTable:
-    """The table with the columns that an older version of Lowwater did not have; its rows have NULL there."""
+def widened(path: Path, table: DeltaTable, schema: pa.Schema) -> DeltaTable:
+    """The table with all columns of a schema; where it lacked one, its rows have NULL."""
     from deltalake import Schema
 
     def missing(table: DeltaTable) -> list[Any]:
@@ -203,24 +203,17 @@ def commit(path: Path, change: Callable[[DeltaTable], object]) -> None:
                 time.sleep(random.uniform(0, min(0.01 * 2**attempt, 1.0)))
 
 
-def replace_rows(
-    path: Path, rows: Callable[[], pa.Table | pa.RecordBatchReader], predicate: str, merge: bool = False
-) -> None:
+def replace_rows(path: Path, rows: pa.Table, predicate: str) -> None:
     """Replaces exactly the rows that satisfy an SQL predicate, in one commit.
 
     Args:
         path: directory of the table.
-        rows: makes them, once per attempt; all of them satisfy the predicate.
+        rows: all of them satisfy the predicate.
         predicate: over partition columns and others; partitions beside it keep parallel writers apart.
-        merge: adds new columns to the table.
     """
     from deltalake import write_deltalake
 
-    def change(table: DeltaTable) -> None:
-        mode: Any = "merge" if merge else None
-        write_deltalake(table, rows(), mode="overwrite", predicate=predicate, schema_mode=mode)
-
-    commit(path, change)
+    commit(path, lambda table: write_deltalake(table, rows, mode="overwrite", predicate=predicate))
 
 
 def append_rows(path: Path, rows: pa.Table) -> None:
@@ -230,21 +223,32 @@ def append_rows(path: Path, rows: pa.Table) -> None:
     commit(path, lambda table: write_deltalake(table, rows, mode="append"))
 
 
-def swap_files(path: Path, files: Iterable[DataFile], old: Callable[[DeltaTable], list[dict[str, Any]]]) -> None:
+def swap_files(
+    path: Path,
+    files: Iterable[DataFile],
+    old: Callable[[DeltaTable], list[dict[str, Any]]],
+    rest: Callable[[list[dict[str, Any]]], Iterable[DataFile]] = lambda _: (),
+) -> None:
     """Puts files in the place of others, in one atomic commit; nothing is committed where both are empty.
 
     Args:
         path: directory of the table.
         files: to add; they lie there already.
         old: the rows of `live_files` to remove, given the version that is changed.
+        rest: given these rows, writes files of what stays of them.
     """
     from deltalake.transaction import AddAction, RemoveAction
 
     now = int(time.time() * 1000)
-    added = [AddAction(file.path, file.size, dict(file.partition), now, True, _statistics(file)) for file in files]
+    whole = list(files)
 
     def change(table: DeltaTable) -> None:
-        removed = [RemoveAction(row["path"], True, now, row["size_bytes"], _partition(row)) for row in old(table)]
+        going = old(table)
+        added = [
+            AddAction(file.path, file.size, dict(file.partition), now, True, _statistics(file))
+            for file in (*whole, *rest(going))
+        ]
+        removed = [RemoveAction(row["path"], True, now, row["size_bytes"], _partition(row)) for row in going]
         if added or removed:
             names = table.metadata().partition_columns
             table.create_write_transaction([*added, *removed], "append", table.schema(), partition_by=names)

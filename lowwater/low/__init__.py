@@ -3,9 +3,9 @@
 After `capture`, before `high`: packet batches in, rows and punctuation of every LFTA out.
 """
 
-from lowwater.low.flush import Flush
-from lowwater.low.merging import merged
 from lowwater.low.run import compiles, needed_columns, run_link
+from lowwater.low.runtime.flush import Flush
+from lowwater.low.runtime.merging import merged
 from lowwater.low.settings import VIOLATIONS, Bounds, LftaStatistics, LinkResult, LowSettings, Policy
 
 __all__ = [

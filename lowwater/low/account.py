@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lowwater.low.filtering import ACCEPTED, FAILED, FILTERED, NOT_OF_PROTOCOL, OUTCOMES, SAMPLED_OUT, SHED
-from lowwater.low.kernel import MINUTE
+from lowwater.low.code.filters import ACCEPTED, FAILED, FILTERED, NOT_OF_PROTOCOL, OUTCOMES, SAMPLED_OUT, SHED
+from lowwater.low.code.kernel import MINUTE
 from lowwater.low.settings import MINUTES, VIOLATIONS
 
 Words = npt.NDArray[np.int64]

@@ -15,12 +15,12 @@ import pyarrow as pa
 from lowwater.catalog.expr import Const, Expr, Param, Type
 from lowwater.catalog.values import words_from_ip
 from lowwater.errors import LowwaterError
-from lowwater.low.codegen import Emitter, Inputs
-from lowwater.low.columns import Columns
-from lowwater.low.compiler import load
-from lowwater.low.kernel import Function
-from lowwater.low.rows import Output, Rows
-from lowwater.low.words import indented
+from lowwater.low.code.compiler import load
+from lowwater.low.code.expressions import Emitter, Inputs
+from lowwater.low.code.kernel import Function
+from lowwater.low.code.rows import Output, Rows
+from lowwater.low.code.values import indented
+from lowwater.low.runtime.columns import Columns
 
 Array = npt.NDArray[np.generic]
 
@@ -58,7 +58,7 @@ class Evaluation:
         """The values of the records, in the types of streams.
 
         Args:
-            columns: of the records.
+            columns: the columns of the records.
             beside: values and validity of every column of hosted values.
             texts: that numbers stand for.
         """

@@ -19,12 +19,10 @@ from lowwater.catalog.packets import RECORD_NUMBER, SAMPLING_RATE, THINNED_BY, s
 from lowwater.catalog.skews import Skews
 from lowwater.errors import LawError
 from lowwater.low.account import Counters, Violations
-from lowwater.low.codegen import OUTCOME, OWN_SKEW, node_name
-from lowwater.low.columns import Columns, numbers
-from lowwater.low.compiler import by_numba, compiled_before, load, pays
-from lowwater.low.evaluate import arguments
-from lowwater.low.filtering import SAMPLED_OUT, SHED
-from lowwater.low.kernel import (
+from lowwater.low.code.compiler import by_numba, compiled_before, load, pays
+from lowwater.low.code.expressions import OUTCOME, OWN_SKEW, node_name
+from lowwater.low.code.filters import SAMPLED_OUT, SHED
+from lowwater.low.code.kernel import (
     BASE,
     BLOCK,
     CLOCK,
@@ -44,11 +42,13 @@ from lowwater.low.kernel import (
     Program,
     generate,
 )
-from lowwater.low.node import Node, Write
+from lowwater.low.evaluate import arguments
+from lowwater.low.runtime.columns import Columns, numbers
+from lowwater.low.runtime.node import Node, Write
+from lowwater.low.runtime.statistics import Meter
+from lowwater.low.runtime.thinning import Thinning
 from lowwater.low.settings import Bounds, LftaStatistics, LinkResult, LowSettings
-from lowwater.low.statistics import Meter
-from lowwater.low.thinning import Thinning
-from lowwater.plan.nodes import Lfta
+from lowwater.plan.operators import Lfta
 
 Words = npt.NDArray[np.int64]
 _BLOCK = np.uint64(BLOCK)
@@ -62,7 +62,7 @@ def needed_columns(lftas: Sequence[Lfta], shed: bool = False, skews: Skews | Non
     Args:
         lftas: the nodes.
         shed: whether some packets are shed on the link, so that it is read what packets are chosen by (O5).
-        skews: of the link's records, where they are not all the same (T8).
+        skews: the skews of the link's records, where they are not all the same (T8).
     """
     names: dict[str, None] = dict.fromkeys([*IDENTITY, *(skews.columns if skews else ())])
     for lfta in lftas:
@@ -91,7 +91,7 @@ def run_link(
         batches: its records, or those of a chunk, in canonical order (T1) with the columns of `needed_columns`;
             `arrival` never decreases.
         bounds: read ranges, owned interval, ns, and of a chunk the clock before and after it.
-        settings: of the run.
+        settings: the settings of the run.
         write: takes the name of an LFTA and the next rows of its stream, in order of `_tick`.
         thinnings: LFTA -> what it takes of the link, where load is shed on it (O5).
         records: how many there are at most; None where nobody knows, which is taken for many.
@@ -110,6 +110,12 @@ def run_link(
 
 def compiles(lftas: Sequence[Lfta], link: str, settings: LowSettings, records: int) -> bool:
     """Whether a pass over at most so many records would compile the kernel of a link, which takes seconds an LFTA.
+
+    Args:
+        lftas: every LFTA that reads the link.
+        link: name of the link.
+        settings: settings of the low level for the link.
+        records: most records that the pass reads.
 
     Raises:
         UnsupportedError: if an expression cannot run at the low level.

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from lowwater.catalog.skews import Skews
 from lowwater.errors import ConfigError
-from lowwater.low.flush import IMMEDIATE, Flush
+from lowwater.low.runtime.flush import IMMEDIATE, Flush
 
 
 class Policy(StrEnum):
@@ -39,7 +39,7 @@ class LowSettings:
 
     Attributes:
         skew: bound on the disorder of the link, ns (T2); the largest where its records have several.
-        skews: of its records, where they are not all the same (T8).
+        skews: the skews of its records, where they are not all the same (T8).
         period: between ticks, ns.
         policy: of heartbeats.
         chunk_rows: records handled at once; with the tables it bounds the memory.
@@ -70,7 +70,7 @@ class LowSettings:
 
     def __post_init__(self) -> None:
         if self.skew < 0:
-            raise ConfigError(f"the skew is {self.skew} ns", "a skew is 0 or more")
+            raise ConfigError(f"the skew is {self.skew} ns", "give a duration of 0 or more")
         if self.period <= 0:
             raise ConfigError(f"the heartbeat period is {self.period} ns", "give a duration above 0")
         if self.chunk_rows <= 0:

@@ -15,9 +15,6 @@ from lowwater.catalog.functions import Catalog
 from lowwater.catalog.protocols import PROTOCOLS, Protocol
 from lowwater.plan.text import nearest
 
-ANY_LINK = "*"
-"""Stands for every link where a plan is explained without knowing them."""
-
 Value = int | float | str | bool
 Kept = TypeVar("Kept")
 

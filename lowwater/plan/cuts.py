@@ -1,7 +1,7 @@
 """Which plans are evaluated by slices of time, where a plan is cut, and whether rows of a query wait for promises.
 
-Read by EXPLAIN, and by `high.run`: parts of a cut plan run in order, the rows of one replayed into the next. An
-operator whose state outlives a slice is a stream of its own; all the others need none (docs/adr/0049).
+Read by EXPLAIN, and by `high.run`: parts of a cut plan run in order, the rows of one read by the next. The slices of an
+operator whose state outlives a slice are evaluated in order; all the others need none (docs/adr/0049, 0052).
 """
 
 from __future__ import annotations
@@ -9,34 +9,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lowwater.plan.nodes import (
-    Aggregation,
-    Cut,
-    FilterJoin,
-    Group,
-    Join,
-    Node,
-    Running,
-    Sampling,
-)
-from lowwater.plan.state import by_arrival, counts_rows
+from lowwater.plan.operators import Cut, Node
+from lowwater.plan.properties.state import by_arrival, counts_rows
 from lowwater.plan.tree import walk, with_inputs
 
-STATEFUL = (Group, Join, FilterJoin, Running, Sampling)
-"""The operators that keep rows or groups."""
-
-_OWN = "one of both has a state that outlives a slice of time, and is a stream of its own"
+_OWN = "one of both has a state that outlives a slice of time: its slices are evaluated in order"
 
 
 @dataclass(frozen=True)
 class Part:
-    """A Spark query of its own below another one.
+    """A plan of its own below another one.
 
     Attributes:
         name: by which a `Cut` reads its rows.
         node: its plan.
         reader: the operator that its rows are replayed into.
-        why: why that cannot stand in one Spark query with it.
+        why: why that cannot stand in one plan with it.
     """
 
     name: str
@@ -51,7 +39,7 @@ def cut(node: Node) -> tuple[list[Part], Node]:
     Returns:
         The parts in the order in which they must run, and the rest, with a `Cut` in place of each.
     """
-    # What counts rows is one operator to Spark.
+    # What counts rows is evaluated as a whole.
     if counts_rows(node):
         return [], node
     cuts = _Cuts()
@@ -72,14 +60,14 @@ class _Cuts:
         self.parts: list[Part] = []
         self.made: dict[int, Node] = {}
         self._leaves: dict[int, Cut] = {}
-        # Of each operator the nearest ones with state, itself or below it in the same Spark query.
+        # Of each operator the nearest ones with state, itself or below it in the same part.
         self._nearest: dict[int, list[Node]] = {}
 
     def take(self, node: Node) -> None:
         """Cuts an operator off its inputs where it must be; they have been taken."""
         inputs = [self._read(node, below) for below in node.inputs()]
         self.made[id(node)] = with_inputs(node, inputs)
-        if isinstance(node, STATEFUL):
+        if node.facts.waits:
             self._nearest[id(node)] = [node]
             return
         below = [near for each in node.inputs() for near in self._nearest[id(each)]]
@@ -99,26 +87,16 @@ class _Cuts:
 
 def _apart(node: Node, nearest: Sequence[Node]) -> str:
     """Why an operator is not evaluated with those below it; empty where it is."""
-    if not isinstance(node, STATEFUL):
+    if not node.facts.waits:
         return ""
-    return _OWN if nearest and any(keeps_python(each) for each in (node, *nearest)) else ""
-
-
-def in_python(node: Aggregation) -> str:
-    """The first aggregate of an operator that has its state in Python; empty for none."""
-    return next((a.function for a in node.aggregates if a.udaf is not None and a.udaf.make is not None), "")
-
-
-def keeps_python(node: Node) -> bool:
-    """Whether an operator keeps a state that outlives a slice, in Python on Spark."""
-    return isinstance(node, Running | Sampling) or (isinstance(node, Group) and bool(in_python(node)))
+    return _OWN if nearest and any(each.facts.outlives for each in (node, *nearest)) else ""
 
 
 def by_slices(node: Node) -> bool:
     """Whether any part of an interval can be evaluated by itself, from the records that it reads before it."""
-    return not (by_arrival(node) or any(keeps_python(each) for each in walk(node)))
+    return not (by_arrival(node) or any(each.facts.outlives for each in walk(node)))
 
 
 def waits_for_promises(node: Node) -> bool:
     """Whether rows wait in a plan until a promise lets them go."""
-    return counts_rows(node) or any(isinstance(each, STATEFUL) for each in walk(node))
+    return counts_rows(node) or any(each.facts.waits for each in walk(node))

@@ -7,26 +7,31 @@ ours, so every engine runs the dialect.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from lowwater.catalog.expr import Binary, Call, Case, Column, Const, Expr, Type, Unary, rewrite
 from lowwater.catalog.values import pack_ip
 from lowwater.plan.bind.joins import output_time
 from lowwater.plan.bind.sources import temporals
-from lowwater.plan.nodes import (
+from lowwater.plan.operators import (
     Aggregate,
     Aggregation,
     Bucket,
     Expand,
     Field,
+    FilterJoin,
     Group,
     Item,
     Join,
     Map,
     Node,
+    Running,
+    Sampling,
     Source,
     Union,
+    WatchJoin,
 )
 from lowwater.plan.temporal import infer
 
@@ -50,24 +55,27 @@ class _Dialect:
     def node(self, node: Node) -> Node:
         if node.query != self.query:
             return node
-        if isinstance(node, Source):
-            return replace(node, fields=tuple(_declared(field) for field in node.fields))
-        if isinstance(node, Union):
-            return replace(node, branches=tuple(self.node(branch) for branch in node.branches))
-        if isinstance(node, Join):
-            return self._join(replace(node, left=self.node(node.left), right=self.node(node.right)))
-        if isinstance(node, Map):
-            return self._map(replace(node, input=self.node(node.input)))
-        if isinstance(node, Aggregation):
-            return self._aggregation(replace(node, input=self.node(node.input)))
-        if isinstance(node, Bucket | Expand):
-            below = self.node(node.input)
-            own = node.fields[len(below.fields) :]
-            kept = tuple(replace(f, declared=b.declared) for f, b in zip(node.fields, below.fields, strict=False))
-            return replace(node, input=below, fields=(*kept, *own))
+        if type(node) not in VALUES:
+            raise TypeError(f"the Gigascope dialect does not know {type(node).__name__}")
+        return VALUES[type(node)](self, node)
+
+    def _source(self, node: Source) -> Source:
+        return replace(node, fields=tuple(_declared(field) for field in node.fields))
+
+    def _union(self, node: Union) -> Union:
+        return node.over(*map(self.node, node.branches))
+
+    def _tagged(self, node: Bucket | Expand) -> Node:
+        below = self.node(node.input)
+        own = node.fields[len(below.fields) :]
+        kept = tuple(replace(f, declared=b.declared) for f, b in zip(node.fields, below.fields, strict=False))
+        return replace(node, input=below, fields=(*kept, *own))
+
+    def _as_it_is(self, node: Node) -> Node:
         return node
 
     def _map(self, node: Map) -> Map:
+        node = node.over(self.node(node.input))
         columns = _Columns(node.input.fields)
         items = tuple(Item(item.name, columns.wrapped(item.expr)) for item in node.items)
         fields = _fields(node.fields, items, columns)
@@ -75,6 +83,7 @@ class _Dialect:
         return replace(node, items=items, fields=fields, predicate=predicate)
 
     def _aggregation(self, node: Aggregation) -> Aggregation:
+        node = node.over(self.node(node.input))
         rows = _Columns(node.input.fields)
         keys = tuple(Item(key.name, rows.wrapped(key.expr)) for key in node.keys)
         key_fields = _fields(node.key_fields, keys, rows)
@@ -98,6 +107,7 @@ class _Dialect:
 
     def _join(self, node: Join) -> Node:
         """The join, and above it the defaults of what a missing side leaves NULL."""
+        node = node.over(self.node(node.left), self.node(node.right))
         sides = [(node.left_alias, node.left), (node.right_alias, node.right)]
         columns = _Columns([replace(f, name=f"{alias}.{f.name}") for alias, side in sides for f in side.fields])
         missing = {node.right_alias} if node.kind.keeps_left else set()
@@ -125,6 +135,22 @@ class _Dialect:
             for item in items
         )
         return Map(node.query, _fields(node.fields, items, columns), joined, None, above)
+
+
+VALUES: dict[type[Node], Callable[[_Dialect, Any], Node]] = {
+    Source: _Dialect._source,
+    Union: _Dialect._union,
+    Join: _Dialect._join,
+    Map: _Dialect._map,
+    Group: _Dialect._aggregation,
+    Running: _Dialect._aggregation,
+    Sampling: _Dialect._aggregation,
+    Bucket: _Dialect._tagged,
+    Expand: _Dialect._tagged,
+    FilterJoin: _Dialect._as_it_is,
+    WatchJoin: _Dialect._as_it_is,
+}
+"""Each operator of a logical plan with the old compilers' values."""
 
 
 def _leaves(expr: Expr) -> list[Column]:

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 
 from lowwater.catalog.expr import Expr, columns_of, conjunction, conjuncts
 from lowwater.catalog.packets import SAMPLING_RATE
-from lowwater.plan.context import ANY_LINK
-from lowwater.plan.cost import cheap, cost
-from lowwater.plan.nodes import Lfta
+from lowwater.plan.operators import ANY_LINK, Lfta
+from lowwater.plan.properties.cost import cheap, cost
 
 MOST_BITS = 64
 

@@ -22,14 +22,12 @@ from lowwater.plan.bind.protocols import declare
 from lowwater.plan.bind.texts import Named, read_texts
 from lowwater.plan.context import Context, Links
 from lowwater.plan.dialect import gigascope
-from lowwater.plan.keys import Key
-from lowwater.plan.nodes import Lfta, Node, Source
-from lowwater.plan.ordering import order_dependent
-from lowwater.plan.placing import with_numbers
+from lowwater.plan.operators import Key, Lfta, Node, Source
 from lowwater.plan.prefilter import Prefilter, choose_prefilters
+from lowwater.plan.properties.placing import with_numbers
+from lowwater.plan.properties.state import counts_rows
+from lowwater.plan.rewriter import Rewriter
 from lowwater.plan.rules import LEVELS, LOGICAL, Setting
-from lowwater.plan.split import Rewriter
-from lowwater.plan.state import counts_rows
 from lowwater.plan.text import BelowError, Note, Text, nearest
 from lowwater.plan.tree import lftas_of, walk
 
@@ -41,7 +39,7 @@ class QueryPlan:
     """One output query.
 
     Attributes:
-        name: of the query and its table.
+        name: the name of the query and its table.
         text: canonical text of the query and of all that it reads, for the digest of inputs (S1).
         logical: plan before the split; the reference engine runs it.
         high: plan after the split; its leaves are the LFTAs.
@@ -307,7 +305,7 @@ def _setting(
         frozenset(name for name in bound if "select_lfta" in options(statements[name][0])),
         frozenset(name for name in hidden if len(readers.get(name, ())) == 1),
         catalog=context.catalog,
-        ordered=frozenset(node.query for node in walk(*bound.values()) if order_dependent(node)),
+        ordered=frozenset(node.query for node in walk(*bound.values()) if node.order_dependent),
     )
 
 

@@ -9,7 +9,9 @@ the other side's components, carried through the match window (P4).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import gcd
 
 from lowwater.catalog.expr import Binary, Call, Column, Const, Expr, Param, Type, Unary
 
@@ -156,6 +158,46 @@ class Temporal:
 
 CLOCK = Temporal(((),))
 """The packet timestamp itself, in ns."""
+
+
+def granularity(times: Sequence[Temporal]) -> int:
+    """How much clock (ns) passes between two values of the finest of some attributes.
+
+    Example:
+        >>> minutes = Temporal(((Step("div", 1_000_000_000), Step("div", 60), Step("mul", 60)),))
+        >>> granularity([minutes])
+        60000000000
+    """
+    return min((_grain(steps) for time in times if not time.origin for steps in time.components), default=1)
+
+
+def grid(times: Sequence[Temporal]) -> int:
+    """The greatest clock (ns) of which every instant is a multiple at which a value of some attribute begins.
+
+    Example:
+        >>> seconds = (Step("div", 1_000_000_000),)
+        >>> grid([Temporal(((*seconds, Step("div", 6)),)), Temporal(((*seconds, Step("add", 2), Step("div", 10)),))])
+        2000000000
+    """
+    chains = [Temporal((steps,)) for time in times if not time.origin for steps in time.components]
+    # Division truncates toward zero, so values below it may begin elsewhere than those above it do.
+    begins = [chain.first(chain.promise(at)) for chain in chains for at in (1 << 59, 3 << 60)]
+    return gcd(*(granularity([chain]) for chain in chains), *begins) or 1
+
+
+def _grain(steps: Component) -> int:
+    """The clock (ns) in which a chain takes one step; of one whose steps are uneven a part of each of them."""
+    clock, jump = 1, 1
+    for step in steps:
+        if step.op == "mul":
+            jump *= step.by
+        elif step.op == "div" and step.by % jump == 0:
+            clock, jump = clock * (step.by // jump), 1
+        elif step.op == "div" and jump % step.by == 0:
+            jump //= step.by
+        elif step.op == "div":
+            return clock
+    return clock
 
 
 def infer(expr: Expr, columns: dict[str, Temporal]) -> Temporal | None:

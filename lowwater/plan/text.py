@@ -47,7 +47,10 @@ class Text:
                 return
         except (OSError, ValueError, RuntimeError):
             pass  # links in a circle, or no text of a path
-        hint = "put it beside the query, or name its folder: folders = [...] under [files] of the settings"
+        hint = (
+            "put it beside the query, and name it from the folder in which Lowwater runs; "
+            "or name its folder: folders = [...] under [files] of the settings"
+        )
         raise self.error(place, f"{path}: a query reads files in the folder of its own file only", hint)
 
 
@@ -86,13 +89,23 @@ def spot(node: object) -> tuple[int, int]:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """A hint with the nearest known name, or with all of them where they are few, or nothing."""
+    """A hint with the nearest known names, or with all of them where they are few, or nothing.
+
+    Example:
+        >>> nearest("IP", ["IPV4", "IPV6", "TCP"])
+        'did you mean IPV4 or IPV6?'
+    """
     names = sorted(known)
     lower = {n.lower(): n for n in names}
-    close = [lower[n] for n in difflib.get_close_matches(name.lower(), lower, 1)]
+    close = difflib.get_close_matches(name.lower(), lower, 3)
     if close:
-        return f"did you mean {close[0]}?"
+        alike = [lower[n] for n in close if _likeness(name, n) == _likeness(name, close[0])]
+        return f"did you mean {' or '.join(sorted(alike))}?"
     return f"there are: {', '.join(names)}" if 0 < len(names) <= 12 else ""
+
+
+def _likeness(name: str, known: str) -> float:
+    return difflib.SequenceMatcher(None, known, name.lower()).ratio()
 
 
 def each(steps: Sequence[Callable[[], T]]) -> list[T]:

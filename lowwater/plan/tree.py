@@ -6,22 +6,17 @@ Beside `plan.nodes`. Spark's Python workers start with each query and read it, s
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
-from dataclasses import replace
 
 from lowwater.catalog.expr import Column, Expr, rewrite
 from lowwater.errors import LawError
-from lowwater.plan.nodes import FilterJoin, Item, Join, Lfta, LftaInput, Node, Union
+from lowwater.plan.operators import Cut, Item, Lfta, LftaInput, Node
 
 
 def with_inputs(node: Node, inputs: Sequence[Node]) -> Node:
-    """The operator over other inputs with the same columns."""
+    """The operator over other inputs with the same columns; itself over its own."""
     if all(new is old for new, old in zip(inputs, node.inputs(), strict=True)):
         return node
-    if isinstance(node, Union):
-        return replace(node, branches=tuple(inputs))
-    if isinstance(node, Join | FilterJoin):
-        return replace(node, left=inputs[0], right=inputs[1])
-    return replace(node, input=inputs[0])  # type: ignore[call-arg]
+    return node.over(*inputs)
 
 
 def walk(*roots: Node, done: Container[int] = ()) -> Iterator[Node]:
@@ -42,6 +37,16 @@ def substitute(expr: Expr, items: Sequence[Item]) -> Expr:
     """The expression over the input of a projection."""
     made = {item.name: item.expr for item in items}
     return rewrite(expr, lambda e: made.get(e.name, e) if isinstance(e, Column) else e)
+
+
+def leaves(node: Node) -> list[LftaInput | Cut]:
+    """The LFTAs and parts of a cut plan that an operator reads, each once."""
+    return [each for each in walk(node) if isinstance(each, LftaInput | Cut)]
+
+
+def leaf_name(node: LftaInput | Cut) -> str:
+    """The name of what a leaf reads."""
+    return node.lfta.name if isinstance(node, LftaInput) else node.name
 
 
 def lftas_of(*nodes: Node) -> list[Lfta]:

@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from lowwater.config import History
 from lowwater.instants import SECOND
-from lowwater.lake.history import LinkLateness
 from lowwater.lake.layout import METRICS
+from lowwater.lake.ledgers.history import LinkLateness
 from lowwater.quality.profile import Profile
 
 LINK, QUERY = "link", "query"
@@ -79,8 +79,8 @@ def link_items(row: Row, profile: Profile, types: Mapping[str, int]) -> Items:
     """The measures of a link.
 
     Args:
-        row: of the frame `links`.
-        profile: of its records.
+        row: the row of the frame `links`.
+        profile: the profile of its records.
         types: link type -> packets of the captures that meet the interval.
     """
     lags, packets = profile.watch.lags, sum(types.values())
@@ -104,7 +104,14 @@ def query_items(row: Row) -> Items:
 
 
 def metric_rows(kind: str, subject: str, items: Items, now: int) -> Iterable[Row]:
-    """The rows of the ledger for a subject."""
+    """The rows of the ledger for a subject.
+
+    Args:
+        kind: `link` or `query`.
+        subject: name of the link or query.
+        items: its measures: name -> item -> value.
+        now: instant of the audit, ns since the epoch.
+    """
     for measure, values in items.items():
         for item, value in values.items():
             said = {"kind": kind, "subject": subject, "measure": measure, "item": item}
@@ -118,7 +125,16 @@ def metric_table(rows: Iterable[Row]) -> pa.Table:
 
 
 def lateness_row(link: str, start: int, end: int, skew: int, profile: Profile, now: int) -> LinkLateness:
-    """The row of the ledger `lateness` for a link."""
+    """The row of the ledger `lateness` for a link.
+
+    Args:
+        link: name of the link.
+        start: first instant of the interval, ns since the epoch.
+        end: end of the interval, ns since the epoch, exclusive.
+        skew: skew of the link at the audit, ns.
+        profile: measures of the records that arrived in the interval.
+        now: instant of the audit, ns since the epoch.
+    """
     watch = profile.watch
     return LinkLateness(
         link, start, end, skew, watch.refused, watch.lags.largest, watch.busiest, *watch.lags.counted(), now
@@ -133,7 +149,7 @@ def link_row(about: Row, items: Items, before: Sequence[Items], settings: Histor
         items: its measures now.
         before: those of the intervals that say what is usual.
         settings: the limits.
-        skew: of the link, ns.
+        skew: the skew of the link, ns.
     """
     few = items["volume"][""] < FEW
     usual = {name: _usual(before, name) for name in ("volume", "violating", "lateness", "silence")}

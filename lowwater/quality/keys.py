@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from lowwater.capture.digests import row_digests
 from lowwater.catalog.expr import Type
 from lowwater.catalog.streams import ROW
-from lowwater.plan.nodes import Field
+from lowwater.plan.operators import Field
 
 FEW = 500_000
 """Rows whose keys this process holds at once."""
@@ -35,8 +35,8 @@ def distinct_keys(files: Sequence[Path], fields: Sequence[Field], key: Sequence[
     and of more than MOST rows, or FEW that share their digest.
 
     Args:
-        files: of the interval, with the columns of `fields` and CONTROL.
-        fields: of the query's plan node.
+        files: the files of the interval, with the columns of `fields` and CONTROL.
+        fields: the fields of the query's plan node.
         key: names of columns, at least one.
     """
     if any(field.type is Type.FLOAT for field in fields if field.name in key):
@@ -72,4 +72,6 @@ def _keys(files: Sequence[Path], key: Sequence[str]) -> Iterator[pa.RecordBatch]
     for path in files:
         with pq.ParquetFile(path) as file:
             for batch in file.iter_batches(columns=[*key, "_kind"]):
-                yield batch.filter(pc.equal(batch.column("_kind"), ROW)).select(list(key))
+                is_row = pc.equal(batch.column("_kind"), ROW)
+                # Most files have rows only, and to copy them costs more than their digests.
+                yield (batch if pc.all(is_row).as_py() else batch.filter(is_row)).select(list(key))

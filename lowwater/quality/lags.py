@@ -10,18 +10,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from lowwater.capture.inlining import kernel
 from lowwater.instants import SECOND
 
 LATEST = 5
 """How many of the latest records are named."""
 
 _POWERS = 10 ** np.arange(19, dtype=np.int64)
+_BUCKETS = 17 * 90 + 100
+"""More than any lateness of 64 bits has as its number."""
 
 
 def bound_of(lateness: int) -> int:
@@ -39,6 +43,18 @@ def _bucket(lateness: NDArray[np.int64]) -> NDArray[np.int64]:
     exponent = np.maximum(np.searchsorted(_POWERS, lateness, side="right") - 2, 0)
     digits: NDArray[np.int64] = -(-lateness // _POWERS[exponent])
     return exponent * 90 + digits
+
+
+@kernel
+def _count(lateness: Any, counts: Any) -> None:
+    """Counts by the numbers that `_bucket` gives."""
+    for value in lateness:
+        exponent = 0
+        while exponent < len(_POWERS) - 2 and value >= _POWERS[exponent + 2]:
+            exponent += 1
+        power = _POWERS[exponent]
+        digits = value // power
+        counts[exponent * 90 + digits + (digits * power < value)] += 1
 
 
 def _bound(bucket: int) -> int:
@@ -62,27 +78,27 @@ class Lags:
 
     def __init__(self) -> None:
         self.records = self.largest = 0
-        self._counts: NDArray[np.int64] = np.zeros(1, np.int64)  # as long as the largest needs
+        self._counts: NDArray[np.int64] = np.zeros(_BUCKETS, np.int64)
 
     def add(self, lateness: NDArray[np.int64]) -> None:
         """Counts some records by their lateness (ns, at least 0)."""
         if len(lateness):
             self.records += len(lateness)
             self.largest = max(self.largest, int(lateness.max()))
-            self._counts = _sum(self._counts, np.bincount(_bucket(lateness)))
+            _count(lateness, self._counts)
 
     def merge(self, other: Lags) -> None:
         """Adds what another has counted."""
         self.records += other.records
         self.largest = max(self.largest, other.largest)
-        self._counts = _sum(self._counts, other._counts)
+        self._counts += other._counts
 
     def without(self, others: Sequence[Lags], largest: int) -> Lags:
         """What is left without some that were merged into it, of which the largest lateness is `largest`, ns."""
         left = Lags()
         left._counts = self._counts.copy()
         for other in others:
-            left._counts[: len(other._counts)] -= other._counts
+            left._counts -= other._counts
         left.records, left.largest = int(left._counts.sum()), largest
         return left
 
@@ -118,17 +134,9 @@ class Lags:
     def of(bounds: NDArray[np.int64], counts: NDArray[np.int64], largest: int) -> Lags:
         """What `counted` gave, counted again; `largest` is the largest lateness, ns."""
         made = Lags()
-        if len(bounds):
-            made._counts = _sum(made._counts, np.bincount(_bucket(bounds), counts).astype(np.int64))
+        np.add.at(made._counts, _bucket(bounds), counts)
         made.records, made.largest = int(made._counts.sum()), largest
         return made
-
-
-def _sum(one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.int64]:
-    longer, shorter = (one, other) if len(one) >= len(other) else (other, one)
-    found = longer.copy()
-    found[: len(shorter)] += shorter
-    return found
 
 
 @dataclass(frozen=True, order=True)
@@ -177,10 +185,11 @@ class Watch:
                 heapq.heappop(self._latest)
 
     def _count_seconds(self, seconds: NDArray[np.int64]) -> None:
-        found, counts = np.unique(seconds, return_counts=True)
-        if int(found[0]) == self._second:
+        begins = np.flatnonzero(np.diff(seconds, prepend=-1))  # records of a second follow each other
+        counts = np.diff(begins, append=len(seconds))
+        if int(seconds[0]) == self._second:
             counts[0] += self._in_second
-        self._second, self._in_second = int(found[-1]), int(counts[-1])
+        self._second, self._in_second = int(seconds[-1]), int(counts[-1])
         self.busiest = max(self.busiest, int(counts.max()))
 
     @property

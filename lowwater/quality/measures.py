@@ -16,12 +16,12 @@ import pyarrow.compute as pc
 
 from lowwater.config import Config, Link, Thresholds
 from lowwater.instants import SECOND, format_instant
-from lowwater.lake.coverage import Gap, gap_text
 from lowwater.lake.layout import OUTCOMES, Lake
-from lowwater.lake.ledger import Capture, malformed_between
-from lowwater.lake.outside import Outside, elsewhere, outside, outside_words
+from lowwater.lake.ledgers.captures import Capture, malformed_between
+from lowwater.lake.ledgers.coverage import Gap, gap_text
+from lowwater.lake.ledgers.outside import Outside, elsewhere, outside, outside_words
+from lowwater.lake.ledgers.runs import read_heartbeats, read_violations
 from lowwater.lake.packets import PacketFiles
-from lowwater.lake.records import read_heartbeats, read_violations
 from lowwater.quality.queries import QueryMeasures
 from lowwater.quality.rows import Judged
 from lowwater.quality.scan import MINUTE, LinkScan
@@ -44,7 +44,7 @@ class Scope:
         lake: holds the ledgers.
         config: settings of the links.
         query_set: its name.
-        start: of the interval, ns; `end` its end.
+        start: the start of the interval, ns; `end` its end.
         captures: the ledger, per link in the order of T1.
         lftas: (LFTA, link) of every instance.
         gaps: in the coverage of the links over what the run reads, that are not let pass.
@@ -102,9 +102,9 @@ def frames(
 
     Args:
         scope: what is measured.
-        scans: of every link that is read.
+        scans: the scans of every link that is read.
         counts: as `lfta_counts` gives them.
-        queries: of every output query.
+        queries: every output query.
         rules: what people expect of the rows of each of them, judged.
     """
     return {
@@ -164,7 +164,7 @@ def strays(scope: Scope, scan: LinkScan, late: pa.Table) -> list[str]:
 
     Args:
         scope: what is measured.
-        scan: of the link.
+        scan: the scan of the link.
         late: its violations, as the ledger has them.
     """
     names = {each.capture: Path(each.path).name for each in scope.captures.get(scan.link, ())}

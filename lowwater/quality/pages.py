@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from lowwater.errors import BusyError
 from lowwater.lake.layout import Lake
+from lowwater.lake.ledgers.runs import FAILED, PUBLISH, read_replays
 from lowwater.lake.locks import hold
-from lowwater.lake.records import FAILED, PUBLISH, read_replays
 from lowwater.lake.tables import interval_label, lake_errors, safe_name
 from lowwater.quality.verdicts import audited
 
@@ -29,7 +29,14 @@ PATIENCE = 10.0
 
 
 def page_of(query_set: str, start: int, end: int, suite: str) -> str:
-    """The address of a page of the audit of [start, end), ns, relative to `reports/`."""
+    """The address of a page of the audit of [start, end), ns, relative to `reports/`.
+
+    Args:
+        query_set: name of the query set.
+        start: first instant of the interval, ns since the epoch.
+        end: end of the interval, ns since the epoch, exclusive.
+        suite: name of the suite.
+    """
     return f"{safe_name(query_set)}/{interval_label(start, end)}/{suite}.html"
 
 

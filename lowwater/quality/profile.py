@@ -8,10 +8,12 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from lowwater.catalog.packets import stored
 from lowwater.catalog.values import format_ip, ip_from_words
 from lowwater.quality.lags import Watch
+from lowwater.quality.sources import Sources
 
 TALKERS = 20
 """How many of the busiest sources are kept."""
@@ -22,15 +24,13 @@ MOST_SOURCES = 1 << 16
 COLUMNS = tuple(stored(["srcIP"]))
 """Stored columns that a profile reads besides the keys."""
 
-_Source = tuple[int, int, int]
-
 
 class Profile:
     """The records of a link that arrive in [start, end), ns.
 
     Args:
-        start: of the interval; `end` its end.
-        skew: of the link, ns.
+        start: the start of the interval; `end` its end.
+        skew: the skew of the link, ns.
 
     Attributes:
         watch: their lateness.
@@ -42,7 +42,7 @@ class Profile:
         self.addressed = 0
         self._start, self._end = start, end
         self._clock, self._silence = start, 0
-        self._sources: dict[_Source, int] = {}
+        self._sources = Sources(MOST_SOURCES)
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Takes records in the order of their arrival; those that arrive outside of the interval do not count."""
@@ -58,19 +58,10 @@ class Profile:
         self._count_sources(mine)
 
     def _count_sources(self, batch: pa.RecordBatch) -> None:
-        version, high, low = COLUMNS
-        known = pa.table(batch).select(COLUMNS).filter(pc.is_valid(batch.column(low)))
-        counts = known.group_by(list(COLUMNS)).aggregate([([], "count_all")])
-        columns = (counts.column(name).to_pylist() for name in (version, high, low, "count_all"))
-        for family, first, second, count in zip(*columns, strict=True):
-            source = family, first or 0, second
-            self._sources[source] = self._sources.get(source, 0) + count
+        there = batch.column(COLUMNS[-1]).is_valid()
+        known = batch if pc.all(there).as_py() else batch.filter(there)
+        self._sources.add(*(_words(known.column(name)) for name in COLUMNS))
         self.addressed += known.num_rows
-        if len(self._sources) > MOST_SOURCES:
-            self._sources = dict(self._busiest(MOST_SOURCES // 2))
-
-    def _busiest(self, most: int) -> list[tuple[_Source, int]]:
-        return sorted(self._sources.items(), key=lambda each: (-each[1], each[0]))[:most]
 
     @property
     def silence(self) -> int:
@@ -80,4 +71,11 @@ class Profile:
     @property
     def talkers(self) -> list[tuple[str, float]]:
         """(address, share of the records with an IP source) of the busiest sources, the busiest first."""
-        return [(format_ip(ip_from_words(*source)), n / self.addressed) for source, n in self._busiest(TALKERS)]
+        return [(format_ip(ip_from_words(*source)), n / self.addressed) for source, n in self._sources.busiest(TALKERS)]
+
+
+def _words(values: pa.Array) -> NDArray[np.int64]:
+    """A column of integers with 0 for NULL, 64 bits each."""
+    given = values.fill_null(0).to_numpy(zero_copy_only=False)
+    words: NDArray[np.int64] = given.astype(np.int64)
+    return words

@@ -18,13 +18,11 @@ class Made:
 
     Attributes:
         rows: data rows.
-        fingerprint: of its files.
-        late: rows that Spark's watermark dropped.
+        fingerprint: the fingerprint of its files.
     """
 
     rows: int
     fingerprint: str
-    late: int
 
 
 @dataclass(frozen=True)
@@ -36,7 +34,7 @@ class QueryMeasures:
         links: that it reads.
         key: the columns of its unique key; None where it has none.
         made: what the high stage said.
-        fingerprint: of the files as they are now; empty where one cannot be read.
+        fingerprint: the fingerprint of the files as they are now; empty where one cannot be read.
         stream: the rows held against the law.
         shared: rows that share their key; `keys` says how many keys do.
         keys: how many keys have several rows.
@@ -67,7 +65,6 @@ class QueryMeasures:
             "below_promise": self.stream.below_promise.total,
             "duplicate_keys": self.keys,
             "keys": ", ".join(self.key) if self.key else "none",
-            "late": self.made.late,
             "open_ns": self.stream.open_ns,
             "columns": self.stream.columns,
             "example": next((_text(each.rows[0]) for each in self.broken.values() if each.rows), ""),

@@ -16,9 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lowwater.catalog.streams import ROW, published
-from lowwater.plan.nodes import Field
-from lowwater.quality.streams import BATCH, KEPT, Broken, shown
+from lowwater.catalog.streams import ROW
+from lowwater.quality.streams import BATCH, KEPT, Broken
 from lowwater.quality.written import Written
 
 NOTHING = "nothing is asked of its rows"
@@ -64,12 +63,11 @@ class Judged:
         }
 
 
-def judge(files: Sequence[Path], fields: Sequence[Field], suite: Sequence[Written]) -> list[Judged]:
+def judge(files: Sequence[Path], suite: Sequence[Written]) -> list[Judged]:
     """Judges the rows of a stream over an interval, in one pass.
 
     Args:
-        files: of the interval.
-        fields: of the query's plan node.
+        files: the files of the interval.
         suite: what is expected; without anything there is one entry that says so.
     """
     found = [Judged(rule) for rule in suite]
@@ -80,11 +78,8 @@ def judge(files: Sequence[Path], fields: Sequence[Field], suite: Sequence[Writte
             for batch in file.iter_batches(BATCH):
                 batch = batch.filter(pc.equal(batch.column("_kind"), ROW))
                 rows += batch.num_rows
-                columns = (
-                    {each.name: published(batch.column(each.name), each.type) for each in fields} if of_rows else {}
-                )
                 for each in of_rows:
-                    _add(each, batch, columns, fields)
+                    _add(each, batch)
     for each in found:
         if each.rule and each.rule.type not in TESTS:
             each.values = rows
@@ -93,8 +88,9 @@ def judge(files: Sequence[Path], fields: Sequence[Field], suite: Sequence[Writte
     return found or [Judged(None)]
 
 
-def _add(judged: Judged, batch: pa.RecordBatch, columns: Mapping[str, pa.Array], fields: Sequence[Field]) -> None:
+def _add(judged: Judged, batch: pa.RecordBatch) -> None:
     assert judged.rule is not None
+    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
     kwargs = judged.rule.kwargs
     there, keeps = TESTS[judged.rule.type](columns, kwargs)
     breaks = pc.and_(there, pc.invert(pc.fill_null(keeps, False)))
@@ -102,7 +98,7 @@ def _add(judged: Judged, batch: pa.RecordBatch, columns: Mapping[str, pa.Array],
     judged.broken.total += pc.sum(breaks).as_py() or 0
     room = KEPT - len(judged.broken.rows)
     if room > 0:
-        judged.broken.rows += shown(pa.table(batch.filter(breaks).slice(0, room)), fields)
+        judged.broken.rows += batch.filter(breaks).slice(0, room).to_pylist()
 
 
 Columns = Mapping[str, pa.Array]

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from lowwater.catalog.skews import Skews
 from lowwater.lake.packets import KEYS, LinkRead
@@ -51,8 +52,8 @@ def scan_link(read: LinkRead, skews: Skews) -> LinkScan:
     """Counts the records of the interval of a read.
 
     Args:
-        read: of the link, from the interval's start on.
-        skews: of its records.
+        read: the read of the link, from the interval's start on.
+        skews: the skews of its records.
 
     Raises:
         LakeError: if the packets cannot be read.
@@ -62,32 +63,31 @@ def scan_link(read: LinkRead, skews: Skews) -> LinkScan:
     profile = Profile(read.start, read.end, skews.rest)
     for batch in read.batches([*COLUMNS, *skews.columns]):
         profile.add(batch)
-        table = pa.table(batch).select(KEYS)
-        table = table.set_column(0, "capture", table.column("capture").cast(pa.string()))
-        table = table.append_column("lateness", pc.subtract(table.column("arrival"), table.column("timestamp")))
-        violates = pc.greater(table.column("lateness"), pa.chunked_array([skews.of(batch)]))
-        owned = table.filter(pc.and_(pc.invert(violates), _within(table.column("timestamp"), read)))
-        sane += owned.num_rows
-        _count_minutes(owned, minutes)
-        violations = table.filter(violates)
-        late.append(violations.filter(_within(violations.column("arrival"), read)).select(VIOLATIONS.names))
-    found = pa.concat_tables(late).cast(VIOLATIONS) if late else VIOLATIONS.empty_table()
+        capture, position, arrivals, stamps = (batch.column(name) for name in KEYS)
+        arrival, stamp = arrivals.to_numpy(), stamps.to_numpy()
+        lateness = arrival - stamp
+        violates = lateness > skews.of(batch)
+        owned = ~violates & (stamp >= read.start) & (stamp < read.end)
+        sane += int(np.count_nonzero(owned))
+        _count_minutes(capture[0].as_py(), stamp[owned], position.to_numpy()[owned], minutes)
+        charged = np.flatnonzero(violates & (arrival >= read.start) & (arrival < read.end))
+        if len(charged):
+            rows = batch.select(KEYS).append_column("lateness", pa.array(lateness)).take(pa.array(charged))
+            late.append(pa.table(rows).select(VIOLATIONS.names).cast(VIOLATIONS))
+    found = pa.concat_tables([VIOLATIONS.empty_table(), *late])
     return LinkScan(read.link, sane, found, profile, minutes)
 
 
-def _count_minutes(records: pa.Table, minutes: dict[tuple[int, str], Stretch]) -> None:
-    """Adds the records of a batch, which are of one capture, to those of their minutes."""
-    if not records.num_rows:
-        return
-    capture = records.column("capture")[0].as_py()
-    parts = pa.table({"minute": pc.divide(records.column("timestamp"), MINUTE), "at": records.column("position")})
-    found = parts.group_by("minute").aggregate([("at", "count"), ("at", "min"), ("at", "max")])
-    for row in found.to_pylist():
-        key = row["minute"], capture
-        known = minutes.get(key, Stretch(0, row["at_min"], row["at_max"]))
-        first, last = min(known.first, row["at_min"]), max(known.last, row["at_max"])
-        minutes[key] = Stretch(known.count + row["at_count"], first, last)
-
-
-def _within(instants: pa.ChunkedArray, read: LinkRead) -> pa.ChunkedArray:
-    return pc.and_(pc.greater_equal(instants, read.start), pc.less(instants, read.end))
+def _count_minutes(
+    capture: str, stamps: NDArray[np.int64], positions: NDArray[np.int64], minutes: dict[tuple[int, str], Stretch]
+) -> None:
+    """Adds records of one capture, in the order of their positions, to those of their minutes."""
+    of = stamps // MINUTE
+    # Records of a minute nearly follow each other: runs of them are few.
+    begins = np.flatnonzero(np.diff(of, prepend=-1))
+    ends = np.append(begins[1:], len(of)) if len(of) else begins
+    for minute, begin, end in zip(of[begins].tolist(), begins.tolist(), ends.tolist(), strict=True):
+        first, last = int(positions[begin]), int(positions[end - 1])
+        known = minutes.get((minute, capture), Stretch(0, first, last))
+        span = min(known.first, first), max(known.last, last)
+        minutes[minute, capture] = Stretch(known.count + end - begin, *span)

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from lowwater.config import LONGEST_SKEW
 from lowwater.instants import SECOND
-from lowwater.lake.ledger import Capture
+from lowwater.lake.ledgers.captures import Capture
 from lowwater.lake.packets import LinkRead
 from lowwater.quality.lags import Lags, Late, Watch, by_interval
 
@@ -41,8 +41,8 @@ class Seen:
     """The lateness of the records of a link that arrived in [start, end), ns.
 
     Attributes:
-        start: of the interval; `end` its end.
-        lags: of its records.
+        start: the start of the interval; `end` its end.
+        lags: the lags of its records.
         refused: records later than the skew in force.
         busiest: most records in one second of the link's clock.
         latest: the latest records, the latest first; empty where only the ledger was read.
@@ -165,9 +165,9 @@ def watch_link(read: LinkRead, skew: int, length: int) -> Iterator[Seen]:
     """The lateness of a link, interval by interval.
 
     Args:
-        read: of the link; records count that arrive in its [start, end).
+        read: the read of the link; records count that arrive in its [start, end).
         skew: the bound in force, ns.
-        length: of the intervals, ns.
+        length: the length of the intervals, ns.
 
     Raises:
         LakeError: if the packets cannot be read.
@@ -210,7 +210,7 @@ def review(
         seen: of its intervals, in order.
         loss: share of the records that the recommended bound may refuse.
         readers: the queries that read it.
-        captures: of the link.
+        captures: the captures of the link.
     """
     kept = tuple(seen)
     total, refused = Lags(), 0
@@ -249,6 +249,12 @@ def find_outlier(seen: Sequence[Seen], total: Lags, loss: float, captures: Seque
 
     At least two intervals are to be left to compare it with. The one that leaves least is taken, then the one of fewest
     intervals.
+
+    Args:
+        seen: the intervals, each with its lateness.
+        total: lateness of all of them together.
+        loss: share of the records that a bound may refuse, 0 to 1.
+        captures: ledger rows of the link; the intervals that one capture meets are one candidate.
     """
     bound = recommend(total, loss)
     if not total.records or (bound is not None and bound < APART * SLIGHT):

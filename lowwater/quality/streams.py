@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lowwater.catalog.streams import CONTROL, PUNCTUATION, ROW, published
-from lowwater.plan.nodes import Field
-from lowwater.plan.schemas import stream_schema
+from lowwater.catalog.streams import CONTROL, PUNCTUATION, ROW
+from lowwater.plan.operators import Field
+from lowwater.plan.properties.schemas import result_schema
 from lowwater.plan.temporal import INT64_MAX
 
 BATCH = 65536
@@ -72,25 +72,25 @@ def check_stream(
     Rows are looked at only where the control columns are there: without them nothing can be said of a row.
 
     Args:
-        files: of the interval, in order.
-        fields: of the query's plan node.
-        start: of the interval; `end` its end.
+        files: the files of the interval, in order.
+        fields: the fields of the query's plan node.
+        start: the start of the interval; `end` its end.
         whole: whether every column is read, not the control columns alone: for files that are not what they were.
     """
     try:
-        columns, readable = _schema_faults(files, stream_schema(fields))
+        columns, readable = _schema_faults(files, result_schema(fields))
         for path in files if whole else ():
             with pq.ParquetFile(path) as file:
                 for _ in file.iter_batches(BATCH):
                     pass
         if readable:
-            return _check_rows(files, fields, start, end, columns)
+            return _check_rows(files, start, end, columns)
     except (OSError, pa.ArrowException) as error:
         columns = f"a file cannot be read: {str(error).splitlines()[0]}"
     return StreamCheck(0, columns, 0, Broken(), Broken())
 
 
-def _check_rows(files: Sequence[Path], fields: Sequence[Field], start: int, end: int, columns: str) -> StreamCheck:
+def _check_rows(files: Sequence[Path], start: int, end: int, columns: str) -> StreamCheck:
     promises = _Promises.read(files)
     owned, kept = _Positions(), _Positions()
     rows = 0
@@ -100,7 +100,7 @@ def _check_rows(files: Sequence[Path], fields: Sequence[Field], start: int, end:
         rows += int(is_row.sum())
         owned.add(number, first, is_row & ((last < start) | (last >= end)))
         kept.add(number, first, is_row & (last < promises.before(tick)))
-    broken = [Broken(found.total, list(_fetch(files, fields, found))) for found in (owned, kept)]
+    broken = [Broken(found.total, list(_fetch(files, found))) for found in (owned, kept)]
     return StreamCheck(rows, columns, max(0, end - (promises.highest if promises.any else start)), *broken)
 
 
@@ -196,7 +196,7 @@ class _Positions:
         self.places += [(file, first + int(row)) for row in np.flatnonzero(marks)[:room]]
 
 
-def _fetch(files: Sequence[Path], fields: Sequence[Field], found: _Positions) -> Iterator[dict[str, Any]]:
+def _fetch(files: Sequence[Path], found: _Positions) -> Iterator[dict[str, Any]]:
     """The rows at some positions."""
     for number in sorted({file for file, _ in found.places}):
         wanted = np.array([row for file, row in found.places if file == number])
@@ -205,14 +205,4 @@ def _fetch(files: Sequence[Path], fields: Sequence[Field], found: _Positions) ->
             for batch in file.iter_batches(BATCH):
                 here = wanted[(wanted >= first) & (wanted < first + batch.num_rows)] - first
                 first += batch.num_rows
-                yield from shown(pa.table(batch).take(pa.array(here, pa.int64())), fields)
-
-
-def shown(rows: pa.Table, fields: Sequence[Field]) -> list[dict[str, Any]]:
-    """Rows of a stream as people read them: addresses as texts; a column of another type than planned as it is."""
-    planned = stream_schema(fields)
-    for each in fields:
-        at = rows.schema.get_field_index(each.name)
-        if at >= 0 and rows.schema.field(at).type == planned.field(each.name).type:
-            rows = rows.set_column(at, each.name, published(rows.column(at).combine_chunks(), each.type))
-    return list(rows.to_pylist())
+                yield from batch.take(pa.array(here, pa.int64())).to_pylist()

@@ -33,7 +33,7 @@ class Suggestion:
         section: of `lowwater.toml`.
         key: in it.
         judged: intervals of all its subjects.
-        median: of the measure over them; `most` the largest.
+        median: the median of the measure over them; `most` the largest.
         now: the warning limit in force.
         warned: intervals beyond it.
         limit: proposed.

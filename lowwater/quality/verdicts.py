@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from lowwater.instants import format_instant
 from lowwater.lake.layout import Lake
-from lowwater.lake.records import read_qualities, read_quality
+from lowwater.lake.ledgers.runs import read_qualities, read_quality
 
 if TYPE_CHECKING:
     from lowwater_expectations import Finding, Verdict
@@ -34,7 +34,7 @@ class Audited:
 
     Attributes:
         query_set: its name.
-        start: of the interval, ns; `end` its end.
+        start: the start of the interval, ns; `end` its end.
         verdict: passed, warned or failed.
         failures: the findings that failed, critical ones first, each fact once; their rows are not kept.
         pages: suite -> address of its page, relative to `reports/`.

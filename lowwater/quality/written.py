@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from lowwater.catalog.expr import Type
 from lowwater.errors import ConfigError
 from lowwater.lake.tables import safe_name
-from lowwater.plan.nodes import Field
+from lowwater.plan.operators import Field
 from lowwater.plan.text import nearest
 
 FOLDER = "expectations"
@@ -82,7 +82,7 @@ class Written:
         type: of KINDS.
         kwargs: its arguments, those left out are not in it.
         severity: warning or critical.
-        description: of its author, may be empty.
+        description: the description of its author, may be empty.
     """
 
     type: str
@@ -135,7 +135,7 @@ def read_suites(root: Path, query_set: str, queries: Mapping[str, Sequence[Field
     known = {safe_name(query): query for query in queries}
     for path in sorted(folder.glob("*")) if folder.is_dir() else ():
         if path.suffix != ".json" or path.stem not in known:
-            hint = f"name it QUERY.json: {nearest(path.stem, known)}"
+            hint = f"name it QUERY.json, as the query. {nearest(path.stem, known)}".strip()
             raise ConfigError(f"{path}: {query_set} has no output query of this name", hint)
     return {name: _read(suite_file(root, query_set, name), name, fields) for name, fields in queries.items()}
 
@@ -195,12 +195,13 @@ class _Entry:
         self._where += f" ({name})"
         kind = KINDS.get(name)
         if kind is None:
-            raise ConfigError(f"{self._where} is not known", nearest(name, set(KINDS)) or "see docs/review.md")
+            raise ConfigError(f"{self._where} is not known", nearest(name, set(KINDS)))
         kwargs, severity, told = entry.get("kwargs", {}), entry.get("severity", "critical"), entry.get("description")
         if severity not in SEVERITIES:
             raise ConfigError(f"{self._where}: severity {severity!r}", "write warning or critical")
         if not isinstance(kwargs, dict) or not isinstance(told, str | None):
-            raise ConfigError(f"{self._where}: kwargs is no object, or description no text", "see docs/review.md")
+            hint = 'write "kwargs": {"column": "NAME", ...} and "description": "TEXT"'
+            raise ConfigError(f"{self._where}: kwargs is no object, or description no text", hint)
         known = {*kind.columns, *kind.needed, *kind.others, *(("mostly",) if kind.rows else ())}
         given = {key: value for key, value in kwargs.items() if value is not None}
         if wrong := sorted(set(given) - known):
@@ -210,11 +211,10 @@ class _Entry:
         kinds = [self._column(str(given[key]), kind) for key in kind.columns]
         for key, value in given.items():
             if key not in kind.columns and not _CHECKS[key](value, kinds):
-                raise ConfigError(
-                    f"{self._where}: {key} cannot be {_cut(value)}", _HINTS.get(key, "see docs/review.md")
-                )
+                raise ConfigError(f"{self._where}: {key} cannot be {_cut(value)}", _HINTS[key])
         if len(set(kinds)) > 1 and not set(kinds) <= set(NUMBERS):
-            raise ConfigError(f"{self._where}: its columns are of the types {' and '.join(kinds)}", "compare like ones")
+            hint = "name two columns of numbers, or of one type"
+            raise ConfigError(f"{self._where}: its columns are of the types {' and '.join(kinds)}", hint)
         if kind.others[:2] == BOUNDS and not set(BOUNDS) & set(given):
             raise ConfigError(f"{self._where} has no bound", "write min_value, max_value or both")
         return Written(name, given, severity, told or "")
@@ -224,7 +224,7 @@ class _Entry:
         if found is None:
             raise ConfigError(f"{self._where}: the query has no column {name!r}", nearest(name, set(self._types)))
         if kind.takes and found not in kind.takes:
-            raise ConfigError(f"{self._where}: column {name} is {found}", f"it is for {', '.join(kind.takes)}")
+            raise ConfigError(f"{self._where}: column {name} is {found}", f"name one of type {' or '.join(kind.takes)}")
         return found
 
 

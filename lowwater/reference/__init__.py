@@ -6,6 +6,6 @@ Beside `low` and `high`, over the logical plan: their oracle.
 from lowwater.reference.clock import Disorder
 from lowwater.reference.engine import ReferenceResult, evaluate
 from lowwater.reference.observe import Experiment, Observed
-from lowwater.reference.sources import SourceCount
+from lowwater.stream.sources import SourceCount
 
 __all__ = ["Disorder", "Experiment", "Observed", "ReferenceResult", "SourceCount", "evaluate"]

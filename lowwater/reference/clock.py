@@ -1,6 +1,6 @@
 """Virtual time: feeds records, and makes the promises of the ticks between them (SEMANTICS T2, T8).
 
-Between `reference.records` and the operators of a plan.
+Between `stream.records` and the operators of a plan.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from lowwater.plan.state import ROWS
+from lowwater.plan.fields import ROWS
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.reference.operators import LEAST, MOST, Life, Operator, Promise, Row
-from lowwater.reference.records import Record
-from lowwater.reference.sources import SourceOperator
-from lowwater.reference.values import Value, Values
+from lowwater.stream.operators import LEAST, MOST, Life, Operator, Promise, Row
+from lowwater.stream.records import Record
+from lowwater.stream.sources import SourceOperator
+from lowwater.stream.values import Value, Values
 
 PERIODIC, DATA_DRIVEN, NONE = "periodic", "data-driven", "none"
 POLICIES = (PERIODIC, DATA_DRIVEN, NONE)
@@ -28,7 +28,7 @@ class Disorder:
         skew: of their timestamps, ns.
         attributes: of temporal attributes that are no function of the clock, in their unit, by origin.
         groups: skews (ns) of values of a column; of every other value it is `skew`.
-        column: of the packets, whose values these are.
+        column: the column of the packets, whose values these are.
     """
 
     skew: int
@@ -52,7 +52,7 @@ class Span:
     """Which records an evaluation takes.
 
     Attributes:
-        start: of the interval, ns; `end` its end.
+        start: the start of the interval, ns; `end` its end.
         resumed: whether what lies before the start has been taken by the interval before.
         by_arrival: whether records belong to the interval of their arrival, not of their timestamp.
         carried: whether a state is left for the next interval.
@@ -117,7 +117,7 @@ class Clock:
         links: in virtual time.
         holders: operators that keep rows until a promise, with the smallest skew below each input.
         span: which records are taken.
-        life: of the links; told to operators when it is over.
+        life: the life of the links; told to operators when it is over.
         period: ns between ticks; `policy` when promises are made.
 
     Attributes:

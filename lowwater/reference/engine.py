@@ -15,17 +15,17 @@ import pyarrow as pa
 
 from lowwater.catalog.states import read_state, write_state
 from lowwater.errors import ConfigError, LawError
-from lowwater.plan.nodes import Node
-from lowwater.plan.state import by_arrival, carried_state
+from lowwater.plan.operators import Node
+from lowwater.plan.properties.state import by_arrival, carried_state
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.reference.clock import PERIODIC, POLICIES, Clock, Disorder, Span
 from lowwater.reference.observe import IOP, Experiment, Observed, probes
-from lowwater.reference.operators import Life, Operator, Promise, Row
 from lowwater.reference.plan import Operators
-from lowwater.reference.records import merge
-from lowwater.reference.sources import SourceCount
-from lowwater.reference.thinning import Thinnings
-from lowwater.reference.values import Values
+from lowwater.stream.operators import Life, Operator, Promise, Row
+from lowwater.stream.records import merge
+from lowwater.stream.sources import SourceCount
+from lowwater.stream.thinning import Thinnings
+from lowwater.stream.values import Values
 
 
 @dataclass
@@ -70,8 +70,8 @@ def evaluate(
 ) -> ReferenceResult:
     """The rows of a query whose last instant lies in [start, end) (SEMANTICS I1).
 
-    A query that carries a state (`plan.state.carried_state`) either goes on from that of the interval before, and reads
-    its own records only, or is evaluated from everything that lies before.
+    A query that carries a state (`plan.properties.state.carried_state`) either goes on from that of the interval
+    before, and reads its own records only, or is evaluated from everything that lies before.
 
     Args:
         node: logical plan.
@@ -128,7 +128,8 @@ def evaluate(
 def _restore(state: Any, start: int, plan: Operators, clock: Clock, sink: _Sink) -> None:
     at, operators, times, rows = state
     if at != start or operators.keys() != plan.named.keys():
-        raise LawError(f"the state is of {at} ns and another plan than that of {start} ns", "replay the chain anew")
+        hint = "evaluate the intervals from the start of the chain"
+        raise LawError(f"the state is of {at} ns and of another plan than that of {start} ns", hint)
     for name, each in plan.named.items():
         each.restore(operators[name])
     clock.restore(times)

@@ -14,11 +14,11 @@ from operator import itemgetter
 from typing import Any
 
 from lowwater.catalog.expr import Expr
-from lowwater.plan.nodes import Aggregation, Bucket, Expand, Field, Map
+from lowwater.plan.operators import Aggregation, Bucket, Expand, Field, Map
 from lowwater.plan.tree import substitute
-from lowwater.reference.groups import last_values
-from lowwater.reference.operators import Operator, Promise, Row, evaluate, names_of
-from lowwater.reference.values import Faults, Values, compile_expr
+from lowwater.stream.groups import last_values
+from lowwater.stream.operators import Operator, Promise, Row, evaluate, names_of
+from lowwater.stream.values import Faults, Values, compile_expr
 
 
 class OrderOperator(Operator):

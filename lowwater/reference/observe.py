@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from lowwater.errors import ConfigError
 from lowwater.reference.clock import Clock
-from lowwater.reference.operators import Operator, Promise, Row
-from lowwater.reference.values import Values
+from lowwater.stream.operators import Operator, Promise, Row
+from lowwater.stream.values import Values
 
 OOP, IOP = "oop", "iop"
 

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
 from lowwater.catalog.expr import Expr, columns_of
 from lowwater.catalog.packets import THINNED_BY
-from lowwater.plan.nodes import (
+from lowwater.plan.fields import ROWS
+from lowwater.plan.operators import (
     Aggregation,
     Bucket,
     Expand,
@@ -27,22 +29,21 @@ from lowwater.plan.nodes import (
     Union,
     WatchJoin,
 )
-from lowwater.plan.ordering import order_dependent
-from lowwater.plan.state import ROW, ROWS, origin_of
+from lowwater.plan.properties.state import ROW
 from lowwater.reference.clock import Disorder, Feed, Link
-from lowwater.reference.epochs import Epochs
-from lowwater.reference.groups import GroupOperator
 from lowwater.reference.inorder import BufferedWindowsOperator, OrderOperator, epochs_over_windows
-from lowwater.reference.joins import JoinOperator
-from lowwater.reference.lookups import FilterJoinOperator, WatchJoinOperator
-from lowwater.reference.maps import BucketOperator, ExpandOperator, MapOperator, PlaceOperator, UnionOperator
-from lowwater.reference.operators import Life, Operator, names_of
-from lowwater.reference.running import RunningOperator
-from lowwater.reference.sampling import SamplingOperator
 from lowwater.reference.slow_flush import SlowFlushOperator
-from lowwater.reference.sources import SourceOperator
-from lowwater.reference.thinning import Thinnings
-from lowwater.reference.values import Value, Values
+from lowwater.stream.epochs import Epochs
+from lowwater.stream.groups import GroupOperator
+from lowwater.stream.joins import JoinOperator
+from lowwater.stream.lookups import FilterJoinOperator, WatchJoinOperator
+from lowwater.stream.maps import BucketOperator, ExpandOperator, MapOperator, PlaceOperator, UnionOperator
+from lowwater.stream.operators import Life, Operator, names_of
+from lowwater.stream.running import RunningOperator
+from lowwater.stream.sampling import SamplingOperator
+from lowwater.stream.sources import SourceOperator
+from lowwater.stream.thinning import Thinnings
+from lowwater.stream.values import Value, Values
 
 
 class Operators:
@@ -51,7 +52,7 @@ class Operators:
     Args:
         owned: instants of the interval.
         read_from: of each source.
-        life: of the links.
+        life: the life of the links.
         in_order: whether merges restore order and windows are buffered (IOP).
         thinnings: what sources take of links, where that is not all.
         flush: results that an aggregation gives for each row that it reads; 0 for all at once.
@@ -88,7 +89,7 @@ class Operators:
     def operator(self, node: Node) -> Operator:
         """The operator of a node, connected to those below it."""
         if node not in self._made:
-            self._origins |= _origins(node)
+            self._origins |= set(node.origins())
             if isinstance(node, Aggregation):
                 self._epochs |= epochs_over_windows(node)
             inputs = [self._placed(node, child) for child in node.inputs()]
@@ -130,7 +131,7 @@ class Operators:
     def _placed(self, node: Node, child: Node) -> Operator:
         """The operator below, its rows with a place where the reader looks at it (SEMANTICS O1)."""
         below = self.operator(child)
-        if isinstance(node, Join | Union) or (isinstance(node, Group) and not order_dependent(node)):
+        if isinstance(node, Join | Union) or (isinstance(node, Group) and not node.order_dependent):
             return below
         if child.query == node.query and _has_places(child):
             return below
@@ -159,30 +160,14 @@ class Operators:
             return self._source(node)
         if isinstance(node, LftaInput):
             return self.fed.setdefault(node.lfta.name, Operator())
-        if isinstance(node, Join):
-            return JoinOperator(node, self._life)
-        if isinstance(node, FilterJoin):
-            return FilterJoinOperator(node, self._life)
         if isinstance(node, Union):
             packets = _has_places(node)
             return OrderOperator(len(inputs), True, packets) if self._in_order else UnionOperator(len(inputs), packets)
         if isinstance(node, Bucket) and self._in_order:
             return BufferedWindowsOperator(node, self._epochs[node])
-        if isinstance(node, WatchJoin):
-            return WatchJoinOperator(node)
-        if isinstance(node, Aggregation):
-            kinds: dict[type[Node], Callable[..., Operator]] = {
-                Group: GroupOperator,
-                Running: RunningOperator,
-                Sampling: SamplingOperator,
-            }
-            return kinds[type(node)](node, inputs[0], self._life)
-        others: dict[type[Node], Callable[..., Operator]] = {
-            Map: MapOperator,
-            Bucket: BucketOperator,
-            Expand: ExpandOperator,
-        }
-        return others[type(node)](node, inputs[0])
+        if type(node) not in OPERATORS:
+            raise TypeError(f"the reference engine has no operator for {type(node).__name__}")
+        return OPERATORS[type(node)](node, inputs, self._life)
 
     def _source(self, node: Source) -> SourceOperator:
         name = f"{node.query}.{node.alias}"
@@ -220,11 +205,18 @@ class Operators:
         return feeds
 
 
-def _origins(node: Node) -> set[str]:
-    """What an operator makes progress by; empty for the clock."""
-    if isinstance(node, Aggregation):
-        return {f.temporal.origin for f in node.key_fields if f.temporal}
-    return {origin_of(node)} if isinstance(node, Join | FilterJoin | Bucket) else set()
+OPERATORS: dict[type[Node], Callable[[Any, Sequence[Operator], Life], Operator]] = {
+    Map: lambda node, inputs, life: MapOperator(node, inputs[0]),
+    Bucket: lambda node, inputs, life: BucketOperator(node, inputs[0]),
+    Expand: lambda node, inputs, life: ExpandOperator(node, inputs[0]),
+    Group: lambda node, inputs, life: GroupOperator(node, inputs[0], life),
+    Running: lambda node, inputs, life: RunningOperator(node, inputs[0], life),
+    Sampling: lambda node, inputs, life: SamplingOperator(node, inputs[0], life),
+    Join: lambda node, inputs, life: JoinOperator(node, life),
+    FilterJoin: lambda node, inputs, life: FilterJoinOperator(node, life),
+    WatchJoin: lambda node, inputs, life: WatchJoinOperator(node),
+}
+"""What runs each operator, but for leaves, and for those that another architecture runs otherwise."""
 
 
 def _has_places(node: Node) -> bool:

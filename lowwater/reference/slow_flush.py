@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
-from lowwater.reference.operators import Operator, Promise, Row
-from lowwater.reference.values import Values
+from lowwater.stream.operators import Operator, Promise, Row
+from lowwater.stream.values import Values
 
 RESULTS = 0
 """Port of the results of the aggregation; the other is of what that reads, which sets the pace."""

@@ -19,14 +19,10 @@ import pyarrow as pa
 
 from lowwater.errors import AuditError, BusyError, LakeError, LowwaterError, OwnerError
 from lowwater.instants import format_instant
-from lowwater.lake.layout import open_lake
-from lowwater.lake.ledger import Captures
-from lowwater.lake.locks import run_attempt
-from lowwater.lake.outside import intervals_held
-from lowwater.lake.packets import PacketFiles
-from lowwater.lake.parts import changes
-from lowwater.lake.publish import check_unchanged, publish
-from lowwater.lake.records import (
+from lowwater.lake.layout import open_lake, result_schema, stream_schema
+from lowwater.lake.ledgers.captures import Captures
+from lowwater.lake.ledgers.outside import intervals_held
+from lowwater.lake.ledgers.runs import (
     AUDIT,
     FAILED,
     HIGH,
@@ -40,25 +36,30 @@ from lowwater.lake.records import (
     record_replays,
     record_violations,
 )
-from lowwater.lake.states import forget_others, keep_state, state_folder
-from lowwater.lake.status import Expected, StatusRow, status
-from lowwater.lake.streams import fingerprint, stream_files, stream_parts, write_stream
+from lowwater.lake.ledgers.status import Expected, StatusRow, status
+from lowwater.lake.locks import run_attempt
+from lowwater.lake.packets import PacketFiles
+from lowwater.lake.parts import changes
+from lowwater.lake.results.publish import check_unchanged, publish
+from lowwater.lake.results.states import forget_others, keep_state, state_folder
+from lowwater.lake.results.streams import fingerprint, stream_files, stream_parts, write_stream
 from lowwater.lake.tables import check_owner
-from lowwater.plan.nodes import Lfta
+from lowwater.plan.operators import Lfta
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.quality.pages import write_index
 from lowwater.quality.queries import Made
 from lowwater.quality.written import suite_digest
-from lowwater.replay.ahead import Sessions, import_ahead
-from lowwater.replay.audit import audit
-from lowwater.replay.heartbeats import heartbeat_rows
+from lowwater.replay.checks.missing_columns import unkept
+from lowwater.replay.command.summary import Accounts
 from lowwater.replay.job import IntervalInputs, Job
-from lowwater.replay.kept import unkept
 from lowwater.replay.progress import Progress
-from lowwater.replay.readers import set_names
-from lowwater.replay.runners import low_runner
-from lowwater.replay.stages import high_stage, last_instant, low_stage, state_folders
-from lowwater.replay.summary import Accounts
+from lowwater.replay.schedule.readers import set_names
+from lowwater.replay.sessions import Sessions, quick
+from lowwater.replay.stages.audit import audit
+from lowwater.replay.stages.engines import high_stage, last_instant, low_stage, state_folders
+from lowwater.replay.stages.heartbeats import heartbeat_rows
+from lowwater.replay.stages.runners import low_runner
+from lowwater.replay.warmup import import_ahead
 
 if TYPE_CHECKING:
     from lowwater.high.tasks import Session
@@ -79,8 +80,8 @@ class Outcome:
         reason: why it is not done.
         rows: per query.
         committed: whether anything in `tables/` changed.
-        digests: of the inputs, per query (S1).
-        verdict: of the audit that it rests on, passed or warned; empty where there was none.
+        digests: the digests of the inputs, per query (S1).
+        verdict: the verdict of the audit that it rests on, passed or warned; empty where there was none.
         report: absolute path of the audit's page.
     """
 
@@ -132,7 +133,7 @@ def run_interval(job: Job, start: int, end: int, progress: Progress, sessions: S
 
     Args:
         job: the query set.
-        start: of the interval, ns; `end` its end.
+        start: the start of the interval, ns; `end` its end.
         progress: told what is being done.
         sessions: the Spark session, begun at the first need.
 
@@ -142,10 +143,17 @@ def run_interval(job: Job, start: int, end: int, progress: Progress, sessions: S
     return _Run(job, start, end, progress, sessions, INDEXED).run(None, False)
 
 
-def job_sessions(app: str, job: Job, progress: Progress, spark: Session | None = None, **sizes: Any) -> Sessions:
-    """The Spark session of a query set's runs, of the sizes that its settings say; `sizes` go over them."""
-    chosen = {"shuffle_partitions": job.partitions, "driver_memory": job.config.replay.memory, **sizes}
-    return Sessions(app, progress, spark, **chosen)
+def job_sessions(app: str, job: Job, progress: Progress, spark: Session | None = None) -> Sessions:
+    """The Spark session of a query set's runs, of the sizes that its settings say.
+
+    Args:
+        app: name of the Spark application.
+        job: the query set.
+        progress: is told when a session starts.
+        spark: session to use; None to build one at the first need.
+    """
+    sizes: dict[str, Any] = {"shuffle_partitions": job.partitions, "driver_memory": job.config.replay.memory}
+    return Sessions(app, progress, spark, **sizes)
 
 
 @dataclass
@@ -173,7 +181,8 @@ class _Run:
                     check_owner(self.job.lake.table(query.name), self.job.query_set)
                 inputs = self.job.inputs(self.start, self.end, self.job.captures())
                 digests = {query.name: inputs.digest(query) for query in self.job.plan.queries}
-                confirms = stage is None and self._published(digests)
+                lost = any(inputs.lost(query) for query in self.job.plan.queries)
+                confirms = stage is None and not lost and self._published(digests)
                 # Gaps and policies are in the digests: what was let pass then, with --through-end too, stands.
                 excluded = inputs.gaps() if confirms else inputs.require()
                 state, reason = inputs.state(excluded)
@@ -182,10 +191,10 @@ class _Run:
                     return replace(outcome, digests=digests, verdict=self.verdict, report=self.report)
                 outcome = Outcome(self.start, self.end, state, reason, {}, False)
                 if HIGH in stages:
-                    self.sessions.begin(inputs.packets)
+                    self.sessions.begin(quick())
                 for each in stages:
                     done = each
-                    if each == HIGH and AUDIT in stages:
+                    if AUDIT in stages and each in (HIGH, AUDIT):
                         import_ahead("lowwater_expectations.validation")
                     outcome = self._stage(each, inputs, digests, outcome, folder)
                 self._index(stages[-1], folder)
@@ -272,7 +281,7 @@ class _Run:
         for lfta in job.plan.lftas:
             files = [[*map(Path, paths)] for (name, _), paths in result.files.items() if name == lfta.name]
             table = job.lake.lfta(job.query_set, lfta_folder(lfta))
-            write_stream(table, lfta.fields, self.start, self.end, files, job.query_set)
+            write_stream(table, stream_schema(lfta.fields), self.start, self.end, files, job.query_set)
             rows[lfta.name] = sum(accounts.counts(lfta.name, link)["rows_out"] for link in lfta.links)
         return rows
 
@@ -285,17 +294,17 @@ class _Run:
             # One part a link, in the order of the links: the low stage writes them so.
             for link, paths in zip(sorted(lfta.links), found, strict=True):
                 files[lfta.name, link] = [str(path) for path in paths]
-        chosen = {"tick": job.config.replay.tick, "partitions": job.partitions}
+        chosen = {"tick": job.config.replay.tick}
         begin = time.monotonic()
-        results = high_stage(self.sessions.spark, inputs, files, folder, chosen, inputs.held())
+        results = high_stage(self.sessions.spark, inputs, files, folder, chosen, inputs.held(), published=True)
         self.seconds[HIGH] = round(time.monotonic() - begin, 3)
         for query in job.plan.queries:
             result = results[query.name]
             paths = [Path(path) for path in result.files]
-            write_stream(job.lake.stream(query.name), query.high.fields, self.start, self.end, paths, job.query_set)
+            schema = result_schema(query.high.fields)
+            write_stream(job.lake.stream(query.name), schema, self.start, self.end, paths, job.query_set)
             accounting = {
                 "operators": [asdict(each) for each in result.operators],
-                "late": result.late,
                 "fingerprint": fingerprint(stream_files(job.lake.stream(query.name), self.start, self.end)),
             }
             left = state_folders(job.plan, folder)[query.name]
@@ -310,7 +319,7 @@ class _Run:
         for query, digest in digests.items():
             row = self._require(HIGH, query, digest)
             said = json.loads(row.accounting)
-            made[query] = Made(row.rows or 0, said.get("fingerprint", ""), said.get("late", 0))
+            made[query] = Made(row.rows or 0, said.get("fingerprint", ""))
         begin = time.monotonic()
         found = audit(self.job, inputs, made, lambda: self.sessions.spark, folder)
         self.seconds[AUDIT] = round(time.monotonic() - begin, 3)
@@ -446,10 +455,13 @@ def expected(job: Job, captures: Mapping[str, Captures]) -> Expected:
     def lacking(start: int, end: int) -> list[str]:
         return job.inputs(start, end, captures).lacking()
 
+    def lost(query: str, start: int, end: int) -> str:
+        return job.inputs(start, end, captures).lost(queries[query])
+
     held = intervals_held(PacketFiles.of(job.lake), captures, job.config, job.length)
     links = tuple(job.plan.links)
     asked = digest, outdated, lacking, through_life(job, captures), tuple(held)
-    return Expected(job.query_set, tuple(queries), links, job.length, *asked, changed=changed)
+    return Expected(job.query_set, tuple(queries), links, job.length, *asked, changed=changed, lost=lost)
 
 
 def through_life(job: Job, captures: Mapping[str, Captures]) -> int:
@@ -464,6 +476,7 @@ def through_life(job: Job, captures: Mapping[str, Captures]) -> int:
         if settings.until is None or covered + settings.gap_tolerance < settings.until:
             return 0
         ends.append(settings.until)
-    latest = max(ends, default=0) - 1
-    last = max((last_instant(job.config, query, latest) for query in job.plan.queries if ends), default=0)
+    if not ends:
+        return 0
+    last = max(last_instant(job.config, query, max(ends) - 1) for query in job.plan.queries)
     return last + 1 if last < END_OF_TIME - 1 else 0

@@ -19,26 +19,26 @@ from lowwater.config import Config, load_config, section_of
 from lowwater.errors import ConfigError, LakeError
 from lowwater.instants import format_duration, format_instant
 from lowwater.lake.chains import note_chained
-from lowwater.lake.coverage import Gap, at_edge, check, gap_error, gap_texts, unsettled
 from lowwater.lake.digest import inputs_digest, link_inputs, outdated
 from lowwater.lake.layout import Lake, open_lake
-from lowwater.lake.ledger import Capture, Captures, ingested_links, interface_links, read_captures
+from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, interface_links, read_captures
+from lowwater.lake.ledgers.coverage import Gap, at_edge, check, gap_error, gap_texts, unsettled
+from lowwater.lake.ledgers.runs import DONE, INCOMPLETE, PROVISIONAL, last_published
 from lowwater.lake.parts import Parts, inputs_parts
-from lowwater.lake.records import DONE, INCOMPLETE, PROVISIONAL, last_published
-from lowwater.lake.states import FORM, state_folder
+from lowwater.lake.results.states import FORM, state_folder
 from lowwater.low import Flush, LowSettings, Policy
 from lowwater.plan.context import Context, Links
 from lowwater.plan.definitions import make_context
-from lowwater.plan.nodes import WatchJoin
+from lowwater.plan.operators import WatchJoin
+from lowwater.plan.properties.state import hands_over
 from lowwater.plan.queryset import Plan, QueryPlan, plan_files
-from lowwater.plan.state import hands_over
 from lowwater.plan.text import nearest
 from lowwater.plan.tree import walk
 from lowwater.quality.written import Suites, read_suites
-from lowwater.replay.affordable import require_affordable
-from lowwater.replay.lowered import require_lowered
-from lowwater.replay.stages import LowInputs
-from lowwater.replay.tuning import Tuning, recommended, shortest
+from lowwater.replay.checks.affordable import require_affordable
+from lowwater.replay.checks.capabilities import require_lowered
+from lowwater.replay.stages.engines import LowInputs
+from lowwater.replay.tuning.advice import Tuning, recommended, shortest
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Job:
         config: its settings.
         query_set: name of the set, owner of its tables (S3).
         plan: its queries.
-        length: of an interval, ns.
+        length: the length of an interval, ns.
         suites: what people expect of the rows of each output query.
         through_end: whether intervals run that captures cover only from the first or to the last of a link (T6).
     """
@@ -269,6 +269,13 @@ class IntervalInputs(LowInputs):
         """Whether the newest publication of a query was made of these inputs."""
         last = last_published(self.lake, self.query_set, query.name, self.start, self.end)
         return last is not None and last.digest == self.digest(query)
+
+    def lost(self, query: QueryPlan) -> str:
+        """Why the interval runs again though it is published: its state is gone; empty where it is there."""
+        if not hands_over(query.high):
+            return ""
+        left = state_folder(self.lake, self.query_set, query.name, self.start, self.end, self.digest(query))
+        return "" if left.is_dir() else "the state that it left is not in the lake"
 
     def parts(self, query: QueryPlan) -> Parts:
         """What the digest is of, part by part."""

@@ -63,7 +63,7 @@ class FindCaptures(BaseOperator):
 
     def execute(self, context: Context) -> list[dict[str, str]]:
         """One entry a file: link and path."""
-        from lowwater.lake.rotation import files_of
+        from lowwater.lake.files.rotation import files_of
 
         start, end = interval_of(context)
         found = []
@@ -89,7 +89,7 @@ class IngestCapture(Lineage, BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """What became of the file; the same as the event's metadata."""
-        from lowwater.lake.ingest import ingest
+        from lowwater.lake.ingestion.ingest import ingest
         from lowwater.lake.layout import open_lake
 
         context["map_index_label"] = f"{self.link} {Path(self.path).name}"  # type: ignore[typeddict-unknown-key]

@@ -64,8 +64,8 @@ class LinksReported(BaseOperator):
         Raises:
             AirflowSkipException: it is in another one.
         """
-        from lowwater.replay.due import Range, due
         from lowwater.replay.job import Job
+        from lowwater.replay.schedule.due import Range, due
 
         job = Job.open(Path(self.lake), self.query_set, Path(self.queries))
         found = due(job, Range(start, end, only))
@@ -92,7 +92,7 @@ class LinksTrigger(BaseTrigger):
     Args:
         lake: folder of the lake; `queries` that of the query sets.
         query_set: whose links.
-        start: of the interval, ns; `end` its end.
+        start: the start of the interval, ns; `end` its end.
         deadline: wall clock, seconds, after which only links of policy `wait` are waited for.
     """
 
@@ -128,7 +128,7 @@ class LinksTrigger(BaseTrigger):
         from lowwater.errors import LowwaterError
         from lowwater.lake.layout import open_lake
         from lowwater.replay.job import Job
-        from lowwater.replay.waiting import reports
+        from lowwater.replay.schedule.waiting import reports
 
         try:
             open_lake(Path(self.lake))  # the first ingest may not have made it yet

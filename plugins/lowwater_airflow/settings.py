@@ -29,7 +29,7 @@ class Settings:
     Attributes:
         lake: folder of the lake; its `lowwater.toml` holds the rest.
         queries: folder of the query sets, one DAG a file.
-        config: of the lake.
+        config: the settings of the lake.
     """
 
     lake: Path

@@ -15,7 +15,7 @@ import pytest
 from lowwater.capture.generate import generate
 from lowwater.config import load_config
 from lowwater.instants import HOUR, format_instant
-from lowwater.lake.ingest import ingest
+from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.replay.interval import statuses
 from lowwater.replay.job import Job
@@ -116,10 +116,11 @@ def create(platform: Platform, last: int, *more: str) -> str:
 
     def asked() -> subprocess.CompletedProcess[str] | None:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200, check=False)
-        # Airflow sees only once in a while that an earlier one has ended
-        return None if "AlreadyRunningBackfill" in done.stderr else done
+        # Airflow sees only once in a while that an earlier one has ended; SQLite refuses to write on what another
+        # component has changed since it was read, at once and whatever the timeout, and then a person asks again.
+        return None if "AlreadyRunningBackfill" in done.stderr or "database is locked" in done.stderr else done
 
-    done = wait(asked, 200)
+    done = wait(asked, 400)
     assert done is not None and done.returncode == 0, done and done.stderr[-2000:]
     return str(done.stdout)
 

@@ -23,11 +23,11 @@ from random import Random
 import numpy as np
 import pyarrow as pa
 
-from lowwater.capture.batches import decode_batch
-from lowwater.capture.header import RECORD_HEADER
-from lowwater.capture.index import index, read_chunk
+from lowwater.capture.formats.division import index, read_chunk
+from lowwater.capture.formats.header import RECORD_HEADER
+from lowwater.capture.formats.scan import ROWS
+from lowwater.capture.headers.batches import decode_batch
 from lowwater.capture.reader import CaptureReader, read
-from lowwater.capture.scan import ROWS
 from lowwater.errors import CaptureError
 from tests.capture import fuzz_inputs
 

@@ -18,7 +18,7 @@ os.environ["NUMBA_DISABLE_JIT"] = "1"
 
 import atheris
 
-from lowwater.capture import loads
+from lowwater.capture.headers import loads
 
 
 def _load(bits: int, order: Any) -> Any:
@@ -41,10 +41,12 @@ loads.with_bits = lambda numbers, at, bits: sum(
 loads.little16, loads.little32 = _load(16, "little"), _load(32, "little")
 
 with atheris.instrument_imports(include=["lowwater.capture"]):
-    from lowwater.capture import batches, decode, decoding
-    from lowwater.capture.header import RECORD_HEADER
+    from lowwater.capture.formats.header import RECORD_HEADER
+    from lowwater.capture.formats.scan import CAPTURED, OFFSET, STAMP, WIRE
+    from lowwater.capture.headers import batches
+    from lowwater.capture.headers import packet as decode
     from lowwater.capture.reader import read
-    from lowwater.capture.scan import CAPTURED, OFFSET, STAMP, WIRE
+    from lowwater.capture.records import batches as decoding
 
 from lowwater.errors import CaptureError  # noqa: E402 - the kernels are to be made after the loads
 from tests.capture import fuzz_inputs  # noqa: E402

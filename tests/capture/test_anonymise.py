@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowwater.capture.anonymise import Pan, key_digest, read_key
+from lowwater.capture.content.anonymise import Pan, key_digest, read_key
 from lowwater.catalog.values import pack_ip, words_from_ip
 from lowwater.errors import ConfigError
 
@@ -143,7 +143,8 @@ def test_what_is_remembered_is_bounded_and_changes_nothing() -> None:
 
 @pytest.mark.slow
 def test_keys_give_other_addresses_and_other_processes_the_same() -> None:
-    code = "import numpy, sys; from lowwater.capture.anonymise import Pan, key_digest; k = bytes.fromhex(sys.argv[1]);"
+    code = "import numpy, sys; from lowwater.capture.content.anonymise import Pan, key_digest;"
+    code += "k = bytes.fromhex(sys.argv[1]);"
     code += "print(Pan(k).v4(numpy.array([1, 2])).tolist(), Pan(k).mac(numpy.array([3])).tolist(), key_digest(k))"
     out = subprocess.run([sys.executable, "-c", code, KEY.hex()], capture_output=True, text=True, check=True).stdout
     assert out.strip() == f"{v4(Pan(KEY), 1, 2)} {mac(Pan(KEY), 3)} {key_digest(KEY)}"

@@ -10,13 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lowwater.capture import malformed, read, rounds
-from lowwater.capture.facts import Malformed
-from lowwater.capture.index import index, read_chunk
+from lowwater.capture import read
+from lowwater.capture.formats.division import index, read_chunk
 from lowwater.capture.inspect import inspect
-from lowwater.capture.malformed import ROW, MalformedRows
+from lowwater.capture.records import malformed
+from lowwater.capture.records import stream as rounds
+from lowwater.capture.records.facts import Malformed
+from lowwater.capture.records.malformed import ROW, MalformedRows
 from lowwater.errors import CaptureError
-from lowwater.lake.survey import SurveyTask, damage_table, survey
+from lowwater.lake.ingestion.survey import SurveyTask, damage_table, survey
 from tests import capturemaker as maker
 from tests.pcapngmaker import Section
 
@@ -81,8 +83,8 @@ def test_what_is_set_aside_changes_no_row(form: str, tmp_path: Path, monkeypatch
         path.write_bytes(capture(form, kinds + "g" * numbers.randrange(20), seed))
         expected = told(path, 1 << 20)
         for run, much, size in ((1, 1, 200), (3, 1, 1 << 20), (4, 500, 1000), (1, 1 << 20, 300)):
-            monkeypatch.setattr(rounds, "_RUN", run)
-            monkeypatch.setattr(rounds, "_MUCH", much)
+            monkeypatch.setattr(rounds, "_PASSED_RECORDS", run)
+            monkeypatch.setattr(rounds, "_PASSED_BYTES", much)
             assert told(path, size) == expected, (kinds, run, much, size)
         monkeypatch.undo()
 
@@ -132,8 +134,8 @@ def test_too_many_malformed_records_are_an_error_that_says_which(
     data = capture("pcapng", "g" * 16 + "n" * 900 + "r" * 200 + "g" * 20)
     path.write_bytes(data)
     everything = inspect(path, JUMP, SECOND)
-    monkeypatch.setattr(malformed, "MOST", 1000)
-    monkeypatch.setattr(rounds, "_RUN", 64)
+    monkeypatch.setattr(malformed, "MOST_ROWS", 1000)
+    monkeypatch.setattr(rounds, "_PASSED_RECORDS", 64)
     with pytest.raises(CaptureError) as error:
         list(read(path, JUMP, 4096))
     first = data.index(Section("little").simple(FRAME))

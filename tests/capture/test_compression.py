@@ -23,12 +23,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowwater.capture import digest, open_capture, read
-from lowwater.capture.compression import Unpacked
+from lowwater.capture.formats.compression import Unpacked
+from lowwater.capture.formats.sources import Stream
 from lowwater.capture.reader import CaptureReader, Malformed
-from lowwater.capture.sources import Stream
 from lowwater.errors import CaptureError
 from lowwater.lake.layout import MALFORMED, open_lake
-from lowwater.lake.ledger import read_captures
+from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.tables import read_rows
 from tests import capturemaker as maker
 from tests.replay.support import lowwater

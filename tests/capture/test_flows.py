@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lowwater.capture import read
-from lowwater.capture.flows import community_ids
+from lowwater.capture.content.community_id import community_ids
 from lowwater.catalog.builtin import CATALOG
 from lowwater.catalog.builtin.flows import PORTED, community_id, community_id_without_ports
 from lowwater.catalog.packets import COLUMNS

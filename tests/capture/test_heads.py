@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lowwater.capture import read
-from lowwater.capture.heads import heads
-from lowwater.capture.keeping import Keeping
+from lowwater.capture.content.heads import heads
+from lowwater.capture.content.retention import Keeping
 from tests.capturemaker import ethernet, pcap_bytes
 
 

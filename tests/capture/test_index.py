@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowwater.capture import read
-from lowwater.capture.index import index, read_chunk
+from lowwater.capture.formats.division import index, read_chunk
 from lowwater.capture.reader import BATCH
 from lowwater.errors import CaptureError
 from tests import capturemaker as maker

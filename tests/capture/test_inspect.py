@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowwater.capture import lateness
 from lowwater.capture.inspect import CaptureFacts, inspect
+from lowwater.capture.records import lateness
 from lowwater.errors import CaptureError
 from lowwater.instants import SECOND
 from tests.capturemaker import arp, ethernet, icmp, ip, pcap_bytes, tcp, udp

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from lowwater.capture import read
-from lowwater.capture.anonymise import Pan
-from lowwater.capture.frames import EVERYTHING
-from lowwater.capture.index import index, read_chunk
-from lowwater.capture.keeping import NOTHING, Keeping
+from lowwater.capture.content.anonymise import Pan
+from lowwater.capture.content.frames import EVERYTHING
+from lowwater.capture.content.retention import NOTHING, Keeping
+from lowwater.capture.formats.division import index, read_chunk
 from lowwater.capture.reader import BATCH
 from lowwater.catalog.packets import FRAME
 from tests import capturemaker as maker

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lowwater.capture import read
-from lowwater.capture.batches import decode_batch
-from lowwater.capture.header import DECODED
+from lowwater.capture.formats.header import DECODED
+from lowwater.capture.headers.batches import decode_batch
 from tests import capturemaker as maker
 from tests.capture.tsharkoracle import compare
 

@@ -20,9 +20,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowwater.capture import read
-from lowwater.capture.chunks import Stored
-from lowwater.capture.compression import Damage, members
-from lowwater.capture.sources import Stream
+from lowwater.capture.formats.compression import Damage, members
+from lowwater.capture.formats.sources import Stream
+from lowwater.capture.formats.window import Stored
 from tests import capturemaker as maker
 from tests.replay.support import lowwater
 

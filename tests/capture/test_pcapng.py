@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowwater.capture import open_capture, read
-from lowwater.capture.facts import Interface, Malformed
-from lowwater.capture.index import index, read_chunk
+from lowwater.capture.formats.division import index, read_chunk
 from lowwater.capture.reader import CaptureReader
+from lowwater.capture.records.facts import Interface, Malformed
 from lowwater.errors import CaptureError
 from tests import capturemaker as maker
 from tests.pcapngmaker import OTHERS, Section

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numba import njit
 
-from lowwater.capture import decode
-from lowwater.capture.batches import decode_batch
-from lowwater.capture.header import RECORD_HEADER
-from lowwater.capture.plain import plain
-from lowwater.capture.scan import CAPTURED, OFFSET, ROWS, STAMP, WIRE
+from lowwater.capture.formats.header import RECORD_HEADER
+from lowwater.capture.formats.scan import CAPTURED, OFFSET, ROWS, STAMP, WIRE
+from lowwater.capture.headers import packet as decode
+from lowwater.capture.headers.batches import decode_batch
+from lowwater.capture.headers.plain import plain
 from tests import capturemaker as maker
 from tests.capture import fuzz_inputs
 

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowwater.capture import open_capture, read
-from lowwater.capture.median import Median
 from lowwater.capture.reader import CaptureReader, Malformed
-from lowwater.capture.sanity import Judge, judgeable
+from lowwater.capture.records.median import Median
+from lowwater.capture.records.sanity import Judge, judgeable
 from lowwater.errors import CaptureError
 from tests import capturemaker as maker
 

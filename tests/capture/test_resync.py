@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowwater.capture import read
-from lowwater.capture.facts import Malformed
-from lowwater.capture.index import index, read_chunk
+from lowwater.capture.formats.division import index, read_chunk
 from lowwater.capture.reader import CaptureReader
+from lowwater.capture.records.facts import Malformed
 from tests import capturemaker as maker
 from tests.capture.fuzz_captures import check_file
 from tests.capture.fuzz_inputs import damaged, files

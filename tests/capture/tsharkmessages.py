@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lowwater.capture.applications import APPLICATIONS, application_fields
-from lowwater.capture.flows import community_ids
+from lowwater.capture.content.applications import APPLICATIONS, application_fields
+from lowwater.capture.content.community_id import community_ids
 from lowwater.catalog.builtin.flows import PORTED
 
 COMMUNITY = "community_id"

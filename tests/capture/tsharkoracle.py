@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from lowwater.capture import read
-from lowwater.capture.header import DECODED, RECORD_HEADER
-from lowwater.capture.scan import CAPTURED, OFFSET
+from lowwater.capture.formats.header import DECODED, RECORD_HEADER
+from lowwater.capture.formats.scan import CAPTURED, OFFSET
 from lowwater.catalog.packets import ADDRESSES
 from lowwater.catalog.values import format_ip, ip_from_words
 from tests.capture.tsharkmessages import NAMES, SEPARATOR, SETTINGS, derived, excuse, messages

@@ -371,24 +371,22 @@ def test_a_changed_table_is_read_again(tmp_path: Path) -> None:
 )
 def test_bad_prefix_tables(tmp_path: Path, text: str, cause: str) -> None:
     table = write(tmp_path / "bad.txt", text)
-    check = function("getlpmid", Type.IP, Type.STRING).check
-    assert check is not None
     with pytest.raises(ConfigError, match=re.escape(f"bad.txt{cause}")):
-        check(table)
+        call("getlpmid", pack_ip("10.1.1.1"), table)
 
 
 def test_a_missing_table(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read: No such file"):
-        files.check_prefixes(str(tmp_path / "none.txt"))
+        files.prefix_id(pack_ip("10.1.1.1"), str(tmp_path / "none.txt"))
     with pytest.raises(ConfigError, match="is no file"):
-        files.check_strings(str(tmp_path))
+        files.mapped_string(443, str(tmp_path))
 
 
 def test_strings_of_numbers(tmp_path: Path) -> None:
     table = write(tmp_path / "ports.csv", "# ports\n443, https\n80,http #1\n")
     assert [call("int_to_string_map", port, table) for port in (443, 80, 22)] == ["https", "http #1", ""]
     with pytest.raises(ConfigError, match=r"x\.csv:1: `https` is no number with its string"):
-        files.check_strings(write(tmp_path / "x.csv", "https\n"))
+        files.mapped_string(443, write(tmp_path / "x.csv", "https\n"))
 
 
 # Aggregates over values in any order

@@ -226,7 +226,7 @@ MISTAKES = [
         SPLIT.replace("int UDAF lower", "string UDAF lower"),
         "total: there is no SUPERAGGR upper(string)\n"
         "  int UDAF [SUBAGGR lower, SUPERAGGR upper] total fstring8 (uint);\n"
-        "                                            ^\n  hint: it takes exactly what lower returns",
+        "                                            ^\n  hint: declare it: it takes exactly what lower returns",
     ),
     (SPLIT.replace("int UDAF upper", "int UDAF [RUNNING] upper"), "total: upper is RUNNING and total is not"),
     (SPLIT.replace("[SUBAGGR", "[RUNNING, SUBAGGR"), "total: total is RUNNING and upper is not"),
@@ -290,7 +290,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"none\.fun: cannot be read"):
         load_functions([tmp_path / "none.fun"], parse_declarations)
     (tmp_path / "bad.fun").write_bytes(b"\xff\xfe")
-    with pytest.raises(ConfigError, match="declarations are UTF-8 text"):
+    with pytest.raises(ConfigError, match="write it again as UTF-8 text"):
         load_functions([tmp_path / "bad.fun"], parse_declarations)
 
 

@@ -9,7 +9,7 @@ import pytest
 from lowwater.cli.main import main
 from lowwater.config import Config, Link
 from lowwater.instants import SECOND
-from lowwater.lake.ingest import ingest
+from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
 from tests.capturemaker import ETHERNET, RAW, arp, pcap_bytes, udp
 from tests.replay.frames import records

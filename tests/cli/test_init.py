@@ -11,9 +11,9 @@ import pytest
 
 from lowwater.config import load_config
 from lowwater.instants import HOUR, SECOND, parse_instant
+from lowwater.lake.files.names import by_link
 from lowwater.lake.layout import open_lake
-from lowwater.lake.ledger import read_captures
-from lowwater.lake.naming import by_link
+from lowwater.lake.ledgers.captures import read_captures
 from tests.capturemaker import pcap_bytes, tcp
 from tests.docs.oddities import two_interfaces
 from tests.replay.support import QUERIES, lowwater

@@ -10,7 +10,7 @@ import pytest
 
 from lowwater.instants import HOUR, parse_instant
 from lowwater.lake.layout import QUALITY, QUARANTINE, Lake, open_lake
-from lowwater.lake.records import read_quality, read_quarantine, record_quality
+from lowwater.lake.ledgers.runs import read_quality, read_quarantine, record_quality
 from lowwater.quality.pages import page_of
 from lowwater.quality.verdicts import audited
 from tests.replay.support import lowwater

@@ -1,7 +1,8 @@
 """The language reference as a program: its examples, the world that they read, and its generated tables.
 
-`docs/language.md`, its chapters and `docs/dialect.md`. `python -m tests.docs.book` rewrites what is derived: the rows
-and errors below the examples and the tables between `<!-- table: NAME -->` and `<!-- end -->`; read the diff.
+`docs/language.md`, its chapters, `docs/dialect.md` and `docs/cookbook.md`. `python -m tests.docs.book` rewrites what is
+derived: the rows and errors below the examples and the tables between `<!-- table: NAME -->` and `<!-- end -->`; read
+the diff.
 """
 
 from __future__ import annotations
@@ -22,14 +23,18 @@ from lowwater.errors import LowwaterError
 from lowwater.gsql.declarations import parse_declarations
 from lowwater.plan.context import Context, Links
 from lowwater.plan.queryset import Plan, plan_texts
+from lowwater.replay.command.run import Request, run
 from lowwater.replay.progress import Progress
-from lowwater.replay.scratch import Request, run
 from tests.docs.tables import TABLES
 from tests.replay.drawings import write_captures
 
 ROOT = Path(__file__).resolve().parents[2]
 FIRST = ROOT / "docs" / "language.md"
-PAGES = (FIRST, *sorted((ROOT / "docs" / "language").glob("*.md")), ROOT / "docs" / "dialect.md")
+PAGES = (
+    FIRST,
+    *sorted((ROOT / "docs" / "language").glob("*.md")),
+    *(ROOT / "docs" / name for name in ("dialect.md", "cookbook.md")),
+)
 BEGIN = 1_200_000
 """Second 0 of the world, in seconds since the epoch: minute 20000 begins there."""
 
@@ -73,6 +78,11 @@ def blocks(page: Path) -> list[Block]:
         replace(block, result=after.text) if after and after.words == ("text",) and derived(block) else block
         for block, after in zip(found, followers, strict=True)
     ]
+
+
+def make_targets() -> set[str]:
+    """The targets of the Makefile."""
+    return set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
 
 
 def derived(block: Block) -> bool:

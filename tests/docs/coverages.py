@@ -13,13 +13,13 @@ from pathlib import Path
 
 from lowwater.config import load_config
 from lowwater.instants import HOUR
-from lowwater.lake.ingest import ingest
+from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
-from lowwater.lake.ledger import malformed_between
-from lowwater.lake.outside import outside
+from lowwater.lake.ledgers.captures import malformed_between
+from lowwater.lake.ledgers.outside import outside
 from lowwater.lake.packets import PacketFiles
-from lowwater.replay.due import Range, due
 from lowwater.replay.job import Job
+from lowwater.replay.schedule.due import Range, due
 from tests.lake.support import BASE, at, capture
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "captures.md"

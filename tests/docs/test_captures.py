@@ -14,19 +14,19 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from lowwater.capture import malformed
-from lowwater.capture.compression import HISTORY
-from lowwater.capture.header import _LARGEST_LIMIT, _SMALLEST_LIMIT, link_name
+from lowwater.capture.formats.compression import HISTORY
+from lowwater.capture.formats.header import _LARGEST_LIMIT, _SMALLEST_LIMIT, link_name
+from lowwater.capture.headers.links import KINDS
 from lowwater.capture.inspect import inspect
-from lowwater.capture.links import KINDS
-from lowwater.capture.malformed import REASONS
 from lowwater.capture.reader import CHUNK_BYTES, open_capture
+from lowwater.capture.records import malformed
+from lowwater.capture.records.malformed import REASONS
 from lowwater.cli.main import cli
 from lowwater.config import Config
 from lowwater.errors import CaptureError
 from lowwater.instants import HOUR, SECOND, format_instant
-from lowwater.lake.ingest import ingest
-from lowwater.lake.interfaces import MOST_INTERFACES
+from lowwater.lake.ingestion.ingest import ingest
+from lowwater.lake.ingestion.interfaces import MOST_INTERFACES
 from lowwater.lake.layout import open_lake
 from tests.docs.book import ROOT, Block, blocks
 from tests.docs.coverages import rewritten
@@ -83,7 +83,7 @@ def test_every_reason_is_told_and_met() -> None:
 
 
 def test_the_bounds_are_those_of_the_code() -> None:
-    for bound in (malformed.MOST, MOST_INTERFACES):
+    for bound in (malformed.MOST_ROWS, MOST_INTERFACES):
         assert f"{bound:,}" in TEXT
     for bound in (_SMALLEST_LIMIT >> 10, _LARGEST_LIMIT >> 20, HISTORY >> 20, CHUNK_BYTES >> 20):
         assert re.search(rf"\b{bound} [KM]iB", TEXT)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from lowwater.capture.tunnels.inner import PORTS
+from lowwater.capture.headers.tunnels.inner import PORTS
 from lowwater.catalog.packets import ADDRESSES, COLUMNS, KEPT
 from lowwater.catalog.protocols import ALIASES, PROTOCOLS
 from tests.docs.book import ROOT

@@ -96,7 +96,7 @@ MISTAKES = [
     (
         "int FUN f(int)",
         "x.fun:1:15: the declaration ends too early: expected `;`\n  int FUN f(int)\n                ^\n"
-        "  hint: every declaration ends with a semicolon",
+        "  hint: end every declaration with `;`",
     ),
     (
         "int FUNN f(int);",

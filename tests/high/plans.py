@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from lowwater.catalog.expr import Expr, Type
-from lowwater.plan.nodes import Aggregate, Field, Group, Item, Join, JoinKind, Map, Node, Window
+from lowwater.plan.operators import Aggregate, Field, Group, Item, Join, JoinKind, Map, Node, Window
 from lowwater.plan.temporal import Temporal
 from tests.high.streams import Row, column, epoch
 

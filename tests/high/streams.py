@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from lowwater.catalog.expr import Binary, Column, Const, Expr, Type
 from lowwater.catalog.streams import CONTROL, PUNCTUATION, ROW, STREAM_TYPES
-from lowwater.plan.nodes import Field, Item, Lfta, LftaInput
+from lowwater.plan.operators import Field, Item, Lfta, LftaInput
 from lowwater.plan.temporal import CLOCK, END_OF_TIME, Step, Temporal
 
 SECOND = 1_000_000_000

@@ -12,19 +12,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lowwater.catalog.streams import ROW
+from lowwater.catalog.streams import ROW, TICK
 from lowwater.errors import LawError
-from lowwater.high.arrival import ArrivalMachine, leaves_of
-from lowwater.high.carry import Carry
-from lowwater.high.chunk import LINK_BITS
-from lowwater.high.order import links_of
+from lowwater.high.handover import Carry
+from lowwater.high.slices.arrival import ArrivalChain, row_leaves
+from lowwater.high.slices.places import links_of
+from lowwater.high.source.row_groups import LINK_BITS
 from lowwater.low import Bounds, LowSettings, Policy, run_link
-from lowwater.plan.nodes import Lfta
-from lowwater.plan.placing import NUMBER
+from lowwater.plan.operators import Lfta
+from lowwater.plan.properties.placing import NUMBER
+from lowwater.plan.properties.ranges import read_from
 from lowwater.plan.queryset import QueryPlan, plan_texts
-from lowwater.plan.ranges import read_from
 from lowwater.plan.temporal import END_OF_TIME
-from tests.high.test_machines import ended, played
+from tests.high.test_chains import Input, ended, frame_of, rows_of
 from tests.law.constructs import WITH_ROWS, with_rows
 from tests.plan.batch_pools import CONTEXT, KNOWN, LINKS
 from tests.plan.batch_questions import FAMILIES
@@ -75,28 +75,39 @@ def planned(text: str) -> QueryPlan:
 
 def low_rows(
     query: QueryPlan, made: World, span: Span, starts: dict[str, int], low: LowSettings, chance: Random
-) -> list[tuple[Any, ...]]:
-    """What the low level gives of an interval, as the machine reads it; no row precedes a promise made before it."""
-    leaves = leaves_of(query.high)
-    wide = sum(len(leaf.lfta.stored) for leaf in leaves)
-    begins = [sum(len(leaf.lfta.stored) for leaf in leaves[:at]) for at in range(len(leaves))]
+) -> list[tuple[str, Input]]:
+    """What the low level gives of an interval, by name of the LFTA; no row precedes a promise made before it."""
+    leaves = {leaf.lfta.name: leaf.lfta for leaf in row_leaves(query.high)}
     found, names = [], links_of(query.high)
     for link in query.links:
-        lftas = [leaf.lfta for leaf in leaves if link in leaf.lfta.links]
+        lftas = [lfta for lfta in leaves.values() if link in lfta.links]
         for name, stream in low_streams(lftas, link, made, span, starts, low, chance).items():
-            number = next(at for at, leaf in enumerate(leaves) if leaf.lfta.name == name)
-            lfta, promised = leaves[number].lfta, -1
+            lfta, promised = leaves[name], -1
             for place, row in enumerate(stream):
                 if row["_kind"] != ROW:
                     promised = max(promised, row["_last"])
                     continue
                 assert row["_last"] >= promised and span[0] <= row["_last"] < span[1]
-                own = [row[f.name] for f in lfta.stored]
-                values = [None] * begins[number] + own + [None] * (wide - begins[number] - len(own))
                 at = row[NUMBER] if lfta.placed else place
-                found.append((0, None, row["_last"], (names.index(link) << LINK_BITS) + at, number, *values))
+                values = tuple(row[f.name] for f in lfta.stored)
+                found.append((name, (values, row["_last"], (names.index(link) << LINK_BITS) + at)))
             assert promised == span[1]
     return found
+
+
+def played(query: QueryPlan, carry: Carry, rows: list[tuple[str, Input]], chance: Random) -> list[tuple[Any, ...]]:
+    """What a query makes of rows that come in disorder, with the promises that this allows: fields, tick, `_last`."""
+    chain, leaves = ArrivalChain(query.high, carry), {each.lfta.name: each.lfta for each in row_leaves(query.high)}
+    names, out = [*(f.name for f in query.high.fields), TICK], []
+    rest = sorted(rows, key=lambda row: row[1][1] + chance.randrange(8 * SECOND))
+    while rest:
+        size = chance.randint(1, 30)
+        now, rest = rest[:size], rest[size:]
+        for name, lfta in leaves.items():
+            mine = [row for own, row in now if own == name]
+            assert chain.take(name, frame_of(lfta.stored, mine)) == len(mine)
+        out += rows_of(chain.advance(min((row[1][1] for row in rest), default=0)), names)
+    return out + rows_of(chain.advance(END_OF_TIME), names)
 
 
 def low_streams(
@@ -133,9 +144,9 @@ def evaluated(
     """The rows of an interval, those that no other one owns."""
     starts = read_from(query.high, span[0], handed)
     rows = low_rows(query, made, (span[0] if handed else 0, span[1]), starts, low, chance)
-    found = played(ArrivalMachine(query.high, carry), rows, chance)
-    assert all(final <= last for *_, last, final in found)
-    return [row[:-1] for row in found if row[-2] >= span[0]]
+    found = played(query, carry, rows, chance)
+    assert all(final <= last for *_, final, last in found)
+    return [(*values, last) for *values, _, last in found if last >= span[0]]
 
 
 @pytest.mark.slow
@@ -181,8 +192,8 @@ def test_intervals_are_the_whole_with_the_state_before_or_with_everything_before
 
 def test_a_state_is_of_the_instant_at_which_it_was_left(tmp_path: Path) -> None:
     query = planned("DEFINE{query_name 'q';} SELECT wid, count(*) FROM main1.TCP [RANGE 5 ROWS]")
-    machine = ArrivalMachine(query.high, Carry(0, 5 * SECOND, kept=tmp_path))
-    assert list(machine.advance(machine.begin(), END_OF_TIME)) == []
-    assert ArrivalMachine(query.high, Carry(5 * SECOND, 9 * SECOND, held=tmp_path)).begin()
+    chain = ArrivalChain(query.high, Carry(0, 5 * SECOND, kept=tmp_path))
+    assert chain.advance(END_OF_TIME).rows == 0
+    assert ArrivalChain(query.high, Carry(5 * SECOND, 9 * SECOND, held=tmp_path)).held == 0
     with pytest.raises(LawError, match="of query q is of 5000000000 ns, not of 6000000000 ns"):
-        ArrivalMachine(query.high, Carry(6 * SECOND, 9 * SECOND, held=tmp_path)).begin()
+        ArrivalChain(query.high, Carry(6 * SECOND, 9 * SECOND, held=tmp_path))

@@ -1,4 +1,4 @@
-"""Event time, boundaries, promises and reach: what the high stage computes without a JVM."""
+"""Boundaries, promises and cuts: what the high stage computes without a JVM."""
 
 from __future__ import annotations
 
@@ -11,44 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lowwater.errors import LowwaterError
-from lowwater.high.boundaries import choose_boundaries
-from lowwater.high.clock import END_MS, LATEST_MS, SLACK_MS, SPAN_MS, EventClock
-from lowwater.high.feeds import Feed
+from lowwater.high.source.boundaries import choose_boundaries
+from lowwater.high.source.streams import Feed
 from lowwater.high.timeline import Promise
 from lowwater.plan.context import Links
 from lowwater.plan.cuts import by_slices, cut
-from lowwater.plan.nodes import Cut, Group, JoinKind, Running
+from lowwater.plan.operators import Cut, Group, JoinKind, Running
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import END_OF_TIME
 from tests.high.plans import COUNT, group, join
 from tests.high.streams import FLOWS, column, leaf, write_rows
-
-INSTANTS = st.integers(0, END_OF_TIME - 1)
-
-
-@given(INSTANTS, INSTANTS, INSTANTS, INSTANTS)
-def test_a_row_closes_only_after_its_last_instant(a: int, b: int, last: int, promise: int) -> None:
-    clock = EventClock.over(min(a, b), max(a, b))
-    assert (max(a, b) - min(a, b)) // clock.unit < SPAN_MS
-    last = max(last, min(a, b))
-    event, mark = int(clock.row_ms(np.array([last], np.int64))[0]), clock.promise_ms(promise)
-    assert 1 < event <= LATEST_MS < SLACK_MS
-    if event <= mark:
-        assert last + 1 <= promise
-    if clock.unit == 1 and event < LATEST_MS - 1 and last + 1 <= promise:
-        assert event <= mark
-    assert event <= clock.promise_ms(END_OF_TIME) - LATEST_MS
-
-
-@given(INSTANTS, INSTANTS, st.integers(0, LATEST_MS))
-def test_a_watermark_promises_no_more_than_it_holds(a: int, last: int, mark: int) -> None:
-    clock = EventClock.over(a, a + 10**12)
-    promised = clock.promised(mark)
-    if promised is not None and promised < END_OF_TIME and last >= a:
-        open_row = int(clock.row_ms(np.array([last], np.int64))[0]) > mark
-        assert not open_row or last >= promised
-    assert clock.promised(0) is None
-    assert clock.promised(END_MS) == END_OF_TIME
 
 
 @given(st.dictionaries(st.integers(1, 10**6), st.integers(1, 50)), st.integers(1, 1000), st.integers(1, 9))
@@ -85,7 +57,7 @@ def test_a_lull_promises_by_its_ticks_and_a_punctuation_stays(tmp_path: Path) ->
         (*null, 150, "punctuation", 180, 180, 0),
     ]
     feed = Feed.scan(write_rows(tmp_path / "lull.parquet", FLOWS, stored))
-    assert (feed.rows, feed.first, feed.last) == (1, 99, 99)
+    assert (feed.rows, feed.tick, feed.chunks[0].low, feed.chunks[0].high) == (1, 170, 99, 99)
     assert feed.promised(np.array([10, 60, 130, 175, 400])).tolist() == [-END_OF_TIME, 40, 115, 155, 155]
 
 

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,8 +16,12 @@ from lowwater.errors import ValueOverflowError
 from lowwater.high.results import HighResult, HighSettings
 from lowwater.high.run import run_high
 from lowwater.high.slices import driver
-from lowwater.plan.nodes import Aggregate, Field, JoinKind, Node, Union
+from lowwater.high.tasks import Runner
+from lowwater.plan.context import Links
+from lowwater.plan.operators import Aggregate, Field, JoinKind, LftaInput, Node, Union
+from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import CLOCK, Step
+from lowwater.plan.tree import walk
 from tests.high.plans import COUNT, group, join, join_rows, select, sum_of
 from tests.high.streams import (
     FLOWS,
@@ -33,13 +38,14 @@ from tests.high.streams import (
     read_stream,
     write_stream,
 )
+from tests.high.test_state_size import regular
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 END = 400 * SECOND
-SETTINGS = HighSettings(tick=60 * SECOND, max_batches=4, batch_rows=1, interpreted_rows=0, slice_rows=40)
+SETTINGS = HighSettings(tick=60 * SECOND, slice_rows=40)
 """As many rows are replayed, although there are few."""
 NAMES = [f.name for f in FLOWS]
 Inputs = Mapping[tuple[str, str], list[str]]
@@ -50,14 +56,14 @@ def run(
 ) -> tuple[list[tuple[Any, ...]], HighResult]:
     """Rows and result of a query with these settings; few rows, as these are, must give the same by default."""
     found = []
-    for name, chosen in (("out", settings), ("default", HighSettings())):
-        result = run_high(spark, {"q": node}, inputs, start, END, work / name, chosen)["q"]
+    work.mkdir(parents=True, exist_ok=True)
+    for chosen in (settings, HighSettings()):
+        result = run_high(spark, {"q": node}, inputs, start, END, Path(mkdtemp(dir=work)), chosen)["q"]
         check_law(result.files)
         rows, marks = read_stream(result.files)
         assert result.rows == len(rows)
         assert result.punctuation == len(marks)
         assert marks[-1]["_last"] == END
-        assert result.late == 0
         found.append((rows, result))
     assert same(found[1][0], found[0][0])
     return found[0]
@@ -175,7 +181,7 @@ def test_band_joins(spark: SparkSession, tmp_path: Path, kind: JoinKind) -> None
         ("r", "main1"): stored(tmp_path, "r", right, delay=70 * SECOND, seed=2),
     }
     node = join(kind, leaf("l", FLOWS), leaf("r", FLOWS), below=1, above=4)
-    rows, _ = run(spark, node, inputs, tmp_path, settings=replace(SETTINGS, tick=20 * SECOND, max_batches=7))
+    rows, _ = run(spark, node, inputs, tmp_path, settings=replace(SETTINGS, tick=20 * SECOND, slice_rows=7))
 
     def meets(a: dict[str, Any], b: dict[str, Any]) -> bool:
         return bool(a["k"] == b["k"] and a["tb"] - 1 <= b["tb"] <= a["tb"] + 4)
@@ -317,8 +323,32 @@ def test_slices_on_executors_give_the_same_rows(
     assert there == here and result.batches > 1
     large = binary("*", column("x"), number(1 << 61))
     beyond = group(leaf("l", FLOWS), [(FLOWS[0], column("tb"))], [sum_of("s", binary("+", large, large))])
-    with pytest.raises(ValueOverflowError, match="query q: the sum s does not fit 64 bits"):
+    with pytest.raises(ValueOverflowError, match="query q, column s: the sum of a group does not fit 64 bits"):
         run(spark, beyond, {("l", "main1"): inputs["l", "main1"]}, tmp_path / "beyond")
+
+
+def test_an_aggregate_in_python_goes_to_executors_sooner(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "SELECT tb, destPort, FIRST(len) AS f, count(*) AS n FROM main1.TCP GROUP BY time/60 AS tb, destPort"
+    node = plan_texts([("q.gsql", text)], Links(("main1",)), 1).queries[0].high
+    (below,) = (each for each in walk(node) if isinstance(each, LftaInput))
+    rows = regular(below, END)
+    inputs = {(below.lfta.name, "main1"): write_stream(tmp_path / "in.parquet", below.lfta.stored, rows, END)}
+    here, _ = run(spark, node, inputs, tmp_path)
+    spread: list[SparkSession] = []
+    original = driver.spark_runner
+
+    def counted(session: SparkSession) -> Runner:
+        spread.append(session)
+        return original(session)
+
+    monkeypatch.setattr(driver, "spark_runner", counted)
+    for most, times in ((len(rows) * driver.PYTHON + 1, 0), (len(rows) * driver.PYTHON, 2)):
+        monkeypatch.setattr(driver, "SPREAD_ROWS", most)
+        there, _ = run(spark, node, inputs, tmp_path)
+        assert there == here and len(spread) == times
+    assert len(here) > 1
 
 
 def test_only_rows_of_the_interval_are_kept(spark: SparkSession, tmp_path: Path) -> None:
@@ -349,7 +379,7 @@ def test_sums_are_exact_or_an_error(spark: SparkSession, tmp_path: Path) -> None
         known = [x for x in kept[tb] if x is not None]
         assert value == (sum(known) if known else None)
         assert mean == (pytest.approx(sum(known) / len(known), rel=1e-9) if known else None)
-    with pytest.raises(ValueOverflowError, match="query flows: the sum total does not fit 64 bits"):
+    with pytest.raises(ValueOverflowError, match="query flows, column total: the sum of a group does not fit 64 bits"):
         total({1: (most, 1)})
 
 

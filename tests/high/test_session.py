@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -12,7 +13,6 @@ import psutil
 import pytest
 
 from lowwater.errors import LowwaterError
-from lowwater.high.results import HighSettings
 from lowwater.high.session import class_archive, fetch_jars, jars_folder
 from tests.replay.support import ROOT, table_rows
 
@@ -46,6 +46,35 @@ from lowwater.high.session import build_session
 with ThreadPoolExecutor(2) as pool:
     one, other = pool.map(build_session, ["one", "other"])
 print(one.sparkContext is other.sparkContext)
+"""
+
+PYTHON = """
+from lowwater.high.session import build_session
+print(build_session().sparkContext.parallelize(range(3)).map(lambda x: x + 1).sum())
+"""
+
+STOPPED = """
+from lowwater.high.session import build_session
+build_session().stop()
+"""
+
+AHEAD = """
+import sys
+import psutil
+from lowwater.high import session
+from lowwater.high.session import SessionSettings, build_session, launch_jvm
+launch_jvm()
+launch_jvm()  # there is one
+home, process = session._waiting.home, session._waiting.gateway.proc
+settings = {"same": SessionSettings(shuffle_partitions=3), "larger": SessionSettings(driver_memory="1g")}
+if sys.argv[1] in settings:
+    spark = build_session(settings=settings[sys.argv[1]])
+    print(spark.range(3).count(), spark.conf.get("spark.sql.shuffle.partitions"))
+    print(spark.sparkContext._gateway.proc is process, process.poll() is None, home.exists())
+    launch_jvm()
+    print(session._waiting)
+else:
+    print(process.pid, home)
 """
 
 
@@ -119,9 +148,36 @@ def test_two_threads_get_one_session(tmp_path: Path) -> None:
     assert spoken(TWO, tmp_path) == "True\n"
 
 
-def test_rows_decide_how_many_boundaries() -> None:
-    settings = HighSettings(batch_rows=10, max_batches=4, most_rows=100)
-    assert [settings.boundaries(rows) for rows in (0, 1, 10, 11, 40, 400, 401, 1000)] == [1, 1, 1, 2, 4, 4, 5, 10]
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_session_with_python_workers_ends_without_a_word(tmp_path: Path) -> None:
+    """The JVM is killed at the end, with the connection by which it told what the workers counted."""
+    assert spoken(PYTHON, tmp_path) == "6\n"
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_session_that_was_stopped_before_ends_without_a_word(tmp_path: Path) -> None:
+    assert spoken(STOPPED, tmp_path) == ""
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_session_takes_the_jvm_that_waits(tmp_path: Path) -> None:
+    assert spoken(AHEAD, Path("same")) == "3 3\nTrue True True\nNone\n"
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_jvm_of_other_sizes_ends_before_the_session_starts() -> None:
+    assert spoken(AHEAD, Path("larger")) == "3 2\nFalse False False\nNone\n"
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_jvm_that_nobody_takes_ends_with_its_process() -> None:
+    process, home = spoken(AHEAD, Path("none")).split()
+    assert not psutil.pid_exists(int(process)) and not Path(home).exists()
 
 
 AUTHENTICATED = """
@@ -146,3 +202,25 @@ def test_a_jar_that_is_not_the_one_that_is_meant_is_refused(tmp_path: Path, monk
     with pytest.raises(LowwaterError, match="is not the delta-storage that Lowwater was built with: sha256 "):
         fetch_jars()
     assert not jar.exists() and len(list(jars_folder().iterdir())) == 3
+
+
+ENDING = """
+from lowwater.high.session import build_session
+
+session = build_session()
+frames = [session.range(number) for number in range(50)]  # objects of the JVM that outlive it
+print([frame.count() for frame in frames[:3]], session.sparkContext._gateway.proc.pid)
+"""
+
+
+@pytest.mark.spark
+def test_a_process_ends_its_jvm_without_a_word(tmp_path: Path) -> None:
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-c", ENDING]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    counts, _, pid = done.stdout.strip().rpartition(" ")
+    assert counts == "[0, 1, 2]"
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid), 0)
+    assert not list(tmp_path.glob("lowwater-spark-*"))

@@ -19,25 +19,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowwater.catalog.expr import Binary, Case, Column, Const, Expr, OneOf, Type, Unary
+from lowwater.catalog.streams import LAST
 from lowwater.errors import ValueOverflowError
-from lowwater.high.clock import LAST
-from lowwater.high.feeds import Feed
-from lowwater.high.slices import evaluate as evaluation
-from lowwater.high.slices import join as joins
-from lowwater.high.slices import spill
+from lowwater.high.slices import blocks, spill
 from lowwater.high.slices.choice import EVER, Slice, choose_slices
 from lowwater.high.slices.evaluate import Counts, Evaluation, Leaves
 from lowwater.high.slices.instants import last, window_end
 from lowwater.high.slices.keys import codes
 from lowwater.high.slices.task import SliceTask, Stored, run_slice
 from lowwater.high.slices.values import Frame, evaluate
+from lowwater.high.source.streams import Feed
 from lowwater.high.timeline import Timeline
 from lowwater.plan.bind.windows import numbered
-from lowwater.plan.nodes import Aggregate, Bucket, Expand, Field, JoinKind, LftaInput, Node, Window
-from lowwater.plan.schemas import value_schema
+from lowwater.plan.operators import Aggregate, Bucket, Expand, Field, JoinKind, LftaInput, Node, Window
+from lowwater.plan.properties.schemas import value_schema
 from lowwater.plan.temporal import END_OF_TIME, INT64_MAX, Step, Temporal
 from lowwater.plan.tree import walk
-from lowwater.reference.values import Faults, compile_expr
+from lowwater.stream.values import Faults, compile_expr
 from tests.high.plans import COUNT, group, join, join_rows, select, sum_of
 from tests.high.streams import FLOWS, SECOND, Row, binary, column, epoch, flows, leaf, number, order, write_stream
 from tests.low.test_expressions import EDGES
@@ -205,8 +203,8 @@ def test_pairs_and_unmatched_rows_are_those_of_nested_loops(
         return bool(a["k"] == b["k"] and a["tb"] - below <= b["tb"] <= a["tb"] + above and fits)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(joins, "BLOCK", block)
-        patch.setattr(spill, "MOST", most)
+        patch.setattr(blocks, "BLOCK", block)
+        patch.setattr(spill, "HELD_ROWS", most)
         found = evaluated(node, {"l": left, "r": right})
     assert found == sorted(join_rows(left, right, node, NAMES, meets), key=order)
 
@@ -277,8 +275,8 @@ def test_groups_are_those_of_plain_python(seed: int, block: int, most: int, bits
         (*key, *(plainly(each, members) for each in chosen), epoch(10).last(key[0])) for key, members in whole.items()
     ]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(evaluation, "BLOCK", block)
-        patch.setattr(spill, "MOST", most)
+        patch.setattr(blocks, "BLOCK", block)
+        patch.setattr(spill, "HELD_ROWS", most)
         found = rows_of(node, {"s": lambda: (frame for make in fed for frame in make())})
     assert found == sorted(wanted, key=order)
 
@@ -308,7 +306,7 @@ def test_a_sum_is_exact_or_an_error(values: list[int]) -> None:
     if -(1 << 63) <= sum(values) <= INT64_MAX:
         assert evaluated(node, {"s": rows}) == [(0, sum(values), 10 * SECOND - 1)]
     else:
-        with pytest.raises(ValueOverflowError, match="query q: the sum s does not fit 64 bits"):
+        with pytest.raises(ValueOverflowError, match="query q, column s: the sum of a group does not fit 64 bits"):
             evaluated(node, {"s": rows})
 
 
@@ -351,10 +349,10 @@ def test_rows_and_counts_do_not_depend_on_the_slices(
     for most in (1, chance.randint(2, 40)):
         slices = choose_slices(node, ends, most)
         outcomes = [
-            run_slice(SliceTask(node, each, stored, {}, folder / f"{most}-{at}", (0, EVER), timeline, None, EVER))
+            run_slice(SliceTask(node, each, stored, {}, folder, f"{most}-{at}", (0, EVER), timeline, None, EVER, False))
             for at, each in enumerate(slices)
         ]
-        rows = [row for each in outcomes if each.rows for row in pa.parquet.read_table(each.file).to_pylist()]
+        rows = [row for each in outcomes for file in each.files for row in pa.parquet.read_table(file).to_pylist()]
         shown = sorted((tuple(v for k, v in row.items() if k not in ("_tick", "_until")) for row in rows), key=order)
         totals: list[Counter[str]] = [Counter() for _ in outcomes[0].points]
         for each in outcomes:

@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lowwater.errors import QueryError
-from lowwater.high.sink import StreamFiles
-from lowwater.high.timeline import MOST, Timeline, grid
-from lowwater.plan.punctuation import punctuation
+from lowwater.high.sink.files import StreamFiles
+from lowwater.high.timeline import MOST_TICKS, Timeline, grid
 from lowwater.plan.temporal import END_OF_TIME
 from tests.plan.golden import names, plan
 
@@ -57,9 +56,9 @@ def test_punctuation_says_each_promise_at_its_tick(steps: list[tuple[int, int]],
 @given(st.integers(0, 10**12), st.integers(0, 10**9), st.integers(1, 10**4))
 def test_the_ticks_are_multiples_up_to_the_closing_one(first: int, length: int, step: int) -> None:
     found = grid(first, first + length, step)
-    assert found[-1] == first + length and len(found) <= MOST + 2
+    assert found[-1] == first + length and len(found) <= MOST_TICKS + 2
     assert (np.diff(found) > 0).all() and (found[:-1] % step == 0).all() and (found >= first).all()
-    if length // step <= MOST:
+    if length // step <= MOST_TICKS:
         assert found[:-1].tolist() == [*range(-(-first // step) * step, first + length, step)]
 
 
@@ -75,7 +74,7 @@ def test_punctuation_rows_have_the_columns_that_explain_names(name: str, tmp_pat
         folder.mkdir()
         stream = StreamFiles(folder, query.high.fields, (0, 100), 100)
         stream.close(100, Timeline(np.array([10, 50]), np.array([8, 40])))
-        said = punctuation(query.high, None)
+        said = query.high.punctuation(None)
         rows = pq.read_table(stream.files[0]).to_pylist()
         found = {tuple(f.name for f in query.high.fields if row[f.name] is not None) for row in rows}
         assert len(rows) == 3 and found == {said.columns}

@@ -1,20 +1,18 @@
-"""Operators on Spark over columns: every pair of edges, against the kernels' definition and against DuckDB."""
+"""Operators over columns: every pair of edges, against the kernels' definition and against DuckDB."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Any
 
 import duckdb
-import pytest
+import pyarrow as pa
 
 from lowwater.catalog.expr import Binary, Column, Expr, Type
-from lowwater.high.expressions import lower
-from lowwater.reference.values import Faults, compile_expr
+from lowwater.high.slices.values import evaluate
+from lowwater.stream.values import Faults, compile_expr
 from tests.low.test_expressions import EDGES, integer
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 OPERATORS = ("+", "-", "*", "/", "%", "&", "|", "<<", ">>")
 FLOATS = [0.0, -0.0, 1.5, -1e-308, 1e308, -1e308, 2.0**960, math.inf, -math.inf, math.nan]
@@ -42,25 +40,25 @@ def test_the_definition_of_integer_operators_is_that_of_duckdb() -> None:
             assert [row for row in found if row[2] != integer(op, row[0], row[1])] == [], op
 
 
-@pytest.mark.spark
-def test_integer_operators_over_columns(spark: SparkSession) -> None:
-    frame = spark.createDataFrame([(a, b) for a in EDGES for b in EDGES], "a bigint, b bigint")
-    exprs = _expressions(Type.INT, OPERATORS)
-    rows = frame.select("a", "b", *(lower(expr).alias(op) for op, expr in exprs.items())).collect()
-    assert [
-        (row.a, row.b, op, row[op]) for row in rows for op in OPERATORS if row[op] != integer(op, row.a, row.b)
-    ] == []
+def _columns(values: Sequence[int] | Sequence[float]) -> tuple[dict[str, pa.Array], list[tuple[Any, Any]]]:
+    pairs = [(a, b) for a in values for b in values]
+    return {name: pa.array([pair[at] for pair in pairs]) for at, name in enumerate("ab")}, pairs
 
 
-@pytest.mark.spark
-def test_float_operators_over_columns(spark: SparkSession) -> None:
-    frame = spark.createDataFrame([(a, b) for a in FLOATS for b in FLOATS], "a double, b double")
+def test_integer_operators_over_columns() -> None:
+    columns, pairs = _columns(EDGES)
+    for op, expr in _expressions(Type.INT, OPERATORS).items():
+        found = evaluate(expr, columns.__getitem__, len(pairs)).to_pylist()
+        assert [(a, b, x) for (a, b), x in zip(pairs, found, strict=True) if x != integer(op, a, b)] == [], op
+
+
+def test_float_operators_over_columns() -> None:
+    columns, pairs = _columns(FLOATS)
     exprs = _expressions(Type.FLOAT, ("+", "-", "*", "/", "%"))
     chained = {f"({op})+a": Binary(Type.FLOAT, "+", expr, Column(Type.FLOAT, "a")) for op, expr in exprs.items()}
     chained |= {f"a/({op})": Binary(Type.FLOAT, "/", Column(Type.FLOAT, "a"), expr) for op, expr in exprs.items()}
-    exprs |= chained
-    rows = frame.select("a", "b", *(lower(expr).alias(op) for op, expr in exprs.items())).collect()
-    for op, expr in exprs.items():
+    for op, expr in (exprs | chained).items():
         value = compile_expr(expr, ["a", "b"], Faults())
-        assert [(row.a, row.b, row[op]) for row in rows if row[op] != value((row.a, row.b))] == [], op
-        assert all(row[op] is None or math.isfinite(row[op]) for row in rows)
+        found = evaluate(expr, columns.__getitem__, len(pairs)).to_pylist()
+        assert [(pair, x) for pair, x in zip(pairs, found, strict=True) if x != value(pair)] == [], op
+        assert all(x is None or math.isfinite(x) for x in found)

@@ -12,29 +12,29 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lowwater.capture.keeping import Keeping
+from lowwater.capture.content.retention import Keeping
 from lowwater.catalog.expr import Type
 from lowwater.config import Link, load_config
 from lowwater.instants import HOUR, SECOND
-from lowwater.lake import proposal
 from lowwater.lake.chains import note_chained, noted_chained
-from lowwater.lake.ingest import ingest
+from lowwater.lake.files import proposal
+from lowwater.lake.files.rotation import files_of
+from lowwater.lake.ingestion.ingest import ingest
+from lowwater.lake.ingestion.packing import Packed, PackTask, pack
+from lowwater.lake.ingestion.survey import Failed, starts_with
 from lowwater.lake.layout import Lake, open_lake
-from lowwater.lake.ledger import read_captures
+from lowwater.lake.ledgers.captures import read_captures
+from lowwater.lake.ledgers.runs import Replay, record_replays
 from lowwater.lake.locks import attempt, hold, hold_range
 from lowwater.lake.packets import read_packets
-from lowwater.lake.packing import Packed, PackTask, pack
-from lowwater.lake.publish import check_unchanged, publish
-from lowwater.lake.records import Replay, record_replays
-from lowwater.lake.rotation import files_of
-from lowwater.lake.states import keep_state
-from lowwater.lake.streams import fingerprint, stream_files, write_stream
-from lowwater.lake.survey import Failed, starts_with
+from lowwater.lake.results.publish import check_unchanged, publish
+from lowwater.lake.results.states import keep_state
+from lowwater.lake.results.streams import fingerprint, stream_files
 from lowwater.lake.tables import check_owner, commit, create
-from lowwater.plan.nodes import Field
+from lowwater.plan.operators import Field
 from lowwater.replay.job import Job
 from tests.hints.desk import Case, Desk, Site
-from tests.lake.support import BASE, FIELDS, stream
+from tests.lake.support import BASE, FIELDS, put_stream, stream
 from tests.lake.test_interfaces import pcapng
 from tests.replay.support import START, Said
 
@@ -237,7 +237,7 @@ def _written(desk: Desk, fields: tuple[Field, ...] = FIELDS) -> str:
         rows = rows.rename_columns([names.get(name, name) for name in rows.schema.names])
         at = rows.schema.get_field_index(fields[2].name)
         rows = rows.set_column(at, fields[2].name, rows.column(at).cast(pa.float64()))
-    write_stream(lake.stream("q"), fields, BASE, BASE + HOUR, rows, "set")
+    put_stream(lake.stream("q"), fields, BASE, BASE + HOUR, rows, "set")
     return fingerprint(stream_files(lake.stream("q"), BASE, BASE + HOUR))
 
 
@@ -272,6 +272,13 @@ def _changed_stream(desk: Desk) -> None:
 
 def _same_stream(desk: Desk) -> None:
     assert check_unchanged(_opened(desk), "q", BASE, BASE + HOUR, _written(desk))
+
+
+def _strange_stream(desk: Desk) -> None:
+    _written(desk)
+    lake, fields = _opened(desk), (*FIELDS, Field("more", Type.INT))
+    audited = fingerprint(stream_files(lake.stream("q"), BASE, BASE + HOUR))
+    publish(lake, "set", "q", fields, BASE, BASE + HOUR, "d", audited)
 
 
 def _owned(desk: Desk, owner: str) -> None:
@@ -556,6 +563,7 @@ CASES = [
         lambda desk: _rows(desk, "q", "--from", "2027-01-15T08:00:00Z", "--to", "2027-01-15T09:00:00Z"),
     ),
     Case("a column of another type", _changed_type, "name the column otherwise", _other_name),
+    Case("a stream of another version", _strange_stream, "run the interval again with --stage high", _publish),
     Case("a stream that changed", _changed_stream, "run the interval again with --stage high", _same_stream),
     Case(
         "a table of another set",

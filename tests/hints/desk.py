@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,6 +24,8 @@ Site = tuple[str, str]
 SPAN = 600
 """Seconds that the packets of the desk's captures last."""
 FOLDERS = ("lowwater", "plugins", "review", "dags")
+MAKERS = {"fault": 1, "_fault": 1, "refusal": 1, "error": 2, "unsupported": 2, "error_at": 3, "_wrong": 3, "_error": 3}
+"""Functions that make errors for others, which are the sites; at which place of their arguments the hint is."""
 
 
 @dataclass
@@ -125,11 +128,12 @@ def recorded() -> Iterator[Seen]:
         plain(self, message, hint)
         if hint:
             frame = sys._getframe(1)
-            while frame.f_code.co_name == "__init__" and frame.f_back is not None:
+            while frame.f_code.co_name in ("__init__", *MAKERS) and frame.f_back is not None:
                 frame = frame.f_back
             path = Path(frame.f_code.co_filename)
             if path.is_relative_to(ROOT):
-                seen.sites.add((path.relative_to(ROOT).as_posix(), frame.f_code.co_qualname))
+                function = frame.f_code.co_qualname.split(".<locals>.<")[0]  # not the comprehension in it
+                seen.sites.add((path.relative_to(ROOT).as_posix(), function))
                 seen.hints.append(hint)
 
     with pytest.MonkeyPatch.context() as patch:
@@ -153,13 +157,21 @@ def _of(path: Path, node: ast.AST, within: str, found: dict[Site, list[str]]) ->
             name = f"{within}{child.name}.<locals>."
         elif isinstance(child, ast.ClassDef):
             name = f"{within}{child.name}."
-        if isinstance(child, ast.Call) and len(child.args) >= 2:
-            called = child.func.id if isinstance(child.func, ast.Name) else getattr(child.func, "attr", "")
-            hint = ast.unparse(child.args[1])
-            if called.endswith("Error") and hint != "''":
-                site = path.relative_to(ROOT).as_posix(), within.removesuffix(".<locals>.")
+        if isinstance(child, ast.Call):
+            hint, site = _hint(child), (path.relative_to(ROOT).as_posix(), within.removesuffix(".<locals>."))
+            if hint and site[1].rpartition(".")[2] not in MAKERS:
                 found.setdefault(site, []).append(hint)
         _of(path, child, name, found)
+
+
+def _hint(call: ast.Call) -> str:
+    """The hint of a call that makes an error, as it is written; empty for none."""
+    called = call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", "")
+    if called in vars(builtins):  # an OSError of ours has its text there
+        return ""
+    place = 1 if called.endswith("Error") else MAKERS.get(called, len(call.args))
+    found = ast.unparse(call.args[place]) if len(call.args) > place else ""
+    return "" if found == "''" else found
 
 
 def captured(folder: Path) -> Path:

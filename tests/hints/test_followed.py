@@ -19,8 +19,6 @@ pytestmark = pytest.mark.slow
 LOADED = [importlib.import_module(f"tests.hints.{name}") for name in MODULES]
 CASES: list[Case] = [case for module in LOADED for case in module.CASES]
 LEFT: dict[Site, str] = {site: reason for module in LOADED for site, reason in module.LEFT.items()}
-WHOLE = ("lowwater/capture/", "lowwater/lake/")
-"""Where every hint has a case; elsewhere some have."""
 _FOLLOWED: dict[str, set[Site]] = {}
 
 
@@ -52,7 +50,7 @@ def test_no_hint_is_left_out() -> None:
     if len(_FOLLOWED) < len(CASES):
         pytest.skip("only some of the cases ran")
     met = set().union(*_FOLLOWED.values())
-    known = {site: hints for site, hints in sites().items() if site[0].startswith(WHOLE)}
+    known = sites()
     assert set(LEFT) <= set(known), "what is left is no site any more"
     assert not set(LEFT) & met, "what is left is followed"
     assert {site: known[site] for site in known if site not in met and site not in LEFT} == {}

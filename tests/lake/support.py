@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from lowwater.catalog.expr import Type
 from lowwater.catalog.streams import PUNCTUATION, ROW
-from lowwater.catalog.values import pack_ip
+from lowwater.high.sink.hours import HourFiles
 from lowwater.instants import HOUR, SECOND
-from lowwater.lake.layout import stream_schema
-from lowwater.plan.nodes import Field
+from lowwater.lake.layout import result_schema
+from lowwater.lake.results.streams import write_stream
+from lowwater.plan.operators import Field
+from lowwater.plan.properties.schemas import result_schema as plan_schema
 from tests.capturemaker import ethernet, pcap_bytes
 
 BASE = 500_000 * HOUR
@@ -36,12 +41,24 @@ def capture(path: Path, seconds: Iterable[float], cut: int = 0) -> Path:
 
 
 def stream(rows: Iterable[tuple[str | None, int, float]]) -> pa.Table:
-    """Stream rows (address, number, seconds of `_last`), and one punctuation at the end."""
+    """Rows of a query's stream (address, number, seconds of `_last`), and one punctuation at the end."""
     made = [
-        {"addr": None if a is None else pack_ip(a), "mac": 2, "n": n, "_last": at(s), "_kind": ROW, "_tick": at(s)}
+        {"addr": a, "mac": "00:00:00:00:00:02", "n": n, "_last": at(s), "_kind": ROW, "_tick": at(s)}
         for a, n, s in rows
     ]
     made.append({"addr": None, "mac": None, "n": None, "_last": at(1e6), "_kind": PUNCTUATION, "_tick": at(1e6)})
     for row in made:
         row |= {"_until": row["_tick"], "_period": 0, "interval": ""}
-    return pa.Table.from_pylist(made, schema=stream_schema(FIELDS)).drop_columns(["interval"])
+    return pa.Table.from_pylist(made, schema=result_schema(FIELDS)).drop_columns(["interval"])
+
+
+def put_stream(path: Path, fields: tuple[Field, ...], start: int, end: int, rows: pa.Table, owner: str) -> int:
+    """Writes the stream of a query over [start, end), ns, in files as the high level has them."""
+    rows = rows.select(plan_schema(fields).names)
+    is_row = pc.equal(rows.column("_kind"), ROW)
+    with tempfile.TemporaryDirectory(dir=path.parents[1]) as folder:
+        with HourFiles(Path(folder), "rows", rows.schema) as out:
+            out.write(rows.filter(is_row))
+        promises = Path(folder) / "punctuation.parquet"
+        pq.write_table(rows.filter(pc.invert(is_row)), promises)
+        return write_stream(path, result_schema(fields), start, end, [*out.files, promises], owner)

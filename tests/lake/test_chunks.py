@@ -13,13 +13,14 @@ import pytest
 
 from lowwater.config import Config
 from lowwater.instants import HOUR
-from lowwater.lake import batch as batching
-from lowwater.lake import packing, tables
-from lowwater.lake.ingest import ingest
+from lowwater.lake import tables
+from lowwater.lake.ingestion import batch as batching
+from lowwater.lake.ingestion import packing
+from lowwater.lake.ingestion.ingest import ingest
+from lowwater.lake.ingestion.tasks import in_process, on_threads
 from lowwater.lake.layout import CAPTURES, MALFORMED, PACKETS, Lake, open_lake
-from lowwater.lake.ledger import read_captures
+from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.packets import read_packets
-from lowwater.lake.tasks import in_process, on_threads
 from tests.capturemaker import pcap_bytes, udp
 from tests.lake.support import BASE, at
 

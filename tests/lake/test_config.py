@@ -9,16 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowwater.config import Config, Link, QuerySet, load_config
+from lowwater.config import Config, Link, QuerySet, Section, load_config
 from lowwater.errors import ConfigError
 from lowwater.instants import HOUR, SECOND, format_duration, format_instant
 from lowwater.instants import parse_duration as duration
 from lowwater.instants import parse_instant as instant
-from lowwater.lake.rotation import declared_coverage, files_of
+from lowwater.lake.files.rotation import declared_coverage, files_of
 from tests.lake.support import BASE
 from tests.replay.support import ROOT
 
-SECTIONS = ("interval", "thresholds", "replay", "schedule", "notify", "files", "retention")
+SECTIONS = [name for name, field in Config.model_fields.items() if isinstance(field.default, Section)]
+"""Of one table each; those of links and query sets have names."""
+
 BESIDE = {"connection", "separator", "delay", "anonymise"}
 """Settings that the text names: of other kinds of links, of experiments, and one that excludes others."""
 

@@ -12,12 +12,12 @@ import pytest
 
 from lowwater.config import Config, Link
 from lowwater.instants import HOUR, SECOND
-from lowwater.lake.coverage import Gap, check, gap_error, gap_texts, gaps, reported_to, unsettled
 from lowwater.lake.digest import inputs_digest, link_inputs, outdated
 from lowwater.lake.layout import Lake, open_lake
-from lowwater.lake.ledger import Capture, Captures, put_captures
-from lowwater.lake.records import Replay, last_published, record_replays
-from lowwater.lake.status import Expected, status
+from lowwater.lake.ledgers.captures import Capture, Captures, put_captures
+from lowwater.lake.ledgers.coverage import Gap, check, gap_error, gap_texts, gaps, unsettled
+from lowwater.lake.ledgers.runs import Replay, last_published, record_replays
+from lowwater.lake.ledgers.status import Expected, status
 from lowwater.plan.temporal import END_OF_TIME
 from tests.lake.support import at
 
@@ -66,22 +66,20 @@ def test_two_layouts_of_the_same_time_cover_the_same() -> None:
     hourly = [row(0, 3600), row(3600, 5000), empty(5000, 7200)]
     for captures in (whole, hourly):
         assert gaps("a", captures, LINK, at(10), at(7200)) == []
-        assert reported_to("a", captures, LINK, at(10)) == at(7200)
         assert gaps("a", captures, LINK, at(-5), at(7300)) == [Gap("a", at(-5), at(0)), Gap("a", at(7200), at(7300))]
 
 
 def test_a_hole_stops_the_report_whatever_comes_later() -> None:
     captures = [row(0, 10), row(8, 12), row(20, 30), empty(15, 15)]
     assert gaps("a", captures, LINK, at(0), at(30)) == [Gap("a", at(12), at(20))]
-    assert reported_to("a", captures, LINK, at(0)) == at(12)
-    assert reported_to("a", captures, LINK, at(20)) == at(30)
-    assert reported_to("a", [], LINK, at(3)) == at(3)
+    assert gaps("a", captures, LINK, at(20), at(31)) == [Gap("a", at(30), at(31))]
+    assert gaps("a", [], LINK, at(3), at(4)) == [Gap("a", at(3), at(4))]
 
 
 def test_outside_its_life_a_link_owes_nothing() -> None:
     link = LINK.model_copy(update={"since": at(0), "until": at(10)})
     assert gaps("a", [row(0, 10)], link, at(-100), at(100)) == []
-    assert reported_to("a", [row(0, 10)], link, at(-100)) == END_OF_TIME
+    assert gaps("a", [row(0, 10)], link, at(-100), END_OF_TIME) == []
     assert gaps("a", [], link, at(50), at(100)) == gaps("a", [], link, at(-50), at(-10)) == []
     assert gaps("a", [], link, at(-5), at(5)) == [Gap("a", at(0), at(5))]
 

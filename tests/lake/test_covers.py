@@ -14,10 +14,10 @@ import pytest
 from lowwater.config import load_config
 from lowwater.errors import ConfigError, OverlapError
 from lowwater.instants import format_instant
-from lowwater.lake.arrivals import arrivals
-from lowwater.lake.ingest import Ingested, ingest
+from lowwater.lake.ingestion.arrivals import arrivals
+from lowwater.lake.ingestion.ingest import Ingested, ingest
 from lowwater.lake.layout import open_lake
-from lowwater.lake.ledger import Capture, put_captures, read_captures
+from lowwater.lake.ledgers.captures import Capture, put_captures, read_captures
 from tests.lake.support import at, capture
 from tests.lake.test_outside import settings
 from tests.replay.support import lowwater

@@ -20,9 +20,9 @@ import pytest
 from lowwater.config import Config
 from lowwater.errors import LakeError
 from lowwater.lake import tables
-from lowwater.lake.ingest import ingest
+from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import MALFORMED, Lake, open_lake
-from lowwater.lake.ledger import read_captures
+from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.packets import read_packets
 from tests.lake.support import capture
 from tests.lake.test_chunks import small
@@ -36,8 +36,8 @@ VICTIM = f"""
 import sys
 from pathlib import Path
 from lowwater.config import Config
-from lowwater.lake import batch
-from lowwater.lake.ingest import ingest
+from lowwater.lake.ingestion import batch
+from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
 batch.CHUNK_BYTES, batch.TASK_ROWS = {CHUNK}, 1
 lake = open_lake(Path(sys.argv[1]))

@@ -11,7 +11,7 @@ from pyarrow import fs
 
 from lowwater.config import Config, Link
 from lowwater.instants import SECOND
-from lowwater.lake.ingest import ingest
+from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.lake.tables import open_table, scanned
 from tests.capturemaker import pcap_bytes, udp

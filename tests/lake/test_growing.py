@@ -11,10 +11,10 @@ import pytest
 from lowwater.config import Config, Link
 from lowwater.errors import OverlapError
 from lowwater.instants import HOUR
-from lowwater.lake.coverage import gap_text, gaps
-from lowwater.lake.ingest import ingest
+from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import MALFORMED, Lake, open_lake
-from lowwater.lake.ledger import read_captures
+from lowwater.lake.ledgers.captures import read_captures
+from lowwater.lake.ledgers.coverage import gap_text, gaps
 from lowwater.lake.packets import read_packets
 from lowwater.lake.tables import read_rows
 from tests.lake.support import BASE, at, capture
@@ -79,7 +79,7 @@ def test_growing_may_be_said(lake: Lake, tmp_path: Path) -> None:
 
 
 def test_a_file_that_grows_while_it_is_read(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from lowwater.lake import survey
+    from lowwater.lake.ingestion import survey
 
     path = capture(tmp_path / "a.pcap", [1, 5])
     longer = capture(tmp_path / "b.pcap", [1, 5, 9]).read_bytes()

@@ -10,22 +10,23 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from lowwater.capture import malformed
+from lowwater.capture.records import malformed
 from lowwater.cli.main import cli
 from lowwater.config import Config, Link
 from lowwater.errors import BusyError, CaptureError, ConfigError, LakeError, OverlapError
 from lowwater.instants import HOUR
-from lowwater.lake import batch as batching
-from lowwater.lake import ingest as module
-from lowwater.lake import replacing, tables
-from lowwater.lake.ingest import ingest
+from lowwater.lake import tables
+from lowwater.lake.ingestion import batch as batching
+from lowwater.lake.ingestion import ingest as module
+from lowwater.lake.ingestion import replacement as replacing
+from lowwater.lake.ingestion.ingest import ingest
+from lowwater.lake.ingestion.packing import Packed, PackTask
+from lowwater.lake.ingestion.survey import Failed
 from lowwater.lake.layout import MALFORMED, Lake, open_lake
-from lowwater.lake.ledger import malformed_between, read_captures
+from lowwater.lake.ledgers.captures import malformed_between, read_captures
 from lowwater.lake.locks import attempt, hold
 from lowwater.lake.packets import read_packets
-from lowwater.lake.packing import Packed, PackTask
 from lowwater.lake.parquet.writer import Writer
-from lowwater.lake.survey import Failed
 from tests.capturemaker import pcap_bytes, udp
 from tests.lake.support import BASE, at, capture
 
@@ -121,7 +122,7 @@ def test_a_file_that_turns_out_bad_leaves_nothing_of_what_was_packed_ahead(
     """Its first chunks are packed while it is surveyed; then there is more damage in it than is told of."""
     monkeypatch.setattr(batching, "CHUNK_BYTES", 1 << 12)
     monkeypatch.setattr(batching, "TASK_ROWS", 1)
-    monkeypatch.setattr(malformed, "MOST", 50)
+    monkeypatch.setattr(malformed, "MOST_ROWS", 50)
     good = [(at(number), udp("10.0.0.1", "10.0.0.2", 1, 2)) for number in range(2000)]
     bad = [(stamp, frame, 1 << 31) for stamp, frame in good]
     path = tmp_path / "a.pcap"

@@ -14,12 +14,12 @@ from lowwater.config import Retention
 from lowwater.errors import BusyError
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.layout import open_lake
+from lowwater.lake.ledgers.runs import read_replays, record_replays
 from lowwater.lake.locks import hold, hold_range, run_attempt
 from lowwater.lake.maintain import Kept, maintain
-from lowwater.lake.records import read_replays, record_replays
 from lowwater.lake.tables import live_files, open_table
-from lowwater.replay.due import Range, due
 from lowwater.replay.job import Job
+from lowwater.replay.schedule.due import Range, due
 from tests.replay.support import (
     DEMO,
     QUERIES,

@@ -28,7 +28,7 @@ def some_change(path: Path, draw: random.Random) -> None:
     if kind == "append":
         append_rows(path, rows(part, draw.randrange(100)))
     elif kind == "replace":
-        replace_rows(path, lambda: rows(part, *(draw.randrange(100) for _ in range(3))), f"part = '{part}'")
+        replace_rows(path, rows(part, *(draw.randrange(100) for _ in range(3))), f"part = '{part}'")
     elif kind == "compact":
         commit(path, lambda table: table.optimize.compact())
     else:

@@ -14,14 +14,14 @@ import pytest
 from lowwater.config import Link, load_config
 from lowwater.errors import ConfigError, OverlapError
 from lowwater.instants import HOUR, format_instant
-from lowwater.lake.ingest import ingest
+from lowwater.lake.files.rotation import declared_coverage
+from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
-from lowwater.lake.ledger import malformed_between, read_captures
-from lowwater.lake.outside import Outside, lake_outside, outside, outside_lines
+from lowwater.lake.ledgers.captures import malformed_between, read_captures
+from lowwater.lake.ledgers.outside import Outside, lake_outside, outside, outside_lines
 from lowwater.lake.packets import PacketFiles
-from lowwater.lake.rotation import declared_coverage
-from lowwater.replay.due import Range, due
 from lowwater.replay.job import Job
+from lowwater.replay.schedule.due import Range, due
 from tests.lake.support import BASE, at, capture
 
 QUERY = "DEFINE { query_name n; } SELECT tb, count(*) FROM a.ETH GROUP BY time/60 AS tb\n"

@@ -14,13 +14,14 @@ import pytest
 from lowwater.catalog.expr import Type
 from lowwater.errors import LakeError, LawError, OwnerError
 from lowwater.instants import HOUR
-from lowwater.lake import records, tables
-from lowwater.lake.layout import Lake, open_lake
-from lowwater.lake.publish import publish
-from lowwater.lake.records import Replay, record_replays
-from lowwater.lake.streams import fingerprint, stream_files, write_stream
-from lowwater.plan.nodes import Field
-from tests.lake.support import BASE, FIELDS, at, stream
+from lowwater.lake import tables
+from lowwater.lake.layout import Lake, open_lake, result_schema, stream_schema
+from lowwater.lake.ledgers import runs as records
+from lowwater.lake.ledgers.runs import Replay, record_replays
+from lowwater.lake.results.publish import publish
+from lowwater.lake.results.streams import fingerprint, stream_files, write_stream
+from lowwater.plan.operators import Field
+from tests.lake.support import BASE, FIELDS, at, put_stream, stream
 
 ROWS = [
     ("10.0.0.1", 1, 0.0),
@@ -44,7 +45,7 @@ def audited(lake: Lake, start: int = BASE, end: int = BASE + HOUR, query: str = 
 def run(lake: Lake, start: int, end: int, rows: Any = tuple(ROWS), digest: str = "d", query: str = "q") -> Any:
     """One interval's run from a stream to its record."""
     mine = [row for row in rows if start <= at(row[2]) < end]
-    write_stream(lake.stream(query), FIELDS, start, end, stream(mine), "set")
+    put_stream(lake.stream(query), FIELDS, start, end, stream(mine), "set")
     done = publish(lake, "set", query, FIELDS, start, end, digest, audited(lake, start, end, query))
     record_replays(lake, [Replay("set", query, start, end, "publish", "done", time.time_ns(), "", digest, done.rows)])
     return done
@@ -106,10 +107,10 @@ def test_a_stream_that_changed_since_its_audit_is_not_published(lake: Lake) -> N
     run(lake, BASE, BASE + HOUR)
     before = table(lake)
     good = audited(lake)
-    write_stream(lake.stream("q"), FIELDS, BASE, BASE + HOUR, stream([("1.1.1.1", 1, 0.0)]), "set")
+    put_stream(lake.stream("q"), FIELDS, BASE, BASE + HOUR, stream([("1.1.1.1", 1, 0.0)]), "set")
     with pytest.raises(LawError, match="the stream of query q has changed since its audit"):
         publish(lake, "set", "q", FIELDS, BASE, BASE + HOUR, "other", good)
-    (file,) = stream_files(lake.stream("q"), BASE, BASE + HOUR)
+    file, _ = stream_files(lake.stream("q"), BASE, BASE + HOUR)
     good = audited(lake)
     file.unlink()
     with pytest.raises(LakeError, match=f"{file.name}: the stream cannot be read"):
@@ -118,8 +119,56 @@ def test_a_stream_that_changed_since_its_audit_is_not_published(lake: Lake) -> N
 
 
 def test_a_row_of_another_interval_is_not_published(lake: Lake) -> None:
-    write_stream(lake.stream("q"), FIELDS, BASE, BASE + HOUR, stream([("1.1.1.1", 1, 3600.0)]), "set")
-    with pytest.raises(LakeError, match="cannot be written"):
+    put_stream(lake.stream("q"), FIELDS, BASE, BASE + HOUR, stream([("1.1.1.1", 1, 3600.0)]), "set")
+    with pytest.raises(LawError, match="has rows that are not of the interval"):
+        publish(lake, "set", "q", FIELDS, BASE, BASE + HOUR, "d", audited(lake))
+    assert table(lake) == []
+
+
+def test_the_audited_files_are_those_of_the_table(lake: Lake) -> None:
+    """Byte for byte, and apart: what damages a stream later damages nothing that is visible."""
+    run(lake, BASE, BASE + 2 * HOUR)
+    published, streamed = (
+        {file.read_bytes() for file in path.rglob("*.parquet")} for path in (lake.table("q"), lake.stream("q"))
+    )
+    assert len(published) == 2 and len(streamed - published) == 1, "all but the punctuation"
+    before = table(lake)
+    for file in lake.stream("q").rglob("*.parquet"):
+        file.write_bytes(b"damaged")
+    assert table(lake) == before
+
+
+def test_joined_files_keep_what_is_not_of_the_interval(lake: Lake) -> None:
+    half = HOUR // 2
+    for start in (BASE, BASE + half):
+        run(lake, start, start + half)
+    before = table(lake)
+    assert tables.join_files(lake.table("q"), "_hour", [str(BASE // HOUR)])
+    assert len(tables.live_files(tables.existing(lake.table("q")))) == 1
+    assert table(lake) == before
+    run(lake, BASE, BASE + half, [("1.1.1.1", 9, 1.0)], "anew")
+    assert [row["n"] for row in table(lake)] == [9, 3]
+
+
+def test_what_is_kept_of_a_file_keeps_columns_that_the_query_has_no_more(lake: Lake) -> None:
+    wide = (*FIELDS, Field("more", Type.STRING))
+    rows = stream([("1.1.1.1", 1, 1.0), ("1.1.1.1", 2, 1900.0)]).append_column("more", pa.array(["x", "y", None]))
+    put_stream(lake.stream("q"), wide, BASE, BASE + HOUR, rows, "set")
+    publish(lake, "set", "q", wide, BASE, BASE + HOUR, "wide", audited(lake))
+    run(lake, BASE, BASE + HOUR // 2, [("1.1.1.1", 9, 2.0)], "narrow")
+    assert [(row["n"], row["more"]) for row in table(lake)] == [(9, None), (2, "y")]
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+def test_files_of_another_version_are_not_published(lake: Lake, tmp_path: Path, mixed: bool) -> None:
+    """Addresses were bytes once, and a file may hold what is no row."""
+    file = tmp_path / "old.parquet"
+    schema = result_schema(FIELDS) if mixed else stream_schema(FIELDS)
+    rows = stream([(None, 1, 0.0)]).set_column(1, "mac", pa.array([2, 2]) if not mixed else pa.array(["", ""]))
+    rows = rows if mixed else rows.set_column(0, "addr", pa.array([None, None], pa.binary())).slice(0, 1)
+    pq.write_table(rows, file)
+    write_stream(lake.stream("q"), schema, BASE, BASE + HOUR, [file], "set")
+    with pytest.raises(LawError, match="is no file of published rows: another version of Lowwater wrote it"):
         publish(lake, "set", "q", FIELDS, BASE, BASE + HOUR, "d", audited(lake))
     assert table(lake) == []
 
@@ -129,14 +178,14 @@ def test_a_second_claimant_is_refused(lake: Lake) -> None:
     with pytest.raises(OwnerError, match="'q' belongs to query set 'set', and 'rival' claims it"):
         publish(lake, "rival", "q", FIELDS, BASE, BASE + HOUR, "d", audited(lake))
     with pytest.raises(OwnerError, match="rival"):
-        write_stream(lake.stream("q"), FIELDS, BASE, BASE + HOUR, stream([]), "rival")
+        put_stream(lake.stream("q"), FIELDS, BASE, BASE + HOUR, stream([]), "rival")
 
 
 def test_new_columns_merge_and_changed_types_are_refused(lake: Lake) -> None:
     run(lake, BASE, BASE + HOUR)
     wide = (*FIELDS, Field("more", Type.STRING))
     rows = stream([("1.1.1.1", 8, 4000.0)]).append_column("more", pa.array(["x", None]))
-    write_stream(lake.stream("wide"), wide, at(3600), at(7200), rows, "set")
+    put_stream(lake.stream("wide"), wide, at(3600), at(7200), rows, "set")
     (lake.root / "streams" / "q").rename(lake.root / "streams" / "old")
     (lake.root / "streams" / "wide").rename(lake.root / "streams" / "q")
     publish(lake, "set", "q", wide, at(3600), at(7200), "d", audited(lake, at(3600), at(7200)))
@@ -173,8 +222,9 @@ def test_streams_take_files_and_replace_their_interval(lake: Lake, tmp_path: Pat
         for index, rows in enumerate((ROWS[:2], ROWS[2:3])):
             made.append(tmp_path / f"{round_}-{index}.parquet")
             pq.write_table(stream(rows), made[-1])
-        assert write_stream(path, FIELDS, BASE, BASE + HOUR, made, "set") == 5
-    write_stream(path, FIELDS, BASE + HOUR, BASE + 2 * HOUR, stream(ROWS[3:]), "set")
+        assert write_stream(path, result_schema(FIELDS), BASE, BASE + HOUR, made, "set") == 5
+    pq.write_table(stream(ROWS[3:]), made[0])
+    write_stream(path, result_schema(FIELDS), BASE + HOUR, BASE + 2 * HOUR, made[:1], "set")
     files = stream_files(path, BASE, BASE + HOUR)
     assert [pq.read_metadata(file).num_rows for file in files] == [3, 2]
     assert len(list(path.rglob("interval=*/*.parquet"))) == 3

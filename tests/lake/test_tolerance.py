@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from lowwater.config import Link
-from lowwater.lake.coverage import Gap, gaps, reported_to, tolerated, tolerated_lines
 from lowwater.lake.layout import open_lake
-from lowwater.lake.ledger import Capture
+from lowwater.lake.ledgers.captures import Capture
+from lowwater.lake.ledgers.coverage import Gap, gaps, tolerated, tolerated_lines
 from lowwater.plan.temporal import END_OF_TIME
 from tests.lake.support import at, capture
 from tests.lake.test_coverage import row
@@ -48,7 +48,6 @@ def test_a_pause_before_the_bounds_of_a_life_is_no_gap_either() -> None:
 
 def test_the_end_of_all_captures_is_no_pause() -> None:
     captures = [row(0, 10), row(11, 20)]
-    assert reported_to("a", captures, Link(), at(0)) == at(20)
     assert gaps("a", captures, Link(), at(0), END_OF_TIME) == [Gap("a", at(20), END_OF_TIME)]
 
 

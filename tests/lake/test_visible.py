@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from lowwater.instants import HOUR, format_instant
-from lowwater.lake import visible as module
 from lowwater.lake.layout import Lake, open_lake
-from lowwater.lake.publish import publish
-from lowwater.lake.records import Replay, record_replays
-from lowwater.lake.streams import fingerprint, stream_files, write_stream
-from tests.lake.support import BASE, FIELDS, at, stream
+from lowwater.lake.ledgers.runs import Replay, record_replays
+from lowwater.lake.results import visible as module
+from lowwater.lake.results.publish import publish
+from lowwater.lake.results.streams import fingerprint, stream_files
+from tests.lake.support import BASE, FIELDS, at, put_stream, stream
 from tests.replay.support import lowwater
 
 ROWS: list[tuple[str | None, int, float]] = [
@@ -32,7 +32,7 @@ def run(lake: Lake, hour: int, rows: list[tuple[str | None, int, float]], state:
     """Publishes the rows of one hour."""
     start, end = BASE + hour * HOUR, BASE + (hour + 1) * HOUR
     mine = [row for row in rows if start <= at(row[2]) < end]
-    write_stream(lake.stream(name), FIELDS, start, end, stream(mine), "set")
+    put_stream(lake.stream(name), FIELDS, start, end, stream(mine), "set")
     audited = fingerprint(stream_files(lake.stream(name), start, end))
     done = publish(lake, "set", name, FIELDS, start, end, "d", audited)
     reason = "" if state == "done" else "link 'a' has not reported"
@@ -113,7 +113,7 @@ def test_an_hour_with_many_rows_is_read_in_parts(lake: Lake, monkeypatch: pytest
     run(lake, 5, [*many, *((None, 9000 + number, 5 * 3600 + 3500.0) for number in range(50))])
     whole = numbers(rows(lake, "--format", "csv").out)
     held: list[int] = []
-    monkeypatch.setattr(module, "MOST", 40)
+    monkeypatch.setattr(module, "SORTED_ROWS", 40)
     taken = module.pc.sort_indices
 
     def sort(table: Any, **keys: Any) -> Any:

@@ -15,18 +15,19 @@ import duckdb
 from lowwater.catalog.values import format_ip
 from lowwater.config import Config, Link
 from lowwater.errors import QueryError, UnsupportedError, singles
-from lowwater.lake.ingest import ingest
+from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake
-from lowwater.lake.ledger import Captures, read_captures
+from lowwater.lake.ledgers.captures import Captures, read_captures
 from lowwater.low import Flush, Policy
-from lowwater.plan.nodes import Running, Sampling
+from lowwater.plan.operators import Running, Sampling
+from lowwater.plan.properties.state import counts_rows
 from lowwater.plan.queryset import Plan, plan_texts
-from lowwater.plan.state import counts_rows
 from lowwater.plan.tree import walk
-from lowwater.replay.lowered import require_lowered
+from lowwater.replay.checks.capabilities import require_lowered
+from lowwater.replay.command.run import Gathered, Request, gather
+from lowwater.replay.command.summary import LinkCounts
 from lowwater.replay.progress import Progress
-from lowwater.replay.scratch import Gathered, Request, gather
-from lowwater.replay.summary import LinkCounts
+from lowwater.replay.sessions import Sessions
 from tests.law.cases import Case, whole
 from tests.law.questions import Question
 from tests.law.settings import Choice
@@ -87,7 +88,9 @@ def evaluated(case: Case, engine: str, spark: SparkSession | None = None) -> Gat
     """What an engine makes of a case; the records of every link that is read are accounted for."""
     with tempfile.TemporaryDirectory() as folder, lake_of(case.world) as (lake, captures):
         request = request_of(case, engine, Path(folder))
-        gathered = gather(request, lake, captures, Path(folder), Progress(quiet=True), spark)
+        progress = Progress(quiet=True)
+        sessions = None if spark is None else Sessions("law", progress, spark)
+        gathered = gather(request, lake, captures, Path(folder), progress, sessions)
     for link in request.plan.links:
         packets, account = case.world.packets[link], gathered.accounts.links.get(link, LinkCounts())
         assert account.violating == case.world.violations(link)
@@ -117,9 +120,7 @@ def lake_of(world: World) -> Iterator[tuple[Lake, dict[str, Captures]]]:
 def request_of(case: Case, engine: str, folder: Path) -> Request:
     """A run of the queries of a case."""
     choice = case.choice
-    high = {"tick": choice.pace[0], "max_batches": choice.pace[1], "partitions": choice.partitions, "slice_rows": 40}
-    if not choice.few:
-        high |= {"batch_rows": 1, "interpreted_rows": 0, "slice_rows": 4}
+    high = {"tick": choice.pace[0], "slice_rows": 40 if choice.few else 4}
     return Request(
         plan=plan_of(case.asked, choice.slots, folder),
         config=config_of(case.world),

@@ -3,7 +3,8 @@
 A run goes on behind the last seed that the ledger, or what was kept of earlier ones, has of this grammar, and ends with
 1 where a difference was found. `--keep` turns a ledger without differences into one line of `kept.csv`, which belongs
 to the project, so that every machine goes on from there. `--seed N` runs one case again and prints the whole of it,
-made small; what it prints belongs in `found`.
+made small; what it prints belongs in `found`. `--again` runs every case that was kept once more, from a ledger of its
+own: what an engine is held to that was made anew.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import json
 import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -107,8 +109,22 @@ def fuzz(cases: int, engine: str, ledger: Path, spark: SparkSession | None, seco
     ledger.parent.mkdir(parents=True, exist_ok=True)
     seeds = [row["seed"] for row in rows_of(ledger) if row["engine"] == engine]
     kept = [int(row["last"]) for row in kept_rows() if row["engine"] == engine and int(row["last"]) >= least]
-    ends, first = time.monotonic() + seconds, max(seeds or kept, default=least - 1) + 1
-    for seed in range(first, first + cases):
+    first = max(seeds or kept, default=least - 1) + 1
+    _run(range(first, first + cases), engine, ledger, spark, seconds)
+
+
+def again(engine: str, ledger: Path, spark: SparkSession | None, seconds: float, least: int = 0) -> None:
+    """Runs the cases of an engine that were kept and are not in the ledger, from `least` on."""
+    ledger.parent.mkdir(parents=True, exist_ok=True)
+    known = {row["seed"] for row in rows_of(ledger) if row["engine"] == engine}
+    kept = [range(int(row["first"]), int(row["last"]) + 1) for row in kept_rows() if row["engine"] == engine]
+    seeds = [seed for part in kept for seed in part if seed >= least and seed not in known]
+    _run(seeds, engine, ledger, spark, seconds)
+
+
+def _run(seeds: Sequence[int], engine: str, ledger: Path, spark: SparkSession | None, seconds: float) -> None:
+    ends = time.monotonic() + seconds
+    for seed in seeds:
         if time.monotonic() > ends:
             break
         found = run_case(seed, engine, spark)
@@ -230,20 +246,26 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=float("inf"), help="most seconds for either")
     parser.add_argument("--ledger", type=Path, default=LEDGER)
     parser.add_argument("--begin", type=int, default=0, help="least seed, for several runs at once, each with a ledger")
+    parser.add_argument("--again", action="store_true", help="run what was kept on Spark once more")
     parser.add_argument("--keep", action="store_true", help="turn the ledger into lines of kept.csv")
     parser.add_argument("--seed", type=int, help="show one case")
     parser.add_argument("--engine", choices=(REFERENCE, SPARK), default=REFERENCE)
     options = parser.parse_args()
     if options.keep:
         return keep(options.ledger)
+    if options.again and options.ledger == LEDGER:
+        options.ledger = LEDGER.with_name("again.jsonl")
     session: SparkSession | None = None
-    if options.spark or (options.seed is not None and options.engine == SPARK):
+    if options.spark or options.again or (options.seed is not None and options.engine == SPARK):
         from lowwater.high.session import SessionSettings, build_session
 
         # Of thousands of queries the JVM compiles what all of them run: a third less time a case.
         session = build_session("lowwater fuzz", SessionSettings(quick_start=False))
     if options.seed is not None:
         return show(options.seed, options.engine, session)
+    if options.again:
+        again(SPARK, options.ledger, session, options.seconds, options.begin)
+        return 1 if summary(options.ledger) else 0
     fuzz(options.reference, REFERENCE, options.ledger, None, options.seconds, options.begin)
     fuzz(options.spark, SPARK, options.ledger, session, options.seconds, options.begin)
     return 1 if summary(options.ledger) else 0

@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING
 
 from lowwater.config import Config, Limits, QuerySet, Thresholds
 from lowwater.lake.layout import Lake, open_lake
-from lowwater.lake.ledger import read_captures
+from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.tables import open_table
 from lowwater.low import LowSettings, Policy
+from lowwater.plan.properties.ranges import horizon
 from lowwater.plan.queryset import QueryPlan
-from lowwater.plan.ranges import horizon
 from lowwater.replay.interval import replay
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
-from lowwater.replay.stages import LowInputs, reference_stage
-from lowwater.replay.tuning import Tuning
+from lowwater.replay.stages.engines import LowInputs, reference_stage
+from lowwater.replay.tuning.advice import Tuning
 from tests.law.cases import Case
 from tests.law.compare import Difference, Row, Rows, config_of, lake_of, plan_of, value
 

@@ -6,6 +6,8 @@ engine here, and the first of them on Spark in `test_law_spark`.
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,27 +28,26 @@ def test_a_number_names_one_case() -> None:
     assert case(7) == case(7) != case(8)
 
 
-@pytest.fixture(scope="module")
-def outcomes() -> list[Outcome]:
-    """What has become of the cases so far."""
-    return []
+@cache
+def outcomes(first: int) -> list[Outcome]:
+    """Of a block of cases, which run once in a process."""
+    return [run_case(seed, REFERENCE) for seed in range(first, first + BLOCK)]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, CASES, BLOCK))
-def test_rows_of_the_reference_engine_are_those_of_the_oracles(first: int, outcomes: list[Outcome]) -> None:
+def test_rows_of_the_reference_engine_are_those_of_the_oracles(first: int) -> None:
     """`python -m tests.law.fuzz --seed N` shows a case that fails."""
-    found = [run_case(seed, REFERENCE) for seed in range(first, first + BLOCK)]
-    assert [each for each in found if each.outcome != SAME] == []
-    outcomes += found
+    assert [outcome for outcome in outcomes(first) if outcome.outcome != SAME] == []
 
 
 @pytest.mark.slow
-def test_the_cases_hold_something(outcomes: list[Outcome]) -> None:
-    assert len(outcomes) == CASES and not any(each.refused for each in outcomes)
-    assert {family for each in outcomes for family in each.families} == set(FAMILIES)
-    assert sum(each.rows > 0 for each in outcomes) > CASES * 3 // 4
-    assert {name for each in outcomes for name in each.beside} == {"SQL", "batch"}
+def test_the_cases_hold_something() -> None:
+    every = [outcome for first in range(0, CASES, BLOCK) for outcome in outcomes(first)]
+    assert not any(outcome.refused for outcome in every)
+    assert {family for outcome in every for family in outcome.families} == set(FAMILIES)
+    assert sum(outcome.rows > 0 for outcome in every) > CASES * 3 // 4
+    assert {name for outcome in every for name in outcome.beside} == {"SQL", "batch"}
 
 
 @pytest.mark.slow

@@ -11,10 +11,10 @@ import pytest
 from lowwater.errors import ConfigError
 from lowwater.low import Bounds, LowSettings, run_link
 from lowwater.low import compiles as foretold
-from lowwater.low.compiler import pays
-from lowwater.low.kernel import generate
+from lowwater.low.code.compiler import pays
+from lowwater.low.code.kernel import generate
 from lowwater.low.run import _Link
-from lowwater.plan.nodes import Lfta
+from lowwater.plan.operators import Lfta
 from tests.lftamaker import SECOND, col, count, lit, make, op, partial, records
 
 BOUNDS = Bounds({"q": 0}, 0, 1 << 62)

@@ -17,8 +17,8 @@ from lowwater.catalog.functions import Function
 from lowwater.catalog.packets import READABLE, TYPES
 from lowwater.errors import LowwaterError
 from lowwater.low import LowSettings
-from lowwater.reference.records import _column
-from lowwater.reference.values import Faults, compile_expr, compile_predicate
+from lowwater.stream.records import _column
+from lowwater.stream.values import Faults, compile_expr, compile_predicate
 from tests.lftamaker import Row, col, count, data, lit, make, negate, op, run
 
 QUERY, HOST, DATA = (Column(Type.STRING, name) for name in ("dns_query", "http_host", "payload"))

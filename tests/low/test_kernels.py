@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from lowwater.catalog.expr import Const, Expr, Type, conjunction
 from lowwater.cli.main import cli
 from lowwater.low import LowSettings
-from lowwater.low.kernel import generate
-from lowwater.low.listing import list_kernels
+from lowwater.low.code.kernel import generate
+from lowwater.low.code.listing import list_kernels
 from lowwater.plan.context import Context, Links
-from lowwater.plan.nodes import Lfta
+from lowwater.plan.operators import Lfta
 from lowwater.plan.queryset import Plan, plan_texts
 from tests.lftamaker import SECOND, Row, col, count, data, lit, make, op, records, run
 

@@ -14,9 +14,9 @@ from lowwater.caches import cache_folder
 from lowwater.catalog.expr import Column, Const, Type
 from lowwater.errors import ConfigError, LawError, LowwaterError
 from lowwater.low import Bounds, LowSettings, needed_columns, run_link
-from lowwater.low.compiler import load
-from lowwater.low.kernel import generate
-from lowwater.plan.schemas import stream_schema
+from lowwater.low.code.compiler import load
+from lowwater.low.code.kernel import generate
+from lowwater.plan.properties.schemas import stream_schema
 from tests.lftamaker import SECOND, Row, col, count, data, lit, make, op, partial, records, run
 
 PLAIN = LowSettings(skew=SECOND, compiled=False)

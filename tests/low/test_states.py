@@ -15,7 +15,7 @@ from lowwater.catalog.expr import Expr, Type
 from lowwater.catalog.functions import AggregateFunction, Udaf
 from lowwater.errors import LowwaterError
 from lowwater.low import Flush, LowSettings
-from lowwater.plan.nodes import Partial
+from lowwater.plan.operators import Partial
 from tests.lftamaker import SECOND, Row, col, count, data, lit, make, op, partial, records, run
 from tests.low.test_hosted import QUERY
 from tests.low.test_tables import CUTS, SETTINGS, START, sane

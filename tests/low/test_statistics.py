@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from lowwater.catalog.expr import Const, Expr, Type, conjunction, show
 from lowwater.catalog.values import pack_ip
 from lowwater.low import Bounds, LowSettings, Policy
-from lowwater.low.drawing import ROUND, STRETCH
+from lowwater.low.code.conjunct_sampling import ROUND, STRETCH
 from lowwater.low.run import _Link
-from lowwater.low.statistics import merge_work, shape
-from lowwater.plan.nodes import Lfta
+from lowwater.low.runtime.statistics import merge_work, shape
+from lowwater.plan.operators import Lfta
 from tests.lftamaker import SECOND, Row, col, count, lit, make, op, records, run
 from tests.low.test_kernels import CONJUNCTS, PACKETS
 from tests.low.test_tables import ALL, SETTINGS, links, sane

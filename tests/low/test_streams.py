@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from lowwater.catalog.expr import Type
 from lowwater.low import LowSettings, Policy
-from lowwater.plan.nodes import Lfta, Partial, group_last
+from lowwater.plan.operators import Lfta, Partial, group_last
 from lowwater.plan.temporal import END_OF_TIME
 from tests.lftamaker import SECOND, Row, col, count, data, lit, make, op, partial, promises, records, run
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from lowwater.errors import ConfigError, UnsupportedError
 from lowwater.low import Flush, LowSettings, Policy
-from lowwater.low.flush import FlushKind
-from lowwater.plan.nodes import Lfta, group_last
+from lowwater.low.runtime.flush import FlushKind
+from lowwater.plan.operators import Lfta, group_last
 from lowwater.plan.temporal import END_OF_TIME
 from tests.lftamaker import SECOND, Row, col, count, data, lit, make, op, partial, promises, records, run
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from lowwater.catalog.expr import Column, Expr
-from lowwater.plan.nodes import (
+from lowwater.plan.operators import (
     Bucket,
     Expand,
     Field,
@@ -29,8 +29,8 @@ from lowwater.plan.nodes import (
     WatchJoin,
     group_last,
 )
-from lowwater.plan.nodes import Join as JoinNode
-from lowwater.plan.state import ROW
+from lowwater.plan.operators import Join as JoinNode
+from lowwater.plan.properties.state import ROW
 from lowwater.plan.temporal import END_OF_TIME
 from tests.plan.batch_joins import filter_join, join, watch_join
 from tests.plan.batch_rows import Packet, Row, World

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lowwater.catalog.expr import Column, Expr
-from lowwater.plan.nodes import FilterJoin, Join, WatchJoin, Window
+from lowwater.plan.operators import FilterJoin, Join, WatchJoin, Window
 from lowwater.plan.temporal import END_OF_TIME, infer
 from tests.plan.batch_rows import Row, World
 from tests.plan.batch_values import Evaluate, compiled, condition

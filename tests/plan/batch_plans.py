@@ -16,7 +16,7 @@ from lowwater.plan.bind.binder import Binder
 from lowwater.plan.bind.protocols import declare
 from lowwater.plan.bind.texts import read_texts
 from lowwater.plan.context import Context, Links
-from lowwater.plan.nodes import Lfta, LftaInput, Node
+from lowwater.plan.operators import Lfta, LftaInput, Node
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.tree import walk
 from tests.plan.batch import evaluate

@@ -12,7 +12,7 @@ from typing import Any
 from zlib import crc32
 
 from lowwater.catalog.expr import StateCall, Type
-from lowwater.plan.nodes import Field, Running, Sampling, group_last
+from lowwater.plan.operators import Field, Running, Sampling, group_last
 from lowwater.plan.temporal import END_OF_TIME
 from tests.plan.batch_rows import Row, World
 from tests.plan.batch_values import Accumulator, compiled, condition, hashable

@@ -13,8 +13,8 @@ from typing import Any
 
 from lowwater.catalog.expr import Binary, Call, Case, Column, Const, Expr, StateCall, Type, Unary, conjuncts
 from lowwater.catalog.functions import AggregateFunction, Catalog
-from lowwater.plan.nodes import Aggregate, Partial
-from lowwater.reference.values import Faults, compile_expr
+from lowwater.plan.operators import Aggregate, Partial
+from lowwater.stream.values import Faults, compile_expr
 
 Env = Mapping[str, Any]
 Evaluate = Callable[[Env], Any]

@@ -82,6 +82,12 @@ CASES = {
     "epoch_unsigned": "PARAM { n uint = -5; }\nSELECT tb, count(*) FROM TCP GROUP BY time/$n AS tb",
     "epoch_timeless": "PROTOCOL X { uint t get_csv_uint_pos1; }\nSELECT tb, count(*) FROM web.X GROUP BY t/60 AS tb",
     "epoch_query_timeless": "Query a: SELECT len FROM TCP;\nQuery b: SELECT len, count(*) FROM a GROUP BY len",
+    "epoch_join_timeless": "Query j: SELECT A.time, A.len FROM main1.TCP A LEFT JOIN main2.TCP B"
+    " WHERE A.timestamp <= B.timestamp AND B.timestamp <= A.timestamp + 2 s;\n"
+    "Query q: SELECT tb, count(*) FROM j GROUP BY time/60 AS tb",
+    "epoch_outer_timeless": "Query j: SELECT A.time, A.len FROM main1.TCP A FULL JOIN main2.TCP B"
+    " WHERE A.time <= B.time AND B.time <= A.time + 2;\n"
+    "Query q: SELECT tb, count(*) FROM j GROUP BY time/60 AS tb",
     "endless": "SELECT srcIP, count(*) FROM TCP GROUP BY srcIP",
     "endless_distinct": "SELECT DISTINCT srcIP FROM TCP",
     "endless_cube": "SELECT tb, count(*) FROM TCP GROUP BY CUBE(time/10 AS tb, srcIP)",

@@ -7,7 +7,7 @@ import pytest
 from lowwater.catalog.expr import Type, show
 from lowwater.errors import QueryError, QueryErrors
 from lowwater.plan.context import Links
-from lowwater.plan.nodes import Group, Join, LftaInput, Source, Union
+from lowwater.plan.operators import Group, Join, LftaInput, Source, Union
 from lowwater.plan.queryset import Plan, plan_texts
 
 LINKS = Links(("control", "main1", "main2"), {"backbone": ("main1", "main2")})

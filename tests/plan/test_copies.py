@@ -6,9 +6,9 @@ import pytest
 
 from lowwater.errors import QueryError, QueryErrors
 from lowwater.plan.context import Links
-from lowwater.plan.copies import copies
+from lowwater.plan.properties.copies import copies
 from lowwater.plan.queryset import Plan, plan_texts
-from lowwater.replay.affordable import MOST_COPIES, costly, require_affordable
+from lowwater.replay.checks.affordable import MOST_COPIES, costly, require_affordable
 
 
 def plan(*texts: str) -> Plan:
@@ -28,7 +28,7 @@ def plan(*texts: str) -> Plan:
     ],
 )
 def test_how_many_rows_are_made_of_one(text: str, expected: list[int]) -> None:
-    found = [made for query in plan(text).queries for _, made in copies(query.logical)]
+    found = [made for query in plan(text).queries for _, _, made in copies(query.logical)]
     assert sorted(found) == sorted(expected)
 
 
@@ -38,7 +38,7 @@ def test_groups_begin_anew() -> None:
         "SELECT tb, ttl, count(*) AS n FROM TCP GROUP BY time AS tb, CUBE(ttl)"
     )
     second = "DEFINE { query_name 'outer'; } SELECT wid, sum(n) AS s FROM inner [RANGE 9, SLIDE 3, WA tb]"
-    assert sorted(made for query in plan(first, second).queries for _, made in copies(query.logical)) == [2, 3]
+    assert sorted(made for query in plan(first, second).queries for _, _, made in copies(query.logical)) == [2, 3]
 
 
 def test_the_limit_is_the_largest_that_passes() -> None:

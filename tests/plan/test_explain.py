@@ -22,12 +22,12 @@ from lowwater.plan.explain.json import laid_out, schema
 from lowwater.plan.explain.mermaid import label
 from lowwater.plan.explain.model import Description
 from lowwater.plan.explain.text import wrap
-from lowwater.plan.nodes import LftaInput
+from lowwater.plan.operators import LftaInput
 from lowwater.plan.prefilter import choose_prefilters
-from lowwater.plan.punctuation import granularity, grid, needed
+from lowwater.plan.properties.granularity import needed
+from lowwater.plan.properties.state import carried_state
 from lowwater.plan.queryset import Plan, plan_texts
-from lowwater.plan.state import carried_state
-from lowwater.plan.temporal import Step, Temporal
+from lowwater.plan.temporal import Step, Temporal, granularity, grid
 from lowwater.plan.tree import walk
 from tests.plan.golden import GOLDEN, SCHEMA, cases, context, golden_path, golden_text, names, plan
 
@@ -242,6 +242,18 @@ def test_why_an_aggregation_is_not_split(every: Plan) -> None:
     assert cheap == "LLMIN costs FREE, the low level takes less than FREE"
 
 
+@pytest.mark.parametrize(("call", "most"), [("", 60), ("sum", 60), ("avg", 30)])
+def test_an_aggregation_of_more_columns_than_a_group_table_has_is_whole(call: str, most: int) -> None:
+    for count, split in ((most, True), (most + 1, False)):
+        own = [f"len+{number}" for number in range(count - (not call))]  # the epoch is a group-by variable too
+        items = [f"{call}({each})" if call else f"k{at}" for at, each in enumerate(own)]
+        keys = [] if call else [f"{each} AS k{at}" for at, each in enumerate(own)]
+        found = planned(f"SELECT {', '.join(['tb', *items])} FROM TCP GROUP BY {', '.join(['time/60 AS tb', *keys])}")
+        why = describe(found).queries[0].operators[0].high
+        assert why.startswith("a group table has 60 columns") if not split else why == ""
+        assert [lfta.aggregates for query in found.queries for lfta in query.lftas] == [split]
+
+
 def test_promises_of_a_band() -> None:
     description = describe(plan("handshakes"))
     match = description.queries[0].operators[0].match
@@ -256,7 +268,7 @@ def test_spark_queries_are_counted_with_the_reason_of_each_cut() -> None:
     text = (
         f"DEFINE {{ query_name 'pairs'; }} SELECT A.time AS ta, B.time AS tb LEFT_OUTER_JOIN {band}"
         "DEFINE { query_name 'each'; } SELECT ta, count(*) FROM pairs GROUP BY ta;\n"
-        "DEFINE { query_name 'ends'; } SELECT tb, FIRST(len) FROM TCP GROUP BY time/60 AS tb, srcIP;\n"
+        "DEFINE { query_name 'ends'; } SELECT tb, sum(len) FROM TCP GROUP BY time/60 AS tb CLOSING_WHEN count(*) = 0;\n"
         "DEFINE { query_name 'sums'; } SELECT tb, count(*) FROM ends GROUP BY tb"
     )
     made = plan_texts([("q.gsql", text)], Links(("main1", "main2")))
@@ -265,7 +277,7 @@ def test_spark_queries_are_counted_with_the_reason_of_each_cut() -> None:
     assert queries["each"].again == ("pairs",) and queries["sums"].again == ("ends",)
     assert queries["each"].parts == ()
     (below,) = queries["sums"].parts
-    assert (below.operator, below.of, below.reader) == ("aggregation", "ends", "aggregation")
+    assert (below.operator, below.of, below.reader) == ("running aggregation", "ends", "aggregation")
     assert "outlives a slice" in below.reason
     shown = explain(made)
     assert shown.count("  Spark queries: one\n") == 2 and "  Spark queries: one; computes pairs again\n" in shown

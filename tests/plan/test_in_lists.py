@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from lowwater.catalog.expr import Binary, Column, Const, Expr, OneOf, Type, Unary, show, walk
 from lowwater.catalog.values import pack_ip
 from lowwater.low import LowSettings
-from lowwater.low.folding import of_link
+from lowwater.low.code.partial_evaluation import of_link
 from lowwater.plan.bind.operators import LONGEST, SHORT, any_of, binary
-from lowwater.reference.values import Faults, compile_expr
+from lowwater.stream.values import Faults, compile_expr
 from tests import capturemaker as maker
 from tests.lftamaker import data, make, records, run
 from tests.replay.support import lowwater

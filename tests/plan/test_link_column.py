@@ -13,7 +13,7 @@ from lowwater.low import needed_columns
 from lowwater.plan.bind.protocols import declare
 from lowwater.plan.context import Links
 from lowwater.plan.explain import explain
-from lowwater.plan.nodes import Map
+from lowwater.plan.operators import Map
 from lowwater.plan.queryset import Plan, plan_texts
 from lowwater.plan.tree import walk
 

@@ -19,7 +19,7 @@ from lowwater.gsql.printer import print_file
 from lowwater.low import LowSettings
 from lowwater.plan.context import Links
 from lowwater.plan.queryset import Plan, plan_texts
-from lowwater.reference.values import Faults, compile_expr
+from lowwater.stream.values import Faults, compile_expr
 from tests.lftamaker import SECOND, col, data, lit, make, records, run
 from tests.lftamaker import op as binary
 

@@ -10,10 +10,9 @@ from lowwater.catalog.expr import Call, Case, Column, Const, Param, Type, show
 from lowwater.errors import LowwaterError, QueryError
 from lowwater.plan.bind.windows import numbered
 from lowwater.plan.context import Context, Links
-from lowwater.plan.cost import cost, unsafe
 from lowwater.plan.cuts import by_slices
 from lowwater.plan.explain import explain
-from lowwater.plan.nodes import (
+from lowwater.plan.operators import (
     Bucket,
     Expand,
     FilterJoin,
@@ -28,12 +27,11 @@ from lowwater.plan.nodes import (
     Union,
     WatchJoin,
 )
-from lowwater.plan.physical import physical
-from lowwater.plan.punctuation import promises_of, punctuation
+from lowwater.plan.properties.cost import cost, unsafe
+from lowwater.plan.properties.ranges import read_from
+from lowwater.plan.properties.state import carried_state
 from lowwater.plan.queryset import Plan, QueryPlan, plan_files, plan_texts
-from lowwater.plan.ranges import read_from
-from lowwater.plan.state import carried_state
-from lowwater.replay.lowered import require_lowered
+from lowwater.replay.checks.capabilities import require_lowered
 
 HOUR = 3600 * 10**9
 LINKS = Links(("a", "b"), {}, {"a": {"site": "berlin"}, "b": {"site": "oslo"}})
@@ -325,7 +323,7 @@ def test_every_join_is_evaluated_in_slices(kind: JoinKind) -> None:
         ("A.time <= B.time AND B.time <= A.time + 2", "band join in slices"),
     ):
         query = one(f"SELECT A.time {kind.value} FROM a.TCP A, b.TCP B WHERE {window}")
-        assert physical(query.high).operator == form and by_slices(query.high)
+        assert query.high.physical().operator == form and by_slices(query.high)
 
 
 def test_branches_of_one_link_bring_the_numbers_of_its_records_where_their_order_is_seen() -> None:
@@ -374,11 +372,11 @@ def test_a_skew_for_each_value_of_a_column_makes_group_wise_punctuation() -> Non
     text = "SELECT tb, vlan_id AS v, count(*) FROM TCP GROUP BY time/60 AS tb, vlan_id"
     query = plan_texts([("q.gsql", text)], links).queries[0]
     (lfta,) = query.lftas
-    assert promises_of(lfta).groupwise == ("vlan_id",)
-    assert punctuation(query.high, None).groupwise == ("v",)
+    assert lfta.punctuation.groupwise == ("vlan_id",)
+    assert query.high.punctuation(None).groupwise == ("v",)
     require_lowered(plan_texts([("q.gsql", text)], links))
     without = plan_texts([("q.gsql", "SELECT tb, count(*) FROM TCP GROUP BY time/60 AS tb")], links)
-    assert punctuation(without.queries[0].high, None).groupwise == ()
+    assert without.queries[0].high.punctuation(None).groupwise == ()
 
 
 def test_private_queries_of_two_links_have_lftas_of_their_own() -> None:

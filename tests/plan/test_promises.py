@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowwater.plan.nodes import Node
-from lowwater.plan.ranges import horizon, read_from
+from lowwater.plan.operators import Node
+from lowwater.plan.properties.ranges import horizon, read_from
 from lowwater.plan.temporal import END_OF_TIME, Temporal
 from lowwater.plan.tree import walk
 from tests.plan.batch import Batch

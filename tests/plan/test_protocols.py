@@ -13,7 +13,7 @@ from lowwater.catalog.protocols import Protocol
 from lowwater.gsql.parser import parse
 from lowwater.plan.bind.protocols import declare
 from lowwater.plan.context import Links
-from lowwater.plan.nodes import Group, Source
+from lowwater.plan.operators import Group, Source
 from lowwater.plan.queryset import Plan, plan_texts
 from lowwater.plan.temporal import Step
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 
 from lowwater.catalog.expr import Expr, show
-from lowwater.plan.nodes import (
+from lowwater.plan.operators import (
     Aggregation,
     Bucket,
     Group,

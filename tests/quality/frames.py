@@ -65,7 +65,6 @@ QUERY: dict[str, Any] = {
     "below_promise": 0,
     "duplicate_keys": 0,
     "keys": "tb, srcIP",
-    "late": 0,
     "open_ns": 0,
     "columns": "",
     "example": "",
@@ -248,7 +247,6 @@ CASES: dict[str, tuple[Case, ...]] = {
             {"below_promise": 1, "example": ROW},
             f"1 row below an earlier promise; the first: {ROW}",
         ),
-        Case("expect_query_rows_not_to_be_late", {"late": 4}, "4 rows dropped behind Spark's watermark"),
         Case(
             "expect_query_to_be_closed",
             {"open_ns": 600 * SECOND},

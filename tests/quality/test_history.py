@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lowwater.catalog.packets import READABLE
 from lowwater.catalog.values import pack_ip, words_from_ip
 from lowwater.config import Config, History, Link, load_config
 from lowwater.instants import HOUR, SECOND
-from lowwater.lake.history import lateness_links, read_lateness, read_metrics, record_lateness, record_metrics
 from lowwater.lake.layout import Lake, open_lake
+from lowwater.lake.ledgers.history import read_lateness, read_metrics, record_lateness, record_metrics
 from lowwater.lake.tables import open_table
 from lowwater.quality import profile
 from lowwater.quality.history import (
@@ -34,8 +36,9 @@ from lowwater.quality.history import (
 )
 from lowwater.quality.lags import Lags
 from lowwater.quality.profile import Profile
+from lowwater.quality.sources import Sources
 from lowwater.quality.suggest import propose, suggestions
-from lowwater.replay.audit import SUBJECTS
+from lowwater.replay.stages.audit import SUBJECTS
 from tests.quality.frames import LINK_HISTORY, QUERY_HISTORY
 from tests.replay.support import lowwater
 
@@ -53,7 +56,10 @@ def batch(rows: list[tuple[int, int, str | None]]) -> pa.RecordBatch:
             "position": range(len(rows)),
             "arrival": pa.array([each[0] for each in rows], pa.int64()),
             "timestamp": pa.array([each[1] for each in rows], pa.int64()),
-            **{name: pa.array([each[at] for each in words]) for at, name in enumerate(profile.COLUMNS)},
+            **{
+                name: pa.array([each[at] for each in words], READABLE.field(name).type)
+                for at, name in enumerate(profile.COLUMNS)
+            },
         }
     )
 
@@ -79,6 +85,26 @@ def test_a_profile_is_that_of_the_records_that_arrive_inside(
     assert made.silence == max(np.diff([10, *(each[0] for each in mine), 30]))
     assert dict(made.talkers) == {name: sources.count(name) / len(sources) for name in set(sources)}
     assert [share for _, share in made.talkers] == sorted((share for _, share in made.talkers), reverse=True)
+
+
+@given(st.lists(st.lists(st.tuples(st.sampled_from([4, 6]), *2 * [st.integers(-3, 3)]), max_size=60), max_size=5))
+def test_sources_are_counted_as_by_a_dictionary(batches: list[list[tuple[int, int, int]]]) -> None:
+    counted, expected = Sources(1000), Counter[tuple[int, int, int]]()
+    for rows in batches:
+        counted.add(*np.array(rows, np.int64).reshape(-1, 3).T.copy())
+        expected.update(rows)
+    ordered = sorted(expected.items(), key=lambda each: (-each[1], each[0]))
+    assert (len(counted), counted.busiest(1000)) == (len(expected), ordered)
+    assert counted.busiest(2) == ordered[:2]
+
+
+def test_a_table_of_sources_grows() -> None:
+    counted = Sources(1 << 20)
+    lows = np.arange(50_000, dtype=np.int64) << 32  # of which many bits are alike
+    for _ in range(2):
+        counted.add(np.full(len(lows), 4), np.zeros(len(lows), np.int64), lows)
+    assert len(counted) == len(lows)
+    assert counted.busiest(2) == [((4, 0, 0), 2), ((4, 0, 1 << 32), 2)]
 
 
 def test_sources_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,7 +212,7 @@ def test_lateness_is_added_once_and_the_newest_counts(lake: Lake) -> None:
     assert (lags.records, lags.late, lags.lost(8 * SECOND), lags.lost(9 * SECOND)) == (2, 1, 1, 0)
     table = open_table(lake.lateness)
     assert table is not None and table.version() == 2
-    assert lateness_links(lake) == ["a"] and read_lateness(lake, "b") == []
+    assert read_lateness(lake, "b") == []
 
 
 def test_limits_fit_what_was_seen(lake: Lake) -> None:

@@ -16,15 +16,15 @@ from hypothesis import strategies as st
 
 from lowwater.config import Config, Link
 from lowwater.instants import HOUR, SECOND, format_instant, parse_duration
-from lowwater.lake.ingest import ingest
+from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
-from lowwater.lake.ledger import read_captures
+from lowwater.lake.ledgers.captures import read_captures
+from lowwater.lake.ledgers.runs import Replay
 from lowwater.lake.packets import PacketFiles, packet_files
-from lowwater.lake.records import Replay
 from lowwater.quality.advice import document, headline, remarks
 from lowwater.quality.lags import LATEST, Lags, Watch, bound_of
 from lowwater.quality.skew import LADDER, QUANTILES, Reader, Review, Seen, find_knee, recommend, review, watch_link
-from lowwater.replay.readers import row_rates
+from lowwater.replay.schedule.readers import row_rates
 from tests.lake.support import BASE, capture
 from tests.replay.support import lowwater
 

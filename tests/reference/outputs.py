@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 from lowwater.reference.inorder import OrderOperator
 from lowwater.reference.observe import Probe
-from lowwater.reference.operators import Operator, Promise, Row
+from lowwater.stream.operators import Operator, Promise, Row
 
 
 @dataclass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lowwater.plan.nodes import Group, JoinKind, Map, Node
+from lowwater.plan.operators import Group, JoinKind, Map, Node
 from tests.planmaker import SECOND, column, group, join, neg, op, packet, select, sides, source, union
 
 SQL_KINDS = {JoinKind.INNER: "INNER", JoinKind.LEFT: "LEFT", JoinKind.RIGHT: "RIGHT", JoinKind.OUTER: "FULL"}

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 from lowwater.plan.context import Links
-from lowwater.plan.nodes import Group, Node, Source
+from lowwater.plan.operators import Group, Node, Source
+from lowwater.plan.properties.ranges import read_from
 from lowwater.plan.queryset import plan_texts
-from lowwater.plan.ranges import read_from
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.reference import Disorder, Experiment, ReferenceResult, evaluate
 from tests.planmaker import SECOND, group, op, packet, source

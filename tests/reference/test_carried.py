@@ -11,7 +11,7 @@ from lowwater.catalog.states import read_state
 from lowwater.errors import LawError, LowwaterError
 from lowwater.gsql.declarations import parse_declarations
 from lowwater.plan.context import Context, Links
-from lowwater.plan.nodes import Node
+from lowwater.plan.operators import Node
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.reference import ReferenceResult, evaluate

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 
 from lowwater.errors import ConfigError
 from lowwater.plan.context import Links
-from lowwater.plan.nodes import Node
+from lowwater.plan.operators import Node
+from lowwater.plan.properties.ranges import read_from
 from lowwater.plan.queryset import plan_texts
-from lowwater.plan.ranges import read_from
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.reference import Experiment, Observed, ReferenceResult, evaluate
 from tests.planmaker import SECOND

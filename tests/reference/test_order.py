@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lowwater.plan.nodes import Node
+from lowwater.plan.operators import Node
 from lowwater.plan.queryset import plan_texts
 from lowwater.reference import Experiment
 from tests.plan.batch_join_questions import CHAINS

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lowwater.plan.nodes import Node
-from lowwater.plan.ranges import read_from
+from lowwater.plan.operators import Node
+from lowwater.plan.properties.ranges import read_from
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.reference import ReferenceResult, evaluate
 from tests.reference.plans import CASES, Case

@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 
 from lowwater.plan.context import Links
-from lowwater.plan.nodes import Node
+from lowwater.plan.operators import Node
 from lowwater.plan.queryset import plan_texts
 from lowwater.reference import ReferenceResult, evaluate
 from tests.plan.batch_worlds import SECOND

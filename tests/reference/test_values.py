@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from lowwater.catalog.expr import Binary, Column, Const, Expr, Type, Unary
 from lowwater.catalog.values import pack_ip
-from lowwater.low import arith
-from lowwater.reference.values import Faults, compile_expr, compile_predicate
+from lowwater.low.runtime import arithmetic as arith
+from lowwater.stream.values import Faults, compile_expr, compile_predicate
 from tests.planmaker import const, neg, op
 
 MIN, MAX = -(1 << 63), (1 << 63) - 1

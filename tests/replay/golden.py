@@ -16,8 +16,8 @@ from lowwater.config import Config, Link
 from lowwater.gsql.declarations import parse_declarations
 from lowwater.plan.context import Context, Links
 from lowwater.plan.queryset import Plan, plan_files, plan_texts
+from lowwater.replay.command.run import Request, run
 from lowwater.replay.progress import Progress
-from lowwater.replay.scratch import Request, run
 from tests.replay import seed_drawings
 from tests.replay.drawings import write_captures
 

@@ -10,13 +10,13 @@ from pathlib import Path
 import duckdb
 
 from lowwater.config import Config, Link
-from lowwater.lake.ingest import ingest
+from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake
-from lowwater.lake.ledger import read_captures
+from lowwater.lake.ledgers.captures import read_captures
 from lowwater.plan.context import Links
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.replay.stages import LowInputs
+from lowwater.replay.stages.engines import LowInputs
 from tests.capturemaker import ACK, arp, icmp, pcap_bytes, tcp, udp
 
 SECOND = 1_000_000_000

@@ -16,7 +16,7 @@ from lowwater.capture.generate import GeneratedCapture
 from lowwater.cli.main import main
 from lowwater.config import load_config
 from lowwater.instants import HOUR, parse_instant
-from lowwater.lake.ingest import ingest
+from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.lake.tables import open_table
 from lowwater.replay.interval import Outcome, replay, statuses

@@ -18,11 +18,11 @@ from lowwater_review import Board, render
 from lowwater.catalog.streams import PUNCTUATION, ROW
 from lowwater.errors import AuditError, LakeError, LawError
 from lowwater.instants import HOUR, SECOND, format_instant
-from lowwater.lake.history import read_lateness, read_metrics
 from lowwater.lake.layout import open_lake
+from lowwater.lake.ledgers.history import read_lateness, read_metrics
+from lowwater.lake.ledgers.runs import read_quality, read_quarantine, read_replays
 from lowwater.lake.locks import hold
-from lowwater.lake.records import read_quality, read_quarantine, read_replays
-from lowwater.lake.streams import stream_files
+from lowwater.lake.results.streams import stream_files
 from lowwater.lake.tables import interval_label
 from lowwater.quality import pages
 from lowwater.quality.verdicts import Audited, audited
@@ -434,32 +434,6 @@ def test_thresholds_decide(tmp_path: Path, spark: SparkSession) -> None:
     set_thresholds(lake, tmp_path / "lone.gsql", "[thresholds]\nviolating = 0.5\nmalformed = 0.5\n")
     (outcome,) = replay_range(lake, spark, *HOUR_0, "audit", query_set="lone")
     assert outcome.verdict == "passed"
-
-
-@pytest.mark.spark
-def test_rows_that_spark_drops_as_late(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A source that promises an hour too much: a scheduled run fails its audit, `run` fails at once."""
-    from lowwater.high import source
-    from lowwater.high.clock import EventClock
-    from lowwater.high.results import HighSettings
-
-    lake = lone_lake(tmp_path, "", bad=0)
-    text = (tmp_path / "lone.gsql").read_text(encoding="utf-8").rstrip()
-    # Slices wait for no watermark: only a state that outlives them does.
-    (tmp_path / "lone.gsql").write_text(f"{text} CLOSING_WHEN count(*) = 0\n", encoding="utf-8")
-    mark, hour = source._mark, HOUR // EventClock.over(*HOUR_0).unit
-    monkeypatch.setattr(source, "_mark", lambda schema, promise: mark(schema, promise + hour))
-    # Few rows come in one micro-batch, and a promise can only make the rows of a later one late.
-    monkeypatch.setattr(HighSettings, "boundaries", lambda settings, rows: settings.max_batches)
-    for stage in ("low", "high"):
-        replay_range(lake, spark, *HOUR_0, stage, query_set="lone")
-    with pytest.raises(AuditError, match=r"query lone, .*: \d+ rows dropped behind Spark's watermark"):
-        replay_range(lake, spark, *HOUR_0, "audit", query_set="lone")
-    said = lowwater(
-        "run", tmp_path / "lone.gsql", "--capture", f"main1={tmp_path / 'main1.pcap'}", "--out", tmp_path / "out"
-    )
-    assert said.code == 1 and "query lone: Spark dropped" in said.err
-    assert not (tmp_path / "out" / "lone.csv").exists()
 
 
 @pytest.mark.spark

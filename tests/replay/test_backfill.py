@@ -14,9 +14,9 @@ import psutil
 import pytest
 
 from lowwater.instants import HOUR
-from lowwater.replay.backfill import Order, Tried, Watch, backfill
-from lowwater.replay.due import Due, Range, due
 from lowwater.replay.job import Job
+from lowwater.replay.schedule.backfill import Order, Tried, Watch, backfill
+from lowwater.replay.schedule.due import Due, Range, due
 from tests.replay.support import (
     END,
     HOURS,

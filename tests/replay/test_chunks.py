@@ -12,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowwater.config import Config, Link
-from lowwater.lake.ingest import ingest
+from lowwater.lake.ingestion.ingest import ingest
+from lowwater.lake.ingestion.tasks import on_threads
 from lowwater.lake.layout import open_lake
-from lowwater.lake.ledger import read_captures
-from lowwater.lake.tasks import on_threads
+from lowwater.lake.ledgers.captures import read_captures
 from lowwater.low import LowSettings
 from lowwater.plan.context import Links
 from lowwater.plan.queryset import plan_texts
-from lowwater.replay.stages import LowInputs, LowResult, low_stage
+from lowwater.replay.stages.engines import LowInputs, LowResult, low_stage
 from tests.capturemaker import pcap_bytes
 from tests.replay.test_sampling import BEGIN, SECONDS, packets
 

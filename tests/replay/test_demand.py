@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from lowwater.instants import HOUR
 from lowwater.lake.layout import open_lake
-from lowwater.lake.records import LOW, read_replays
+from lowwater.lake.ledgers.runs import LOW, read_replays
 from lowwater.plan.context import Links
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.tree import lftas_of
-from lowwater.replay.demand import NEVER, Demand, Name, Promises, chosen
+from lowwater.replay.stages.demand import NEVER, Demand, Name, Promises, chosen
 from tests.replay.support import START, copy_lake, replay_range, table_rows, write_settings
 
 if TYPE_CHECKING:

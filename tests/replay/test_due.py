@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -12,15 +14,17 @@ from lowwater.capture.generate import GeneratedCapture, generate
 from lowwater.config import Config
 from lowwater.errors import ConfigError
 from lowwater.instants import HOUR, SECOND
-from lowwater.lake.ingest import ingest
+from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
-from lowwater.lake.packets import read_packets
+from lowwater.lake.ledgers.runs import Replay, read_replays, record_replays
+from lowwater.lake.packets import PacketFiles, read_packets
 from lowwater.lake.parts import changes
-from lowwater.lake.records import Replay, record_replays
-from lowwater.replay.due import Range, due, open_jobs
+from lowwater.lake.tables import interval_label
 from lowwater.replay.job import Job
+from lowwater.replay.schedule.due import Range, due, open_jobs
+from lowwater.replay.schedule.estimate import amount, estimate
 from tests.capturemaker import pcap_bytes, udp
-from tests.replay.support import END, HOURS, LINKS, QUERIES, START, ingest_all, lowwater, write_settings
+from tests.replay.support import END, HOURS, LINKS, QUERIES, START, copy_lake, ingest_all, lowwater, write_settings
 
 pytestmark = pytest.mark.slow
 
@@ -144,6 +148,25 @@ def test_seconds_grow_with_packets(lake: Path) -> None:
         record_replays(opened.lake, [Replay("demo", "", each.start, each.end, "low", "done", hour + 1, timings=spent)])
     for each in due(opened, Range(None, END)):
         assert each.seconds == pytest.approx(1.0 + each.packets / 1000, abs=0.2)
+
+
+@pytest.mark.spark
+def test_what_a_run_leaves_on_disk_is_told_by_earlier_ones(published: Path, tmp_path: Path) -> None:
+    root = copy_lake(published, tmp_path / "lake")
+    opened = job(root)
+    shares = []
+    for start in range(START, END, HOUR):
+        inputs = opened.inputs(start, start + HOUR, opened.captures())
+        packets = amount(PacketFiles.of(opened.lake), inputs).packets
+        label = f"interval={interval_label(start, start + HOUR)}"
+        folders = [*root.glob(f"lfta/demo/*/{label}"), *root.glob(f"streams/*/{label}")]
+        size = sum(file.stat().st_size for folder in folders for file in folder.glob("*.parquet"))
+        shares += [size / packets] if size else []
+    told = estimate(opened, opened.captures(), read_replays(opened.lake, "demo"))
+    assert shares and told.bytes(1000) == round(median(shares) * 1000)
+    write_settings(root, {"main1": "3s"})
+    said = lowwater("plan", "--lake", root, "--queries", QUERIES).out
+    assert re.search(r" one after another, about [\d.]+ [kM]B between the stages", said), said
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,12 @@ import pytest
 from lowwater.capture.generate import generate
 from lowwater.instants import HOUR, SECOND, format_instant
 from lowwater.lake.layout import open_lake
-from lowwater.lake.ledger import read_captures
+from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.tables import open_table
-from lowwater.replay.backfill import backfill
-from lowwater.replay.due import Range, due
 from lowwater.replay.interval import statuses, through_life
 from lowwater.replay.job import Job
+from lowwater.replay.schedule.backfill import backfill
+from lowwater.replay.schedule.due import Range, due
 from tests.replay.support import QUERIES, START, lowwater, table_rows
 
 if TYPE_CHECKING:

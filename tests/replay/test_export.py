@@ -21,14 +21,14 @@ from lowwater.catalog.packets import RECORD
 from lowwater.config import Link, load_config
 from lowwater.errors import ConfigError, LakeError, QueryError
 from lowwater.instants import HOUR, SECOND
-from lowwater.lake.ingest import ingest
+from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
-from lowwater.lake.ledger import read_captures
+from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.packets import PacketFiles, packet_files
 from lowwater.lake.tables import open_table
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.replay.extract import Selection, chosen_links, select, write_selection
-from lowwater.replay.predicate import read_predicate
+from lowwater.replay.packets.extract import Selection, chosen_links, select, write_selection
+from lowwater.replay.packets.predicate import read_predicate
 from tests import capturemaker as maker
 from tests.replay.frames import Record, records
 from tests.replay.support import START

@@ -16,9 +16,9 @@ from lowwater.catalog.skews import Skews
 from lowwater.config import load_config
 from lowwater.errors import ConfigError
 from lowwater.instants import HOUR, SECOND
-from lowwater.lake.ingest import ingest
+from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
-from lowwater.lake.records import read_violations
+from lowwater.lake.ledgers.runs import read_violations
 from lowwater.replay.interval import replay
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress

@@ -15,16 +15,16 @@ import pytest
 
 from lowwater.capture.generate import GeneratedCapture
 from lowwater.catalog.states import read_state, write_state
-from lowwater.errors import LakeError
+from lowwater.errors import LakeError, LowwaterError
 from lowwater.instants import HOUR
 from lowwater.lake.chains import noted_chained
 from lowwater.lake.layout import open_lake
-from lowwater.lake.records import DONE, FAILED, HIGH, PUBLISH, Replay, record_replays
-from lowwater.lake.states import forget_others, state_folder
-from lowwater.replay.backfill import Order, backfill
-from lowwater.replay.due import Range, due
+from lowwater.lake.ledgers.runs import DONE, FAILED, HIGH, PUBLISH, Replay, record_replays
+from lowwater.lake.results.states import forget_others, state_folder
 from lowwater.replay.interval import statuses
 from lowwater.replay.job import Job
+from lowwater.replay.schedule.backfill import Order, backfill
+from lowwater.replay.schedule.due import Range, due
 from tests.replay.support import (
     END,
     HOURS,
@@ -176,6 +176,7 @@ def record(lake: Path, *hours: int, digest: str = "") -> None:
             kept = json.dumps({"inputs": inputs.parts(query)})
             row = Replay("chain", query.name, *span, PUBLISH, DONE, time_ns(), "", made_of, 1, accounting=kept)
             record_replays(job.lake, [row])
+            state_folder(job.lake, "chain", query.name, *span, made_of).mkdir(parents=True, exist_ok=True)
 
 
 def made_of_others(lake: Path, hour: int) -> None:
@@ -219,6 +220,15 @@ def test_a_failed_hour_that_will_be_published_as_it_was_changes_nothing_behind_i
     assert [each[:2] for each in planned(recorded)] == [(0, "failed"), (1, "stale"), (2, "stale")]
 
 
+def test_an_hour_whose_state_is_gone_is_made_again_and_changes_nothing_behind_it(recorded: Path) -> None:
+    """Every other part of an hour is made anew with it; a state was not, so that no later hour could ever run."""
+    (folder,) = (recorded / "state" / "chain" / "hosts").glob(f"{START}-*")
+    folder.rmdir()
+    assert planned(recorded) == [(0, "stale", "hosts: the state that it left is not in the lake")]
+    folder.mkdir()
+    assert planned(recorded) == []
+
+
 def test_an_hour_that_cannot_start_changes_nothing_behind_it(captures: list[GeneratedCapture], tmp_path: Path) -> None:
     lake = lake_of(tmp_path / "gap", [each for each in captures if each.start != START + HOUR], "1h", TEXT)
     record(lake, 0)
@@ -247,6 +257,25 @@ def test_the_lake_keeps_whether_a_set_is_chained(recorded: Path) -> None:
     assert planned_anew() == [True, False, False, False]
 
 
+@pytest.mark.spark
+def test_a_state_that_is_spoilt_is_told_and_made_again(
+    captures: list[GeneratedCapture], tmp_path: Path, spark: SparkSession
+) -> None:
+    lake, whole = (lake_of(tmp_path / name, captures, length) for name, length in (("lake", "1h"), ("whole", "3h")))
+    replay_range(lake, spark, START, START + 2 * HOUR, query_set="chain")
+    (file,) = (lake / "state" / "chain" / "hosts").glob(f"{START + HOUR}-*/*")
+    before = file.read_text()
+    file.write_text(before[:-1])
+    with pytest.raises(LowwaterError, match="a state cannot be read") as caught:
+        replay_range(lake, spark, START + 2 * HOUR, END, query_set="chain")
+    assert f"remove the folder {file.parent}, and `lowwater backfill` makes it again" in caught.value.hint
+    shutil.rmtree(file.parent)
+    replay_range(lake, spark, START, END, query_set="chain")
+    replay_range(whole, spark, START, END, query_set="chain")
+    assert file.read_text() == before and chained(lake) == ["done"] * 3
+    assert table_rows(lake, "hosts") == table_rows(whole, "hosts")
+
+
 class Trap:
     """What leaves a file behind when its pickle is loaded."""
 
@@ -264,7 +293,7 @@ def test_states_of_an_older_lake_are_made_anew_and_never_loaded(
     lake, whole = (lake_of(tmp_path / name, captures, length) for name, length in (("lake", "1h"), ("whole", "3h")))
     with monkeypatch.context() as older:
         # An older lake has publications of other digests, and their states in folders without a form, as pickles.
-        for module in ("lowwater.lake.states", "lowwater.replay.job"):
+        for module in ("lowwater.lake.results.states", "lowwater.replay.job"):
             older.setattr(f"{module}.FORM", 1)
         replay_range(lake, spark, START, START + 2 * HOUR, query_set="chain")
         assert chained(lake)[:2] == ["done", "done"]

@@ -17,13 +17,13 @@ import pytest
 from lowwater.capture.generate import GeneratedCapture, generate
 from lowwater.config import Config, Link
 from lowwater.instants import HOUR, SECOND
-from lowwater.lake.streams import stream_parts
+from lowwater.lake.results.streams import stream_parts
 from lowwater.lake.tables import open_table
 from lowwater.plan.context import Links
 from lowwater.plan.queryset import plan_files
+from lowwater.replay.command.run import Request, run
 from lowwater.replay.interval import statuses
 from lowwater.replay.progress import Progress
-from lowwater.replay.scratch import Request, run
 from tests.replay.support import (
     DEMO,
     END,

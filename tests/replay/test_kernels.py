@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lowwater.capture.header import LINUX_SLL, RADIOTAP
+from lowwater.capture.formats.header import LINUX_SLL, RADIOTAP
 from tests.capturemaker import pcap_bytes, udp
 
 FRAME = udp("10.0.0.1", "10.0.0.2", 9, 53)
@@ -29,7 +29,7 @@ def test_nothing_is_compiled_after_set_up(tmp_path: Path) -> None:
     def compiled() -> set[str]:
         return {path.name for path in kept.rglob("*.nbc")}
 
-    runs("lowwater.replay.kernels")
+    runs("lowwater.replay.setup.kernels")
     before = compiled()
     assert {name.split("_")[1] for name in before if "rows_" in name} == set("012345678"), "every kind of link"
     packets = [(at * 1_000_000_000, FRAME) for at in range(1, 40)]

@@ -15,9 +15,9 @@ import duckdb
 import pytest
 
 from lowwater.config import Config, Link
-from lowwater.replay.lowered import require_lowered
+from lowwater.replay.checks.capabilities import require_lowered
+from lowwater.replay.command.run import Request, run
 from lowwater.replay.progress import Progress
-from lowwater.replay.scratch import Request, run
 from tests.capturemaker import ACK, FIN, SYN, icmp, pcap_bytes, tcp, udp
 from tests.replay.drawings import packets_of
 from tests.replay.golden import BEGIN, GOLDEN, SEED_SETS, seed_plan, seed_text, seeds

@@ -8,11 +8,11 @@ import pytest
 
 from lowwater.instants import HOUR, SECOND, parse_instant
 from lowwater.lake.layout import open_lake
-from lowwater.lake.ledger import read_captures
+from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.parts import changes
-from lowwater.replay.due import Range, due
 from lowwater.replay.job import Job
-from lowwater.replay.waiting import reports
+from lowwater.replay.schedule.due import Range, due
+from lowwater.replay.schedule.waiting import reports
 from tests.capturemaker import pcap_bytes, tcp
 from tests.replay.support import lowwater
 

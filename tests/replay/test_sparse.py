@@ -17,14 +17,14 @@ from lowwater.cli.main import cli
 from lowwater.config import Config, Link
 from lowwater.errors import ConfigError
 from lowwater.instants import HOUR, SECOND
-from lowwater.lake.ingest import ingest
+from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
-from lowwater.lake.ledger import read_captures
+from lowwater.lake.ledgers.captures import read_captures
 from lowwater.plan.context import Links
 from lowwater.plan.queryset import plan_texts
-from lowwater.replay import scratch
+from lowwater.replay.command import run as scratch
+from lowwater.replay.command.run import Gathered, Request, gather
 from lowwater.replay.progress import Progress
-from lowwater.replay.scratch import Gathered, Request, gather
 from tests.capturemaker import Record, pcap_bytes, udp
 
 BEGIN = 1_200_000 * SECOND
@@ -131,9 +131,10 @@ def test_too_many_evaluations_are_refused_with_the_first_length_that_will_do(
     assert refused.value.hint == f"write --interval {first} or a longer one"
 
 
-def test_too_many_evaluations_are_refused_before_spark_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_evaluations_are_refused_before_any_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[object] = []
-    monkeypatch.setattr("lowwater.high.session.build_session", lambda *args: started.append(args))
+    monkeypatch.setattr("lowwater.high.session.build_session", lambda *args: None)
+    monkeypatch.setattr("lowwater.replay.command.run.low_stage", lambda *args: started.append(args))
     capture, query = tmp_path / "a.pcap", tmp_path / "q.gsql"
     capture.write_bytes(pcap_bytes(packets([0, 3 * HOUR]), nanoseconds=True))
     query.write_text(QUERIES[0].replace("FROM UDP", "FROM a.UDP"))

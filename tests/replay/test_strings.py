@@ -15,10 +15,10 @@ import pytest
 from lowwater.catalog.values import format_ip
 from lowwater.lake.layout import Lake
 from lowwater.low import LowSettings, Policy
-from lowwater.replay.kept import unkept
-from lowwater.replay.lowered import not_run
-from lowwater.replay.scratch import read_rows
-from lowwater.replay.stages import high_stage, low_stage, reference_stage
+from lowwater.replay.checks.capabilities import not_run
+from lowwater.replay.checks.missing_columns import unkept
+from lowwater.replay.command.run import read_rows
+from lowwater.replay.stages.engines import high_stage, low_stage, reference_stage
 from tests.replay.keptmaker import BASE, SECOND, inputs, make_lake, oracle
 from tests.replay.support import lowwater
 

@@ -18,8 +18,8 @@ import pytest
 from lowwater.errors import BusyError
 from lowwater.instants import HOUR, format_instant
 from lowwater.lake.layout import open_lake
-from lowwater.lake.records import read_replays
-from lowwater.lake.streams import stream_files
+from lowwater.lake.ledgers.runs import read_replays
+from lowwater.lake.results.streams import stream_files
 from lowwater.replay.interval import replay
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from lowwater.cli.main import cli
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.layout import HEARTBEATS, OUTCOMES, Lake, open_lake
-from lowwater.lake.records import read_heartbeats, read_statistics
+from lowwater.lake.ledgers.runs import read_heartbeats, read_statistics
 from lowwater.lake.tables import create
-from lowwater.replay.measured import FULL, Measured, groups_of
-from lowwater.replay.tuning import LARGEST, PERIODS, SPACE, _period, _slots
+from lowwater.replay.tuning.advice import LARGEST, PERIODS, SPACE, _period, _slots
+from lowwater.replay.tuning.measured import FULL, Measured, groups_of
 from tests.replay.support import QUERIES, START, replay_range, table_rows
 from tests.replay.tuning_cases import GOLDEN, make_lake, told
 

@@ -8,7 +8,7 @@ import pytest
 
 from lowwater.instants import HOUR
 from lowwater.replay.job import Job
-from lowwater.replay.waiting import Reports, reports
+from lowwater.replay.schedule.waiting import Reports, reports
 from tests.replay.support import END, QUERIES, START, write_settings
 
 pytestmark = pytest.mark.slow

@@ -16,7 +16,7 @@ from lowwater.catalog.protocols import PROTOCOLS
 from lowwater.cli.main import cli
 from lowwater.low import LowSettings
 from lowwater.plan.context import Links
-from lowwater.plan.nodes import Lfta
+from lowwater.plan.operators import Lfta
 from lowwater.plan.queryset import plan_texts
 from tests import capturemaker as maker
 from tests.lftamaker import data, run

@@ -18,9 +18,9 @@ from lowwater.cli.main import cli
 from lowwater.config import load_config
 from lowwater.instants import HOUR, SECOND, parse_instant
 from lowwater.lake.layout import HEARTBEATS, OUTCOMES, open_lake
-from lowwater.lake.records import record_heartbeats
-from lowwater.low.statistics import shape
-from lowwater.plan.nodes import Lfta
+from lowwater.lake.ledgers.runs import record_heartbeats
+from lowwater.low.runtime.statistics import shape
+from lowwater.plan.operators import Lfta
 from lowwater.plan.queryset import plan_files
 from lowwater.replay.job import lake_links
 

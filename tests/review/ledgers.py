@@ -11,8 +11,8 @@ import pyarrow as pa
 from lowwater.capture.reader import DECODER_VERSION
 from lowwater.instants import HOUR, SECOND, format_instant, parse_instant
 from lowwater.lake.layout import CAPTURES, LATENESS, QUALITY, QUARANTINE, REPLAYS, Lake, open_lake
-from lowwater.lake.ledger import Capture
-from lowwater.lake.records import Replay
+from lowwater.lake.ledgers.captures import Capture
+from lowwater.lake.ledgers.runs import Replay
 from lowwater.lake.tables import append_rows, interval_label
 from lowwater.replay.job import Job
 

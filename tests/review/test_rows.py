@@ -10,13 +10,13 @@ from lowwater_review import Board, render
 
 from lowwater.catalog.expr import Type
 from lowwater.catalog.streams import ROW
-from lowwater.catalog.values import pack_ip
 from lowwater.instants import HOUR, SECOND
-from lowwater.lake.layout import open_lake, stream_schema
-from lowwater.lake.publish import publish
-from lowwater.lake.streams import fingerprint, stream_files, write_stream
+from lowwater.lake.layout import open_lake, result_schema
+from lowwater.lake.results.publish import publish
+from lowwater.lake.results.streams import fingerprint, stream_files
 from lowwater.lake.tables import interval_label
-from lowwater.plan.nodes import Field
+from lowwater.plan.operators import Field
+from tests.lake.support import put_stream
 from tests.review.ledgers import HOSTILE, START, make
 
 FIELDS = (Field("tb", Type.INT), Field("srcIP", Type.IP), Field("name", Type.STRING))
@@ -28,12 +28,12 @@ def board(tmp_path: Path) -> Board:
     root, queries = make(tmp_path, 3)
     lake, start = open_lake(root), START + HOUR
     rows = [
-        {"tb": at, "srcIP": pack_ip(f"10.0.0.{at}"), "name": HOSTILE, "_last": start + at * SECOND, "_kind": ROW}
+        {"tb": at, "srcIP": f"10.0.0.{at}", "name": HOSTILE, "_last": start + at * SECOND, "_kind": ROW}
         | {"_tick": start + HOUR, "_until": start + HOUR, "_period": 0, "interval": ""}
         for at in range(30, 0, -1)
     ]
-    stream = pa.Table.from_pylist(rows, schema=stream_schema(FIELDS)).drop_columns(["interval"])
-    write_stream(lake.stream("flows"), FIELDS, start, start + HOUR, stream, "q")
+    stream = pa.Table.from_pylist(rows, schema=result_schema(FIELDS)).drop_columns(["interval"])
+    put_stream(lake.stream("flows"), FIELDS, start, start + HOUR, stream, "q")
     audited = fingerprint(stream_files(lake.stream("flows"), start, start + HOUR))
     publish(lake, "q", "flows", FIELDS, start, start + HOUR, "digest", audited)
     return Board(root, queries)

@@ -17,10 +17,10 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from lowwater.capture.formats.header import ETHERNET
 from lowwater.capture.generate import flows, templates
 from lowwater.capture.generate.flows import LONGEST, MINUTE, PACKET
 from lowwater.capture.generate.frames import LARGEST, render
-from lowwater.capture.header import ETHERNET
 from lowwater.errors import ConfigError
 
 HOUR = 60 * MINUTE

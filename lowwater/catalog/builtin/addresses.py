@@ -5,7 +5,7 @@ A family of the shipped catalog.
 
 from __future__ import annotations
 
-from lowwater.catalog.builtin.files import check_prefixes, prefix_id
+from lowwater.catalog.builtin.files import prefix_id
 from lowwater.catalog.expr import Type
 from lowwater.catalog.functions import Function
 from lowwater.catalog.values import pack_ip
@@ -29,7 +29,6 @@ FUNCTIONS: tuple[Function, ...] = tuple(
         lfta=True,
         constant=(1,),
         files=(1,),
-        check=check_prefixes,
     )
     for name in ("getlpmid", "getv6lpmid")
 )

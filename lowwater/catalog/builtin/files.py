@@ -52,24 +52,6 @@ def mapped_string(number: int, path: str) -> str:
     return names.get(number, "")
 
 
-def check_prefixes(path: str) -> None:
-    """Reads the file, so that its mistakes are found at planning.
-
-    Raises:
-        ConfigError: with file, line and cause.
-    """
-    _table(path, read_prefixes)
-
-
-def check_strings(path: str) -> None:
-    """Reads the file, so that its mistakes are found at planning.
-
-    Raises:
-        ConfigError: with file, line and cause.
-    """
-    _table(path, read_strings)
-
-
 def read_prefixes(path: str) -> Prefixes:
     """Reads `prefix/length identifier` lines of either family, divided by blanks, a comma or a bar; # begins a comment.
 

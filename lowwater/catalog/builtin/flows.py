@@ -1,7 +1,7 @@
 """The Community ID of a flow, version 1: the name that Zeek, Suricata and Wireshark give to it too.
 
-A family of the shipped catalog; `capture.flows` names the flows of whole batches. The specification is Corelight's
-(github.com/corelight/community-id-spec).
+A family of the shipped catalog; `capture.content.community_id` names the flows of whole batches. The specification is
+Corelight's (github.com/corelight/community-id-spec).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def community_id(
         protocol: number of the IP protocol; of another than `PORTED` the ports are left out.
         source_port: or the type, for ICMP and ICMPv6.
         destination_port: or the code.
-        seed: of the hash, 16 bits.
+        seed: the seed of the hash, 16 bits.
 
     Returns:
         `1:` and the SHA-1 in base64; None where the families differ or a number is too large for its field.
@@ -66,6 +66,8 @@ def community_id(
 
 def community_id_without_ports(source: bytes, destination: bytes, protocol: int, seed: int = 0) -> str | None:
     """The Community ID of a flow of a protocol without ports, such as GRE.
+
+    Arguments as of `community_id`.
 
     Returns:
         As `community_id`; None for a protocol that has ports, since its flows cannot be told without them.

@@ -151,8 +151,8 @@ class Steps:
 
     Attributes:
         area: integral over the current epoch, up to the latest step.
-        value: of the latest step.
-        time: of the latest step.
+        value: the value of the latest step.
+        time: the time of the latest step.
         window: length of an epoch, in the unit of the times.
         first: time of the first step of all; None before it.
         stepped: whether the current epoch has a step.
@@ -178,7 +178,14 @@ class TimeAverage(Stateless):
         return Steps()
 
     def iterate(self, state: Steps, value: float, time: int, window: int) -> Steps:
-        """One sample more."""
+        """One sample more.
+
+        Args:
+            state: samples so far.
+            value: value of the sample, which holds until the next one.
+            time: instant of the sample, in the unit of t.
+            window: length of an epoch, in the same unit.
+        """
         if window < 1:
             return replace(state, window=window)
         area = 0.0

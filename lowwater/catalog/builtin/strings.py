@@ -15,7 +15,7 @@ from typing import Any
 
 from lowwater.catalog.builtin.addresses import parse_address
 from lowwater.catalog.builtin.base import in_range, octets
-from lowwater.catalog.builtin.files import check_strings, mapped_string
+from lowwater.catalog.builtin.files import mapped_string
 from lowwater.catalog.builtin.numbers import address_number
 from lowwater.catalog.expr import Type
 from lowwater.catalog.functions import Cost, Function
@@ -56,7 +56,14 @@ def byte_from_end(offset: int, value: int, text: str) -> bool:
 
 
 def word_at(order: Callable[[bytes], int], offset: int, value: int, text: str) -> bool:
-    """Whether the four bytes at the offset are the low 32 bits of the value, in the order of bytes."""
+    """Whether the four bytes at the offset are the low 32 bits of the value, in the order of bytes.
+
+    Args:
+        order: reads four bytes as a number, most significant first or last.
+        offset: place of the first of the four bytes, from 0.
+        value: a number, of which the low 32 bits count.
+        text: a string whose characters are bytes.
+    """
     word = octets(text[offset : offset + _WORD]) if offset >= 0 else b""
     return len(word) == _WORD and order(word) == value & 0xFFFFFFFF
 
@@ -186,7 +193,6 @@ def _functions() -> list[Function]:
             Cost.EXPENSIVE,
             constant=(1,),
             files=(1,),
-            check=check_strings,
         ),
     ]
 

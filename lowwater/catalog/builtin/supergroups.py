@@ -42,7 +42,7 @@ class SmartSampling(SamplingState):
         cleaning: whether a cleaning is on or has just been.
         final_z: whether z was adjusted for the end of the window.
         packets: offered in the window; `cleanings` in the window.
-        time: of the latest packet, of flows; `counting` whether closed flows are being counted at a new time.
+        time: the time of the latest packet, of flows; `counting` whether closed flows are being counted at a new time.
         closed: flows counted as closed; `unsampled` those newly closed that the end of the window before dropped.
         closing: flows newly closed at the end of the window; `silence` is the delay of the last call.
     """
@@ -136,7 +136,15 @@ class SmartSampling(SamplingState):
         return self.cleaning
 
     def flow_ssclean_with(self, groups: int, closed: int, delay: int, time: int, units: float) -> bool:
-        """In a count or a cleaning, whether a flow stays: open ones do."""
+        """In a count or a cleaning, whether a flow stays: open ones do.
+
+        Args:
+            groups: how many groups the supergroup has.
+            closed: whether a packet has ended the flow, such as an OR of flags.
+            delay: silence after which a flow has ended, in the unit of `time`.
+            time: instant of the latest packet of the flow, in the unit that the query gives.
+            units: weight of the flow, its packets or bytes.
+        """
         ended, new = self._ended(closed, delay, time)
         if self.counting:
             self.closed += ended
@@ -151,7 +159,10 @@ class SmartSampling(SamplingState):
         return stays
 
     def flow_ssfinal_clean(self, groups: int, closed: int, delay: int, time: int, units: float) -> bool:
-        """At the end of the window, whether a flow stays."""
+        """At the end of the window, whether a flow stays.
+
+        Arguments as of `flow_ssclean_with`.
+        """
         self.silence, self.cleaning = delay, True
         ended, new = self._ended(closed, delay, time)
         new = new or not ended
@@ -236,7 +247,7 @@ class LossyCounting(SamplingState):
 
     Attributes:
         packets: counted in the window.
-        width: of a bucket; 0 before the first count.
+        width: the width of a bucket; 0 before the first count.
         counted: whether the row that is worked on is counted already.
     """
 

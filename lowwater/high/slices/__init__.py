@@ -1,4 +1,5 @@
-"""Slices of a replay, which need no state: what a promise closes is evaluated at once, over Arrow columns, by a task.
+"""Slices of a replay: what a promise closes is evaluated at once by a task, over Arrow columns.
 
-Beside the lowering. Imported by Spark's Python workers, so nothing here imports Spark's functions.
+Where a state goes from slice to slice they are evaluated in order. Imported by Spark's Python workers, so nothing here
+imports Spark's functions.
 """

@@ -7,13 +7,13 @@ is any part of it: a slice is an interval within the interval, and its rows need
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from lowwater.high.boundaries import choose_boundaries
-from lowwater.plan.nodes import Node
-from lowwater.plan.ranges import read_from
+from lowwater.high.source.boundaries import choose_boundaries
+from lowwater.plan.operators import Node
+from lowwater.plan.properties.ranges import read_from
 from lowwater.plan.temporal import END_OF_TIME
 
 GRAIN = 1_000_000_000
@@ -39,7 +39,7 @@ def choose_slices(node: Node, rows: Counter[int], most: int) -> list[Slice]:
     """Slices of about as many rows each, none shorter than what it reads before it.
 
     Args:
-        node: a plan that is evaluated `plan.cuts.by_slices`.
+        node: a plan of which no state goes from slice to slice.
         rows: how many rows of its LFTAs there are by the GRAIN of time in which their `_last` lies.
         most: how many slices there may be, at least 1.
 
@@ -51,12 +51,26 @@ def choose_slices(node: Node, rows: Counter[int], most: int) -> list[Slice]:
     before = min(rows, default=0) * GRAIN
     for boundary in choose_boundaries(ends, EVER, GRAIN, most)[:-1]:
         cut = _aligned(node, boundary)
-        if cut > before and cut - before >= cut - min(read_from(node, cut).values()):
+        if cut > before <= min(read_from(node, cut).values()):
             cuts.append(cut)
             before = cut
     edges = [-EVER, *cuts, EVER]
     first = dict.fromkeys(read_from(node, 0), -EVER)
     return [Slice(start, end, read_from(node, start) if start > -EVER else first) for start, end in pairwise(edges)]
+
+
+def choose_chain(names: Iterable[str], rows: Counter[int], most: int) -> list[Slice]:
+    """Slices of about as many rows each, of a plan whose state goes from slice to slice: each row is read once.
+
+    Args:
+        names: of the LFTAs that the plan reads.
+        rows: how many rows of them there are by the GRAIN of time in which their `_last` lies.
+        most: how many slices there may be, at least 1.
+    """
+    ends = {(at + 1) * GRAIN: count for at, count in rows.items()}
+    edges = [-EVER, *choose_boundaries(ends, EVER, GRAIN, most)[:-1], EVER]
+    read = list(names)
+    return [Slice(start, end, dict.fromkeys(read, start)) for start, end in pairwise(edges)]
 
 
 def _aligned(node: Node, cut: int) -> int:

@@ -1,33 +1,50 @@
-"""Runs the slices of a query as a stream of punctuation: each micro-batch brings the promises that close some slices.
+"""Runs the slices of queries as a stream of punctuation: each micro-batch brings the promises that close some slices.
 
 Between `high.run` and the tasks. The rows of the LFTAs stay where they are: a promise names the slice that it closes,
-and a task reads what that needs. Tasks run on threads of the driver while rows are few, else on Spark's executors.
+and a task reads what that needs. Tasks run on threads of the driver while rows are few, else on Spark's executors;
+slices with a state that goes from one to the next run in order, on one thread of the driver.
 """
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from lowwater.errors import LowwaterError
-from lowwater.high.failures import translate
+from lowwater.errors import LowwaterError, ValueOverflowError
 from lowwater.high.results import HighResult, HighSettings, OperatorCounts
-from lowwater.high.slices.task import SliceOutcome, SliceTask, run_slice
+from lowwater.high.slices.task import Chains, SliceOutcome, SliceTask, run_chain, run_slice
+from lowwater.high.source.player import place, play
 from lowwater.high.tasks import spark_runner
 
 SPREAD_ROWS = 16_000_000
 """Rows from which the executors of one machine are the faster way: to start Python there takes seconds."""
 CLUSTER_ROWS = 1_000_000
 """The same of a cluster."""
+PYTHON = 16
+"""For how many rows one counts there that an aggregate in Python sees: threads take turns at it."""
+
+
+@dataclass(frozen=True)
+class Sliced:
+    """A plan in slices.
+
+    Attributes:
+        tasks: one a slice, in order.
+        rows: that they read, about.
+        python: whether an aggregate in Python sees them.
+    """
+
+    tasks: Sequence[SliceTask]
+    rows: int
+    python: bool
 
 
 @dataclass
@@ -35,81 +52,114 @@ class SliceBatches:
     """What Spark calls for each micro-batch: it evaluates the slices that the punctuation closes.
 
     Attributes:
-        tasks: of all slices.
+        tasks: of all slices of all queries, each with the name of its query.
         spread: whether they run on Spark's executors.
-        outcomes: of the slices so far, in order.
-        error: the first of a task.
+        outcomes: the outcomes of the slices so far, by query, in order.
+        overflows: the first error of each query of which a sum does not fit; the rest of it is left out.
+        chains: what goes from slice to slice of a query, by its name.
+        error: another error of a task.
     """
 
-    tasks: Sequence[SliceTask]
+    tasks: Sequence[tuple[str, SliceTask]]
     spread: bool
-    outcomes: list[SliceOutcome] = field(default_factory=list)
+    outcomes: dict[str, list[SliceOutcome]] = field(default_factory=dict)
+    overflows: dict[str, ValueOverflowError] = field(default_factory=dict)
+    chains: dict[str, Chains] = field(default_factory=dict)
     error: LowwaterError | None = None
 
     def __call__(self, frame: DataFrame, number: int) -> None:
         """Evaluates the slices of a micro-batch."""
-        closed = [self.tasks[row["slice"]] for row in sorted(frame.collect())]
+        named = [self.tasks[row["slice"]] for row in sorted(frame.collect())]
+        closed = [(query, task) for query, task in named if query not in self.overflows]
         try:
-            self.outcomes += self._run(frame.sparkSession, closed)
+            found = self._run(frame.sparkSession, closed)
         except LowwaterError as error:  # Spark would hand it on as the text of a Java exception
             self.error = error
             raise
+        for query, outcomes in found.items():
+            self.outcomes.setdefault(query, []).extend(outcomes)
+            for outcome in outcomes:
+                if outcome.error is not None:
+                    self.overflows.setdefault(query, outcome.error)
 
-    def _run(self, session: SparkSession, tasks: Sequence[SliceTask]) -> list[SliceOutcome]:
-        if self.spread:
-            return spark_runner(session)(run_slice, tasks)
+    def _run(self, session: SparkSession, closed: Sequence[tuple[str, SliceTask]]) -> dict[str, list[SliceOutcome]]:
+        """The outcomes of each query; slices with a state that goes on are evaluated here, one after another."""
+        apart = [(query, task) for query, task in closed if task.carry is None]
+        chained: dict[str, list[SliceTask]] = {}
+        for query, task in closed:
+            if task.carry is not None:
+                chained.setdefault(query, []).append(task)
         with ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="lowwater-slice") as pool:
-            return list(pool.map(run_slice, tasks))
+            going = {query: pool.submit(self._chain, query, tasks) for query, tasks in chained.items()}
+            run = spark_runner(session) if self.spread else pool.map
+            outcomes: dict[str, list[SliceOutcome]] = {}
+            for (query, _), outcome in zip(apart, run(run_slice, [task for _, task in apart]), strict=True):
+                outcomes.setdefault(query, []).append(outcome)
+            return outcomes | {query: future.result() for query, future in going.items()}
+
+    def _chain(self, query: str, tasks: Sequence[SliceTask]) -> list[SliceOutcome]:
+        if query not in self.chains:
+            self.chains[query] = Chains(tasks[0])
+        return run_chain(tasks, self.chains[query])
 
 
 def run_slices(
-    query: str, session: SparkSession, tasks: Sequence[SliceTask], folder: Path, rows: int, settings: HighSettings
-) -> list[SliceOutcome]:
-    """Evaluates all slices; their outcomes in order.
+    plans: Mapping[str, Sliced], session: SparkSession, folder: Path, settings: HighSettings
+) -> dict[str, list[SliceOutcome] | ValueOverflowError]:
+    """Evaluates all slices of some queries on one stream of punctuation.
 
     Args:
-        query: name of the output query.
+        plans: by name of the query.
         session: that streams the punctuation.
-        tasks: one a slice, in order.
         folder: for the punctuation and the checkpoint.
-        rows: that they read, about.
-        settings: of the run.
+        settings: the settings of the run.
+
+    Returns:
+        The outcomes of each query in order, or its error, if an integer sum does not fit 64 bits.
 
     Raises:
-        ValueOverflowError: if an integer sum does not fit 64 bits.
         LowwaterError: if the Python of a user or Spark fails.
     """
-    size = max(1, len(tasks) * settings.most_rows // max(rows, 1))
-    stream = _punctuation(tasks, folder / "punctuation", min(size, len(tasks)))
+    rows = sum(each.rows * (PYTHON if each.python else 1) for each in plans.values())
+    shares = [(query, task, each.rows / len(each.tasks)) for query, each in plans.items() for task in each.tasks]
+    shares.sort(key=lambda share: share[1].slice_.end)
+    tasks = [(query, task) for query, task, _ in shares]
+    stream = _punctuation([task for _, task in tasks], [share for *_, share in shares], folder, settings.most_rows)
     local = (session.sparkContext.master or "local").startswith("local")
     batches = SliceBatches(tasks, rows >= (SPREAD_ROWS if local else CLUSTER_ROWS))
     frame = session.readStream.schema("slice int, promise bigint").option("maxFilesPerTrigger", 1).parquet(str(stream))
-    writer = frame.writeStream.foreachBatch(batches).trigger(availableNow=True).queryName(f"{query}:{folder.name}")
     try:
-        writer.option("checkpointLocation", str(folder / "checkpoint")).start().awaitTermination()
-    except PySparkException as error:
-        raise batches.error or translate(query, error) from error
-    return batches.outcomes
+        play(", ".join(plans), folder.name, frame, batches, folder / "checkpoint")
+    except LowwaterError as error:
+        raise batches.error or error from error
+    return {query: batches.overflows.get(query) or batches.outcomes[query] for query in plans}
 
 
-def _punctuation(tasks: Sequence[SliceTask], folder: Path, size: int) -> Path:
-    """A file for each micro-batch, with the promises that close its slices."""
-    folder.mkdir(parents=True)
-    for number, begin in enumerate(range(0, len(tasks), size)):
-        chosen = range(begin, min(begin + size, len(tasks)))
+def _punctuation(tasks: Sequence[SliceTask], rows: Sequence[float], folder: Path, most: int) -> Path:
+    """A file for each micro-batch, with the promises that close its slices, which read so many rows or one is alone."""
+    target = folder / "punctuation"
+    target.mkdir(parents=True)
+    batches: list[list[int]] = []
+    held = 0.0
+    for at, count in enumerate(rows):
+        if not batches or held + count > most:
+            batches.append([])
+            held = 0.0
+        batches[-1].append(at)
+        held += count
+    for number, chosen in enumerate(batches):
         promises = [tasks[at].slice_.end for at in chosen]
         table = pa.table({"slice": pa.array(chosen, pa.int32()), "promise": pa.array(promises, pa.int64())})
-        file = folder / f"{number:05d}.parquet"
+        file = target / f"{number:05d}.parquet"
         pq.write_table(table, file)
-        # Spark's file source plays files in the order of their modification times.
-        os.utime(file, (1_000_000_000 + number, 1_000_000_000 + number))
-    return folder
+        place(file, number)
+    return target
 
 
 def add_up(outcomes: Sequence[SliceOutcome], result: HighResult) -> None:
     """Adds what slices counted to a result."""
     result.batches += len(outcomes)
-    result.state_rows = max(result.state_rows, *(outcome.read for outcome in outcomes))
+    result.state_rows = max(result.state_rows, *(outcome.read + outcome.held for outcome in outcomes))
     for points in zip(*(outcome.points for outcome in outcomes), strict=True):
         total: Counter[str] = Counter()
         for _, _, counts in points:

@@ -1,6 +1,6 @@
 """A plan over the rows of one slice: each operator makes blocks of rows of the blocks below it.
 
-Between the rows of the LFTAs and the file of a slice. Which operators need no state is said by `choice`.
+Between the rows of the LFTAs and the file of a slice. What has a state that outlives the slice is in `chains`.
 """
 
 from __future__ import annotations
@@ -17,13 +17,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lowwater.catalog.expr import Expr
-from lowwater.high.clock import LAST, TICK
+from lowwater.catalog.streams import LAST, TICK
 from lowwater.high.slices import spill
+from lowwater.high.slices.blocks import gathered, repeated
+from lowwater.high.slices.chains import Chain
 from lowwater.high.slices.group import ROWS, grouped
-from lowwater.high.slices.join import LINK, filter_joined, has_keys, join_keys, joined, looked_up
+from lowwater.high.slices.join import filter_joined, has_keys, join_keys, joined, looked_up
+from lowwater.high.slices.places import ORDER, of_branch, of_packets, ordered_inputs, with_order
+from lowwater.high.slices.python_group import grouped_in_python
 from lowwater.high.slices.spill import Spill
 from lowwater.high.slices.values import Frame, together
-from lowwater.plan.nodes import (
+from lowwater.high.source.row_groups import PLACE
+from lowwater.plan.operators import (
     Bucket,
     Cut,
     Expand,
@@ -35,17 +40,18 @@ from lowwater.plan.nodes import (
     LftaInput,
     Map,
     Node,
+    Running,
+    Sampling,
     Union,
     WatchJoin,
 )
-from lowwater.plan.schemas import value_schema
+from lowwater.plan.properties.schemas import value_schema
+from lowwater.plan.temporal import END_OF_TIME
 from lowwater.plan.tree import walk
 
-BLOCK = 1 << 20
-"""Rows of a block, about: what windows and grouping sets make of a row counts."""
 DEEP = 16
 """Operators that follow one another before rows are held."""
-CARRIED = (LAST, TICK, LINK)
+CARRIED = (LAST, TICK, PLACE)
 """Columns that every operator passes on."""
 
 Leaves = Mapping[str, Callable[[], Iterator[Frame]]]
@@ -84,16 +90,21 @@ class Evaluation:
     Attributes:
         leaves: rows of each LFTA, by its name.
         lists: rows of each watch list, by its file and columns.
-        counts: of the operators.
+        counts: the counts of the operators.
         folder: for files of rows that are too many for memory; the caller removes it.
+        promise: (ns) that closes the slice.
+        chains: the operators whose state goes from slice to slice, by their query.
     """
 
     leaves: Leaves
     lists: Mapping[tuple[str, tuple[Field, ...]], Frame]
     counts: Counts
     folder: Path
+    promise: int = END_OF_TIME
+    chains: Mapping[str, Chain] = field(default_factory=dict)
     _spills: Iterator[int] = field(default_factory=count)
     _held: dict[int, list[Frame]] = field(default_factory=dict)
+    _ordered: set[tuple[int, int]] = field(default_factory=set)
 
     def rows(self, node: Node) -> Blocks:
         """The rows of a plan; its points are counted when they have been read.
@@ -101,6 +112,7 @@ class Evaluation:
         What several operators read is evaluated once, and so is every operator at some depth: chains of queries may be
         longer than Python lets generators follow one another.
         """
+        self._ordered = ordered_inputs(node)
         for each in _in_parts(node):
             self._held[id(each)] = list(self._blocks(each))
         return self._blocks(node)
@@ -110,24 +122,17 @@ class Evaluation:
             return iter(self._held[id(node)])
         if isinstance(node, LftaInput | Cut):
             return self.leaves[node.lfta.name if isinstance(node, LftaInput) else node.name]()
-        below = [self._blocks(each) for each in node.inputs()]
-        if isinstance(node, Union):
-            return _union(node, below)
-        if isinstance(node, Map):
-            return (_items(node.items, frame) for frame in self._filtered(node, node.predicate, below[0]))
-        if isinstance(node, Bucket):
-            return _windows(node, below[0])
-        if isinstance(node, Expand):
-            return _sets(node, below[0])
-        if isinstance(node, Group):
-            return self._group(node, self._filtered(node, node.predicate, below[0]))
-        if isinstance(node, Join):
-            return self._join(node, below[0], below[1])
-        if isinstance(node, FilterJoin):
-            return self._filter_join(node, below[0], below[1])
-        if isinstance(node, WatchJoin):
-            return self._watch(node, below[0])
-        raise TypeError(type(node).__name__)
+        if type(node) not in OPERATORS:
+            raise TypeError(f"slices have no operator for {type(node).__name__}")
+        return OPERATORS[type(node)](self, node, *(self._input(node, at) for at in range(len(node.inputs()))))
+
+    def _input(self, node: Node, at: int) -> Blocks:
+        below = node.inputs()[at]
+        blocks = self._blocks(below)
+        return (with_order(below, frame) for frame in blocks) if (id(node), at) in self._ordered else blocks
+
+    def _map(self, node: Map, below: Blocks) -> Blocks:
+        return (_items(node.items, frame) for frame in self._filtered(node, node.predicate, below))
 
     def _filtered(self, node: Node, predicate: Expr | None, blocks: Blocks) -> Blocks:
         if predicate is None:
@@ -142,12 +147,13 @@ class Evaluation:
             counts["rows_out"] += int((inside & test.to_numpy(zero_copy_only=False)).sum())
             yield frame.where(test)
 
-    def _group(self, node: Group, blocks: Blocks) -> Blocks:
-        counts = self.counts.point("group", node, "rows_in", "groups", "rows_out")
-        return self._groups(node, blocks, counts)
+    def _group(self, node: Group, below: Blocks) -> Blocks:
+        admitted = self._filtered(node, node.predicate, below)
+        return self._groups(node, admitted, self.counts.point("group", node, "rows_in", "groups", "rows_out"))
 
     def _groups(self, node: Group, blocks: Blocks, counts: Counter[str]) -> Blocks:
-        for found in grouped(node, gathered(blocks), self.counts.slice_, self._folder()):
+        group = grouped_in_python if node.in_python else grouped
+        for found in group(node, gathered(blocks), self.counts.slice_, self._folder()):
             inside = self.counts.inside(found)
             test = pa.repeat(pa.scalar(True), found.rows)
             if node.having is not None:
@@ -156,6 +162,30 @@ class Evaluation:
             counts["groups"] += int(inside.sum())
             counts["rows_out"] += int((inside & test.to_numpy(zero_copy_only=False)).sum())
             yield _items(node.items, found.where(test))
+
+    def _running(self, node: Running, below: Blocks) -> Blocks:
+        admitted = self._filtered(node, node.predicate, below)
+        return self._epochs(node, admitted, self.counts.point("group", node, "rows_in", "groups", "rows_out"))
+
+    def _epochs(self, node: Running, blocks: Blocks, counts: Counter[str]) -> Blocks:
+        chain = self.chains[node.query]
+        for frame in blocks:
+            chain.take(frame)
+        found, counted = chain.advance(self.promise)
+        counts.update(counted, rows_out=found.rows)
+        yield found
+
+    def _sampling(self, node: Sampling, blocks: Blocks) -> Blocks:
+        counts, chain = self.counts.point("rows", node, "rows_in"), self.chains[node.query]
+        given = self.counts.point("sampling", node, "rows_out")
+        return self._samples(chain, blocks, counts, given)
+
+    def _samples(self, chain: Chain, blocks: Blocks, counts: Counter[str], given: Counter[str]) -> Blocks:
+        for frame in blocks:
+            counts["rows_in"] += chain.take(frame)
+        found, _ = chain.advance(self.promise)
+        given["rows_out"] += found.rows
+        yield found
 
     def _join(self, node: Join, left: Blocks, right: Blocks) -> Blocks:
         counts = self.counts.point("join", node, "rows_out", "left_unmatched", "right_unmatched")
@@ -180,7 +210,7 @@ class Evaluation:
                     spills[side].add(frame, join_keys(node, frame, side == 0))
                     continue
                 held[side].append(frame)
-                if sum(each.rows for frames in held for each in frames) > spill.MOST and has_keys(node):
+                if sum(each.rows for frames in held for each in frames) > spill.HELD_ROWS and has_keys(node):
                     spills = [Spill(self._folder(), empty(below)) for below in node.inputs()]
                     for at, frames in enumerate(held):
                         for each in frames:
@@ -196,8 +226,7 @@ class Evaluation:
         return self.folder / str(next(self._spills))
 
     def _filter_join(self, node: FilterJoin, left: Blocks, right: Blocks) -> Blocks:
-        counts = self.counts.point("join", node, "rows_out")
-        return self._filter_joined(node, left, right, counts)
+        return self._filter_joined(node, left, right, self.counts.point("join", node, "rows_out"))
 
     def _filter_joined(self, node: FilterJoin, left: Blocks, right: Blocks, counts: Counter[str]) -> Blocks:
         sides = [_all(below, each) for below, each in zip(node.inputs(), (left, right), strict=True)]
@@ -205,11 +234,10 @@ class Evaluation:
         counts["rows_out"] += int(self.counts.inside(passed).sum())
         yield _items(node.items, passed)
 
-    def _watch(self, node: WatchJoin, blocks: Blocks) -> Blocks:
-        counts = self.counts.point("lookup", node, "rows_out")
-        return self._watched(node, blocks, counts)
+    def _watch_join(self, node: WatchJoin, below: Blocks) -> Blocks:
+        return self._looked_up(node, below, self.counts.point("lookup", node, "rows_out"))
 
-    def _watched(self, node: WatchJoin, blocks: Blocks, counts: Counter[str]) -> Blocks:
+    def _looked_up(self, node: WatchJoin, blocks: Blocks, counts: Counter[str]) -> Blocks:
         for frame in blocks:
             for found in looked_up(node, frame, self.lists[node.file, node.columns]):
                 counts["rows_out"] += int(self.counts.inside(found).sum())
@@ -227,19 +255,6 @@ def _in_parts(node: Node) -> list[Node]:
     return [each for each in inner if readers[id(each)] > 1 or depths[id(each)] % DEEP == 0]
 
 
-def gathered(blocks: Iterable[Frame]) -> Iterator[Frame]:
-    """The same rows in blocks of about BLOCK rows."""
-    waiting: list[Frame] = []
-    for frame in blocks:
-        if frame.rows:
-            waiting.append(frame)
-        if sum(each.rows for each in waiting) >= BLOCK:
-            yield together(waiting)
-            waiting = []
-    if waiting:
-        yield together(waiting)
-
-
 def _all(node: Node, blocks: Iterable[Frame]) -> Frame:
     """All rows of an operator at once."""
     frames = list(blocks)
@@ -250,19 +265,24 @@ def _all(node: Node, blocks: Iterable[Frame]) -> Frame:
 def empty(node: Node) -> Frame:
     """No rows of an operator."""
     columns = {f.name: pa.array([], f.type) for f in value_schema(node.fields)}
-    return Frame(columns | {name: pa.array([], pa.int64()) for name in (LAST, LINK)}, 0)
+    return Frame(columns | {name: pa.array([], pa.int64()) for name in (LAST, PLACE)}, 0)
 
 
 def _items(items: Iterable[Item], frame: Frame) -> Frame:
     columns = {item.name: frame.of_expr(item.expr) for item in items}
-    return Frame(columns | {name: frame[name] for name in CARRIED if name in frame.columns}, frame.rows)
+    carried = {name: of for name, of in frame.columns.items() if name in CARRIED or name.startswith(ORDER)}
+    return Frame(columns | carried, frame.rows)
 
 
-def _union(node: Union, branches: list[Blocks]) -> Blocks:
-    for branch, blocks in zip(node.branches, branches, strict=True):
+def _union(node: Union, *branches: Blocks) -> Blocks:
+    placed = of_packets(node, node.query)
+    for number, (branch, blocks) in enumerate(zip(node.branches, branches, strict=True)):
         names = {mine.name: theirs.name for mine, theirs in zip(branch.fields, node.fields, strict=True)}
         for frame in blocks:
-            yield frame.renamed(names | {name: name for name in CARRIED if name in frame.columns})
+            found = frame.renamed(names | {name: name for name in (LAST, TICK) if name in frame.columns})
+            if placed and PLACE in frame.columns:
+                found.columns[PLACE] = of_branch(frame[PLACE], number, len(node.branches))
+            yield found
 
 
 def _windows(node: Bucket, blocks: Blocks) -> Blocks:
@@ -276,17 +296,9 @@ def _windows(node: Bucket, blocks: Blocks) -> Blocks:
         value = np.where(given, value, 0)
         first, last = (value - node.range) // node.slide + 1, value // node.slide
         counts = np.where(given, np.maximum(last - first + 1, 0), 0)
-        upto = np.cumsum(counts)
-        at = 0
-        while at < frame.rows:
-            done = int(upto[at - 1]) if at else 0
-            until = max(at + 1, int(np.searchsorted(upto, done + BLOCK, side="right")))
-            own = counts[at:until]
-            places = np.repeat(np.arange(at, until), own)
-            within = np.arange(len(places)) - np.repeat(np.cumsum(own) - own, own)
+        for places, times in repeated(counts):
             found = frame.take(places)
-            yield Frame(found.columns | {node.name: pa.array(first[places] + within)}, found.rows)
-            at = until
+            yield Frame(found.columns | {node.name: pa.array(first[places] + times)}, found.rows)
 
 
 def _sets(node: Expand, blocks: Blocks) -> Blocks:
@@ -298,6 +310,21 @@ def _sets(node: Expand, blocks: Blocks) -> Blocks:
                 if key not in kept:
                     columns[key] = pa.nulls(frame.rows, columns[key].type)
             yield Frame(columns | {node.name: pa.repeat(pa.scalar(number, pa.int64()), frame.rows)}, frame.rows)
+
+
+OPERATORS: dict[type[Node], Callable[..., Blocks]] = {
+    Map: Evaluation._map,
+    Group: Evaluation._group,
+    Running: Evaluation._running,
+    Sampling: Evaluation._sampling,
+    Join: Evaluation._join,
+    FilterJoin: Evaluation._filter_join,
+    WatchJoin: Evaluation._watch_join,
+    Union: lambda evaluation, node, *below: _union(node, *below),
+    Bucket: lambda evaluation, node, below: _windows(node, below),
+    Expand: lambda evaluation, node, below: _sets(node, below),
+}
+"""What evaluates each operator over the blocks of its inputs; leaves are read."""
 
 
 def owned(frame: Frame, first: int, end: int) -> Frame:

@@ -16,18 +16,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lowwater.catalog.expr import Type
-from lowwater.errors import ValueOverflowError
-from lowwater.high.clock import LAST
+from lowwater.catalog.functions import Fold
+from lowwater.catalog.streams import LAST
 from lowwater.high.slices.instants import group_end
 from lowwater.high.slices.keys import codes, normal
 from lowwater.high.slices.spill import divided
 from lowwater.high.slices.values import Frame
-from lowwater.plan.nodes import Aggregate, Group
+from lowwater.plan.operators import Aggregate, Group
+from lowwater.stream.aggregates import overflow
 
 ROWS = "_rows"
 """Column with how many rows a group has."""
 _LOW = (1 << 32) - 1
-_REDUCE = {"and_aggr": np.bitwise_and, "or_aggr": np.bitwise_or, "xor_aggr": np.bitwise_xor}
 
 
 @dataclass(frozen=True)
@@ -35,14 +35,14 @@ class _State:
     """A column of partial results.
 
     Attributes:
-        name: of the column.
+        name: the name of the column.
         of: what a block of argument values gives to it, one a row; None for one a row.
-        merge: how values of a group become one: sum, min, max, or a bitwise aggregate.
+        merge: how values of a group become one: sum, min or max, which Arrow has, or a fold.
     """
 
     name: str
     of: Callable[[pa.Array], pa.Array] | None
-    merge: str
+    merge: str | Fold
 
 
 def grouped(node: Group, blocks: Iterable[Frame], slice_: tuple[int, int], folder: Path) -> Iterator[Frame]:
@@ -50,7 +50,7 @@ def grouped(node: Group, blocks: Iterable[Frame], slice_: tuple[int, int], folde
 
     Args:
         node: the operator.
-        blocks: of the rows that its predicate admits.
+        blocks: the blocks of the rows that its predicate admits.
         slice_: groups with `_last` (ns) in [first, second) are whole.
         folder: for files where the groups are too many for memory; the caller removes it.
 
@@ -78,7 +78,7 @@ def _finished(node: Group, found: Frame, slice_: tuple[int, int]) -> Frame:
     columns = {name: found[name] for name in names} | {LAST: pa.array(ends), ROWS: found[ROWS]}
     inside = (ends >= slice_[0]) & (ends < slice_[1])
     for aggregate in node.aggregates:
-        columns[aggregate.name] = _result(node.query, aggregate, found, inside)
+        columns[aggregate.name] = _result(node, aggregate, found, inside)
     return Frame(columns, found.rows)
 
 
@@ -96,18 +96,16 @@ def _part(node: Group, frame: Frame, states: dict[str, list[_State]]) -> Frame:
 
 def _merged(frame: Frame, names: Sequence[str], states: Sequence[_State]) -> Frame:
     """One row for each key."""
-    by_arrow = [state for state in states if state.merge not in _REDUCE]
-    table = pa.table({name: frame[name] for name in (*names, *(state.name for state in by_arrow))})
-    # Names of columns are the query's: `sum` of a column is named by its place.
-    table = table.rename_columns([str(at) for at in range(table.num_columns)])
-    keys = [str(at) for at in range(len(names))]
-    asked = [(str(len(names) + at), state.merge) for at, state in enumerate(by_arrow)]
-    bits = [state for state in states if state.merge in _REDUCE]
-    if bits:
+    if any(isinstance(state.merge, Fold) for state in states):
         return _by_sorting(frame, names, states)
+    # Names of columns are the query's, and one of them may be another's with `_sum` behind it: they go by their places.
+    given = [frame[name] for name in (*names, *(state.name for state in states))]
+    table = pa.table(given, names=[str(at) for at in range(len(given))])
+    keys = [str(at) for at in range(len(names))]
+    asked = [(str(len(names) + at), state.merge) for at, state in enumerate(states)]
     found = Frame.of(table.group_by(keys, use_threads=False).aggregate(asked))
     columns = {name: found[key] for name, key in zip(names, keys, strict=True)}
-    columns |= {state.name: found[f"{at}_{merge}"] for state, (at, merge) in zip(by_arrow, asked, strict=True)}
+    columns |= {state.name: found[f"{at}_{merge}"] for state, (at, merge) in zip(states, asked, strict=True)}
     return Frame(columns, found.rows)
 
 
@@ -121,7 +119,7 @@ def _by_sorting(frame: Frame, names: Sequence[str], states: Sequence[_State]) ->
     owner = pa.array(np.repeat(np.arange(len(begins)), np.diff([*begins, frame.rows])))
     for state in states:
         values = frame[state.name].take(pa.array(order))
-        if state.merge in _REDUCE:
+        if isinstance(state.merge, Fold):
             columns[state.name] = _reduced(values, begins, state.merge)
         else:
             table = pa.table({"key": owner, "value": values}).group_by("key", use_threads=False)
@@ -131,12 +129,11 @@ def _by_sorting(frame: Frame, names: Sequence[str], states: Sequence[_State]) ->
     return Frame(columns, len(begins))
 
 
-def _reduced(values: pa.Array, begins: npt.NDArray[np.int64], merge: str) -> pa.Array:
-    neutral = -1 if merge == "and_aggr" else 0
+def _reduced(values: pa.Array, begins: npt.NDArray[np.int64], fold: Fold) -> pa.Array:
     given = values.is_valid().to_numpy(zero_copy_only=False)
     if not len(given):
         return values
-    found = _REDUCE[merge].reduceat(values.fill_null(neutral).to_numpy(zero_copy_only=False), begins)
+    found = fold.ufunc.reduceat(values.fill_null(fold.neutral).to_numpy(zero_copy_only=False), begins)
     return pa.array(found, mask=~np.logical_or.reduceat(given, begins))
 
 
@@ -145,8 +142,8 @@ def _states(aggregate: Aggregate) -> list[_State]:
     real = aggregate.argument is not None and aggregate.argument.type is Type.FLOAT
     if function == "count":
         return [_State(name, None if aggregate.argument is None else _counted, "sum")]
-    if function in _REDUCE:
-        return [_State(name, _bits, function)]
+    if (fold := _fold(aggregate)) is not None:
+        return [_State(name, _bits, fold)]
     if function in ("min", "max"):
         own = [_State(name, lambda values: values, function)]
         return [*own, _State(f"{name}#nan", _nan, "max"), _State(f"{name}#real", _real, "max")] if real else own
@@ -156,6 +153,10 @@ def _states(aggregate: Aggregate) -> list[_State]:
         sums = [_State(name, lambda values: pc.shift_right(values, 32), "sum")]
         sums.append(_State(f"{name}#low", lambda values: pc.bit_wise_and(values, _LOW), "sum"))
     return [*sums, _State(f"{name}#n", _counted, "sum")] if function == "avg" else sums
+
+
+def _fold(aggregate: Aggregate) -> Fold | None:
+    return aggregate.udaf.fold if aggregate.udaf is not None else None
 
 
 def _counted(values: pa.Array) -> pa.Array:
@@ -174,12 +175,12 @@ def _real(values: pa.Array) -> pa.Array:
     return pc.invert(pc.is_nan(values)).cast(pa.int64())
 
 
-def _result(query: str, aggregate: Aggregate, found: Frame, inside: npt.NDArray[np.bool_]) -> pa.Array:
+def _result(node: Group, aggregate: Aggregate, found: Frame, inside: npt.NDArray[np.bool_]) -> pa.Array:
     name, function = aggregate.name, aggregate.function
     value = found[name]
     if function == "count":
         return value
-    if function in _REDUCE:
+    if _fold(aggregate) is not None:
         return value.cast(pa.bool_()) if aggregate.type is Type.BOOL else value
     real = aggregate.argument is not None and aggregate.argument.type is Type.FLOAT
     if function in ("min", "max"):
@@ -196,17 +197,8 @@ def _result(query: str, aggregate: Aggregate, found: Frame, inside: npt.NDArray[
         return pc.divide(total, _divisor(found[f"{name}#n"]))
     beyond = pc.or_(pc.less(high, -(1 << 31)), pc.greater(high, (1 << 31) - 1)).fill_null(False)
     if (beyond.to_numpy(zero_copy_only=False) & inside).any():
-        raise ValueOverflowError(*overflow(query, aggregate))
+        raise overflow(node.query, aggregate, node.items)
     return pc.bit_wise_or(pc.shift_left(high, 32), low)
-
-
-def overflow(query: str, aggregate: Aggregate) -> tuple[str, str]:
-    """Message and hint of a sum that does not fit."""
-    at = ", at {}:{}".format(*aggregate.place) if aggregate.place[0] else ""
-    return (
-        f"query {query}{at}: the sum {aggregate.name} does not fit 64 bits",
-        "sum over shorter epochs or finer groups, or scale the argument down",
-    )
 
 
 def _divisor(counts: pa.Array) -> pa.Array:

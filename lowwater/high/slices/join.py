@@ -12,19 +12,16 @@ import numpy as np
 import pyarrow as pa
 
 from lowwater.catalog.expr import Column, Expr, columns_of
-from lowwater.catalog.streams import STREAM_TYPES
-from lowwater.high.clock import LAST
+from lowwater.catalog.streams import LAST, STREAM_TYPES
+from lowwater.high.slices import blocks
+from lowwater.high.slices.blocks import repeated
 from lowwater.high.slices.instants import last, window_end
 from lowwater.high.slices.keys import Numbers, codes
+from lowwater.high.slices.places import link_of
 from lowwater.high.slices.values import Frame
-from lowwater.plan.nodes import Field, FilterJoin, Join, WatchJoin
-from lowwater.plan.ranges import filter_time
+from lowwater.high.source.row_groups import PLACE
+from lowwater.plan.operators import Field, FilterJoin, Join, WatchJoin
 from lowwater.plan.temporal import INT64_MAX
-
-BLOCK = 1 << 20
-"""Pairs that are made at once, but for what one row brings."""
-LINK = "_link"
-"""Column with the number of a packet's link, where an operator asks for it."""
 
 
 @dataclass(frozen=True)
@@ -37,16 +34,8 @@ class _Ranges:
 
     def blocks(self) -> Iterator[tuple[Numbers, Numbers]]:
         """Places of left and right rows of the pairs, a block at a time."""
-        upto = np.cumsum(self.counts)
-        at = 0
-        while at < len(upto):
-            done = int(upto[at - 1]) if at else 0
-            until = max(at + 1, int(np.searchsorted(upto, done + BLOCK, side="right")))
-            counts = self.counts[at:until]
-            left = np.repeat(np.arange(at, until), counts)
-            within = np.arange(len(left)) - np.repeat(np.cumsum(counts) - counts, counts)
-            yield left, self.order[np.repeat(self.begins[at:until], counts) + within]
-            at = until
+        for left, times in repeated(self.counts):
+            yield left, self.order[self.begins[left] + times]
 
 
 def by_keys(left: Sequence[pa.Array], right: Sequence[pa.Array], rows: tuple[int, int]) -> _Ranges:
@@ -65,7 +54,15 @@ def by_keys(left: Sequence[pa.Array], right: Sequence[pa.Array], rows: tuple[int
 def by_band(
     left: Sequence[pa.Array], right: Sequence[pa.Array], low: Numbers, high: Numbers, values: Numbers
 ) -> _Ranges:
-    """The right rows with the keys of each left row whose value lies within its bounds, both included."""
+    """The right rows with the keys of each left row whose value lies within its bounds, both included.
+
+    Args:
+        left: key columns of the n left rows.
+        right: key columns of the m right rows, in the order and of the types of `left`.
+        low: least value that each left row meets; shape (n).
+        high: largest such value; shape (n).
+        values: value of each right row; shape (m).
+    """
     both = [pa.concat_arrays([a, b]) for a, b in zip(left, right, strict=True)]
     numbers, _ = codes(both, len(low) + len(values))
     _, dense = np.unique(numbers, return_inverse=True)
@@ -109,8 +106,8 @@ def joined(node: Join, left: Frame, right: Frame) -> Iterator[tuple[Frame, str]]
     fields = {f"{alias}.{f.name}": f for alias, below in _inputs(node) for f in below}
     for at, (keeps, side, own, other, pairs) in enumerate(sides):
         alone = np.flatnonzero(~met[at]) if keeps else np.zeros(0, np.int64)
-        for begin in range(0, len(alone), BLOCK):
-            rows = alone[begin : begin + BLOCK]
+        for begin in range(0, len(alone), blocks.BLOCK):
+            rows = alone[begin : begin + blocks.BLOCK]
             present = own.take(rows)
             columns = dict(present.columns) | _tied(pairs, present, other, needed, fields)
             ends = _ends(node, values[at], rows, at == 0, lasts[at][rows])
@@ -200,13 +197,16 @@ def named(frame: Frame, fields: Sequence[Field], alias: str) -> Frame:
 
 
 def filter_joined(node: FilterJoin, left: Frame, right: Frame) -> Frame:
-    """The left rows that pass, with their `_last` (SEMANTICS O6); both sides have the numbers of their links."""
+    """The left rows that pass, with their `_last` (SEMANTICS O6); both sides have the places of packets."""
     ours, theirs = named(left, node.left.fields, node.left_alias), named(right, node.right.fields, node.right_alias)
-    keys = [[frame[LINK], *(frame.of_expr(pair[at]) for pair in node.keys)] for at, frame in enumerate((ours, theirs))]
+    keys = [
+        [link_of(frame[PLACE]), *(frame.of_expr(pair[at]) for pair in node.keys)]
+        for at, frame in enumerate((ours, theirs))
+    ]
     values = _numbers(ours.of_expr(node.left_time))
     seen = _numbers(theirs.of_expr(node.right_time))
     ranges = by_band(keys[0], keys[1], _moved(values, -node.range), values, seen)
-    time = filter_time(node)
+    time = node.time
     ends = last(time, values if time.increasing else _moved(values, -node.range))
     return _dated(ours, ends).where(pa.array(ranges.counts > 0))
 

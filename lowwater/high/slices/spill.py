@@ -18,7 +18,7 @@ from lowwater.high.slices.keys import normal
 from lowwater.high.slices.values import Frame, together
 
 PARTS = 32
-MOST = 1 << 22
+HELD_ROWS = 1 << 22
 """Rows that an operator holds in memory; beyond, they are divided."""
 
 
@@ -67,7 +67,7 @@ class Spill:
 
 
 def divided(folder: Path, frames: Iterator[Frame], keys: Sequence[str]) -> Iterator[Frame]:
-    """The same rows, all of a key in one frame; in several frames where they are more than MOST.
+    """The same rows, all of a key in one frame; in several frames where they are more than HELD_ROWS.
 
     Args:
         folder: for files, of which there are none while rows are few; the caller removes it.
@@ -77,7 +77,7 @@ def divided(folder: Path, frames: Iterator[Frame], keys: Sequence[str]) -> Itera
     waiting: list[Frame] = []
     spill: Spill | None = None
     for frame in frames:
-        if spill is None and sum(each.rows for each in waiting) + frame.rows > MOST:
+        if spill is None and sum(each.rows for each in waiting) + frame.rows > HELD_ROWS:
             spill = Spill(folder)
             for each in waiting:
                 spill.add(each, [each[name] for name in keys])

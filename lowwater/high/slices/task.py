@@ -13,18 +13,24 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from lowwater.catalog.streams import CONTROL, ROW
-from lowwater.high.chunk import Chunk
-from lowwater.high.clock import LAST, TICK
+from lowwater.catalog.streams import CONTROL, LAST, ROW, TICK
+from lowwater.errors import ValueOverflowError
+from lowwater.high.handover import Carry
+from lowwater.high.sink.hours import HourFiles, file_columns, file_schema
+from lowwater.high.slices.arrival import ArrivalChain, by_arrival
+from lowwater.high.slices.blocks import gathered
+from lowwater.high.slices.chains import Chain
 from lowwater.high.slices.choice import Slice
-from lowwater.high.slices.evaluate import Counts, Evaluation, gathered, owned
-from lowwater.high.slices.join import LINK
+from lowwater.high.slices.evaluate import Counts, Evaluation, owned
 from lowwater.high.slices.values import Frame
+from lowwater.high.source.row_groups import Chunk
 from lowwater.high.timeline import Timeline
-from lowwater.plan.nodes import Field, Node
-from lowwater.plan.schemas import stream_schema
+from lowwater.plan.operators import Field, Node, Running, Sampling
+from lowwater.plan.properties.schemas import value_schema
+from lowwater.plan.properties.state import counts_rows
+from lowwater.plan.temporal import END_OF_TIME, INT64_MAX
+from lowwater.plan.tree import walk
 
 
 @dataclass(frozen=True)
@@ -32,14 +38,16 @@ class Stored:
     """What is stored of one LFTA.
 
     Attributes:
-        fields: of its rows.
+        fields: the fields of its rows.
         chunks: row groups by the number of their link.
-        linked: whether rows bring that number.
+        placed: whether rows bring their place.
+        number: column with the number of a row's record in its link, if there is one; empty for none.
     """
 
     fields: Sequence[Field]
     chunks: Sequence[tuple[int, Chunk]]
-    linked: bool = False
+    placed: bool = False
+    number: str = ""
 
 
 @dataclass(frozen=True)
@@ -50,22 +58,32 @@ class SliceTask:
         node: the plan of the query; `slice_` the part of its time.
         stored: rows of each LFTA, by its name.
         lists: rows of each watch list, by its file and columns.
-        file: for the rows out.
-        owned: rows with `_last` (ns) in [first, second) belong in it.
-        timeline: of the query; it gives rows that waited their ticks.
+        folder: for the files of its rows; `name` is what theirs begin with.
+        owned: rows with `_last` (ns) in [first, second) belong in them.
+        timeline: the timeline of the query; it gives rows that waited their ticks.
         step: the replay tick, ns, where rows wait for nothing and bring the ticks at which they came; else None.
         closing: last tick (ns) of the replay.
+        published: whether rows are written as they are published, else in stream types.
+        carry: of a plan whose state goes from slice to slice; None where no slice needs another.
     """
 
     node: Node
     slice_: Slice
     stored: Mapping[str, Stored]
     lists: Mapping[tuple[str, tuple[Field, ...]], pa.Table]
-    file: Path
+    folder: Path
+    name: str
     owned: tuple[int, int]
     timeline: Timeline
     step: int | None
     closing: int
+    published: bool
+    carry: Carry | None = None
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Rows with `_last` (ns) in [first, second) come out of it and are counted; in order, each comes out once."""
+        return (self.slice_.start, self.slice_.end) if self.carry is None else (-END_OF_TIME, INT64_MAX)
 
 
 @dataclass
@@ -73,25 +91,95 @@ class SliceOutcome:
     """What a slice leaves.
 
     Attributes:
-        file: of its rows; none where it has no row.
-        rows: how many are in it; `read` how many rows of LFTAs were read.
+        files: the files of its rows, with the number of rows in each.
+        read: how many rows of LFTAs were read.
+        held: how many rows and groups go on to the next slice.
         points: counts of the operators, as `Counts.points`.
+        error: why there is nothing of all this: an integer sum does not fit 64 bits.
     """
 
-    file: str = ""
-    rows: int = 0
+    files: dict[str, int] = field(default_factory=dict)
     read: int = 0
+    held: int = 0
     points: list[tuple[str, str, Counter[str]]] = field(default_factory=list)
+    error: ValueOverflowError | None = None
 
 
-def run_slice(task: SliceTask) -> SliceOutcome:
-    """Evaluates a slice and writes its rows.
+class Chains:
+    """What goes from slice to slice of one plan: its operators with a state.
+
+    Args:
+        task: any of the plan's tasks.
 
     Raises:
-        ValueOverflowError: if an integer sum does not fit 64 bits.
+        LowwaterError: the state that the interval before left cannot be read.
+    """
+
+    def __init__(self, task: SliceTask) -> None:
+        carry, node = task.carry or Carry(), task.node
+        self.whole = ArrivalChain(node, carry) if counts_rows(node) else None
+        hosted = () if self.whole else walk(node)
+        self.operators = {each.query: Chain(each, carry) for each in hosted if isinstance(each, Running | Sampling)}
+
+    @property
+    def held(self) -> int:
+        """How many rows and groups they hold."""
+        return sum(each.held for each in (self.whole, *self.operators.values()) if each is not None)
+
+
+def run_slice(task: SliceTask, chains: Chains | None = None) -> SliceOutcome:
+    """Evaluates a slice and writes its rows; a sum that does not fit is no failure, other queries go on.
+
+    Args:
+        task: the slice.
+        chains: what the slices before left, where the plan has a carry.
+
+    Raises:
         LowwaterError: if the Python of a user fails.
     """
+    try:
+        return _evaluated(task, chains)
+    except ValueOverflowError as error:
+        return SliceOutcome(error=error)
+
+
+def run_chain(tasks: Sequence[SliceTask], chains: Chains) -> list[SliceOutcome]:
+    """Evaluates slices of a plan whose state goes from slice to slice; after a sum that does not fit none is evaluated.
+
+    Raises:
+        LowwaterError: if groups stay open for too long, or the Python of a user fails.
+    """
+    outcomes: list[SliceOutcome] = []
+    for task in tasks:
+        error = outcomes[-1].error if outcomes else None
+        outcomes.append(SliceOutcome(error=error) if error else run_slice(task, chains))
+    return outcomes
+
+
+def _evaluated(task: SliceTask, chains: Chains | None) -> SliceOutcome:
     outcome = SliceOutcome()
+    counts = Counts(task.span)
+    spill = task.folder / f"{task.name}.spill"
+    first, end = max(task.owned[0], task.span[0]), min(task.owned[1], task.span[1])
+    schema = file_schema(task.node.fields, task.published)
+    try:
+        with HourFiles(task.folder, task.name, schema) as out:
+            for frame in _frames(task, chains, counts, spill, outcome):
+                frame = owned(frame, first, end)
+                if frame.rows:
+                    out.write(_dated(task, frame, schema))
+    finally:
+        shutil.rmtree(spill, ignore_errors=True)
+    outcome.files = {str(path): rows for path, rows in out.files.items()}
+    outcome.points = counts.points
+    outcome.held = chains.held if chains else 0
+    return outcome
+
+
+def _frames(
+    task: SliceTask, chains: Chains | None, counts: Counts, spill: Path, outcome: SliceOutcome
+) -> Iterator[Frame]:
+    """The rows of the plan; how many rows it reads is counted."""
 
     def leaf(name: str) -> Callable[[], Iterator[Frame]]:
         def frames() -> Iterator[Frame]:
@@ -101,28 +189,13 @@ def run_slice(task: SliceTask) -> SliceOutcome:
 
         return frames
 
-    counts = Counts((task.slice_.start, task.slice_.end))
+    leaves = {name: leaf(name) for name in task.stored}
+    if chains is not None and chains.whole is not None:
+        yield by_arrival(task.node, chains.whole, leaves, counts, task.slice_.end)
+        return
     lists = {name: Frame.of(table) for name, table in task.lists.items()}
-    folder = task.file.with_suffix(".spill")
-    evaluation = Evaluation({name: leaf(name) for name in task.stored}, lists, counts, folder)
-    first = max(task.owned[0], task.slice_.start)
-    end = min(task.owned[1], task.slice_.end)
-    schema = stream_schema(task.node.fields)
-    writer: pq.ParquetWriter | None = None
-    try:
-        for frame in evaluation.rows(task.node):
-            frame = owned(frame, first, end)
-            if frame.rows:
-                writer = writer or pq.ParquetWriter(task.file, schema, compression="lz4")
-                writer.write_table(_dated(task, frame, schema))
-                outcome.rows += frame.rows
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        if writer is not None:
-            writer.close()
-            outcome.file = str(task.file)
-    outcome.points = counts.points
-    return outcome
+    operators = chains.operators if chains else {}
+    yield from Evaluation(leaves, lists, counts, spill, task.slice_.end, operators).rows(task.node)
 
 
 def _rows(task: SliceTask, name: str) -> Iterator[Frame]:
@@ -130,16 +203,15 @@ def _rows(task: SliceTask, name: str) -> Iterator[Frame]:
     names = [f.name for f in stored.fields] + [LAST] + ([TICK] if task.step is not None else [])
     for link, chunk in stored.chunks:
         if chunk.low < slice_.end and chunk.high >= slice_.reads[name]:
-            frame = Frame.of(chunk.ending(names, slice_.reads[name], slice_.end))
-            if stored.linked:
-                frame.columns[LINK] = pa.repeat(pa.scalar(link, pa.int64()), frame.rows)
-            yield frame
+            place = link if stored.placed else None
+            yield Frame.of(chunk.ending(names, slice_.reads[name], slice_.end, place, stored.number))
 
 
 def _dated(task: SliceTask, frame: Frame, schema: pa.Schema) -> pa.Table:
-    lasts = frame[LAST].to_numpy(zero_copy_only=False)
     if task.step is None:
-        ticks = task.timeline.ticks(lasts)
+        # A row that came with a record may have been final before its own last instant.
+        finals = frame[TICK if TICK in frame.columns else LAST]
+        ticks = task.timeline.ticks(finals.to_numpy(zero_copy_only=False))
     else:
         ticks = -(-frame[TICK].to_numpy(zero_copy_only=False) // task.step) * task.step
     control = {
@@ -149,5 +221,7 @@ def _dated(task: SliceTask, frame: Frame, schema: pa.Schema) -> pa.Table:
         "_period": pa.repeat(pa.scalar(0, pa.int64()), frame.rows),
     }
     control["_until"] = control[TICK]
-    values = [frame[f.name] for f in task.node.fields] + [control[name] for name in CONTROL.names]
-    return pa.Table.from_arrays(values, schema=schema)
+    fields = task.node.fields
+    values = pa.table([frame[f.name] for f in fields], schema=value_schema(fields))
+    columns = file_columns(values, fields, task.published)
+    return pa.Table.from_arrays([*columns, *(control[name] for name in CONTROL.names)], schema=schema)

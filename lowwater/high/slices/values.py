@@ -31,7 +31,7 @@ from lowwater.catalog.expr import (
     Unary,
 )
 from lowwater.catalog.streams import STREAM_TYPES
-from lowwater.reference.values import operation
+from lowwater.stream.values import operation
 
 Resolve = Callable[[str], pa.Array]
 
@@ -69,8 +69,8 @@ class Frame:
         return self.columns[name]
 
     def take(self, places: npt.NDArray[np.int64]) -> Frame:
-        """The rows at these places; -1 stands for a row of NULL."""
-        chosen = pa.array(places, mask=places < 0) if len(places) and places.min() < 0 else pa.array(places)
+        """The rows at these places."""
+        chosen = pa.array(places)
         return Frame({name: column.take(chosen) for name, column in self.columns.items()}, len(places))
 
     def where(self, test: pa.Array) -> Frame:

@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 from numba import njit
 
-from lowwater.capture.loads import put_little32, put_little64
+from lowwater.capture.headers.loads import put_little32, put_little64
 
 MOST_ENTRIES = 1 << 14
 """Entries of a dictionary; a column with more is written as differences from there on."""
@@ -260,7 +260,7 @@ def page(
     Args:
         values: int32 or int64 array.
         valid: uint8 array, the validity bitmap; empty where none is NULL.
-        offset: of the first row in `valid`, bits.
+        offset: the offset of the first row in `valid`, bits.
         nullable: whether the column has levels.
         narrow: whether the column is of 32 bits.
         slots: int16 array (SLOTS), the hash table of the dictionary: number + 1, or 0; empty without one. Filled.

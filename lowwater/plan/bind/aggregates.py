@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from lowwater.catalog.expr import SUMMED, Const, Expr, Param, Type, Unary
 from lowwater.catalog.functions import AggregateFunction
 from lowwater.gsql import nodes as syntax
+from lowwater.gsql.words import AGGREGATES
 from lowwater.plan.bind.choice import choose
 from lowwater.plan.bind.operators import number_of
 from lowwater.plan.bind.scope import Scope
-from lowwater.plan.nodes import Aggregate
+from lowwater.plan.operators import Aggregate
 from lowwater.plan.text import spot
 
 DISTINCT = {"count": "count_distinct"}
@@ -26,10 +27,10 @@ def bind_aggregate(call: syntax.Call, known: Sequence[AggregateFunction], rows: 
     Raises:
         QueryError: arguments that it does not take.
     """
-    name = call.name.lower() if call.name.lower() in ("count", "sum", "min", "max", "avg") else call.name
+    name = call.name.lower() if call.name.lower() in AGGREGATES else call.name
     if call.star:
         if name != "count":
-            raise rows.text.error(call.place, f"{call.name}(*) means nothing", "only count counts rows")
+            raise rows.text.error(call.place, f"{call.name}(*) means nothing", "write count(*): only count counts rows")
         return Aggregate("", "count", None, Type.INT, place=spot(call))
     if call.brackets:
         raise rows.text.error(call.place, f"{call.name} is an aggregate, written {call.name}(...)")
@@ -38,7 +39,9 @@ def bind_aggregate(call: syntax.Call, known: Sequence[AggregateFunction], rows: 
         return Aggregate("", "count", None, Type.INT, place=spot(call))
     if call.distinct and name not in ("min", "max"):
         if name not in DISTINCT:
-            raise rows.text.error(call.place, f"{name}(DISTINCT ...) is not known", "count(DISTINCT x) counts values")
+            raise rows.text.error(
+                call.place, f"{name}(DISTINCT ...) is not known", "write count(DISTINCT x): only values are counted so"
+            )
         name = DISTINCT[name]
         known = [one for one in rows.names.context.catalog.named(name) if isinstance(one, AggregateFunction)]
     return _chosen(name, call, known, arguments, rows)
@@ -59,9 +62,7 @@ def _chosen(
     for position in sorted({*range(function.taken, len(fitted)), *function.constant}):
         if not isinstance(fitted[position], Const | Param):
             raise rows.text.error(call.place, f"argument {position + 1} of {call.name} must be a constant")
-    udaf = None if function.make is None and function.origin == "built-in" else function
-    if name in ("and_aggr", "or_aggr", "xor_aggr") or function.name in ("and_aggr", "or_aggr", "xor_aggr"):
-        udaf = function
+    udaf = None if function.native and function.fold is None else function
     # An integer sum of a float argument keeps the argument as it was written.
     argument = arguments[0] if udaf is None else fitted[0] if fitted else None
     if udaf is None and argument is not None and argument.type is Type.FLOAT and function.name in ("sum", "avg"):

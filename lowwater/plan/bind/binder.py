@@ -1,7 +1,7 @@
 """Gives statements their meaning: syntax trees become the logical plan.
 
 Second stage of the pipeline. One logical tree per query, other queries inlined where they are read, so that every
-tree is whole; `split` makes two levels of it.
+tree is whole; `plan.rewriter` makes two levels of it.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from lowwater.plan.bind.lookups import Watch, bind_filter_join, bind_watch_join,
 from lowwater.plan.bind.names import Names
 from lowwater.plan.bind.scope import Scope
 from lowwater.plan.bind.sources import BoundSource, binder, expand_stars, make_map, name_items, source_fields
-from lowwater.plan.context import ANY_LINK, Context
-from lowwater.plan.nodes import Field, Node, Source, Union
+from lowwater.plan.context import Context
+from lowwater.plan.operators import ANY_LINK, Field, Node, Source, Union
 from lowwater.plan.temporal import Temporal
 from lowwater.plan.text import BelowError, Note, Text, each, nearest, place_of, spot
 
@@ -225,7 +225,7 @@ class Binder:
 
     def _stream(self, name: str, ref: syntax.SourceRef, text: Text) -> BoundSource:
         if isinstance(self.statements[name][0], syntax.Watchlist):
-            raise text.error(ref.place, f"{name} is a watch list", "WATCHLIST_JOIN FROM protocol p, list w")
+            raise text.error(ref.place, f"{name} is a watch list", "join it: WATCHLIST_JOIN FROM protocol p, list w")
         if name in self.failed:
             raise BelowError(f"query {name} has errors")
         node = self.query(name)
@@ -350,7 +350,7 @@ def _as_groups(statement: syntax.Select, sources: Sequence[BoundSource], text: T
         syntax.SelectItem(item.expression, name.name, item.place) for item, name in zip(written, named, strict=True)
     )
     chosen = tuple(syntax.SelectItem(syntax.Name(key.alias), "", key.place) for key in keys)
-    return replace(statement, items=chosen, group_by=keys, distinct=False)
+    return replace(statement, items=chosen, group_by=keys)
 
 
 def _by_protocol(sides: Sequence[BoundSource], ref: syntax.SourceRef, text: Text) -> list[BoundSource]:

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 
 from lowwater.catalog.functions import Cost
 from lowwater.gsql import nodes as syntax
-from lowwater.plan.keys import Key, unique_key
-from lowwater.plan.nodes import Node, Sample
+from lowwater.plan.operators import Key, Node, Sample
+from lowwater.plan.properties.keys import unique_key
 from lowwater.plan.text import Text, nearest, place_of
 
 WORKS = (
@@ -91,9 +91,9 @@ def check_options(statement: syntax.Statement, text: Text) -> list[str]:
         if name == "visibility" and value.lower() not in ("internal", "external"):
             notes.append(f"visibility {value!r} hides nothing: 'internal' does")
         if name == "dialect" and value not in ("lowwater", "gigascope"):
-            raise text.error(place_of(statement), f"dialect {value!r} is unknown", "lowwater or gigascope")
+            raise text.error(place_of(statement), f"dialect {value!r} is unknown", "write lowwater or gigascope")
         if name == "algorithm" and value not in ("hash", "bloom"):
-            raise text.error(place_of(statement), f"algorithm {value!r} is unknown", "hash or bloom")
+            raise text.error(place_of(statement), f"algorithm {value!r} is unknown", "write hash or bloom")
     if isinstance(statement, syntax.Merge) and statement.slack is not None:
         notes.append("SLACK changes nothing: the skew of a link bounds its disorder")
     return notes
@@ -113,9 +113,9 @@ def sample_of(statement: syntax.Statement, text: Text, kind: str) -> Sample | No
     """The share of the packets that a query takes of a source; None for all (SEMANTICS O5).
 
     Args:
-        statement: of the query.
+        statement: the statement of the query.
         text: it stands in.
-        kind: of the source's records.
+        kind: the kind of the source's records.
 
     Raises:
         UnsupportedError: the records are no packets.
@@ -124,10 +124,12 @@ def sample_of(statement: syntax.Statement, text: Text, kind: str) -> Sample | No
     found = options(statement)
     written, seed = found.get("sample", ""), found.get("sample_seed", "0")
     if not seed.isdigit() or int(seed) >= 1 << 63:
-        raise text.error(place_of(statement), f"sample_seed {seed!r} is no number", "a whole number of 0 or more")
+        raise text.error(
+            place_of(statement), f"sample_seed {seed!r} is no number", "write a whole number of 0 or more, such as '1'"
+        )
     if "sample" not in found:
         return None
-    hint = "a share above 0 and up to 1: sample '0.01'"
+    hint = "write a share above 0 and up to 1, such as sample '0.01'"
     if len(written) > 20 or not _RATE.fullmatch(written):
         raise text.error(place_of(statement), f"sample {written!r} is no rate", hint)
     if kind != "pcap":
@@ -146,13 +148,19 @@ def threshold_of(statement: syntax.Statement, text: Text) -> int | None:
     if written.upper() in Cost.__members__:
         return Cost[written.upper()]
     if not written.isdigit() or len(written) > 9:
-        hint = f"{', '.join(Cost.__members__)}, or a number"
+        hint = f"write {', '.join(Cost.__members__)}, or a number"
         raise text.error(place_of(statement), f"lfta_cost {written!r} is unknown", hint)
     return int(written)
 
 
 def key_of(statement: syntax.Statement, plan: Node, text: Text, known: dict[int, Key]) -> Key:
     """The unique key of a query's rows: `keys` of DEFINE, else the plan's own; `extra_keys` are added.
+
+    Args:
+        statement: the parsed statement.
+        plan: its logical plan.
+        text: the file that holds the statement, for messages.
+        known: keys by the identity of operators, kept from query to query; filled.
 
     Raises:
         QueryError: a key that is no column of the query.

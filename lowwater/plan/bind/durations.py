@@ -13,7 +13,7 @@ from lowwater.errors import QueryError
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_expression
 from lowwater.gsql.units import nanoseconds, unit_name
-from lowwater.plan.nodes import Field
+from lowwater.plan.operators import Field
 from lowwater.plan.temporal import Temporal
 from lowwater.plan.text import Text, place_of
 
@@ -24,7 +24,7 @@ BRIEF = 1_000_000
 """A reach of fewer ns, written as a plain number, is hardly meant."""
 
 _BESIDE = (*COMPARISON, "+", "-", "%")
-_FIT = f"the largest is {(1 << 63) - 1}"
+_FIT = f"write a shorter one: the largest number is {(1 << 63) - 1}"
 _HINT = "write it beside a column of time, such as timestamp + 5 s, or write a plain number"
 
 
@@ -46,7 +46,7 @@ def units_of(fields: Sequence[Field], declared: Mapping[str, int | None]) -> dic
     """The units of the temporal columns of a stream.
 
     Args:
-        fields: of the stream.
+        fields: the fields of the stream.
         declared: as `BoundSource.units`.
     """
     found = {}
@@ -134,11 +134,11 @@ def counted(node: syntax.Expression, beside: syntax.Expression, unit: Fraction |
         raise text.error(place_of(node), f"{written} stands beside {shown}, whose unit is not known", hint)
     value = length / unit
     if value.denominator != 1:
-        message = f"{written} is no whole number of {_named(unit)}, in which {shown} counts"
+        message = f"{written} is no whole number of {named(unit)}, in which {shown} counts"
         hint = "compare a finer time: timestamp is in nanoseconds, timestamp_us and timestamp_ms as they say"
         raise text.error(place_of(node), message, hint)
     if abs(value) >= 1 << 63:
-        raise text.error(place_of(node), f"{written} does not fit a 64-bit integer of {_named(unit)}", _FIT)
+        raise text.error(place_of(node), f"{written} does not fit a 64-bit integer of {named(unit)}", _FIT)
     return Const(Type.INT, int(value))
 
 
@@ -160,10 +160,11 @@ def brief(reach: int, unit: Fraction | None, attribute: str) -> str:
     if unit is None or unit >= BRIEF or not 0 < reach * unit < BRIEF:
         return ""
     return (
-        f"{reach} beside {attribute} is {reach} {_named(unit)}, less than a millisecond:"
+        f"{reach} beside {attribute} is {reach} {named(unit)}, less than a millisecond:"
         f" write the unit with the number, such as {reach} s"
     )
 
 
-def _named(unit: Fraction) -> str:
+def named(unit: Fraction) -> str:
+    """The name of a unit, ns, in the plural: `seconds`."""
     return unit_name(unit) or (f"units of {unit / 10**9} s" if unit % 10**9 == 0 else f"units of {unit} ns")

@@ -13,8 +13,8 @@ from lowwater.errors import QueryError
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_expression
 from lowwater.plan.bind.scope import Scope
-from lowwater.plan.bind.sources import temporals
-from lowwater.plan.nodes import Item, Node, Source
+from lowwater.plan.bind.sources import temporals, timeless
+from lowwater.plan.operators import Item, Node
 from lowwater.plan.temporal import Temporal, infer
 from lowwater.plan.text import place_of
 
@@ -43,14 +43,14 @@ def endless(
         if fault := _no_epoch(key.expr, times):
             message = f"{print_expression(item.expression)} is no epoch, since {fault}: no group would ever close"
             return rows.text.error(place_of(item), message, "divide by a whole number above 0, such as time/60 AS tb")
-    columns = [expr for source in rows.sources.values() for expr in source.values()]
-    if not any(infer(expr, times) for expr in columns):
-        hint = "select one, such as time, in the query that is read"
-        if isinstance(node, Source):
-            hint = "declare one in its PROTOCOL: uint time get_csv_uint_pos1 (increasing);"
+    temporal = [name for source in rows.sources.values() for name, expr in source.items() if infer(expr, times)]
+    if not temporal:
         message = "no column of the source is temporal, so no group would ever close"
-        return rows.text.error(place_of(statement), message, hint)
-    example = "time/60 AS tb" if any("time" in source for source in rows.sources.values()) else "a temporal column"
+        return rows.text.error(place_of(statement), message, timeless(node))
+    example = "time/60 AS tb" if "time" in temporal else temporal[0]
+    if statement.distinct:
+        message = "no column of SELECT DISTINCT is temporal, so no row would ever be final"
+        return rows.text.error(place_of(statement), message, f"select an epoch too, such as {example}")
     message = "no group-by variable is temporal, so no group would ever close"
     return rows.text.error(place_of(statement), message, f"add an epoch to GROUP BY, such as {example}, or a window")
 

@@ -22,7 +22,7 @@ from lowwater.plan.bind.endless import endless
 from lowwater.plan.bind.scope import Scope
 from lowwater.plan.bind.sources import BoundSource, make_fields, make_map, name_items, narrow, temporals
 from lowwater.plan.bind.windows import bind_window
-from lowwater.plan.nodes import Aggregate, Aggregation, Expand, Field, Group, Item, Node, Running, Sampling
+from lowwater.plan.operators import Aggregate, Aggregation, Expand, Field, Group, Item, Node, Running, Sampling
 from lowwater.plan.temporal import infer
 from lowwater.plan.text import each, place_of, spot
 
@@ -91,7 +91,7 @@ def bind_group(query: str, statement: syntax.Select, rows: Scope, source: BoundS
     if clauses["closing_when"] is not None:
         return Running(*plain, having, tuple(items), clauses["closing_when"], spot(statement.closing_when))
     if statement.supergroup:
-        hint = "SUPERGROUP goes with superaggregates such as sum$(len), and with CLEANING_WHEN"
+        hint = "select a superaggregate, such as sum$(len), or leave SUPERGROUP out"
         raise text.error(statement.supergroup[0].place, "nothing uses the SUPERGROUP", hint)
     return Group(*plain, having, tuple(items))
 
@@ -323,7 +323,7 @@ def _supergroup(
     known = {key.name for key in keys}
     for name in statement.supergroup:
         if name.name not in known:
-            hint = f"group-by variables: {', '.join(sorted(known))}"
+            hint = f"name group-by variables: {', '.join(sorted(known))}"
             raise rows.text.error(name.place, f"{name.name} of SUPERGROUP is no group-by variable", hint)
     chosen = tuple(dict.fromkeys(name.name for name in statement.supergroup))
     return (*(name for name in temporal if name not in chosen), *chosen)

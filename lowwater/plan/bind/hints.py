@@ -5,12 +5,15 @@ Below `scope`, which asks for a hint when it has found the error.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from fractions import Fraction
 from ipaddress import ip_network
 
 from lowwater.catalog.expr import Const, Expr, Type
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_expression
 from lowwater.instants import parse_instant
+from lowwater.plan.bind.durations import named
 from lowwater.plan.text import nearest
 
 FUNCTIONS = {
@@ -44,9 +47,9 @@ def of_address(text: str, kind: Type, other: str) -> str:
         other: what it stands beside, as GSQL.
     """
     if kind is Type.MAC:
-        return "'02:00:00:00:00:01'"
+        return "write an address as '02:00:00:00:00:01'"
     found = _prefix(text) if "/" in text else None
-    return f"write {other} BETWEEN '{found[0]}' AND '{found[1]}'" if found else "IP_VAL'10.0.0.1'"
+    return f"write {other} BETWEEN '{found[0]}' AND '{found[1]}'" if found else "write an address as IP_VAL'10.0.0.1'"
 
 
 def _prefix(text: str) -> tuple[str, str] | None:
@@ -58,17 +61,24 @@ def _prefix(text: str) -> tuple[str, str] | None:
     return str(network[0]), str(network[-1])
 
 
-def of_types(op: str, node: syntax.Expression, operands: tuple[Expr, ...]) -> str:
-    """What to write where an operator does not apply to the types of its operands, or nothing."""
+def of_types(op: str, node: syntax.Expression, operands: tuple[Expr, ...], units: Sequence[Fraction | None]) -> str:
+    """What to write where an operator does not apply to the types of its operands, or nothing.
+
+    Args:
+        op: the operator.
+        node: with its operands as GSQL.
+        operands: as they are bound.
+        units: ns that one unit of each takes, where that is known.
+    """
     if not isinstance(node, syntax.BinaryOp):
         return ""
     left, right = operands
     if op in ("=", "<>") and {left.type, right.type} == {Type.BOOL, Type.INT}:
         condition, number = (node.left, right) if left.type is Type.BOOL else (node.right, left)
         return _of_condition(condition, op, number)
-    for side, other, name in ((left, right, node.right), (right, left, node.left)):
-        if isinstance(side, Const) and isinstance(side.value, str) and other.type is Type.INT:
-            return _of_instant(side.value, op if side is right else "", name)
+    for side, name, unit in ((left, node.right, units[1]), (right, node.left, units[0])):
+        if isinstance(side, Const) and isinstance(side.value, str) and unit is not None:
+            return _of_instant(side.value, op if side is right else "", name, unit)
     return ""
 
 
@@ -79,14 +89,13 @@ def _of_condition(condition: syntax.Expression, op: str, number: Expr) -> str:
     return f"{text} is a condition: it stands without a comparison"
 
 
-def _of_instant(text: str, op: str, other: syntax.Expression) -> str:
+def _of_instant(text: str, op: str, other: syntax.Expression, unit: Fraction) -> str:
     try:
         instant = parse_instant(text)
     except ValueError:
         return ""
-    seconds = instant // 1_000_000_000
-    shown = f"{print_expression(other)} {op} {seconds}" if op else str(seconds)
-    return f"write {shown}, the seconds since 1970 that time counts"
+    number, column = instant // unit, print_expression(other)
+    return f"write {f'{column} {op} {number}' if op else number}, the {named(unit)} since 1970 that {column} counts"
 
 
 def of_like(operand: Expr, written: syntax.Expression) -> str:

@@ -33,7 +33,7 @@ from lowwater.plan.bind.operators import negate
 from lowwater.plan.bind.scope import Scope
 from lowwater.plan.bind.sources import BoundSource, binder, expand_stars, name_items
 from lowwater.plan.bind.windows import bind_attribute, length
-from lowwater.plan.nodes import Aggregation, Field, Item, Join, JoinKind, Node, Source, Window
+from lowwater.plan.operators import Aggregation, Field, Item, Join, JoinKind, Node, Source, Window
 from lowwater.plan.temporal import Step, Temporal, infer
 from lowwater.plan.text import Text, each, place_of
 
@@ -76,6 +76,14 @@ def bind_join(
     query: str, statement: syntax.Select, text: Text, sources: Sequence[BoundSource], names: Names, grouped: bool
 ) -> Join | Aggregation:
     """The logical plan of a join of two sources, and of the aggregation over it where the statement has one.
+
+    Args:
+        query: name of the query.
+        statement: the parsed statement.
+        text: the file that holds the statement, for messages.
+        sources: the left one, then the right one.
+        names: what the statement may name besides columns.
+        grouped: whether an aggregation stands over the join.
 
     Raises:
         QueryError: no temporal predicate relates the sides, equal range variables.
@@ -205,7 +213,7 @@ def _windowed(left: Side, right: Side, text: Text, names: Names) -> list[Expr]:
     for side, window in zip((left, right), windows, strict=True):
         assert window is not None
         if window.range is None or window.slide is not None or window.partition:
-            hint = "[RANGE 2 min, WA ts]"
+            hint = "write [RANGE 2 min, WA ts]"
             raise text.error(window.place, "a window of a join has a RANGE and no SLIDE: it slides by itself", hint)
         own = Scope(text, {side.source.alias: side.before}, where="a window", names=names)
         attribute, time = bind_attribute(window, side.source, own)
@@ -288,18 +296,14 @@ def output_time(expr: Expr, kind: JoinKind, window: Window) -> Temporal | None:
     ahead, behind = (window.above, window.below) if sign > 0 else (window.below, window.above)
     times: dict[str, Temporal] = {}
     sides: dict[Expr, Column] = {}
-    if _always(window.left, kind.keeps_right, window):
+    left, right = window.present(kind)
+    if left:
         times["<left>"] = window.left_time.joined(window.right_time.then(Step("add", -sign * ahead)))
         sides[window.left] = Column(window.left.type, "<left>")
-    if _always(window.right, kind.keeps_left, window):
+    if right:
         times["<right>"] = window.right_time.joined(window.left_time.then(Step("add", -sign * behind)))
         sides[window.right] = Column(window.right.type, "<right>")
     return infer(_over_sides(expr, sides), times)
-
-
-def _always(side: Expr, missing: bool, window: Window) -> bool:
-    """Whether every joined row has a value of a side of the window."""
-    return not missing or (isinstance(side, Column) and window.equality)
 
 
 def _over_sides(expr: Expr, sides: Mapping[Expr, Column]) -> Expr:

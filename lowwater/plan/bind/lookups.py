@@ -19,8 +19,7 @@ from lowwater.plan.bind.names import Names
 from lowwater.plan.bind.protocols import type_of
 from lowwater.plan.bind.scope import Scope
 from lowwater.plan.bind.sources import BoundSource, binder, expand_stars, name_items, temporals
-from lowwater.plan.context import ANY_LINK
-from lowwater.plan.nodes import Field, FilterJoin, Node, Source, WatchJoin
+from lowwater.plan.operators import ANY_LINK, Field, FilterJoin, Node, Source, WatchJoin
 from lowwater.plan.temporal import Step, Temporal, infer
 from lowwater.plan.text import Text, each, place_of, spot
 
@@ -30,8 +29,8 @@ class Watch:
     """A declared watch list.
 
     Attributes:
-        name: of its query.
-        file: of its rows, text with commas; an input of the run (S1).
+        name: the name of its query.
+        file: the file of its rows, text with commas; an input of the run (S1).
         refresh: how often the old system read it anew, in seconds.
         columns: in the order of the file.
         keys: names of the key columns.
@@ -47,17 +46,23 @@ class Watch:
 def declare_watch(name: str, statement: syntax.Watchlist, text: Text, folders: Sequence[Path]) -> Watch:
     """The watch list of a WATCHLIST statement.
 
+    Args:
+        name: name of the watch list.
+        statement: the parsed declaration.
+        text: the file that holds the statement, for messages.
+        folders: folders in which its file may lie, besides that of the text.
+
     Raises:
         QueryError: no key, an unknown type, DEFINE without `filename` or `refresh_interval`.
     """
     defines = dict(statement.defines)
     place = statement.place
     if not defines.get("filename"):
-        raise text.error(place, f"watch list {name} names no file", "DEFINE { filename 'watch.csv'; }")
+        raise text.error(place, f"watch list {name} names no file", "write DEFINE { filename 'watch.csv'; } before it")
     text.require_inside(defines["filename"], place, folders)
     refresh = defines.get("refresh_interval", "")
     if not refresh.isdigit() or int(refresh) <= 0:
-        hint = "DEFINE { refresh_interval '60'; }"
+        hint = "write DEFINE { refresh_interval '60'; } before it, in seconds"
         raise text.error(place, f"the refresh_interval of {name} is no number above 0", hint)
     fields, keys = [], []
     for column in statement.columns:
@@ -72,7 +77,9 @@ def declare_watch(name: str, statement: syntax.Watchlist, text: Text, folders: S
         if names.count(column.name) > 1:
             raise text.error(column.place, f"watch list {name} has two columns called {column.name}")
     if not keys:
-        raise text.error(place, f"watch list {name} has no key", "IP address (key);")
+        raise text.error(
+            place, f"watch list {name} has no key", "write (key) behind a column of it, such as IP address (key);"
+        )
     return Watch(name, defines["filename"], int(refresh), tuple(fields), tuple(keys))
 
 
@@ -109,6 +116,13 @@ def bind_filter_join(
 ) -> FilterJoin:
     """The plan of FILTER_JOIN(t, range).
 
+    Args:
+        query: name of the query.
+        statement: the parsed statement.
+        text: the file that holds the statement, for messages.
+        sources: what is filtered, then what it is looked up in.
+        names: what the statement may name besides columns.
+
     Raises:
         QueryError: a source is a query, the links differ, no equality, a column of the right side in SELECT.
     """
@@ -137,7 +151,7 @@ def bind_filter_join(
     parts = conjuncts(scope.predicate(statement.where, "WHERE")) if statement.where else []
     keys, filters = _keys(parts, left, right, text.error(place_of(statement.where), *_BY_KEY))
     if not keys:
-        hint = f"{left.alias}.srcIP = {right.alias}.srcIP"
+        hint = f"add one to WHERE, such as {left.alias}.srcIP = {right.alias}.srcIP"
         raise text.error(statement.place, "FILTER_JOIN needs an equality between both sides", hint)
     if nodes[0].links == (ANY_LINK,) or len(nodes[0].links) > 1:
         # A key is looked up among the records of the row's own link (O6).
@@ -225,6 +239,15 @@ def bind_watch_join(
 ) -> WatchJoin:
     """The plan of WATCHLIST_JOIN FROM protocol p, list w.
 
+    Args:
+        query: name of the query.
+        statement: the parsed statement.
+        text: the file that holds the statement, for messages.
+        source: packets of a protocol.
+        watch: the watch list.
+        alias: range variable of the watch list.
+        names: what the statement may name besides columns.
+
     Raises:
         QueryError: the left source is a query, a key of the list has no equality.
     """
@@ -248,7 +271,7 @@ def bind_watch_join(
         (filters if own else residual).append(part)
     missing = [name for name in watch.keys if name not in keys]
     if missing:
-        hint = f"{source.alias}.srcIP = {alias}.{missing[0]}"
+        hint = f"add one to WHERE, such as {source.alias}.srcIP = {alias}.{missing[0]}"
         raise text.error(statement.place, f"no equality with the key {missing[0]} of watch list {watch.name}", hint)
     shown = BoundSource(alias, source.node, columns)
     written = expand_stars(statement.items, [source, shown], text)

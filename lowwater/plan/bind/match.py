@@ -12,8 +12,8 @@ from lowwater.catalog.expr import Binary, Const, Expr, Param, Type, columns_of, 
 from lowwater.gsql import nodes as syntax
 from lowwater.plan.bind.durations import brief, unit_of
 from lowwater.plan.bind.names import Names
-from lowwater.plan.bind.sources import BoundSource
-from lowwater.plan.nodes import Window
+from lowwater.plan.bind.sources import BoundSource, timeless
+from lowwater.plan.operators import Window
 from lowwater.plan.temporal import Step, Temporal, infer
 from lowwater.plan.text import Text, place_of
 
@@ -35,7 +35,15 @@ class Side:
 def match_window(
     across: list[Expr], left: Side, right: Side, statement: syntax.Select, text: Text
 ) -> tuple[Window, list[Expr]]:
-    """The match window, and the conjuncts that it does not use up."""
+    """The match window, and the conjuncts that it does not use up.
+
+    Args:
+        across: conjuncts that name columns of both sides.
+        left: left input of the join.
+        right: right input of the join.
+        statement: the parsed statement.
+        text: the file that holds the statement, for messages.
+    """
     pairs = [_pair(part, left, right) for part in across]
     for i, pair in enumerate(pairs):
         if pair and pair.op == "=":
@@ -75,7 +83,9 @@ def match_window(
 def _no_window(left: Side, right: Side, statement: syntax.Select, text: Text) -> Exception:
     place = place_of(statement.where) if statement.where else statement.place
     names = [_clock_name(side) for side in (left, right)]
-    hint = f"add a temporal equality such as {names[0]} = {names[1]}" if all(names) else "a side has no temporal column"
+    hint = f"add a temporal equality such as {names[0]} = {names[1]}"
+    if without := next((side for side, name in zip((left, right), names, strict=True) if not name), None):
+        hint = f"{without.source.alias} has no temporal column: {timeless(without.source.node)}"
     return text.error(place, "no predicate relates a temporal column of each side, so the join would never close", hint)
 
 
@@ -190,8 +200,8 @@ def note_window(window: Window, place: syntax.Place, names: Names, plain: bool) 
     """A match window that is empty or brief, or whose sides count in units that are far apart.
 
     Args:
-        window: of the join.
-        place: of its condition.
+        window: the window of the join.
+        place: the place of its condition.
         names: that take the note.
         plain: whether its bounds are written without units.
     """

@@ -64,7 +64,7 @@ def _param(declared: syntax.ParamDecl, given: Value | None, text: Text) -> tuple
         return kind, found
     except ValueError:
         message = f"${declared.name} is {value!r}, which is no {declared.type}"
-        raise text.error(declared.place, message, f"--param {declared.name}=VALUE") from None
+        raise text.error(declared.place, message, f"give --param {declared.name}=VALUE") from None
 
 
 def _value(kind: Type, value: Value) -> Value:

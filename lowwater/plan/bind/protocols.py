@@ -151,7 +151,7 @@ def _protocol(block: Declared, fields: Mapping[str, FieldDecl], base: Protocol |
 def _type(block: Declared, field: FieldDecl) -> Type:
     kind = type_of(field.type)
     if kind is None:
-        hint = f"types: {', '.join(GSQL_TYPES)}"
+        hint = f"write one of {', '.join(GSQL_TYPES)}"
         raise _error(block, field.place, f"{field.name} has the type {field.type}, which is none of ours", hint)
     return kind
 
@@ -160,7 +160,7 @@ def _check_packet(block: Declared, fields: Mapping[str, FieldDecl], packet: Mapp
     """Fields of packets are read by our columns' names, have their types, and progress as they do."""
     for column, field in fields.items():
         if column not in packet:
-            hint = "packets and text records cannot be mixed in one protocol"
+            hint = "name a column of packets, such as get_ttl: packets and text records cannot be mixed in one protocol"
             raise _error(block, field.place, f"{field.access} of {column} reads no column of packets", hint)
         if not field.type:
             continue
@@ -186,7 +186,7 @@ def _kind(block: Declared, field: FieldDecl) -> str:
         or (match[1] not in GSQL_TYPES and match[1] != "float_to_timestamp")
         or not 1 <= int(match[2]) <= 1000
     ):
-        hint = "get_csv_<type>_pos<1 to 1000>, such as get_csv_uint_pos1"
+        hint = "write get_csv_<type>_pos<1 to 1000>, such as get_csv_uint_pos1"
         raise _error(block, field.place, f"{field.access} reads no position of a record", hint)
     read = GSQL_TYPES.get(match[1])
     if read is not None and type_of(field.type) not in (None, read):
@@ -213,12 +213,19 @@ def _temporal(block: Declared, field: FieldDecl) -> list[Attribute]:
         raise _error(block, field.place, f"{field.name} is temporal and of type {field.type}: it must be an integer")
     unit = words.get("unit") or _unit_by_name(field.name)
     if unit and unit not in UNITS:
-        raise _error(block, field.place, f"the unit {unit} of {field.name} is unknown", f"units: {', '.join(UNITS)}")
+        raise _error(
+            block, field.place, f"the unit {unit} of {field.name} is unknown", f"write one of {', '.join(UNITS)}"
+        )
     stamp = next((word for word in ("internal", "latent") if word in words), "external")
     stamp = "internal" if field.access == "get_system_time" else stamp
     skew = words.get("banded", "")
     if "banded" in words and not skew.isdigit():
-        raise _error(block, field.place, f"banded needs a number: how far {field.name} may run behind", "banded 5")
+        raise _error(
+            block,
+            field.place,
+            f"banded needs a number: how far {field.name} may run behind",
+            "write banded 5, or another number",
+        )
     return [
         Attribute(
             field.name, "decreasing" in words, UNITS[unit] if unit else None, "clock" in words, int(skew or 0), stamp
@@ -230,7 +237,7 @@ def _check_words(block: Declared, field: FieldDecl) -> dict[str, str]:
     words = {word.lower(): value for word, value in field.attributes}
     unknown = [word for word in words if word not in (*ATTRIBUTES, *IGNORED)]
     if unknown:
-        hint = f"attributes: {', '.join(ATTRIBUTES)}; taken and ignored: {', '.join(IGNORED)}"
+        hint = f"write one of {', '.join(ATTRIBUTES)}; taken and ignored: {', '.join(IGNORED)}"
         raise _error(block, field.place, f"{field.name} has the attribute {unknown[0]}, which means nothing", hint)
     return words
 

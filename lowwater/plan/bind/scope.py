@@ -26,7 +26,7 @@ from lowwater.catalog.expr import (
 from lowwater.catalog.functions import AggregateFunction, Function, StateFunction
 from lowwater.catalog.values import pack_ip
 from lowwater.config import section_of
-from lowwater.errors import LowwaterError, QueryError, raise_all
+from lowwater.errors import QueryError, raise_all
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_expression
 from lowwater.gsql.words import AGGREGATES
@@ -54,7 +54,7 @@ class Scope:
         on_state: told of every stateful function; None where they are not allowed.
         aliases: name of a select item -> what to write instead of it, for the message.
         units: column of the input rows -> ns that one unit of it takes, where that is known.
-        rows: of an aggregation's input where this scope is over its groups, for the message.
+        rows: the rows of an aggregation's input where this scope is over its groups, for the message.
     """
 
     text: Text
@@ -147,7 +147,9 @@ class Scope:
         """
         bound = counted(node, *beside, self.text) if beside and length_of(node) is not None else self.bind(node)
         if isinstance(bound, Param):
-            raise self.text.error(place_of(node), f"{what} needs the value of ${bound.name}", "give --param NAME=VALUE")
+            raise self.text.error(
+                place_of(node), f"{what} needs the value of ${bound.name}", f"give --param {bound.name}=VALUE"
+            )
         if not (isinstance(bound, Const) and isinstance(bound.value, int | float)) or isinstance(bound.value, bool):
             raise self.text.error(place_of(node), f"{what} needs a constant number")
         return bound.value
@@ -191,7 +193,8 @@ class Scope:
         if assumed:
             what = f"nothing is called {assumed[0]}, so it is read as a link of packets"
             message = f"unknown column {node.name}; {what}"
-            return self.text.error(node.place, message, f"is {assumed[0]} a query of another file, or a PROTOCOL?")
+            hint = f"name the file of {assumed[0]} too if it is a query, give --schema FILE if it is a PROTOCOL"
+            return self.text.error(node.place, message, hint)
         hint = hints.of_name(node.name) or nearest(node.name, known)
         return self.text.error(node.place, f"unknown column {node.name}", hint)
 
@@ -230,7 +233,7 @@ class Scope:
         if bound is None:
             types = " and ".join(operand.type for operand in operands)
             plural = "types" if len(operands) > 1 else "type"
-            hint = hints.of_types(op, node, operands)
+            hint = hints.of_types(op, node, operands, [unit_in(each, self.units) for each in operands])
             raise self.text.error(place_of(node), f"{op} does not apply to {plural} {types}", hint)
         if op in COMPARISON and isinstance(node, syntax.BinaryOp):
             self._note_null(node)
@@ -290,7 +293,7 @@ class Scope:
 
     def _parameter(self, node: syntax.Parameter) -> Expr:
         if node.name not in self.names.params:
-            hint = nearest(node.name, self.names.params) or f"PARAM {{ {node.name} uint; }} before SELECT"
+            hint = nearest(node.name, self.names.params) or f"write PARAM {{ {node.name} uint; }} before SELECT"
             raise self.text.error(node.place, f"the parameter ${node.name} is not declared", hint)
         kind, value = self.names.params[node.name]
         if value is None:
@@ -308,7 +311,9 @@ class Scope:
         known = self.names.context.links
         if not self.names.links:
             raise self.text.error(
-                node.place, f"@{node.name}: only a query that reads links has their properties", "select it below"
+                node.place,
+                f"@{node.name}: only a query that reads links has their properties",
+                "select it in the query that reads the links",
             )
         if known.names is None and not known.properties:
             return Param(Type.STRING, f"@{node.name}")
@@ -363,7 +368,7 @@ class Scope:
         one, fitted = chosen
         if isinstance(one, StateFunction):
             if self.on_state is None:
-                hint = "a query with CLEANING_WHEN and CLEANING_BY has states"
+                hint = "write it into a query with GROUP BY, CLEANING_WHEN and CLEANING_BY"
                 message = f"{name}: Lowwater does not run a stateful function in {self.where}"
                 raise self.text.unsupported(place_of(node), message, hint)
             self.on_state(one)
@@ -384,15 +389,10 @@ class Scope:
             self.text.require_inside(argument.value, place_of(node), self.names.context.folders)
         if one.check is None or not isinstance(argument, Const) or argument.value is None:
             return
-        # The content of a file is looked at when the query runs: a plan may be made where the file is not.
-        if position in one.files:
-            return
         try:
             one.check(argument.value)
         except ValueError as error:
             raise self.text.error(place_of(node), f"argument {position + 1} of {one.name}: {error}") from None
-        except LowwaterError as error:
-            raise self.text.error(place_of(node), error.message, error.hint) from None
 
 
 def _placed(expr: Expr, node: syntax.Name) -> Expr:

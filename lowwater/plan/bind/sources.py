@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-from lowwater.catalog.expr import Column, Expr, columns_of
+from lowwater.catalog.expr import Column, Expr, columns_of, show
 from lowwater.catalog.protocols import ALIASES, LINK, SECOND, Attribute, Protocol
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.words import AGGREGATES
 from lowwater.plan.bind.durations import units_of
 from lowwater.plan.bind.scope import Scope
-from lowwater.plan.nodes import Bucket, Field, Item, Map, Node, Source
+from lowwater.plan.operators import Bucket, Field, Item, Join, Map, Node, Source
 from lowwater.plan.temporal import CLOCK, Step, Temporal, infer
 from lowwater.plan.text import Text, place_of
 
@@ -95,13 +95,37 @@ def temporals(fields: Sequence[Field]) -> dict[str, Temporal]:
     return {f.name: f.temporal for f in fields if f.temporal}
 
 
+def timeless(node: Node) -> str:
+    """What to do about rows without a temporal column."""
+    if isinstance(node, Source):
+        return "declare one in its PROTOCOL: uint time get_csv_uint_pos1 (increasing);"
+    if isinstance(node, Join):
+        return _timeless_join(node)
+    return "select one, such as time, in the query that is read"
+
+
+def _timeless_join(join: Join) -> str:
+    sides = zip((join.window.left, join.window.right), join.window.present(join.kind), strict=True)
+    if not (temporal := [side for side, present in sides if present]):
+        return f"match by an equality of times in {join.query}: an {join.kind} by a band has no temporal column"
+    names = " or ".join(show(side) for side in temporal)
+    return f"select {names} in {join.query}: only what a join matches by is temporal in its rows"
+
+
 def make_fields(items: Sequence[Item], columns: Mapping[str, Temporal]) -> tuple[Field, ...]:
     """The output fields of items over input columns."""
     return tuple(Field(item.name, item.expr.type, infer(item.expr, dict(columns))) for item in items)
 
 
 def make_map(query: str, source: Node, predicate: Expr | None, items: Sequence[Item]) -> Map:
-    """A selection and projection of a stream."""
+    """A selection and projection of a stream.
+
+    Args:
+        query: name of the query.
+        source: the stream.
+        predicate: condition over its rows; None for all of them.
+        items: named expressions over its rows, in the order of the output.
+    """
     fields = make_fields(items, temporals(source.fields))
     return Map(query, fields, narrow(source, predicate, *(item.expr for item in items)), predicate, tuple(items))
 

@@ -81,7 +81,9 @@ def _name(statement: syntax.Statement, number: int, text: Text) -> str:
         name = Path(text.file).name.split(".", 1)[0].replace("-", "_") or "default_query"
         name = f"q{name}" if name[0].isdigit() else name
     if not name:
-        raise text.error(place_of(statement), "a second query of one file needs a name", "DEFINE{query_name 'x';}")
+        raise text.error(
+            place_of(statement), "a second query of one file needs a name", "write DEFINE { query_name 'x'; } before it"
+        )
     # The name becomes a folder of the lake and a file of `run`: letters, digits and _ keep it one path component.
     if not (name.isascii() and name.replace("_", "a").isalnum() and not name[0].isdigit()):
         message = f"query name {name!r}: only letters, digits and _ can be used, a letter first"

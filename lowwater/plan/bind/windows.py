@@ -7,6 +7,7 @@ sections 4.1, 5.2 and Figure A-2).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import gcd
@@ -16,9 +17,9 @@ from lowwater.gsql import nodes as syntax
 from lowwater.gsql.units import UNITS, nanoseconds
 from lowwater.plan.bind.durations import unit_of
 from lowwater.plan.bind.scope import Scope
-from lowwater.plan.bind.sources import BoundSource, temporals
-from lowwater.plan.nodes import Bucket, Field, Item, Node, Source
-from lowwater.plan.state import ROW
+from lowwater.plan.bind.sources import BoundSource, temporals, timeless
+from lowwater.plan.operators import Bucket, Field, Item, Node, Source
+from lowwater.plan.properties.state import ROW
 from lowwater.plan.temporal import Step, Temporal, infer
 from lowwater.plan.text import Text, nearest, spot
 
@@ -48,6 +49,12 @@ class Windowed:
 def bind_window(query: str, window: syntax.Window, source: BoundSource, scope: Scope) -> Windowed:
     """The windows of an aggregation over one stream.
 
+    Args:
+        query: name of the query.
+        window: the parsed window.
+        source: the stream.
+        scope: what an expression over its rows may name.
+
     Raises:
         QueryError: a part is missing, the attribute is not temporal, or a duration stands for something else than time.
     """
@@ -65,7 +72,11 @@ def bind_window(query: str, window: syntax.Window, source: BoundSource, scope: S
         number = Binary(Type.INT, "/", attribute, Const(Type.INT, slide))
         return Windowed(source.node, Item(NUMBER, number), _visible(slide, reach))
     if not time.increasing:
-        raise text.unsupported(window.place, "a sliding window over a decreasing attribute", "slide over its negative")
+        raise text.unsupported(
+            window.place,
+            "a sliding window over a decreasing attribute",
+            "select its negative in a query that is read, such as -t AS u, and slide over that",
+        )
     tagged = Field(NUMBER, Type.INT, numbered(time, reach, slide))
     fields = (*source.node.fields, tagged)
     node = Bucket(query, fields, source.node, attribute, reach, slide, NUMBER, place=spot(window))
@@ -120,7 +131,7 @@ def _rows(query: str, window: syntax.Window, source: BoundSource, scope: Scope) 
 def _count(extent: syntax.Extent | None, text: Text) -> int:
     assert extent is not None
     if extent.unit.lower() not in ROWS or not isinstance(extent.value, int) or extent.value <= 0:
-        raise text.error(extent.place, "RANGE and SLIDE count rows together", "[RANGE 100 ROWS, SLIDE 10 ROWS]")
+        raise text.error(extent.place, "RANGE and SLIDE count rows together", "write [RANGE 100 ROWS, SLIDE 10 ROWS]")
     return extent.value
 
 
@@ -130,7 +141,8 @@ def bind_attribute(window: syntax.Window, source: BoundSource, scope: Scope) -> 
     if window.attribute is None:
         names = [f.name for f in source.node.fields if f.temporal]
         if len(names) != 1 or names[0] not in source.columns:
-            raise text.error(window.place, "the window does not say which attribute it slides over", "WA time")
+            hint = _choice([name for name in names if name in source.columns], source.node)
+            raise text.error(window.place, "the window does not say which attribute it slides over", hint)
         attribute = scope.bind(syntax.Name("time" if "time" in source.columns else names[0], source.alias))
     else:
         attribute = scope.bind(window.attribute)
@@ -144,12 +156,24 @@ def bind_attribute(window: syntax.Window, source: BoundSource, scope: Scope) -> 
             if infer(expr, times)
         ]
         hint = nearest(window.attribute.name, known) if window.attribute else ""
-        raise text.error(place, "the attribute of a window must be temporal", hint or "WA time")
+        raise text.error(place, "the attribute of a window must be temporal", hint or _choice(known, source.node))
     return attribute, time
+
+
+def _choice(known: Sequence[str], node: Node) -> str:
+    """What to slide over, of the temporal columns of a source."""
+    return f"write WA {'time' if 'time' in known else known[0]}" if known else timeless(node)
 
 
 def length(extent: syntax.Extent, attribute: Expr, time: Temporal, source: BoundSource, text: Text) -> int:
     """RANGE or SLIDE in units of the attribute.
+
+    Args:
+        extent: number and unit as written; without a unit in that of the attribute.
+        attribute: attribute of the window, over the rows of the source.
+        time: its temporal property.
+        source: the stream.
+        text: the file that holds the statement, for messages.
 
     Raises:
         QueryError: not a whole number of units above 0, or a duration of an attribute whose unit is not known.

@@ -27,7 +27,7 @@ def explain(plan: Plan, form: str = "text") -> str:
     """The plan of a query set.
 
     Args:
-        plan: of the set.
+        plan: the plan of the set.
         form: one of FORMS.
 
     Raises:

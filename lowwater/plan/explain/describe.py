@@ -11,17 +11,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from lowwater.plan.cuts import cut
-from lowwater.plan.explain.exprs import exprs_of
 from lowwater.plan.explain.gsql import HighText
 from lowwater.plan.explain.low import describe_lftas, describe_prefilters
 from lowwater.plan.explain.model import VERSION, CutInfo, Description, OperatorInfo, QueryInfo, ReadRange
-from lowwater.plan.explain.operators import describe_operator, kind_of, stream_of
+from lowwater.plan.explain.operators import describe_operator, stream_of
 from lowwater.plan.explain.spell import high, params_of
-from lowwater.plan.nodes import LftaInput, Node
+from lowwater.plan.operators import LftaInput, Node
+from lowwater.plan.properties.ranges import read_from
+from lowwater.plan.properties.state import carried_state, counts_rows
 from lowwater.plan.queryset import Plan, QueryPlan
-from lowwater.plan.ranges import read_from
 from lowwater.plan.rules import Setting
-from lowwater.plan.state import carried_state, counts_rows
 from lowwater.plan.tree import walk
 
 HOUR = 3_600_000_000_000
@@ -121,7 +120,7 @@ def _query(query: QueryPlan, plan: Plan, borders: _Borders, setting: Setting) ->
     if within or query.name in borders.unread:
         return QueryInfo(query.name, query.file, output, own_text(query), within, notes)
     nodes = list(walk(query.high))
-    params = params_of(*(expr for node in nodes for expr in exprs_of(node)))
+    params = params_of(*(expr for node in nodes for expr in node.exprs()))
     operators = _operators(query, borders, replace(setting, arrival=counts_rows(query.high)))
     streams = {key: f"{name}_high" for key, name in borders.own.items() if key != id(query.high)}
     return QueryInfo(
@@ -182,7 +181,7 @@ def _cut(high: Node, operators: Sequence[OperatorInfo], name: str) -> str:
 
 def _parts(high: Node) -> tuple[CutInfo, ...]:
     parts, _ = cut(high)
-    return tuple(CutInfo(kind_of(part.node), part.node.query, kind_of(part.reader), part.why) for part in parts)
+    return tuple(CutInfo(part.node.label, part.node.query, part.reader.label, part.why) for part in parts)
 
 
 def _reads(query: QueryPlan) -> tuple[ReadRange, ...]:

@@ -6,22 +6,23 @@ gets a statement of its own, `<query>_1`, `<query>_2` and so on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from lowwater.catalog.expr import Binary, Column, Const, Expr, Type
 from lowwater.gsql import nodes as gsql
 from lowwater.gsql.printer import print_statement
-from lowwater.plan.context import ANY_LINK
 from lowwater.plan.explain import syntax
-from lowwater.plan.explain.exprs import exprs_of
 from lowwater.plan.explain.spell import params_of, spelled, spelled_item
-from lowwater.plan.nodes import (
+from lowwater.plan.operators import (
+    ANY_LINK,
     Aggregate,
     Aggregation,
     Bucket,
     Expand,
     FilterJoin,
+    Group,
     Item,
     Join,
     Lfta,
@@ -126,34 +127,36 @@ class HighText:
 
     def _statement(self, node: Node) -> gsql.Statement:
         made = self._bare(node)
-        read = _params(params_of(*(expr for each in (node, *_folded(node)) for expr in exprs_of(each))))
+        read = _params(params_of(*(expr for each in (node, *_folded(node)) for expr in each.exprs())))
         return replace(made, params=read) if read else made
 
     def _bare(self, node: Node) -> gsql.Select | gsql.Merge:
-        if isinstance(node, Map):
-            items = syntax.select_items(node.items)
-            return gsql.Select(items, (self._source(node.input),), where=syntax.condition(node.predicate))
-        if isinstance(node, Aggregation):
-            return self._aggregation(node)
-        if isinstance(node, Union):
-            return self._union(node)
-        if isinstance(node, Join):
-            return self._join(node)
-        if isinstance(node, FilterJoin):
-            where = syntax.both(*(syntax.equality(left, right) for left, right in node.keys))
-            select = gsql.Select(syntax.select_items(node.items), self._sides(node), "FILTER_JOIN", where)
-            time = node.left_time.name.rpartition(".")[2] if isinstance(node.left_time, Column) else "time"
-            return replace(select, filter_range=(gsql.Name(time), gsql.Literal("int", node.range)))
-        if isinstance(node, WatchJoin):
-            keys = [syntax.equality(mine, Column(mine.type, name)) for mine, name in node.keys]
-            sources = (
-                replace(self._source(node.input), alias=node.alias),
-                gsql.SourceRef(node.watchlist, alias=node.watch_alias),
-            )
-            where = syntax.both(*keys, syntax.condition(node.residual))
-            return gsql.Select(syntax.select_items(node.items), sources, "WATCHLIST_JOIN", where)
-        # A stream of tagged rows that something else than an aggregation reads.
-        return gsql.Select((gsql.SelectItem(gsql.Star()),), (self._source(node.inputs()[0]),))
+        if type(node) not in STATEMENTS:
+            raise TypeError(f"EXPLAIN has no text for {type(node).__name__}")
+        return STATEMENTS[type(node)](self, node)
+
+    def _map(self, node: Map) -> gsql.Select:
+        items = syntax.select_items(node.items)
+        return gsql.Select(items, (self._source(node.input),), where=syntax.condition(node.predicate))
+
+    def _all_rows(self, node: Bucket | Expand) -> gsql.Select:
+        """A stream of tagged rows that something else than an aggregation reads."""
+        return gsql.Select((gsql.SelectItem(gsql.Star()),), (self._source(node.input),))
+
+    def _filter_join(self, node: FilterJoin) -> gsql.Select:
+        where = syntax.both(*(syntax.equality(left, right) for left, right in node.keys))
+        select = gsql.Select(syntax.select_items(node.items), self._sides(node), "FILTER_JOIN", where)
+        time = node.left_time.name.rpartition(".")[2] if isinstance(node.left_time, Column) else "time"
+        return replace(select, filter_range=(gsql.Name(time), gsql.Literal("int", node.range)))
+
+    def _watch_join(self, node: WatchJoin) -> gsql.Select:
+        keys = [syntax.equality(mine, Column(mine.type, name)) for mine, name in node.keys]
+        sources = (
+            replace(self._source(node.input), alias=node.alias),
+            gsql.SourceRef(node.watchlist, alias=node.watch_alias),
+        )
+        where = syntax.both(*keys, syntax.condition(node.residual))
+        return gsql.Select(syntax.select_items(node.items), sources, "WATCHLIST_JOIN", where)
 
     def _source(self, node: Node) -> gsql.SourceRef:
         """What FROM names: a stream, or several united."""
@@ -213,6 +216,21 @@ class HighText:
         if isinstance(node, Running):
             return replace(select, closing_when=syntax.expression(node.closing, names))
         return _sampling(node, names, select) if isinstance(node, Sampling) else select
+
+
+STATEMENTS: dict[type[Node], Callable[[HighText, Any], gsql.Select | gsql.Merge]] = {
+    Map: HighText._map,
+    Group: HighText._aggregation,
+    Running: HighText._aggregation,
+    Sampling: HighText._aggregation,
+    Union: HighText._union,
+    Join: HighText._join,
+    FilterJoin: HighText._filter_join,
+    WatchJoin: HighText._watch_join,
+    Bucket: HighText._all_rows,
+    Expand: HighText._all_rows,
+}
+"""The statement of each operator."""
 
 
 def _sampling(node: Sampling, names: dict[str, gsql.Expression], select: gsql.Select) -> gsql.Select:

@@ -14,9 +14,9 @@ from lowwater.plan.explain.model import BitInfo, LftaInfo, PrefilterInfo, Signat
 from lowwater.plan.explain.model_parts import Named
 from lowwater.plan.explain.operators import columns_info, punctuation_info
 from lowwater.plan.explain.spell import low, spelled
-from lowwater.plan.nodes import Aggregate, Lfta, Partial
+from lowwater.plan.operators import Aggregate, Lfta, Partial
 from lowwater.plan.prefilter import Prefilter
-from lowwater.plan.punctuation import needed, promises_of
+from lowwater.plan.properties.granularity import needed
 from lowwater.plan.queryset import Plan
 
 
@@ -35,7 +35,7 @@ def _lfta(lfta: Lfta, granularity: int, asked_by: str, prefilters: Sequence[Pref
         lfta.kind,
         low_text(lfta),
         columns_info(lfta.fields),
-        punctuation_info(promises_of(lfta)),
+        punctuation_info(lfta.punctuation),
         granularity,
         asked_by,
         member=low(lfta.member, lfta.kind),

@@ -24,10 +24,10 @@ class OperatorInfo:
         physical: what runs it.
         reason: why that.
         inputs: positions of its inputs in the list of operators.
-        columns: of its rows.
+        columns: the columns of its rows.
         punctuation: what it promises.
         reads: name of the LFTA, the query or the watch list that it reads.
-        links: of the LFTA that it reads; `*` is every link.
+        links: the links of the LFTA that it reads; `*` is every link.
         predicate: rows that it takes.
         items: what it selects.
         keys: group-by variables.
@@ -40,8 +40,8 @@ class OperatorInfo:
         cleaning_by: groups that a cleaning keeps.
         states: stateful functions.
         aliases: range variables of the inputs.
-        match: of a join.
-        lookup: of a join that looks rows up: its keys and what else must hold.
+        match: the match of a join.
+        lookup: the lookup of a join that looks rows up: its keys and what else must hold.
         window: of sliding windows.
         sets: grouping sets.
         high: why this is not done, or not done whole, at the low level.
@@ -110,14 +110,14 @@ class QueryInfo:
     """A query of the set.
 
     Attributes:
-        name: of the query.
+        name: the name of the query.
         file: that its text stands in.
         output: whether its rows are published; else only other queries read it.
         text: canonical GSQL.
         within: the query that shows it in place, where it is read once and not published.
         notes: what is worth knowing of its text.
         parameters: those without a value, with their types.
-        operators: of the high level, its output first; empty where another query shows it in place.
+        operators: the operators of the high level, its output first; empty where another query shows it in place.
         cut: what is done below and what above the cut between the levels.
         lftas: names of the LFTAs that it reads.
         high: the high level as GSQL; empty where the query is done by an LFTA alone.
@@ -166,13 +166,13 @@ class LftaInfo:
     """A low-level query node.
 
     Attributes:
-        name: of the LFTA.
+        name: the name of the LFTA.
         kind: `selection` or `aggregation`.
         links: names; `*` is every link.
         protocol: name.
         records: kind of records: pcap, csv or other.
         gsql: the LFTA as GSQL.
-        columns: of its rows.
+        columns: the columns of its rows.
         punctuation: what it promises.
         granularity: ns of the clock between two punctuations that some reader can use.
         asked_by: who asks for that.
@@ -182,7 +182,7 @@ class LftaInfo:
         partials: sub-aggregates.
         slots: size of the group table.
         flush: when groups leave the table.
-        signatures: of the prefilters of its links.
+        signatures: the signatures of the prefilters of its links.
         sample: which share of the packets it takes; empty for all.
         arrival: how it is read by arrival; empty where it is read by timestamp.
     """
@@ -242,7 +242,7 @@ class Description:
 
     Attributes:
         version: of this format.
-        queries: of the set, the outputs first.
+        queries: the queries of the set, the outputs first.
         lftas: the low level.
         prefilters: of all links.
     """

@@ -29,7 +29,7 @@ class ColumnInfo:
     """A column of a stream.
 
     Attributes:
-        name: of the column.
+        name: the name of the column.
         type: bool, int, float, ip, mac or string.
         progress: its temporal property, where it has one.
     """
@@ -44,7 +44,7 @@ class Named:
     """An expression with the name of the column that it makes.
 
     Attributes:
-        name: of the column.
+        name: the name of the column.
         expression: as GSQL.
     """
 

@@ -5,37 +5,38 @@ Below `describe`, which walks the plan.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from lowwater.catalog.expr import conjuncts
 from lowwater.gsql.printer import print_expression
-from lowwater.plan.cost import unsafe
 from lowwater.plan.explain import syntax
 from lowwater.plan.explain.model import OperatorInfo
 from lowwater.plan.explain.model_parts import ColumnInfo, Match, Named, Progress, PunctuationInfo, Sliding
 from lowwater.plan.explain.spell import high, steps
-from lowwater.plan.nodes import (
+from lowwater.plan.operators import (
     Aggregate,
     Aggregation,
     Bucket,
     Expand,
     Field,
     FilterJoin,
+    Group,
     Item,
     Join,
     LftaInput,
     Map,
     Node,
+    Physical,
+    Punctuation,
     Running,
     Sampling,
     Union,
     WatchJoin,
     Window,
 )
-from lowwater.plan.physical import physical
-from lowwater.plan.punctuation import Punctuation, punctuation
+from lowwater.plan.properties.cost import unsafe
 from lowwater.plan.rules import Setting
 from lowwater.plan.rules.groups import whole_reason
 
@@ -47,24 +48,32 @@ def describe_operator(node: Node, reader: Node | None, inputs: Sequence[int], se
         node: the operator.
         reader: what reads it; None for the output of a query.
         inputs: positions of its inputs.
-        setting: of its query, for the reasons of the split.
+        setting: the setting of its query, for the reasons of the split.
     """
-    chosen = physical(node, setting.arrival)
+    chosen = _physical(node, setting.arrival)
     plain = OperatorInfo(
-        kind_of(node),
+        node.label,
         node.query,
         chosen.operator,
         chosen.reason,
         tuple(inputs),
         columns_info(node.fields),
-        punctuation_info(punctuation(node, reader)),
+        punctuation_info(node.punctuation(reader)),
     )
     return replace(plain, **_details(node), high=stays_high(node, setting))
 
 
+def _physical(node: Node, by_arrival: bool) -> Physical:
+    """How the high level runs an operator; all of a query by arrival are in one place."""
+    if not by_arrival or isinstance(node, LftaInput):
+        return node.physical()
+    what = "rows are numbered" if isinstance(node, Bucket) and node.rows else "the query is evaluated"
+    return Physical("slices in order", f"{what} in order of arrival: all of the query is in one place")
+
+
 def stream_of(query: str, node: Node) -> OperatorInfo:
     """The rows of a query that is shown on its own."""
-    promise = punctuation_info(punctuation(node, None))
+    promise = punctuation_info(node.punctuation(None))
     reason = "shown on its own; computed again in the Spark query of each output above it"
     return OperatorInfo("stream", query, "stream", reason, (), columns_info(node.fields), promise, reads=query)
 
@@ -111,72 +120,80 @@ def _unsafe(node: Map, setting: Setting) -> list[str]:
     return [reason for expr in exprs if (reason := unsafe(expr, setting.threshold(node.query)))]
 
 
-def kind_of(node: Node) -> str:
-    """What an operator is called."""
-    if isinstance(node, Join):
-        return node.kind.value
-    kinds: dict[type[Node], str] = {
-        LftaInput: "lfta",
-        Map: "selection",
-        Running: "running aggregation",
-        Sampling: "sampling",
-        Aggregation: "aggregation",
-        Bucket: "windows",
-        Expand: "grouping sets",
-        Union: "merge",
-        FilterJoin: "FILTER_JOIN",
-        WatchJoin: "WATCHLIST_JOIN",
-    }
-    return next(name for kind, name in kinds.items() if isinstance(node, kind))
-
-
 def _details(node: Node) -> dict[str, Any]:
-    if isinstance(node, LftaInput):
-        return {"reads": node.lfta.name, "links": node.lfta.links}
-    if isinstance(node, Map):
-        return {"predicate": high(node.predicate), "items": _named(node.items)}
-    if isinstance(node, Aggregation):
-        return _aggregation(node)
-    if isinstance(node, Bucket):
-        names = tuple(item.name for item in node.partition)
-        return {"window": Sliding(high(node.attribute), node.range, node.slide, node.rows, names)}
-    if isinstance(node, Expand):
-        return {"sets": node.sets}
-    if isinstance(node, Join):
-        aliases = (node.left_alias, node.right_alias)
-        return {"aliases": aliases, "match": _match(node), "items": _named(node.items)}
-    if isinstance(node, FilterJoin):
-        keys = " AND ".join(f"{high(left)} = {high(right)}" for left, right in node.keys)
-        time = f"{high(node.right_time)} <= {high(node.left_time)} <= {high(node.right_time)} + {node.range}"
-        aliases = (node.left_alias, node.right_alias)
-        some = f"some {node.right_alias} with {keys} and {time} ({node.algorithm})"
-        return {"aliases": aliases, "lookup": some, "items": _named(node.items)}
-    if isinstance(node, WatchJoin):
-        tied = [f"{high(mine)} = {name}" for mine, name in node.keys]
-        rows = " AND ".join([*tied, *(high(part) for part in conjuncts(node.residual))])
-        where = f"{rows}; rows of {node.file}, an input of the run by its hash"
-        aliases = (node.alias, node.watch_alias)
-        return {"aliases": aliases, "lookup": where, "items": _named(node.items), "reads": node.watchlist}
+    """What is said of an operator beside what is said of all.
+
+    Raises:
+        TypeError: EXPLAIN does not know it.
+    """
+    if type(node) not in DETAILS:
+        raise TypeError(f"EXPLAIN does not know {type(node).__name__}")
+    return DETAILS[type(node)](node)
+
+
+def _lfta(node: LftaInput) -> dict[str, Any]:
+    return {"reads": node.lfta.name, "links": node.lfta.links}
+
+
+def _map(node: Map) -> dict[str, Any]:
+    return {"predicate": high(node.predicate), "items": _named(node.items)}
+
+
+def _bucket(node: Bucket) -> dict[str, Any]:
+    names = tuple(item.name for item in node.partition)
+    return {"window": Sliding(high(node.attribute), node.range, node.slide, node.rows, names)}
+
+
+def _expand(node: Expand) -> dict[str, Any]:
+    return {"sets": node.sets}
+
+
+def _union(node: Union) -> dict[str, Any]:
     return {}
 
 
+def _join(node: Join) -> dict[str, Any]:
+    return {"aliases": (node.left_alias, node.right_alias), "match": _match(node), "items": _named(node.items)}
+
+
+def _filter_join(node: FilterJoin) -> dict[str, Any]:
+    keys = " AND ".join(f"{high(left)} = {high(right)}" for left, right in node.keys)
+    time = f"{high(node.right_time)} <= {high(node.left_time)} <= {high(node.right_time)} + {node.range}"
+    some = f"some {node.right_alias} with {keys} and {time} ({node.algorithm})"
+    return {"aliases": (node.left_alias, node.right_alias), "lookup": some, "items": _named(node.items)}
+
+
+def _watch_join(node: WatchJoin) -> dict[str, Any]:
+    tied = [f"{high(mine)} = {name}" for mine, name in node.keys]
+    rows = " AND ".join([*tied, *(high(part) for part in conjuncts(node.residual))])
+    where = f"{rows}; rows of {node.file}, an input of the run by its hash"
+    aliases = (node.alias, node.watch_alias)
+    return {"aliases": aliases, "lookup": where, "items": _named(node.items), "reads": node.watchlist}
+
+
 def _aggregation(node: Aggregation) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    return {
         "predicate": high(node.predicate),
         "keys": _named(node.keys),
         "aggregates": _aggregates(node.aggregates),
         "having": high(node.having),
         "items": _named(node.items),
     }
-    if isinstance(node, Running):
-        found["closing"] = high(node.closing)
-    if isinstance(node, Sampling):
-        found["supergroup"] = node.supergroup
-        found["supers"] = _aggregates(node.supers, over=True)
-        found["cleaning_when"] = high(node.cleaning_when)
-        found["cleaning_by"] = high(node.cleaning_by)
-        found["states"] = tuple(f"{state.name} of {state.state}" for state in node.states)
-    return found
+
+
+def _running(node: Running) -> dict[str, Any]:
+    return {**_aggregation(node), "closing": high(node.closing)}
+
+
+def _sampling(node: Sampling) -> dict[str, Any]:
+    return {
+        **_aggregation(node),
+        "supergroup": node.supergroup,
+        "supers": _aggregates(node.supers, over=True),
+        "cleaning_when": high(node.cleaning_when),
+        "cleaning_by": high(node.cleaning_by),
+        "states": tuple(f"{state.name} of {state.state}" for state in node.states),
+    }
 
 
 def _named(items: Sequence[Item]) -> tuple[Named, ...]:
@@ -216,3 +233,19 @@ def _shifted(text: str, by: int) -> str:
     if not by:
         return text
     return f"{text} {'-' if by < 0 else '+'} {abs(by)}"
+
+
+DETAILS: dict[type[Node], Callable[[Any], dict[str, Any]]] = {
+    LftaInput: _lfta,
+    Map: _map,
+    Group: _aggregation,
+    Running: _running,
+    Sampling: _sampling,
+    Bucket: _bucket,
+    Expand: _expand,
+    Union: _union,
+    Join: _join,
+    FilterJoin: _filter_join,
+    WatchJoin: _watch_join,
+}
+"""What EXPLAIN says of each operator."""

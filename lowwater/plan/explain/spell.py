@@ -10,7 +10,7 @@ from lowwater.catalog.expr import Column, Expr, Param, walk, with_children
 from lowwater.catalog.protocols import ALIASES, PROTOCOLS
 from lowwater.gsql.printer import print_expression
 from lowwater.plan.explain.syntax import expression
-from lowwater.plan.nodes import Item
+from lowwater.plan.operators import Item
 from lowwater.plan.temporal import Step, Temporal
 
 _COLUMNS: dict[Expr, Column] = {}

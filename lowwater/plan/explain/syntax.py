@@ -24,7 +24,7 @@ from lowwater.catalog.expr import (
 )
 from lowwater.catalog.values import format_ip, format_mac
 from lowwater.gsql import nodes as gsql
-from lowwater.plan.nodes import Aggregate, Item, Window
+from lowwater.plan.operators import Aggregate, Item, Window
 
 Names = Mapping[str, gsql.Expression]
 """What stands for a column: an aggregate, or the words for the parts of a window."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from lowwater.plan.context import ANY_LINK
 from lowwater.plan.explain.model import Description, LftaInfo, OperatorInfo, PrefilterInfo, QueryInfo, SignatureInfo
 from lowwater.plan.explain.model_parts import ColumnInfo, Match, Named, PunctuationInfo, Sliding
+from lowwater.plan.operators import ANY_LINK
 
 WIDTH = 112
 _WORD = re.compile(r"(?:'[^']*'|[^\s'])+|\s+|'")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lowwater.catalog.expr import columns_of
-from lowwater.plan.nodes import Aggregation, Map, Node, Union
+from lowwater.plan.operators import Aggregation, Map, Node, Union
 from lowwater.plan.rules.setting import Setting
 
 

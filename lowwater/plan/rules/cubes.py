@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lowwater.catalog.expr import Column
-from lowwater.plan.nodes import Expand, Group, Item, LftaInput, Map, Node, Source
+from lowwater.plan.operators import Expand, Group, Item, LftaInput, Map, Node, Source
 from lowwater.plan.rules.groups import Merging, partial_leaf, whole_reason
 from lowwater.plan.rules.setting import Setting
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lowwater.catalog.expr import Column, Expr, columns_of, conjunction, conjuncts, rewrite
-from lowwater.plan.nodes import Group, Item, Map, Node, Running, Union
+from lowwater.plan.operators import Group, Item, Map, Node, Running, Union
 from lowwater.plan.rules.setting import Setting
 from lowwater.plan.tree import substitute
 

@@ -12,15 +12,23 @@ from typing import TypeVar
 
 from lowwater.catalog.expr import Binary, Column, Expr, Type, conjuncts, rewrite
 from lowwater.catalog.functions import AggregateFunction
-from lowwater.plan.cost import unkeepable, unsafe
-from lowwater.plan.nodes import Aggregate, Aggregation, Field, Group, Item, LftaInput, Node, Partial, Source
+from lowwater.plan.operators import (
+    MOST_COLUMNS,
+    Aggregate,
+    Aggregation,
+    Field,
+    Group,
+    Item,
+    LftaInput,
+    Node,
+    Partial,
+    Source,
+)
+from lowwater.plan.properties.cost import unkeepable, unsafe
 from lowwater.plan.rules.low import Selection, lfta_name, make_lfta
 from lowwater.plan.rules.setting import Setting
 
 A = TypeVar("A", bound=Aggregation)
-
-SUPER = {"count": "sum", "sum": "sum", "min": "min", "max": "max"}
-"""Sub-aggregate of every engine's own -> the aggregate that merges it."""
 
 
 def split_group(node: Node, setting: Setting) -> Node | None:
@@ -49,6 +57,8 @@ def whole_reason(node: Aggregation, keys: Sequence[Item], setting: Setting) -> s
     for aggregate in node.aggregates:
         if reason := _aggregate_reason(aggregate, setting, threshold):
             return f"{aggregate.function}: {reason}"
+    if max(len(keys), len(Merging.of(node.aggregates, setting).partials)) > MOST_COLUMNS:
+        return f"a group table has {MOST_COLUMNS} columns of group-by variables, and as many of aggregates, at most"
     return ""
 
 
@@ -82,8 +92,11 @@ def _halves(udaf: AggregateFunction, setting: Setting) -> tuple[AggregateFunctio
 
 
 def _named(name: str, parameters: tuple[Type, ...], setting: Setting) -> AggregateFunction | None:
-    found = (one for one in setting.catalog.named(name) if isinstance(one, AggregateFunction))
-    return next((one for one in found if one.parameters == parameters), None)
+    return next((one for one in _aggregates(name, setting) if one.parameters == parameters), None)
+
+
+def _aggregates(name: str, setting: Setting) -> list[AggregateFunction]:
+    return [one for one in setting.catalog.named(name) if isinstance(one, AggregateFunction)]
 
 
 @dataclass
@@ -115,7 +128,8 @@ class Merging:
         for part in _parts(aggregate):
             self.partials.append(part)
             column = Column(part.type, part.name)
-            self.merged.append(Aggregate(part.name, SUPER[part.function], column, part.type, place=aggregate.place))
+            (sup, *_) = (one.sup for one in _aggregates(part.function, setting))
+            self.merged.append(Aggregate(part.name, sup, column, part.type, place=aggregate.place))
         if aggregate.function == "avg":
             total, count = (Column(part.type, part.name) for part in self.partials[-2:])
             self.finish[aggregate.name] = Binary(Type.FLOAT, "/", total, count)
@@ -124,12 +138,12 @@ class Merging:
         sub, sup = _halves(udaf, setting)
         assert sub is not None and sup is not None
         below = sub if sub.make is not None else None
-        part = Partial(aggregate.name, sub.name, aggregate.argument, sub.returns, below, aggregate.place)
+        part = Partial(aggregate.name, sub.name, aggregate.argument, sub.returns, below, sub.fold, aggregate.place)
         self.partials.append(part)
         column = Column(sub.returns, aggregate.name)
         # Constants after what ITERATE takes are for OUTPUT, which is that of the superaggregate.
         extra = aggregate.more[max(udaf.taken, 1) - 1 :]
-        above = None if sup.make is None and sup.name in SUPER else sup
+        above = None if sup.native and sup.fold is None else sup
         merged = replace(aggregate, function=sup.name, argument=column, type=sup.returns, more=extra, udaf=above)
         self.merged.append(merged)
 
@@ -156,7 +170,16 @@ def partial_leaf(
     merging: Merging,
     setting: Setting,
 ) -> LftaInput:
-    """The aggregation LFTA of a query as a leaf of the high level."""
+    """The aggregation LFTA of a query as a leaf of the high level.
+
+    Args:
+        node: the aggregation, whose predicate the LFTA takes.
+        source: the packets below it.
+        keys: group-by variables of the LFTA, over packets.
+        key_fields: their output columns.
+        merging: the halves of the aggregates.
+        setting: slots, thresholds and catalog of the query set.
+    """
     fields = key_fields + tuple(Field(p.name, p.type) for p in merging.partials)
     name, slots = lfta_name(node.query, source, setting), setting.size(node.query)
     lfta = make_lfta(source, name, node.predicate, keys, tuple(merging.partials), slots, fields, aggregates=True)
@@ -166,7 +189,15 @@ def partial_leaf(
 def aggregated(
     node: Group, source: Source, keys: tuple[Item, ...], key_fields: tuple[Field, ...], setting: Setting
 ) -> Group:
-    """Sub-aggregates below, superaggregates above."""
+    """Sub-aggregates below, superaggregates above.
+
+    Args:
+        node: the aggregation over packets.
+        source: the packets.
+        keys: group-by variables of the LFTA, over packets.
+        key_fields: their output columns.
+        setting: slots, thresholds and catalog of the query set.
+    """
     merging = Merging.of(node.aggregates, setting)
     return replace(
         node,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lowwater.catalog.expr import Column, columns_of, conjunction, conjuncts, rewrite
-from lowwater.plan.nodes import Bucket, Group, Node
+from lowwater.plan.operators import Bucket, Group, Node
 from lowwater.plan.rules.setting import Setting
 
 

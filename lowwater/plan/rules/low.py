@@ -21,10 +21,10 @@ from lowwater.catalog.expr import (
 )
 from lowwater.catalog.protocols import ALIASES
 from lowwater.plan.bind.sources import temporals
-from lowwater.plan.cost import safe
-from lowwater.plan.nodes import Field, Item, Lfta, LftaInput, Partial, Source
+from lowwater.plan.operators import Field, Item, Lfta, LftaInput, Partial, Source
+from lowwater.plan.properties.cost import safe
+from lowwater.plan.properties.state import ROW
 from lowwater.plan.rules.setting import Setting
-from lowwater.plan.state import ROW
 from lowwater.plan.temporal import infer
 
 ONE = Item("_value", Const(Type.INT, 1))
@@ -91,7 +91,14 @@ class Selection:
         return low, high
 
     def leaf(self, query: str, name: str, low: Expr | None, numbered: bool = False) -> LftaInput:
-        """The finished LFTA as a leaf of the high level."""
+        """The finished LFTA as a leaf of the high level.
+
+        Args:
+            query: name of the query that reads the leaf.
+            name: name of the LFTA.
+            low: predicate over packets; None for all of them.
+            numbered: whether each record is counted, so that it has a row.
+        """
         if self.arrival:
             return self._by_arrival(query, name, low, numbered)
         if not self.items:
@@ -124,7 +131,18 @@ def make_lfta(
     fields: tuple[Field, ...],
     aggregates: bool = False,
 ) -> Lfta:
-    """An LFTA over the packets of a source."""
+    """An LFTA over the packets of a source.
+
+    Args:
+        source: the packets, whose links, protocol and sample are those of the LFTA.
+        name: name of the LFTA.
+        predicate: condition over packet columns; None for all packets.
+        keys: group-by variables, or the columns of a selection.
+        partials: sub-aggregates; none of a selection.
+        slots: size of its group table, a power of two.
+        fields: output columns: the keys, then the partials.
+        aggregates: whether it groups.
+    """
     return Lfta(
         name=name,
         links=source.links,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lowwater.catalog.expr import Expr, conjunction, conjuncts
-from lowwater.plan.nodes import Aggregate, Aggregation, Item, Map, Node, Sampling
+from lowwater.plan.operators import Aggregate, Aggregation, Item, Map, Node, Sampling
 from lowwater.plan.rules.setting import Setting
 from lowwater.plan.tree import substitute
 

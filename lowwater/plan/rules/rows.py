@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lowwater.catalog.expr import conjunction, conjuncts
-from lowwater.plan.cost import safe
-from lowwater.plan.nodes import Bucket, Node, Running, Sampling, Source
+from lowwater.plan.operators import Bucket, Node, Running, Sampling, Source
+from lowwater.plan.properties.cost import safe
 from lowwater.plan.rules.groups import over_selection, selected
 from lowwater.plan.rules.low import Selection, lfta_name
 from lowwater.plan.rules.setting import Setting

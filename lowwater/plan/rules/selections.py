@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lowwater.catalog.expr import conjuncts
-from lowwater.plan.cost import safe
-from lowwater.plan.nodes import Item, LftaInput, Map, Node, Source
+from lowwater.plan.operators import Item, LftaInput, Map, Node, Source
+from lowwater.plan.properties.cost import safe
 from lowwater.plan.rules.low import Selection, lfta_name, make_lfta
 from lowwater.plan.rules.setting import Setting
 

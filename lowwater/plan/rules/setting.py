@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from lowwater.catalog.builtin import CATALOG
 from lowwater.catalog.functions import Catalog, Cost
-from lowwater.plan.nodes import Node
+from lowwater.plan.operators import Node
 
 DEFAULT_SLOTS = 1 << 14
 """Groups that an LFTA's table holds unless the query says `aggregate_slots`."""

@@ -11,11 +11,11 @@ from dataclasses import replace
 from lowwater.catalog.expr import Binary, Column, Const, Type
 from lowwater.plan.bind.sources import make_fields, temporals
 from lowwater.plan.bind.windows import pane
-from lowwater.plan.nodes import Bucket, Field, Group, Item, Map, Node, Source
+from lowwater.plan.operators import Bucket, Field, Group, Item, Map, Node, Source
+from lowwater.plan.properties.state import ROW
 from lowwater.plan.rules.groups import A, Merging, partial_leaf, whole_reason
 from lowwater.plan.rules.low import Selection, lfta_name
 from lowwater.plan.rules.setting import Setting
-from lowwater.plan.state import ROW
 
 PANE = "_pane"
 """Column of a pane's number."""
@@ -70,7 +70,14 @@ def split_bucket(node: Node, setting: Setting) -> Node | None:
 
 
 def tagged(node: A, bucket: Bucket, source: Source, setting: Setting) -> A:
-    """A selection LFTA below; the high level tags its rows and aggregates them."""
+    """A selection LFTA below; the high level tags its rows and aggregates them.
+
+    Args:
+        node: aggregation over the windows.
+        bucket: tags each row with its windows.
+        source: the packets below it.
+        setting: slots, thresholds and catalog of the query set.
+    """
     selection = Selection.of(source, node.query, setting)
     # The number of a row is known where the rows of all links meet.
     attribute = bucket.attribute if bucket.rows else selection.over(bucket.attribute, "_attribute")

@@ -1,0 +1,238 @@
+"""Makes docs/performance.md, its plots and the table of README.md from the JSON of `bench_end`.
+
+`python -m benchmarks.performance [--json var/bench/end.json]` copies the JSON to docs/performance.json first. Without
+`--json` it takes docs/performance.json as it stands.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+from matplotlib.figure import Figure
+
+ROOT = Path(__file__).resolve().parents[1]
+FIGURES = ROOT / "docs" / "performance.json"
+PAGE = ROOT / "docs" / "performance.md"
+README = ROOT / "README.md"
+MARKERS = re.compile(r"(?<=<!-- performance -->\n).*?(?=<!-- /performance -->)", re.DOTALL)
+STAGES = ("init", "ingest", "low", "high", "audit", "publish", "rest")
+TITLES = {
+    "ports": "packets per port and minute",
+    "flows": "five-tuple flows of ten seconds",
+    "outer": "full outer join of two links' flows",
+}
+PEERS = {
+    "nfdump": "nfpcapd + nfdump",
+    "duckdb": "DuckDB",
+    "pyspark_batch": "PySpark, batch",
+    "pyspark_stream": "PySpark, streaming",
+    "tshark_duckdb": "tshark + DuckDB",
+}
+LESS = {
+    "nfdump": "reads captures; one row a five-tuple, without epochs; a CSV, no table, no audit, no join",
+    "duckdb": "begins after ingest; one parquet file, no commit, no audit",
+    "pyspark_batch": "begins after ingest; parquet files, no commit, no audit",
+    "pyspark_stream": "begins after ingest; no commit of a table, no audit; never emits the last epochs",
+    "tshark_duckdb": "reads a sample of one capture; one parquet file, no commit, no audit",
+}
+_COLOURS = ("#bdbdbd", "#2166ac", "#4393c3", "#b2182b", "#f4a582", "#1b7837", "#737373")
+Row = Sequence[str]
+
+
+def table(head: Row, rows: Sequence[Row]) -> str:
+    """A table in Markdown; all but the first column are set to the right where they hold figures."""
+    numbers = [all(re.match(r"^[\d,.]*$", row[at]) for row in rows) for at in range(len(head))]
+    lines = [head, ["---:" if number else "---" for number in numbers], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+def seconds(value: float) -> str:
+    """Tenths up to a minute, then whole seconds."""
+    return f"{value:.1f}" if value < 60 else f"{value:,.0f}"
+
+
+def megabytes(value: int) -> str:
+    """Whole MB, of a million bytes."""
+    return f"{value / 1e6:,.0f}"
+
+
+def scaled(name: str, each: Mapping[str, Any], packets: int) -> float:
+    """Seconds of a peer for all packets; a sample counts in proportion."""
+    return float(each["seconds"]) * (packets / each["sample_packets"] if name == "tshark_duckdb" else 1)
+
+
+def engines(size: Mapping[str, Any], query: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The peers that answered a query, in their order."""
+    found = size["queries"][query]
+    return ((name, found[name]) for name in PEERS if found.get(name))
+
+
+def short(figures: Mapping[str, Any]) -> str:
+    """The table of README.md: five-tuple flows at the largest size that has them."""
+    size = next((each for each in reversed(figures["sizes"]) if "flows" in each["queries"]), None)
+    if size is None:
+        return ""
+    machine, packets = figures["machine"], size["packets"]
+    warm = size["queries"]["flows"]["lowwater"]["warm"]
+    rows = [
+        ["Lowwater", seconds(warm["seconds"]), f"{warm['packets_per_s']:,}", "captures to published, audited tables"]
+    ]
+    for name, each in engines(size, "flows"):
+        spent = scaled(name, each, packets)
+        rows.append([PEERS[name], seconds(spent), f"{packets / spent:,.0f}", LESS[name]])
+    text = table(("", "seconds", "packets/s", "from, to"), rows)
+    tshark = size["queries"]["flows"].get("tshark_duckdb")
+    sample = f"tshark read {tshark['sample_packets']:,} packets; its seconds are scaled. " if tshark else ""
+    return (
+        f"Five-tuple flows of {packets:,} packets ({megabytes(size['capture_bytes'])} MB of captures), "
+        f"{machine['cores']} cores, {figures['date']}, one run:\n\n{text}\n"
+        f"{sample}[All figures](docs/performance.md).\n"
+    )
+
+
+def page(figures: Mapping[str, Any]) -> str:
+    """The text of docs/performance.md."""
+    machine = figures["machine"]
+    versions = ", ".join(f"{name} {text}" for name, text in machine["versions"].items() if text)
+    parts = [
+        "# Performance\n",
+        "<!-- Made by `python -m benchmarks.performance` from docs/performance.json; do not edit. -->\n",
+        "Capture files in, published and audited tables out. `make bench-end` measures it, beside other programs, in "
+        "one run on one machine. Every command is a process of its own; its start counts.\n",
+        f"- Date: {figures['date']}. Machine: {machine['processor']}, {machine['cores']} cores, "
+        f"{machine['memory_bytes'] / 2**30:.0f} GiB, {machine['system']}. Load average before the run: "
+        f"{machine['load_average']}.",
+        f"- Versions: {versions}.",
+        "- Cold: the folders of generated kernels and of numba's compiled code are empty, so `init` and `ingest` "
+        "compile the reader of captures too, which `make setup` does once. Warm: the same commands once more, into "
+        "another lake. The page cache of the system is warm in both.",
+        "- Memory: the sum of PSS over all processes, sampled every 0.2 s; the largest of the commands. The figure of "
+        "a process that ends within a second is a lower bound.",
+        "- The queries are [ports](../benchmarks/queries/ports.gsql), [flows](../queries/flows.gsql) and "
+        "[outer](../benchmarks/queries/outer.gsql); outer publishes both flow queries and their join.\n",
+    ]
+    for size in figures["sizes"]:
+        parts += _size(size)
+    parts += ["## Not measured\n", *(f"- {text}." for text in figures["not_measured"]), ""]
+    return "\n".join(parts)
+
+
+def _size(size: Mapping[str, Any]) -> Iterator[str]:
+    packets, millions = size["packets"], size["millions"]
+    yield f"## {packets:,} packets\n"
+    yield f"{megabytes(size['capture_bytes'])} MB of captures, `lowwater generate {size['generate']}`.\n"
+    yield f"![Seconds of Lowwater by stage](images/performance-{millions}m.svg)\n"
+    rows, more = [], []
+    for query, found in size["queries"].items():
+        for state, each in found["lowwater"].items():
+            stages = each["stages_seconds"]
+            total = (seconds(each["seconds"]), f"{each['packets_per_s']:,}")
+            rows.append((query, state, *(seconds(stages[stage]) for stage in STAGES), *total))
+            counts = (f"{each[name]:,}" for name in ("lfta_rows", "lfta_rows_per_s_high", "rows_published"))
+            sizes = ("peak_memory", "lake", "packets_table", "staging_peak")
+            more.append((query, state, *counts, *(megabytes(each[f"{name}_bytes"]) for name in sizes)))
+    yield "Seconds of Lowwater by stage; `rest` is the start of `backfill` and its end:\n"
+    yield table(("query", "run", *STAGES, "all", "packets/s"), rows)
+    yield table(
+        ("query", "run", "LFTA rows", "LFTA rows/s, high", "rows published", "peak memory, MB", "lake, MB",
+         "of it packets, MB", "staging at most, MB"), more
+    )  # fmt: skip
+    for query, found in size["queries"].items():
+        yield f"### {TITLES[query][0].upper()}{TITLES[query][1:]}\n"
+        yield from _peers(size, query, found)
+    flows = size["queries"].get("flows", {})
+    runs = [
+        (form, seconds(each["seconds"]), f"{each['rows']:,}", seconds(each["stages_seconds"].get("write", 0)),
+         f"{each.get('written_rows_per_s', 0):,}", megabytes(each["bytes"]), megabytes(each["peak_memory_bytes"]))
+        for form in ("csv", "parquet") if (each := flows.get(f"run_{form}"))
+    ]  # fmt: skip
+    if runs:
+        yield "### `lowwater run` of flows over one link\n"
+        head = ("format", "seconds", "rows", "of it writing, s", "rows/s written", "file, MB", "peak memory, MB")
+        yield table(head, runs)
+
+
+def _peers(size: Mapping[str, Any], query: str, found: Mapping[str, Any]) -> Iterator[str]:
+    packets, warm = size["packets"], found["lowwater"]["warm"]
+    after = warm["seconds"] - warm["stages_seconds"]["init"] - warm["stages_seconds"]["ingest"]
+    memory = megabytes(warm["peak_memory_bytes"])
+    rows = [
+        (
+            "Lowwater, warm",
+            seconds(warm["seconds"]),
+            f"{warm['rows']:,}",
+            memory,
+            "",
+            "captures to published, audited tables",
+        ),
+        ("of it `backfill`", seconds(after), f"{warm['rows']:,}", memory, "", "begins after ingest"),
+    ]
+    for name, each in engines(size, query):
+        rows.append((
+            PEERS[name], seconds(scaled(name, each, packets)), f"{each['rows']:,}",
+            megabytes(each["peak_memory_bytes"]), _same(name, each, warm), LESS[name],
+        ))  # fmt: skip
+    yield table(("", "seconds", "rows", "peak memory, MB", "same answer", "what it does"), rows)
+    if found.get("tshark_duckdb"):
+        each = found["tshark_duckdb"]
+        yield (
+            f"tshark and DuckDB took {seconds(each['seconds'])} s for {each['sample_packets']:,} packets; the seconds "
+            "in the table are scaled by the number of packets, its rows and memory are those of the sample.\n"
+        )
+
+
+def _same(name: str, each: Mapping[str, Any], warm: Mapping[str, Any]) -> str:
+    if name == "nfdump":
+        return f"another question, {'the same' if each['counted'] == warm['counted'] else 'other'} packets"
+    if name == "pyspark_stream" and not each["same_answer"]:
+        return "up to its last epoch" if each["same_up_to_last_epoch"] else "no"
+    return "yes" if each["same_answer"] else "no"
+
+
+def draw(size: Mapping[str, Any], path: Path) -> None:
+    """Bars of seconds by stage, a bar a query and run, into an SVG that depends on the figures alone."""
+    bars = [(f"{query}, {state}", each["stages_seconds"])
+            for query, found in size["queries"].items() for state, each in found["lowwater"].items()]  # fmt: skip
+    with matplotlib.rc_context({"svg.hashsalt": "lowwater"}):
+        figure = Figure(figsize=(8, 0.9 + 0.4 * len(bars)), layout="constrained")
+        axes = figure.subplots()
+        left = [0.0] * len(bars)
+        for stage, colour in zip(STAGES, _COLOURS, strict=True):
+            widths = [max(stages[stage], 0.0) for _, stages in bars]
+            axes.barh([name for name, _ in bars], widths, left=left, color=colour, label=stage)
+            left = [begin + width for begin, width in zip(left, widths, strict=True)]
+        axes.invert_yaxis()
+        axes.set(xlabel="seconds", title=f"{size['packets']:,} packets, from captures to audited tables")
+        figure.legend(loc="outside lower center", ncols=len(STAGES), fontsize="small", frameon=False)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, metadata={"Date": None})
+
+
+def with_table(readme: str, figures: Mapping[str, Any]) -> str:
+    """README.md with the short table between its markers."""
+    return MARKERS.sub(lambda _: short(figures), readme)
+
+
+def main() -> None:
+    """Writes the page, the plots and the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", type=Path, help="figures to take over into docs/performance.json")
+    options = parser.parse_args()
+    if options.json:
+        shutil.copyfile(options.json, FIGURES)
+    figures = json.loads(FIGURES.read_text(encoding="utf-8"))
+    PAGE.write_text(page(figures), encoding="utf-8")
+    for size in figures["sizes"]:
+        draw(size, PAGE.parent / "images" / f"performance-{size['millions']}m.svg")
+    README.write_text(with_table(README.read_text(encoding="utf-8"), figures), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

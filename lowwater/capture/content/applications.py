@@ -1,0 +1,190 @@
+"""DNS and HTTP/1 fields of the packets of a batch, for the queries that need them.
+
+After decoding, where the settings ask for them: a kernel marks the few packets that may hold a message, and only these
+are parsed, in Python. A packet is read by itself: a message that goes over several TCP segments shows what is whole in
+its first one, and a segment in the middle of a DNS stream is read as if a message began in it. Nothing that a packet
+holds raises an error: what it does not say wholly is NULL.
+
+DNS (RFC 1035, over TCP RFC 7766) is UDP or TCP of the ports 53, 5353 (multicast) and 5355 (LLMNR). HTTP/1 (RFC 9112) is
+any TCP payload that begins with a method or with `HTTP/1.`; other protocols of such request lines (RTSP, SIP) are told
+by their version, so a cut one may show a method. Names are as in zone files, what is no printable ASCII as `\\DDD`
+(RFC 4343); the texts of HTTP have one character a byte, as payloads have.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import dns.exception
+import dns.name
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from lowwater.capture.headers.loads import big32
+from lowwater.capture.inlining import kernel
+from lowwater.catalog.packets import FRAME, HEAD, KEPT
+
+APPLICATIONS = pa.schema([field for field in KEPT if field.name not in (FRAME, HEAD)])
+"""The columns; all of them nullable."""
+
+LONGEST_TEXT = 2048
+"""Bytes of an HTTP field; the rest of a longer one is left out."""
+
+_HEAD = 1 << 14  # bytes of a payload that are looked at
+_METHODS = frozenset(
+    b"GET HEAD POST PUT DELETE CONNECT OPTIONS TRACE PATCH PROPFIND PROPPATCH MKCOL COPY MOVE LOCK UNLOCK SEARCH "
+    b"REPORT MERGE CHECKOUT CHECKIN UNCHECKOUT MKACTIVITY MKWORKSPACE VERSION-CONTROL BASELINE-CONTROL UPDATE LABEL "
+    b"NOTIFY SUBSCRIBE UNSUBSCRIBE BCOPY BMOVE BDELETE BPROPFIND BPROPPATCH POLL PURGE LINK UNLINK BIND REBIND UNBIND "
+    b"ACL MKCALENDAR RPC_CONNECT RPC_IN_DATA RPC_OUT_DATA CCM_POST SSTP_DUPLEX_POST".split()
+)
+_STARTS = np.unique([int.from_bytes((method + b" ")[:4], "big") for method in (*_METHODS, b"HTTP")])
+_STATUS = re.compile(rb"HTTP/1\.[0-9] +([0-9]{3})[ \r\n]")
+_VERSION = b"HTTP/1."
+_FIELDS = {b"host": "http_host", b"user-agent": "http_user_agent"}
+
+_TCP, _UDP = 6, 17
+_DNS_HEADER = 12
+_NOTHING, _DNS, _DNS_TCP, _HTTP = 0, 1, 2, 3
+
+
+@kernel
+def _mark(
+    buffer: Any, begins: Any, ends: Any, protocol: Any, source: Any, destination: Any, starts: Any, kinds: Any
+) -> None:
+    """What the payload of every row may hold, by its ports and its first four bytes."""
+    for row in range(len(begins)):
+        if begins[row] < 0 or ends[row] - begins[row] < 4:
+            continue
+        tcp = protocol[row] == _TCP
+        if not tcp and protocol[row] != _UDP:
+            continue
+        for port in (source[row], destination[row]):
+            if port in (53, 5353, 5355):
+                kinds[row] = _DNS_TCP if tcp else _DNS
+        if tcp and kinds[row] == _NOTHING:
+            first = big32(buffer, begins[row])
+            for start in starts:
+                if first == start:
+                    kinds[row] = _HTTP
+
+
+def application_fields(buffer: NDArray[np.uint8], begins: NDArray[np.int64], batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The DNS and HTTP fields of the outermost transport's payloads.
+
+    Args:
+        buffer: holds the frames.
+        begins: shape (n), where they begin in it.
+        batch: what was decoded of them, n rows with `caplen`, `protocol`, `srcPort`, `destPort`, `payload_offset` and
+            `payload_length`.
+
+    Returns:
+        n rows, schema `APPLICATIONS`; NULL where there is no such message and where a field is not whole.
+    """
+    begin, end = _payloads(begins, batch)
+    kinds = np.zeros(len(begins), np.int8)
+    protocol, source, destination = (_numbers(batch, name) for name in ("protocol", "srcPort", "destPort"))
+    _mark(buffer, begin, end, protocol, source, destination, _STARTS, kinds)
+    marked = np.flatnonzero(kinds)
+    rows = []
+    for row in marked.tolist():
+        payload = buffer[begin[row] : min(end[row], begin[row] + _HEAD)].tobytes()
+        rows.append(http_fields(payload) if kinds[row] == _HTTP else dns_fields(payload, kinds[row] == _DNS_TCP))
+    places = np.zeros(len(begins), np.int64)
+    places[marked] = np.arange(len(marked))
+    found = pa.RecordBatch.from_pylist(rows, APPLICATIONS)
+    return found.take(pa.array(places, mask=kinds == _NOTHING))
+
+
+def dns_fields(payload: bytes, tcp: bool) -> dict[str, Any]:
+    """The fields of a DNS message.
+
+    Args:
+        payload: the payload of a UDP datagram, or of a TCP segment in which a message begins.
+        tcp: whether it has the two bytes of length before it.
+
+    Example:
+        >>> dns_fields(bytes.fromhex("0001010000010000000000000377777703636f6d0000010001"), tcp=False)["dns_query"]
+        'www.com'
+    """
+    if tcp:
+        payload = payload[2 : 2 + int.from_bytes(payload[:2], "big")]
+    if len(payload) < _DNS_HEADER:
+        return {}
+    identity, flags, questions, answers = (int.from_bytes(payload[at : at + 2], "big") for at in range(0, 8, 2))
+    fields: dict[str, Any] = {"dns_id": identity, "dns_response": flags >> 15, "dns_answers": answers}
+    if flags >> 15:
+        fields["dns_rcode"] = flags & 15
+    if not questions:
+        return fields
+    try:
+        name, used = dns.name.from_wire(payload, _DNS_HEADER)
+    except dns.exception.DNSException:
+        return fields
+    fields["dns_query"] = name.to_text(omit_final_dot=True)
+    after = _DNS_HEADER + used
+    if after + 2 <= len(payload):
+        fields["dns_type"] = int.from_bytes(payload[after : after + 2], "big")
+    return fields
+
+
+def http_fields(payload: bytes) -> dict[str, Any]:
+    """The fields of an HTTP/1 request or response.
+
+    Args:
+        payload: the payload of a TCP segment in which a message begins.
+
+    Example:
+        >>> http_fields(b"GET / HTTP/1.1\\r\\nHost: a.example\\r\\nUser-Ag")
+        {'http_method': 'GET', 'http_uri': '/', 'http_host': 'a.example'}
+    """
+    if payload.startswith(_VERSION):
+        status = _STATUS.match(payload)
+        return {"http_status": int(status[1])} if status else {}
+    first, newline, rest = payload.partition(b"\n")
+    fields = _request(first, bool(newline))
+    if not fields:
+        return {}
+    # What follows the last end of a line may be cut.
+    for line in rest.split(b"\n")[:-1]:
+        name, colon, value = line.partition(b":")
+        if not line.strip():
+            break
+        field = _FIELDS.get(name.strip().lower())
+        if field and colon:
+            fields.setdefault(field, _text(value.strip()))
+    return fields
+
+
+def _request(line: bytes, whole: bool) -> dict[str, Any]:
+    """Method and URI of a request line; empty for what is none, such as a line of SIP or RTSP."""
+    method, space, rest = line.partition(b" ")
+    if not space or method not in _METHODS:
+        return {}
+    fields = {"http_method": _text(method)}
+    uri, space, version = rest.strip().rpartition(b" ")
+    if space and version.startswith(_VERSION):
+        return fields | {"http_uri": _text(uri.strip())}
+    if not whole:
+        return fields
+    # HTTP/0.9 knows one method and has no version.
+    return fields | {"http_uri": _text(version)} if method == b"GET" and version and not space else {}
+
+
+def _text(value: bytes) -> str:
+    return value[:LONGEST_TEXT].decode("latin-1")
+
+
+def _numbers(batch: pa.RecordBatch, name: str) -> NDArray[np.int64]:
+    """A column of integers, -1 for NULL."""
+    numbers: NDArray[np.int64] = batch.column(name).fill_null(-1).to_numpy(False).astype(np.int64)
+    return numbers
+
+
+def _payloads(begins: NDArray[np.int64], batch: pa.RecordBatch) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where the captured payloads begin (-1 where nobody knows) and end."""
+    place, length = _numbers(batch, "payload_offset"), _numbers(batch, "payload_length")
+    begin = np.where(place >= 0, begins + place, -1)
+    end = begins + _numbers(batch, "caplen")
+    return begin, np.where(length >= 0, np.minimum(end, begin + length), end)

@@ -1,0 +1,231 @@
+"""The first bytes of a capture: what it is, or why it is refused.
+
+Before the reader: everything that is neither a classic pcap nor a pcapng stops here, by name.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lowwater.capture.formats.compression import Unpacked, compression_of
+from lowwater.capture.formats.pcapng.blocks import first_interface
+from lowwater.capture.formats.sources import Peeked, open_source
+from lowwater.errors import CaptureError
+
+FILE_HEADER = 24
+RECORD_HEADER = 16
+ETHERNET, LINUX_SLL, LINUX_SLL2, IEEE802_11, RADIOTAP = 1, 113, 276, 105, 127
+LOOPBACKS, RAW_IP, PPP = (0, 108), (12, 14, 101, 228, 229), (9, 50)
+DECODED = frozenset((ETHERNET, LINUX_SLL, LINUX_SLL2, IEEE802_11, RADIOTAP, *LOOPBACKS, *RAW_IP, *PPP))
+"""Link types whose records are decoded (`links` says how)."""
+
+SECTION_HEADER = b"\x0a\x0d\x0d\x0a"
+"""The type of a pcapng section header, the same in either byte order."""
+
+HEAD = 64 << 10
+"""Most bytes of a pcapng in which its first interface is looked for."""
+
+_MAGIC = {
+    b"\xd4\xc3\xb2\xa1": ("little", "us", False),
+    b"\xa1\xb2\xc3\xd4": ("big", "us", False),
+    b"\x4d\x3c\xb2\xa1": ("little", "ns", False),
+    b"\xa1\xb2\x3c\x4d": ("big", "ns", False),
+    b"\x34\xcd\xb2\xa1": ("little", "us", True),
+    b"\xa1\xb2\xcd\x34": ("big", "us", True),
+}
+_ORDERS = {b"\x4d\x3c\x2b\x1a": "little", b"\x1a\x2b\x3c\x4d": "big"}
+_AGAIN = "if it is still being written, read it again later; else copy it again"
+UNREADABLE = "check the path and the disk; of a stream, what writes it"
+_REFUSED = {
+    b"BZh": ("a bzip2 file", "bunzip2 it first"),
+    b"\x02\x21\x4c\x18": ("an lz4 file of the legacy format", "lz4 -d it first"),
+    b"snoop\0": ("a snoop capture", "convert it: editcap -F pcap IN OUT"),
+    b"ERF": ("an ERF capture", "convert it: editcap -F pcap IN OUT"),
+}
+_LINK_TYPES = {
+    0: "NULL", 1: "EN10MB", 9: "PPP", 12: "RAW12", 14: "RAW14", 50: "PPP_SERIAL", 101: "RAW", 105: "80211", 108: "LOOP",
+    113: "LINUX_SLL", 127: "RADIOTAP", 228: "IPV4", 229: "IPV6", 276: "LINUX_SLL2",
+}  # fmt: skip
+
+LINK_NUMBERS = {name: number for number, name in _LINK_TYPES.items()}
+"""Link types by the names that they have here."""
+
+# A header may claim any snaplen. Beyond this, a record is taken for damage: it bounds the memory of a reader.
+_SMALLEST_LIMIT = 262_144
+_LARGEST_LIMIT = 1 << 24
+
+
+@dataclass(frozen=True)
+class CaptureFile:
+    """Facts of a capture's file header. Those of a pcapng are of its first section and of the first interface there.
+
+    Attributes:
+        path: the file; the name of a stream.
+        format: `pcap` or `pcapng`.
+        byte_order: `little` or `big`.
+        resolution: `us`, `ns`, or the unit of a pcapng timestamp as a part of a second, such as `10^-12` or `2^-10`;
+            empty where a pcapng has no interface before its packets.
+        link_number: the link type, as in the file, without the bits about frame check sequences; -1 as above.
+        link_type: its name, or the number as text where it has none here; empty as above.
+        snaplen: largest captured length, as in the file (untrusted; 0 for no limit).
+        bytes: size of the file, as it is stored; 0 of a stream.
+        compression: `gzip`, `zstd`, `xz` or `lz4`; empty for a plain file.
+        version: the version of the format.
+        modified: whether records have the longer headers of Kuznetzov's modified pcap.
+    """
+
+    path: Path
+    format: str
+    byte_order: str
+    resolution: str
+    link_number: int
+    link_type: str
+    snaplen: int
+    bytes: int
+    compression: str = ""
+    version: tuple[int, int] = (2, 4)
+    modified: bool = False
+
+    @property
+    def decoded(self) -> bool:
+        """Whether records of this link type are decoded beyond timestamp and lengths."""
+        return self.link_number in DECODED
+
+    @property
+    def limit(self) -> int:
+        """The largest captured length that is believed: the snaplen, within 256 KiB and 16 MiB."""
+        return max(_SMALLEST_LIMIT, min(self.snaplen, _LARGEST_LIMIT))
+
+
+def link_name(number: int) -> str:
+    """The name of a link type, or its number as text where it has none here."""
+    return _LINK_TYPES.get(number, str(number))
+
+
+def needed(head: bytes) -> int:
+    """How many of a capture's first bytes `parse_header` wants, from the first 24."""
+    return HEAD if head.startswith(SECTION_HEADER) else FILE_HEADER
+
+
+def parse_header(path: Path, head: bytes, size: int, compression: str = "", damage: str = "") -> CaptureFile:
+    """Reads a capture's file header.
+
+    Args:
+        path: the file, for errors.
+        head: as many of its first bytes as `needed`, decompressed, or all of them where there are fewer.
+        size: its size in bytes, as it is stored.
+        compression: its name, or an empty string.
+        damage: why no more could be decompressed, or an empty string.
+
+    Raises:
+        CaptureError: if it is empty, cut in the header, no capture, or a format that is not read.
+    """
+    name = f"{path}, inside {compression}" if compression else str(path)
+    if damage and len(head) < FILE_HEADER:
+        raise CaptureError(
+            f"{name}: cannot be decompressed: {damage}", "copy the file again, or decompress it by its own tool"
+        )
+    if not head:
+        raise CaptureError(f"{name}: empty file (0 bytes), not a capture", _AGAIN)
+    if inner := compression_of(head):
+        raise CaptureError(f"{name}: compressed again, as {inner}, which is not supported", "decompress it once")
+    for magic, (kind, remedy) in _REFUSED.items():
+        if head.startswith(magic):
+            raise CaptureError(f"{name}: {kind}, which is not supported", remedy)
+    if head[:4] not in _MAGIC and not head.startswith(SECTION_HEADER):
+        raise CaptureError(
+            f"{name}: not a capture: it begins with {head[:4].hex(' ')}",
+            "give a pcap or pcapng, plain or in gzip, zstd, xz or lz4; `capinfos FILE` may say what it is",
+        )
+    if len(head) < FILE_HEADER:
+        raise CaptureError(f"{name}: cut inside the file header: {len(head)} of {FILE_HEADER} bytes", _AGAIN)
+    return (_section if head.startswith(SECTION_HEADER) else _classic)(name, path, head, size, compression)
+
+
+def _classic(name: str, path: Path, head: bytes, size: int, compression: str) -> CaptureFile:
+    byte_order, resolution, modified = _MAGIC[head[:4]]
+    order = "<" if byte_order == "little" else ">"
+    major, minor, snaplen, network = struct.unpack(order + "4xHH8xII", head[:FILE_HEADER])
+    if (major, minor) != (543, 0) and major != 2:
+        raise CaptureError(
+            f"{name}: pcap version {major}.{minor} is not supported",
+            "2.x and 543.0 are read; is it damaged?",
+        )
+    link = network & 0x03FF_FFFF  # the upper bits tell the length of the frame check sequence
+    return CaptureFile(
+        path,
+        "pcap",
+        byte_order,
+        resolution,
+        link,
+        link_name(link),
+        snaplen,
+        size,
+        compression,
+        (major, minor),
+        modified,
+    )
+
+
+def _section(name: str, path: Path, head: bytes, size: int, compression: str) -> CaptureFile:
+    byte_order = _ORDERS.get(head[8:12], "")
+    if not byte_order:
+        raise CaptureError(
+            f"{name}: a pcapng whose first section has no byte order: {head[8:12].hex(' ')}", "copy the file again"
+        )
+    major, minor = struct.unpack("<HH" if byte_order == "little" else ">HH", head[12:16])
+    if major != 1:
+        raise CaptureError(f"{name}: pcapng version {major}.{minor} is not supported", "1.x is read; is it damaged?")
+    first = first_interface(head, byte_order == "big")
+    number, snaplen, resolution = (first.link, first.snaplen, first.resolution) if first else (-1, 0, "")
+    kind = link_name(number) if first else ""
+    version = (major, minor)
+    return CaptureFile(path, "pcapng", byte_order, resolution, number, kind, snaplen, size, compression, version)
+
+
+@contextmanager
+def opened(capture: str | Path | Any, hashed: bool) -> Iterator[tuple[CaptureFile, Peeked, Unpacked | None]]:
+    """Opens a capture and reads its header; closes it where the block fails.
+
+    Args:
+        capture: as `sources.open_source`.
+        hashed: whether to compute the sha256 of a compressed file.
+
+    Yields:
+        Its header; what it holds, from the first byte on; what decompresses that, if anything.
+
+    Raises:
+        CaptureError: as `parse_header`, or if the file cannot be read.
+    """
+    path, stream = open_source(capture)
+    source, unpacked = Peeked(stream), None
+    try:
+        compression = compression_of(source.peek(FILE_HEADER))
+        if compression:
+            unpacked = Unpacked(source, hashed)
+            source = Peeked(unpacked)
+        head = source.peek(needed(source.peek(FILE_HEADER)))
+        damage = unpacked.damage if unpacked else ""
+        yield parse_header(path, head, stream.size, compression, damage), source, unpacked
+    except OSError as error:
+        source.close()
+        raise CaptureError(f"{path}: cannot be read: {error.strerror}", UNREADABLE) from error
+    except BaseException:
+        source.close()
+        raise
+
+
+def open_capture(path: str | Path) -> CaptureFile:
+    """Reads the file header of a capture.
+
+    Raises:
+        CaptureError: as `parse_header`, or if the file cannot be read.
+    """
+    with opened(path, hashed=False) as (header, source, _):
+        source.close()
+        return header

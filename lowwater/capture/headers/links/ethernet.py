@@ -1,0 +1,29 @@
+"""Ethernet, with an ether type or with a length (IEEE 802.3).
+
+Link type 1.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lowwater.capture.headers.fields import u16, u48
+from lowwater.capture.headers.links.llc import llc
+from lowwater.capture.headers.links.types import FIRST_TYPE, carried
+from lowwater.capture.inlining import part
+
+_LARGEST_LENGTH = 1500
+
+
+@part
+def ethernet(buffer: Any, at: int, end: int) -> tuple[int, int, int, int, int, int, int]:
+    """Ethernet header; see the package."""
+    destination, source, kind = u48(buffer, at, end), u48(buffer, at + 6, end), u16(buffer, at + 12, end)
+    at += 14
+    if kind >= FIRST_TYPE:
+        kind, vlan, network, at, end = carried(buffer, kind, at, end)
+    elif 0 <= kind <= _LARGEST_LENGTH:  # what follows the length's bytes is padding
+        kind, vlan, network, at, end = llc(buffer, at, min(end, at + kind))
+    else:
+        kind, vlan, network = -1, -1, -1
+    return destination, source, kind, vlan, network, at, end

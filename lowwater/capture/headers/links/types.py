@@ -1,0 +1,58 @@
+"""What stands behind an ether type: VLAN tags, MPLS, PPPoE, or the network header itself.
+
+Shared by the link layers that carry ether types.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lowwater.capture.headers.fields import u8, u16
+from lowwater.capture.headers.links.mpls import mpls
+from lowwater.capture.headers.links.ppp import ppp
+from lowwater.capture.inlining import part, rare
+
+IPV4, IPV6 = 0x0800, 0x86DD
+FIRST_TYPE = 0x0600
+"""Smaller values in place of an ether type are lengths, or numbers of another kind."""
+
+_VLAN, _PROVIDER_VLAN, _OLD_QINQ = 0x8100, 0x88A8, 0x9100
+_MPLS, _MPLS_MULTICAST, _PPPOE_SESSION = 0x8847, 0x8848, 0x8864
+
+
+@part
+def carried(buffer: Any, kind: int, at: int, end: int) -> tuple[int, int, int, int, int]:
+    """Follows an ether type (-1 unknown); ether type behind the tags, VLAN, network, where that begins, its end.
+
+    Args:
+        buffer: uint8 array that holds the frame.
+        kind: the ether type, -1 where it is not captured.
+        at: index behind the ether type.
+        end: index behind the last captured byte that belongs to the frame.
+    """
+    if kind in (IPV4, IPV6):  # most frames, at once
+        return kind, -1, kind, at, end
+    vlan = -1
+    while kind in (_VLAN, _PROVIDER_VLAN, _OLD_QINQ):
+        tag = u16(buffer, at, end)
+        if vlan < 0 and tag >= 0:  # the outermost tag
+            vlan = tag & 0x0FFF
+        kind = u16(buffer, at + 2, end)
+        at += 4
+    network = kind
+    if kind in (_MPLS, _MPLS_MULTICAST):
+        network, at = mpls(buffer, at, end)
+    elif kind == _PPPOE_SESSION:
+        network, at, end = _pppoe(buffer, at, end)
+    return kind, vlan, network, at, end
+
+
+@rare
+def _pppoe(buffer: Any, at: int, end: int) -> tuple[int, int, int]:
+    """PPPoE session header (RFC 2516, section 4); network, where that begins, its end."""
+    code, length = u8(buffer, at + 1, end), u16(buffer, at + 4, end)
+    if code != 0 or length < 0:
+        return -1, at, end
+    end = min(end, at + 6 + length)
+    network, at = ppp(buffer, at + 6, end)
+    return network, at, end

@@ -1,0 +1,203 @@
+"""IPv4 and IPv6 headers, extension headers included.
+
+Called by the decoding kernels after the link's headers; `transport` reads what follows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lowwater.capture.headers.columns import (
+    DEST_BITS,
+    DEST_HI,
+    FRAGMENT,
+    ID,
+    PROTOCOL,
+    SRC_BITS,
+    SRC_HI,
+    TOS,
+    TOTAL,
+    TTL,
+    VERSION,
+    put_narrow,
+    put_wide,
+    set_wide,
+)
+from lowwater.capture.headers.fields import u8, u16, u32
+from lowwater.capture.headers.links.types import IPV4, IPV6
+from lowwater.capture.headers.loads import big64, byte
+from lowwater.capture.inlining import part
+
+_HOP_BY_HOP, _ROUTING, _FRAGMENT_HEADER, _AUTHENTICATION, _DESTINATION, _MOBILITY = 0, 43, 44, 51, 60, 135
+
+
+LATER = -2
+"""In place of a protocol: the packet is a later fragment, what follows the header is the middle of something."""
+
+
+@part
+def is_header(buffer: Any, network: int, at: int, end: int) -> bool:
+    """Whether a header of this network (0x0800, 0x86DD) begins at `at`, as its first byte tells.
+
+    Args:
+        buffer: uint8 array that holds the frame.
+        network: an ether type, -1 where it is not known.
+        at: index at which the header would begin.
+        end: index behind the last captured byte.
+    """
+    lead = u8(buffer, at, end)
+    return (network == IPV4 and lead >> 4 == 4 and lead & 0x0F >= 5) or (network == IPV6 and lead >> 4 == 6)
+
+
+@part
+def put_address4(buffer: Any, at: int, end: int, out: Any, column: int, row: int) -> bool:
+    """Writes both words of an IPv4 address (`column` is the high one); whether it is captured.
+
+    Args:
+        buffer: uint8 array that holds the frame.
+        at: index of the first byte of the address.
+        end: index behind the last captured byte.
+        out: `Columns` of the batch.
+        column: row of `out.wide` of the high word; the low word is in the row behind it.
+        row: row of the record in `out`.
+    """
+    value = u32(buffer, at, end)
+    set_wide(out, column, row, 0)
+    set_wide(out, column + 1, row, max(value, 0))
+    return value >= 0
+
+
+@part
+def put_address6(buffer: Any, at: int, end: int, out: Any, column: int, row: int) -> bool:
+    """Writes both words of an IPv6 address; whether it is captured.
+
+    Arguments as of `put_address4`.
+    """
+    if at + 16 > end:
+        return False
+    set_wide(out, column, row, big64(buffer, at))
+    set_wide(out, column + 1, row, big64(buffer, at + 8))
+    return True
+
+
+@part
+def above4(buffer: Any, at: int, end: int, stop: int) -> tuple[int, int, int, int, int, int]:
+    """What an IPv4 header says of its packet.
+
+    Args:
+        buffer: uint8 array that holds the frame.
+        at: index of the first byte of the IP header.
+        end: index behind the last captured byte.
+        stop: where the frame ends on the wire, as an index; not below `end`.
+
+    Returns:
+        Protocol, fragment offset and id (-1 where not captured), where what it carries begins, where that ends in the
+        captured bytes, and on the wire.
+    """
+    total = u16(buffer, at + 2, end)
+    field = u16(buffer, at + 6, end)
+    identity = u16(buffer, at + 4, end)
+    protocol = u8(buffer, at + 9, end)
+    if total > 0:  # 0 is left by segmentation offload
+        end, stop = min(end, at + total), min(stop, at + total)
+    return (
+        protocol,
+        (field & 0x1FFF) << 3 if field >= 0 else -1,
+        identity,
+        at + 4 * (byte(buffer, at) & 0x0F),
+        end,
+        stop,
+    )
+
+
+@part
+def version4(buffer: Any, at: int, end: int, stop: int, out: Any, row: int) -> tuple[int, int, int, int, int]:
+    """IPv4 header.
+
+    Args:
+        buffer: uint8 array that holds the frame.
+        at: index of the first byte of the IP header.
+        end: index behind the last captured byte.
+        stop: where the frame ends on the wire, as an index; not below `end`.
+        out: `Columns`; written in the columns that are wanted.
+        row: row of the record in `out`.
+
+    Returns:
+        Presence bits, protocol (-1 unknown, or LATER), where its header is, and the ends as `above4`.
+    """
+    total = u16(buffer, at + 2, end)
+    tos, ttl = u8(buffer, at + 1, end), u8(buffer, at + 8, end)
+    bits = put_narrow(out, VERSION, row, 4) | put_narrow(out, TOS, row, tos)
+    bits |= put_narrow(out, TOTAL, row, total) | put_narrow(out, TTL, row, ttl)
+    if put_address4(buffer, at + 12, end, out, SRC_HI, row):
+        bits |= SRC_BITS
+    if put_address4(buffer, at + 16, end, out, DEST_HI, row):
+        bits |= DEST_BITS
+    protocol, offset, identity, above, end, stop = above4(buffer, at, end, stop)
+    bits |= put_narrow(out, FRAGMENT, row, offset) | put_wide(out, ID, row, identity)
+    bits |= put_narrow(out, PROTOCOL, row, protocol)
+    return bits, protocol if offset <= 0 else LATER, above, end, stop
+
+
+@part
+def _extensions(buffer: Any, kind: int, at: int, end: int) -> tuple[int, int, int, int]:
+    """Walks IPv6 extension headers; protocol (-1 unknown), where it begins, fragment offset and id (-1 none)."""
+    offset, identity = -1, -1
+    while True:
+        if kind == _FRAGMENT_HEADER:
+            field = u16(buffer, at + 2, end)
+            offset = field & 0xFFF8 if field >= 0 else -1
+            identity = u32(buffer, at + 4, end)
+            kind = u8(buffer, at, end)
+            at += 8
+            if offset != 0:
+                walked = kind in (_HOP_BY_HOP, _ROUTING, _FRAGMENT_HEADER, _AUTHENTICATION, _DESTINATION, _MOBILITY)
+                return -1 if walked else kind, at, offset, identity
+        elif kind in (_HOP_BY_HOP, _ROUTING, _DESTINATION, _MOBILITY):
+            kind, length = u8(buffer, at, end), u8(buffer, at + 1, end)
+            if length < 0:  # its length is not captured: there is no way on, and to stay here would be for ever
+                return -1, at, offset, identity
+            at += 8 * (length + 1)
+        elif kind == _AUTHENTICATION:
+            kind, length = u8(buffer, at, end), u8(buffer, at + 1, end)
+            at += 4 * (length + 2)
+        else:
+            return kind, at, offset, identity
+        if at > end:  # the header itself is cut: what follows is not known to be what it says
+            return -1, at, offset, identity
+
+
+@part
+def above6(buffer: Any, at: int, end: int, stop: int) -> tuple[int, int, int, int, int, int]:
+    """What an IPv6 header and its extensions say of their packet; returns as `above4` (-1: not a fragment).
+
+    Arguments as of `above4`.
+    """
+    payload = u16(buffer, at + 4, end)
+    kind = u8(buffer, at + 6, end)
+    if payload > 0:  # 0 is left by segmentation offload and by jumbograms
+        end, stop = min(end, at + 40 + payload), min(stop, at + 40 + payload)
+    protocol, above, offset, identity = _extensions(buffer, kind, at + 40, end)
+    return protocol, offset, identity, above, end, stop
+
+
+@part
+def version6(buffer: Any, at: int, end: int, stop: int, out: Any, row: int) -> tuple[int, int, int, int, int]:
+    """IPv6 header and its extensions; returns as `version4`.
+
+    Arguments as of `version4`.
+    """
+    payload = u16(buffer, at + 4, end)
+    first = u16(buffer, at, end)
+    bits = put_narrow(out, VERSION, row, 6)
+    bits |= put_narrow(out, TOS, row, (first >> 4) & 0xFF if first >= 0 else -1)
+    bits |= put_narrow(out, TOTAL, row, payload + 40 if payload >= 0 else -1)
+    bits |= put_narrow(out, TTL, row, u8(buffer, at + 7, end))
+    if put_address6(buffer, at + 8, end, out, SRC_HI, row):
+        bits |= SRC_BITS
+    if put_address6(buffer, at + 24, end, out, DEST_HI, row):
+        bits |= DEST_BITS
+    protocol, offset, identity, above, end, stop = above6(buffer, at, end, stop)
+    bits |= put_narrow(out, PROTOCOL, row, protocol)
+    bits |= put_narrow(out, FRAGMENT, row, offset) | put_wide(out, ID, row, identity)
+    return bits, protocol if offset <= 0 else LATER, above, end, stop

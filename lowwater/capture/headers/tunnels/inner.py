@@ -1,0 +1,130 @@
+"""The tunnel of a packet and the innermost IP header in it.
+
+Called by the second decoding kernel; follows tunnels in tunnels, by the rule of the package.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lowwater.capture.headers.columns import (
+    INNER_DEST_BITS,
+    INNER_DEST_HI,
+    INNER_DEST_PORT,
+    INNER_FLAGS,
+    INNER_PROTOCOL,
+    INNER_SRC_BITS,
+    INNER_SRC_HI,
+    INNER_SRC_PORT,
+    INNER_VERSION,
+    TUNNEL,
+    TUNNEL_ID,
+    put_narrow,
+    put_wide,
+)
+from lowwater.capture.headers.fields import u8, u16
+from lowwater.capture.headers.links.types import IPV4, IPV6
+from lowwater.capture.headers.network import LATER, above4, above6, is_header, put_address4, put_address6
+from lowwater.capture.headers.transport import TCP, UDP, has_ports
+from lowwater.capture.headers.tunnels.geneve import GENEVE, geneve
+from lowwater.capture.headers.tunnels.gre import GRE, gre
+from lowwater.capture.headers.tunnels.gtp import GTP_U, gtp
+from lowwater.capture.headers.tunnels.vxlan import VXLAN, VXLAN_LINUX, vxlan
+from lowwater.capture.inlining import part, rare
+
+PORTS = (VXLAN, VXLAN_LINUX, GTP_U, GENEVE)
+"""Destination ports of UDP that may mean a tunnel."""
+
+_IN_IP4, _IN_IP6 = 4, 41
+_DEPTH = 4
+
+
+@part
+def carries(buffer: Any, protocol: int, at: int, end: int) -> bool:
+    """Whether an IP protocol, whose header is at `at`, can be a tunnel.
+
+    Args:
+        buffer: uint8 array that holds the frame.
+        protocol: number of the IP protocol; negative where there is none to follow.
+        at: index behind the IP header.
+        end: index behind the last captured byte of the IP packet.
+    """
+    if protocol == UDP:
+        return u16(buffer, at + 2, end) in PORTS
+    return protocol in (_IN_IP4, _IN_IP6, GRE)
+
+
+@rare
+def _opened(buffer: Any, protocol: int, at: int, end: int) -> tuple[int, int, int, int, int]:
+    """The tunnel behind an IP header; returns as every reader of the package."""
+    if protocol == _IN_IP4:
+        return protocol, -1, IPV4, at, end
+    if protocol == _IN_IP6:
+        return protocol, -1, IPV6, at, end
+    if protocol == GRE:
+        return gre(buffer, at, end)
+    if protocol == UDP:
+        port = u16(buffer, at + 2, end)
+        if port == GTP_U:
+            return gtp(buffer, at + 8, end)
+        if port == GENEVE:
+            return geneve(buffer, at + 8, end)
+        if port in (VXLAN, VXLAN_LINUX):
+            return vxlan(buffer, port, at + 8, end)
+    return -1, -1, -1, at, end
+
+
+@rare
+def _header(buffer: Any, network: int, at: int, end: int, out: Any, row: int) -> tuple[int, int, int, int]:
+    """An inner IP header with what stands above it, in place of one further out; returns as `version4`, without stop.
+
+    All columns are written, since the header further out has done so too.
+    """
+    bits = 0
+    if network == IPV4:
+        bits |= put_narrow(out, INNER_VERSION, row, 4)
+        if put_address4(buffer, at + 12, end, out, INNER_SRC_HI, row):
+            bits |= INNER_SRC_BITS
+        if put_address4(buffer, at + 16, end, out, INNER_DEST_HI, row):
+            bits |= INNER_DEST_BITS
+        protocol, offset, _, at, end, _ = above4(buffer, at, end, end)
+    else:
+        bits |= put_narrow(out, INNER_VERSION, row, 6)
+        if put_address6(buffer, at + 8, end, out, INNER_SRC_HI, row):
+            bits |= INNER_SRC_BITS
+        if put_address6(buffer, at + 24, end, out, INNER_DEST_HI, row):
+            bits |= INNER_DEST_BITS
+        protocol, offset, _, at, end, _ = above6(buffer, at, end, end)
+    bits |= put_narrow(out, INNER_PROTOCOL, row, protocol)
+    if offset > 0:
+        protocol = LATER
+    ported = has_ports(protocol)
+    bits |= put_narrow(out, INNER_SRC_PORT, row, u16(buffer, at, end) if ported else -1)
+    bits |= put_narrow(out, INNER_DEST_PORT, row, u16(buffer, at + 2, end) if ported else -1)
+    bits |= put_narrow(out, INNER_FLAGS, row, u8(buffer, at + 13, end) if protocol == TCP else -1)
+    return bits, protocol, at, end
+
+
+@rare
+def tunnels(buffer: Any, protocol: int, at: int, end: int, out: Any, row: int) -> int:
+    """The outermost tunnel, and the innermost IP header that is captured within four tunnels; presence bits.
+
+    Args:
+        buffer: uint8 array that holds the frame.
+        protocol: number of the outer IP protocol, for which `carries` holds.
+        at: index behind the outer IP header.
+        end: index behind the last captured byte of the outer IP packet.
+        out: `Columns`; written in the columns that are wanted.
+        row: row of the record in `out`.
+    """
+    bits, inner = 0, 0
+    for depth in range(_DEPTH):
+        tunnel, identity, network, at, end = _opened(buffer, protocol, at, end)
+        if tunnel < 0:
+            break
+        if depth == 0:
+            bits = put_narrow(out, TUNNEL, row, tunnel) | put_wide(out, TUNNEL_ID, row, identity)
+        if not is_header(buffer, network, at, end):
+            break
+        inner, protocol, at, end = _header(buffer, network, at, end, out, row)
+    return bits | inner

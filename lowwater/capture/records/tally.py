@@ -1,0 +1,72 @@
+"""The running sums of one interface while its capture is read.
+
+Beside the reader: the clock that arrivals are made of, and what the summary says.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lowwater.capture.records.facts import Interface, InterfaceSummary
+from lowwater.capture.records.median import Median
+
+MOST_MEDIANS = 256
+"""Interfaces of a capture whose median is found: those of more are no links of their own, and need none."""
+
+_HELD, _LEAST_HELD = 1 << 23, 1 << 16
+"""Most timestamps in memory, of the first interface and of those far behind it."""
+
+
+class Tally:
+    """Counts the records of one interface.
+
+    Args:
+        number: the number of the interface: the first ones may hold more timestamps in memory, for the median.
+
+    Attributes:
+        clock: largest sane timestamp so far, ns; -1 before the first.
+        undecoded: sane records without an IP header, set by whoever decodes.
+        malformed: rows of the interface, set by the reader.
+    """
+
+    def __init__(self, number: int) -> None:
+        self.clock = -1
+        self.undecoded = 0
+        self.malformed = 0
+        self._packets = 0
+        self._first: int | None = None
+        self._last: int | None = None
+        self._smallest: int | None = None
+        held = max(_HELD >> number.bit_length(), _LEAST_HELD)
+        self._median = Median(held) if number < MOST_MEDIANS else None
+
+    def add(self, stamps: NDArray[np.int64]) -> None:
+        """Counts sane records by their timestamps (ns), at least one."""
+        if self._median:
+            self._median.add(stamps)
+        self._first = int(stamps[0]) if self._first is None else self._first
+        self._last = int(stamps[-1])
+        smallest = int(stamps.min())
+        self._smallest = smallest if self._smallest is None else min(smallest, self._smallest)
+        self.clock = max(self.clock, int(stamps.max()))
+        self._packets += len(stamps)
+
+    def summary(self, interface: Interface) -> InterfaceSummary:
+        """What was counted."""
+        return InterfaceSummary(
+            interface=interface,
+            packets=self._packets,
+            undecoded=self.undecoded,
+            malformed=self.malformed,
+            first=self._first,
+            last=self._last,
+            smallest=self._smallest,
+            largest=self.clock if self._packets else None,
+            median=self._median.value() if self._median else None,
+        )
+
+    def close(self) -> None:
+        """Drops what was kept for the median."""
+        if self._median:
+            self._median.close()

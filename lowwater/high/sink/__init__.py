@@ -1,0 +1,1 @@
+"""What Spark writes: rows and punctuation of a query's stream as files."""

@@ -1,0 +1,67 @@
+"""The files of a query's stream: rows as its slices write them, and punctuation in a file of its own.
+
+Between the slices and `streams/`; the files have the fields of the plan node, then CONTROL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lowwater.catalog.streams import PUNCTUATION
+from lowwater.high.sink.hours import file_schema
+from lowwater.high.timeline import Promise, Timeline
+from lowwater.plan.operators import Field
+
+
+@dataclass
+class StreamFiles:
+    """The files of one stream as they are written.
+
+    Attributes:
+        folder: that holds them.
+        fields: the fields of the stream.
+        owned: rows with `_last` (ns) in [first, second) belong in it.
+        closing: promise (ns) of the closing punctuation.
+        published: whether rows are written as they are published, a file for each hour, else in stream types.
+        files: as they were written; ticks say what comes before what (SEMANTICS P5).
+        rows, punctuation: how many are in them.
+    """
+
+    folder: Path
+    fields: Sequence[Field]
+    owned: tuple[int, int]
+    closing: int
+    published: bool = False
+    files: list[str] = field(default_factory=list)
+    rows: int = 0
+    punctuation: int = 0
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of the files."""
+        return file_schema(self.fields, self.published)
+
+    def take(self, file: str, rows: int) -> None:
+        """Takes in a file whose rows have their ticks."""
+        self.files.append(file)
+        self.rows += rows
+
+    def close(self, tick: int, timeline: Timeline | None = None) -> None:
+        """Writes the punctuation, of which the closing one comes at a tick (ns)."""
+        made = [] if timeline is None else list(timeline.below(self.closing))
+        made.append(Promise(tick, tick, 0, self.closing))
+        schema = self.schema
+        lasts = [promise.last for promise in made]
+        said = [[f.temporal.promise(last) if f.temporal else None for last in lasts] for f in self.fields]
+        ticks, untils, periods = zip(*((each.first, each.until, each.period) for each in made), strict=True)
+        values = [*said, lasts, [PUNCTUATION] * len(made), ticks, untils, periods]
+        columns = [pa.array(value, column.type) for value, column in zip(values, schema, strict=True)]
+        file = self.folder / "punctuation.parquet"
+        pq.write_table(pa.Table.from_arrays(columns, schema=schema), file)
+        self.files.append(str(file))
+        self.punctuation = len(made)

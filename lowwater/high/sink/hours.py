@@ -1,0 +1,88 @@
+"""Files of a query's rows as they are published: addresses as texts, each file of one hour.
+
+Written by slices, by the sink of streams, and by publishing where older files must be written anew. `tables/` are
+divided by the hour of `_last`, so such a file becomes one of a table as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lowwater.capture.addresses import published
+from lowwater.instants import HOUR
+from lowwater.plan.operators import Field
+from lowwater.plan.properties.schemas import published_schema, result_schema, stream_schema
+
+MOST_OPEN = 64
+"""Files that are open at once; rows of more hours than these, in no order, come to lie in several files an hour."""
+
+
+def file_schema(fields: Sequence[Field], published: bool) -> pa.Schema:
+    """The columns of a stream's files: the fields in their published types, else in stream types, then CONTROL."""
+    return result_schema(fields) if published else stream_schema(fields)
+
+
+def file_columns(rows: pa.RecordBatch | pa.Table, fields: Sequence[Field], published: bool) -> list[pa.ChunkedArray]:
+    """The fields of rows in stream types as the columns of `file_schema`; what else the rows have is left out."""
+    return published_columns(rows, fields) if published else [pa.table(rows).column(f.name) for f in fields]
+
+
+def published_columns(rows: pa.RecordBatch | pa.Table, fields: Sequence[Field]) -> list[pa.ChunkedArray]:
+    """The fields of rows in stream types as columns in published types."""
+    table, schema = pa.table(rows), published_schema(fields)
+    return [
+        pa.chunked_array([published(chunk, f.type) for chunk in table.column(f.name).chunks], schema.field(f.name).type)
+        for f in fields
+    ]
+
+
+class HourFiles:
+    """Writes rows to a file for each hour of their `_last`.
+
+    Args:
+        folder: for the files.
+        name: that theirs begin with.
+        schema: the schema of the rows; has `_last`.
+
+    Attributes:
+        files: path and rows of each file, in the order in which they were begun.
+    """
+
+    def __init__(self, folder: Path, name: str, schema: pa.Schema) -> None:
+        self.files: dict[Path, int] = {}
+        self._folder, self._name, self._schema = folder, name, schema
+        self._open: dict[int, tuple[Path, pq.ParquetWriter]] = {}
+
+    def __enter__(self) -> HourFiles:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        for _, writer in self._open.values():
+            writer.close()
+        self._open.clear()
+
+    def write(self, rows: pa.Table) -> None:
+        """Writes rows of the schema."""
+        hours = rows.column("_last").to_numpy() // HOUR
+        found = np.unique(hours)
+        for hour in found.tolist():
+            mine = rows if len(found) == 1 else rows.filter(pa.array(hours == hour))
+            path, writer = self._writer(hour)
+            writer.write_table(mine)
+            self.files[path] += mine.num_rows
+
+    def _writer(self, hour: int) -> tuple[Path, pq.ParquetWriter]:
+        known = self._open.pop(hour, None)
+        if known is None:
+            if len(self._open) == MOST_OPEN:
+                self._open.pop(next(iter(self._open)))[1].close()
+            path = self._folder / f"{self._name}-{len(self.files):05d}.parquet"
+            known = path, pq.ParquetWriter(path, self._schema, compression="lz4")
+            self.files[path] = 0
+        self._open[hour] = known
+        return known

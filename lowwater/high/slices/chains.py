@@ -1,0 +1,106 @@
+"""Operators whose state goes from slice to slice: those of the reference engine, over the rows of slices in order.
+
+Operators of a slice. Groups that outlive their epoch, and the states of the sampling operator (004; SEMANTICS O1, O4).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from lowwater.catalog.states import load_state, write_state
+from lowwater.catalog.streams import LAST, STREAM_TYPES
+from lowwater.high.handover import Carry, leave_state, state_file
+from lowwater.high.slices.places import orders, tuples
+from lowwater.high.slices.values import Frame
+from lowwater.plan.operators import Cut, Field, Node, Running, Sampling
+from lowwater.plan.temporal import END_OF_TIME
+from lowwater.stream.operators import Life, Operator, Promise, Row
+from lowwater.stream.running import RunningOperator
+from lowwater.stream.sampling import SamplingOperator
+
+
+class Chain:
+    """One operator over the slices of an interval, whose states it begins with, and leaves behind.
+
+    Args:
+        node: the operator; its input has admitted the rows where it is a Running.
+        carry: the carry of its query.
+
+    Raises:
+        LowwaterError: the state that the interval before left cannot be read.
+    """
+
+    def __init__(self, node: Running | Sampling, carry: Carry) -> None:
+        self._node, self._carry = node, carry
+        self._given = Given()
+        self._operator = _made(node, carry)
+        self._operator.connect(self._given, 0)
+        if carry.held is not None:
+            self._operator.restore(load_state(state_file(carry.held, node.query)))
+
+    def take(self, frame: Frame) -> int:
+        """Keeps rows until their epoch has ended; how many.
+
+        What is before the interval is in the state that was handed over, what is behind it is not whole yet.
+        """
+        lasts = frame[LAST].to_numpy(zero_copy_only=False)
+        inside = (lasts >= self._carry.start) & (lasts < self._carry.end)
+        frame = frame.where(pa.array(inside))
+        rows = zip(tuples(self._node.input, frame), frame[LAST].to_pylist(), orders(frame), strict=True)
+        for values, last, order in rows:
+            self._operator.receive(0, Row(values, last, order))
+        return frame.rows
+
+    def advance(self, promise: int) -> tuple[Frame, Counter[str]]:
+        """The rows of the epochs that a promise (ns) ends, and counts; with the last promise the state is left behind.
+
+        Raises:
+            ValueOverflowError: the sum of a group does not fit 64 bits (SEMANTICS O3).
+            LowwaterError: groups stay open over too many epochs without rows, or the Python of a user fails.
+        """
+        self._operator.receive(0, Promise(min(promise, self._carry.end)))
+        rows, counts = self._given.rows, Counter(self._operator.counts)
+        self._given.rows = []
+        self._operator.counts.clear()
+        if promise >= END_OF_TIME and self._carry.kept is not None:
+            leave_state(state_file(self._carry.kept, self._node.query), write_state(self._operator.state()))
+        return frame_of(self._node.fields, rows), counts
+
+    @property
+    def held(self) -> int:
+        """How many rows and groups it holds."""
+        return sum(1 for _ in self._operator.kept())
+
+
+class Given(Operator):
+    """Collects what an operator gives."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows: list[Row] = []
+
+    def row(self, port: int, row: Row) -> None:
+        """Keeps a row."""
+        self.rows.append(row)
+
+
+def frame_of(fields: Sequence[Field], rows: Sequence[Row], **more: Sequence[Any]) -> Frame:
+    """Rows as columns: the fields, `_last`, and more integers by their names."""
+    values = list(zip(*(row.values for row in rows), strict=True)) if rows else [()] * len(fields)
+    columns = {f.name: pa.array(value, STREAM_TYPES[f.type]) for f, value in zip(fields, values, strict=True)}
+    columns[LAST] = pa.array([row.last for row in rows], pa.int64())
+    columns |= {name: pa.array(numbers, pa.int64()) for name, numbers in more.items()}
+    return Frame(columns, len(rows))
+
+
+def _made(node: Running | Sampling, carry: Carry) -> RunningOperator | SamplingOperator:
+    life = Life(END_OF_TIME if carry.latest is None else carry.latest + 1)
+    below: Node = Cut(node.query, node.input.fields, "")
+    if isinstance(node, Running):
+        return RunningOperator(replace(node, input=below, predicate=None), Operator(), life)
+    return SamplingOperator(replace(node, input=below), Operator(), life)

@@ -1,0 +1,1 @@
+"""What the names and dates of capture files say: links, patterns, rotation, and proposed settings."""

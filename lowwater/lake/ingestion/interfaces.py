@@ -1,0 +1,167 @@
+"""Which link each interface of a capture is (SEMANTICS T1), and several interfaces as one.
+
+Beside ingest: a capture with one interface is of its link; each of several is a link of its own, `link/name`, unless
+the link is configured as one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from lowwater.capture.records.facts import Interface, InterfaceSummary
+from lowwater.capture.records.median import Median
+from lowwater.capture.records.tally import MOST_MEDIANS
+from lowwater.config import section_of
+from lowwater.errors import CaptureError
+from lowwater.lake.ingestion.survey import DAMAGE
+
+MOST_INTERFACES = MOST_MEDIANS
+"""Interfaces of a capture that may become links: each has a partition of its own in every table."""
+
+_LONGEST = 64
+
+
+def link_names(link: str, names: Sequence[str], path: Path, one: bool) -> list[str]:
+    """The link of each interface of a capture.
+
+    Args:
+        link: that the capture was ingested for.
+        names: the names of its interfaces, as in the file.
+        path: the path of the capture, for the message.
+        one: whether several interfaces are one link.
+
+    Raises:
+        CaptureError: if they are too many, or the link is itself one of an interface.
+
+    Example:
+        >>> link_names("main", ["eth0", "", "eth0"], Path("a.pcapng"), False)
+        ['main/eth0', 'main/1', 'main/eth0-2']
+    """
+    if one or len(names) == 1:
+        return [link] * len(names)
+    if len(names) > MOST_INTERFACES or "/" in link:
+        family = link.partition("/")[0]
+        why, remedy = f"and {link!r} is the link of one", f"ingest it for link {family!r}"
+        if len(names) > MOST_INTERFACES:
+            why = f"more than the {MOST_INTERFACES} that may be links"
+            remedy = (
+                f'set interfaces = "one" in {section_of(family)} of lowwater.toml, and ingest it for link {family!r}'
+            )
+        raise CaptureError(f"{path}: has {len(names)} interfaces, {why}", remedy)
+    found: list[str] = []
+    for index, name in enumerate(names):
+        plain = re.sub(r"[^A-Za-z0-9_.-]", "_", name)[:_LONGEST] or str(index)
+        chosen, count = plain, 1
+        while f"{link}/{chosen}" in found:
+            count += 1
+            chosen = f"{plain}-{count}"
+        found.append(f"{link}/{chosen}")
+    return found
+
+
+def merged(batches: Iterable[tuple[Interface, pa.RecordBatch]], clock: int) -> Iterator[pa.RecordBatch]:
+    """The batches of several interfaces as those of one, in file order.
+
+    Args:
+        batches: as `read_chunk` and `CaptureReader.by_interface` give them: by rounds of records, the interfaces of a
+            round ascending.
+        clock: largest sane timestamp before them, ns, over all interfaces.
+    """
+    waiting: list[pa.RecordBatch] = []
+    last = -1
+    for interface, batch in batches:
+        if interface.index <= last:
+            joined = _in_order(waiting, clock)
+            clock = joined.column("arrival")[-1].as_py()
+            yield joined
+            waiting = []
+        waiting.append(batch)
+        last = interface.index
+    if waiting:
+        yield _in_order(waiting, clock)
+
+
+def _in_order(batches: list[pa.RecordBatch], clock: int) -> pa.RecordBatch:
+    if len(batches) == 1 and batches[0].column("arrival")[0].as_py() >= clock:
+        return batches[0]
+    table = pa.Table.from_batches(batches)
+    table = table.take(pc.sort_indices(table, [("position", "ascending")]))
+    arrivals = np.maximum.accumulate(np.maximum(table.column("timestamp").to_numpy(), clock))
+    at = table.schema.get_field_index("arrival")
+    return table.set_column(at, table.schema.field(at), pa.array(arrivals)).combine_chunks().to_batches()[0]
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Several interfaces as one: their summary, and their malformed rows with the clock of all."""
+
+    summary: InterfaceSummary
+    damage: pa.Table
+
+
+def join(parts: Sequence[InterfaceSummary], files: Sequence[Path], damage: pa.Table) -> Joined:
+    """Sums up several interfaces as one, which takes a pass over what was written of them.
+
+    Args:
+        parts: their summaries.
+        files: all packets of the capture, in order of position.
+        damage: malformed rows of all of them, schema `DAMAGE`.
+
+    Returns:
+        A summary under the first interface; its link type is `mixed` where they are of several.
+    """
+    rows = _Rows(damage)
+    for path in files:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(columns=["position", "arrival", "timestamp"], use_threads=False):
+                rows.add(*(column.to_numpy() for column in batch.columns))
+    types = {each.interface.link_type for each in parts}
+    head = replace(parts[0].interface, link_type=types.pop() if len(types) == 1 else "mixed", name="")
+    summary = InterfaceSummary(
+        interface=head,
+        packets=sum(each.packets for each in parts),
+        undecoded=sum(each.undecoded for each in parts),
+        malformed=sum(each.malformed for each in parts),
+        first=rows.first,
+        last=rows.last,
+        smallest=min((each.smallest for each in parts if each.smallest is not None), default=None),
+        largest=max((each.largest for each in parts if each.largest is not None), default=None),
+        median=rows.median.value(),
+    )
+    rows.median.close()
+    return Joined(summary, rows.damage())
+
+
+class _Rows:
+    """What a pass over the packets of a capture finds: ends, median, and the clock at each malformed row."""
+
+    def __init__(self, damage: pa.Table) -> None:
+        self.first: int | None = None
+        self.last: int | None = None
+        self.median = Median()
+        self._damage = damage
+        # A row without a position is behind all packets.
+        places = pc.fill_null(damage.column("position"), np.iinfo(np.int64).max)
+        self._places: NDArray[np.int64] = places.to_numpy()
+        self._clocks = np.full(len(self._places), -1, np.int64)
+
+    def add(self, positions: NDArray[np.int64], arrivals: NDArray[np.int64], stamps: NDArray[np.int64]) -> None:
+        self.first = int(stamps[0]) if self.first is None else self.first
+        self.last = int(stamps[-1])
+        self.median.add(stamps)
+        before = np.searchsorted(positions, self._places)
+        self._clocks = np.where(before > 0, arrivals[before - 1], self._clocks)
+
+    def damage(self) -> pa.Table:
+        arrivals = pa.array(self._clocks, pa.int64(), mask=self._clocks < 0)
+        at = DAMAGE.get_field_index("arrival")
+        return self._damage.set_column(at, DAMAGE.field(at), arrivals)

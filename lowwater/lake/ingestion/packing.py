@@ -1,0 +1,289 @@
+"""Chunks of a capture into parquet files of `packets/`: the task of a worker.
+
+Called by ingest through its runner, on a thread or in a Spark worker. It commits nothing and opens no Delta table.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+
+from lowwater.capture.content.retention import Keeping
+from lowwater.capture.formats.division import Chunk, read_chunk
+from lowwater.capture.headers.batches import Memory
+from lowwater.capture.reader import BATCH, read
+from lowwater.capture.records.facts import CaptureSummary, Interface
+from lowwater.config import section_of
+from lowwater.errors import CaptureError, LakeError, LowwaterError
+from lowwater.instants import HOUR
+from lowwater.lake.ingestion.interfaces import MOST_INTERFACES, merged
+from lowwater.lake.ingestion.survey import DAMAGE, Failed, damage_table
+from lowwater.lake.parquet.writer import Scratch, Unfinished, Writer
+from lowwater.lake.tables import DataFile, safe_name
+
+FILE_ROWS = 1 << 19
+"""Rows from which a file is written, as one group of rows: its pages wait in memory until then."""
+
+PAGE_ROWS = 1 << 15
+"""Rows from which a page of every column is made; fewer are copied first, since their memory is used again."""
+
+FILE_BYTES = 128 << 20
+"""Bytes of frames and texts from which a file is written before it has as many rows."""
+
+MOST_WAITING, MOST_BYTES = 1 << 19, 256 << 20
+"""Rows, and bytes of frames and texts, of all interfaces together that wait for their files to fill."""
+
+BOUNDED = ("position", "arrival", "timestamp")
+"""The columns with statistics."""
+
+COUNTERS = ("position", "arrival", "timestamp", "id", "sequence_number", "ack_number")
+"""Columns whose differences are small, or that have too many values for a dictionary."""
+
+
+class _OfThread(threading.local):
+    """Memory that the tasks of a thread use one after another."""
+
+    def __init__(self) -> None:
+        self.memory = Memory()
+        self.scratch = Scratch()
+
+
+_of_thread = _OfThread()
+
+
+@dataclass(frozen=True)
+class PackTask:
+    """What a worker is told.
+
+    Attributes:
+        packets: directory of the table `packets/`.
+        link: that the file was ingested for: names the folder.
+        file: number of the file in this ingest.
+        path: the capture file.
+        attempt: names the files written, so that a killed attempt is told from a live one.
+        max_jump: the max jump of the link, ns.
+        one: whether several interfaces are one.
+        keeping: what is kept beside the headers.
+        chunks: successive ones of a plain file; None for the whole of a compressed one.
+        number: the number of the first chunk.
+        sha256: of a compressed file; `bytes` its size.
+    """
+
+    packets: Path
+    link: str
+    file: int
+    path: Path
+    attempt: str
+    max_jump: int
+    one: bool
+    keeping: Keeping
+    chunks: tuple[Chunk, ...] | None
+    number: int = 0
+    sha256: str = ""
+    bytes: int = 0
+
+
+@dataclass(frozen=True)
+class PackedFile:
+    """A file of packets that does not say yet of which capture they are.
+
+    Attributes:
+        path: relative to `packets/`.
+        hour: the hour of the arrival of its packets.
+        file: as it was written.
+        bounds: least and largest value of the columns BOUNDED.
+    """
+
+    path: str
+    hour: int
+    file: Unfinished
+    bounds: Mapping[str, tuple[int, int]]
+
+    def of(self, sha256: str) -> DataFile:
+        """The file, finished as one of the capture with this digest.
+
+        Raises:
+            OSError: if it cannot be written.
+        """
+        size = self.file.finish({"capture": sha256})
+        smallest, largest = ({name: ends[side] for name, ends in self.bounds.items()} for side in (0, 1))
+        return DataFile(self.path, size, self.file.rows, {"hour": str(self.hour)}, smallest, largest)
+
+
+@dataclass(frozen=True)
+class Packed:
+    """What a worker wrote.
+
+    Attributes:
+        file: as in the task.
+        files: number of the interface (0 where several are one) and its file, one an hour of arrival, in order.
+        undecoded: packets without an IP header, by interface.
+        summary: the summary of a compressed capture; None for chunks.
+        damage: malformed rows of a compressed capture, schema `DAMAGE`.
+    """
+
+    file: int
+    files: tuple[tuple[int, PackedFile], ...]
+    undecoded: dict[int, int]
+    summary: CaptureSummary | None = None
+    damage: pa.Table = field(default_factory=DAMAGE.empty_table)
+
+
+def pack(task: PackTask) -> Packed | Failed:
+    """Decodes chunks, or a compressed capture, and writes their packets."""
+    try:
+        return _pack(task)
+    except LowwaterError as error:
+        return Failed(error, task.file)
+    except OSError as error:
+        return Failed(not_written(task.packets, task.path, error), task.file)
+
+
+def not_written(packets: Path, capture: Path, error: OSError) -> LakeError:
+    """What to say where the packets of a capture find no place."""
+    text = f"{packets}: packets of {capture} cannot be written: {error.strerror or error}"
+    return LakeError(text, "check rights and room on its disk")
+
+
+def _pack(task: PackTask) -> Packed:
+    writer = _Writer(task)
+    if task.chunks is None:
+        reader = read(task.path, task.max_jump, sha256=task.sha256, keeping=task.keeping)
+        writer.write(reader.by_interface(), -1)
+    else:
+        # Interfaces that become one are held until they are merged.
+        memory = None if task.one else _of_thread.memory
+        for chunk in task.chunks:
+            writer.write(read_chunk(chunk, task.keeping, memory), max(chunk.clocks, default=-1))
+    writer.finish()
+    files, undecoded = tuple(writer.files), writer.undecoded
+    if task.chunks is not None:
+        return Packed(task.file, files, undecoded)
+    if reader.summary is None or reader.summary.bytes != task.bytes:
+        raise CaptureError(f"{task.path}: changed while it was read", "ingest it again")
+    return Packed(task.file, files, undecoded, reader.summary, damage_table(reader.malformed))
+
+
+class _HourFile:
+    """The rows of one interface and hour that wait to become a file.
+
+    Args:
+        hour: of their arrival.
+        schema: the schema of the rows.
+
+    Attributes:
+        rows: so far.
+        size: bytes of their frames and texts.
+    """
+
+    def __init__(self, hour: int, schema: pa.Schema) -> None:
+        self.hour = hour
+        self.rows = 0
+        self.size = 0
+        self._writer = Writer(schema, COUNTERS, BOUNDED)
+        self._batches: list[pa.RecordBatch] = []
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Takes rows, and keeps none of their memory."""
+        self.rows += batch.num_rows
+        self.size += sum(column.nbytes for column in batch.columns[len(BATCH) :])
+        self._batches.append(batch)
+        if self.rows - self._writer.rows >= PAGE_ROWS:
+            self._page()
+        else:
+            self._batches[-1] = pa.concat_batches([batch, batch.slice(0, 0)])
+
+    def write(self, packets: Path, path: str) -> PackedFile:
+        """Writes the rows; a column that has no value in them is not in the file, which readers take for NULL."""
+        if self._batches:
+            self._page()
+        target = packets / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        return PackedFile(path, self.hour, self._writer.write(target), {n: self._writer.bounds(n) for n in BOUNDED})
+
+    def _page(self) -> None:
+        batch = self._batches[0] if len(self._batches) == 1 else pa.concat_batches(self._batches)
+        self._batches = []
+        self._writer.add(batch, _of_thread.scratch)
+
+
+class _Writer:
+    """The files of a task: one waits for each interface, that of the hour that its clock has reached."""
+
+    def __init__(self, task: PackTask) -> None:
+        self.files: list[tuple[int, PackedFile]] = []
+        self.undecoded: dict[int, int] = {}
+        self._task = task
+        self._waiting: dict[int, _HourFile] = {}
+
+    def write(self, batches: Iterator[tuple[Interface, pa.RecordBatch]], clock: int) -> None:
+        """Writes batches; `clock` is that of all interfaces before them, ns."""
+        counted = self._counted(batches)
+        parts = ((0, batch) for batch in merged(counted, clock)) if self._task.one else _numbered(counted)
+        for number, batch in parts:
+            for hour, part in _by_hour(batch):
+                self._add(number, hour, part)
+            waiting = self._waiting.values()
+            if sum(each.rows for each in waiting) > MOST_WAITING or sum(each.size for each in waiting) > MOST_BYTES:
+                self._close(max(self._waiting, key=lambda at: (self._waiting[at].size, self._waiting[at].rows)))
+
+    def finish(self) -> None:
+        """Writes what waits."""
+        for number in list(self._waiting):
+            self._close(number)
+
+    def _add(self, number: int, hour: int, batch: pa.RecordBatch) -> None:
+        file = self._waiting.get(number)
+        if file is not None and (file.hour != hour or file.rows >= FILE_ROWS or file.size >= FILE_BYTES):
+            self._close(number)
+        if number not in self._waiting:
+            self._waiting[number] = _HourFile(hour, self._task.keeping.schema)
+        self._waiting[number].add(batch)
+
+    def _close(self, number: int) -> None:
+        task, file = self._task, self._waiting.pop(number)
+        name = file_name(task.number, len(self.files), task.attempt)
+        path = f"link={safe_name(task.link)}/hour={file.hour}/{name}"
+        self.files.append((number, file.write(task.packets, path)))
+
+    def _counted(
+        self, batches: Iterator[tuple[Interface, pa.RecordBatch]]
+    ) -> Iterator[tuple[Interface, pa.RecordBatch]]:
+        for interface, batch in batches:
+            if interface.index >= MOST_INTERFACES and not self._task.one:
+                raise CaptureError(
+                    f"{self._task.path}: has more than {MOST_INTERFACES} interfaces",
+                    f'set interfaces = "one" in {section_of(self._task.link)}',
+                )
+            missing = batch.column("ipversion").null_count
+            self.undecoded[interface.index] = self.undecoded.get(interface.index, 0) + missing
+            yield interface, batch
+
+
+def file_name(chunk: int, number: int, attempt: str) -> str:
+    """Name of a file: its place among the files of its capture, then the attempt that the ledger names.
+
+    Example:
+        >>> file_name(7, 0, "0123")
+        '000007-000000-0123.parquet'
+    """
+    return f"{chunk:06}-{number:06}-{attempt}.parquet"
+
+
+def _numbered(batches: Iterator[tuple[Interface, pa.RecordBatch]]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    return ((interface.index, batch) for interface, batch in batches)
+
+
+def _by_hour(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Parts of one hour of arrival each: arrivals never fall, so they are slices."""
+    arrivals = batch.column("arrival").to_numpy()
+    start = 0
+    while start < len(arrivals):
+        hour = int(arrivals[start]) // HOUR
+        stop = int(arrivals.searchsorted((hour + 1) * HOUR))
+        yield hour, batch.slice(start, stop - start)
+        start = stop

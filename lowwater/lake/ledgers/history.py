@@ -1,0 +1,130 @@
+"""The ledgers that grow with every audit: the measures of each interval, and the lateness of each link.
+
+Written by the audit; read by the checks over time, `lowwater expect` and the pages. The newest of a key counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as pads
+from numpy.typing import NDArray
+
+from lowwater.instants import HOUR, format_instant
+from lowwater.lake.layout import LATENESS, METRICS, Lake
+from lowwater.lake.ledgers.runs import with_constants
+from lowwater.lake.tables import append_rows, compact, quote, read_rows, replace_rows
+
+DAY = 24 * HOUR
+LONG = 400 * DAY
+"""Of less than this the months are named to the reader, who then opens no other."""
+
+
+@dataclass(frozen=True)
+class LinkLateness:
+    """One row of `lateness`; see `layout.LATENESS`. Instants and durations are ns."""
+
+    link: str
+    interval_start: int
+    interval_end: int
+    skew: int
+    refused: int
+    largest: int
+    busiest: int
+    bounds: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    measured_at: int
+
+
+def record_metrics(lake: Lake, query_set: str, start: int, end: int, rows: pa.Table) -> None:
+    """Replaces the measures of [start, end), ns, of a query set.
+
+    Args:
+        lake: the lake.
+        query_set: its name.
+        start: the start of the interval; `end` its end.
+        rows: METRICS without `query_set`, `interval_start` and `interval_end`.
+    """
+    made = with_constants(rows, METRICS, {"query_set": query_set, "interval_start": start, "interval_end": end})
+    ours = (pads.field("query_set") == query_set) & (pads.field("interval_start") == start)
+    if read_rows(lake.metrics, METRICS, ours & (pads.field("interval_end") == end)).num_rows:
+        known = f"query_set = {quote(query_set)} AND interval_start = {start} AND interval_end = {end}"
+        replace_rows(lake.metrics, made, known)
+    else:
+        append_rows(lake.metrics, made)  # touches no file, however large the compacted ones are
+    compact(lake.metrics)
+
+
+def read_metrics(lake: Lake, query_set: str | None = None, start: int = 0, end: int = 1 << 62) -> pa.Table:
+    """The measures of a query set, or of all, whose interval begins in [start, end), ns.
+
+    Args:
+        lake: the open lake.
+        query_set: name of the query set; None for all.
+        start: first begin of an interval, ns since the epoch.
+        end: end of the begins, ns, exclusive.
+    """
+    chosen = (pads.field("interval_start") >= start) & (pads.field("interval_start") < end)
+    if query_set is not None:
+        chosen &= pads.field("query_set") == query_set
+    return read_rows(lake.metrics, METRICS, chosen)
+
+
+def record_lateness(lake: Lake, rows: Sequence[LinkLateness]) -> None:
+    """Adds the lateness of some links; what is there already is not added once more."""
+    known = {link: {_shown(each) for each in _rows_of(lake, link, rows)} for link in {each.link for each in rows}}
+    new = [each for each in rows if _shown(each) not in known[each.link]]
+    if new:
+        made = [{**vars(each), "month": _month(each.interval_start)} for each in new]
+        append_rows(lake.lateness, pa.Table.from_pylist(made, schema=LATENESS))
+        compact(lake.lateness)
+
+
+def _rows_of(lake: Lake, link: str, rows: Sequence[LinkLateness]) -> list[LinkLateness]:
+    mine = [each for each in rows if each.link == link]
+    first, last = min(each.interval_start for each in mine), max(each.interval_start for each in mine)
+    return read_lateness(lake, link, first, last + 1)
+
+
+def _shown(row: LinkLateness) -> tuple[int, int, int, int, int, int, tuple[int, ...]]:
+    counts = (*row.bounds.tolist(), *row.counts.tolist())
+    return row.interval_start, row.interval_end, row.skew, row.refused, row.largest, row.busiest, counts
+
+
+def read_lateness(lake: Lake, link: str, start: int = 0, end: int = 1 << 62) -> list[LinkLateness]:
+    """The lateness of a link in the intervals that begin in [start, end), ns, in order.
+
+    Args:
+        lake: the open lake.
+        link: name of the link.
+        start: first begin of an interval, ns since the epoch.
+        end: end of the begins, ns, exclusive.
+    """
+    chosen = (pads.field("interval_start") >= start) & (pads.field("interval_start") < end)
+    if end - start < LONG:
+        months = {_month(at) for at in range(start, end, DAY)} | {_month(max(start, end - 1))}
+        chosen &= pads.field("month").isin(sorted(months))
+    rows = read_rows(lake.lateness, LATENESS, (pads.field("link") == link) & chosen).sort_by("measured_at")
+    lists = zip(_lists(rows, "bounds"), _lists(rows, "counts"), strict=True)
+    scalars = rows.drop_columns(["month", "bounds", "counts"]).to_pylist()
+    newest = {
+        (row["interval_start"], row["interval_end"]): LinkLateness(**row, bounds=bounds, counts=counts)
+        for row, (bounds, counts) in zip(scalars, lists, strict=True)
+    }
+    return [newest[key] for key in sorted(newest)]
+
+
+def _month(at: int) -> str:
+    return format_instant(at)[:7]
+
+
+def _lists(rows: pa.Table, name: str) -> list[NDArray[np.int64]]:
+    column = rows.column(name).combine_chunks()
+    if not len(column):
+        return []
+    ends = np.cumsum(pc.list_value_length(column).to_numpy())
+    return list(np.split(column.flatten().to_numpy(), ends[:-1]))

@@ -1,0 +1,206 @@
+"""The rows of `tables/` read back, in the order of time: for `lowwater rows` and the pages.
+
+Beside `publish`, which puts them there. In bounded memory: an hour is cut where its rows are many, and each part is
+sorted by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as pads
+
+from lowwater.errors import LakeError
+from lowwater.instants import HOUR, format_instant
+from lowwater.lake.layout import Lake
+from lowwater.lake.ledgers.runs import DONE, FAILED, PUBLISH, Replay, read_replays
+from lowwater.lake.tables import lake_errors, open_table, scanned
+from lowwater.plan.text import nearest
+
+SORTED_ROWS = 200_000
+"""Rows that are sorted at a time."""
+LEAST = 1_000
+"""Rows that are read at a time where fewer are asked for."""
+PARTS = 3_600
+"""Into so many parts an hour is cut to be counted; a part with too many rows is cut again."""
+BATCH = 65_536
+HIDDEN = ("_last", "_hour")
+"""Columns of a table that are no columns of its query."""
+
+
+@dataclass(frozen=True)
+class Visible:
+    """The published rows of a query in [start, end), ns.
+
+    Attributes:
+        lake: where they lie.
+        query: its name.
+        start: the start of the time; `end` its end.
+        columns: the columns of the query, in order.
+        rows: how many there are.
+        notes: what is not there or not done: times that nothing was published of, intervals that are incomplete.
+    """
+
+    lake: Lake
+    query: str
+    start: int
+    end: int
+    columns: tuple[str, ...]
+    rows: int
+    notes: tuple[str, ...] = ()
+
+    def batches(self, limit: int | None = None) -> Iterator[pa.RecordBatch]:
+        """The rows by time (`_last`), then by all columns; of one instant, if above SORTED_ROWS, as they are stored.
+
+        Args:
+            limit: how many at most.
+
+        Raises:
+            LakeError: the table cannot be read.
+        """
+        left = self.rows if limit is None else min(limit, self.rows)
+        most = SORTED_ROWS if limit is None else min(SORTED_ROWS, max(limit, LEAST))
+        for batch in self._sorted(most):
+            if left <= 0:
+                return
+            yield batch.slice(0, left).drop_columns([name for name in HIDDEN if name in batch.schema.names])
+            left -= batch.num_rows
+
+    def _sorted(self, most: int) -> Iterator[pa.RecordBatch]:
+        table = open_table(self.lake.table(self.query))
+        assert table is not None
+        dataset = scanned(self.lake.table(self.query), table)
+        keys = [(name, "ascending", "at_end") for name in ("_last", *self.columns)]
+        with lake_errors(f"{self.lake.table(self.query)}: the table cannot be read"):
+            for hour in sorted(int(each["_hour"]) for each in table.partitions()):
+                begin, until = max(self.start, hour * HOUR), min(self.end, (hour + 1) * HOUR)
+                for first, last in _parts(dataset, begin, until, most):
+                    scan = _scan(dataset, [*self.columns, "_last"], first, last)
+                    if last - first == 1:
+                        yield from scan
+                    elif (rows := pa.Table.from_batches(scan, _schema(dataset, self.columns))).num_rows:
+                        yield from rows.take(pc.sort_indices(rows, sort_keys=keys)).combine_chunks().to_batches(BATCH)
+
+
+def visible(lake: Lake, query: str, start: int | None = None, end: int | None = None) -> Visible:
+    """What is published of a query in [start, end), ns; None for all there is.
+
+    Args:
+        lake: the open lake.
+        query: an output query.
+        start: first instant of the rows, ns since the epoch; None for the first there is.
+        end: end of the instants, ns, exclusive; None for the last there is.
+
+    Raises:
+        LakeError: there is no such query, or nothing of it is published there; or the table cannot be read.
+    """
+    table = open_table(lake.table(query))
+    mine = [row for row in read_replays(lake) if row.query == query]
+    newest = {(row.interval_start, row.interval_end): row for row in mine if _published(row)}
+    if table is None or not newest:
+        raise _unknown(lake, query, bool(mine))
+    first, last = min(each for each, _ in newest), max(each for _, each in newest)
+    begin, until = first if start is None else start, last if end is None else end
+    spans = sorted(each for each in newest if each[0] < until and each[1] > begin)
+    asked = f"{format_instant(begin)} to {format_instant(until)}"
+    if not spans:
+        known = f"published is what lies in {format_instant(first)} to {format_instant(last)}"
+        raise LakeError(
+            f"query {query}: nothing is published of {asked}", f"{known}; `lowwater status` says why not the rest"
+        )
+    found = visible_rows(lake, query, begin, until)
+    assert found is not None
+    return replace(found, notes=(*_absent(spans, begin, until), *_not_done([newest[each] for each in spans])))
+
+
+def visible_rows(lake: Lake, query: str, start: int, end: int) -> Visible | None:
+    """The rows of a query in [start, end), ns, without notes; None where it has no table.
+
+    Args:
+        lake: the open lake.
+        query: an output query.
+        start: first instant of the rows, ns since the epoch.
+        end: end of the instants, ns, exclusive.
+
+    Raises:
+        LakeError: the table cannot be read.
+    """
+    table = open_table(lake.table(query))
+    if table is None:
+        return None
+    columns = tuple(field.name for field in table.schema().fields if field.name not in HIDDEN)
+    with lake_errors(f"{lake.table(query)}: the table cannot be read"):
+        rows = scanned(lake.table(query), table).count_rows(filter=_within(start, end))
+    return Visible(lake, query, start, end, columns, rows)
+
+
+def _published(row: Replay) -> bool:
+    return row.stage == PUBLISH and row.state != FAILED
+
+
+def _unknown(lake: Lake, query: str, ran: bool) -> LakeError:
+    if ran:
+        return LakeError(
+            f"query {query} is not published yet", "`lowwater status` says why, `lowwater backfill` runs it"
+        )
+    tables = lake.table(query).parent
+    known = [path.name for path in tables.iterdir()] if tables.is_dir() else []
+    hint = nearest(query, known) or "`lowwater status` lists the queries"
+    return LakeError(f"there is no published query {query!r}", hint if known else "nothing is published yet")
+
+
+def _absent(spans: list[tuple[int, int]], begin: int, until: int) -> Iterator[str]:
+    at = begin
+    for first, last in [*spans, (until, until)]:
+        if first > at:
+            yield f"nothing is published of {format_instant(at)} to {format_instant(first)}"
+        at = max(at, last)
+
+
+def _not_done(rows: list[Replay]) -> Iterator[str]:
+    for row in rows:
+        if row.state != DONE:
+            bounds = f"{format_instant(row.interval_start)} to {format_instant(row.interval_end)}"
+            yield f"{bounds} is {row.state}: {row.reason}"
+
+
+def _within(begin: int, until: int) -> Any:
+    hours = (pads.field("_hour") >= begin // HOUR) & (pads.field("_hour") <= (until - 1) // HOUR)
+    return hours & (pads.field("_last") >= begin) & (pads.field("_last") < until)
+
+
+def _schema(dataset: pads.Dataset, columns: tuple[str, ...]) -> pa.Schema:
+    return pa.schema([dataset.schema.field(name) for name in (*columns, "_last")])
+
+
+def _scan(dataset: pads.Dataset, columns: list[str], begin: int, until: int) -> Iterator[pa.RecordBatch]:
+    yield from dataset.to_batches(
+        columns=columns, filter=_within(begin, until), batch_size=BATCH, batch_readahead=2, fragment_readahead=1
+    )
+
+
+def _parts(dataset: pads.Dataset, begin: int, until: int, most: int) -> Iterator[tuple[int, int]]:
+    """Parts of [begin, until), ns, that have at most `most` rows or are one instant; none without a row."""
+    if until <= begin:
+        return
+    width = -(-(until - begin) // PARTS)
+    counts = np.zeros(PARTS, np.int64)
+    for batch in _scan(dataset, ["_last"], begin, until):
+        counts += np.bincount((batch.column("_last").to_numpy() - begin) // width, minlength=PARTS)
+    at, held = 0, 0
+    for part, count in enumerate(counts.tolist()):
+        if held and held + count > most:
+            yield begin + at * width, begin + part * width
+            at, held = part, 0
+        if count > most and width > 1:
+            yield from _parts(dataset, begin + part * width, min(until, begin + (part + 1) * width), most)
+            at = part + 1
+        elif count:
+            at, held = (at if held else part), held + count
+    if held:
+        yield begin + at * width, until

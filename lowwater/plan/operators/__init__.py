@@ -1,0 +1,66 @@
+"""The operators of a plan, one module an operator, and what they are made of.
+
+The binder builds a logical tree per output query; the rules turn its leaves into LFTAs and leave the rest to the high
+level. Both trees are made of these nodes, so every engine and EXPLAIN read the same objects. Nodes are immutable and
+picklable, and state their facts themselves (`base.Node`); `lowwater.plan.tree` walks them.
+
+Every row of a stream has, besides its fields, `_last`: the largest source timestamp (ns) that could still have
+changed it (SEMANTICS I1). A punctuation's `_last` is its promise in the same domain: no later row has a smaller one.
+"""
+
+from lowwater.plan.fields import ROWS, Field, Item, Place, exprs_of, off_clock, written
+from lowwater.plan.operators.aggregation import Aggregate, Aggregation, Group, group_last
+from lowwater.plan.operators.base import Copies, Facts, Key, Leaf, Node, Physical, Punctuation, Unary
+from lowwater.plan.operators.bucket import Bucket
+from lowwater.plan.operators.cut import Cut
+from lowwater.plan.operators.expand import Expand
+from lowwater.plan.operators.filter_join import FilterJoin
+from lowwater.plan.operators.join import Join, JoinKind, Window
+from lowwater.plan.operators.lfta import MOST_COLUMNS, Lfta, LftaInput, Partial
+from lowwater.plan.operators.map import Map
+from lowwater.plan.operators.running import Running
+from lowwater.plan.operators.sampling import Sampling
+from lowwater.plan.operators.source import ANY_LINK, Sample, Source
+from lowwater.plan.operators.union import Union
+from lowwater.plan.operators.watch_join import WatchJoin
+
+__all__ = [
+    "ANY_LINK",
+    "MOST_COLUMNS",
+    "ROWS",
+    "Aggregate",
+    "Aggregation",
+    "Bucket",
+    "Copies",
+    "Cut",
+    "Expand",
+    "Facts",
+    "Field",
+    "FilterJoin",
+    "Group",
+    "Item",
+    "Join",
+    "JoinKind",
+    "Key",
+    "Leaf",
+    "Lfta",
+    "LftaInput",
+    "Map",
+    "Node",
+    "Partial",
+    "Physical",
+    "Place",
+    "Punctuation",
+    "Running",
+    "Sample",
+    "Sampling",
+    "Source",
+    "Unary",
+    "Union",
+    "WatchJoin",
+    "Window",
+    "exprs_of",
+    "group_last",
+    "off_clock",
+    "written",
+]

@@ -1,0 +1,23 @@
+"""The leaf of a part of a cut plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lowwater.catalog.expr import Expr
+from lowwater.plan.operators.base import Facts, Leaf, Physical
+
+
+@dataclass(frozen=True)
+class Cut(Leaf, facts=Facts("part", passes=False, waits=False, outlives="", promise="the promise of the part")):
+    """Leaf of the high level: the rows of another part of the same query, by name."""
+
+    name: str
+
+    def exprs(self) -> tuple[Expr, ...]:
+        """None."""
+        return ()
+
+    def physical(self) -> Physical:
+        """Files that the part below wrote."""
+        return Physical("files", "rows and promises of another part")

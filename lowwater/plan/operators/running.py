@@ -1,0 +1,43 @@
+"""Aggregation whose groups live on until CLOSING_WHEN holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from lowwater.catalog.expr import Expr
+from lowwater.plan.fields import Place, written
+from lowwater.plan.operators.aggregation import Aggregation
+from lowwater.plan.operators.base import Facts, Physical
+
+EPOCH_WORKED_ON = "the epoch that is worked on: all before it are out"
+
+
+@dataclass(frozen=True)
+class Running(
+    Aggregation,
+    facts=Facts(
+        "running aggregation",
+        passes=False,
+        waits=True,
+        outlives="CLOSING_WHEN keeps groups from epoch to epoch",
+        promise=EPOCH_WORKED_ON,
+    ),
+):
+    """Aggregation whose groups live on from epoch to epoch until CLOSING_WHEN holds (SEMANTICS O4, 004)."""
+
+    closing: Expr
+    place: Place = field(default=(0, 0), compare=False)
+
+    def exprs(self) -> tuple[Expr, ...]:
+        """The expressions of all clauses."""
+        return written(*super().exprs(), self.closing)
+
+    def physical(self) -> Physical:
+        """In order, since groups live on."""
+        return Physical(
+            "slices in order", "groups outlive their epoch: each slice begins with those that the one before left"
+        )
+
+    def reads_from(self, start: int) -> tuple[int, ...]:
+        """From the beginning of the chain."""
+        return (0,)

@@ -1,0 +1,34 @@
+"""The merge of streams."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+from lowwater.catalog.expr import Expr
+from lowwater.plan.operators.base import Facts, Node, Physical
+
+
+@dataclass(frozen=True)
+class Union(
+    Node, facts=Facts("merge", passes=True, waits=False, outlives="", promise="the least promise of the inputs")
+):
+    """Merge of inputs with equal types, by position (P3)."""
+
+    branches: tuple[Node, ...]
+
+    def inputs(self) -> tuple[Node, ...]:
+        """The branches."""
+        return self.branches
+
+    def over(self, *inputs: Node) -> Self:
+        """The merge of others."""
+        return replace(self, branches=inputs)
+
+    def exprs(self) -> tuple[Expr, ...]:
+        """None."""
+        return ()
+
+    def physical(self) -> Physical:
+        """Rows go through."""
+        return Physical("union", "its promise is the least one of the inputs")

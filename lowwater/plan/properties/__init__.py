@@ -1,0 +1,1 @@
+"""What holds of plans: time, order, keys, progress, state, cost, ranges, schemas."""

@@ -1,0 +1,33 @@
+"""Arrow schemas of a plan node's fields, in the forms of `catalog.streams`.
+
+Read by every stage that writes or reads rows of a stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from lowwater.catalog.streams import CONTROL, STREAM_TYPES, TABLE_TYPES
+from lowwater.plan.operators import Field
+
+
+def value_schema(fields: Sequence[Field]) -> pa.Schema:
+    """The fields as columns of a stream, without the control columns."""
+    return pa.schema([pa.field(field.name, STREAM_TYPES[field.type]) for field in fields])
+
+
+def stream_schema(fields: Sequence[Field]) -> pa.Schema:
+    """The columns of a stream: the fields, then CONTROL (SEMANTICS P5)."""
+    return pa.schema([*value_schema(fields), *CONTROL])
+
+
+def result_schema(fields: Sequence[Field]) -> pa.Schema:
+    """The columns of a query's stream: the fields in their published types, then CONTROL."""
+    return pa.schema([*published_schema(fields), *CONTROL])
+
+
+def published_schema(fields: Sequence[Field]) -> pa.Schema:
+    """The fields in their published types: addresses are texts."""
+    return pa.schema([pa.field(field.name, TABLE_TYPES[field.type]) for field in fields])

@@ -1,0 +1,182 @@
+"""What the engines do not run yet: every construct that plans has a name and a place to be refused by.
+
+Between the planner and the engines: `run` and `replay` ask before anything starts, so that no run fails half way;
+`check` and `explain` say it as notes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lowwater.catalog.expr import Call, Expr, Param, StateCall, place_of, walk
+from lowwater.errors import UnsupportedError, in_order, raise_all
+from lowwater.gsql.words import AGGREGATES
+from lowwater.plan.fields import ROWS
+from lowwater.plan.operators import (
+    Aggregate,
+    Aggregation,
+    FilterJoin,
+    Join,
+    Lfta,
+    LftaInput,
+    Node,
+    Place,
+    Source,
+)
+from lowwater.plan.properties.state import counts_rows
+from lowwater.plan.queryset import Plan, QueryPlan
+from lowwater.plan.text import Note
+from lowwater.plan.tree import walk as walk_plan
+
+SPARK, REFERENCE = "spark", "reference"
+
+NOT_RUN = "planned, but not run by the engines yet"
+_NO_PYTHON = "declared without Python: name its file by a line MODULE"
+_NO_VALUE = "no value"
+
+
+@dataclass(frozen=True)
+class Missing:
+    """Why an engine does not run a query.
+
+    Attributes:
+        query: its name.
+        what: construct, as messages name it; `$name` of a parameter.
+        why: what it is or has.
+        place: line and column in the text; (0, 0) for unknown.
+        hint: what runs instead, or nothing.
+    """
+
+    query: str
+    what: str
+    why: str
+    place: Place
+    hint: str = ""
+
+    @property
+    def valueless(self) -> bool:
+        """Whether it is a parameter without a value."""
+        return self.why == _NO_VALUE
+
+    def __str__(self) -> str:
+        return f"{self.what} {'has' if self.valueless else 'is'} {self.why}"
+
+
+def require_lowered(plan: Plan, engine: str = SPARK) -> None:
+    """Checks that an engine runs every operator and expression of a plan.
+
+    Raises:
+        UnsupportedError: one that they do not run, with the query, the level and the place.
+        QueryError: a parameter without a value.
+        QueryErrors: several of these.
+    """
+    raise_all(
+        in_order(
+            [
+                UnsupportedError(f"query {each.query}: {each}", each.hint, file, *each.place)
+                for file, each in _missing(plan, engine)
+            ]
+        )
+    )
+
+
+def not_run(plan: Plan) -> tuple[Note, ...]:
+    """What no engine runs of a plan, as notes; a parameter may get its value yet."""
+    found = sorted((each for _, each in _missing(plan, SPARK) if not each.valueless), key=lambda each: each.place)
+    return tuple(Note(each.query, f"{each}{f'; {each.hint}' if each.hint else ''}", each.place) for each in found)
+
+
+def _missing(plan: Plan, engine: str = SPARK) -> list[tuple[str, Missing]]:
+    """What is missing, with the file of its query; each construct once."""
+    files = {each.name: each.file for each in (*plan.queries, *plan.internal)}
+    found: dict[tuple[str, str, Place], tuple[str, Missing]] = {}
+    for query in plan.queries:
+        for each in _of_query(query) if engine == SPARK else _of_reference(query):
+            file = files.get(each.query, query.file)
+            found.setdefault((file, each.what, each.place), (file, each))
+    return list(found.values())
+
+
+def _of_reference(query: QueryPlan) -> Iterator[Missing]:
+    """The reference engine runs every operator, but nobody what has no Python, no value, or no packets."""
+    for node in walk_plan(query.logical):
+        if isinstance(node, Source) and node.kind != "pcap":
+            yield Missing(
+                node.query, f"protocol {node.protocol} of {node.kind} records", NOT_RUN, node.place, "packets run"
+            )
+        for expr in node.exprs():
+            yield from _without_python(node.query, expr)
+        for aggregate in (*node.aggregates, *getattr(node, "supers", ())) if isinstance(node, Aggregation) else ():
+            if aggregate.udaf is not None and aggregate.udaf.make is None and aggregate.udaf.origin != "built-in":
+                yield Missing(node.query, f"the aggregate {aggregate.function}", _NO_PYTHON, aggregate.place)
+
+
+def _without_python(query: str, expr: Expr) -> Iterator[Missing]:
+    for part in walk(expr):
+        if isinstance(part, Call | StateCall) and part.function.value is None:
+            yield Missing(query, f"the function {part.function.name}", _NO_PYTHON, part.place)
+        elif isinstance(part, Param):
+            yield Missing(query, f"${part.name}", _NO_VALUE, part.place, f"give --param {part.name}=VALUE")
+
+
+def _of_query(query: QueryPlan) -> Iterator[Missing]:
+    hosted = counts_rows(query.high)
+    for node in walk_plan(query.high):
+        if isinstance(node, LftaInput):
+            yield from _in_lfta(node.query, node.lfta)
+        elif hosted:
+            yield from _in_hosted(node)
+        else:
+            yield from _in_node(node)
+
+
+def _in_hosted(node: Node) -> Iterator[Missing]:
+    """The reference engine's operators in Spark run what it runs, except by attributes that only it counts."""
+    if node.origin not in ("", ROWS):
+        yield Missing(node.query, f"progress by {node.origin}, which is no function of the clock", NOT_RUN, (0, 0))
+    if isinstance(node, Aggregation):
+        for aggregate in (*node.aggregates, *getattr(node, "supers", ())):
+            yield from _of_aggregate(node.query, aggregate)
+    for expr in node.exprs():
+        yield from _in_expr(node.query, expr)
+
+
+def _in_lfta(query: str, lfta: Lfta) -> Iterator[Missing]:
+    if lfta.kind != "pcap":
+        yield Missing(query, f"protocol {lfta.protocol} of {lfta.kind} records", NOT_RUN, lfta.place, "packets run")
+        return
+    for partial in lfta.partials:
+        if partial.udaf is None and partial.function not in AGGREGATES:
+            yield Missing(query, f"the aggregate {partial.function}", _NO_PYTHON, partial.place)
+    for expr in (lfta.predicate, *(key.expr for key in lfta.keys), *(p.argument for p in lfta.partials)):
+        yield from _in_expr(query, expr)
+
+
+def _in_node(node: Node) -> Iterator[Missing]:
+    if isinstance(node, Join) and (origin := node.window.left_time.origin):
+        what = f"a join on {origin}, which is no function of the clock"
+        yield Missing(node.query, what, NOT_RUN, place_of(node.window.left, node.window.right))
+    elif isinstance(node, Aggregation):
+        for aggregate in (*node.aggregates, *getattr(node, "supers", ())):
+            yield from _of_aggregate(node.query, aggregate)
+        if node.origin:
+            place = place_of(*(key.expr for key in node.keys))
+            yield Missing(node.query, "an epoch that is no function of the clock", NOT_RUN, place)
+    elif isinstance(node, FilterJoin) and (origin := node.time.origin):
+        yield Missing(node.query, f"FILTER_JOIN on {origin}, which is no function of the clock", NOT_RUN, node.place)
+    for expr in node.exprs():
+        yield from _in_expr(node.query, expr)
+
+
+def _of_aggregate(query: str, aggregate: Aggregate) -> Iterator[Missing]:
+    if aggregate.udaf is not None and aggregate.udaf.make is None and not aggregate.udaf.native:
+        yield Missing(query, f"the aggregate {aggregate.function}", _NO_PYTHON, aggregate.place)
+
+
+def _in_expr(query: str, expr: Expr | None) -> Iterator[Missing]:
+    for node in walk(expr) if expr is not None else ():
+        if isinstance(node, StateCall | Call) and node.function.value is None:
+            yield Missing(query, f"the function {node.function.name}", _NO_PYTHON, node.place)
+        elif isinstance(node, Param):
+            yield Missing(query, f"${node.name}", _NO_VALUE, node.place, f"give --param {node.name}=VALUE")

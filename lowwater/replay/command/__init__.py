@@ -1,0 +1,1 @@
+"""`lowwater run`: captures in, files of rows out, with a summary and traces."""

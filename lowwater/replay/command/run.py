@@ -1,0 +1,448 @@
+"""`lowwater run`: captures in, one file per output query out, through a lake that lives as long as the run.
+
+The stages are those of a scheduled run; only audit and publishing are replaced by writing files.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count as from_on
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lowwater.catalog import names as reserved
+from lowwater.catalog.packets import FRAME, HEAD
+from lowwater.catalog.streams import ROW
+from lowwater.config import Config
+from lowwater.errors import ConfigError, LowwaterError, PartialError, ValueOverflowError
+from lowwater.instants import HOUR, SECOND, format_duration
+from lowwater.lake.ingestion.ingest import Ingested, ingest
+from lowwater.lake.layout import VIOLATIONS, Lake, open_lake
+from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, interface_links, read_captures
+from lowwater.lake.packets import read_packets
+from lowwater.lake.results.states import keep_state
+from lowwater.low import LowSettings, Policy
+from lowwater.plan.operators import Field
+from lowwater.plan.properties.ranges import reached
+from lowwater.plan.properties.schemas import stream_schema, value_schema
+from lowwater.plan.queryset import Plan, source_links
+from lowwater.plan.temporal import END_OF_TIME
+from lowwater.replay.checks.missing_columns import applications_of, kept_columns, unkept
+from lowwater.replay.command.export import write_csv, write_rows
+from lowwater.replay.command.summary import Accounts, largest_lateness, lfta_counts, link_summary
+from lowwater.replay.command.traces import TRACES, traces
+from lowwater.replay.progress import Progress
+from lowwater.replay.sessions import Sessions, quick
+from lowwater.replay.stages.engines import (
+    LowInputs,
+    high_stage,
+    last_instant,
+    low_stage,
+    reference_stage,
+    state_folders,
+)
+from lowwater.replay.stages.runners import low_runner
+from lowwater.tempfolders import make_folder, remove_folder
+
+if TYPE_CHECKING:
+    from lowwater.high.tasks import Session
+
+MOST_INTERVALS = 100_000
+
+
+@dataclass(frozen=True)
+class Request:
+    """What `lowwater run` was asked.
+
+    Attributes:
+        plan: the queries; `replan` plans them again once the interfaces of captures are known (link -> theirs).
+        config: links with their skews.
+        captures: (link, file).
+        out: folder of the results.
+        form: csv, json or parquet.
+        period: the period of the heartbeats, ns; `policy` when they are made.
+        engine: spark or reference.
+        interval: length of the intervals, ns; None for one interval.
+        order: number of another order of the intervals, which then hand nothing on; for tests of the law.
+        low: other settings of the low level, over the defaults; for tests of the law.
+        high: the same of the high level.
+        traces: whether heartbeats.csv says what every node promised.
+        spreadsheet: whether texts in CSV are made harmless to a spreadsheet.
+    """
+
+    plan: Plan
+    config: Config
+    captures: Sequence[tuple[str, Path]]
+    out: Path
+    form: str = "csv"
+    period: int = 1_000_000_000
+    policy: Policy = Policy.PERIODIC
+    engine: str = "spark"
+    interval: int | None = None
+    order: int | None = None
+    low: dict[str, Any] = field(default_factory=dict)
+    high: dict[str, Any] = field(default_factory=dict)
+    replan: Callable[[Mapping[str, tuple[str, ...]]], Plan] | None = None
+    traces: bool = False
+    spreadsheet: bool = False
+
+
+@dataclass
+class Gathered:
+    """Results of all intervals.
+
+    Attributes:
+        rows: per query, the rows of each interval: its fields, `_last`, `_tick`.
+        punctuation: per query, how many rows.
+        violations: packets that were refused; `accounts` of everything that was read.
+        notes: what the reader should know.
+        states: per query, what its last interval left.
+        latest: per link that is read, the largest lateness of its packets, ns.
+        overflows: the errors of the queries that have no result, since a sum of them does not fit 64 bits (O3).
+    """
+
+    rows: dict[str, list[pa.Table]]
+    punctuation: dict[str, int]
+    violations: list[pa.Table] = field(default_factory=list)
+    accounts: Accounts = field(default_factory=Accounts)
+    notes: dict[str, None] = field(default_factory=dict)
+    states: dict[str, str | None] = field(default_factory=dict)
+    traces: list[pa.Table] = field(default_factory=list)
+    latest: dict[str, int] = field(default_factory=dict)
+    overflows: dict[str, ValueOverflowError] = field(default_factory=dict)
+
+
+def run(request: Request, progress: Progress, spark: Session | None = None) -> dict[str, Any]:
+    """Runs the queries and writes the results.
+
+    Args:
+        request: what to run.
+        progress: told what is being done.
+        spark: session to use; one is built, and left to the process, where the engine needs it and none is given.
+
+    Returns:
+        The summary, as written to `summary.json`.
+
+    Raises:
+        ConfigError: a link that a query reads has no capture.
+        LowwaterError: a capture or the output folder is wrong.
+        LawError: a record is in no account, or Spark dropped rows as late.
+        PartialError: a sum of some queries does not fit 64 bits (O3); the results of the others are written.
+        ValueOverflowError: a sum of every query does not fit, so nothing is written.
+    """
+    _require_captures(request)
+    try:
+        request.out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LowwaterError(f"--out {request.out} cannot be made: {error.strerror}") from None
+    folder = make_folder("lowwater-run-")
+    try:
+        lake = open_lake(folder / "lake")
+        sessions = Sessions("lowwater run", progress, spark) if request.engine == "spark" else None
+        if sessions is not None:  # it starts while captures are read
+            sessions.begin(quick())
+        captures = _ingest(request, lake, progress)
+        request = _planned_anew(request, captures)
+        gathered = gather(request, lake, captures, folder, progress, sessions)
+    finally:
+        remove_folder(folder)
+    for note in gathered.notes:
+        progress.say(note)
+    summary = _write(request, gathered, captures, progress)
+    if gathered.overflows:
+        hints = dict.fromkeys(error.hint for error in gathered.overflows.values())
+        hint = f"{'; '.join(hints)}; the results of the other queries are in {request.out}"
+        raise PartialError(_told(gathered.overflows), hint, summary)
+    return summary
+
+
+def _told(overflows: Mapping[str, ValueOverflowError]) -> str:
+    return "\n".join(error.message for error in overflows.values())
+
+
+def _require_captures(request: Request) -> None:
+    """Every link that a query reads must have a capture, be it one of which the link is an interface."""
+    given = {name for name, _ in request.captures}
+    missing = [name for name in request.plan.links if not {name, name.partition("/")[0]} & given]
+    if missing:
+        options = " ".join(f"--capture {name}=FILE" for name in missing)
+        message = f"no capture of {', '.join(missing)}, which a query reads"
+        raise ConfigError(message, f"give {options}, or name other links in FROM")
+
+
+def _ingest(request: Request, lake: Lake, progress: Progress) -> dict[str, Captures]:
+    links = sorted({link for link, _ in request.captures})
+    config = _keeping_what_is_read(request, links)
+    with progress.stage("ingest", f"of {len(request.captures)} captures"):
+        for link in links:
+            files = [path for name, path in request.captures if name == link]
+            _refuse_same_content(link, ingest(lake, link, files, config))
+    return read_captures(lake, ingested_links(lake))
+
+
+def _refuse_same_content(link: str, found: Sequence[Ingested]) -> None:
+    """Raises the error of two files of a link with the same packets, which are one capture of it (T1)."""
+    seen: dict[str, Path] = {}
+    for each in found:
+        if not any(row.packets for row in each.captures):
+            continue
+        first = seen.setdefault(each.capture.capture, each.path)
+        if first != each.path:
+            message = f"--capture {link}={each.path}: has the same bytes as {first}, and a link reads a capture once"
+            raise ConfigError(message, "leave one of them out, or give it to another link")
+
+
+def _keeping_what_is_read(request: Request, links: Sequence[str]) -> Config:
+    """The settings, with all kept that queries read of packets: nobody could ask for it later.
+
+    What a link says of payloads stays, and of one that is anonymised nothing is kept.
+    """
+    read = kept_columns(request.plan.lftas)
+    sections = dict(request.config.links)
+    for name in links:
+        link = request.config.link(name)
+        if read and link.anonymise is None:
+            payload = "all" if link.payload is None and FRAME in read else link.payload
+            applications = tuple(sorted({*link.applications, *applications_of(read)}))
+            kept = {"payload": payload, "applications": applications, "sampling": link.sampling or HEAD in read}
+            sections[name] = link.model_copy(update=kept)
+    return request.config.model_copy(update={"links": sections}) if read else request.config
+
+
+def _planned_anew(request: Request, captures: Mapping[str, Sequence[Capture]]) -> Request:
+    """The request with the links of interfaces in the place of those that stand for them (T1)."""
+    interfaces = interface_links(captures)
+    if interfaces and request.replan is not None:
+        request = replace(request, plan=request.replan(interfaces))
+    missing = [name for name in request.plan.links if name not in captures]
+    if missing:
+        message = f"no capture has {', '.join(missing)}, which a query reads"
+        raise ConfigError(message, f"there are: {', '.join(captures)}")
+    return request
+
+
+def _intervals(request: Request, captures: dict[str, Captures]) -> list[tuple[int, int]]:
+    """Every interval up to the last that can own a row (I3), without those that no packet can give one."""
+    length = request.interval
+    if length is None:
+        return [(0, END_OF_TIME)]
+    rows = [row for name in request.plan.links for row in captures.get(name, ()) if row.packets]
+    if not rows:
+        return []
+    spans = _spans(request, rows)
+    chosen = _numbers(spans, length)
+    if (number := _count(chosen)) > MOST_INTERVALS:
+        first = next(each for each in _lengths() if each > length and _count(_numbers(spans, each)) <= MOST_INTERVALS)
+        raise ConfigError(
+            f"--interval {format_duration(length)} makes {number:,} intervals, more than {MOST_INTERVALS:,}",
+            f"write --interval {format_duration(first)} or a longer one",
+        )
+    return [(at * length, (at + 1) * length) for lo, hi in chosen for at in range(lo, hi + 1)]
+
+
+def _numbers(spans: Sequence[tuple[int, int]], length: int) -> list[tuple[int, int]]:
+    """The numbers of the intervals of a length (ns) that meet a span, as ranges, both ends included, none touching."""
+    chosen: list[tuple[int, int]] = []
+    for lo, hi in sorted((lo // length, hi // length) for lo, hi in spans):
+        if chosen and lo <= chosen[-1][1] + 1:
+            chosen[-1] = chosen[-1][0], max(hi, chosen[-1][1])
+        else:
+            chosen.append((lo, hi))
+    return chosen
+
+
+def _count(chosen: Sequence[tuple[int, int]]) -> int:
+    return sum(hi - lo + 1 for lo, hi in chosen)
+
+
+def _lengths() -> Iterator[int]:
+    """Lengths (ns) that people write, from the shortest on: 1, 2 and 5 of each power of ten, then of minutes, hours."""
+    digits = (1, 2, 5)
+    yield from (digit * 10**power for power in range(10) for digit in digits)
+    yield from (10 * SECOND, 20 * SECOND, 30 * SECOND)
+    yield from (minutes * 60 * SECOND for minutes in (1, 2, 5, 10, 15, 30))
+    yield from (hours * HOUR for hours in (1, 2, 3, 6, 12))
+    yield from (days * 24 * HOUR for days in from_on(1))
+
+
+def _spans(request: Request, rows: Sequence[Capture]) -> list[tuple[int, int]]:
+    """Between which instants records are counted or rows are final, both included; overlapping each other."""
+    spans: set[tuple[int, int]] = set()
+    ranges = [(row.smallest, row.largest) for row in rows if row.smallest is not None and row.largest is not None]
+    for query in request.plan.queries:
+        for first, latest in dict.fromkeys(ranges):
+            found = None if request.traces else reached(query.logical, first, latest)
+            if found is None:
+                earliest, last = min(lo for lo, _ in ranges), max(hi for _, hi in ranges)
+                return [(earliest, max(last_instant(request.config, each, last) for each in request.plan.queries))]
+            spans.update((lo, min(hi, END_OF_TIME - 1)) for lo, hi in found)
+    return list(spans)
+
+
+def _end(captures: Sequence[Capture]) -> int:
+    """The first instant after the life of a link: outside its files it contributes nothing (SEMANTICS T5)."""
+    return max((row.largest + 1 for row in captures if row.largest is not None), default=0)
+
+
+def _held(plan: Plan, made: Path, folder: Path) -> dict[str, Path]:
+    """Puts what an interval left aside for the next, by query (SEMANTICS I4)."""
+    left = {name: path for name, path in state_folders(plan, made).items() if path.is_dir()}
+    found = {name: folder / path.name for name, path in left.items()}
+    for name, path in left.items():
+        keep_state(path, found[name])
+    return found
+
+
+def gather(
+    request: Request,
+    lake: Lake,
+    captures: dict[str, Captures],
+    folder: Path,
+    progress: Progress,
+    sessions: Sessions | None = None,
+) -> Gathered:
+    """Runs the queries over a lake, interval by interval, and writes no results.
+
+    Args:
+        request: what to run.
+        lake: holds the captures.
+        captures: its ledger, by link.
+        folder: for what lies between the stages.
+        progress: told what is being done.
+        sessions: the Spark session; None where the reference engine runs the queries.
+
+    Raises:
+        LawError: a record is in no account, or Spark dropped rows as late.
+        ValueOverflowError: no query has a result, since a sum of each does not fit 64 bits (O3).
+    """
+    names = [query.name for query in request.plan.queries]
+    gathered = Gathered({name: [] for name in names}, dict.fromkeys(names, 0))
+    ends = {link: _end(captures[link]) for link in request.plan.links}
+    held: dict[str, Path] = {}
+    intervals = _intervals(request, captures)
+    if request.order is not None:
+        Random(request.order).shuffle(intervals)
+    for number, (start, end) in enumerate(intervals):
+        work = folder / f"interval-{number}"
+        handed = sessions is not None and request.order is None
+        inputs = LowInputs(lake, request.plan, request.config, start, end, captures, ends, handed)
+        gathered.notes.update(dict.fromkeys(unkept(inputs)))
+        detail = f"{number + 1} of {len(intervals)}" if len(intervals) > 1 else ""
+        if sessions is None:
+            with progress.stage("reference", detail):
+                _add_reference(request, inputs, gathered)
+            _require_a_result(gathered)
+            continue
+        settings = LowSettings(0, request.period, request.policy, **request.low)
+        runner = low_runner(inputs.packets, lambda: sessions.spark)
+        with progress.stage("low", detail):
+            low = low_stage(inputs, settings, work / "low", runner, say=progress.say)
+            for outcome in low.outcomes:
+                gathered.accounts.add(outcome.result)
+                gathered.violations.append(_violations(outcome.result.link, outcome.result.violations, request.config))
+        spark = sessions.spark  # waited for here, so that its time is told apart
+        with progress.stage("high", detail):
+            results = high_stage(spark, inputs, low.files, work / "high", request.high, held, gathered.overflows)
+            held = _held(request.plan, work / "high", folder / f"states-{number}")
+            for query in (each for each in request.plan.queries if each.name in results):
+                result = results[query.name]
+                gathered.rows[query.name].append(read_rows(result.files, query.high.fields))
+                gathered.punctuation[query.name] += result.punctuation
+            if request.traces:
+                read = {query.name: [lfta.name for lfta in query.lftas] for query in request.plan.queries}
+                said = {name: (read[name], result.files) for name, result in results.items()}
+                gathered.traces.append(traces(low.files, said))
+        shutil.rmtree(work, ignore_errors=True)
+        _require_a_result(gathered)
+    gathered.accounts.check()
+    gathered.accounts.check_captures(captures)
+    for name in gathered.accounts.links:
+        packets = read_packets(lake, name, captures[name], request.config.link(name), 0, 0, END_OF_TIME)
+        gathered.latest[name] = largest_lateness(packets)
+    return gathered
+
+
+def _require_a_result(gathered: Gathered) -> None:
+    if gathered.overflows.keys() == gathered.rows.keys() and gathered.overflows:
+        first, *_ = gathered.overflows.values()
+        raise ValueOverflowError(_told(gathered.overflows), first.hint)
+
+
+def _add_reference(request: Request, inputs: LowInputs, gathered: Gathered) -> None:
+    outcome = reference_stage(inputs, request.period, request.policy, gathered.states, gathered.overflows)
+    for name, result in outcome.results.items():
+        if request.order is None:
+            gathered.states[name] = result.state
+        gathered.rows[name].append(outcome.rows[name])
+        gathered.punctuation[name] += len(result.punctuation)
+        for count in result.counts:
+            gathered.accounts.add_source(count)
+    for scan in outcome.scans:
+        gathered.accounts.add_link(scan.link, scan.sane, scan.violations)
+        gathered.violations.append(_violations(scan.link, scan.violations, request.config))
+
+
+def _violations(link: str, rows: pa.Table, config: Config) -> pa.Table:
+    return rows.append_column("link", pa.array([link] * rows.num_rows, pa.string())).append_column(
+        "skew", pa.array([config.link(link).skew] * rows.num_rows, pa.int64())
+    )
+
+
+def read_rows(files: Sequence[str], fields: Sequence[Field]) -> pa.Table:
+    """The data rows of some stream files, with `_last` and `_tick`."""
+    names = [f.name for f in fields]
+    schema = stream_schema(fields)
+    tables = [pq.ParquetFile(path).read().select(schema.names).cast(schema) for path in files]
+    table = pa.concat_tables(tables) if tables else schema.empty_table()
+    return table.filter(pc.equal(table.column("_kind"), ROW)).select([*names, "_last", "_tick"])
+
+
+def _write(request: Request, gathered: Gathered, captures: dict[str, Captures], progress: Progress) -> dict[str, Any]:
+    queries: dict[str, dict[str, Any]] = {}
+    with progress.stage("write"):
+        for query in request.plan.queries:
+            fields = query.high.fields
+            if query.name in gathered.overflows:
+                (request.out / f"{query.name}.{request.form}").unlink(missing_ok=True)  # of an earlier run
+                queries[query.name] = {"error": gathered.overflows[query.name].message}
+                continue
+            schema = value_schema(fields)
+            parts = [table.select(schema.names).cast(schema) for table in gathered.rows[query.name]]
+            rows = pa.concat_tables(parts) if parts else schema.empty_table()
+            path = write_rows(rows, fields, request.out, query.name, request.form, request.spreadsheet)
+            sources = {lfta.name for lfta in query.lftas} | set(source_links(query.logical))
+            queries[query.name] = {
+                "file": path.name,
+                "rows": rows.num_rows,
+                "punctuation": gathered.punctuation[query.name],
+                "lftas": lfta_counts(gathered.accounts, sources),
+            }
+        violations = pa.concat_tables(gathered.violations) if gathered.violations else VIOLATIONS.empty_table()
+        chosen = violations.select(VIOLATIONS.names).sort_by([("link", "ascending"), ("arrival", "ascending")])
+        write_csv(chosen, request.out / f"{reserved.VIOLATIONS}.csv", request.spreadsheet)
+        if request.traces:
+            told = pa.concat_tables([TRACES.empty_table(), *gathered.traces])
+            write_csv(told, request.out / f"{reserved.HEARTBEATS}.csv", request.spreadsheet)
+    links = {
+        name: link_summary(request.config, gathered.accounts, captures[name], name, gathered.latest.get(name, 0))
+        for name in sorted(captures)
+    }
+    summary = {
+        "engine": request.engine,
+        "heartbeat": {"policy": str(request.policy), "period_ns": request.period},
+        "interval_ns": request.interval,
+        "links": links,
+        "queries": queries,
+        "notes": list(gathered.notes),
+        "seconds": {name: round(spent, 3) for name, spent in progress.seconds.items()},
+    }
+    (request.out / f"{reserved.SUMMARY}.json").write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
+    return summary

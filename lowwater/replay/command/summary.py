@@ -1,0 +1,148 @@
+"""Accounting of a run (SEMANTICS A1): every record by name, per link, LFTA and query.
+
+Filled by every engine, checked before anything is written, and printed by `lowwater run`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lowwater.config import Config
+from lowwater.errors import LawError
+from lowwater.instants import format_instant
+from lowwater.lake.layout import OUTCOMES
+from lowwater.lake.ledgers.captures import Capture
+from lowwater.low import LinkResult
+from lowwater.reference import SourceCount
+
+COUNTED = ("sane", *OUTCOMES)
+TOTALS = ("rows_out", "punctuations", "ejections", "collisions", "spared")
+
+
+@dataclass
+class LinkCounts:
+    """Records of one link: read = malformed + violating + sane."""
+
+    malformed: int = 0
+    violating: int = 0
+    sane: int = 0
+
+    @property
+    def read(self) -> int:
+        return self.malformed + self.violating + self.sane
+
+
+@dataclass
+class Accounts:
+    """Counts of one or more intervals.
+
+    Attributes:
+        links: per link.
+        lftas: (LFTA, link) -> COUNTED and TOTALS.
+    """
+
+    links: dict[str, LinkCounts] = field(default_factory=dict)
+    lftas: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
+
+    def add_link(self, name: str, sane: int, violations: pa.Table) -> None:
+        """Adds the records of one link of one interval."""
+        link = self.links.setdefault(name, LinkCounts())
+        link.sane += sane
+        link.violating += violations.num_rows
+
+    def add_source(self, count: SourceCount) -> None:
+        """Adds what a source of the reference engine made of the records of one link and interval."""
+        counts = self.counts(count.source, count.link)
+        for name in COUNTED:
+            counts[name] += getattr(count, name)
+
+    def add(self, result: LinkResult) -> None:
+        """Adds the pass of the low level over one link of one interval."""
+        self.add_link(result.link, result.sane, result.violations)
+        for statistics in result.statistics:
+            counts = self.counts(statistics.lfta, result.link)
+            for name in TOTALS:
+                counts[name] += getattr(statistics, name)
+        minutes = result.minutes
+        for lfta in minutes.column("lfta").unique().to_pylist():
+            mine = minutes.filter(pc.equal(minutes.column("lfta"), lfta))
+            for name in COUNTED:
+                self.counts(lfta, result.link)[name] += pc.sum(mine.column(name)).as_py()
+
+    def counts(self, lfta: str, link: str) -> dict[str, int]:
+        """The counts of one LFTA instance, zero at first."""
+        return self.lftas.setdefault((lfta, link), dict.fromkeys((*COUNTED, *TOTALS), 0))
+
+    def check(self) -> None:
+        """Checks that every LFTA accounts for every sane record of its link.
+
+        Raises:
+            LawError: a record is in no account, or in two.
+        """
+        for (lfta, link), counts in self.lftas.items():
+            named = sum(counts[name] for name in OUTCOMES)
+            if counts["sane"] != named:
+                raise LawError(f"LFTA {lfta} on {link}: {counts['sane']} sane records, {named} accounted for")
+
+    def check_captures(self, captures: Mapping[str, Sequence[Capture]]) -> None:
+        """Checks a run over whole captures against their ledger, and takes the malformed records from it.
+
+        Raises:
+            LawError: the records of a link are not all accounted for.
+        """
+        for name, counts in self.links.items():
+            rows = captures[name]
+            counts.malformed = sum(row.malformed for row in rows)
+            held = sum(row.packets for row in rows)
+            if held != counts.sane + counts.violating:
+                raise LawError(f"link {name}: {held} records, {counts.sane} sane and {counts.violating} violating")
+
+
+def lfta_counts(accounts: Accounts, names: set[str]) -> dict[str, dict[str, dict[str, int]]]:
+    """The counts of some LFTAs: LFTA -> link -> COUNTED and TOTALS."""
+    found: dict[str, dict[str, dict[str, int]]] = {}
+    for (lfta, link), counts in sorted(accounts.lftas.items()):
+        if lfta in names:
+            found.setdefault(lfta, {})[link] = dict(counts)
+    return found
+
+
+def largest_lateness(batches: Iterable[pa.RecordBatch]) -> int:
+    """The largest lateness of packets, ns: the skew that admits all of them, 0 of a link in order (T2)."""
+    found = (pc.max(pc.subtract(batch.column("arrival"), batch.column("timestamp"))).as_py() for batch in batches)
+    return max((each for each in found if each is not None), default=0)
+
+
+def link_summary(
+    config: Config, accounts: Accounts, captures: Sequence[Capture], name: str, latest: int
+) -> dict[str, Any]:
+    """What the summary says of a link: its captures, where those that were cut end, its largest lateness (ns).
+
+    Args:
+        config: settings of the run.
+        accounts: records of the links that queries read.
+        captures: ledger rows of the link.
+        name: name of the link.
+        latest: largest lateness of its records, ns.
+    """
+    skew = config.link(name).skew
+    cut = {row.path: format_instant(row.covers_to) for row in captures if not row.ended_cleanly}
+    shared = {"captures": [row.path for row in captures], "cut": cut, "skew_ns": skew}
+    if name not in accounts.links:  # no query reads the link: its records are only counted
+        malformed = sum(row.malformed for row in captures)
+        packets = sum(row.packets for row in captures)
+        return {**shared, "read": malformed + packets, "malformed": malformed, "queried": False}
+    counts = accounts.links[name]
+    return {
+        **shared,
+        "read": counts.read,
+        "malformed": counts.malformed,
+        "violating": counts.violating,
+        "sane": counts.sane,
+        "skew_that_admits_all_ns": latest,
+    }

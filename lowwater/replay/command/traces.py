@@ -1,0 +1,82 @@
+"""Traces of heartbeats: what every node promised when, and which heartbeat of the sources had come by then.
+
+Beside `replay.command.run`, which writes them where `lowwater run --traces` asks; over a lake the review pages draw the
+same from `lfta/` and `streams/` (000, section 6.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lowwater.catalog.streams import PUNCTUATION
+
+Numbers = npt.NDArray[np.int64]
+NONE = -1
+
+TRACES = pa.schema(
+    [
+        pa.field("trace", pa.int64()),  # newest tick of an LFTA that a query had seen, ns; the own one of an LFTA
+        pa.field("level", pa.string()),  # lfta or query
+        pa.field("producer", pa.string()),
+        pa.field("link", pa.string()),  # of an LFTA
+        pa.field("tick", pa.int64()),  # when the node said it, ns of the replay's clock; `until` the last of a lull
+        pa.field("until", pa.int64()),
+        pa.field("period", pa.int64()),  # between the ticks of a lull
+        pa.field("promise", pa.int64()),  # at `tick`
+        pa.field("lag", pa.int64()),  # of the promise behind the tick, ns; the last promise, of the end, has none
+    ]
+)
+_READ = {"tick": "_tick", "until": "_until", "period": "_period", "promise": "_last"}
+
+
+def traces(
+    lftas: Mapping[tuple[str, str], Sequence[str]], queries: Mapping[str, tuple[Iterable[str], Sequence[str]]]
+) -> pa.Table:
+    """The heartbeats of one interval in the order of their ticks, those of LFTAs before those of their readers.
+
+    Args:
+        lftas: (LFTA, link) -> files of its stream.
+        queries: query -> the LFTAs that it reads, files of its stream.
+    """
+    found = {key: _punctuation(files) for key, files in lftas.items()}
+    tables = [_named(rows, rows["tick"], "lfta", name, link) for (name, link), rows in found.items()]
+    for name, (sources, files) in queries.items():
+        rows, read = _punctuation(files), set(sources)
+        seen = [_newest(heard, rows["tick"]) for (lfta, _), heard in found.items() if lfta in read]
+        newest = np.maximum.reduce([np.full(len(rows["tick"]), NONE), *seen])
+        tables.append(_named(rows, pa.array(newest, mask=newest == NONE), "query", name, ""))
+    order = [(name, "ascending") for name in ("tick", "level", "producer", "link")]
+    return pa.concat_tables([TRACES.empty_table(), *tables]).sort_by(order)
+
+
+def _newest(heard: Mapping[str, Numbers], at: Numbers) -> Numbers:
+    """The newest tick of some heartbeats at some instants; NONE before the first."""
+    place = np.searchsorted(heard["tick"], at, side="right") - 1
+    if not len(heard["tick"]):
+        return np.full(len(at), NONE)
+    tick, until, period = (heard[name][np.maximum(place, 0)] for name in ("tick", "until", "period"))
+    step = np.maximum(period, 1)
+    found: Numbers = np.where(place < 0, NONE, tick + (np.minimum(at, until) - tick) // step * step)
+    return found
+
+
+def _punctuation(files: Sequence[str]) -> dict[str, Numbers]:
+    kept = [("_kind", "=", PUNCTUATION)]
+    tables = [pq.read_table(Path(file), columns=list(_READ.values()), filters=kept) for file in files]
+    schema = pa.schema([(name, pa.int64()) for name in _READ.values()])
+    rows = pa.concat_tables([schema.empty_table(), *(each.select(schema.names).cast(schema) for each in tables)])
+    return {name: rows.column(column).to_numpy() for name, column in _READ.items()}
+
+
+def _named(rows: Mapping[str, Numbers], trace: object, level: str, producer: str, link: str) -> pa.Table:
+    size = len(rows["tick"])
+    texts = {"level": level, "producer": producer, "link": link}
+    columns = {"trace": trace, **rows, "lag": np.maximum(rows["tick"] - rows["promise"], 0)}
+    columns |= {name: pa.array([text] * size, pa.string()) for name, text in texts.items()}
+    return pa.table([pa.array(columns[f.name], f.type) for f in TRACES], schema=TRACES)

@@ -1,0 +1,1 @@
+"""Packets of a lake by a condition, and back as a capture."""

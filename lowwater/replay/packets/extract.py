@@ -1,0 +1,294 @@
+"""Packets out of the lake into a capture: those that a WHERE clause selects, with the bytes that were kept of them.
+
+Beside the stages of a replay: reads `packets/` through the ledger, selects by `replay.packets.predicate`, writes what
+`capture.formats.write` makes. Two passes, so that a file is begun only when it is known that it can be written whole.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lowwater.capture.formats.header import LINK_NUMBERS
+from lowwater.capture.formats.write import (
+    PCAP_SECONDS,
+    PCAPNG_LINK_TYPES,
+    SNAPLEN,
+    WrittenInterface,
+    pcap_header,
+    pcap_record,
+    pcapng_header,
+    pcapng_record,
+)
+from lowwater.catalog.packets import FRAME, READABLE
+from lowwater.config import Config, section_of
+from lowwater.errors import ConfigError, LakeError
+from lowwater.instants import SECOND
+from lowwater.lake.layout import Lake
+from lowwater.lake.ledgers.captures import ingested_links, read_captures
+from lowwater.lake.packets import CaptureRead, LinkRead, PacketFiles, packet_files
+from lowwater.plan.temporal import END_OF_TIME
+from lowwater.plan.text import nearest
+from lowwater.replay.packets.predicate import Predicate
+
+_ETHERNET = "EN10MB"
+_BATCH_BYTES = 32 << 20
+
+
+@dataclass(frozen=True)
+class _Feed:
+    """The packets of one link that a selection reads.
+
+    Attributes:
+        read: its files; `start` and `end` of the selection are its read range.
+        link_types: capture -> name of its link type.
+    """
+
+    read: LinkRead
+    link_types: dict[str, str]
+
+
+@dataclass
+class Selection:
+    """Packets of some links that a predicate selects, surveyed in a first pass.
+
+    Attributes:
+        packets: how many.
+        cut: those of which less was kept than was captured.
+        kept: the most bytes that were kept of one that is cut.
+        interfaces: (link, link type) of them, in order of the links.
+        nanoseconds: whether a timestamp is no whole microsecond.
+        latest: the largest timestamp, ns.
+        snaplen: at least the length of each frame.
+    """
+
+    feeds: tuple[_Feed, ...]
+    predicate: Predicate
+    packets: int = 0
+    cut: int = 0
+    kept: int = 0
+    interfaces: list[tuple[str, str]] = field(default_factory=list)
+    nanoseconds: bool = False
+    latest: int = 0
+    snaplen: int = SNAPLEN
+
+    @property
+    def link_types(self) -> list[str]:
+        """Names of the link types, each once."""
+        return list(dict.fromkeys(link_type for _, link_type in self.interfaces))
+
+
+def chosen_links(lake: Lake, config: Config, names: Sequence[str]) -> list[str]:
+    """Links by their names, those of sets, and those whose interfaces are links; all that have captures for no name.
+
+    Raises:
+        LakeError: the lake has no captures.
+        ConfigError: a name stands for no link with captures.
+    """
+    known = ingested_links(lake)
+    if not known:
+        raise LakeError(f"{lake.root}: there are no captures in the lake", "make some known with `lowwater ingest`")
+    wanted: list[str] = []
+    for link in (link for name in names for link in config.sets.get(name, (name,))):
+        found = [link] if link in known else [each for each in known if each.startswith(f"{link}/")]
+        if not found:
+            raise ConfigError(f"--link: link {link!r} has no captures in the lake", nearest(link, known))
+        wanted += found
+    return list(dict.fromkeys(wanted or known))
+
+
+def select(
+    lake: Lake,
+    config: Config,
+    links: Sequence[str],
+    predicate: Predicate,
+    start: int = 0,
+    end: int = END_OF_TIME,
+    progress: Callable[[int], None] = lambda packets: None,
+) -> Selection:
+    """Surveys the packets of some links with a timestamp in [start, end), ns, that a predicate selects.
+
+    Args:
+        lake: the open lake.
+        config: settings of the lake.
+        links: names of links with captures, as `chosen_links` gives them.
+        predicate: which packets are taken.
+        start: first timestamp, ns since the epoch.
+        end: end of the timestamps, ns, exclusive.
+        progress: is told how many were found so far.
+
+    Raises:
+        LakeError: nothing is kept of the frames of some of them, a link type is not known, or the lake cannot be read.
+    """
+    captures, files = read_captures(lake, links), PacketFiles.of(lake)
+    feeds = []
+    for link in links:
+        settings = config.link(link)
+        read = packet_files(files, link, captures[link], settings, start, end, end)
+        feeds.append(_Feed(read, {each.capture: each.link_type for each in captures[link]}))
+    found = Selection(tuple(feeds), predicate)
+    for feed in feeds:
+        for interface, batch in _selected(feed, predicate):
+            _survey(found, feed.read.link, interface, batch)
+            progress(found.packets)
+    if not found.interfaces:
+        types = [(feed.read.link, kind) for feed in feeds for kind in feed.link_types.values() if _numbered(kind)]
+        found.interfaces = types[:1] or [(links[0], _ETHERNET)]
+    return found
+
+
+def _survey(found: Selection, link: str, link_type: str, batch: pa.RecordBatch) -> None:
+    _require_frames(batch, link, "of packets that are selected")
+    lengths = pc.fill_null(pc.binary_length(batch.column(FRAME)), 0)
+    cut = pc.less(lengths, batch.column("caplen"))
+    found.cut += pc.sum(cut).as_py()
+    found.kept = max(found.kept, pc.max(lengths.filter(cut)).as_py() or 0)
+    found.packets += batch.num_rows
+    stamps = batch.column("timestamp").to_numpy()
+    found.nanoseconds |= bool(np.any(stamps % 1000))
+    found.latest = max(found.latest, int(stamps.max()))
+    found.snaplen = max(found.snaplen, pc.max(lengths).as_py())
+    if (link, link_type) not in found.interfaces:
+        if not _numbered(link_type):
+            raise LakeError(
+                f"link {link!r}: the link type of some of its packets is not known: {link_type}",
+                "make each interface of its captures a link of its own, and ingest them again",
+            )
+        found.interfaces.append((link, link_type))
+
+
+def _require_frames(batch: pa.RecordBatch, link: str, what: str) -> None:
+    """Refuses packets of which bytes were captured and none are kept."""
+    if pc.any(pc.and_(batch.column(FRAME).is_null(), pc.greater(batch.column("caplen"), 0))).as_py():
+        raise LakeError(
+            f"link {link!r}: nothing is kept of the frames {what}",
+            f"set `payload` in {section_of(link.partition('/')[0])} to the bytes of each payload to keep, and ingest "
+            "its captures again",
+        )
+
+
+def _selected(feed: _Feed, predicate: Predicate) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """(link type, selected packets), batch by batch, in the order of the link; no batch is empty."""
+    read = feed.read
+    test = predicate.test(read.link)
+    low, high = max(read.read_from, read.since), min(read.end, read.until)
+    names = list(dict.fromkeys(["arrival", "timestamp", "len", "caplen", FRAME, *predicate.columns]))
+    for capture in read.captures:
+        for path in (file.path for file in capture.files):
+            try:
+                for batch in _batches(path, capture, names, low, high):
+                    if predicate.reads_payload:
+                        _require_frames(batch, read.link, "whose payload the condition asks for")
+                    chosen = batch.filter(pa.array(test(batch)))
+                    if chosen.num_rows:
+                        yield feed.link_types[capture.capture], chosen
+            except OSError as error:
+                raise LakeError(
+                    f"{path}: packets of link {read.link!r} cannot be read: {error.strerror or error}",
+                    "if the capture was ingested anew meanwhile, export again",
+                ) from error
+
+
+def _batches(path: Path, capture: CaptureRead, names: list[str], low: int, high: int) -> Iterator[pa.RecordBatch]:
+    """The packets of a file within [low, high), ns, with absolute arrivals; a column that it lacks is NULL."""
+    with pq.ParquetFile(path) as file:
+        there = file.schema_arrow.names
+        for group in range(file.num_row_groups):
+            if not _meets(file.metadata.row_group(group), there, low, high):
+                continue
+            rows = _rows_at_once(file.metadata.row_group(group), there)
+            for batch in file.iter_batches(rows, [group], [name for name in names if name in there], use_threads=False):
+                columns = [_column(batch, name) for name in names]
+                columns[0] = pc.max_element_wise(columns[0], pa.scalar(capture.clock, pa.int64()))
+                whole = pa.RecordBatch.from_arrays(columns, names)
+                stamps = whole.column("timestamp")
+                inside = whole.filter(pc.and_(pc.greater_equal(stamps, low), pc.less(stamps, high)))
+                if inside.num_rows:
+                    yield inside
+
+
+def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
+    if name in batch.schema.names:
+        return batch.column(name)
+    return pa.nulls(batch.num_rows, READABLE.field(name).type)
+
+
+def _meets(group: pq.RowGroupMetaData, names: list[str], low: int, high: int) -> bool:
+    bounds = group.column(names.index("timestamp")).statistics
+    return bounds is None or not bounds.has_min_max or (bounds.min < high and bounds.max >= low)
+
+
+def _rows_at_once(group: pq.RowGroupMetaData, names: list[str]) -> int:
+    """So many rows that their frames take some 32 MiB."""
+    size = int(group.column(names.index(FRAME)).total_uncompressed_size) if FRAME in names else 0
+    return max(256, min(65_536, _BATCH_BYTES * int(group.num_rows) // max(size, 1)))
+
+
+def write_selection(selection: Selection, form: str, write: Callable[[bytes], object]) -> None:
+    """Writes the selected packets as a capture: of one link in its order, of several merged by (arrival, link).
+
+    Args:
+        selection: as `select` gives it.
+        form: `pcap` or `pcapng`.
+        write: takes the next bytes.
+
+    Raises:
+        ConfigError: the format cannot hold them.
+    """
+    numbers = {each: _number(each) for each in selection.link_types}
+    if form == "pcapng":
+        for kind, number in numbers.items():
+            if number >= PCAPNG_LINK_TYPES:
+                raise ConfigError(f"a pcapng cannot say the link type {kind}", "give --format pcap")
+        interfaces = [WrittenInterface(link, numbers[kind]) for link, kind in selection.interfaces]
+        write(pcapng_header(interfaces, selection.snaplen))
+        for _, _, interface, stamp, wire, frame in _merged(selection):
+            write(pcapng_record(interface, stamp, wire, frame))
+        return
+    _check_pcap(selection)
+    nanoseconds = selection.nanoseconds
+    write(pcap_header(numbers[selection.link_types[0]], nanoseconds, selection.snaplen))
+    for _, _, _, stamp, wire, frame in _merged(selection):
+        write(pcap_record(stamp, wire, frame, nanoseconds))
+
+
+def _check_pcap(selection: Selection) -> None:
+    if len(selection.link_types) > 1:
+        kinds = ", ".join(sorted(f"{link} has {kind}" for link, kind in selection.interfaces))
+        raise ConfigError(f"a pcap has one link type, and {kinds}", "give --format pcapng, or one --link")
+    if selection.latest >= PCAP_SECONDS * SECOND:
+        raise ConfigError("a pcap cannot say the time of packets after 2106", "give --format pcapng")
+
+
+def _numbered(link_type: str) -> bool:
+    """Whether it is one link type, by name or as a number."""
+    return link_type in LINK_NUMBERS or link_type.isdecimal()
+
+
+def _number(link_type: str) -> int:
+    return LINK_NUMBERS[link_type] if link_type in LINK_NUMBERS else int(link_type)
+
+
+Row = tuple[int, int, int, int, int, bytes]
+"""Arrival, place of the link, interface, timestamp (ns), length on the wire, what was kept of the frame."""
+
+
+def _merged(selection: Selection) -> Iterator[Row]:
+    feeds = [_rows(selection, place) for place in range(len(selection.feeds))]
+    return feeds[0] if len(feeds) == 1 else heapq.merge(*feeds, key=lambda row: row[:2])
+
+
+def _rows(selection: Selection, place: int) -> Iterator[Row]:
+    feed = selection.feeds[place]
+    for link_type, batch in _selected(feed, selection.predicate):
+        interface = selection.interfaces.index((feed.read.link, link_type))
+        columns = [batch.column(name).to_pylist() for name in ("arrival", "timestamp", "len", FRAME)]
+        for arrival, stamp, wire, frame in zip(*columns, strict=True):
+            yield arrival, place, interface, stamp, wire, frame or b""

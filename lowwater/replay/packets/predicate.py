@@ -1,0 +1,123 @@
+"""A WHERE clause over stored packets: bound as in a query, evaluated batch by batch without one.
+
+Below `replay.packets.extract`. It is compiled as the conditions of a query are, so that it keeps SEMANTICS V1 and V2.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from lowwater.catalog.expr import Call, Const, Expr, StateCall, Type, columns_of, conjunction, walk
+from lowwater.catalog.packets import PAYLOAD, stored
+from lowwater.catalog.protocols import PROTOCOLS
+from lowwater.errors import ConfigError, QueryError, QueryErrors, UnsupportedError, raise_all
+from lowwater.gsql.nodes import Select
+from lowwater.gsql.parser import parse
+from lowwater.low.code.partial_evaluation import of_link
+from lowwater.low.evaluate import Evaluation
+from lowwater.low.runtime.columns import Columns
+from lowwater.low.runtime.hosted import Host, gate_of
+from lowwater.low.settings import LowSettings
+from lowwater.plan.context import Links
+from lowwater.plan.operators import Map, Source
+from lowwater.plan.queryset import plan_texts
+from lowwater.plan.text import nearest
+
+Test = Callable[[pa.RecordBatch], NDArray[np.bool_]]
+"""Which rows of a batch are selected."""
+
+OPTION = "--where"
+_BEFORE = "SELECT timestamp FROM packets.{} "
+
+
+@dataclass(frozen=True)
+class Predicate:
+    """Which packets are meant; see `read_predicate`.
+
+    Attributes:
+        member: those of the protocol; None for all.
+        condition: the condition of the WHERE clause; None for all.
+    """
+
+    member: Expr | None
+    condition: Expr | None
+
+    @property
+    def reads_payload(self) -> bool:
+        """Whether what was kept of the frames decides."""
+        return PAYLOAD in columns_of(self.condition)
+
+    @property
+    def columns(self) -> list[str]:
+        """The stored columns that a test reads; of a batch it reads `arrival` and `timestamp` besides."""
+        names = columns_of(self.member, self.condition)
+        return stored(names)
+
+    def test(self, link: str) -> Test:
+        """The test of the packets of one link, whose name is their `interface`."""
+        return _compiled(self.member, self.condition, link)
+
+
+def read_predicate(text: str | None, protocol: str = "ETH") -> Predicate:
+    """Binds the text of a WHERE clause over the columns of a protocol.
+
+    Raises:
+        QueryError: it has no meaning, marked in the text; QueryErrors for several.
+        ConfigError: there is no such protocol.
+    """
+    if protocol not in PROTOCOLS:
+        raise ConfigError(f"--protocol {protocol}: no protocol is called so", nearest(protocol, PROTOCOLS))
+    if text is None:
+        return Predicate(PROTOCOLS[protocol].member, None)
+    source = text.replace("\r\n", "\n").replace("\r", "\n")
+    query = _BEFORE.format(protocol)
+    try:
+        statements = parse(query + "WHERE\n" + source).statements
+        if [replace(each, where=None) for each in statements if isinstance(each, Select)] != [*parse(query).statements]:
+            raise QueryError("more than one condition", "write one expression, for example: srcPort = 53", "", 2, 1)
+        plan = plan_texts([("export", query + "WHERE\n" + source)], Links(("packets",)))
+    except QueryError as error:
+        raise_all([_in_text(each, source) for each in (error.errors if isinstance(error, QueryErrors) else (error,))])
+    node = plan.queries[0].logical
+    assert isinstance(node, Map) and isinstance(node.input, Source)
+    for expr in walk(node.predicate) if node.predicate else ():
+        _require_value(expr, source)
+    return Predicate(node.input.member, node.predicate)
+
+
+def _require_value(expr: Expr, source: str) -> None:
+    """Refuses what has a meaning to the planner and no value for one packet."""
+    if isinstance(expr, StateCall) or (isinstance(expr, Call) and expr.function.value is None):
+        line, column = expr.place
+        raise UnsupportedError(f"{expr.function.name} has no value of a packet", "", OPTION, line - 1, column, source)
+
+
+def _in_text(error: QueryError, source: str) -> QueryError:
+    """The error at its place in the clause: the query has a line before it."""
+    line, column = (error.line - 1, error.column) if error.line > 1 else (1, 1)
+    hint = re.sub(r"(?<= at )\d+(?=:\d)", lambda found: str(int(found[0]) - 1), error.hint)
+    return type(error)(error.message, hint, OPTION, line, column, source)
+
+
+def _compiled(member: Expr | None, condition: Expr | None, link: str) -> Test:
+    parts = [of_link(part, link) for part in (member, condition) if part is not None]
+    whole = conjunction(parts) or Const(Type.BOOL, True)
+    evaluation = Evaluation(whole, compiled=True)
+    host = Host(evaluation.hosted, evaluation.beside, gate_of(member, condition, link), LowSettings(skew=0))
+
+    def test(batch: pa.RecordBatch) -> NDArray[np.bool_]:
+        if host.full:
+            host.forget()
+        columns = Columns(batch, link)
+        beside = host.parameters(columns, np.ones(batch.num_rows, np.bool_))
+        chosen = evaluation.of(columns, beside, host.texts).fill_null(False)
+        found: NDArray[np.bool_] = chosen.to_numpy(zero_copy_only=False)
+        return found
+
+    return test

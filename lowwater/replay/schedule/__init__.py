@@ -1,0 +1,1 @@
+"""Which intervals are due, how much work they are, and running them."""

@@ -1,0 +1,266 @@
+"""Which intervals are due, why, and how much work that is: what a backfill would do, before it does anything.
+
+Reads the ledgers and plans the queries; runs nothing. Shown by `lowwater plan`, worked off by
+`replay.schedule.backfill`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from lowwater.config import FILE_NAME, load_config
+from lowwater.errors import ConfigError, LowwaterError
+from lowwater.lake.layout import open_lake
+from lowwater.lake.ledgers.runs import AUDIT, DONE, FAILED, INCOMPLETE, PROVISIONAL, read_replays, replayed_sets
+from lowwater.lake.ledgers.status import HALF, MISSING, STALE, StatusRow, gravest, status
+from lowwater.lake.packets import PacketFiles
+from lowwater.plan.properties.state import hands_over
+from lowwater.plan.queryset import QueryPlan
+from lowwater.quality.written import suite_digest
+from lowwater.replay.interval import expected
+from lowwater.replay.job import IntervalInputs, Job
+from lowwater.replay.schedule.estimate import Amount, Estimate, amount, estimate
+
+KINDS = (MISSING, FAILED, STALE)
+"""Why an interval may be due; one that is half published counts as missing."""
+
+MAY_RUN = (*KINDS, HALF, PROVISIONAL)
+"""The states of the queries of an interval that make it due."""
+
+VISIBLE = (DONE, INCOMPLETE, PROVISIONAL)
+"""The states in which nothing is to be made anew."""
+
+CHANGES = "the state of the interval before changes"
+"""Why an interval of a chained set becomes stale while one before it runs."""
+
+
+@dataclass(frozen=True)
+class Due:
+    """An interval of a query set that is to run.
+
+    Attributes:
+        query_set: its name.
+        start: ns; `end` as well.
+        state: missing, failed, stale, half published; provisional where its links have reported since.
+        reasons: why, one line each, the same for several queries once.
+        queries: those that are in this state or another one that is due.
+        packets: how many the run reads; 0 where it only confirms what is published.
+        exact: whether they were counted; else they are about so many.
+        seconds: about how long it takes; None where no earlier run tells.
+        bytes: about how many it leaves in `lfta/` and `streams/`, and needs in `_work/` meanwhile; None likewise.
+        blocked: why it cannot start, empty where it can.
+        at_edge: whether it is blocked only since captures begin or end in it, so that `through_end` would run it.
+    """
+
+    query_set: str
+    start: int
+    end: int
+    state: str
+    reasons: tuple[str, ...]
+    queries: tuple[str, ...]
+    packets: int
+    seconds: float | None
+    bytes: int | None = None
+    blocked: str = ""
+    exact: bool = True
+    at_edge: bool = False
+
+
+@dataclass(frozen=True)
+class Range:
+    """What a plan is asked about: `start` and `end` in ns, both bounds of intervals, None for all that is known."""
+
+    start: int | None = None
+    end: int | None = None
+    kinds: tuple[str, ...] = ()
+
+    def holds(self, start: int, end: int) -> bool:
+        """Whether an interval lies in the range."""
+        return (self.start is None or start >= self.start) and (self.end is None or end <= self.end)
+
+    def wants(self, state: str) -> bool:
+        """Whether intervals of this state are asked for."""
+        return not self.kinds or (MISSING if state == HALF else state) in self.kinds
+
+
+def open_jobs(
+    root: Path, names: Sequence[str], queries: Path, tell: Callable[[str, LowwaterError], None] | None = None
+) -> list[Job]:
+    """The query sets of these names; without any those that are configured or were ever run, else those in a folder.
+
+    Args:
+        root: folder of the lake.
+        names: the names of the query sets.
+        queries: folder of query sets.
+        tell: told of each configured set that cannot be planned over the lake; without it the first one is raised.
+
+    Raises:
+        ConfigError: there is no such query set, or none at all.
+        LowwaterError: one that was named cannot be planned over the lake.
+    """
+    if names:
+        return [Job.open(root, name, queries) for name in dict.fromkeys(names)]
+    config, lake = load_config(root), open_lake(root, make=False)
+    known = {*config.query_sets, *replayed_sets(lake)}
+    jobs: list[Job] = []
+    errors: dict[str, LowwaterError] = {}
+    for name in sorted(known or (path.stem for path in queries.glob("*.gsql"))):
+        try:
+            jobs.append(Job.open(root, name, queries))
+        except LowwaterError as error:
+            errors[name] = error
+    if known and tell is None and errors:
+        raise next(iter(errors.values()))
+    if not jobs:
+        said = "\n".join(f"query set {name}: {cause}" for name, cause in errors.items())
+        hint = f"write [query_sets.NAME] with files = [...] in {FILE_NAME}, or name a folder: --queries"
+        if errors:
+            hint = "mend them: `lowwater check FILE.gsql` reads a file alone"
+        raise ConfigError(said or f"there is no query set: neither in the settings nor in {queries}", hint)
+    if known and tell is not None:  # of a folder nobody is told: examples read links that this lake does not have
+        for name, cause in errors.items():
+            tell(name, cause)
+    return jobs
+
+
+def due(job: Job, asked: Range) -> list[Due]:
+    """The intervals of a query set that are to run, oldest first.
+
+    Of a chained set those too that are published and become stale while those before them run: the digest of the
+    publication before is an input of each (I4), so that one that is made anew changes all that follow.
+
+    Raises:
+        ConfigError: the range does not bound whole intervals.
+    """
+    _check_bounds(job, asked)
+    captures = job.captures()
+    replays = read_replays(job.lake, job.query_set)
+    asked_for = _all_of(job, asked)
+    groups: dict[tuple[int, int], list[StatusRow]] = defaultdict(list)
+    asks = expected(job, captures)
+    for row in status(job.lake, [replace(asks, also=(*asks.also, *asked_for))]):
+        if asked.holds(row.start, row.end) and row.end - row.start == job.length and row.start % job.length == 0:
+            groups[row.start, row.end].append(row)
+    found: list[Due] = []
+    chain = _Chain([query for query in job.plan.queries if hands_over(query.high)])
+    guess, files = estimate(job, captures, replays), PacketFiles.of(job.lake)
+    for (start, end), rows in sorted(groups.items()):
+        inputs = job.inputs(start, end, captures)
+        each = _due(inputs, chain.rows_then(inputs, rows), guess, files)
+        if each is not None and asked.wants(each.state):
+            found.append(each)
+            chain.runs(inputs, each)
+    return found
+
+
+@dataclass
+class _Chain:
+    """What the runs of a chained set will change for the intervals after them (I4), asked in order of time.
+
+    Attributes:
+        queries: those of the set that hand a state over.
+        anew: queries and instants whose state will be another one: the interval that ends there is published anew.
+        halted: whether an interval cannot start: then none after it runs.
+    """
+
+    queries: Sequence[QueryPlan]
+    anew: set[tuple[str, int]] = field(default_factory=set)
+    halted: bool = False
+
+    def rows_then(self, inputs: IntervalInputs, rows: Sequence[StatusRow]) -> list[StatusRow]:
+        """The states of an interval's queries once those before it have run."""
+        queries = self._taken_up_anew(inputs)
+        if not any(row.query in queries and row.state in VISIBLE for row in rows):
+            return list(rows)
+        lacking = tuple(inputs.lacking())
+        return [
+            replace(row, state=STALE, reason=CHANGES, lacking=lacking)
+            if row.query in queries and row.state in VISIBLE
+            else row
+            for row in rows
+        ]
+
+    def runs(self, inputs: IntervalInputs, due: Due) -> None:
+        """Told of each interval that is to run."""
+        self.halted = self.halted or bool(due.blocked)
+        if self.halted:
+            return
+        changed = self._taken_up_anew(inputs)
+        for query in self.queries:
+            if query.name in changed or not inputs.published(query):
+                self.anew.add((query.name, inputs.end))
+
+    def _taken_up_anew(self, inputs: IntervalInputs) -> set[str]:
+        queries = (query for query in self.queries if (query.name, inputs.start) in self.anew)
+        return {query.name for query in queries if inputs.takes_up(query)}
+
+
+def judged_otherwise(job: Job, asked: Range) -> list[tuple[int, int]]:
+    """The intervals whose newest audit asked other things of the rows than the suites do now, oldest first.
+
+    They are not due: a suite changes no row. `lowwater replay --stage audit` judges them again.
+    """
+    newest = {
+        (row.interval_start, row.interval_end, row.query): row
+        for row in read_replays(job.lake, job.query_set)
+        if row.stage == AUDIT
+    }
+    found = set()
+    for (start, end, query), row in newest.items():
+        before = json.loads(row.accounting).get("suite", "")
+        if (
+            query
+            and row.state != FAILED
+            and asked.holds(start, end)
+            and before != suite_digest(job.suites.get(query, ()))
+        ):
+            found.add((start, end))
+    return sorted(found)
+
+
+def _check_bounds(job: Job, asked: Range) -> None:
+    if asked.start is not None and asked.end is not None:
+        job.intervals(asked.start, asked.end)
+    for bound in (asked.start, asked.end):
+        if bound is not None and bound % job.length:
+            job.intervals(bound, bound + job.length)
+
+
+def _all_of(job: Job, asked: Range) -> tuple[tuple[int, int], ...]:
+    """Every interval of a range of two bounds, those included that no capture covers."""
+    if asked.start is None or asked.end is None:
+        return ()
+    return tuple(job.intervals(asked.start, asked.end))
+
+
+def _due(inputs: IntervalInputs, rows: Sequence[StatusRow], guess: Estimate, files: PacketFiles) -> Due | None:
+    first = gravest(rows)
+    state = first.state
+    if state not in MAY_RUN or (state == PROVISIONAL and inputs.state(inputs.gaps())[0] != DONE):
+        return None
+    mine = [row for row in rows if row.state in MAY_RUN]
+    said = {PROVISIONAL: ("every link has reported to its end and the skew since",)}
+    lines = [line for row in mine if row.state == state for line in row.reason.split("; ")]
+    reasons = said.get(state, tuple(dict.fromkeys(lines)))
+    gaps = [gap for gap in inputs.gaps() if not inputs.passes(gap)] if first.lacking else []
+    edge = bool(gaps) and not inputs.outdated() and all(inputs.at_edge(gap) for gap in gaps)
+    reads = Amount() if state == PROVISIONAL else amount(files, inputs)
+    seconds = 0.0 if state == PROVISIONAL else guess.seconds(reads.packets)
+    return Due(
+        inputs.query_set,
+        inputs.start,
+        inputs.end,
+        state,
+        reasons,
+        tuple(row.query for row in mine),
+        reads.packets,
+        seconds,
+        guess.bytes(reads.packets),
+        "; ".join(first.lacking),
+        reads.exact,
+        edge,
+    )

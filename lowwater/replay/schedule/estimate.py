@@ -1,0 +1,135 @@
+"""How much work an interval is: its packets by the files that hold them, seconds and bytes by those of earlier runs.
+
+Beside `due`, which shows it before anything runs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+
+from lowwater.lake.ledgers.captures import Capture, Captures
+from lowwater.lake.ledgers.runs import FAILED, Replay
+from lowwater.lake.packets import PacketFiles
+from lowwater.lake.tables import interval_label, live_files, open_table
+from lowwater.replay.interval import lfta_folder
+from lowwater.replay.job import IntervalInputs, Job
+
+NEWEST = 200
+"""How many of the newest runs are judged by."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Seconds of a run as a part that every run has and one for each packet, and what it leaves between the stages.
+
+    Attributes:
+        fixed: seconds of a run without packets; None where no earlier run tells.
+        each: seconds a packet.
+        stored: bytes a packet in `lfta/` and `streams/`; None where no earlier run tells.
+    """
+
+    fixed: float | None = None
+    each: float = 0.0
+    stored: float | None = None
+
+    def seconds(self, packets: int) -> float | None:
+        """Seconds of a run over so many packets."""
+        return None if self.fixed is None else round(self.fixed + self.each * packets, 1)
+
+    def bytes(self, packets: int) -> int | None:
+        """Bytes that a run over so many packets leaves between the stages, and the most of its staging, about."""
+        return None if self.stored is None else round(self.stored * packets)
+
+
+@dataclass(frozen=True)
+class Amount:
+    """How many packets a run reads: counted, or about."""
+
+    packets: int = 0
+    exact: bool = True
+
+
+def amount(files: PacketFiles, inputs: IntervalInputs) -> Amount:
+    """How many packets a run reads, by the statistics of the files that hold them.
+
+    A file of which every packet is read counts as it is, as nearly all do whose intervals are hours; of one that is
+    read in part the share of its time, and then the whole is an estimate.
+
+    Args:
+        files: the files of the lake.
+        inputs: the inputs of the interval.
+    """
+    found, exact = 0.0, True
+    for link, read_from in inputs.link_starts(inputs.plan.queries).items():
+        settings = inputs.config.link(link)
+        begin = max(read_from, settings.since or 0)
+        end = inputs.end if settings.until is None else min(inputs.end, settings.until)
+        captures = Captures.of(inputs.captures.get(link, ()))
+        for at in captures.meeting(begin, end):
+            for row in files.attempts.get(captures[at].attempt, ()):
+                if row["partition.link"] != link:
+                    continue
+                share = _share(row["min.timestamp"], row["max.timestamp"], begin, end)
+                found += share * row["num_records"]
+                late = share == 0 and row["min.arrival"] < inputs.end and row["max.arrival"] >= inputs.start
+                exact = exact and share in (0, 1) and not late
+    return Amount(round(found), exact)
+
+
+def _share(smallest: int, largest: int, start: int, end: int) -> float:
+    """The share of the time from `smallest` to `largest`, ns, that lies in [start, end)."""
+    span = largest - smallest + 1
+    return max(0, min(end, largest + 1) - max(start, smallest)) / span
+
+
+def estimate(job: Job, captures: Mapping[str, Sequence[Capture]], replays: Iterable[Replay]) -> Estimate:
+    """The line of least squares through the newest runs of a query set; their median where they are too alike.
+
+    Args:
+        job: the query set.
+        captures: the ledger of its links.
+        replays: its rows, oldest first.
+    """
+    seconds: dict[tuple[int, int], dict[str, float]] = {}
+    for row in replays:
+        if row.state != FAILED:
+            spent = seconds.setdefault((row.interval_start, row.interval_end), {})
+            spent[row.stage] = float(json.loads(row.timings).get(row.stage, spent.get(row.stage, 0.0)))
+    newest, files, kept = list(seconds.items())[-NEWEST:], PacketFiles.of(job.lake), _kept(job)
+    runs, stored = [], []
+    for interval, spent in newest:
+        packets = amount(files, job.inputs(*interval, captures)).packets
+        if sum(spent.values()):
+            runs.append((packets, sum(spent.values())))
+        if packets and (size := kept.get(interval_label(*interval))) is not None:
+            stored.append(size / packets)
+    return replace(_line(runs), stored=median(stored) if stored else None)
+
+
+def _kept(job: Job) -> dict[str, int]:
+    """Bytes of the files between the stages, by the label of their interval; what was removed since is not there."""
+    found: dict[str, int] = {}
+    lftas = (job.lake.lfta(job.query_set, lfta_folder(lfta)) for lfta in job.plan.lftas)
+    for path in (*lftas, *(job.lake.stream(query.name) for query in job.plan.queries)):
+        table = open_table(path)
+        for row in live_files(table) if table is not None else ():
+            label = row["partition.interval"]
+            found[label] = found.get(label, 0) + row["size_bytes"]
+    return found
+
+
+def _line(runs: Sequence[tuple[int, float]]) -> Estimate:
+    if not runs:
+        return Estimate()
+    typical = median(spent for _, spent in runs)
+    mean = sum(packets for packets, _ in runs) / len(runs)
+    spread = sum((packets - mean) ** 2 for packets, _ in runs)
+    if spread <= (mean / 10) ** 2 * len(runs):  # a tenth about the mean says nothing of what a packet costs
+        return Estimate(typical)
+    average = sum(spent for _, spent in runs) / len(runs)
+    slope = sum((packets - mean) * (spent - average) for packets, spent in runs) / spread
+    fixed = average - slope * mean
+    return Estimate(typical) if slope <= 0 or fixed < 0 else Estimate(fixed, slope)

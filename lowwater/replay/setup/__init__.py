@@ -1,0 +1,1 @@
+"""What is prepared once, at set-up: compiled kernels, and the archive of Java classes."""

@@ -1,0 +1,92 @@
+"""The kernels of the reader and the audit, compiled before anybody waits for them: a small capture of each kind of link
+is read, and one of them scanned.
+
+Above the stages; `make setup` runs `python -m lowwater.replay.setup.kernels`. A process that meets a kind of link for
+the first time compiles for ten to twenty seconds; one that meets them all for forty, since most of it is what they
+share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+
+from lowwater.capture.digests import row_digests
+from lowwater.capture.formats.write import WrittenInterface, pcap_header, pcap_record, pcapng_header, pcapng_record
+from lowwater.capture.headers.links import KINDS
+from lowwater.capture.inspect import inspect
+from lowwater.catalog.skews import Skews
+from lowwater.config import Config, Link
+from lowwater.errors import LowwaterError
+from lowwater.instants import HOUR
+from lowwater.lake.ingestion.ingest import ingest
+from lowwater.lake.layout import open_lake
+from lowwater.lake.ledgers.captures import read_captures
+from lowwater.lake.packets import PacketFiles, packet_files
+from lowwater.quality.scan import scan_link
+from lowwater.tempfolders import make_folder, remove_folder
+from lowwater.terminal import say
+
+UNKNOWN_LINK = 147
+"""A link type of which no header is decoded: the first of those that are kept free for private use."""
+
+ARP = bytes.fromhex("ffffffffffff020000000001 0806 0001080006040001 020000000001 0a000001 000000000000 0a000002")
+"""A frame that needs the kernel of what is rare, too."""
+
+DAMAGE = bytes(range(1, 61))
+"""Bytes that are no record, behind which the next one is searched."""
+
+
+def compile_kernels(folder: Path) -> None:
+    """Reads a small capture of each kind of link and format, in the ways of `inspect`, `ingest` and the audit.
+
+    Raises:
+        LowwaterError: if the folder cannot be written.
+    """
+    lake = open_lake(folder / "lake")
+    for name, content in _captures():
+        path = folder / f"{name}.{'pcapng' if name == 'ng' else 'pcap'}"
+        try:
+            path.write_bytes(content)
+        except OSError as error:
+            raise LowwaterError(f"{path} cannot be written: {error.strerror}", "make room on the disk") from None
+        inspect(path, Link().jump, Link().skew)
+        ingest(lake, name, [path], Config(), (0, HOUR))
+    link = f"link{UNKNOWN_LINK}"
+    read = packet_files(PacketFiles.of(lake), link, read_captures(lake, [link])[link], Link(), 0, 0, HOUR)
+    scan_link(read, Skews(0))
+    row_digests([pa.array(["text"])], 1)
+
+
+def _captures() -> Iterator[tuple[str, bytes]]:
+    """A link and a capture of it: of each kind of link, of a pcapng, and of either format with damage."""
+    kinds = {kind: number for number, kind in KINDS.items()}
+    for number in (*kinds.values(), UNKNOWN_LINK):
+        yield f"link{number}", pcap_header(number, True) + _records(0)
+    sections = pcapng_header([WrittenInterface("", number) for number in kinds.values()])
+    packets = [pcapng_record(at, at, 64, ARP) for at in range(len(kinds))]
+    yield "ng", sections + b"".join(packets)
+    yield "damaged", pcap_header(kinds[KINDS[1]], True) + _records(0) + DAMAGE + _records(1)
+
+
+def _records(second: int) -> bytes:
+    stamps = (second * 1_000_000_000 + at for at in range(5))
+    return b"".join(pcap_record(stamp, 64, ARP, True) for stamp in stamps)
+
+
+def main() -> None:
+    """Entry of `python -m lowwater.replay.setup.kernels`."""
+    work = make_folder("lowwater-kernels-")
+    try:
+        compile_kernels(work)
+    except LowwaterError as error:
+        # It only saves time: whoever reads such a capture first compiles.
+        say(f"the kernels are not compiled, the first capture of a kind waits: {error}", err=True)
+    finally:
+        remove_folder(work)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""The archive of Java classes that every session starts from: recorded by a small replay, once, at set-up.
+
+Above the stages; `make setup` runs `python -m lowwater.replay.setup.training`. A JVM that maps the classes of Spark
+from one file, parsed and verified, is ready seconds earlier than one that reads them from 270 jars (docs/adr/0007).
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lowwater.capture.generate import generate
+from lowwater.config import load_config
+from lowwater.errors import LowwaterError
+from lowwater.instants import HOUR, parse_instant
+from lowwater.lake.ingestion.ingest import ingest
+from lowwater.lake.layout import open_lake
+from lowwater.replay.command.run import Request, run
+from lowwater.replay.interval import replay
+from lowwater.replay.job import Job
+from lowwater.replay.progress import Progress
+from lowwater.tempfolders import make_folder, remove_folder
+from lowwater.terminal import say
+
+if TYPE_CHECKING:
+    from lowwater.high.tasks import Session
+
+START = parse_instant("2026-01-01T00:00:00Z")
+LINKS = ("a", "b")
+QUERIES = """
+DEFINE { query_name 'loud'; }
+SELECT time, srcIP, destPort, len FROM DataProtocol WHERE len > 100 AND destPort > 0;
+DEFINE { query_name 'left_flow'; visibility 'internal'; }
+SELECT tb, srcIP, destIP, count(*) AS cnt, sum(len) AS bytes FROM a.DataProtocol
+GROUP BY time/10 AS tb, srcIP, destIP HAVING count(*) > 0;
+DEFINE { query_name 'right_flow'; visibility 'internal'; }
+SELECT tb, srcIP, destIP, count(*) AS cnt, avg(len) AS mean FROM b.DataProtocol GROUP BY time/10 AS tb, srcIP, destIP;
+DEFINE { query_name 'both'; }
+SELECT left_flow.tb, left_flow.srcIP, left_flow.destIP, left_flow.cnt AS cnt1, right_flow.cnt AS cnt2, mean
+OUTER_JOIN FROM left_flow, right_flow
+WHERE left_flow.srcIP = right_flow.srcIP AND left_flow.destIP = right_flow.destIP AND left_flow.tb = right_flow.tb
+"""
+"""One of each kind of operator, so that their classes are recorded."""
+
+
+def train(folder: Path) -> Path:
+    """Records the classes of a replay into an archive in a folder, whole or not at all, in the place of older ones.
+
+    Raises:
+        LowwaterError: if it cannot be recorded.
+    """
+    from lowwater.high.session import SessionSettings, archive_of, build_session, end_jvm
+
+    recorded = folder / f"recorded-{os.getpid()}.jsa"
+    work = make_folder("lowwater-training-")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        spark = build_session("lowwater training", SessionSettings(record=recorded))
+        try:
+            _replay(spark, work)
+        finally:
+            end_jvm(spark)
+        if not recorded.exists():
+            raise LowwaterError("the JVM wrote no archive of its classes", "does `java` support class data sharing?")
+        for old in folder.glob("classes-*.jsa"):
+            old.unlink()
+        return recorded.rename(archive_of(recorded, folder))
+    except OSError as error:
+        raise LowwaterError(f"{folder} cannot be written: {error.strerror}", "make room on the disk") from error
+    finally:
+        with suppress(OSError):
+            recorded.unlink()
+        remove_folder(work)
+
+
+def _replay(spark: Session, folder: Path) -> None:
+    """An interval of few rows, audit and publishing included, then its queries once more as many rows are replayed."""
+    (folder / "training.gsql").write_text(QUERIES, encoding="utf-8")
+    captures = generate(folder / "captures", START, 1, LINKS, rate=0.2, seed=1, cut=())
+    lake = open_lake(folder / "lake")
+    for each in captures:
+        ingest(lake, each.link, [each.path], load_config(lake.root), (each.start, each.end))
+    job = Job.open(lake.root, "training", folder)
+    replay(job, START, START + HOUR, None, Progress(quiet=True), spark)
+    files = [(each.link, each.path) for each in captures]
+    run(Request(job.plan, job.config, files, folder / "out"), Progress(quiet=True), spark)
+
+
+def main() -> None:
+    """Entry of `python -m lowwater.replay.setup.training`."""
+    from lowwater.high.session import jars_folder
+
+    try:
+        say(str(train(jars_folder().parent)))
+    except LowwaterError as error:
+        # It only saves time: nothing else is lost without it.
+        say(f"no archive of Java classes, every session starts some seconds slower: {error}", err=True)
+
+
+if __name__ == "__main__":
+    main()

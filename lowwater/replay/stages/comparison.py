@@ -1,0 +1,74 @@
+"""The audited interval beside those before it: keeps its measures in the ledgers, and makes the frames of its history.
+
+A step of `audit`. What is kept does not depend on the order of runs; what is usual is what was audited by then.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from lowwater.lake.ledgers.history import read_metrics, record_lateness, record_metrics
+from lowwater.quality.history import (
+    LINK,
+    QUERY,
+    Row,
+    lateness_row,
+    link_items,
+    link_row,
+    metric_rows,
+    metric_table,
+    past,
+    query_items,
+    query_row,
+    reach,
+)
+from lowwater.quality.measures import Scope
+from lowwater.quality.scan import LinkScan
+
+
+def compare(scope: Scope, scans: Sequence[LinkScan], links: pa.Table, queries: pa.Table) -> dict[str, pa.Table]:
+    """The frames `link_history` and `query_history`; the measures of the interval are in the ledgers afterwards.
+
+    Args:
+        scope: what is audited.
+        scans: the scans of the links, in the order of the frame.
+        links: the frame of that name; `queries` too.
+
+    Raises:
+        LakeError: a ledger cannot be read or written.
+    """
+    settings, length = scope.config.history, scope.end - scope.start
+    metrics = read_metrics(scope.lake, scope.query_set, reach(settings, scope.start, length), scope.start)
+    known, now = past(settings, metrics, length), time.time_ns()
+    kept: list[Row] = []
+    late, by_link, by_query = [], [], []
+    for row, scan in zip(links.to_pylist(), scans, strict=True):
+        skew = scope.config.link(scan.link).skew
+        items = link_items(row, scan.profile, _types(scope, scan.link))
+        kept += metric_rows(LINK, scan.link, items, now)
+        late.append(lateness_row(scan.link, scope.start, scope.end, skew, scan.profile, now))
+        about = {name: row[name] for name in ("link", "interval", "captures")}
+        before = known.before(LINK, scan.link, scope.start)
+        by_link.append(link_row(about, items, before, settings, skew))
+    for row in queries.to_pylist():
+        items = query_items(row)
+        kept += metric_rows(QUERY, row["query"], items, now)
+        about = {name: row[name] for name in ("query", "interval", "links", "captures")}
+        before = known.before(QUERY, row["query"], scope.start)
+        by_query.append(query_row(about, items, before, settings))
+    record_metrics(scope.lake, scope.query_set, scope.start, scope.end, metric_table(kept))
+    record_lateness(scope.lake, late)
+    return {"link_history": pa.Table.from_pylist(by_link), "query_history": pa.Table.from_pylist(by_query)}
+
+
+def _types(scope: Scope, link: str) -> dict[str, int]:
+    """Link type -> packets of the captures that meet the interval."""
+    found: Counter[str] = Counter()
+    for each in scope.captures.get(link, ()):
+        if each.meets(scope.start, scope.end):
+            found[each.link_type] += each.packets
+    return dict(found)

@@ -1,0 +1,345 @@
+"""The stages of one interval as functions of their inputs: low, high, and the reference engine beside them.
+
+`command.run` and `interval` (the lake) both call these, so there is one way to evaluate an interval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from lowwater.catalog.expr import columns_of
+from lowwater.catalog.packets import THINNED_BY, stored
+from lowwater.catalog.skews import link_skews
+from lowwater.config import Config
+from lowwater.errors import ConfigError, ValueOverflowError
+from lowwater.high.handover import Carry
+from lowwater.instants import SECOND
+from lowwater.lake.ingestion.tasks import Runner
+from lowwater.lake.layout import Lake
+from lowwater.lake.ledgers.captures import Capture, Captures
+from lowwater.lake.packets import LinkRead, PacketFiles, packet_files
+from lowwater.low import Bounds, LowSettings, Policy
+from lowwater.plan.operators import Node, Source
+from lowwater.plan.properties.granularity import needed
+from lowwater.plan.properties.ranges import horizon, read_from
+from lowwater.plan.properties.schemas import value_schema
+from lowwater.plan.properties.state import ROW, by_arrival, hands_over
+from lowwater.plan.queryset import Plan, QueryPlan
+from lowwater.plan.temporal import END_OF_TIME
+from lowwater.quality.scan import LinkScan, scan_link
+from lowwater.reference import Disorder, ReferenceResult, evaluate
+from lowwater.replay.stages.low import LowOutcome, LowTask, by_link, compiling, low_tasks, run_tasks
+from lowwater.replay.stages.on_demand import on_demand
+from lowwater.replay.tuning.advice import Tuning, tuned
+from lowwater.stream.thinning import thinnings
+
+if TYPE_CHECKING:
+    from lowwater.high.results import HighResult
+    from lowwater.high.tasks import Session
+
+
+@dataclass(frozen=True)
+class LowInputs:
+    """What an interval of a query set is evaluated from.
+
+    Attributes:
+        lake: holds the packets.
+        plan: the queries.
+        config: settings of the links.
+        start: the start of the interval, ns; `end` its end.
+        captures: the ledger, per link in the order of T1.
+        ends: first instant after the life of each link that has ended, ns.
+        handed: whether states go from interval to interval, where queries have such.
+    """
+
+    lake: Lake
+    plan: Plan
+    config: Config
+    start: int
+    end: int
+    captures: Mapping[str, Sequence[Capture]]
+    ends: Mapping[str, int] = field(default_factory=dict)
+    handed: bool = False
+
+    @cached_property
+    def lfta_starts(self) -> dict[str, int]:
+        """From which timestamp each LFTA reads (I2), over all output queries."""
+        starts: dict[str, int] = {}
+        for query in self.plan.queries:
+            for name, start in self._read_from(query).items():
+                starts[name] = min(start, starts.get(name, start))
+        return starts
+
+    def link_starts(self, queries: Sequence[QueryPlan]) -> dict[str, int]:
+        """From which timestamp some queries read each of their links."""
+        starts: dict[str, int] = {}
+        for query in queries:
+            needed = self._read_from(query)
+            for lfta in query.lftas:
+                for link in lfta.links:
+                    starts[link] = min(needed[lfta.name], starts.get(link, self.start))
+        return starts
+
+    def _read_from(self, query: QueryPlan) -> dict[str, int]:
+        return read_from(query.high, self.start, self.handed and hands_over(query.high))
+
+    def carry(self, query: QueryPlan, held: Path | None, kept: Path) -> Carry:
+        """What a query takes from the interval before, and leaves to the next."""
+        known = [self.ends[link] for link in query.links if link in self.ends]
+        latest = max(known) - 1 if known and len(known) == len(query.links) else None
+        late = arrival_lag(self.config, query.links, query.high)
+        if not (self.handed and hands_over(query.high)):
+            return Carry(end=self.end, latest=latest, late=late)
+        return Carry(self.start, self.end, latest, late, held, kept)
+
+    @property
+    def packets(self) -> int:
+        """About how many packets the low stage reads: all those of the captures that meet the read ranges."""
+        starts = self.link_starts(self.plan.queries)
+        ledger = {link: Captures.of(self.captures.get(link, ())) for link in starts}
+        return sum(
+            ledger[link][at].packets for link, start in starts.items() for at in ledger[link].meeting(start, self.end)
+        )
+
+    def read(self, link: str, start: int) -> LinkRead:
+        """The packets of a link from a timestamp on, in canonical order."""
+        captures = self.captures.get(link, ())
+        return packet_files(self._files, link, captures, self.config.link(link), start, self.start, self.end)
+
+    @cached_property
+    def _files(self) -> PacketFiles:
+        return PacketFiles.of(self.lake)
+
+    def scan(self, link: str) -> LinkScan:
+        """The records of the interval of a link, counted apart from every engine (A1)."""
+        return scan_link(self.read(link, self.start), link_skews(self.config, link))
+
+
+@dataclass(frozen=True)
+class LowResult:
+    """The outcome of the low stage, per link, links sorted."""
+
+    outcomes: tuple[LowOutcome, ...]
+
+    @property
+    def files(self) -> dict[tuple[str, str], list[str]]:
+        """(LFTA, link) -> files of its stream."""
+        return {(name, each.result.link): list(paths) for each in self.outcomes for name, paths in each.files.items()}
+
+
+def arrival_lag(config: Config, links: Sequence[str], plan: Node) -> int:
+    """How much later than by the clock an epoch of a plan over some links may end, ns: a skew by arrival, else 0."""
+    return max(config.link(link).longest_skew for link in links) if by_arrival(plan) else 0
+
+
+def last_instant(config: Config, query: QueryPlan, latest: int) -> int:
+    """The largest `_last` of a query after whose last packet, at `latest` (ns), nothing comes; where intervals may end.
+
+    By arrival an epoch of the clock ends a skew later.
+    """
+    found = horizon(query.logical, latest) + arrival_lag(config, query.links, query.logical)
+    return min(found, END_OF_TIME - 1)
+
+
+def low_stage(
+    inputs: LowInputs,
+    settings: LowSettings,
+    folder: Path,
+    runner: Runner,
+    tunings: Mapping[str, Tuning] = MappingProxyType({}),
+    say: Callable[[str], None] = lambda _: None,
+) -> LowResult:
+    """Runs every LFTA over every link that it reads, a task a link or, where it is large, a chunk of it.
+
+    Args:
+        inputs: the inputs of the interval.
+        settings: the settings of the kernels; the skew is each link's own.
+        folder: where the streams go.
+        runner: runs the tasks, in this process or on Spark.
+        tunings: what is recommended for LFTAs, by name.
+        say: told which kernels are compiled first.
+    """
+    starts = inputs.lfta_starts
+    grains = {name: grain for name, (grain, _) in needed(*(query.high for query in inputs.plan.queries)).items()}
+    tasks: list[LowTask] = []
+    for link, lftas in by_link(tuned(inputs.plan.lftas, tunings)).items():
+        mine = {lfta.name: starts[lfta.name] for lfta in lftas}
+        bounds = Bounds(mine, inputs.start, inputs.end, {lfta.name: grains[lfta.name] for lfta in lftas})
+        own = inputs.config.link(link)
+        arriving = any(lfta.arrival for lfta in lftas)
+        read = inputs.read(link, _whole_seconds(inputs, link, min(mine.values()), arriving))
+        skews = link_skews(inputs.config, link) if own.group_skew else None
+        chosen = replace(settings, skew=own.longest_skew, shed=own.shed, skews=skews, policy=settings.policy.made)
+        tasks += low_tasks(read, lftas, bounds, chosen, folder)
+    for link, count in compiling(tasks).items():
+        say(f"  compiling the kernel of link {link}, once: {count} LFTA{'s' if count > 1 else ''}")
+    outcomes = tuple(run_tasks(tasks, runner))
+    if settings.policy is Policy.ON_DEMAND:
+        outcomes = on_demand(outcomes, inputs.plan.lftas, [query.high for query in inputs.plan.queries])
+    return LowResult(outcomes)
+
+
+def _whole_seconds(inputs: LowInputs, link: str, start: int, arriving: bool) -> int:
+    """From where a link is read: with load shedding whole seconds, since their packets are counted (O5).
+
+    What arrives from the start on may be of a second before it.
+
+    Raises:
+        ConfigError: the interval does not end with a second.
+    """
+    own = inputs.config.link(link)
+    if own.shed is None:
+        return start
+    if inputs.end < END_OF_TIME and inputs.end % SECOND:
+        message = f"link {link} sheds load by the second, and the interval ends within one"
+        raise ConfigError(message, "use intervals of whole seconds")
+    return max(0, start - own.longest_skew * arriving) // SECOND * SECOND
+
+
+def high_stage(
+    spark: Session,
+    inputs: LowInputs,
+    files: Mapping[tuple[str, str], list[str]],
+    folder: Path,
+    settings: Mapping[str, Any],
+    held: Mapping[str, Path] = MappingProxyType({}),
+    overflows: dict[str, ValueOverflowError] | None = None,
+    published: bool = False,
+) -> dict[str, HighResult]:
+    """Runs every output query on Spark over the streams of the low stage.
+
+    Args:
+        spark: the session.
+        inputs: the inputs of the interval.
+        files: (LFTA, link) -> files of its stream.
+        folder: for rows and checkpoints; the caller removes it.
+        settings: of `HighSettings`, where they are not the defaults.
+        held: per query, the folder of what the interval before left; what this one leaves is in `state_folders`.
+        overflows: takes the error of each query of which a sum does not fit, and a query in it is left out; None where
+            such a sum ends the stage.
+        published: whether rows are written as they are published, else in stream types.
+    """
+    from lowwater.high.results import HighSettings
+    from lowwater.high.run import run_high
+
+    queries = {query.name: query.high for query in inputs.plan.queries if query.name not in (overflows or {})}
+    left = state_folders(inputs.plan, folder)
+    carries = {query.name: inputs.carry(query, held.get(query.name), left[query.name]) for query in inputs.plan.queries}
+    chosen = HighSettings(**settings)
+    return run_high(spark, queries, files, inputs.start, inputs.end, folder, chosen, carries, overflows, published)
+
+
+def state_folders(plan: Plan, folder: Path) -> dict[str, Path]:
+    """Where `high_stage` leaves the state of each query, in its folder."""
+    return {query.name: folder / "states" / str(number) for number, query in enumerate(plan.queries)}
+
+
+@dataclass(frozen=True)
+class ReferenceRows:
+    """What the reference engine makes of an interval.
+
+    Attributes:
+        rows: per query, its fields with `_last` and `_tick`.
+        results: per query, punctuation and accounting.
+        scans: per link.
+    """
+
+    rows: dict[str, pa.Table]
+    results: dict[str, ReferenceResult]
+    scans: tuple[LinkScan, ...]
+
+
+def reference_stage(
+    inputs: LowInputs,
+    period: int,
+    policy: Policy,
+    states: Mapping[str, str | None] = MappingProxyType({}),
+    overflows: dict[str, ValueOverflowError] | None = None,
+) -> ReferenceRows:
+    """Runs every output query on the reference engine, from the packets and the logical plan.
+
+    Args:
+        inputs: the inputs of the interval.
+        period: the period of the heartbeats, ns; `policy` when they are made; no stream is stored to leave any out of.
+        states: per query, what the interval before left (SEMANTICS I4).
+        overflows: as for `high_stage`.
+    """
+    rows: dict[str, pa.Table] = {}
+    results: dict[str, ReferenceResult] = {}
+    for query in (each for each in inputs.plan.queries if each.name not in (overflows or {})):
+        state = states.get(query.name)
+        starts = read_from(query.logical, inputs.start)
+        links = inputs.link_starts([query])
+        own = {link: inputs.config.link(link) for link in links}
+        packets = {
+            link: _packets(inputs, query.logical, link, start if state is None else inputs.start)
+            for link, start in links.items()
+        }
+        disorder = {link: _disorder(inputs.config, link) for link in own}
+        skews = {link: settings.skew for link, settings in own.items()}
+        budgets = {link: settings.shed for link, settings in own.items() if settings.shed is not None}
+        try:
+            result = evaluate(
+                query.logical,
+                packets,
+                disorder,
+                inputs.start,
+                inputs.end,
+                starts,
+                period,
+                str(policy.made),
+                state,
+                _over(inputs, list(links)),
+                thinnings=thinnings(query.logical, packets, skews, budgets),
+            )
+        except ValueOverflowError as error:
+            if overflows is None:
+                raise
+            overflows[query.name] = error
+            continue
+        results[query.name] = result
+        rows[query.name] = _table(query, result)
+    scans = tuple(inputs.scan(link) for link in inputs.plan.links)
+    return ReferenceRows(rows, results, scans)
+
+
+def _disorder(config: Config, link: str) -> Disorder:
+    skews = link_skews(config, link)
+    return Disorder(skews.rest, groups=dict(skews.values), column=skews.column)
+
+
+def _over(inputs: LowInputs, links: Sequence[str]) -> int:
+    """The first instant after the lives of some links; END_OF_TIME where one has no end (SEMANTICS T5)."""
+    return max((inputs.ends.get(link, END_OF_TIME) for link in links), default=END_OF_TIME)
+
+
+def _table(query: QueryPlan, result: ReferenceResult) -> pa.Table:
+    columns = [*value_schema(query.logical.fields)]
+    columns += [pa.field("_last", pa.int64()), pa.field("_tick", pa.int64())]
+    schema = pa.schema(columns)
+    values = [list(column) for column in zip(*result.rows, strict=True)] or [[] for _ in query.logical.fields]
+    arrays = [pa.array(column, f.type) for column, f in zip([*values, result.lasts, result.ticks], schema, strict=True)]
+    return pa.table(arrays, schema=schema)
+
+
+def _packets(inputs: LowInputs, node: Node, link: str, start: int) -> Iterable[pa.RecordBatch]:
+    thinned = inputs.config.link(link).shed is not None
+    read = [*_columns(node), *link_skews(inputs.config, link).columns, *(THINNED_BY if thinned else ())]
+    start = _whole_seconds(inputs, link, start, by_arrival(node))
+    batches = inputs.read(link, start).batches(list(dict.fromkeys(read)))
+    return list(batches) if thinned else batches  # they are read twice
+
+
+def _columns(node: Node) -> list[str]:
+    """The stored columns that a logical plan reads of packets."""
+    if isinstance(node, Source):
+        thinned = THINNED_BY if node.sample else ()
+        return stored([*(f.name for f in node.fields if f.name != ROW), *columns_of(node.member), *thinned])
+    return list(dict.fromkeys(name for child in node.inputs() for name in _columns(child)))

@@ -1,0 +1,51 @@
+"""The rows of the ledger `heartbeats` that the pass over one link makes: its accounts, and what its LFTAs did.
+
+Between `low` and `lake.ledgers.runs`; the low stage of an interval writes them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lowwater.lake.layout import HEARTBEATS
+from lowwater.low import LinkResult
+from lowwater.low.runtime.statistics import merge_work
+from lowwater.replay.command.summary import COUNTED
+
+MINUTE = 60_000_000_000
+_ROWS = pa.schema([each for each in HEARTBEATS if each.name != "query_set"])
+
+
+def heartbeat_rows(result: LinkResult, start: int, end: int) -> pa.Table:
+    """The accounts and statistics of one link by LFTA and minute, cut to an interval.
+
+    Args:
+        result: the result of the pass.
+        start: the start of the interval, ns; `end` its end.
+
+    Returns:
+        HEARTBEATS without `query_set`. A minute of which only one of both says something has zeros in the accounts, or
+        NULL in the statistics.
+    """
+    rows: dict[tuple[str, int], dict[str, Any]] = {}
+    for row in result.minutes.to_pylist():
+        rows[row["lfta"], row["minute"]] = row
+    for row in merge_work([_within(result.work, start, end)]).to_pylist():
+        at = row["lfta"], row["minute"]
+        rows[at] = {**dict.fromkeys(COUNTED, 0), **rows.get(at, {}), **row}
+    found = []
+    for (_, minute), row in sorted(rows.items()):
+        bounds = {"start": max(start, minute * MINUTE), "end": min(end, (minute + 1) * MINUTE)}
+        found.append({**row, "link": result.link, **bounds})
+    return pa.Table.from_pylist(found, schema=_ROWS)
+
+
+def _within(work: pa.Table, start: int, end: int) -> pa.Table:
+    """The statistics with what lies outside of an interval in its first or last minute."""
+    first, last = (pa.scalar(instant // MINUTE, pa.int64()) for instant in (start, end - 1))
+    minutes = pc.min_element_wise(pc.max_element_wise(work.column("minute"), first), last)
+    at = work.schema.get_field_index("minute")
+    return work.set_column(at, work.schema.field(at), minutes)

@@ -1,0 +1,134 @@
+"""Leaves out of the streams of the low stage the promises that nobody waits for.
+
+The last step of `low` where the policy is `on-demand`; `demand` says which promises stay. Rows are not touched.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lowwater.catalog.streams import ROW
+from lowwater.errors import LakeError
+from lowwater.low.runtime.heartbeat import Punctuation
+from lowwater.low.runtime.output import in_order, punctuation_batch
+from lowwater.plan.operators import Lfta, LftaInput, Node
+from lowwater.plan.properties.schemas import stream_schema
+from lowwater.plan.tree import walk
+from lowwater.replay.stages.demand import Demand, Name, Promises, chosen
+from lowwater.replay.stages.low import LowOutcome, Sink
+
+Kept = Mapping[int, tuple[int, int]]
+"""Number of a stored promise, or run of promises -> the first and the last tick of it that stay."""
+
+
+def on_demand(outcomes: Sequence[LowOutcome], lftas: Sequence[Lfta], plans: Sequence[Node]) -> tuple[LowOutcome, ...]:
+    """The outcomes of the low stage with streams that promise only what somebody waits for.
+
+    Args:
+        outcomes: the outcomes of the low stage under periodic heartbeats, one a link.
+        lftas: that were run.
+        plans: high plans of the output queries.
+
+    Raises:
+        LakeError: a stream cannot be read or written.
+    """
+    try:
+        files = {
+            (name, each.result.link): [Path(path) for path in paths]
+            for each in outcomes
+            for name, paths in each.files.items()
+        }
+        promises = {name: _promises(paths) for name, paths in files.items()}
+        demands = [_demand(plan, files, promises) for plan in plans]
+        spared: dict[Name, int] = {}
+        for lfta in lftas:
+            for name in files.keys() & {(lfta.name, link) for link in lfta.links}:
+                asked = [span for demand in demands if name in demand.streams for span in demand.asked(name)]
+                kept = promises[name].kept(chosen(asked))
+                spared[name] = _thin(lfta, files[name], kept, promises[name])
+    except (OSError, pa.ArrowException) as error:
+        raise LakeError(f"the streams of the low stage cannot be thinned: {error}", "make room on the disk") from None
+    return tuple(_counted(each, spared) for each in outcomes)
+
+
+def _promises(paths: Sequence[Path]) -> Promises:
+    runs: list[tuple[int, int, int, int]] = []
+    names = ["_tick", "_until", "_period", "_last"]
+    for batch in _batches(paths, ["_kind", *names]):
+        marks = batch.filter(pc.not_equal(batch["_kind"], ROW))
+        runs += zip(*(marks[name].to_pylist() for name in names), strict=True)
+    return Promises.of(runs)
+
+
+def _batches(paths: Sequence[Path], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    for path in paths:
+        with pq.ParquetFile(path) as file:
+            yield from file.iter_batches(columns=list(columns))
+
+
+def _demand(plan: Node, files: Mapping[Name, Sequence[Path]], promises: Mapping[Name, Promises]) -> Demand:
+    leaves = {leaf.lfta.name: leaf.lfta for leaf in walk(plan) if isinstance(leaf, LftaInput)}
+    read = [(lfta.name, link) for lfta in leaves.values() for link in lfta.links]
+    demand = Demand(plan, {name: promises[name] for name in read} if len(read) > 1 else {})
+    for name in demand.streams:
+        for batch in _batches(files[name], ["_kind", "_last"]):
+            rows = batch.filter(pc.equal(batch["_kind"], ROW))
+            demand.add(name[0], rows["_last"].to_numpy())
+    return demand
+
+
+def _thin(lfta: Lfta, paths: Sequence[Path], kept: Kept, promises: Promises) -> int:
+    """Writes a stream anew; how many promises are left out of it. The closing one stays (SEMANTICS T6)."""
+    total, number = len(promises.first), 0
+    staying = {**kept, total - 1: (int(promises.first[-1]), int(promises.until[-1]))}
+    for path in paths:
+        number = _thin_file(lfta, path, staying, promises, number)
+    return total - len(staying)
+
+
+def _thin_file(lfta: Lfta, path: Path, staying: Kept, promises: Promises, number: int) -> int:
+    """Writes a file of a stream anew, whose first promise has this number; the number behind its last one."""
+    sink = Sink(path.with_suffix(".demand"), path.stem, stream_schema(lfta.fields))
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches():
+            is_row = np.asarray(pc.equal(batch["_kind"], ROW))
+            marks = np.flatnonzero(~is_row)
+            before = {number + at: int(place) - at for at, place in enumerate(marks)}
+            made = [_part(promises, staying[at], at, rows) for at, rows in before.items() if at in staying]
+            for part in _joined(lfta, batch.filter(pa.array(is_row)), made, promises):
+                sink.write(part)
+            number += len(marks)
+    sink.close()
+    os.replace(sink.path, path)
+    sink.path.parent.rmdir()
+    return number
+
+
+def _part(promises: Promises, ticks: tuple[int, int], run: int, before: int) -> Punctuation:
+    """The part of a run between two of its ticks."""
+    return Punctuation(before, int(promises.promise[run]) + ticks[0] - int(promises.first[run]), *ticks)
+
+
+def _joined(lfta: Lfta, rows: pa.RecordBatch, made: list[Punctuation], promises: Promises) -> Iterator[pa.RecordBatch]:
+    if not made:
+        yield from [rows] if rows.num_rows else []
+        return
+    batch = punctuation_batch(lfta, made, int(promises.period.max()))
+    yield from in_order(rows, batch, [one.before for one in made])
+
+
+def _counted(outcome: LowOutcome, spared: Mapping[Name, int]) -> LowOutcome:
+    """The outcome with the promises that are left."""
+    left = []
+    for each in outcome.result.statistics:
+        out = spared[each.lfta, outcome.result.link]
+        left.append(replace(each, punctuations=each.punctuations - out, spared=out))
+    return replace(outcome, result=replace(outcome.result, statistics=tuple(left)))

@@ -1,0 +1,1 @@
+"""What the last runs measured of each LFTA, and what follows from it."""

@@ -1,0 +1,47 @@
+"""Warm-up: starts the Spark JVM and slow imports in the background, before a command needs them.
+
+A command spends its first seconds on its own imports, on one core; the other core is free for this work. This module
+imports nothing heavy, so that a command can call it first.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from contextlib import suppress
+from importlib import import_module
+from threading import Thread
+
+
+def launch_ahead() -> None:
+    """Begins the JVM in a thread of its own; `build_session` takes it if it is of the sizes that are asked for.
+
+    What goes wrong is met, and told, by who builds the session. A JVM that nobody takes ends with this process.
+    """
+    # A daemon, since the process does not wait for a JVM that nobody wants.
+    Thread(target=_launch, name="lowwater-jvm", daemon=True).start()
+
+
+def _launch() -> None:
+    with suppress(Exception):
+        from lowwater.high.session import launch_jvm
+
+        launch_jvm()
+
+
+def import_ahead(module: str) -> None:
+    """Imports a module in a thread of its own; who imports it meanwhile waits, and meets the error if there is one."""
+    if module not in sys.modules:
+        Thread(target=_import, args=(module,), name=f"import {module}").start()
+
+
+def _import(module: str) -> None:
+    collecting = gc.isenabled()
+    gc.disable()  # next to nothing of what an import makes is garbage
+    try:
+        # Whatever is wrong with the module is raised where it is needed.
+        with suppress(Exception):
+            import_module(module)
+    finally:
+        if collecting:
+            gc.enable()

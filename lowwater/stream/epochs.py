@@ -1,0 +1,105 @@
+"""What the operators share that work epoch by epoch: rows wait for the promise that ends their epoch.
+
+Below `running` and `sampling`, whose rows are worked on in canonical order (SEMANTICS O1, O4).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from lowwater.plan.operators import Aggregation
+from lowwater.plan.temporal import END_OF_TIME
+from lowwater.stream.aggregates import compile_keys
+from lowwater.stream.operators import MOST, Life, Operator, Promise, Row, evaluate, names_of
+from lowwater.stream.values import Values
+
+Epoch = tuple[Any, ...]
+Waiting = tuple[tuple[Any, ...], Values, Values]
+"""A row: its place, its other keys, its values."""
+
+
+class Epochs(Operator, ABC):
+    """Base: keeps the rows of each epoch; subclasses work on an epoch when it has ended.
+
+    The epoch of a row is the values of its temporal keys: those of the clock, or else of the one other attribute.
+
+    Attributes:
+        origin: empty for the clock, else that attribute.
+        timed: of the keys, which make the epoch.
+        waiting: rows by epoch.
+        ending: whether the links have ended, for an attribute that is not the clock.
+        counts: of the epochs that have ended, of the operators that count: rows, and groups before HAVING.
+    """
+
+    def __init__(self, node: Aggregation, life: Life) -> None:
+        super().__init__()
+        self.life = life
+        names = names_of(node.input.fields)
+        times = [f.temporal for f in node.key_fields if f.temporal]
+        self.origin = "" if any(not time.origin for time in times) else times[0].origin
+        self.timed = [bool(f.temporal and f.temporal.origin == self.origin) for f in node.key_fields]
+        self._times = [f.temporal for f, timed in zip(node.key_fields, self.timed, strict=True) if timed and f.temporal]
+        self._keys = compile_keys(node.keys, names)
+        self.waiting: dict[Epoch, list[Waiting]] = {}
+        self.ending = False
+        self.counts: Counter[str] = Counter()
+
+    def wait(self, row: Row) -> None:
+        """Keeps a row until its epoch has ended."""
+        values = evaluate(self._keys, row.values)
+        epoch = tuple([v for v, timed in zip(values, self.timed, strict=True) if timed])
+        key = tuple([v for v, timed in zip(values, self.timed, strict=True) if not timed])
+        self.waiting.setdefault(epoch, []).append((row.order, key, row.values))
+
+    def release(self, port: int, promise: Promise) -> None:
+        """Works on the epochs that the promise ends, one after the other."""
+        if promise.origin != self.origin:
+            return
+        self.ending = promise.instant == MOST
+        while (epoch := self.next_epoch()) is not None and self.last(epoch) < promise.instant:
+            last = promise.at if self.origin else self.last(epoch) + self.life.late
+            rows = sorted(self.waiting.pop(epoch, ()), key=lambda waiting: waiting[0])
+            for made in self.work(epoch, last, rows):
+                self.emit(made)
+
+    def next_epoch(self) -> Epoch | None:
+        """The epoch to be worked on next, if any is known."""
+        return min(self.waiting, key=self.last, default=None)
+
+    @abstractmethod
+    def work(self, epoch: Epoch, last: int, rows: list[Waiting]) -> Iterator[Row]:
+        """The rows out at the end of an epoch, whose rows come in canonical order; `last` is theirs."""
+
+    def due(self) -> Iterator[tuple[int, int]]:
+        """The promise that ends the oldest epoch."""
+        epoch = self.next_epoch()
+        return iter([(0, self.last(epoch) + 1)] if epoch is not None and not self.origin else [])
+
+    def last(self, epoch: Epoch) -> int:
+        """The last value of the attribute that may change an epoch; of the clock its last instant, ns."""
+        known = [time.last(v) for time, v in zip(self._times, epoch, strict=True) if v is not None]
+        return min(known, default=END_OF_TIME - 1)
+
+    def after(self, epoch: Epoch) -> Epoch:
+        """The epoch that follows."""
+        return tuple([time.promise(self.last(epoch) + 1) for time in self._times])
+
+    def named(self, epoch: Epoch, key: Values) -> Values:
+        """The keys of a group in their order."""
+        times, others = iter(epoch), iter(key)
+        return tuple([next(times) if timed else next(others) for timed in self.timed])
+
+    def kept(self) -> Iterator[Values]:
+        """The waiting rows."""
+        return (values for found in self.waiting.values() for _, _, values in found)
+
+    def held(self) -> Any:
+        """The waiting rows, by epoch."""
+        return self.waiting
+
+    def hold(self, held: Any) -> None:
+        """Takes up waiting rows."""
+        self.waiting = held

@@ -1,0 +1,167 @@
+"""OOP-Join: the windowed join of two streams, purged by promises (002, section 5.3).
+
+Beside the other operators.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+from lowwater.catalog.expr import Column, Expr
+from lowwater.plan.operators import Join
+from lowwater.plan.temporal import Temporal
+from lowwater.stream.operators import Life, Operator, Promise, Row, compile_items, evaluate, names_of
+from lowwater.stream.values import Evaluate, Faults, Values, compile_expr, compile_predicate
+
+
+@dataclass
+class Kept:
+    """A row that a join keeps until its match window has ended."""
+
+    row: Row
+    key: Values
+    value: int
+    matched: bool = False
+
+
+@dataclass
+class Side:
+    """State of one input of a join.
+
+    Attributes:
+        window: the temporal expression of the match window.
+        keys: the equalities, and the window's value where that is one too.
+        other: progress of the other input; `shift` is how far beyond a value its match window reaches there.
+        keeps: whether unmatched rows come out.
+        buckets: kept rows by key; `ends` orders them by the promise of the other input that ends their window.
+    """
+
+    window: Evaluate
+    keys: list[Evaluate]
+    other: Temporal
+    shift: int
+    keeps: bool
+    buckets: dict[Values, dict[int, Kept]] = field(default_factory=dict)
+    ends: list[tuple[int, int, Kept]] = field(default_factory=list)
+
+    def keep(self, kept: Kept, number: int) -> None:
+        """Adds a row to the state."""
+        self.buckets.setdefault(kept.key, {})[number] = kept
+        heapq.heappush(self.ends, (self.other.last(kept.value + self.shift) + 1, number, kept))
+
+    def purge(self, promise: int) -> Iterator[Kept]:
+        """Removes the rows that no later row of the other input can match (SEMANTICS P4)."""
+        while self.ends and self.ends[0][0] <= promise:
+            _, number, kept = heapq.heappop(self.ends)
+            bucket = self.buckets[kept.key]
+            del bucket[number]
+            if not bucket:
+                del self.buckets[kept.key]
+            yield kept
+
+
+class JoinOperator(Operator):
+    """OOP-Join (002, figure 4, with the bounds of SEMANTICS P4); port 0 is the left input."""
+
+    def __init__(self, node: Join, life: Life) -> None:
+        super().__init__(2)
+        self._node, self._life = node, life
+        window, pairs = node.window, list(node.equalities)
+        if window.equality:
+            pairs.insert(0, (window.left, window.right))
+        left = [f"{node.left_alias}.{name}" for name in names_of(node.left.fields)]
+        right = [f"{node.right_alias}.{name}" for name in names_of(node.right.fields)]
+        faults = Faults()
+        # In a decreasing attribute progress is downward, so the far end of a match window is its other bound.
+        rising = window.left_time.increasing
+        ahead, behind = (window.above, window.below) if rising else (-window.below, -window.above)
+        left_keys = [compile_expr(pair[0], left, faults) for pair in pairs]
+        right_keys = [compile_expr(pair[1], right, faults) for pair in pairs]
+        left_value, right_value = compile_expr(window.left, left, faults), compile_expr(window.right, right, faults)
+        self._sides = (
+            Side(left_value, left_keys, window.right_time, ahead, node.kind.keeps_left),
+            Side(right_value, right_keys, window.left_time, behind, node.kind.keeps_right),
+        )
+        self._residual = compile_predicate(node.residual, left + right, faults)
+        self._items = compile_items(node.items, left + right)
+        # What an unmatched row of each side gives to the other: its columns that an equality ties, else NULL.
+        self._fillers = (
+            _ties(right, [(b, a) for a, b in pairs], left, faults),
+            _ties(left, pairs, right, faults),
+        )
+        self._order = count()
+        self._origin = window.left_time.origin
+
+    def row(self, port: int, row: Row) -> None:
+        """Joins a row with the kept rows of the other input, then keeps it while later ones may match."""
+        own, other = self._sides[port], self._sides[1 - port]
+        kept = Kept(row, evaluate(own.keys, row.values), own.window(row.values))
+        for candidate in other.buckets.get(kept.key, {}).values():
+            left, right = (kept, candidate) if port == 0 else (candidate, kept)
+            values = left.row.values + right.row.values
+            if self._meet(left.value, right.value) and self._residual(values):
+                left.matched = right.matched = True
+                self.emit(Row(evaluate(self._items, values), max(left.row.last, right.row.last)))
+        own.keep(kept, next(self._order))
+        self._purge(port, row.last)
+
+    def release(self, port: int, promise: Promise) -> None:
+        """A promise of one input ends match windows of the other."""
+        if promise.origin == self._origin:
+            self._purge(1 - port, promise.at)
+
+    def due(self) -> Iterator[tuple[int, int]]:
+        """The promises that end the oldest match windows."""
+        if self._origin:
+            return iter(())
+        return iter([(1 - port, side.ends[0][0]) for port, side in enumerate(self._sides) if side.ends])
+
+    def kept(self) -> Iterator[Values]:
+        """The rows of both sides."""
+        return (k.row.values for side in self._sides for bucket in side.buckets.values() for k in bucket.values())
+
+    def held(self) -> Any:
+        """The kept rows of both sides, and whether each has met one."""
+        return [
+            [(tuple(kept.row), kept.matched) for bucket in side.buckets.values() for kept in bucket.values()]
+            for side in self._sides
+        ]
+
+    def hold(self, held: Any) -> None:
+        """Takes up kept rows."""
+        for side, rows in zip(self._sides, held, strict=True):
+            for parts, matched in rows:
+                row = Row(*parts)
+                kept = Kept(row, evaluate(side.keys, row.values), side.window(row.values), matched)
+                side.keep(kept, next(self._order))
+
+    def _meet(self, left: int, right: int) -> bool:
+        window = self._node.window
+        return window.equality or left - window.below <= right <= left + window.above
+
+    def _purge(self, port: int, at: int) -> None:
+        side = self._sides[port]
+        for kept in side.purge(self.progress(1 - port, self._origin)):
+            if side.keeps and not kept.matched:
+                self.emit(self._unmatched(port, kept, at))
+
+    def _unmatched(self, port: int, kept: Kept, at: int) -> Row:
+        filler = evaluate(self._fillers[port], kept.row.values)
+        values = kept.row.values + filler if port == 0 else filler + kept.row.values
+        ends = self._node.window.last_left if port == 0 else self._node.window.last_right
+        return Row(evaluate(self._items, values), at if self._origin else ends(kept.value) + self._life.late)
+
+
+def _ties(
+    missing: Sequence[str], pairs: Sequence[tuple[Expr, Expr]], present: Sequence[str], faults: Faults
+) -> list[Evaluate]:
+    """For each column of the missing side, what the row of the present side puts there (SEMANTICS V1)."""
+    tied: dict[str, Evaluate] = {}
+    for own, other in pairs:
+        if isinstance(own, Column):
+            tied.setdefault(own.name, compile_expr(other, present, faults))
+    return [tied.get(name, lambda row: None) for name in missing]

@@ -1,0 +1,162 @@
+"""The joins that look rows up: FILTER_JOIN by keys and time, WATCHLIST_JOIN in a list (SEMANTICS O6, S1).
+
+Beside the other operators.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+from lowwater.catalog.watchlists import read_watchlist
+from lowwater.plan.operators import FilterJoin, Node, WatchJoin
+from lowwater.stream.operators import Life, Operator, Promise, Row, compile_items, evaluate, names_of
+from lowwater.stream.values import Faults, Values, compile_expr, compile_predicate
+
+
+@dataclass(eq=False)
+class Waiting:
+    """A row of the left side whose last instant has not passed.
+
+    Attributes:
+        found: whether a row of the right side lets it pass: it is given at once, or when its last instant is known.
+    """
+
+    row: Row
+    key: Values
+    time: int
+    found: bool = False
+
+
+class FilterJoinOperator(Operator):
+    """Lets a row of the left input pass when the right one has a row of its keys, at most the range before it.
+
+    A row passes as soon as such a row is known, and is forgotten when none can come any more. Where the attribute is no
+    function of the clock, a row waits for its last instant, which only a record can tell.
+    """
+
+    def __init__(self, node: FilterJoin, life: Life) -> None:
+        super().__init__(2)
+        left, right = _named(node.left_alias, node.left), _named(node.right_alias, node.right)
+        faults = Faults()
+        self._range, self._life = node.range, life
+        self._times = compile_expr(node.left_time, left, faults), compile_expr(node.right_time, right, faults)
+        self._keys = (
+            [compile_expr(a, left, faults) for a, _ in node.keys],
+            [compile_expr(b, right, faults) for _, b in node.keys],
+        )
+        self._items = compile_items(node.items, left)
+        self._clock = node.time
+        self._waiting: dict[Values, list[Waiting]] = {}
+        self._seen: dict[Values, list[int]] = {}
+        self._ends: tuple[list[Any], list[Any]] = ([], [])
+        self._order = count()
+
+    def row(self, port: int, row: Row) -> None:
+        """Takes a row of either side; the left rows that it decides pass."""
+        key, time = evaluate(self._keys[port], row.values), self._times[port](row.values)
+        if port == 0:
+            near = any(self._near(time, other) for other in self._seen.get(key, ()))
+            self._wait(Waiting(row, key, time, near))
+        else:
+            self._see(key, time)
+            found = [each for each in self._waiting.get(key, ()) if self._near(each.time, time)]
+            if found:
+                self.look()
+            for waiting in found:
+                waiting.found = True
+                if not self._clock.origin:
+                    self._pass(waiting, 0)
+
+    def release(self, port: int, promise: Promise) -> None:
+        """The right side's promise ends waiting, the left side's forgets rows of the right side."""
+        ends = self._ends[1 - port]
+        while promise.origin == self._clock.origin and ends and ends[0][0] < promise.instant:
+            _, _, ended = heapq.heappop(ends)
+            if port == 0:
+                _forget(self._seen, *ended)
+            elif ended in self._waiting.get(ended.key, ()):
+                if ended.found:
+                    self._pass(ended, promise.at)
+                else:
+                    _forget(self._waiting, ended.key, ended)
+
+    def kept(self) -> Iterator[Values]:
+        """The waiting rows, and keys with times of the right side."""
+        yield from (each.row.values for found in self._waiting.values() for each in found)
+        yield from ((*key, time) for key, times in self._seen.items() for time in times)
+
+    def held(self) -> Any:
+        """The waiting rows, and keys with times of the right side."""
+        waiting = [(tuple(each.row), each.found) for found in self._waiting.values() for each in found]
+        return [waiting, [ended for _, _, ended in self._ends[1]]]
+
+    def hold(self, held: Any) -> None:
+        """Takes up what waits and what was seen."""
+        for parts, found in held[0]:
+            row = Row(*parts)
+            self._wait(Waiting(row, evaluate(self._keys[0], row.values), self._times[0](row.values), found))
+        for key, time in held[1]:
+            self._see(key, time)
+
+    def _near(self, left: int, right: int) -> bool:
+        return right <= left <= right + self._range
+
+    def _wait(self, waiting: Waiting) -> None:
+        self._waiting.setdefault(waiting.key, []).append(waiting)
+        if waiting.found and not self._clock.origin:
+            self._pass(waiting, 0)
+        else:
+            heapq.heappush(self._ends[0], (self._last(waiting.time), next(self._order), waiting))
+
+    def _see(self, key: Values, time: int) -> None:
+        self._seen.setdefault(key, []).append(time)
+        until = self._clock.last(time + (self._range if self._clock.increasing else 0))
+        heapq.heappush(self._ends[1], (until, next(self._order), (key, time)))
+
+    def _pass(self, waiting: Waiting, at: int) -> None:
+        _forget(self._waiting, waiting.key, waiting)
+        last = at if self._clock.origin else self._last(waiting.time) + self._life.late
+        self.emit(Row(evaluate(self._items, waiting.row.values), last, waiting.row.order))
+
+    def _last(self, time: int) -> int:
+        """The last instant at which a row may come that lets a left row of this time pass."""
+        return self._clock.last(time - (0 if self._clock.increasing else self._range))
+
+
+def _forget(known: dict[Values, list[Any]], key: Values, one: Any) -> None:
+    known[key].remove(one)
+    if not known[key]:
+        del known[key]
+
+
+class WatchJoinOperator(Operator):
+    """Every row with the rows of a watch list that have its key."""
+
+    def __init__(self, node: WatchJoin) -> None:
+        super().__init__()
+        names = _named(node.alias, node.input)
+        columns = names_of(node.columns)
+        faults = Faults()
+        self._keys = [compile_expr(expr, names, faults) for expr, _ in node.keys]
+        self._residual = compile_predicate(node.residual, [*names, *columns], faults)
+        self._items = compile_items(node.items, [*names, *columns])
+        places = [columns.index(name) for _, name in node.keys]
+        self._listed: dict[Values, list[Values]] = {}
+        written = [(f.name.removeprefix(f"{node.watch_alias}."), f.type) for f in node.columns]
+        for entry in read_watchlist(node.file, written):
+            self._listed.setdefault(tuple([entry[at] for at in places]), []).append(entry)
+
+    def row(self, port: int, row: Row) -> None:
+        """Emits the row with each of its entries."""
+        for entry in self._listed.get(evaluate(self._keys, row.values), ()):
+            values = (*row.values, *entry)
+            if self._residual(values):
+                self.emit(row._replace(values=evaluate(self._items, values)))
+
+
+def _named(alias: str, node: Node) -> list[str]:
+    return [f"{alias}.{name}" for name in names_of(node.fields)]

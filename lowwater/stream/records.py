@@ -1,0 +1,85 @@
+"""Stored packets as records of virtual time: the feed of the reference engine.
+
+Between the batches of `packets/` and `reference.engine`. Records of all links come merged by arrival.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from lowwater.catalog.packets import ADDRESSES, FRAME, PAYLOAD, SAMPLING_RATE
+from lowwater.catalog.values import ip_from_words
+from lowwater.errors import LawError
+from lowwater.stream.values import Value, Values
+
+
+class Record(NamedTuple):
+    """One record of a link.
+
+    Attributes:
+        arrival: virtual time, ns (SEMANTICS T2).
+        link: its name.
+        timestamp: ns since the epoch.
+        values: the values of the columns that were asked for, in that order.
+    """
+
+    arrival: int
+    link: str
+    timestamp: int
+    values: Values
+
+
+def merge(packets: Mapping[str, Iterable[pa.RecordBatch]], columns: Mapping[str, Sequence[str]]) -> Iterator[Record]:
+    """The records of all links by (arrival, link), each link in its own order.
+
+    Args:
+        packets: link -> batches of `catalog.packets.RECORD` in canonical order, arrival absolute.
+        columns: link -> expression columns to give; links that are not among them are not read.
+
+    Raises:
+        LawError: the records of a link are not in order of arrival.
+    """
+    feeds = [_records(link, packets.get(link, ()), names) for link, names in sorted(columns.items())]
+    return heapq.merge(*feeds, key=lambda record: (record.arrival, record.link))
+
+
+def _records(link: str, batches: Iterable[pa.RecordBatch], names: Sequence[str]) -> Iterator[Record]:
+    clock = 0
+    for batch in batches:
+        columns = [_column(batch, name, link) for name in names]
+        rows = zip(*columns, strict=True) if columns else iter([()] * batch.num_rows)
+        stamps, arrivals = batch["timestamp"].to_pylist(), batch["arrival"].to_pylist()
+        for arrival, stamp, values in zip(arrivals, stamps, rows, strict=True):
+            if arrival < max(clock, stamp):
+                message = f"link {link}: the record of {stamp} ns arrives at {arrival} ns, the clock is at {clock} ns"
+                raise LawError(message, "read the captures in canonical order, arrivals carried from one to the next")
+            clock = arrival
+            yield Record(arrival, link, stamp, values)
+
+
+def _column(batch: pa.RecordBatch, name: str, link: str) -> list[Value]:
+    if name == "interface":
+        return [link] * batch.num_rows
+    if name == SAMPLING_RATE:
+        return [None] * batch.num_rows  # the source says it
+    if name == PAYLOAD:
+        parts = zip(*(batch[part].to_pylist() for part in (FRAME, "payload_offset", "payload_length")), strict=True)
+        return [_payload(*part) for part in parts]
+    if name not in ADDRESSES:
+        stored: list[Value] = batch[name].to_pylist()
+        return stored
+    words = [batch[part].to_pylist() for part in (ADDRESSES[name], f"{name}_hi", f"{name}_lo")]
+    return [None if None in parts else ip_from_words(*parts) for parts in zip(*words, strict=True)]
+
+
+def _payload(frame: bytes | None, offset: int | None, length: int | None) -> str | None:
+    """What is kept of a payload, one character a byte."""
+    if frame is None or offset is None:
+        return None
+    kept = len(frame) - offset
+    size = max(kept if length is None else min(length, kept), 0)
+    return "".join(map(chr, frame[offset : offset + size]))

@@ -1,0 +1,127 @@
+"""Sampling and load shedding of packets, one at a time (SEMANTICS O5).
+
+Below `stream.operators`. Whether a packet is kept is a function of the packet, of the query's seed and rate, and of
+how many packets of the protocol its second has on its link: of nothing that differs from run to run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lowwater.catalog.expr import columns_of
+from lowwater.catalog.packets import THINNED_BY
+from lowwater.plan.operators import Node, Sample, Source
+from lowwater.plan.tree import walk
+from lowwater.stream.records import merge
+from lowwater.stream.values import Faults, Values, compile_predicate
+
+SECOND = 1_000_000_000
+KEPT, SAMPLED_OUT, SHED = "kept", "sampled_out", "shed"
+
+Packet = tuple[int, int, int]
+"""Timestamp (ns), length on the wire, digest of the beginning of the frame."""
+
+_WORD = (1 << 64) - 1
+
+
+def chance(key: int, packet: Packet) -> float:
+    """The number in [0, 1) that a packet is kept below: SplitMix64's mixing of its words, one after the other."""
+    mixed = key
+    for word in packet:
+        mixed ^= word & _WORD
+        mixed = ((mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9) & _WORD
+        mixed = ((mixed ^ (mixed >> 27)) * 0x94D049BB133111EB) & _WORD
+        mixed ^= mixed >> 31
+    return (mixed >> 11) * 2.0**-53
+
+
+def key_of(seed: int, link: str) -> int:
+    """The first word of the hash: of the query's seed and the link's name."""
+    return int.from_bytes(hashlib.blake2b(f"{seed}\0{link}".encode(), digest_size=8).digest(), "big")
+
+
+@dataclass(frozen=True)
+class Thinning:
+    """What a source takes of one link.
+
+    Attributes:
+        key: as `key_of` gives it.
+        rate: of sampling, 1 without it.
+        shares: second -> which share of what is sampled load shedding keeps; 1 for others.
+    """
+
+    key: int
+    rate: float
+    shares: Mapping[int, float]
+
+    @staticmethod
+    def of(sample: Sample | None, link: str, budget: int | None, packets: Iterable[Packet]) -> Thinning:
+        """The thinning of a link.
+
+        Args:
+            sample: the sample of the source.
+            link: its name.
+            budget: most packets of a second, None for all.
+            packets: all admitted ones of the protocol in the seconds that are read; of no use without a budget.
+        """
+        key, rate = key_of(sample.seed if sample else 0, link), sample.rate if sample else 1.0
+        if budget is None:
+            return Thinning(key, rate, {})
+        counts = Counter(packet[0] // SECOND for packet in packets if chance(key, packet) < rate)
+        return Thinning(key, rate, {second: min(1.0, budget / count) for second, count in counts.items()})
+
+    def outcome(self, packet: Packet) -> tuple[str, float]:
+        """What becomes of a packet, and the rate with which packets like it are kept."""
+        found, rate = chance(self.key, packet), self.rate * self.shares.get(packet[0] // SECOND, 1.0)
+        return (KEPT if found < rate else SHED if found < self.rate else SAMPLED_OUT), rate
+
+
+Thinnings = Mapping[tuple[str, str], Thinning]
+"""(`query.alias`, link) -> what the source takes of it, where that is not all."""
+
+
+def packet_of(timestamp: int, values: Values, names: Sequence[str]) -> Packet:
+    """What sampling knows a record by."""
+    length, head = (values[names.index(name)] for name in THINNED_BY)
+    assert isinstance(length, int) and isinstance(head, int)
+    return timestamp, length, head
+
+
+def thinnings(
+    node: Node,
+    packets: Mapping[str, Iterable[pa.RecordBatch]],
+    skews: Mapping[str, int],
+    budgets: Mapping[str, int],
+) -> Thinnings:
+    """What the sources of a plan take of their links, where that is not all.
+
+    Args:
+        node: logical plan.
+        packets: link -> batches, to be read more than once where load is shed; they hold whole seconds.
+        skews: the skews of the links, ns.
+        budgets: link -> most packets of a second that a source takes, of links with load shedding.
+    """
+    found: dict[tuple[str, str], Thinning] = {}
+    for source in walk(node):
+        for link in source.links if isinstance(source, Source) else ():
+            assert isinstance(source, Source)
+            budget = budgets.get(link)
+            if source.sample is not None or budget is not None:
+                counted = _admitted(source, link, packets, skews[link]) if budget is not None else ()
+                found[f"{source.query}.{source.alias}", link] = Thinning.of(source.sample, link, budget, counted)
+    return found
+
+
+def _admitted(
+    source: Source, link: str, packets: Mapping[str, Iterable[pa.RecordBatch]], skew: int
+) -> Iterator[Packet]:
+    names = list(dict.fromkeys([*columns_of(source.member), *THINNED_BY]))
+    member = compile_predicate(source.member, names, Faults())
+    for record in merge(packets, {link: names}):
+        if record.arrival - record.timestamp <= skew and member(record.values):
+            yield packet_of(record.timestamp, record.values, names)

@@ -1,0 +1,107 @@
+"""The parts of `bench_end`: the peers answer what Lowwater answers, and commands are measured from outside."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from benchmarks import bench_end, ours
+from benchmarks.peers import duck
+from benchmarks.subjects import SUBJECTS
+from benchmarks.watch import folder_bytes, watch
+
+LINKS = "main1,main2"
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Captures of two links, about 2,000 packets."""
+    return bench_end.generated(tmp_path_factory.mktemp("bench") / "captures", 0.3, LINKS, lambda _: None)
+
+
+@pytest.fixture(scope="module")
+def packets(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The decoded packets of them."""
+    lake = tmp_path_factory.mktemp("lake") / "lake"
+    watch([ours.COMMAND, "init", source, "--lake", lake])
+    watch([ours.COMMAND, "ingest", "--lake", lake])
+    return lake / "packets"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SUBJECTS)
+def test_sql_asks_what_gsql_asks(name: str, source: Path, packets: Path, tmp_path: Path) -> None:
+    found = duck.answer(name, packets, tmp_path / "peer")
+    subject, out = SUBJECTS[name], tmp_path / "ours"
+    words = [ours.COMMAND, "run", subject.file, "--engine", "reference", "--format", "parquet", "--out", out]
+    for link in LINKS.split(","):
+        words += ["--skew", f"{link}=10s"]
+        words += [part for file in sorted((source / link).iterdir()) for part in ("--capture", f"{link}={file}")]
+    watch([*words, "--query", subject.output])
+    mine = duck.counted(name, out)
+    assert found == mine
+    assert found["rows"] > 100
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_whole_query_beside_its_peers(source: Path, tmp_path: Path) -> None:
+    found = bench_end.one_query("ports", source, tmp_path / "work", lambda _: None, empty=False)
+    cold, warm = (found["lowwater"][state] for state in ("cold", "warm"))
+    assert {key: cold[key] for key in ("rows", "counted", "packets")} == {
+        key: warm[key] for key in ("rows", "counted", "packets")
+    }
+    for each in (cold, warm):
+        assert sum(each["stages_seconds"].values()) == pytest.approx(each["seconds"], abs=0.1)
+        assert all(each["stages_seconds"][stage] > 0 for stage in ("init", "ingest", *ours.STAGES))
+        assert each["lfta_rows"] >= each["rows"] == each["rows_published"] > 100
+        assert each["lake_bytes"] > each["packets_table_bytes"] > 0
+    assert found["duckdb"]["same_answer"]
+    assert found["pyspark_batch"]["same_answer"]
+    assert found["pyspark_stream"]["same_up_to_last_epoch"]
+    assert not (tmp_path / "work").exists()
+
+
+def test_memory_of_all_processes_counts(tmp_path: Path) -> None:
+    child = "import time; held = bytearray(60 << 20); held[::4096] = bytes([1]) * len(held[::4096]); time.sleep(1.5)"
+    parent = f"import subprocess, sys; held = bytes(1) * (60 << 20); subprocess.run([sys.executable, '-c', {child!r}])"
+    done = watch([sys.executable, "-c", parent])
+    assert 100 << 20 < done.peak_bytes < 400 << 20
+    assert done.seconds > 1.5
+
+
+def test_disk_of_a_file_that_is_removed_again_counts(tmp_path: Path) -> None:
+    file = tmp_path / "staged"
+    text = f"import os, time; open({str(file)!r}, 'wb').write(bytes(1000)); time.sleep(1); os.remove({str(file)!r})"
+    assert watch([sys.executable, "-c", text], folders=[tmp_path]).disk_bytes == 1000
+    assert folder_bytes(tmp_path) == 0
+
+
+def test_a_command_that_fails_ends_the_run_with_its_error() -> None:
+    with pytest.raises(SystemExit, match="no such thing"):
+        watch([sys.executable, "-c", "import sys; sys.exit('no such thing')"])
+
+
+def test_captures_are_made_once(source: Path) -> None:
+    begin = time.time()
+    assert bench_end.generated(source, 0.3, LINKS, lambda text: pytest.fail(text)) == source
+    assert all(file.stat().st_mtime < begin for file in source.rglob("*.pcap"))
+
+
+def test_what_was_not_measured_is_said() -> None:
+    flows = {"millions": 1, "queries": {"flows": {"nfdump": None, "tshark_duckdb": {}}}}
+    texts = bench_end.left_out([flows])
+    assert "100 million packets: not asked for in this run" in texts
+    assert "1 million packets, query outer: not asked for in this run" in texts
+    assert "nfpcapd and nfdump: not installed" in texts
+    assert not any(text.startswith("tshark") for text in texts)
+
+
+def test_command_has_ended_when_its_last_process_has(tmp_path: Path) -> None:
+    """Spark's JVM deletes its files after its driver has ended; who deletes the folder meanwhile fails."""
+    child = f"import time; time.sleep(1); open({str(tmp_path / 'late')!r}, 'w')"
+    watch([sys.executable, "-c", f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {child!r}])"])
+    assert (tmp_path / "late").exists()

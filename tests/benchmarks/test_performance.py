@@ -1,0 +1,118 @@
+"""The page of the figures is made from their JSON, and says who answers less."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import performance
+
+STAGES = {"init": 0.5, "ingest": 1.0, "low": 1.5, "high": 2.0, "audit": 0.5, "publish": 0.25, "rest": 1.25}
+OURS: dict[str, Any] = {
+    "seconds": 7.0, "stages_seconds": STAGES, "packets": 2_000, "packets_per_s": 286, "lfta_rows": 900,
+    "lfta_rows_per_s_high": 450, "peak_memory_bytes": 3_000_000, "staging_peak_bytes": 1_000_000,
+    "lake_bytes": 5_000_000, "packets_table_bytes": 4_000_000, "rows_published": 700, "rows": 700, "counted": 1_990,
+}  # fmt: skip
+PEER: dict[str, Any] = {"seconds": 0.5, "peak_memory_bytes": 2_000_000, "rows": 700, "counted": 1_990}
+SAMPLE: dict[str, Any] = {
+    "date": "2026-01-01",
+    "machine": {"processor": "some processor", "cores": 2, "memory_bytes": 1 << 34, "system": "Linux 6",
+                "load_average": 0.1, "versions": {"python": "3.11", "nfdump": None}},
+    "sizes": [{
+        "millions": 1, "generate": "--hours 1", "packets": 2_000, "capture_bytes": 200_000,
+        "queries": {"flows": {
+            "lowwater": {"cold": OURS, "warm": OURS},
+            "duckdb": {**PEER, "same_answer": True},
+            "pyspark_stream": {**PEER, "rows": 690, "same_answer": False, "same_up_to_last_epoch": True},
+            "nfdump": None,
+            "tshark_duckdb": {**PEER, "sample_packets": 1_000, "same_answer": True},
+            "run_csv": {**PEER, "stages_seconds": {"write": 0.1}, "written_rows_per_s": 7_000, "bytes": 9_000_000},
+        }},
+    }],
+    "not_measured": ["nfpcapd and nfdump: not installed"],
+}  # fmt: skip
+
+
+def line(text: str, begin: str) -> list[str]:
+    """The cells of the one row of a table that begins so."""
+    (found,) = (each for each in text.splitlines() if each.startswith(f"| {begin} |"))
+    return [cell.strip() for cell in found.strip("|").split("|")]
+
+
+def test_page_has_every_stage_and_peer() -> None:
+    text = performance.page(SAMPLE)
+    assert line(text, "flows | warm | 0.5")[2:] == ["0.5", "1.0", "1.5", "2.0", "0.5", "0.2", "1.2", "7.0", "286"]
+    assert line(text, "DuckDB")[1:5] == ["0.5", "700", "2", "yes"]
+    assert line(text, "csv")[1:] == ["0.5", "700", "0.1", "7,000", "9", "2"]
+    assert "- nfpcapd and nfdump: not installed." in text
+
+
+def test_page_says_who_does_less() -> None:
+    text = performance.page(SAMPLE)
+    assert line(text, "PySpark, streaming")[4] == "up to its last epoch"
+    assert "no audit" in line(text, "DuckDB")[5]
+    assert not any(each.startswith("| nfpcapd") for each in text.splitlines()), "nfdump was not measured"
+
+
+@pytest.mark.parametrize(("counted", "word"), [(1_990, "the same"), (995, "other")])
+def test_nfdump_answers_another_question(counted: int, word: str) -> None:
+    figures = copy.deepcopy(SAMPLE)
+    figures["sizes"][0]["queries"]["flows"]["nfdump"] = {**PEER, "rows": 650, "counted": counted}
+    assert line(performance.page(figures), "nfpcapd + nfdump")[4] == f"another question, {word} packets"
+
+
+def test_sample_of_tshark_is_scaled() -> None:
+    text = performance.page(SAMPLE)
+    assert line(text, "tshark + DuckDB")[1] == "1.0", "twice the packets of the sample"
+    assert "0.5 s for 1,000 packets" in text
+
+
+def test_wrong_answer_is_shown() -> None:
+    wrong = copy.deepcopy(SAMPLE)
+    wrong["sizes"][0]["queries"]["flows"]["duckdb"]["same_answer"] = False
+    assert line(performance.page(wrong), "DuckDB")[4] == "no"
+
+
+def test_readme_changes_between_its_markers_only() -> None:
+    old = "above\n<!-- performance -->\nold\n<!-- /performance -->\nbelow\n"
+    new = performance.with_table(old, SAMPLE)
+    assert new.startswith("above\n<!-- performance -->\nFive-tuple flows of 2,000 packets")
+    assert new.endswith("<!-- /performance -->\nbelow\n")
+    assert "old" not in new
+    assert line(new, "Lowwater")[1:3] == ["7.0", "286"]
+    assert performance.with_table(new, SAMPLE) == new
+
+
+def test_plot_depends_on_the_figures_alone(tmp_path: Path) -> None:
+    first, second = tmp_path / "first.svg", tmp_path / "second.svg"
+    for path in (first, second):
+        performance.draw(SAMPLE["sizes"][0], path)
+    assert first.read_bytes() == second.read_bytes()
+    longer = copy.deepcopy(SAMPLE["sizes"][0])
+    longer["queries"]["flows"]["lowwater"]["cold"]["stages_seconds"]["high"] = 9.0
+    performance.draw(longer, second)
+    assert first.read_bytes() != second.read_bytes()
+
+
+@pytest.fixture(scope="module")
+def committed() -> Any:
+    return json.loads(performance.FIGURES.read_text(encoding="utf-8"))
+
+
+def test_committed_page_is_what_its_json_gives(committed: Any) -> None:
+    assert performance.PAGE.read_text(encoding="utf-8") == performance.page(committed)
+    readme = performance.README.read_text(encoding="utf-8")
+    assert readme == performance.with_table(readme, committed)
+    assert performance.short(committed) in readme
+
+
+def test_committed_page_has_its_plots(committed: Any) -> None:
+    text = performance.PAGE.read_text(encoding="utf-8")
+    for size in committed["sizes"]:
+        name = f"images/performance-{size['millions']}m.svg"
+        assert f"({name})" in text
+        assert (performance.PAGE.parent / name).exists()

@@ -1,0 +1,134 @@
+"""The doors to the documents: links lead somewhere, the index names every page, glossary and papers are whole."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from lowwater_review.board import GRAVITY
+
+from lowwater.config import Link
+from lowwater.replay.interval import STAGES
+from tests.docs.book import ROOT
+
+DOCS = ROOT / "docs"
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "queries").rglob("*.md")])
+LINK = re.compile(r"\]\(([^)\s#]*)(?:#([^)\s]+))?\)")
+KINDS = ["Tutorial", "How-to", "Reference", "Explanation"]
+CITED = re.compile(r"(?<![\d.,])00\d(?![\d.])")
+"""The number of a paper: 002 in `(002, section 5.3)`."""
+
+FOUND_BY = {
+    "watermark": {"promise", "punctuation"},
+    "capture point": {"link"},
+    "maximum lateness": {"skew"},
+    "late packet": {"violation"},
+    "time bucket": {"`tb`"},
+}
+"""The usual word, and ours that stand beside it."""
+
+NEEDED = {
+    *("interval", "LFTA", "HFTA", "lake", "ledger", "quarantine", "coverage", "heartbeat", "query set", "watch list"),
+    *("epoch", "temporal attribute", "clock", "arrival", "lateness", "gap", "low level", "high level"),
+}
+
+
+def text(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+def anchors(page: Path) -> set[str]:
+    """What headings of a page are called in links: small letters, hyphens, no punctuation."""
+    prose = re.sub(r"^```.*?^```$", "", text(page), flags=re.MULTILINE | re.DOTALL)
+    titles = re.findall(r"^#+ (.*)$", prose, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def rows(page: Path) -> list[list[str]]:
+    """The cells of all tables of a page, without their heads."""
+    found = [line for line in text(page).splitlines() if line.startswith("|")]
+    return [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line, after in zip(found, [*found[1:], ""], strict=True)
+        if not set(line) <= set("|- ") and not (after and set(after) <= set("|- :"))
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for target, heading in LINK.findall(text(page)):
+        if target.startswith(("http:", "https:", "mailto:")):
+            continue
+        path = (page.parent / target).resolve() if target else page
+        assert path.exists(), f"{target} is not there"
+        assert path.is_relative_to(ROOT), f"{target} is not of this project"
+        assert not heading or heading in anchors(path), f"{target} has no heading #{heading}"
+
+
+def test_the_index_has_every_document_in_one_of_four_kinds() -> None:
+    index = DOCS / "index.md"
+    assert re.findall(r"^## (.*)$", text(index), re.MULTILINE) == KINDS
+    entries = [line.strip() for line in text(index).splitlines() if line.lstrip().startswith("* ")]
+    assert all(re.match(r"\* \[.*\]\([^)]+\): \S.*\.$", entry) for entry in entries)
+    linked = {(DOCS / target).resolve() for entry in entries for target, _ in LINK.findall(entry)}
+    pages = {page.resolve() for page in PAGES if page.is_relative_to(DOCS) or page.parent == ROOT}
+    missing = {page for page in pages if page != index and page.parent != DOCS / "adr"} - linked
+    assert not missing, f"docs/index.md lacks {sorted(str(page.relative_to(ROOT)) for page in missing)}"
+    assert DOCS / "adr" / "README.md" in linked
+
+
+def test_the_readme_leads_to_index_glossary_and_papers() -> None:
+    assert {"docs/index.md", "docs/glossary.md", "docs/papers.md", "LICENSE"} <= {
+        target for target, _ in LINK.findall(text(ROOT / "README.md"))
+    }
+
+
+def test_the_glossary_explains_every_state_stage_and_policy() -> None:
+    terms = Counter(row[0].strip("`").partition(",")[0] for row in rows(DOCS / "glossary.md"))
+    assert {term for term, count in terms.items() if count > 1} == set()
+    assert {*GRAVITY, *STAGES, *NEEDED} - set(terms) == set()
+    (policy,) = (row[2] for row in rows(DOCS / "glossary.md") if row[0] == "policy")
+    for name in get_args(Link.model_fields["policy"].annotation):
+        assert f"`{name}`" in policy
+
+
+@pytest.mark.parametrize("usual", FOUND_BY)
+def test_the_glossary_gives_the_usual_word(usual: str) -> None:
+    beside = {ours for ours, elsewhere, _ in rows(DOCS / "glossary.md") if usual in elsewhere}
+    assert FOUND_BY[usual] <= beside
+
+
+def test_a_meaning_is_one_plain_sentence_and_cites_rules_that_are_there() -> None:
+    semantics = text(DOCS / "semantics.md")
+    for term, _, meaning in rows(DOCS / "glossary.md"):
+        assert meaning.endswith(".") and len(meaning.split()) <= 32, term
+        assert ". " not in meaning, term
+        for rule in re.findall(r"\(([A-Z]\d+)\)", meaning):
+            assert f"**{rule}" in semantics, f"{term}: {rule}"
+
+
+def test_every_number_that_is_cited_is_a_paper() -> None:
+    papers = {row[0]: row for row in rows(DOCS / "papers.md") if CITED.fullmatch(row[0])}
+    assert sorted(papers) == ["000", "001", "002", "003", "004"]
+    assert all(len(row) == 5 and all(row) for row in papers.values())
+    cited = Counter(number for path in (ROOT / "lowwater").rglob("*.py") for number in CITED.findall(text(path)))
+    seeds = {path.name[:3] for path in (ROOT / "queries" / "seeds").glob("*.gsql")}
+    assert {*cited, *seeds} <= set(papers)
+    assert {"000", "002", "004"} <= set(cited)
+
+
+def test_every_path_of_the_papers_is_there() -> None:
+    for path in re.findall(r"`([\w/]+(?:/|\.py|\.gsql))`", text(DOCS / "papers.md")):
+        assert any((folder / path).exists() for folder in (ROOT, ROOT / "lowwater")), path
+
+
+def test_the_list_of_decisions_has_each_by_its_title() -> None:
+    decisions = sorted((DOCS / "adr").glob("0*.md"))
+    titles = {page.name: text(page).splitlines()[0].removeprefix("# ").partition(". ") for page in decisions}
+    listed = re.findall(r"^\* \*\*(\d+)\*\* \[(.*?)\]\((0.*?\.md)\)", text(DOCS / "adr" / "README.md"), re.MULTILINE)
+    assert [(name, number, title) for number, title, name in listed] == [
+        (name, number, title) for name, (number, _, title) in titles.items()
+    ]

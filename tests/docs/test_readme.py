@@ -1,0 +1,126 @@
+"""README.md and the page on results: commands and examples run and print what is shown, and what is claimed holds."""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from lowwater.cli.doctor import DISK, GIB, JAVA, MEMORY
+from lowwater.lake.layout import open_lake
+from tests.docs.book import ROOT, Block, blocks, make_targets
+
+PAGE = ROOT / "README.md"
+RESULTS = ROOT / "docs" / "results.md"
+TEXT = PAGE.read_text(encoding="utf-8")
+BLOCKS = blocks(PAGE)
+RUN = [block for block in BLOCKS if block.words == ("sh", "run")]
+SHOWN = BLOCKS[BLOCKS.index(RUN[0]) + 1]
+MOST_LINES = 150
+
+
+def workplace(folder: Path) -> Path:
+    """Makes a folder one in which commands find what they find in the project's: the program and the examples."""
+    program = folder / ".venv" / "bin" / "lowwater"
+    program.parent.mkdir(parents=True)
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m lowwater.cli.main "$@"\n')
+    program.chmod(0o755)
+    (folder / "examples").symlink_to(ROOT / "examples")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which every command of the README ran, on Spark."""
+    work = workplace(tmp_path_factory.mktemp("readme"))
+    answered, published = RUN
+    assert lines(run(answered, work)) == lines(SHOWN.text)
+    run(published, work)
+    return work
+
+
+def run(block: Block, work: Path, more: str = "") -> str:
+    """What a block prints; `more` is given to every `lowwater run`."""
+    text = block.text.replace("lowwater run ", f"lowwater run {more} ")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "MPLBACKEND": "Agg"}
+    done = subprocess.run(
+        ["sh", "-e", "-c", text], cwd=work, env=environment, capture_output=True, text=True, timeout=400
+    )
+    assert done.returncode == 0, f"{block}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def lines(text: str) -> list[str]:
+    return [line.rstrip() for line in text.splitlines()]
+
+
+def test_it_is_short_and_begins_with_what_one_can_do() -> None:
+    assert len(TEXT.splitlines()) <= MOST_LINES
+    opening, _, rest = TEXT.partition("## Quick start")
+    assert rest and "\n## " not in opening
+    assert len(re.findall(r"[.](?:\s|$)", opening.split("\n\n")[1])) == 3, "what it is for, in three sentences"
+    assert re.search(r"!\[[^\]]+\]\(docs/images/", opening), "a picture of what one gets"
+
+
+def test_the_two_commands_are_targets_of_make() -> None:
+    named = re.findall(r"\bmake ([a-z-]+)", TEXT)
+    assert {"demo", "test"} <= set(named) <= make_targets()
+
+
+def test_the_query_is_the_shipped_one() -> None:
+    (query,) = (block.text for block in BLOCKS if block.words == ("sql",))
+    shipped = (ROOT / "examples" / "dns_latency.gsql").read_text(encoding="utf-8")
+    assert query == re.sub(r"^--.*\n", "", shipped)
+
+
+@pytest.mark.slow
+def test_the_question_has_the_answer_that_is_shown(tmp_path: Path) -> None:
+    work = workplace(tmp_path)
+    assert lines(run(RUN[0], work, "--engine reference")) == lines(SHOWN.text)
+    with (work / "results" / "skew_violations.csv").open() as file:
+        assert len(list(csv.DictReader(file))) == 5, "five packets came later"
+
+
+@pytest.mark.spark
+def test_every_command_runs_on_spark(lake: Path) -> None:
+    with (lake / "rows.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [line.split(",")[0] for line in lines(SHOWN.text) if line[:1].isdigit()] == [row["begin"] for row in rows]
+    table = DeltaTable(str(lake / "var" / "dns" / "tables" / "dns_latency"))
+    columns = ["begin", "server", "questions", "unanswered", "mean_ms", "max_ms"]
+    assert [field.name for field in table.schema().fields] == [*columns, "_last", "_hour"]
+    assert table.metadata().partition_columns == ["_hour"]
+    assert table.to_pyarrow_table().num_rows == len(rows)
+
+
+@pytest.mark.spark
+def test_every_reader_of_the_page_on_results_prints_what_it_shows(lake: Path) -> None:
+    examples = [(block, after) for block, after in pairwise(blocks(RESULTS)) if after.words == ("text",)]
+    assert [block.words for block, _ in examples] == [("sh", "run"), *[("python", "run")] * 4]
+    for number, (block, shown) in enumerate(examples):
+        if block.words[0] == "python":
+            script = lake / f"example{number}.py"
+            script.write_text(block.text, encoding="utf-8")
+            block = replace(block, text=f'"{sys.executable}" {script.name}')
+        assert lines(run(block, lake).rstrip()) == lines(shown.text), str(block)
+    assert (lake / "latency.png").stat().st_size > 10_000
+
+
+def test_the_page_on_results_names_tables_of_a_lake(tmp_path: Path) -> None:
+    open_lake(tmp_path)
+    named = re.findall(r"`(\w+)/`", RESULTS.read_text(encoding="utf-8").partition("## Beside")[2])
+    assert len(named) == 7
+    assert all((tmp_path / name / "_delta_log").is_dir() for name in named)
+
+
+def test_the_requirements_are_those_of_the_doctor() -> None:
+    assert f"Java {JAVA}" in TEXT
+    assert f"{MEMORY // GIB} GiB of memory and {DISK // GIB} GiB of disk" in TEXT

@@ -1,0 +1,235 @@
+"""What a run begins ahead of need, and what it does without: a JVM, Spark's workers."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+import pytest
+
+from lowwater.errors import LowwaterError
+from lowwater.instants import HOUR, format_instant
+from lowwater.lake.ingestion.tasks import MOST_THREADS, in_process, on_threads
+from lowwater.plan.context import Links
+from lowwater.replay.job import Job
+from lowwater.replay.progress import Progress
+from lowwater.replay.sessions import MANY, Sessions, quick
+from lowwater.replay.setup.training import train
+from lowwater.replay.stages.engines import LowResult, low_stage
+from lowwater.replay.stages.runners import SPREAD_BYTES, SPREAD_LOCALLY, SPREAD_PACKETS, ingest_runner, low_runner
+from lowwater.replay.warmup import import_ahead
+from tests.replay.support import DEMO, QUERIES, ROOT, START, copy_lake, states
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LINKS = Links(("main1",))
+NO_JAVA = """
+import sys
+from lowwater.errors import LowwaterError
+from lowwater.replay.sessions import Sessions
+from lowwater.replay.progress import Progress
+
+sessions = Sessions("test", Progress(quiet=True))
+sessions.begin()
+sessions.begin()
+for _ in range(2):
+    try:
+        sessions.spark
+    except LowwaterError as error:
+        print(error.message.splitlines()[0])
+"""
+
+
+UNWANTED = """
+import threading
+from lowwater.replay.warmup import launch_ahead
+
+launch_ahead()
+if {waits}:
+    [thread.join() for thread in threading.enumerate() if thread.name == "lowwater-jvm"]
+print("done")
+"""
+
+
+class Asked(Exception):
+    """Raised in the place of a session."""
+
+
+def ask() -> SparkSession:
+    raise Asked
+
+
+def without_java(folder: Path) -> dict[str, str]:
+    """An environment in which no JVM can start."""
+    (folder / "java").mkdir(exist_ok=True)
+    return {**os.environ, "JAVA_HOME": str(folder / "java")}
+
+
+def replay_without_java(lake: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """`lowwater replay` of the first hour in a process of its own."""
+    span = ["--from", format_instant(START), "--to", format_instant(START + HOUR)]
+    command = [sys.executable, "-m", "lowwater.cli.main", "replay", "demo", "--lake", str(lake), *span, *arguments]
+    command += ["--queries", str(QUERIES)]
+    environment = without_java(lake.parent)
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
+
+
+@pytest.mark.slow
+def test_a_session_that_cannot_start_is_the_error_of_who_needs_it(tmp_path: Path) -> None:
+    environment = without_java(tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", NO_JAVA], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    first, second = done.stdout.splitlines()
+    assert first == second
+    assert first.startswith("Spark did not start: ")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("java", [True, False], ids=["java", "no java"])
+@pytest.mark.parametrize("waits", [True, False], ids=["started", "starting"])
+def test_a_jvm_that_was_begun_ahead_and_is_not_wanted_leaves_nothing(java: bool, waits: bool, tmp_path: Path) -> None:
+    scratch = tmp_path / "tmp"
+    scratch.mkdir()
+    environment = {**(os.environ if java else without_java(tmp_path)), "TMPDIR": str(scratch)}
+    group = subprocess.Popen(
+        [sys.executable, "-c", UNWANTED.format(waits=waits)],
+        cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    said = group.communicate(timeout=300)
+    assert (group.returncode, said) == (0, ("done\n", ""))
+    for _ in range(100):  # one that was starting ends by itself, when it finds nobody there
+        try:
+            os.killpg(group.pid, 0)
+        except ProcessLookupError:
+            break
+        time.sleep(0.1)
+    else:
+        pytest.fail("the JVM lives on")
+    if waits:
+        assert list(scratch.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_few_packets_need_no_jvm_for_low(lake: Path) -> None:
+    done = replay_without_java(lake, "--stage", "low")
+    assert done.returncode == 0, done.stderr
+    assert any((lake / "lfta").rglob("*.parquet"))
+
+
+@pytest.mark.slow
+def test_a_run_without_java_fails_in_high_and_says_so(lake: Path) -> None:
+    done = replay_without_java(lake)
+    assert done.returncode == 1
+    assert "Spark did not start" in done.stderr
+    assert "lowwater doctor" in done.stderr
+    assert states(lake)[0, "flows"] == "failed"
+
+
+@pytest.mark.slow
+def test_a_backfill_without_java_ends_once(lake: Path) -> None:
+    command = [sys.executable, "-m", "lowwater.cli.main", "backfill", "--lake", str(lake), "--queries", str(QUERIES)]
+    environment = without_java(lake.parent)
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 1
+    assert done.stderr.count("Spark did not start") == 1
+    assert "lowwater doctor" in done.stderr
+
+
+@pytest.mark.spark
+def test_a_published_interval_starts_no_jvm(published: Path, tmp_path: Path) -> None:
+    lake = copy_lake(published, tmp_path / "lake")
+    done = replay_without_java(lake)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("already published from the same inputs") == len(DEMO)
+
+
+@pytest.mark.spark
+def test_a_given_session_is_used(spark: SparkSession) -> None:
+    sessions = Sessions("test", Progress(quiet=True), spark)
+    sessions.begin()
+    assert sessions.spark is spark
+
+
+def test_an_import_ahead_is_the_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "slow_ahead.py").write_text("import time\ntime.sleep(0.3)\nVALUE = 7\n", encoding="utf-8")
+    (tmp_path / "broken_ahead.py").write_text("raise ValueError('broken on purpose')\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    import_ahead("slow_ahead")
+    import_ahead("broken_ahead")
+    assert __import__("slow_ahead").VALUE == 7
+    with pytest.raises(ValueError, match="broken on purpose"):
+        __import__("broken_ahead")
+    assert gc.isenabled()
+
+
+def test_much_work_is_compiled_well() -> None:
+    assert [quick(), quick(MANY - 1), quick(MANY)] == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("cluster", "cores", "bound"),
+    [(True, 2, SPREAD_PACKETS), (False, MOST_THREADS + 1, SPREAD_LOCALLY), (False, MOST_THREADS, None)],
+)
+def test_packets_are_spread_where_workers_are_faster(
+    monkeypatch: pytest.MonkeyPatch, cluster: bool, cores: int, bound: int | None
+) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: cores)
+    if cluster:
+        monkeypatch.setenv("LOWWATER_SPARK_MASTER", "spark://127.0.0.1:7077")
+    assert low_runner((bound or 1 << 40) - 1, ask) is on_threads
+    if bound is not None:
+        with pytest.raises(Asked):
+            low_runner(bound, ask)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "cluster", "spread"),
+    [((SPREAD_BYTES,), False, False), ((10, 20, 30), True, False), ((10, SPREAD_BYTES), True, True)],
+)
+def test_big_captures_are_spread_over_a_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sizes: tuple[int, ...], cluster: bool, spread: bool
+) -> None:
+    if cluster:
+        monkeypatch.setenv("LOWWATER_SPARK_MASTER", "spark://127.0.0.1:7077")
+    files = [tmp_path / f"{number}.pcap" for number in range(len(sizes))]
+    for path, size in zip(files, sizes, strict=True):
+        path.touch()
+        os.truncate(path, size)  # sparse: it takes no room
+    if not spread:
+        assert ingest_runner([*files, tmp_path / "absent.pcap"], ask) is on_threads
+        return
+    with pytest.raises(Asked):
+        ingest_runner(files, ask)
+
+
+@pytest.mark.spark
+def test_low_is_the_same_on_workers_and_in_process(packets: Path, spark: SparkSession, tmp_path: Path) -> None:
+    from lowwater.high.tasks import spark_runner
+
+    job = Job.open(packets, "demo", QUERIES)
+    inputs = job.inputs(START, START + HOUR, job.captures())
+    assert 0 < inputs.packets <= sum(each.packets for rows in inputs.captures.values() for each in rows)
+    found: list[LowResult] = []
+    for name, runner in (("process", in_process), ("workers", spark_runner(spark))):
+        found.append(low_stage(inputs, job.low_settings(), tmp_path / name, runner))
+    assert [each.result for each in found[0].outcomes] == [each.result for each in found[1].outcomes]
+    assert found[0].files.keys() == found[1].files.keys()
+    for key, (path,) in found[0].files.items():
+        table = pq.read_table(path)
+        assert table.num_rows > 0
+        assert table.equals(pq.read_table(found[1].files[key][0]))
+
+
+def test_an_archive_that_cannot_be_written_is_one_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(LowwaterError, match="file cannot be written: File exists"):
+        train(tmp_path / "file")
