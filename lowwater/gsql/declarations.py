@@ -1,8 +1,8 @@
 """Parses declarations of functions, the files of `--functions`, in GSQL's own format.
 
-Beside the query parser, at the top of the pipeline. The grammar is `functions.lark`; `lowwater.catalog.declared` checks
-the declarations and builds a catalog. `MODULE 'file.py';` is our extension: it names the Python file that implements
-the declarations after it.
+Beside the query parser, at the top of the pipeline. The grammar is `functions.lark`. `lowwater.catalog.user_functions`
+checks the declarations and builds a catalog. `MODULE 'file.py';` is our extension: it names the Python file that
+implements the declarations after it.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from lowwater.catalog.declared import functions_digest, load_functions
+from lowwater.catalog.user_functions import functions_digest, load_functions
 from lowwater.errors import LowwaterError, QueryError, raise_all
 from lowwater.gsql.declarations import parse_declarations
 from lowwater.gsql.parser import parse

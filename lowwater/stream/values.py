@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lowwater.catalog.calls import checked
+from lowwater.catalog.calls import checked_function
 from lowwater.catalog.expr import (
     BITWISE,
     COMPARISON,
@@ -80,7 +80,7 @@ def compile_expr(expr: Expr, names: Sequence[str], faults: Faults, on_state: OnS
     if isinstance(expr, Binary) and expr.op in LOGICAL:
         return _and(*parts) if expr.op == "AND" else _or(*parts)
     if isinstance(expr, Call | Unary | Binary | OneOf):
-        function = checked(expr.function) if isinstance(expr, Call) else operation(expr)
+        function = checked_function(expr.function) if isinstance(expr, Call) else operation(expr)
         return _strict(function, parts, faults)
     raise TypeError(type(expr).__name__)
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from lowwater.catalog.expr import Column, Const, Param, Type
-from lowwater.catalog.states import load_state
+from lowwater.catalog.state_json import load_state
 from lowwater.config import load_config
 from lowwater.lake.ledgers.runs import DONE, PUBLISH, Replay, record_replays
 from lowwater.lake.results.states import state_folder

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lowwater.capture.content.frames import payload_of
-from lowwater.catalog.calls import Coded
+from lowwater.catalog.calls import DictionaryColumn
 from lowwater.catalog.packets import ADDRESSES, PAYLOAD, stored
 from lowwater.errors import LowwaterError
 
@@ -94,22 +94,22 @@ class Columns:
         """Adds a column that is not stored, without NULL."""
         self._done[name] = _aligned(values), self._ones
 
-    def coded(self, name: str) -> Coded:
+    def coded(self, name: str) -> DictionaryColumn:
         """A column of expressions by its distinct values."""
         if name == PAYLOAD:
             return self._payload()
         if name not in ADDRESSES:
-            return Coded.of(_column(self._batch, name, self._link))
+            return DictionaryColumn.of(_column(self._batch, name, self._link))
         parts = [_column(self._batch, part, self._link) for part in stored([name])]
         null = np.logical_or.reduce([part.is_null().to_numpy(zero_copy_only=False) for part in parts])
         family, high, low = (np.where(null, 0, _values(part)).astype(np.int64) for part in parts)
-        return Coded.of(addresses(family, high, low, null))
+        return DictionaryColumn.of(addresses(family, high, low, null))
 
-    def _payload(self) -> Coded:
+    def _payload(self) -> DictionaryColumn:
         """What is kept of every payload, one character a byte; NULL where its place or the frame is."""
         for name in stored([PAYLOAD]):
             _column(self._batch, name, self._link)
-        coded = Coded.of(payload_of(self._batch))
+        coded = DictionaryColumn.of(payload_of(self._batch))
         return replace(coded, values=[None if each is None else each.decode("latin-1") for each in coded.values])
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from lowwater.catalog.calls import Coded, apply, called
+from lowwater.catalog.calls import DictionaryColumn, apply_python, call_function
 from lowwater.catalog.expr import Binary, Call, Column, Const, Expr, OneOf, Type, Unary, conjunction, conjuncts, walk
 from lowwater.catalog.values import words_from_ip
 from lowwater.low.code.partial_evaluation import ON_TEXT, hosted, of_link
@@ -126,7 +126,7 @@ class _Chunk:
     def __init__(self, host: Host, columns: Columns) -> None:
         self._host = host
         self._columns = columns
-        self._coded: dict[Expr, Coded] = {}
+        self._coded: dict[Expr, DictionaryColumn] = {}
         self._pairs: dict[tuple[Expr, str], Pair] = {}
 
     def hosted(self, hosted: Sequence[Expr], name: str) -> Pair:
@@ -151,34 +151,34 @@ class _Chunk:
             return self._host.number(str(value))
         return words_from_ip(value)[part] if isinstance(value, bytes) else value
 
-    def coded(self, expr: Expr) -> Coded:
+    def coded(self, expr: Expr) -> DictionaryColumn:
         """Any expression over the records."""
         if expr not in self._coded:
             self._coded[expr] = self._evaluate(expr)
         return self._coded[expr]
 
-    def _evaluate(self, expr: Expr) -> Coded:
+    def _evaluate(self, expr: Expr) -> DictionaryColumn:
         rows = self._columns.rows
         if isinstance(expr, Const):
             value = float(expr.value) if expr.type is Type.FLOAT and isinstance(expr.value, int) else expr.value
-            return Coded.constant(value, rows)
+            return DictionaryColumn.constant(value, rows)
         if isinstance(expr, Column):
             return self._columns.coded(expr.name)
         if not hosted(expr):
             return self._from_kernel(expr)
         arguments = [self.coded(argument) for argument in expr.children()]
         if isinstance(expr, Call):
-            return called(expr.function, arguments, rows)
+            return call_function(expr.function, arguments, rows)
         if isinstance(expr, Unary):
             (operand,) = arguments
-            return Coded([value is None for value in operand.values], operand.index, operand.failed)
+            return DictionaryColumn([value is None for value in operand.values], operand.index, operand.failed)
         if isinstance(expr, OneOf):
-            return apply(expr.holds(), arguments, rows)
+            return apply_python(expr.holds(), arguments, rows)
         if isinstance(expr, Binary):
-            return apply(ON_TEXT[expr.op], arguments, rows)
+            return apply_python(ON_TEXT[expr.op], arguments, rows)
         raise TypeError(type(expr).__name__)
 
-    def _from_kernel(self, expr: Expr) -> Coded:
+    def _from_kernel(self, expr: Expr) -> DictionaryColumn:
         alone = self._host.alone(expr)
         beside = [part for name in alone.beside for part in self.hosted(alone.hosted, name)]
-        return Coded.of(alone.of(self._columns, beside, self._host.texts))
+        return DictionaryColumn.of(alone.of(self._columns, beside, self._host.texts))

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lowwater.catalog.calls import Guarded
+from lowwater.catalog.calls import CheckedAggregate
 from lowwater.catalog.streams import STREAM_TYPES
 from lowwater.low.code.rows import Array, Output
 from lowwater.plan.operators import Lfta
@@ -33,7 +33,7 @@ class States:
     def __init__(self, lfta: Lfta, taken: Sequence[Output], capacity: int) -> None:
         found = [(number, each) for number, each in enumerate(lfta.partials, len(lfta.keys)) if each.udaf is not None]
         self._columns = [(number, STREAM_TYPES[each.type]) for number, each in found]
-        self._functions = [Guarded(each.udaf) for _, each in found if each.udaf is not None]
+        self._functions = [CheckedAggregate(each.udaf) for _, each in found if each.udaf is not None]
         self._given = [each.argument is not None for _, each in found]
         self._taken = taken
         self._parts = [output.arrays(capacity) for output in taken]
