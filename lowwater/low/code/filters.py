@@ -16,7 +16,7 @@ from lowwater.low.code.conjunct_sampling import Drawing
 from lowwater.low.code.expressions import Emitter, Inputs
 from lowwater.low.code.partial_evaluation import hosted
 from lowwater.low.code.values import FALSE, TRUE, both, either, indented
-from lowwater.plan.properties.cost import PREFILTER, cost
+from lowwater.plan.properties.cost import PREFILTER_LIMIT, cost
 
 OUTCOMES = 6
 NOT_OF_PROTOCOL, FILTERED, FAILED, SAMPLED_OUT, SHED, ACCEPTED = range(OUTCOMES)
@@ -182,7 +182,7 @@ def divided(parts: Sequence[Expr]) -> tuple[list[Expr], list[Expr]]:
     """The conjuncts that are put off until the others are true, and those that are always asked: they may fail (V2), or
     they are cheap."""
     probe = Emitter(Inputs())
-    asked = {part for part in parts if cost(part) < PREFILTER or probe.value(part).failed != FALSE}
+    asked = {part for part in parts if cost(part) < PREFILTER_LIMIT or probe.value(part).failed != FALSE}
     return [part for part in parts if part not in asked], [part for part in parts if part in asked]
 
 

@@ -19,7 +19,7 @@ from lowwater.low.code.filters import divided
 from lowwater.plan.operators import Lfta
 from lowwater.plan.prefilter import choose_prefilters
 from lowwater.plan.properties.cost import cost
-from lowwater.plan.properties.granularity import needed
+from lowwater.plan.properties.granularity import needed_granularity
 from lowwater.plan.queryset import Plan
 from lowwater.replay.tuning.measured import Measured, measured
 
@@ -101,7 +101,7 @@ class Tuning:
 
 def recommended(lake: Lake, plan: Plan, config: Config) -> tuple[dict[str, Measured], dict[str, Tuning]]:
     """What the last runs over a lake measured of the LFTAs of a plan, and what follows from it, by LFTA."""
-    grains = needed(*(query.high for query in plan.queries))
+    grains = needed_granularity(*(query.high for query in plan.queries))
     waits = {
         lfta.name: grains[lfta.name][0] + max((config.link(link).skew for link in lfta.links), default=0)
         for lfta in plan.lftas
