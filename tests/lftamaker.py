@@ -12,7 +12,7 @@ import pyarrow as pa
 from lowwater.catalog.expr import COMPARISON, LOGICAL, Binary, Column, Const, Expr, Type, Unary
 from lowwater.catalog.packets import READABLE, TYPES
 from lowwater.catalog.protocols import PROTOCOLS
-from lowwater.low import Bounds, LinkResult, LowSettings, merged, needed_columns, run_link
+from lowwater.low import Bounds, LinkResult, LowSettings, merge_results, needed_columns, run_link
 from lowwater.plan.operators import Field, Item, Lfta, Partial
 from lowwater.plan.temporal import CLOCK, infer
 
@@ -107,7 +107,7 @@ def run(
         results.append(
             run_link(lftas, "L", batches, mine, settings, lambda name, out: streams[name].extend(out.to_pylist()))
         )
-    return streams, merged(results)
+    return streams, merge_results(results)
 
 
 def data(stream: list[Row]) -> list[Row]:

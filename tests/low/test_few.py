@@ -11,7 +11,7 @@ import pytest
 from lowwater.errors import ConfigError
 from lowwater.low import Bounds, LowSettings, run_link
 from lowwater.low import compiles as foretold
-from lowwater.low.code.compiler import pays
+from lowwater.low.code.compiler import worth_compiling
 from lowwater.low.code.kernel import generate
 from lowwater.low.run import _Link
 from lowwater.plan.operators import Lfta
@@ -73,7 +73,7 @@ def test_the_passes_of_a_process_add_up() -> None:
 
 def test_machine_code_that_is_there_is_used() -> None:
     program = generate([query(1008)], "L", LowSettings(skew=0))
-    assert not pays(program.functions, 1, 100)
+    assert not worth_compiling(program.functions, 1, 100)
     assert compiles(query(1008), 1000, LowSettings(skew=0, few=100))
     assert compiles(query(1008), 1, LowSettings(skew=0, few=100))
 

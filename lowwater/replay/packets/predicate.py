@@ -21,8 +21,8 @@ from lowwater.gsql.nodes import Select
 from lowwater.gsql.parser import parse
 from lowwater.low.code.partial_evaluation import of_link
 from lowwater.low.evaluate import Evaluation
-from lowwater.low.runtime.columns import Columns
-from lowwater.low.runtime.hosted import Host, gate_of
+from lowwater.low.runtime.chunk_columns import ChunkColumns
+from lowwater.low.runtime.host_columns import Host, gate_of
 from lowwater.low.settings import LowSettings
 from lowwater.plan.context import Links
 from lowwater.plan.operators import Map, Source
@@ -114,7 +114,7 @@ def _compiled(member: Expr | None, condition: Expr | None, link: str) -> Test:
     def test(batch: pa.RecordBatch) -> NDArray[np.bool_]:
         if host.full:
             host.forget()
-        columns = Columns(batch, link)
+        columns = ChunkColumns(batch, link)
         beside = host.parameters(columns, np.ones(batch.num_rows, np.bool_))
         chosen = evaluation.of(columns, beside, host.texts).fill_null(False)
         found: NDArray[np.bool_] = chosen.to_numpy(zero_copy_only=False)

@@ -15,7 +15,7 @@ from lowwater.catalog.expr import Expr, conjunction, conjuncts, show
 from lowwater.config import Config
 from lowwater.instants import SECOND, format_duration
 from lowwater.lake.layout import Lake
-from lowwater.low.code.filters import divided
+from lowwater.low.code.filters import split_conjuncts
 from lowwater.plan.operators import Lfta
 from lowwater.plan.prefilter import choose_prefilters
 from lowwater.plan.properties.cost import cost
@@ -199,7 +199,7 @@ def _why_period(found: Measured, period: int, wait: int) -> str:
 
 def _conjuncts(parts: Sequence[Expr], found: Measured, bits: frozenset[Expr]) -> tuple[Conjunct, ...]:
     left = [part for part in dict.fromkeys(parts) if part not in bits]
-    _, first = divided(left)
+    _, first = split_conjuncts(left)
     known = []
     for part in dict.fromkeys(parts):
         text = show(part)
