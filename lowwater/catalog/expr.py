@@ -6,17 +6,29 @@ Spark columns, `reference` interprets them. SEMANTICS V1 and V2 give the rules o
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from typing import Any
 
 from lowwater.catalog.functions import Function, StateFunction
 from lowwater.catalog.types import Type as Type
 from lowwater.catalog.values import format_ip, format_mac
+from lowwater.precedence import POWER, shallow_tree
+
+COMPARE: dict[str, Callable[[Any, Any], bool]] = {
+    "=": operator.eq,
+    "<>": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+"""Comparison -> its Python function."""
 
 ARITHMETIC = ("+", "-", "*", "/", "%")
 BITWISE = ("&", "|", "<<", ">>")
-COMPARISON = ("=", "<>", "<", "<=", ">", ">=")
+COMPARISON = tuple(COMPARE)
 LOGICAL = ("AND", "OR")
 SUMMED = "SUMMED"
 """Unary operator: a float as SUM and AVG add it. It is NaN, which a sum never loses, if infinite or over SUMMABLE."""
@@ -213,29 +225,14 @@ def conjunction(parts: list[Expr]) -> Expr | None:
     return joined("AND", parts) if parts else None
 
 
-CHAIN = 16
-"""Operands of one AND or OR subtree that leans to the left. A longer list becomes a balanced tree of these subtrees."""
-
-
 def joined(op: str, operands: Sequence[Expr]) -> Expr:
-    """Joins conditions by AND or OR, which are associative, into a tree whose depth grows with the logarithm of
-    their number.
+    """Joins conditions by AND or OR, which are associative, into a shallow tree.
 
     Args:
         op: `AND` or `OR`.
         operands: at least one condition.
     """
-    parts = list(operands)
-    while len(parts) > 1:
-        parts = [
-            reduce(lambda left, right: Binary(Type.BOOL, op, left, right), parts[at : at + CHAIN])
-            for at in range(0, len(parts), CHAIN)
-        ]
-    return parts[0]
-
-
-_POWER = {"OR": 1, "AND": 2, "=": 4, "<>": 4, "<": 4, "<=": 4, ">": 4, ">=": 4, "|": 5, "&": 6}
-_POWER |= {"<<": 7, ">>": 7, "+": 8, "-": 8, "*": 9, "/": 9, "%": 9}
+    return shallow_tree(operands, lambda left, right: Binary(Type.BOOL, op, left, right))
 
 
 def show(expr: Expr, outer: int = 0) -> str:
@@ -262,7 +259,7 @@ def show(expr: Expr, outer: int = 0) -> str:
         space = " " if expr.op == "NOT" else ""
         return f"{expr.op}{space}{show(expr.operand, 3 if expr.op == 'NOT' else 10)}"
     if isinstance(expr, Binary):
-        power = _POWER[expr.op]
+        power = POWER[expr.op]
         tight = expr.op in ("*", "/", "%")
         op = expr.op if tight else f" {expr.op} "
         text = f"{show(expr.left, power)}{op}{show(expr.right, power if expr.op in LOGICAL else power + 1)}"

@@ -9,8 +9,9 @@ from enum import StrEnum
 
 
 class Type(StrEnum):
-    """The type of a value. Integers are signed with 64 bits (V2). IP is an IPv4 or IPv6 address; IPv4 sorts before
-    IPv6.
+    """The type of a value.
+
+    Integers are signed with 64 bits (V2). IP is an IPv4 or IPv6 address; IPv4 sorts before IPv6.
     """
 
     BOOL = "bool"

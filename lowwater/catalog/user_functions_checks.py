@@ -1,8 +1,7 @@
-"""Checks declarations of users' functions: types, split of aggregates, extraction, states. The rules are those of
-GSQL's compiler.
+"""Checks declarations of users' functions: types, split of aggregates, extraction, states.
 
-Below `user_functions`. The protocols list the facts of a declaration; `lowwater.gsql.declarations` makes objects that
-satisfy them.
+Below `user_functions`. The rules are those of GSQL's compiler. The protocols list the facts of a declaration;
+`lowwater.gsql.declarations` makes objects that satisfy them.
 """
 
 from __future__ import annotations

@@ -26,12 +26,13 @@ _HINT = "paths are relative to the folder in which Lowwater runs"
 
 
 def read_watchlist(path: str, columns: Sequence[tuple[str, Type]]) -> list[WatchlistRow]:
-    """Returns the rows of a watch list, in the order of its lines. Empty lines and lines that begin with `#` are
-    skipped.
+    """Returns the rows of a watch list, in the order of its lines.
+
+    Empty lines and lines that begin with `#` are skipped.
 
     Args:
         path: the path of the file.
-        columns: names and types, in the order of the file.
+        columns: names and types, in the order of the file; an empty value is NULL.
 
     Raises:
         ConfigError: the file cannot be read, or a line is wrong; the message names file, line and cause.

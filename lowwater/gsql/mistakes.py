@@ -1,5 +1,4 @@
-"""Explains a syntax error: the unexpected token, the expected ones, a keyword that was probably meant, or a refused
-construct.
+"""Explains a syntax error: the unexpected token, the expected ones, a keyword that was meant, a refused construct.
 
 `parser` calls this module once, at the first token that does not fit; a correct text never comes here.
 `mistakes_refused` knows constructs that Lowwater does not run, `mistakes_expected` names the expected tokens, and

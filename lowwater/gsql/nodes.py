@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
+
+from lowwater.precedence import shallow_tree
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,9 @@ class Literal(Expression):
 
 @dataclass(frozen=True)
 class Duration(Expression):
-    """A length of time such as `5 s`, with the unit as written. The binder converts it to the unit of the attribute
-    beside it.
+    """A length of time such as `5 s`, with the unit as written.
+
+    The binder converts it to the unit of the attribute beside it.
     """
 
     value: int | float
@@ -212,23 +214,13 @@ def begin(expression: Expression) -> Place:
     return place
 
 
-CHAIN = 16
-"""Operands of one AND or OR subtree that leans to the left. A longer list becomes a balanced tree of these subtrees."""
-
-
 def chain(op: str, operands: Sequence[Expression]) -> Expression:
-    """Joins operands by AND or OR, which are associative, into a tree whose depth grows with the logarithm of their
-    number.
+    """Joins operands by AND or OR, which are associative, into a shallow tree.
 
-    Parentheses around operands of the same operator change nothing, so every list has exactly one tree.
+    The depth grows with the logarithm of the number of operands. Parentheses around operands of the same operator
+    change nothing, so every list has exactly one tree.
     """
-    parts = list(_flat(op, operands))
-    while len(parts) > 1:
-        parts = [
-            reduce(lambda left, right: BinaryOp(op, left, right, begin(left)), parts[at : at + CHAIN])
-            for at in range(0, len(parts), CHAIN)
-        ]
-    return parts[0]
+    return shallow_tree(list(_flat(op, operands)), lambda left, right: BinaryOp(op, left, right, begin(left)))
 
 
 def _flat(op: str, operands: Iterable[Expression]) -> Iterator[Expression]:

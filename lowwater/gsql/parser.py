@@ -19,8 +19,8 @@ from lowwater.gsql.literals import fault, place_of
 from lowwater.gsql.mistakes import syntax_error
 from lowwater.gsql.mistakes_refused import refused_token
 from lowwater.gsql.nodes import BinaryOp, Case, Place, QueryFile, Statement, begin, children, expressions_of
-from lowwater.gsql.printer import POWER
 from lowwater.gsql.words import Keywords
+from lowwater.precedence import POWER
 
 MAX_BYTES = 250_000
 MAX_DEPTH = 200
@@ -83,9 +83,7 @@ def _lark() -> Lark:
 
 
 def _segments(tokens: Sequence[Token]) -> Iterator[list[Token]]:
-    """Splits the tokens into statements with their `;`, so that an error in one statement does not hide errors in the
-    next.
-    """
+    """Splits the tokens into statements with their `;`, so that one error does not hide errors in later statements."""
     segment: list[Token] = []
     braces = 0
     for token in tokens:

@@ -38,9 +38,8 @@ from lowwater.gsql.nodes import (
     item_name,
 )
 from lowwater.gsql.words import is_keyword
+from lowwater.precedence import POWER
 
-POWER = {"OR": 1, "AND": 2, "=": 4, "<>": 4, "<": 4, "<=": 4, ">": 4, ">=": 4, "|": 5, "&": 6}
-POWER |= {"<<": 7, ">>": 7, "+": 8, "-": 8, "*": 9, "/": 9, "%": 9}
 _NOT_POWER = 3
 _COMPARISON_POWER = 4
 _SIGN_POWER = 10
@@ -49,6 +48,9 @@ _UNSPACED = ("*", "/", "%")
 
 def print_file(file: QueryFile) -> str:
     """Returns a file as canonical text: `;` and an empty line between statements, a newline at the end.
+
+    Only tests call it: they check that `parse(print_file(tree))` is the identity for every construct, PROTOCOL blocks
+    included.
 
     Example:
         >>> from lowwater.gsql.parser import parse

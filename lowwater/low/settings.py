@@ -29,7 +29,7 @@ class Policy(StrEnum):
     NONE = "none"
 
     @property
-    def made(self) -> Policy:
+    def per_link(self) -> Policy:
         """The policy by which one link makes its promises."""
         return Policy.PERIODIC if self is Policy.ON_DEMAND else self
 

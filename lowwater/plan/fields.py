@@ -66,7 +66,5 @@ def off_clock(fields: Sequence[Field]) -> str:
 
 
 def one_origin(origins: Sequence[str]) -> str:
-    """Returns the first origin if no attribute has the packet clock as its origin (an empty text); else an empty
-    text.
-    """
+    """Returns the first origin if no attribute has the packet clock, an empty origin; else an empty text."""
     return origins[0] if origins and all(origins) else ""

@@ -1,9 +1,9 @@
-"""Chooses the prefilter of each link: cheap conjuncts that the kernel evaluates once a packet, as bits for all
-LFTAs.
+"""Chooses the prefilter of each link: cheap conjuncts that the kernel evaluates once a packet for all LFTAs.
 
-After the rewriter, over all LFTAs of a query set. A packet goes on to an LFTA only if it has all bits of the LFTA's
-signature. The conjuncts of the signature leave the predicate of the LFTA (004, Prefilters). The kernel reads temporal
-values before the prefilter drops a packet, so a dropped packet never delays a promise (000, section 4.2).
+After the rewriter, over all LFTAs of a query set. Each conjunct is a bit. A packet goes on to an LFTA only if it has
+all bits of the LFTA's signature. The conjuncts of the signature leave the predicate of the LFTA (004, Prefilters). The
+kernel reads temporal values before the prefilter drops a packet, so a dropped packet never delays a promise (000,
+section 4.2).
 """
 
 from __future__ import annotations

@@ -206,8 +206,10 @@ def _internal(name: str, statement: syntax.Statement, library: frozenset[str]) -
 
 
 def _bind(statements: Statements, context: Context) -> tuple[dict[str, Node], list[Note]]:
-    """Returns the logical plans, a query before its readers, and the remarks; reports the errors of all queries
-    together.
+    """Returns the logical plans, a query before its readers, and the remarks.
+
+    Raises:
+        QueryError: the errors of all queries together.
     """
     binder = Binder(context, statements)
     errors: list[QueryError] = []

@@ -137,9 +137,7 @@ class Temporal:
         return Temporal(components, self.origin)
 
     def joined(self, *others: Temporal) -> Temporal:
-        """Returns the attribute with the components of the others, which must have the same origin: its rows wait
-        for all of them.
-        """
+        """Returns the attribute whose rows also wait for the components of the others, which have the same origin."""
         merged = dict.fromkeys(self.components)
         for other in others:
             merged.update(dict.fromkeys(other.components))
@@ -166,8 +164,7 @@ CLOCK = Temporal(((),))
 
 
 def granularity(times: Sequence[Temporal]) -> int:
-    """Returns the clock time (ns) between two values of the finest of some attributes; 1 if none depends on the
-    clock.
+    """Returns the clock time (ns) between two values of the finest attribute; 1 if none depends on the clock.
 
     Example:
         >>> minutes = Temporal(((Step("div", 1_000_000_000), Step("div", 60), Step("mul", 60)),))

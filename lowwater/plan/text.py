@@ -88,14 +88,14 @@ def spot(node: object) -> tuple[int, int]:
     return place.line, place.column
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def nearest(name: str, candidates: Iterable[str]) -> str:
     """Returns a hint with the most similar known names, else with all names if they are few, else an empty text.
 
     Example:
         >>> nearest("IP", ["IPV4", "IPV6", "TCP"])
         'did you mean IPV4 or IPV6?'
     """
-    names = sorted(known)
+    names = sorted(candidates)
     lower = {n.lower(): n for n in names}
     close = difflib.get_close_matches(name.lower(), lower, 3)
     if close:

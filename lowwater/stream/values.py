@@ -15,6 +15,7 @@ from typing import Any
 from lowwater.catalog.calls import checked_function
 from lowwater.catalog.expr import (
     BITWISE,
+    COMPARE,
     COMPARISON,
     LOGICAL,
     SUMMABLE,
@@ -176,7 +177,7 @@ def _unary(expr: Unary) -> Callable[..., Value]:
 
 def _binary(expr: Binary) -> Callable[..., Value]:
     if expr.op in COMPARISON:
-        compare = _COMPARE[expr.op]
+        compare = COMPARE[expr.op]
         if Type.FLOAT in (expr.left.type, expr.right.type):
             return lambda a, b: compare(float(a), float(b))
         return compare
@@ -240,14 +241,6 @@ def _float_remainder(a: float, b: float) -> float | None:
     return None if math.isinf(a) else math.fmod(a, b)
 
 
-_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
-    "=": operator.eq,
-    "<>": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 _INT: dict[str, Callable[[int, int], int | None]] = {
     "+": operator.add,
     "-": operator.sub,

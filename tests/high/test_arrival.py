@@ -61,7 +61,7 @@ SETTINGS = st.builds(
     LowSettings,
     skew=st.just(SKEW),
     period=st.sampled_from((SECOND, 7 * SECOND)),
-    policy=st.sampled_from([policy for policy in Policy if policy.made is policy]),
+    policy=st.sampled_from([policy for policy in Policy if policy.per_link is policy]),
     chunk_rows=st.sampled_from((1, 5, 65_536)),
     compiled=st.just(False),
 )

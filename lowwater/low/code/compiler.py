@@ -96,8 +96,11 @@ def uses_numba(compiled: bool) -> bool:
 
 
 def source(functions: Sequence[GeneratedFunction], compiled: bool) -> str:
-    """Returns the source of the module: the arithmetic of V2, then the functions, with numba's decorators if
-    compiled.
+    """Returns the source of the module: the arithmetic of V2, then the functions.
+
+    Args:
+        functions: the functions, in order of definition.
+        compiled: whether the functions have numba's decorators.
     """
     helper, part, entry = (_HELPER, _PART, _ENTRY) if compiled else ("", "", "")
     head = "from __future__ import annotations\nimport math\nimport numpy as np\n"

@@ -58,8 +58,7 @@ class ConjunctSampler:
         return [DRAWN, "if drawn:", *indented(count if self.bits else count[:1])]
 
     def counting(self, tests: Mapping[Expr, str]) -> list[str]:
-        """Returns the statements that count the rest of one LFTA's predicate, over the sampled records that reach
-        it.
+        """Returns the statements that count the rest of an LFTA's predicate over the sampled records that reach it.
 
         Args:
             tests: conjunct -> code of its test.

@@ -1,5 +1,4 @@
-"""Generates the functions by which groups leave a table: at a collision, step by step, or at a promise (002, section
-6).
+"""Generates the functions by which groups leave a table: at a collision, in steps, or at a promise (002, section 6).
 
 Beside the loop of `low.code.aggregation`. `leave` turns a group into a row, `release` evicts groups of closed epochs,
 and `survey` counts these groups and finds the oldest one. `filled` of `low.code.compiler` gives them the slots to
@@ -91,9 +90,7 @@ def _release(k: int, rows: str) -> FunctionText:
 
 
 def _survey(k: int, epochs: Sequence[Epoch]) -> FunctionText:
-    """The function that counts groups of closed epochs and of the oldest epoch, and finds the earliest value of each
-    key.
-    """
+    """The function that counts groups of closed epochs and of the oldest epoch, and finds the earliest values."""
     count = len(epochs)
     lines = [f"def survey{k}(table, state):", "    first, old, oldest = True, 0, 0"]
     loop = ["if table[s, 0] == 0:", "    continue"]

@@ -1,5 +1,4 @@
-"""Compiles bound expressions to statements of a row loop. Names are positional, literals are numbers, no query text
-enters.
+"""Compiles bound expressions to statements of a row loop. Names are positional, and no query text enters the code.
 
 Below `low.code.kernel`. Every value has its words, a NULL test and a test whether a V2 failure took part in it.
 Operands are always evaluated, without short circuit, so `failed` does not depend on the order of conjuncts; only CASE
@@ -152,8 +151,13 @@ class Emitter:
         return other
 
     def test_not_null(self, names: Iterable[str]) -> tuple[list[str], str]:
-        """Returns the statements before each block of records, and the test that none of some stored columns is
-        NULL.
+        """Generates the test that none of some stored columns is NULL.
+
+        Args:
+            names: stored columns.
+
+        Returns:
+            The statements before each block of records, and the test.
         """
         places = [self._inputs.column(name) for name in names if READABLE.field(name).nullable]
         if not places:

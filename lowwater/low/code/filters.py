@@ -49,12 +49,12 @@ class PrefilterCode:
     Attributes:
         lines: the statements that compute `met` and, if a conjunct can fail, `faults`.
         signatures: the signatures of the LFTAs, in order.
-        known: conjunct -> its bit.
+        bit_of: conjunct -> its bit.
     """
 
     lines: list[str]
     signatures: list[LftaSignature]
-    known: dict[Expr, int]
+    bit_of: dict[Expr, int]
 
     @staticmethod
     def of(bits: Sequence[Expr], split: Sequence[tuple[list[Expr], list[Expr]]], inputs: Inputs) -> PrefilterCode:

@@ -1,5 +1,4 @@
-"""Generates the code of a group's key: how its words are computed, stored in the table, and read when the group
-leaves.
+"""Generates the code of a group's key: computing its words, storing them, and reading them when the group leaves.
 
 Below `low.code.aggregation`.
 """
@@ -104,8 +103,9 @@ def read_as(type_: Type, place: str) -> str:
 
 
 def key_words(type_: Type, value: Operand) -> list[tuple[str, bool]]:
-    """Returns the words of a key, and whether each is narrow. The words of a NULL key are 0, so that equal keys have
-    equal words (V1).
+    """Returns the words of a key, and whether each is narrow.
+
+    The words of a NULL key are 0, so that equal keys have equal words (V1).
     """
     if type_ is Type.IP:
         return [(_stored(type_, word, value.null), at == 0) for at, word in enumerate(value.words)]

@@ -1,5 +1,4 @@
-"""Integer operators as code: with an overflow test if they can fail (V2), without one if the operands' bounds
-exclude it.
+"""Integer operators as code, with an overflow test only if the bounds of the operands allow an overflow (V2).
 
 Below `low.code.expressions`. A column has the bounds of its stored type, so a port plus 1 needs no test.
 """

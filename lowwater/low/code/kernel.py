@@ -147,7 +147,7 @@ def generate(lftas: Sequence[Lfta], link: str, settings: LowSettings) -> Program
     before: list[str] = []
     drains: list[str] = []
     ticking = [] if all(lfta.aggregates for lfta in lftas) else _TICKING.split("\n")
-    sampler = ConjunctSampler(len(prefilter.known))
+    sampler = ConjunctSampler(len(prefilter.bit_of))
     has_predicate = any(signature.predicate or signature.predicate_rest for signature in prefilter.signatures)
     skew = "skew" if settings.skews is None else f"int(c{inputs.column(OWN_SKEW)}[i])"
     loop = [*ticking, *prefilter.lines, *(sampler.sampling if has_predicate else [])]
@@ -203,9 +203,7 @@ def _record_lines(skew: str, late: list[str]) -> list[str]:
 def _node_lines(
     lfta: Lfta, number: int, test: RecordTest, accepted: list[str], outputs: Sequence[OutputColumn]
 ) -> list[str]:
-    """Returns the statements of an LFTA for a record in order. An LFTA by arrival counts all records, whenever they
-    arrive.
-    """
+    """Returns the statements of an LFTA for a record in order; an LFTA by arrival counts all records."""
     if not lfta.arrival:
         return [f"if t >= s{number}[{FROM}]:", *indented(test.around(accepted))]
     if not lfta.numbered:
@@ -220,7 +218,7 @@ def _count_positions(
     """Returns the positions of the counts of a predicate's conjuncts, which `filter_code` assigns afterwards."""
     deferred, always = split_conjuncts(prefilter.signatures[number].predicate_rest)
     parts = [of_link(part, link) for part in conjuncts(lfta.predicate)]
-    return tuple(sampler.positions(parts, prefilter.known, [*always, *deferred], sampler.size))
+    return tuple(sampler.positions(parts, prefilter.bit_of, [*always, *deferred], sampler.size))
 
 
 def prefilter_of(lftas: Sequence[Lfta], link: str, inputs: Inputs) -> PrefilterCode:

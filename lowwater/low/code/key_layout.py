@@ -25,8 +25,9 @@ class WordPlace:
 
 
 class KeyLayout:
-    """Lays out the key words of a table. The mask of NULL keys comes first, so that the first word of a used slot is
-    not 0.
+    """Lays out the key words of a table.
+
+    The mask of NULL keys comes first, so that the first word of a used slot is not 0.
 
     Args:
         keys: the number of keys.

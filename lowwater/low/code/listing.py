@@ -39,9 +39,7 @@ def _links(links: Sequence[str]) -> str:
 
 
 def _comment(text: str) -> str:
-    """Returns a comment line. Characters that cannot be printed become question marks, so no name can end the
-    comment.
-    """
+    """Returns a comment line. Characters that cannot be printed become `?`, so no name can end the comment."""
     printable = "".join(letter if letter.isprintable() else "?" for letter in text)
     return f"# {printable if len(printable) <= _LINE_LENGTH else printable[: _LINE_LENGTH - 3] + '...'}"
 

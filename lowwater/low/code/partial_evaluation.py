@@ -6,25 +6,11 @@ packets.
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable
-
-from lowwater.catalog.expr import COMPARISON, Binary, Call, Case, Column, Const, Expr, OneOf, Type, rewrite
-
-STRING_COMPARISONS: dict[str, Callable[[str, str], bool]] = {
-    "=": operator.eq,
-    "<>": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
+from lowwater.catalog.expr import COMPARE, COMPARISON, Binary, Call, Case, Column, Const, Expr, OneOf, Type, rewrite
 
 
 def of_link(expr: Expr, link: str) -> Expr:
-    """Returns the expression for packets of one link: `interface` becomes its name, and comparisons of constants are
-    folded.
-    """
+    """Returns the expression for packets of one link: `interface` is a constant, and its comparisons are folded."""
 
     def change(node: Expr) -> Expr:
         if isinstance(node, Column) and node.name == "interface":
@@ -48,12 +34,11 @@ def _fold(node: Binary, left: Const, right: Const) -> Expr:
     )
     if left.value is None or right.value is None:
         return Const(Type.BOOL, None)
-    return Const(Type.BOOL, STRING_COMPARISONS[node.op](str(left.value), str(right.value)), param)
+    return Const(Type.BOOL, COMPARE[node.op](str(left.value), str(right.value)), param)
 
 
 def is_hosted(expr: Expr) -> bool:
-    """Whether an expression is a host value, computed beside the kernel: calls, lists, strings and comparisons of
-    strings.
+    """Whether an expression is a host value, computed beside the kernel: a call, a list, a string or its comparison.
 
     A CASE of strings is not a host value.
     """

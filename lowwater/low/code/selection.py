@@ -20,14 +20,16 @@ from lowwater.plan.operators import Lfta
 def selection_code(
     emit: Emitter, lfta: Lfta, link: str, number: int
 ) -> tuple[list[str], list[str], list[OutputColumn]]:
-    """Returns the statements before a block of records, the statements for an accepted record, and the columns of
-    its row.
+    """Generates the code of a selection.
 
     Args:
         emit: the emitter of the node, after its predicate.
         lfta: the LFTA; its keys are the columns.
         link: the name of the link.
         number: the number of the node in the kernel.
+
+    Returns:
+        The statements before a block of records, the statements for an accepted record, and the columns of its row.
     """
     exprs = [of_link(item.expr, link) for item in lfta.keys]
     outputs = [_output(emit, expr, lfta.numbered) for expr in exprs]
@@ -59,9 +61,7 @@ def _writes(emit: Emitter, exprs: Sequence[Expr], outputs: Sequence[OutputColumn
 
 
 def arrival_test(number: int) -> str:
-    """Returns the test that a record arrives within the read range of an LFTA by arrival; other records are only
-    counted.
-    """
+    """Returns the test that a record arrives within the read range of an LFTA by arrival."""
     return f"(a >= s{number}[{FROM}]) & (a < stop)"
 
 

@@ -1,8 +1,7 @@
-"""Flush policies: when groups of closed epochs leave the table of an aggregation (002, section 6). No policy changes
-rows.
+"""Flush policies: when groups of closed epochs leave the table of an aggregation (002, section 6).
 
-The code of `low.code.aggregation` and `low.runtime.table` read them. A group that stays in the table delays the promise
-of the stream (P2).
+No policy changes rows. The code of `low.code.aggregation` and `low.runtime.table` read them. A group that stays in the
+table delays the promise of the stream (P2).
 """
 
 from __future__ import annotations
@@ -14,8 +13,10 @@ from lowwater.errors import ConfigError
 
 
 class FlushKind(StrEnum):
-    """All groups at the promise; one every so many records, in order or not; or only when a collision needs the
-    slot.
+    """The kinds of flush policies.
+
+    With IMMEDIATE all groups leave at the promise. With SLOW and OOP_SLOW a group leaves every so many records, in
+    order or not. With LAZY groups leave when a collision needs their slot.
     """
 
     IMMEDIATE = "immediate"

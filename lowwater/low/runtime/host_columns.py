@@ -1,8 +1,7 @@
-"""Host values, computed beside the kernel a chunk at a time: numbers for strings, calls of functions, string
-comparisons.
+"""Host values, computed beside the kernel a chunk at a time: numbers of strings, function calls, string comparisons.
 
-Between the columns of a chunk and the kernel of an LFTA, which knows numbers only. A value is computed once for each
-distinct combination of its arguments, and only for records whose outcome it can change.
+Between the columns of a chunk and the kernel of an LFTA, which works with numbers only. A value is computed once for
+every distinct combination of its arguments, and only for records whose outcome it can change.
 """
 
 from __future__ import annotations
@@ -13,9 +12,22 @@ import numpy as np
 import numpy.typing as npt
 
 from lowwater.catalog.calls import DictionaryColumn, apply_python, call_function
-from lowwater.catalog.expr import Binary, Call, Column, Const, Expr, OneOf, Type, Unary, conjunction, conjuncts, walk
+from lowwater.catalog.expr import (
+    COMPARE,
+    Binary,
+    Call,
+    Column,
+    Const,
+    Expr,
+    OneOf,
+    Type,
+    Unary,
+    conjunction,
+    conjuncts,
+    walk,
+)
 from lowwater.catalog.values import words_from_ip
-from lowwater.low.code.partial_evaluation import STRING_COMPARISONS, is_hosted, of_link
+from lowwater.low.code.partial_evaluation import is_hosted, of_link
 from lowwater.low.evaluate import Evaluation
 from lowwater.low.runtime.chunk_columns import ChunkColumns, Pair
 from lowwater.low.settings import LowSettings
@@ -182,7 +194,7 @@ class _Chunk:
         if isinstance(expr, OneOf):
             return apply_python(expr.holds(), arguments, rows)
         if isinstance(expr, Binary):
-            return apply_python(STRING_COMPARISONS[expr.op], arguments, rows)
+            return apply_python(COMPARE[expr.op], arguments, rows)
         raise TypeError(type(expr).__name__)
 
     def _from_kernel(self, expr: Expr) -> DictionaryColumn:

@@ -101,8 +101,10 @@ class LftaOperator(ABC):
         return END_OF_TIME
 
     def finish(self, tick: int) -> int:
-        """Writes all groups as rows of the tick, so that nothing of earlier packets remains, and returns their
-        number.
+        """Writes all groups as rows of the tick, so that nothing of earlier packets remains.
+
+        Returns:
+            The number of groups.
         """
         return 0
 

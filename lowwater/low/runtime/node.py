@@ -118,9 +118,7 @@ class Node:
         return self.operator.room
 
     def close(self, seen: int) -> LftaStatistics:
-        """Flushes, promises the end of the run, or the clock if the link goes on (P2), and writes the remaining
-        rows.
-        """
+        """Flushes, promises the end of the run or the clock of the next chunk (P2), and writes the remaining rows."""
         if self._bounds.left is None:
             self.beats.close(seen, self.operator)
         else:

@@ -23,8 +23,9 @@ Rates = npt.NDArray[np.float64]
 
 
 def chances(key: int, *words: npt.NDArray[np.integer]) -> Rates:
-    """Returns a number in [0, 1) for each packet, by mixing its words with SplitMix64; it is kept if its rate is
-    larger.
+    """Returns a number in [0, 1) for every packet, by mixing its words with SplitMix64.
+
+    A packet is kept if this number is below the sampling rate.
 
     Args:
         key: the key of the seed and the link.

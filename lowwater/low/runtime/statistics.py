@@ -1,5 +1,4 @@
-"""Statistics of the LFTAs of a link for each minute of its clock: rows, collisions, groups, time, counts of
-conjuncts.
+"""Statistics of a link's LFTAs for every minute of its clock: rows, collisions, groups, time, counts of conjuncts.
 
 Beside the pass of `low.run`, which stops at the end of each minute. The numbers depend on tables, chunks and the
 machine, so no result, account or digest contains them (SEMANTICS, the law). They serve tuning.
@@ -32,8 +31,9 @@ _KEY = ("lfta", "minute", "shape")
 
 
 def shape(lfta: Lfta) -> str:
-    """Returns a short digest of what an LFTA computes: equal for the same LFTA with another table or order of
-    conjuncts.
+    """Returns a short digest of what an LFTA computes.
+
+    It does not depend on the size of the table and on the order of conjuncts.
     """
     parts = [lfta.protocol, str(lfta.aggregates), *sorted(show(part) for part in conjuncts(lfta.predicate))]
     parts += [f"{key.name}={show(key.expr)}" for key in lfta.keys]

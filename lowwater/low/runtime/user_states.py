@@ -66,8 +66,9 @@ class States:
                     states[at] = functions.iterate(states[at], *([value] if has_argument else []))
 
     def leave(self, columns: Sequence[pa.Array]) -> list[pa.Array]:
-        """Returns the columns of rows, with the values of the aggregates in place of the tickets. The states of
-        these groups end.
+        """Returns the columns of rows, with the values of the aggregates in place of the tickets.
+
+        The states of these groups end.
 
         Raises:
             LowwaterError: a user's aggregate fails, or returns a value of another type.

@@ -13,8 +13,7 @@ from lowwater.plan.tree import walk
 
 
 def copies(plan: Node) -> Iterator[tuple[Node, Copies, int]]:
-    """Yields the operators that multiply rows, with their own factor and the product with the operators directly
-    below.
+    """Yields the operators that multiply rows, with their factor and the product with the operators right below.
 
     Aggregations, joins and other operators that make rows of their own start again at 1.
     """

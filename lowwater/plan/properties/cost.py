@@ -93,8 +93,10 @@ def safe(expr: Expr, threshold: int = Cost.HIGH) -> bool:
 
 
 def unkeepable(expr: Expr) -> str:
-    """Returns why the group table of the low level cannot keep a minimum or maximum of an expression; empty if it
-    can.
+    """Returns why the low level's group table cannot keep a minimum or maximum; empty if it can.
+
+    Args:
+        expr: the argument of the minimum or maximum.
     """
     if expr.type is Type.STRING and not (isinstance(expr, Column) and expr.name == "interface"):
         return "strings are numbers in the group table, which say nothing of their order"

@@ -1,5 +1,4 @@
-"""Finds the state that a query carries from interval to interval (SEMANTICS I4), and whether its rows go by time or
-arrival.
+"""Finds the state that a query carries from interval to interval (SEMANTICS I4), and whether it goes by arrival.
 
 EXPLAIN shows it, and the scheduler of intervals reads it: the intervals of a query without state can run in any order.
 """
@@ -30,12 +29,11 @@ def carried_state(plan: Node) -> list[str]:
 
 
 def hands_over(plan: Node) -> bool:
-    """Whether a query hands its state from interval to interval, so that an interval reads no further back than it
-    must.
+    """Whether a query hands its state to the next interval, so that no interval reads further back than it must.
 
     It does if the query counts rows, since such a query is evaluated in one place. It also does if no operator with
     state stands above CLOSING_WHEN or the sampling operator. An operator with state above them may need rows of earlier
-    epochs, so such a plan is evaluated from the start of its chain each time.
+    epochs, so such a plan is evaluated from the start of its chain for every interval.
     """
     return counts_rows(plan) or (any(node.facts.outlives for node in walk(plan)) and _handed(plan))
 

@@ -178,7 +178,7 @@ def low_stage(
         arriving = any(lfta.arrival for lfta in lftas)
         read = inputs.read(link, _whole_seconds(inputs, link, min(mine.values()), arriving))
         skews = link_skews(inputs.config, link) if own.group_skew else None
-        chosen = replace(settings, skew=own.longest_skew, shed=own.shed, skews=skews, policy=settings.policy.made)
+        chosen = replace(settings, skew=own.longest_skew, shed=own.shed, skews=skews, policy=settings.policy.per_link)
         tasks += low_tasks(read, lftas, bounds, chosen, folder)
     for link, count in compiling(tasks).items():
         say(f"  compiling the kernel of link {link}, once: {count} LFTA{'s' if count > 1 else ''}")
@@ -296,7 +296,7 @@ def reference_stage(
                 inputs.end,
                 starts,
                 period,
-                str(policy.made),
+                str(policy.per_link),
                 state,
                 _over(inputs, list(links)),
                 thinnings=thinnings(query.logical, packets, skews, budgets),
