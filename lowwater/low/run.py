@@ -199,7 +199,7 @@ class _Link:
         if RECORD_NUMBER in self._columns:
             columns.give(RECORD_NUMBER, np.arange(self._read, self._read + len(batch)))
         self._read += len(batch)
-        arguments = [part for name in self._columns for part in columns.pair(name)]
+        column_arguments = [part for name in self._columns for part in columns.pair(name)]
         seen = int(self._state[SEEN])
         for number, node in enumerate(self._nodes):
             node.begin(columns, stamps, arrivals, seen)
@@ -210,7 +210,7 @@ class _Link:
             for number, node in enumerate(self._nodes):
                 room = min(room, node.room(len(batch) - begin))
                 self._meter.lap(number)
-            begin = self._step(batch, begin, begin + room, stamps, arrivals, arguments)
+            begin = self._step(batch, begin, begin + room, stamps, arrivals, column_arguments)
 
     def _thin(self, columns: ChunkColumns, stamps: Int64Array) -> None:
         """Decides for every record whether sampling and load shedding keep it, for each LFTA that needs it."""
