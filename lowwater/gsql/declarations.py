@@ -40,7 +40,7 @@ class Module:
 
 
 @dataclass(frozen=True)
-class Parameter:
+class FunctionParameter:
     """A parameter of a function: `type[(attribute, ...)] [HANDLE|CONST] [CLASS]`.
 
     Attributes:
@@ -80,7 +80,7 @@ class Declaration:
     returns: str = ""
     attributes: tuple[str, ...] = ()
     modifiers: tuple[tuple[str, str], ...] = ()
-    parameters: tuple[Parameter, ...] = ()
+    parameters: tuple[FunctionParameter, ...] = ()
     uses: tuple[str, ...] = ()
     module: Module | None = None
     place: Place = field(default=Place(), compare=False, repr=False)
@@ -167,14 +167,14 @@ class _Builder(Transformer[Token, Any]):
         _check_modifier(word, value)
         return str(word), str(value or "")
 
-    def parameters(self, parts: Sequence[Parameter]) -> tuple[Parameter, ...]:
+    def parameters(self, parts: Sequence[FunctionParameter]) -> tuple[FunctionParameter, ...]:
         return tuple(parts)
 
     @v_args(inline=True)
     def parameter(
         self, name: Token, attributes: tuple[str, ...] | None, constant: Token | None, classed: Token | None
-    ) -> Parameter:
-        return Parameter(str(name), attributes or (), str(constant or ""), classed is not None, place_of(name))
+    ) -> FunctionParameter:
+        return FunctionParameter(str(name), attributes or (), str(constant or ""), classed is not None, place_of(name))
 
     def function(self, parts: Sequence[Any]) -> Declaration:
         (returns, attributes), word, modifiers, name, *uses, parameters = parts

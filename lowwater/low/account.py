@@ -6,14 +6,13 @@ Beside the operators of `low.run`. The kernel counts into a window of minutes; t
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from lowwater.low.arrays import Int64Array
 from lowwater.low.code.filters import ACCEPTED, FAILED, FILTERED, NOT_OF_PROTOCOL, OUTCOMES, SAMPLED_OUT, SHED
 from lowwater.low.code.kernel import MINUTE
 from lowwater.low.settings import MINUTES, VIOLATIONS
 
-Int64Array = npt.NDArray[np.int64]
 _WINDOW_MINUTES = 256
 
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from lowwater.catalog.expr import Const, Expr, Param, Type
 from lowwater.catalog.values import words_from_ip
 from lowwater.errors import LowwaterError
+from lowwater.low.arrays import Array
 from lowwater.low.code.compiler import load
 from lowwater.low.code.expressions import Emitter, Inputs
 from lowwater.low.code.kernel import GeneratedFunction
@@ -22,10 +21,8 @@ from lowwater.low.code.operands import indented
 from lowwater.low.code.row_buffers import OutputColumn, RowBuffer
 from lowwater.low.runtime.chunk_columns import ChunkColumns
 
-Array = npt.NDArray[np.generic]
 
-
-class Evaluation:
+class ExpressionKernel:
     """An expression, compiled to a function of columns.
 
     Args:

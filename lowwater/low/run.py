@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from lowwater.catalog.expr import columns_of
@@ -19,6 +18,7 @@ from lowwater.catalog.packets import RECORD_NUMBER, SAMPLING_RATE, THINNED_BY, s
 from lowwater.catalog.skews import Skews
 from lowwater.errors import LawError
 from lowwater.low.account import Counters, Violations
+from lowwater.low.arrays import Int64Array
 from lowwater.low.code.compiler import compiled_before, load, uses_numba, worth_compiling
 from lowwater.low.code.expressions import OUTCOME, OWN_SKEW, node_name
 from lowwater.low.code.filters import SAMPLED_OUT, SHED
@@ -44,13 +44,12 @@ from lowwater.low.code.kernel import (
 )
 from lowwater.low.evaluate import arguments
 from lowwater.low.runtime.chunk_columns import ChunkColumns, numbers
-from lowwater.low.runtime.node import Node, Write
+from lowwater.low.runtime.node import LftaNode, Write
 from lowwater.low.runtime.packet_sampling import PacketSampling
 from lowwater.low.runtime.statistics import Meter
 from lowwater.low.settings import Bounds, LftaStatistics, LinkResult, LowSettings
 from lowwater.plan.operators import Lfta
 
-Int64Array = npt.NDArray[np.int64]
 _BLOCK = np.uint64(BLOCK)
 
 IDENTITY = ("capture", "position", "timestamp", "arrival")
@@ -105,7 +104,7 @@ def run_link(
         LawError: arrivals decrease.
     """
     samplings = {lfta.name: PacketSampling.of(lfta.sample, link) for lfta in lftas if lfta.sample or settings.shed}
-    return _Link(lftas, link, bounds, settings, write, {**samplings, **(thinnings or {})}, records).run(batches)
+    return _LinkPass(lftas, link, bounds, settings, write, {**samplings, **(thinnings or {})}, records).run(batches)
 
 
 def compiles(lftas: Sequence[Lfta], link: str, settings: LowSettings, records: int) -> bool:
@@ -131,7 +130,7 @@ def _adapted(program: Program, settings: LowSettings, records: int) -> LowSettin
     return replace(settings, compiled=compiled, chunk_rows=min(settings.chunk_rows, max(1, records)))
 
 
-class _Link:
+class _LinkPass:
     """The pass over one link: the kernel, its nodes, the counters."""
 
     def __init__(
@@ -156,7 +155,9 @@ class _Link:
         self._draws = np.zeros(program.draws, np.int64)
         self._params = arguments(program.params)
         pairs = enumerate(zip(lftas, program.nodes, strict=True))
-        self._nodes = [Node(lfta, link, part, number, code, bounds, settings, write) for number, (lfta, part) in pairs]
+        self._nodes = [
+            LftaNode(lfta, link, part, number, code, bounds, settings, write) for number, (lfta, part) in pairs
+        ]
         drawn = [part.drawn for part in program.nodes]
         self._meter = Meter(self._nodes, drawn, self._draws, link, settings, bounds.start)
         self._counters = Counters(len(lftas))
@@ -184,7 +185,7 @@ class _Link:
         late = self._violations.table()
         return LinkResult(self._link, self._counters.sane, len(late), statistics, minutes, late, self._meter.table())
 
-    def _close(self, number: int, node: Node, seen: int) -> LftaStatistics:
+    def _close(self, number: int, node: LftaNode, seen: int) -> LftaStatistics:
         statistics = node.close(seen)
         self._meter.lap(number)
         return statistics

@@ -40,21 +40,18 @@ _HEAD = f"""    skew, lowest, stop, start = link[{SKEW}], link[{LOWEST}], link[{
     seen, tick, lates, reason, done = link[{SEEN}], link[{TICK}], 0, {ENDED}, end
     minute, here, touched = -{MINUTE}, 0, 0"""
 
-_RECORD = f"""a = int(at[i])
+_ORDER = f"""a = int(at[i])
 t = int(ts[i])
 if a < clock:
     reason, done = {UNORDERED}, i
     break
-clock = a
-if a - t > SKEW:
-    LATE
-    late[lates] = i
-    lates += 1
-    continue
-if t < lowest or t >= stop:
-    continue
-DUE
-place = 0
+clock = a"""
+
+_LATE = """late[lates] = i
+lates += 1
+continue"""
+
+_COUNT = f"""place = 0
 if t >= start:
     if t < minute or t >= minute + {MINUTE}:
         here = t // {MINUTE} - base + 1
@@ -192,12 +189,15 @@ def generate(lftas: Sequence[Lfta], link: str, settings: LowSettings) -> Program
 
 
 def _record_lines(skew: str, late: list[str]) -> list[str]:
-    """Returns the statements for every record, around those for a late one."""
-    lines: list[str] = []
-    for line in _RECORD.replace("SKEW", skew).split("\n"):
-        placeholders = {"    LATE": indented(late), "DUE": _DUE.split("\n")}
-        lines += placeholders.get(line, [line])
-    return lines
+    """Returns the statements for every record, before those of the LFTAs.
+
+    Args:
+        skew: the code of the record's skew, ns.
+        late: the statements for a late record, besides its entry among the late ones.
+    """
+    lines = [*_ORDER.split("\n"), f"if a - t > {skew}:", *indented([*late, *_LATE.split("\n")])]
+    lines += ["if t < lowest or t >= stop:", "    continue"]
+    return [*lines, *_DUE.split("\n"), *_COUNT.split("\n")]
 
 
 def _node_lines(

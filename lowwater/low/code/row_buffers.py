@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from lowwater.catalog.expr import Const, Type
 from lowwater.catalog.streams import STREAM_TYPES
+from lowwater.low.arrays import Array
 from lowwater.low.code.operands import FALSE, TRUE, indented, negation
 
-Array = npt.NDArray[np.generic]
 _DTYPES: dict[Type, type[np.generic]] = {Type.FLOAT: np.float64, Type.BOOL: np.uint8, Type.IP: np.uint8}
 ADDRESS_BYTES = 17
 """Most bytes of an IP value."""

@@ -19,7 +19,7 @@ NEVER = INT64_MAX
 
 
 @dataclass
-class Punctuation:
+class PunctuationRun:
     """A promise, or a lull of promises that grow by the period (T4).
 
     Attributes:
@@ -83,7 +83,7 @@ class Heartbeats:
         self._grain = grain
         self._tick = entered // settings.period * settings.period
         self._change = self._next_change(read_from)
-        self.pending: list[Punctuation] = []
+        self.pending: list[PunctuationRun] = []
         self.due = self._due(entered)
 
     def after(self, instant: int) -> int:
@@ -119,9 +119,9 @@ class Heartbeats:
         tick = 0 if seen < 0 else self.after(seen)
         tick = max(tick, self._end) if bounded else tick
         operator.finish(tick)
-        self.pending.append(Punctuation(operator.size, self._end, tick, tick))
+        self.pending.append(PunctuationRun(operator.size, self._end, tick, tick))
 
-    def take(self, size: int, last: bool) -> list[Punctuation]:
+    def take(self, size: int, last: bool) -> list[PunctuationRun]:
         """Removes and returns the punctuations before `size` rows. Unless `last`, a lull that may still grow stays."""
         keep = 1 if self.pending and not last and self.pending[-1].before == size else 0
         ready, self.pending = self.pending[: len(self.pending) - keep], self.pending[len(self.pending) - keep :]
@@ -201,4 +201,4 @@ class Heartbeats:
         if last is not None and grows and self._policy is Policy.PERIODIC:
             last.until = tick
         else:
-            self.pending.append(Punctuation(size, promise, tick, tick))
+            self.pending.append(PunctuationRun(size, promise, tick, tick))

@@ -28,7 +28,7 @@ from lowwater.catalog.expr import (
 )
 from lowwater.catalog.values import words_from_ip
 from lowwater.low.code.partial_evaluation import is_hosted, of_link
-from lowwater.low.evaluate import Evaluation
+from lowwater.low.evaluate import ExpressionKernel
 from lowwater.low.runtime.chunk_columns import ChunkColumns, Pair
 from lowwater.low.settings import LowSettings
 
@@ -55,7 +55,7 @@ class Host:
         self._characters = 0
         self._hosted, self._beside, self._gate = hosted, beside, gate
         self._settings = settings
-        self._alone: dict[Expr, Evaluation] = {}
+        self._alone: dict[Expr, ExpressionKernel] = {}
 
     @property
     def needed(self) -> bool:
@@ -101,10 +101,10 @@ class Host:
             self._characters += len(text)
         return at
 
-    def alone(self, expr: Expr) -> Evaluation:
+    def alone(self, expr: Expr) -> ExpressionKernel:
         """Returns the code that evaluates one expression by itself."""
         if expr not in self._alone:
-            self._alone[expr] = Evaluation(expr, self._settings.compiled)
+            self._alone[expr] = ExpressionKernel(expr, self._settings.compiled)
         return self._alone[expr]
 
 

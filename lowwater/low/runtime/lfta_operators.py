@@ -11,21 +11,20 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from lowwater.low.arrays import Int64Array
 from lowwater.low.code.aggregation import BLOCK
 from lowwater.low.code.compiler import Code
 from lowwater.low.code.eviction import BOUNDS, COLLISIONS, EJECTIONS, FROM, SIZE, TAKEN
 from lowwater.low.code.kernel import NodeProgram
 from lowwater.low.code.row_buffers import RowBuffer
-from lowwater.low.runtime.table import Table, least_last
+from lowwater.low.runtime.table import GroupTable, least_last
 from lowwater.low.runtime.user_states import States
 from lowwater.low.settings import LowSettings
 from lowwater.plan.operators import Lfta
 from lowwater.plan.temporal import END_OF_TIME
 
-Int64Array = npt.NDArray[np.int64]
 Arguments = list[Any]
 
 
@@ -109,7 +108,7 @@ class LftaOperator(ABC):
         return 0
 
 
-class Selection(LftaOperator):
+class LftaSelection(LftaOperator):
     """A selection: rows whose predicate is true leave at once, and nothing stays alive."""
 
     @property
@@ -120,7 +119,7 @@ class Selection(LftaOperator):
         return self.rows.clock(1, self.size)
 
 
-class Aggregation(LftaOperator):
+class LftaAggregation(LftaOperator):
     """An aggregation: partial groups in a table, which become rows when they leave it.
 
     Args:
@@ -139,7 +138,7 @@ class Aggregation(LftaOperator):
         self._ordered, self._steps = settings.flush.ordered, settings.flush.steps
         # If order is kept, one record may evict all groups of the table.
         super().__init__(program, read_from, settings.chunk_rows + (slots if self._ordered else 0) + 2)
-        self.table = Table(lfta, program, number, code, slots, settings.flush)
+        self.table = GroupTable(lfta, program, number, code, slots, settings.flush)
         self.slots = slots
         self.table.state[FROM] = read_from
         self.state = self.table.state

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lowwater.low.arrays import Int64Array
 from lowwater.low.code.compiler import Code
 from lowwater.low.code.eviction import EJECTIONS
 from lowwater.low.code.expressions import OWN_SKEW
@@ -19,16 +20,15 @@ from lowwater.low.code.kernel import NodeProgram
 from lowwater.low.runtime.chunk_columns import ChunkColumns
 from lowwater.low.runtime.heartbeat import Heartbeats
 from lowwater.low.runtime.host_columns import Host, gate_of
-from lowwater.low.runtime.lfta_operators import Aggregation, LftaOperator, Selection
+from lowwater.low.runtime.lfta_operators import LftaAggregation, LftaOperator, LftaSelection
 from lowwater.low.runtime.output import in_order, punctuation_batch, rows_batch
 from lowwater.low.settings import Bounds, LftaStatistics, LowSettings
 from lowwater.plan.operators import Lfta
 
 Write = Callable[[str, pa.RecordBatch], None]
-Int64Array = npt.NDArray[np.int64]
 
 
-class Node:
+class LftaNode:
     """One LFTA on a link.
 
     Args:
@@ -67,9 +67,9 @@ class Node:
         self._beside: list[npt.NDArray[np.generic]] = []
         self.operator: LftaOperator
         if lfta.aggregates:
-            self.operator = Aggregation(lfta, program, number, code, self._read_from, settings)
+            self.operator = LftaAggregation(lfta, program, number, code, self._read_from, settings)
         else:
-            self.operator = Selection(program, self._read_from, settings.chunk_rows)
+            self.operator = LftaSelection(program, self._read_from, settings.chunk_rows)
         self.operator.written = self._emit
         grain = bounds.grains.get(lfta.name, 1)
         self.beats = Heartbeats(lfta, settings, self._read_from, bounds.end, grain, bounds.entered)

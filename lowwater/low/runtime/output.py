@@ -9,15 +9,14 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from lowwater.catalog.streams import PUNCTUATION, ROW
-from lowwater.low.runtime.heartbeat import Punctuation
+from lowwater.low.arrays import Int64Array
+from lowwater.low.runtime.heartbeat import PunctuationRun
 from lowwater.plan.operators import Lfta
 from lowwater.plan.properties.schemas import stream_schema
 
-Int64Array = npt.NDArray[np.int64]
 _MIN_ROWS_TO_SLICE = 64
 """With fewer rows per punctuation, one copy puts rows and punctuations in order; else slices do."""
 
@@ -48,7 +47,7 @@ def _int64_array(values: Int64Array) -> pa.Array:
     return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(values)])
 
 
-def punctuation_batch(lfta: Lfta, punctuations: list[Punctuation], period: int) -> pa.RecordBatch:
+def punctuation_batch(lfta: Lfta, punctuations: list[PunctuationRun], period: int) -> pa.RecordBatch:
     """Returns punctuations as a stream batch: promised columns have values, the others are NULL (P5).
 
     Args:

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from lowwater.low.arrays import Int64Array
 from lowwater.plan.operators import Sample
 
 SECOND = 1_000_000_000
 
-Int64Array = npt.NDArray[np.int64]
 Rates = npt.NDArray[np.float64]
 
 

@@ -19,7 +19,7 @@ from lowwater.catalog.expr import conjuncts, show
 from lowwater.low.code.conjunct_sampling import ConjunctCounts
 from lowwater.low.code.kernel import MINUTE
 from lowwater.low.code.partial_evaluation import of_link
-from lowwater.low.runtime.node import Node
+from lowwater.low.runtime.node import LftaNode
 from lowwater.low.settings import WORK, LowSettings, Policy
 from lowwater.plan.operators import Lfta
 
@@ -58,7 +58,7 @@ class Meter:
 
     def __init__(
         self,
-        nodes: Sequence[Node],
+        nodes: Sequence[LftaNode],
         drawn: Sequence[Sequence[ConjunctCounts]],
         draws: npt.NDArray[np.int64],
         link: str,
@@ -119,7 +119,7 @@ class Meter:
         self._minute = clock // MINUTE
         self.turn = (self._minute + 1) * MINUTE
 
-    def _row(self, number: int, node: Node, done: Sequence[int], spent: int) -> dict[str, Any]:
+    def _row(self, number: int, node: LftaNode, done: Sequence[int], spent: int) -> dict[str, Any]:
         counted = (self._draws - self._drawn).tolist()
         conjunct_counts = self._conjuncts[number]
         return {

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from lowwater.low.arrays import Int64Array
 from lowwater.low.code.compiler import Code
 from lowwater.low.code.eviction import ALIVE, ALL, BOUNDS, EVERY, OLD, OLDEST
 from lowwater.low.code.kernel import NodeProgram
@@ -19,10 +19,8 @@ from lowwater.low.runtime.flush import Flush
 from lowwater.plan.operators import Lfta
 from lowwater.plan.temporal import END_OF_TIME, INT64_MAX, Temporal, granularity
 
-Int64Array = npt.NDArray[np.int64]
 
-
-class Table:
+class GroupTable:
     """The groups of one LFTA on one link.
 
     Args:

@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from lowwater.catalog.calls import CheckedAggregate
 from lowwater.catalog.streams import STREAM_TYPES
-from lowwater.low.code.row_buffers import Array, OutputColumn
+from lowwater.low.arrays import Array
+from lowwater.low.code.row_buffers import OutputColumn
 from lowwater.plan.operators import Lfta
 
 
