@@ -38,8 +38,8 @@ _MAX_NUMBER = 1_000_000
 class Flush:
     """A flush policy.
 
-    `slow` is the policy of Gigascope: one group leaves every so many records; all remaining ones leave at the next
-    close, and before a collision ejects a group of an open epoch. `oop-slow` keeps no order, and groups may stay for
+    `slow` is the policy of Gigascope: one group leaves every so many records. All remaining ones leave at the next
+    close, and also before a collision ejects a group of an open epoch. `oop-slow` keeps no order, and groups may stay for
     some windows. With `lazy` groups leave at collisions only.
 
     Attributes:

@@ -1,8 +1,7 @@
 """Sampling and load shedding of the packets of a link (SEMANTICS O5).
 
-Before the kernels of `low.run`. Three things decide whether a packet is kept: the packet, the seed and rate of the
-query, and the number of packets of the protocol in its second on the link. So the decision does not depend on chunks,
-tables or runs.
+Before the kernels of `low.run`. A decision depends on the packet, on the seed and rate of the query, and on the number
+of packets of the protocol in its second. It does not depend on chunks, tables or runs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The group table of an aggregation between kernel calls, and the groups that leave it at a promise.
 
 Beside the code of `low.code.aggregation`, which fills the table and ejects groups. Several epochs can be alive at the
-same time: records come out of order by up to the skew, and flush policies may let closed epochs stay (002, section 6).
+same time. Records come out of order by up to the skew, and flush policies may let closed epochs stay (002, section 6).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Read ranges: how far back a source must be read for a result (SEMANTICS I2).
 
-The answer is a function of each source, not one number: for the rows with `_last` at or after an instant, from which
-timestamp must each source be read? An epoch that is aligned with the interval adds nothing. Equalities with scaled
-sides use the preimage of each side. Chains of operators compose.
+The answer is a function of every source, not one number. It maps an instant to the timestamp from which the source must
+be read, so that all rows with `_last` at or after the instant are right. An epoch that is aligned with the interval
+adds nothing. Equalities with scaled sides use the preimage of both sides. Chains of operators compose.
 """
 
 from __future__ import annotations
