@@ -39,8 +39,8 @@ class Flush:
     """A flush policy.
 
     `slow` is the policy of Gigascope: one group leaves every so many records. All remaining ones leave at the next
-    close, and also before a collision ejects a group of an open epoch. `oop-slow` keeps no order, and groups may stay for
-    some windows. With `lazy` groups leave at collisions only.
+    close, and also before a collision ejects a group of an open epoch. `oop-slow` keeps no order, and groups may stay
+    for some windows. With `lazy` groups leave at collisions only.
 
     Attributes:
         kind: the kind of the policy.
