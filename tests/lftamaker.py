@@ -9,10 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from lowwater.catalog.builtin import CATALOG
 from lowwater.catalog.expr import COMPARISON, LOGICAL, Binary, Column, Const, Expr, Type, Unary
 from lowwater.catalog.packets import READABLE, TYPES
 from lowwater.catalog.protocols import PROTOCOLS
-from lowwater.low import Bounds, LinkResult, LowSettings, merged, needed_columns, run_link
+from lowwater.low import Bounds, LinkResult, LowSettings, merge_results, needed_columns, run_link
 from lowwater.plan.operators import Field, Item, Lfta, Partial
 from lowwater.plan.temporal import CLOCK, infer
 
@@ -64,7 +65,8 @@ def count(name: str = "cnt") -> Partial:
 
 
 def partial(function: str, expr: Expr, name: str | None = None) -> Partial:
-    return Partial(name or function, function, expr, expr.type)
+    fold = next((aggregate.fold for aggregate in CATALOG.aggregates if aggregate.name == function), None)
+    return Partial(name or function, function, expr, expr.type, fold=fold)
 
 
 def records(packets: Sequence[Row]) -> pa.RecordBatch:
@@ -107,7 +109,7 @@ def run(
         results.append(
             run_link(lftas, "L", batches, mine, settings, lambda name, out: streams[name].extend(out.to_pylist()))
         )
-    return streams, merged(results)
+    return streams, merge_results(results)
 
 
 def data(stream: list[Row]) -> list[Row]:

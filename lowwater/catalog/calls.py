@@ -1,7 +1,7 @@
-"""Calls of catalog functions over columns: the Python value once for each distinct combination of arguments.
+"""Evaluates calls of catalog functions over columns, once for each distinct combination of arguments.
 
-Beside the functions: the low level and Spark's workers evaluate what their kernels have no words for by it, a batch at
-a time. A value is NULL where an argument is; None over values is a failure (SEMANTICS V2).
+Beside the functions. The low level and Spark's workers use it, batch by batch, for functions that their kernels cannot
+evaluate. The value is NULL where an argument is NULL; None for other arguments is a failure (SEMANTICS V2).
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ Index = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Coded:
-    """A column by its distinct values, which need not differ.
+class DictionaryColumn:
+    """A dictionary-encoded column. Its values may repeat.
 
     Attributes:
         values: Python values, None for NULL.
-        index: shape (rows), the place in `values` of each row.
-        failed: in which of the values a failure took part.
+        index: shape (rows), the position in `values` for each row.
+        failed: shape (values), whether a failure took part in the value; None for no failure at all.
     """
 
     values: Sequence[Any]
@@ -38,82 +38,92 @@ class Coded:
     failed: Sequence[bool] | None = None
 
     @staticmethod
-    def of(array: pa.Array) -> Coded:
-        """The column that an array is."""
-        # By their bits, or both zeros would be one value.
+    def of(array: pa.Array) -> DictionaryColumn:
+        """Encodes an Arrow array."""
+        # Floats are encoded by their bits, since 0.0 and -0.0 are equal but not the same.
         real = array.type == pa.float64()
-        coded = (array.view(pa.int64()) if real else array).dictionary_encode()
-        known = coded.dictionary.view(array.type) if real else coded.dictionary
-        index = coded.indices.fill_null(-1).to_numpy().astype(np.int64) + 1
-        if len(known) == 1 and not array.null_count:
-            return Coded(known.to_pylist(), np.zeros(len(array), np.int64))
-        return Coded([None, *known.to_pylist()], index)
+        encoded = (array.view(pa.int64()) if real else array).dictionary_encode()
+        dictionary = encoded.dictionary.view(array.type) if real else encoded.dictionary
+        index = encoded.indices.fill_null(-1).to_numpy().astype(np.int64) + 1
+        if len(dictionary) == 1 and not array.null_count:
+            return DictionaryColumn(dictionary.to_pylist(), np.zeros(len(array), np.int64))
+        return DictionaryColumn([None, *dictionary.to_pylist()], index)
 
     @staticmethod
-    def constant(value: Any, rows: int) -> Coded:
-        """The same value in every row."""
-        return Coded([value], np.zeros(rows, np.int64))
+    def constant(value: Any, rows: int) -> DictionaryColumn:
+        """Returns a column with the same value in every row.
+
+        Args:
+            value: the Python value, None for NULL.
+            rows: the number of rows.
+        """
+        return DictionaryColumn([value], np.zeros(rows, np.int64))
 
     def array(self, kind: Type) -> pa.Array:
-        """The column in Arrow."""
+        """Returns the column as an Arrow array of a stream's type."""
         return pa.array(self.values, STREAM_TYPES[kind]).take(pa.array(self.index))
 
 
-def checked(function: Function) -> Callable[..., Any]:
-    """The Python value of a function, held to the type that it declares.
+def checked_function(function: Function) -> Callable[..., Any]:
+    """Returns the Python implementation of a function, with a check of the type that it returns.
 
     Raises:
-        LowwaterError: when called, if the Python of a user fails or gives a value of another type.
+        LowwaterError: when called, if a user's function fails or returns a value of another type.
     """
     if function.value is None:
         raise TypeError(f"{function.name} has no Python value")
-    return guarded(function, function.value, function.returns)
+    return checked_call(function, function.value, function.returns)
 
 
-def guarded(
+def checked_call(
     function: Function | AggregateFunction | StateFunction, value: Callable[..., Any], returns: Type | None = None
 ) -> Callable[..., Any]:
-    """Some Python of a catalog entry; what it gives is held to a type, None for a state, which has none.
+    """Wraps Python code of a catalog entry: a failure becomes a LowwaterError, and the result is checked.
+
+    Args:
+        function: the catalog entry, for messages.
+        value: the Python code.
+        returns: the type of the result; None for the state of an aggregate, which has no type.
 
     Raises:
-        LowwaterError: when called, if it fails or gives a value of another type.
+        LowwaterError: when called, if the code fails or returns a value of another type.
     """
-    fits = _FITS[returns] if returns else lambda found: found
+    convert = _CONVERSIONS[returns] if returns else lambda result: result
 
     def call(*arguments: Any) -> Any:
         try:
-            found = value(*arguments)
-            return None if found is None else fits(found)
+            result = value(*arguments)
+            return None if result is None else convert(result)
         except (ValueOverflowError, ConfigError):
-            raise  # a sum (O3), which whoever evaluates the query names; a file of a table, which the error names
+            raise  # overflow of a sum (O3) gets its name from the engine; errors of files name the file themselves
         except Exception as error:
-            gives = f"give {returns} or None" if returns else "give a state"
+            expectation = f"give {returns} or None" if returns else "give a state"
             raise LowwaterError(
                 f"the function {function.name} ({function.origin}) fails: {type(error).__name__}: {error}",
-                f"it is to {gives} for the arguments {arguments!r:.200}",
+                f"it is to {expectation} for the arguments {arguments!r:.200}",
             ) from error
 
     return call
 
 
-class Guarded:
-    """The functions of an aggregate of users, each held to what it declares (`Udaf`).
+class CheckedAggregate:
+    """The functions of a user's aggregate (`Udaf`), with checks of what they return.
 
     Attributes:
         initialize, iterate, output: three of its four functions.
-        reinit: of a running aggregate, where it has one; else None.
-        merges: whether it has a function that makes one state of two.
+        reinit: the optional function of a running aggregate; else None.
+        merges: whether the aggregate has `merge`, which combines two states.
     """
 
     def __init__(self, udaf: AggregateFunction) -> None:
         assert udaf.make is not None, udaf.name
-        made = udaf.make()
-        self.initialize = guarded(udaf, made.initialize)
-        self.iterate = guarded(udaf, made.iterate)
-        self.output = guarded(udaf, made.output, udaf.returns)
-        reinit = getattr(made, "reinit", None)
-        self.reinit = guarded(udaf, reinit) if reinit else None
-        self.merges = hasattr(made, "merge")
+        implementation = udaf.make()
+        self.initialize = checked_call(udaf, implementation.initialize)
+        self.iterate = checked_call(udaf, implementation.iterate)
+        self.output = checked_call(udaf, implementation.output, udaf.returns)
+        reinit = getattr(implementation, "reinit", None)
+        self.reinit = checked_call(udaf, reinit) if reinit else None
+        self.merges = hasattr(implementation, "merge")
 
 
 def _integer(value: Any) -> int | None:
@@ -125,7 +135,7 @@ def _integer(value: Any) -> int | None:
 def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{value!r:.80} is no string")
-    # A lone surrogate has no place in UTF-8, in which every engine keeps text.
+    # Every engine keeps text as UTF-8, which cannot hold a lone surrogate.
     return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
 
 
@@ -135,7 +145,7 @@ def _address(value: Any) -> bytes:
     return value
 
 
-_FITS: dict[Type, Callable[[Any], Any]] = {
+_CONVERSIONS: dict[Type, Callable[[Any], Any]] = {
     Type.BOOL: bool,
     Type.INT: _integer,
     Type.FLOAT: float,
@@ -145,50 +155,50 @@ _FITS: dict[Type, Callable[[Any], Any]] = {
 }
 
 
-def called(function: Function, arguments: Sequence[Coded], rows: int) -> Coded:
-    """A call for every row.
+def call_function(function: Function, arguments: Sequence[DictionaryColumn], rows: int) -> DictionaryColumn:
+    """Evaluates a call for every row, with the function's batch form where it has one.
 
     Args:
-        function: with a Python value.
-        arguments: columns of as many rows.
-        rows: how many, where there is no argument.
+        function: a function with a Python implementation.
+        arguments: columns of `rows` rows.
+        rows: the number of rows.
 
     Raises:
-        LowwaterError: as `checked` says.
+        LowwaterError: a user's function fails or returns a value of another type.
     """
     if function.batch is None or any(len(other.values) > 1 or other.values[0] is None for other in arguments[1:]):
-        return apply(checked(function), arguments, rows)
+        return apply_python(checked_function(function), arguments, rows)
     first, *others = arguments
     values = function.batch(first.values, *(other.values[0] for other in others))
     before = first.failed or [False] * len(values)
     pairs = zip(values, first.values, before, strict=True)
-    failed = [was or (value is None and given is not None) for value, given, was in pairs]
-    return Coded(values, first.index, failed)
+    failed = [earlier or (value is None and argument is not None) for value, argument, earlier in pairs]
+    return DictionaryColumn(values, first.index, failed)
 
 
-def apply(call: Callable[..., Any], arguments: Sequence[Coded], rows: int) -> Coded:
-    """The value of a function for every row, NULL where an argument is.
+def apply_python(call: Callable[..., Any], arguments: Sequence[DictionaryColumn], rows: int) -> DictionaryColumn:
+    """Evaluates Python code for every row; the value is NULL where an argument is NULL.
 
     Args:
-        call: gives None for a failure.
-        arguments: columns of as many rows.
-        rows: how many, where there is no argument.
+        call: returns None for a failure.
+        arguments: columns of `rows` rows.
+        rows: the number of rows.
     """
-    index, places = _together(arguments, rows)
+    index, places = _combinations(arguments, rows)
     values: list[Any] = []
     failed: list[bool] = []
     for place in places:
-        given = [argument.values[at] for argument, at in zip(arguments, place, strict=True)]
-        absent = any(value is None for value in given)
-        value = None if absent else call(*given)
+        combination = [argument.values[at] for argument, at in zip(arguments, place, strict=True)]
+        has_null = any(value is None for value in combination)
+        value = None if has_null else call(*combination)
         values.append(value)
-        before = any(a.failed is not None and a.failed[at] for a, at in zip(arguments, place, strict=True))
-        failed.append(before or (value is None and not absent))
-    return Coded(values, index, failed)
+        failed_before = any(a.failed is not None and a.failed[at] for a, at in zip(arguments, place, strict=True))
+        failed.append(failed_before or (value is None and not has_null))
+    return DictionaryColumn(values, index, failed)
 
 
-def _together(arguments: Sequence[Coded], rows: int) -> tuple[Index, list[tuple[int, ...]]]:
-    """Which combination of places each row has, and the combinations."""
+def _combinations(arguments: Sequence[DictionaryColumn], rows: int) -> tuple[Index, list[tuple[int, ...]]]:
+    """Returns, for each row, the number of its combination of argument positions, and the distinct combinations."""
     index = np.zeros(rows, np.int64)
     places: list[tuple[int, ...]] = [()]
     for argument in arguments:

@@ -1,33 +1,45 @@
 """Bound expressions: typed trees over the columns of one input row.
 
-Below the binder every stage reads these and nothing of the text: `low` compiles them with numba, `high` lowers
-them to Spark columns, `reference` interprets them. The rules of values are SEMANTICS V1 and V2.
+Every stage below the binder reads these instead of the text: `low` compiles them with numba, `high` lowers them to
+Spark columns, `reference` interprets them. SEMANTICS V1 and V2 give the rules of values.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from typing import Any
 
 from lowwater.catalog.functions import Function, StateFunction
 from lowwater.catalog.types import Type as Type
 from lowwater.catalog.values import format_ip, format_mac
+from lowwater.precedence import POWER, shallow_tree
+
+COMPARE: dict[str, Callable[[Any, Any], bool]] = {
+    "=": operator.eq,
+    "<>": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+"""Comparison -> its Python function."""
 
 ARITHMETIC = ("+", "-", "*", "/", "%")
 BITWISE = ("&", "|", "<<", ">>")
-COMPARISON = ("=", "<>", "<", "<=", ">", ">=")
+COMPARISON = tuple(COMPARE)
 LOGICAL = ("AND", "OR")
 SUMMED = "SUMMED"
-"""Unary: a float as SUM and AVG take it; NaN, which no sum loses again, where it is beyond SUMMABLE or not finite."""
+"""Unary operator: a float as SUM and AVG add it. It is NaN, which a sum never loses, if infinite or over SUMMABLE."""
 
 SUMMABLE = 2.0**960
-"""Largest magnitude of a float that is summed: 2^63 of them do not leave a float, in any order (V2)."""
+"""Largest magnitude of a float that is summed: 2^63 such floats do not overflow, in any order (V2)."""
 
 
 @dataclass(frozen=True)
 class Expr:
-    """Base of bound expressions; `type` is the type of the value."""
+    """Base class of bound expressions; `type` is the type of the value."""
 
     type: Type
 
@@ -37,9 +49,11 @@ class Expr:
 
 @dataclass(frozen=True)
 class Const(Expr):
-    """A literal. `value` is int, float, bool, str, bytes (an IP as `pack_ip` gives it) or None.
+    """A constant.
 
-    `param` names the parameter that it is the value of: code that is kept does not hold such a value.
+    Attributes:
+        value: int, float, bool, str, bytes (an IP value of `pack_ip`) or None.
+        param: the parameter whose value it is, else empty. Cached code does not contain such values.
     """
 
     value: int | float | bool | str | bytes | None
@@ -48,7 +62,7 @@ class Const(Expr):
 
 @dataclass(frozen=True)
 class Column(Expr):
-    """A column of the input row, by name; `place` is the line and column of the text where one is read."""
+    """A column of the input row. `place` is line and column of its first mention in the text."""
 
     name: str
     place: tuple[int, int] = field(default=(0, 0), compare=False, repr=False)
@@ -56,7 +70,7 @@ class Column(Expr):
 
 @dataclass(frozen=True)
 class Param(Expr):
-    """`$name` without a value: a constant that is known when the query runs; `place` as of a column."""
+    """`$name` without a value: a constant that is known when the query runs. `place` is as for Column."""
 
     name: str
     place: tuple[int, int] = field(default=(0, 0), compare=False, repr=False)
@@ -64,7 +78,7 @@ class Param(Expr):
 
 @dataclass(frozen=True)
 class Unary(Expr):
-    """`-`, `~` (integers), `NOT`, `IS NULL` or SUMMED."""
+    """An operator with one operand: `-`, `~` (integers), `NOT`, `IS NULL` or SUMMED."""
 
     op: str
     operand: Expr
@@ -75,7 +89,7 @@ class Unary(Expr):
 
 @dataclass(frozen=True)
 class Binary(Expr):
-    """One operator of ARITHMETIC, BITWISE, COMPARISON or LOGICAL; both sides have types that it accepts."""
+    """An operator of ARITHMETIC, BITWISE, COMPARISON or LOGICAL. The binder has checked the types of both sides."""
 
     op: str
     left: Expr
@@ -87,10 +101,10 @@ class Binary(Expr):
 
 @dataclass(frozen=True)
 class Call(Expr):
-    """A function of the catalog, with arguments of its types; NULL where one of them is.
+    """A call of a catalog function, with arguments of its types. NULL where an argument is NULL.
 
     Attributes:
-        place: line and column of the text, for the message of an engine that does not run it.
+        place: line and column of the text, for the message of an engine that cannot run it.
     """
 
     function: Function
@@ -103,7 +117,7 @@ class Call(Expr):
 
 @dataclass(frozen=True)
 class StateCall(Expr):
-    """A stateful function of the sampling operator: its state is that of the row's supergroup."""
+    """A call of a stateful function of the sampling operator, on the state of the row's supergroup."""
 
     function: StateFunction
     arguments: tuple[Expr, ...]
@@ -115,7 +129,7 @@ class StateCall(Expr):
 
 @dataclass(frozen=True)
 class Case(Expr):
-    """The value beside the first condition that is true, else `otherwise`; all values have one type."""
+    """The value of the first branch whose condition is true, else `otherwise`. All values have one type."""
 
     branches: tuple[tuple[Expr, Expr], ...]
     otherwise: Expr
@@ -126,11 +140,11 @@ class Case(Expr):
 
 @dataclass(frozen=True)
 class OneOf(Expr):
-    """`operand IN` a long list of constants: one operator, whatever its length; NULL where the operand is.
+    """`operand IN` a long list of constants, as one operator of any length. NULL where the operand is NULL.
 
     Attributes:
-        kind: type at which values are compared: FLOAT where either side is, else that of both.
-        values: of `kind`, each once, in the order of the text; none is NULL.
+        kind: the type of comparison: FLOAT if either side is FLOAT, else the type of both sides.
+        values: constants of `kind`, distinct, in the order of the text; none is NULL.
     """
 
     operand: Expr
@@ -141,26 +155,26 @@ class OneOf(Expr):
         return (self.operand,)
 
     def holds(self) -> Callable[[int | float | bool | str | bytes], bool]:
-        """The test of one value of the operand."""
-        known = frozenset(self.values)
-        return (lambda value: float(value) in known) if self.kind is Type.FLOAT else known.__contains__
+        """Returns the test of one value of the operand."""
+        members = frozenset(self.values)
+        return (lambda value: float(value) in members) if self.kind is Type.FLOAT else members.__contains__
 
 
 def walk(expr: Expr) -> Iterator[Expr]:
-    """Yields the expression and all below it, parents first."""
+    """Yields an expression and all its subexpressions, parents first."""
     yield expr
     for child in expr.children():
         yield from walk(child)
 
 
 def place_of(*exprs: Expr | None) -> tuple[int, int]:
-    """Line and column of the first part of some expressions that has a place in the text; (0, 0) for none."""
+    """Returns line and column of the first part of the expressions that has a place; (0, 0) if none has."""
     places = (getattr(node, "place", (0, 0)) for expr in exprs if expr is not None for node in walk(expr))
     return next((place for place in places if place != (0, 0)), (0, 0))
 
 
 def columns_of(*exprs: Expr | None) -> list[str]:
-    """Names of the columns that the expressions read, each once, in order of first use."""
+    """Returns the names of the columns that the expressions read, distinct, in order of first use."""
     names: dict[str, None] = {}
     for expr in exprs:
         if expr is not None:
@@ -171,7 +185,7 @@ def columns_of(*exprs: Expr | None) -> list[str]:
 
 
 def rewrite(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
-    """Rebuilds a tree bottom-up, `change` applied to every node.
+    """Rebuilds a tree bottom-up, with `change` applied to every node.
 
     Example:
         >>> time = Column(Type.INT, "time")
@@ -182,7 +196,7 @@ def rewrite(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
 
 
 def with_children(expr: Expr, below: Sequence[Expr]) -> Expr:
-    """The expression with other children, in the order of `children()`."""
+    """Returns the expression with other children, in the order of `children()`."""
     if not below:
         return expr
     if isinstance(expr, Unary | OneOf):
@@ -211,27 +225,22 @@ def conjunction(parts: list[Expr]) -> Expr | None:
     return joined("AND", parts) if parts else None
 
 
-CHAIN = 16
-"""So many operands of AND or OR lean to the left, as written; of a longer list so many make one operand of the next."""
-
-
 def joined(op: str, operands: Sequence[Expr]) -> Expr:
-    """Conditions, at least one, joined by AND or OR, which are associative: a long list makes no deep tree."""
-    parts = list(operands)
-    while len(parts) > 1:
-        parts = [
-            reduce(lambda left, right: Binary(Type.BOOL, op, left, right), parts[at : at + CHAIN])
-            for at in range(0, len(parts), CHAIN)
-        ]
-    return parts[0]
+    """Joins conditions by AND or OR, which are associative, into a shallow tree.
 
-
-_BINDING = {"OR": 1, "AND": 2, "=": 4, "<>": 4, "<": 4, "<=": 4, ">": 4, ">=": 4, "|": 5, "&": 6}
-_BINDING |= {"<<": 7, ">>": 7, "+": 8, "-": 8, "*": 9, "/": 9, "%": 9}
+    Args:
+        op: `AND` or `OR`.
+        operands: at least one condition.
+    """
+    return shallow_tree(operands, lambda left, right: Binary(Type.BOOL, op, left, right))
 
 
 def show(expr: Expr, outer: int = 0) -> str:
-    """The expression as GSQL text, with as few parentheses as keep its meaning.
+    """Returns the expression as GSQL text, without needless parentheses.
+
+    Args:
+        expr: the expression.
+        outer: the binding power of the operator around it; 0 for none.
 
     Example:
         >>> show(Binary(Type.INT, "/", Column(Type.INT, "time"), Const(Type.INT, 10)))
@@ -250,15 +259,15 @@ def show(expr: Expr, outer: int = 0) -> str:
         space = " " if expr.op == "NOT" else ""
         return f"{expr.op}{space}{show(expr.operand, 3 if expr.op == 'NOT' else 10)}"
     if isinstance(expr, Binary):
-        power = _BINDING[expr.op]
+        power = POWER[expr.op]
         tight = expr.op in ("*", "/", "%")
         op = expr.op if tight else f" {expr.op} "
         text = f"{show(expr.left, power)}{op}{show(expr.right, power if expr.op in LOGICAL else power + 1)}"
         return f"({text})" if power < outer else text
-    return _show_wide(expr)
+    return _show_other(expr)
 
 
-def _show_wide(expr: Expr) -> str:
+def _show_other(expr: Expr) -> str:
     if isinstance(expr, Param):
         return expr.name if expr.name.startswith("@") else f"${expr.name}"
     if isinstance(expr, OneOf):
@@ -267,10 +276,10 @@ def _show_wide(expr: Expr) -> str:
     if isinstance(expr, Call) and expr.function.name == "like":
         return f"{show(expr.arguments[0], 4)} LIKE {show(expr.arguments[1], 5)}"
     if isinstance(expr, Call):
-        arguments = ", ".join(show(each) for each in expr.arguments)
+        arguments = ", ".join(show(argument) for argument in expr.arguments)
         return f"{expr.function.name}[{arguments}]" if expr.function.predicate else f"{expr.function.name}({arguments})"
     if isinstance(expr, StateCall):
-        return f"{expr.function.name}({', '.join(show(each) for each in expr.arguments)})"
+        return f"{expr.function.name}({', '.join(show(argument) for argument in expr.arguments)})"
     if isinstance(expr, Case):
         branches = " ".join(f"WHEN {show(when)} THEN {show(then)}" for when, then in expr.branches)
         return f"CASE {branches} ELSE {show(expr.otherwise)} END"

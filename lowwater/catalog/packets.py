@@ -1,8 +1,8 @@
-"""The stored packet schema: what `packets/` holds of every record, and its types.
+"""The schema of stored packets: the columns of `packets/` and their types.
 
-Ingest writes these columns, and of some links those of KEPT; every other column of a protocol is computed from them
-(`protocols`). An address takes two signed 64-bit words (`<name>_hi`, `<name>_lo`) and a column for its family
-(`ADDRESSES`). What each column means and when it is NULL: `docs/packets.md`.
+Ingest writes RECORD for every packet, and columns of KEPT for links that ask for them. All other columns of a protocol
+are computed from these (`protocols`). An IP address takes two signed 64-bit words (`<name>_hi`, `<name>_lo`) and a
+column for its version (`ADDRESSES`). `docs/packets.md` explains each column, and when it is NULL.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ COLUMNS = pa.schema(
         pa.field("ttl", pa.int32()),
         pa.field("tos", pa.int32()),
         pa.field("id", pa.int64()),
-        pa.field("offset", pa.int32()),  # of the fragment, bytes
-        pa.field("flags", pa.int32()),  # of TCP
+        pa.field("offset", pa.int32()),  # fragment offset, bytes
+        pa.field("flags", pa.int32()),  # TCP flags
         pa.field("sequence_number", pa.int64()),
         pa.field("ack_number", pa.int64()),
         pa.field("window", pa.int32()),
         pa.field("icmp_type", pa.int32()),
         pa.field("icmp_code", pa.int32()),
-        pa.field("payload_offset", pa.int32()),  # from the start of the frame to behind the outermost transport header
+        pa.field("payload_offset", pa.int32()),  # start of the frame to the end of the outermost transport header
         pa.field("payload_length", pa.int32()),  # bytes on the wire
-        pa.field("tunnel", pa.int32()),  # IP protocol or UDP port of the outermost one
+        pa.field("tunnel", pa.int32()),  # IP protocol or UDP port of the outermost tunnel
         pa.field("tunnel_id", pa.int64()),
         pa.field("inner_ipversion", pa.int32()),
         pa.field("inner_srcIP_hi", pa.int64()),
@@ -70,19 +70,19 @@ COLUMNS = pa.schema(
 )
 
 RECORD = pa.schema([*IDENTITY, *COLUMNS])
-"""One row of `packets/` without its partition columns `link` and `hour` (of the arrival, hours since the epoch)."""
+"""One row of `packets/`, without the partition columns `link` and `hour` (of the arrival, hours since the epoch)."""
 
 FRAME, PAYLOAD, HEAD = "frame", "payload", "frame_head"
 SAMPLING_RATE = "sampling_rate"
 RECORD_NUMBER = "record_number"
-"""Of a record among those of its link that a run reads, in the order of T1; of the planner, and never stored."""
+"""Column with the number of a record, in the order of T1 within the link and the run. Computed, never stored."""
 
 THINNED_BY = ("len", HEAD)
-"""What sampling and load shedding know a packet by, beside its timestamp (SEMANTICS O5)."""
+"""Columns that identify a packet for sampling and load shedding, beside its timestamp (SEMANTICS O5)."""
 
 KEPT = pa.schema(
     [
-        pa.field(FRAME, pa.binary()),  # its first bytes: headers and the beginning of the payload
+        pa.field(FRAME, pa.binary()),  # first bytes of the frame: headers and the beginning of the payload
         pa.field(HEAD, pa.int64()),  # digest of the first 64 bytes, by which packets are sampled
         pa.field("dns_id", pa.int32()),
         pa.field("dns_query", pa.string()),  # name of the first question
@@ -97,10 +97,10 @@ KEPT = pa.schema(
         pa.field("http_status", pa.int32()),  # of a response
     ]
 )
-"""Columns that only the files of links have whose settings ask for them; elsewhere they read as NULL."""
+"""Columns that ingest stores only if the settings of a link ask for them; otherwise they read as NULL."""
 
 READABLE = pa.schema([*RECORD, *KEPT])
-"""Every stored column that an engine may ask for."""
+"""All stored columns that an engine may read."""
 
 ADDRESSES = {
     "srcIP": "ipversion",
@@ -110,27 +110,27 @@ ADDRESSES = {
     "arp_srcIP": "arp_ipversion",
     "arp_destIP": "arp_ipversion",
 }
-"""Address column -> the stored column of its family."""
+"""Address column -> the stored column of its IP version."""
 
 TYPES: dict[str, Type] = {
     **{field.name: Type.INT for field in COLUMNS if not field.name.endswith(("_hi", "_lo"))},
     "srcMAC": Type.MAC,
     "destMAC": Type.MAC,
     **dict.fromkeys(ADDRESSES, Type.IP),
-    "interface": Type.STRING,  # the link: constant in a stream of one link, never stored
+    "interface": Type.STRING,  # the link: constant in the stream of a link, never stored
     **{
         field.name: Type.STRING if field.type == pa.string() else Type.INT
         for field in KEPT
         if field.name not in (FRAME, HEAD)
     },
-    PAYLOAD: Type.STRING,  # cut out of the frame when it is read
-    SAMPLING_RATE: Type.FLOAT,  # with which the packet was kept, of the query that reads it; never stored
+    PAYLOAD: Type.STRING,  # computed from the frame
+    SAMPLING_RATE: Type.FLOAT,  # sampling rate of the query that reads it; never stored
 }
-"""Types of the columns that expressions may read of a packet, by name."""
+"""Column of a packet -> its type, for all columns that expressions may read."""
 
 
 def stored(names: list[str]) -> list[str]:
-    """The stored columns behind expression columns.
+    """Returns the stored columns that the columns of expressions need, without repetition.
 
     Example:
         >>> stored(["timestamp", "srcIP", "interface"])
@@ -138,12 +138,12 @@ def stored(names: list[str]) -> list[str]:
         >>> stored(["payload"])
         ['frame', 'payload_offset', 'payload_length']
     """
-    found: dict[str, None] = {}
+    columns: dict[str, None] = {}
     for name in names:
         if name in ADDRESSES:
-            found.update(dict.fromkeys((ADDRESSES[name], f"{name}_hi", f"{name}_lo")))
+            columns.update(dict.fromkeys((ADDRESSES[name], f"{name}_hi", f"{name}_lo")))
         elif name == PAYLOAD:
-            found.update(dict.fromkeys((FRAME, "payload_offset", "payload_length")))
+            columns.update(dict.fromkeys((FRAME, "payload_offset", "payload_length")))
         elif name not in ("interface", SAMPLING_RATE, RECORD_NUMBER):
-            found[name] = None
-    return list(found)
+            columns[name] = None
+    return list(columns)

@@ -1,8 +1,8 @@
-"""The built-in packet protocols: which packets belong to each, and its columns.
+"""The built-in packet protocols: which packets belong to each protocol, and its columns.
 
-A column is an expression over the stored packet columns, so that everything below the binder sees stored columns
-only, and `time` is monotone because it is `timestamp/1000000000`. All columns are columns of every protocol; one that a
-packet lacks is NULL.
+A column is an expression over stored packet columns, so the planner below the binder sees stored columns only. `time`
+is monotone because it is `timestamp/1000000000`. All protocols have the same columns; a column that a packet lacks is
+NULL.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from lowwater.catalog.packets import PAYLOAD, SAMPLING_RATE, TYPES
 
 SECOND = 1_000_000_000
 LINK = "link"
-"""The link of a packet, a column of every protocol of packets that does not declare a field of this name."""
+"""Column with the link of a packet, in every packet protocol that does not declare a field of this name."""
 
 
 @dataclass(frozen=True)
@@ -24,11 +24,11 @@ class Attribute:
 
     Attributes:
         name: the stored column.
-        decreasing: its direction.
-        unit: ns that one unit of it takes; None where the protocol does not say, then no duration can be given of it.
-        clock: whether it is the clock of its protocol; every other one makes progress of its own.
-        skew: how far it may run behind, in its unit: a banded attribute.
-        stamp: `external` (in the record), `internal` (its arrival) or `latent` (set by the operator that asks).
+        decreasing: whether its values fall.
+        unit: the length of one unit, ns; None if the protocol does not say, then it cannot be compared with a duration.
+        clock: whether it is the clock of its protocol. Any other attribute makes progress by itself.
+        skew: the maximum lateness of a banded attribute, in its unit.
+        stamp: `external` (in the record), `internal` (the arrival) or `latent` (set by the operator that reads it).
     """
 
     name: str
@@ -44,14 +44,14 @@ class Protocol:
     """A schema of records.
 
     Attributes:
-        name: as written after `FROM link.`.
-        member: which packets belong to it, over stored columns; None for every packet.
-        columns: what each column reads, over stored columns.
+        name: the name after `FROM link.`.
+        member: the condition, over stored columns, of packets that belong to the protocol; None for all packets.
+        columns: name of a column -> its expression over stored columns.
         stored: types of the stored columns.
-        attributes: the temporal ones; one at most is the clock.
-        kind: of the links that have it: `pcap`, `csv`, or `other` for records that only an external function reads.
-        access: stored column -> access function, of a declared protocol.
-        declared: stored column -> GSQL's own type, of a declared protocol.
+        attributes: the temporal attributes; at most one is the clock.
+        kind: the kind of its links: `pcap`, `csv`, or `other` for records that only an external function reads.
+        access: stored column -> access function; for declared protocols.
+        declared: stored column -> GSQL type; for declared protocols.
         hidden: columns that `*` leaves out.
     """
 
@@ -82,16 +82,16 @@ def _equals(name: str, value: int) -> Expr:
     return Binary(Type.BOOL, "=", _stored(name), _number(value))
 
 
-def _known(name: str) -> Expr:
-    # `x >= 0` is NULL, so not true, exactly where a header field is absent: header fields are never negative.
+def _has_number(name: str) -> Expr:
+    # Header fields are never negative, so `x >= 0` is true where the field is present, and NULL where it is absent.
     return Binary(Type.BOOL, ">=", _stored(name), _number(0))
 
 
-def _present(name: str) -> Expr:
+def _has_value(name: str) -> Expr:
     return Unary(Type.BOOL, "NOT", Unary(Type.BOOL, "IS NULL", _stored(name)))
 
 
-def _both(left: Expr, right: Expr) -> Expr:
+def _conjunction(left: Expr, right: Expr) -> Expr:
     return Binary(Type.BOOL, "AND", left, right)
 
 
@@ -130,35 +130,35 @@ ALIASES = {
     "TCP_data": PAYLOAD,
     "UDP_data": PAYLOAD,
 }
-"""Second names of our columns: of the link, and what the papers and manuals call them."""
+"""Alias of a column -> the column: the names in the papers and in the manuals of Gigascope and Tigon."""
 
 _COLUMNS = _columns()
 _TUNNEL = frozenset(name for name in _COLUMNS if name.startswith(("tunnel", "inner_")))
 _ARP = frozenset(name for name in _COLUMNS if name.startswith("arp_"))
 _DNS = frozenset(name for name in _COLUMNS if name.startswith("dns_"))
 _HTTP = frozenset(name for name in _COLUMNS if name.startswith("http_"))
-_APART = _TUNNEL | _ARP | _DNS | _HTTP | {PAYLOAD, "payload_offset", "payload_length", SAMPLING_RATE}
+_HIDDEN = _TUNNEL | _ARP | _DNS | _HTTP | {PAYLOAD, "payload_offset", "payload_length", SAMPLING_RATE}
 
 
-def _packets(name: str, member: Expr | None, shown: frozenset[str] = frozenset()) -> Protocol:
-    """A protocol of packets; `*` shows the columns of the outermost headers, and these."""
-    return Protocol(name, member, _COLUMNS, hidden=_APART - shown)
+def _packet_protocol(name: str, member: Expr | None, extra: frozenset[str] = frozenset()) -> Protocol:
+    """Returns a packet protocol. `*` gives the columns of the outermost headers, and those in `extra`."""
+    return Protocol(name, member, _COLUMNS, hidden=_HIDDEN - extra)
 
 
 PROTOCOLS: dict[str, Protocol] = {
     protocol.name: protocol
     for protocol in (
-        _packets("ETH", None),
-        _packets("ARP", _known("arp_op"), _ARP),
-        _packets("IPV4", _equals("ipversion", 4)),
-        _packets("IPV6", _equals("ipversion", 6)),
-        _packets("DataProtocol", _known("ipversion")),
-        _packets("TCP", _both(_equals("protocol", 6), _known("flags"))),
-        _packets("UDP", _both(_equals("protocol", 17), _known("srcPort"))),
-        _packets("SCTP", _both(_equals("protocol", 132), _known("srcPort"))),
-        _packets("ICMP", _known("icmp_type")),
-        _packets("TUNNEL", _known("tunnel"), _TUNNEL),
-        _packets("DNS", _known("dns_id"), _DNS),
-        _packets("HTTP", Binary(Type.BOOL, "OR", _present("http_method"), _known("http_status")), _HTTP),
+        _packet_protocol("ETH", None),
+        _packet_protocol("ARP", _has_number("arp_op"), _ARP),
+        _packet_protocol("IPV4", _equals("ipversion", 4)),
+        _packet_protocol("IPV6", _equals("ipversion", 6)),
+        _packet_protocol("DataProtocol", _has_number("ipversion")),
+        _packet_protocol("TCP", _conjunction(_equals("protocol", 6), _has_number("flags"))),
+        _packet_protocol("UDP", _conjunction(_equals("protocol", 17), _has_number("srcPort"))),
+        _packet_protocol("SCTP", _conjunction(_equals("protocol", 132), _has_number("srcPort"))),
+        _packet_protocol("ICMP", _has_number("icmp_type")),
+        _packet_protocol("TUNNEL", _has_number("tunnel"), _TUNNEL),
+        _packet_protocol("DNS", _has_number("dns_id"), _DNS),
+        _packet_protocol("HTTP", Binary(Type.BOOL, "OR", _has_value("http_method"), _has_number("http_status")), _HTTP),
     )
 }

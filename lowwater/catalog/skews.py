@@ -1,6 +1,6 @@
-"""How late each record of a link may be: one skew, or one for each value of a column (SEMANTICS T2, T8).
+"""The maximum lateness (skew) of the records of a link: one skew, or one per value of a column (SEMANTICS T2, T8).
 
-Beside the packet schema; read by the low level and by what counts the records of a link apart from the engines.
+Beside the packet schema. The low level reads it, and so do the audits that count late records.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class Skews:
     """The skews of a link's records; picklable.
 
     Attributes:
-        rest: skew of the records that have none of the values, ns.
-        column: the column of the packets; empty where all records have one skew.
-        values: with the skew of each, ns.
+        rest: the skew of records with none of the values, ns.
+        column: the column of packets that `values` compares; empty if all records have one skew.
+        values: (value, skew in ns) pairs.
     """
 
     rest: int
@@ -38,16 +38,16 @@ class Skews:
 
     @staticmethod
     def parse(link: str, rest: int, column: str, texts: Mapping[str, int]) -> Skews:
-        """The skews that a link's settings say, whose values are texts.
+        """Parses the skews in a link's settings, where values are texts.
 
         Args:
-            link: name of the link, for messages.
-            rest: skew of the records that have none of the values, ns.
-            column: column of the packets whose values have skews of their own.
-            texts: value, as a text -> its skew, ns.
+            link: the name of the link, for messages.
+            rest: the skew of records with none of the values, ns.
+            column: the column of packets whose values have skews.
+            texts: text of a value -> its skew, ns.
 
         Raises:
-            ConfigError: no such column, or a value is none of its type.
+            ConfigError: packets have no such column, or a text is not a value of its type.
         """
         where = section_of(link, "group_skew")
         if column not in TYPES or column not in (*ADDRESSES, *READABLE.names):
@@ -56,7 +56,7 @@ class Skews:
 
     @property
     def longest(self) -> int:
-        """The largest of them, which the link's promises keep."""
+        """The largest skew, ns. The promises of the link wait for it."""
         return max([self.rest, *(skew for _, skew in self.values)])
 
     @property
@@ -65,33 +65,33 @@ class Skews:
         return stored([self.column]) if self.column else []
 
     def of(self, batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
-        """The skew of every record of a batch, ns; shape (n)."""
-        found = np.full(batch.num_rows, self.rest, np.int64)
+        """Returns the skew of every record of a batch, ns; shape (records)."""
+        skews = np.full(batch.num_rows, self.rest, np.int64)
         for value, skew in self.values:
-            found[self._has(batch, value)] = skew
-        return found
+            skews[self._has(batch, value)] = skew
+        return skews
 
     def _has(self, batch: pa.RecordBatch, value: Value) -> npt.NDArray[np.bool_]:
         parts = words_from_ip(value) if isinstance(value, bytes) else (value,)
-        has = np.ones(batch.num_rows, np.bool_)
+        equal_rows = np.ones(batch.num_rows, np.bool_)
         for name, part in zip(self.columns, parts, strict=True):
             equal = pc.equal(batch.column(name), pa.scalar(part, batch.column(name).type))
-            has &= pc.fill_null(equal, False).to_numpy(zero_copy_only=False)
-        return has
+            equal_rows &= pc.fill_null(equal, False).to_numpy(zero_copy_only=False)
+        return equal_rows
 
 
 def link_skews(config: Config, link: str) -> Skews:
-    """The skews of a link's records (SEMANTICS T8).
+    """Returns the skews of a link's records (SEMANTICS T8).
 
     Raises:
-        ConfigError: its `group_skew` names no column of packets, or no values of it; or it sheds load as well.
+        ConfigError: `group_skew` names an unknown column or a wrong value, or the link also sheds load.
     """
-    own = config.link(link)
-    if own.group_skew is None:
-        return Skews(own.skew)
-    if own.shed is not None:
+    settings = config.link(link)
+    if settings.group_skew is None:
+        return Skews(settings.skew)
+    if settings.shed is not None:
         raise ConfigError(f"link {link} sheds load of the packets that one skew admits", "leave out shed or group_skew")
-    return Skews.parse(link, own.skew, own.group_skew.column, own.group_skew.values)
+    return Skews.parse(link, settings.skew, settings.group_skew.column, settings.group_skew.values)
 
 
 _EXAMPLES = {Type.IP: "10.0.0.1", Type.MAC: "02:00:00:00:00:01", Type.INT: "7"}

@@ -1,8 +1,8 @@
-"""Arrow types of streams: the form between stages, and the published form.
+"""Arrow types of streams, between stages and as published.
 
-Rows of `lfta/` and `streams/` are the fields of their plan node, then CONTROL (SEMANTICS P5). A punctuation row has
-every column; one that it does not promise is NULL. `streams/` have the published form, addresses as texts, since the
-files of their rows become those of `tables/`.
+A row of `lfta/` or `streams/` has the fields of its plan node, then CONTROL (SEMANTICS P5). A punctuation row has all
+columns; a column without a promise is NULL. `streams/` has the published types, with addresses as texts, since its
+files become files of `tables/`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ PUNCTUATION = "punctuation"
 
 LAST = "_last"
 TICK = "_tick"
-"""Control columns that operators read: the last instant of a row, and the virtual time at which it came, ns."""
+"""Control columns that operators read: last instant of a row (I1), and virtual time of its emission; both ns."""
 
 STREAM_TYPES: dict[Type, pa.DataType] = {
     Type.BOOL: pa.bool_(),
@@ -31,10 +31,12 @@ TABLE_TYPES: dict[Type, pa.DataType] = {**STREAM_TYPES, Type.IP: pa.string(), Ty
 
 CONTROL = pa.schema(
     [
-        pa.field(LAST, pa.int64(), nullable=False),  # row: last instant, ns (I1); punctuation: no later row is below
+        pa.field(
+            LAST, pa.int64(), nullable=False
+        ),  # row: last instant, ns (I1); punctuation: a lower bound of later rows
         pa.field("_kind", pa.string(), nullable=False),  # ROW or PUNCTUATION
         pa.field(TICK, pa.int64(), nullable=False),  # virtual time of the emission, ns
-        pa.field("_until", pa.int64(), nullable=False),  # lull: last of its ticks; else equal to _tick (T4)
+        pa.field("_until", pa.int64(), nullable=False),  # lull: its last tick, ns; else equal to _tick (T4)
         pa.field("_period", pa.int64(), nullable=False),  # lull: ns between its ticks; else 0
     ]
 )

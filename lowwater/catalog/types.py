@@ -1,6 +1,6 @@
 """The types of values.
 
-Below expressions and functions, which both name them.
+Below expressions and functions, which both use them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,10 @@ from enum import StrEnum
 
 
 class Type(StrEnum):
-    """Types of values. Integers are 64-bit and signed (V2); IP is an address of either family, v4 below v6."""
+    """The type of a value.
+
+    Integers are signed with 64 bits (V2). IP is an IPv4 or IPv6 address; IPv4 sorts before IPv6.
+    """
 
     BOOL = "bool"
     INT = "int"

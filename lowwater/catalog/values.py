@@ -1,7 +1,7 @@
-"""Values that are more than numbers: addresses and their texts.
+"""Values of IP and Ethernet addresses, and their texts.
 
-An IP value is one byte of family (4 or 6) followed by its 4 or 16 bytes, so that the order of bytes is the order of
-addresses in every engine, v4 below v6, and a mapped v6 address never equals a v4 one.
+An IP value is one byte of the version (4 or 6), then the 4 or 16 bytes of the address. The order of bytes is the order
+of addresses in every engine, IPv4 first. An IPv4-mapped IPv6 address never equals an IPv4 address.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import ipaddress
 
 
 def pack_ip(text: str) -> bytes:
-    """Reads the text of an address.
+    """Returns the value of an IP address text.
 
     Raises:
-        ValueError: if it is no IPv4 or IPv6 address.
+        ValueError: the text is not an IPv4 or IPv6 address.
 
     Example:
         >>> pack_ip("10.0.0.1").hex()
@@ -24,7 +24,13 @@ def pack_ip(text: str) -> bytes:
 
 
 def ip_from_words(version: int, high: int, low: int) -> bytes:
-    """The value of an address kept as two signed 64-bit words (high is 0 for v4)."""
+    """Returns the IP value of an address stored as two signed 64-bit words.
+
+    Args:
+        version: 4 or 6.
+        high: the upper word; 0 for IPv4.
+        low: the lower word.
+    """
     mask = (1 << 64) - 1
     if version == 4:
         return b"\x04" + (low & 0xFFFFFFFF).to_bytes(4, "big")
@@ -32,7 +38,7 @@ def ip_from_words(version: int, high: int, low: int) -> bytes:
 
 
 def words_from_ip(value: bytes) -> tuple[int, int, int]:
-    """Version and the two signed words of an address value; the inverse of `ip_from_words`."""
+    """Returns version, upper and lower signed word of an IP value; the inverse of `ip_from_words`."""
     if value[0] == 4:
         return 4, 0, int.from_bytes(value[1:], "big")
     high, low = (int.from_bytes(part, "big", signed=True) for part in (value[1:9], value[9:]))
@@ -40,7 +46,7 @@ def words_from_ip(value: bytes) -> tuple[int, int, int]:
 
 
 def format_ip(value: bytes) -> str:
-    """The text of an address value, as people write it.
+    """Returns the usual text of an IP value.
 
     Example:
         >>> format_ip(pack_ip("2001:db8::1"))
@@ -52,7 +58,7 @@ def format_ip(value: bytes) -> str:
 
 
 def format_mac(value: int) -> str:
-    """The text of an Ethernet address.
+    """Returns the text of an Ethernet address.
 
     Example:
         >>> format_mac(0x020000000001)
@@ -62,7 +68,11 @@ def format_mac(value: int) -> str:
 
 
 def parse_mac(text: str) -> int:
-    """Reads the text of an Ethernet address; ValueError if it is none."""
+    """Returns the value of an Ethernet address text.
+
+    Raises:
+        ValueError: the text is not an Ethernet address.
+    """
     parts = text.split(":")
     if len(parts) != 6:
         raise ValueError(f"{text!r} is no Ethernet address")

@@ -1,7 +1,7 @@
-"""Watch lists: rows of declared columns in a text file with commas, and what the file is, by its content.
+"""Reads watch lists: text files with comma-separated rows of declared columns.
 
-Beside the other files that queries name (`builtin.files`): WATCHLIST_JOIN reads one, and its hash is an input of the
-run (SEMANTICS S1). A path is relative to the working folder.
+Beside `builtin.files`, which reads the other files of queries. WATCHLIST_JOIN reads a watch list, and its digest is an
+input of the run (SEMANTICS S1). A path is relative to the working folder.
 """
 
 from __future__ import annotations
@@ -19,21 +19,23 @@ from lowwater.catalog.types import Type
 from lowwater.catalog.values import pack_ip, parse_mac
 from lowwater.errors import ConfigError
 
-Entry = tuple[Any, ...]
-"""The values of one row, None for an empty one."""
+WatchlistRow = tuple[Any, ...]
+"""The values of one row; an empty value is None."""
 
 _HINT = "paths are relative to the folder in which Lowwater runs"
 
 
-def read_watchlist(path: str, columns: Sequence[tuple[str, Type]]) -> list[Entry]:
-    """The rows of a watch list, each once for each of its lines; a line that begins with # is a comment.
+def read_watchlist(path: str, columns: Sequence[tuple[str, Type]]) -> list[WatchlistRow]:
+    """Returns the rows of a watch list, in the order of its lines.
+
+    Empty lines and lines that begin with `#` are skipped.
 
     Args:
         path: the path of the file.
         columns: names and types, in the order of the file; an empty value is NULL.
 
     Raises:
-        ConfigError: the file cannot be read, or a line is wrong, with file, line and cause.
+        ConfigError: the file cannot be read, or a line is wrong; the message names file, line and cause.
     """
     lines = _content(path).decode("utf-8", "replace").splitlines()
     rows = []
@@ -44,15 +46,15 @@ def read_watchlist(path: str, columns: Sequence[tuple[str, Type]]) -> list[Entry
         if len(texts) != len(columns):
             names = ",".join(name for name, _ in columns)
             raise ConfigError(f"{path}:{number}: has {len(texts)} values, not {len(columns)}", f"write `{names}`")
-        rows.append(tuple(_value(path, number, *each) for each in zip(texts, columns, strict=True)))
+        rows.append(tuple(_value(path, number, text, column) for text, column in zip(texts, columns, strict=True)))
     return rows
 
 
 def watchlist_digest(path: str) -> str:
-    """The sha256 of the file, 64 hex digits.
+    """Returns the sha256 of a watch list, 64 hexadecimal digits.
 
     Raises:
-        ConfigError: it cannot be read.
+        ConfigError: the file cannot be read.
     """
     return hashlib.sha256(_content(path)).hexdigest()
 
@@ -71,7 +73,7 @@ def _content(path: str) -> bytes:
 
 
 def _values(path: str, number: int, line: str) -> list[str]:
-    # Line by line, since a quote that is never closed would take the rest of the file.
+    # One line at a time: an unclosed quote would otherwise swallow the rest of the file.
     try:
         return [text.strip() for text in next(csv.reader([line], skipinitialspace=True))]
     except csv.Error as error:
@@ -97,10 +99,10 @@ def _integer(text: str) -> int:
 
 
 def _flag(text: str) -> bool:
-    found = {"true": True, "false": False, "1": True, "0": False}.get(text.lower())
-    if found is None:
+    flag = {"true": True, "false": False, "1": True, "0": False}.get(text.lower())
+    if flag is None:
         raise ValueError(text)
-    return found
+    return flag
 
 
 _EXAMPLES = {

@@ -1,7 +1,7 @@
-"""Builds the syntax tree while lark's parser reduces rules.
+"""Builds the syntax tree of a query file while lark's parser reduces grammar rules.
 
-The inner half of `parser`: one method per rule of `grammar.lark`; those of sources and of expressions are in
-`build_sources` and `build_expressions`. Errors leave here with line and column only; `parser` adds the file and its
+Called by `parser`: one method per rule of `grammar.lark`. The rules of sources and of expressions are in
+`build_sources` and `build_expressions`. Errors carry only a line and a column here; `parser` adds the file name and the
 text.
 """
 
@@ -35,6 +35,7 @@ from lowwater.gsql.nodes import (
     Statement,
     Watchlist,
     begin,
+    item_name,
 )
 
 Entry = tuple[str, str, Place]
@@ -43,7 +44,7 @@ Clause = tuple[str, Any]
 
 @v_args(inline=True)
 class TreeBuilder(SourceBuilder):
-    """Callbacks of the grammar's rules. Holds no state, so one instance serves every parse."""
+    """Makes syntax tree nodes, one method per grammar rule. Holds no state, so one instance serves every parse."""
 
     def start(self, *parts: Statement | ProtocolDecl | Token | None) -> QueryFile:
         return QueryFile(
@@ -55,10 +56,10 @@ class TreeBuilder(SourceBuilder):
         *prologue, body = parts
         entries: list[Entry] = []
         params: list[ParamDecl] = []
-        for kind, found in prologue:
-            (entries if kind == "define" else params).extend(found)
-        _refuse_twice((key, place) for key, _, place in entries)
-        _refuse_twice((param.name, param.place) for param in params)
+        for kind, items in prologue:
+            (entries if kind == "define" else params).extend(items)
+        _check_unique((key, place) for key, _, place in entries)
+        _check_unique((param.name, param.place) for param in params)
         defines = tuple((key, value) for key, value, _ in entries)
         assert isinstance(body, Select | Merge | Watchlist)
         return replace(body, defines=defines, params=tuple(params))
@@ -88,7 +89,7 @@ class TreeBuilder(SourceBuilder):
     def select(self, keyword: Token, *parts: Any) -> Select:
         distinct, items, window, join, _from, sources, where, group_by, *ends = parts
         supergroup, having, cleaning_when, cleaning_by, closing_when = ends
-        refs, kind, filter_range = _joined(join, sources, place_of(_from))
+        refs, kind, filter_range = _join_clause(join, sources, place_of(_from))
         return Select(
             items,
             refs,
@@ -131,25 +132,25 @@ class TreeBuilder(SourceBuilder):
         return groups
 
     def group(self, item: SelectItem) -> SelectItem:
-        _check_named([item])
+        _check_names([item])
         return item
 
     def grouping(self, keyword: Token, items: tuple[SelectItem, ...]) -> Grouping:
-        _check_named(items)
+        _check_names(items)
         return Grouping(str(keyword.value), items, place=place_of(keyword))
 
     def grouping_sets(self, keyword: Token, *sets: tuple[SelectItem, ...]) -> Grouping:
         items: dict[str, SelectItem] = {}
         names = []
-        for chosen in sets:
-            _check_named(chosen)
-            for item in chosen:
-                first = items.setdefault(_name_of(item), item)
-                if item.expression not in (first.expression, Name(_name_of(item))):
+        for members in sets:
+            _check_names(members)
+            for item in members:
+                first = items.setdefault(item_name(item), item)
+                if item.expression not in (first.expression, Name(item_name(item))):
                     raise fault(
-                        f"`{_name_of(item)}` means two things here", "give one of them another name", item.place
+                        f"`{item_name(item)}` means two things here", "give one of them another name", item.place
                     )
-            names.append(tuple(_name_of(item) for item in chosen))
+            names.append(tuple(item_name(item) for item in members))
         return Grouping("GROUPING_SETS", tuple(items.values()), tuple(names), place_of(keyword))
 
     def set(self, items: tuple[SelectItem, ...] | None) -> tuple[SelectItem, ...]:
@@ -179,19 +180,25 @@ class TreeBuilder(SourceBuilder):
         return Merge(tuple(columns), sources, slack, place=place_of(keyword))
 
 
-def _refuse_twice(entries: Iterable[tuple[str, Place]]) -> None:
-    seen: set[str] = set()
+def _check_unique(entries: Iterable[tuple[str, Place]]) -> None:
+    keys: set[str] = set()
     for key, place in entries:
-        if key in seen:
+        if key in keys:
             raise fault(f"`{key}` is defined twice for one query", "keep one of the two", place)
-        seen.add(key)
+        keys.add(key)
 
 
-def _joined(join: Any, sources: Sources, place: Place) -> tuple[tuple[SourceRef, ...], str, Any]:
-    """The sources, the kind of their join, and the arguments of FILTER_JOIN."""
-    refs, written = sources
-    keyword, filter_range = join or (next((token for token in written if token), None), None)
-    if join and any(written):
+def _join_clause(join: Any, sources: Sources, place: Place) -> tuple[tuple[SourceRef, ...], str, Any]:
+    """Returns the sources, the keyword of their join, and the arguments of FILTER_JOIN.
+
+    Args:
+        join: the join before FROM, as (keyword, arguments of FILTER_JOIN); None where the query writes none there.
+        sources: the sources, and the join keywords between them.
+        place: the place of FROM, for errors.
+    """
+    refs, keywords = sources
+    keyword, filter_range = join or (next((token for token in keywords if token), None), None)
+    if join and any(keywords):
         raise fault(
             "two ways of writing a join in one query", "write the join before FROM or between the sources", place
         )
@@ -207,7 +214,7 @@ def _joined(join: Any, sources: Sources, place: Place) -> tuple[tuple[SourceRef,
     return refs, kind, filter_range
 
 
-def _check_named(items: Iterable[SelectItem]) -> None:
+def _check_names(items: Iterable[SelectItem]) -> None:
     for item in items:
         if isinstance(item.expression, Star):
             raise fault("`*` cannot be grouped by", "name the columns", item.place)
@@ -216,7 +223,3 @@ def _check_named(items: Iterable[SelectItem]) -> None:
             near = get_close_matches(call, ("CUBE", "ROLLUP", "GROUPING_SETS"), n=1)
             hint = f"did you mean {near[0]}?" if near else "write `expression AS name`"
             raise fault("a computed GROUP BY item needs a name", hint, item.place)
-
-
-def _name_of(item: SelectItem) -> str:
-    return item.alias or (item.expression.name if isinstance(item.expression, Name) else "")

@@ -1,6 +1,6 @@
-"""Builds expressions while lark's parser reduces rules.
+"""Builds expression nodes while lark's parser reduces grammar rules.
 
-The part of `build` for the lower half of `grammar.lark`: one method per rule.
+The base of `build_sources`: one method per rule in the lower half of `grammar.lark`.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from lowwater.gsql.words import function_name
 
 
 def checked_name(token: Token) -> str:
-    """The text of a name; a quoted one may be any word, so keywords too.
+    """Returns the text of a name token. A quoted name may be any word, keywords included.
 
     Raises:
-        QueryError: it holds more than letters, digits and _: names become columns of tables.
+        QueryError: the name holds other characters than letters, digits and `_`. Names become columns of tables.
     """
     name = str(token.value)
     if not (name.isascii() and name.replace("_", "a").isalnum() and not name[0].isdigit()):
@@ -50,17 +50,17 @@ def checked_name(token: Token) -> str:
     return name
 
 
-LINK = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_.-]+)?")
+LINK_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_.-]+)?")
 
 
 def link_name(token: Token) -> str:
-    """The text of a link's name, which in quotes may hold `.`, `-` and one `/`: an interface of a capture.
+    """Returns the text of a link name. In quotes it may hold `.`, `-` and one `/` before the interface of a capture.
 
     Raises:
-        QueryError: it holds anything else.
+        QueryError: the name holds any other character.
     """
     name = str(token.value)
-    if not LINK.fullmatch(name):
+    if not LINK_NAME.fullmatch(name):
         hint = "a letter or _ first, then letters, digits, _ . - and one / before the interface of a capture"
         raise fault(f'"{name[:40]}" is no name of a link', hint, place_of(token))
     return name
@@ -68,7 +68,7 @@ def link_name(token: Token) -> str:
 
 @v_args(inline=True)
 class ExpressionBuilder(Transformer[Token, QueryFile]):
-    """Callbacks of the rules of expressions. Holds no state."""
+    """Makes expression nodes, one method per grammar rule. Holds no state."""
 
     def binary(self, left: Expression, op: Token, right: Expression) -> BinaryOp:
         return BinaryOp("<>" if op.value == "!=" else op.value, left, right, begin(left))

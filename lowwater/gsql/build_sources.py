@@ -1,6 +1,6 @@
-"""Builds the sources of FROM, windows and declarations of columns while lark's parser reduces rules.
+"""Builds the nodes of FROM sources, windows and column declarations while lark's parser reduces grammar rules.
 
-The part of `build` for the middle of `grammar.lark`.
+The base of `build`, for the middle of `grammar.lark`.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ Sources = tuple[tuple[SourceRef, ...], tuple[Token | None, ...]]
 
 @v_args(inline=True)
 class SourceBuilder(ExpressionBuilder):
-    """Callbacks of the rules of sources, windows and field lists. Holds no state."""
+    """Makes nodes of sources, windows and column declarations, one method per grammar rule. Holds no state."""
 
     def sources(self, *parts: Any) -> Sources:
-        """All sources, and before each but the first the join that SQL writes there, None for a comma."""
+        """Returns all sources, and the SQL join keyword before each source but the first; None where a comma stands."""
         pairs = pairwise(parts)
         joins = (before if isinstance(before, Token) else None for before, part in pairs if isinstance(part, SourceRef))
         return tuple(part for part in parts if isinstance(part, SourceRef)), tuple(joins)
@@ -68,7 +68,7 @@ class SourceBuilder(ExpressionBuilder):
         return name
 
     def window(self, *parts: Part | Token) -> Window:
-        found: dict[str, Any] = {}
+        parts_by_kind: dict[str, Any] = {}
         partition: list[Name] = []
         for part in parts:
             if not isinstance(part, tuple):
@@ -76,15 +76,21 @@ class SourceBuilder(ExpressionBuilder):
             kind, value = part
             if kind == "PARTITION" or (kind == "" and partition):
                 partition.append(value)
-            elif kind == "" or kind in found:
+            elif kind == "" or kind in parts_by_kind:
                 what = f"a second {kind}" if kind else f"the part `{value.name}`, which begins with no keyword"
                 raise fault(f"the window holds {what}", WINDOW_FORM, value.place)
             else:
-                found[kind] = value
+                parts_by_kind[kind] = value
         first = next(value for part in parts if isinstance(part, tuple) for value in part[1:])
-        if "RANGE" not in found:
+        if "RANGE" not in parts_by_kind:
             raise fault("the window has no RANGE: how far it reaches", WINDOW_FORM, first.place)
-        return Window(found.get("RANGE"), found.get("SLIDE"), found.get("WA"), tuple(partition), first.place)
+        return Window(
+            parts_by_kind.get("RANGE"),
+            parts_by_kind.get("SLIDE"),
+            parts_by_kind.get("WA"),
+            tuple(partition),
+            first.place,
+        )
 
     def part(self, keyword: Token, *value: Any) -> Part:
         return str(keyword.type), value[-1]
@@ -105,7 +111,7 @@ class SourceBuilder(ExpressionBuilder):
         return [name for name in names if isinstance(name, str) and not isinstance(name, Token) and name]
 
     def parent(self, name: Token, number: Token | None) -> str:
-        # `schema_id 12` tells records of one multi-schema interface apart; a link here has one schema.
+        # `schema_id 12` selects one record type of an interface that has several; a link has one schema here.
         return "" if number is not None and name.value == "schema_id" else checked_name(name)
 
     def protocol_field(self, kind: Token, name: Token, access: Token, *rest: Any) -> FieldDecl:
@@ -118,8 +124,8 @@ class SourceBuilder(ExpressionBuilder):
         return Watchlist(columns, place=place_of(keyword))
 
     def watch_field(self, kind: Token, name: Token, access: Token | None, attributes: Any) -> FieldDecl:
-        written = checked_name(access) if access is not None else ""
-        return FieldDecl(checked_name(kind), checked_name(name), written, attributes or (), place_of(kind))
+        access_name = checked_name(access) if access is not None else ""
+        return FieldDecl(checked_name(kind), checked_name(name), access_name, attributes or (), place_of(kind))
 
     def attributes(self, *pairs: Any) -> tuple[tuple[str, str], ...]:
         return tuple(pair for pair in pairs if isinstance(pair, tuple))
@@ -129,5 +135,5 @@ class SourceBuilder(ExpressionBuilder):
         return checked_name(word), text
 
     def unpack(self, *names: Token) -> None:
-        """Unpacking functions name C code that reads a group of fields: we have one reader."""
+        """Drops the unpacking functions of a field: they name C code, and Lowwater has its own reader."""
         return None

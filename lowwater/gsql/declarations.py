@@ -1,7 +1,8 @@
-"""Reads the declarations of functions that `--functions` names, in GSQL's own format.
+"""Parses declarations of functions, the files of `--functions`, in GSQL's own format.
 
-Beside the parser of queries, at the top of the pipeline. The grammar is `functions.lark`; what the declarations mean is
-said by `lowwater.catalog.declared`. Our own line `MODULE 'file.py';` names the Python of what is declared after it.
+Beside the query parser, at the top of the pipeline. The grammar is `functions.lark`. `lowwater.catalog.user_functions`
+checks the declarations and builds a catalog. `MODULE 'file.py';` is our extension: it names the Python file that
+implements the declarations after it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from lark import Lark, Token, Transformer, UnexpectedToken, v_args
 from lark.lark import PostLex
 
 from lowwater.errors import QueryError, raise_all
-from lowwater.gsql.grammars import load_grammar
+from lowwater.gsql.grammars import load_grammar, unix_lines
 from lowwater.gsql.literals import fault, place_of, unquoted
 from lowwater.gsql.nodes import Place
 
@@ -27,26 +28,26 @@ FLAGS = (
     *("PARTIAL", "COMBINABLE", "LFTA_LEGAL", "LFTA_ONLY", "HFTA_ONLY"),
     *("SAMPLING", "RUNNING", "LFTA_BAILOUT", "MULT_RETURNS"),
 )
-NAMING = ("SUBAGGR", "SUPERAGGR", "HFTA_SUBAGGR", "HFTA_SUPERAGGR")
+AGGREGATE_MODIFIERS = ("SUBAGGR", "SUPERAGGR", "HFTA_SUBAGGR", "HFTA_SUPERAGGR")
 
 
 @dataclass(frozen=True)
 class Module:
-    """`MODULE 'file.py';`: the path as written."""
+    """`MODULE 'file.py';`: the path of a Python file, as written."""
 
     file: str
     place: Place = field(default=Place(), compare=False, repr=False)
 
 
 @dataclass(frozen=True)
-class Parameter:
-    """A parameter: `type[(attribute, ...)] [HANDLE|CONST] [CLASS]`.
+class FunctionParameter:
+    """A parameter of a function: `type[(attribute, ...)] [HANDLE|CONST] [CLASS]`.
 
     Attributes:
-        type: as written.
-        attributes: the attributes of the type, such as `increasing`, each as written.
+        type: the name of the type, as written.
+        attributes: the attributes of the type, such as `increasing`, as written.
         constant: `HANDLE`, `CONST` or empty.
-        classed: whether CLASS stands behind it.
+        classed: whether CLASS follows.
         place: the place of the type.
     """
 
@@ -59,18 +60,18 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Declaration:
-    """One declaration.
+    """The declaration of one function, predicate, aggregate or state.
 
     Attributes:
-        kind: one of KINDS.
-        name: what is declared.
-        returns: type of the result as written; empty for PRED and STATE.
-        attributes: the attributes of the result's type.
-        modifiers: word -> its value, empty for the words of FLAGS.
-        parameters: in order.
-        uses: the names after the declared one (before it for STATE): storage type of a UDAF or STATE, aggregate and
-            function of an EXTR, state of an SFUN.
-        module: the latest MODULE line before it, None where there is none.
+        kind: a word of KINDS.
+        name: the declared name.
+        returns: the type of the result, as written; empty for PRED and STATE.
+        attributes: the attributes of the result type.
+        modifiers: (word, value) pairs; the value of a word of FLAGS is empty.
+        parameters: the parameters, in order.
+        uses: the names after the declared name (before it for STATE): the storage type of a UDAF or STATE, the
+            aggregate and the function of an EXTR, the state of an SFUN.
+        module: the latest MODULE line before the declaration; None without one.
         place: the place of the name.
     """
 
@@ -79,7 +80,7 @@ class Declaration:
     returns: str = ""
     attributes: tuple[str, ...] = ()
     modifiers: tuple[tuple[str, str], ...] = ()
-    parameters: tuple[Parameter, ...] = ()
+    parameters: tuple[FunctionParameter, ...] = ()
     uses: tuple[str, ...] = ()
     module: Module | None = None
     place: Place = field(default=Place(), compare=False, repr=False)
@@ -87,7 +88,7 @@ class Declaration:
 
 @dataclass(frozen=True)
 class DeclarationFile:
-    """The declarations of one file, in order; `source` is its text."""
+    """The declarations of one file, in order. `source` is the text of the file."""
 
     file: str
     source: str = field(repr=False)
@@ -95,14 +96,14 @@ class DeclarationFile:
 
 
 def parse_declarations(text: str, file: str = "") -> DeclarationFile:
-    """Parses the text of one file of declarations.
+    """Parses one file of declarations.
 
     Args:
-        text: the whole text, at most MAX_BYTES.
-        file: its name, for errors.
+        text: the text of the file, at most MAX_BYTES in UTF-8.
+        file: the name of the file, for errors.
 
     Raises:
-        QueryError: everything that is wrong with the text, as QueryErrors where it is more than one thing.
+        QueryError: the text has a mistake; QueryErrors where it has several.
 
     Example:
         >>> parse_declarations("float FUN [LFTA_LEGAL, COST LOW] sqrt(float);").declarations[0].modifiers
@@ -111,26 +112,26 @@ def parse_declarations(text: str, file: str = "") -> DeclarationFile:
     size = len(text.encode("utf-8", "surrogatepass"))
     if size > MAX_BYTES:
         raise QueryError(f"the declarations have {size:,} bytes, more than {MAX_BYTES:,}", "split the file", file)
-    source = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
-    found: list[Declaration] = []
+    source = unix_lines(text)
+    declarations: list[Declaration] = []
     errors: list[QueryError] = []
     module: Module | None = None
     for tokens in _statements(source):
         try:
-            node = _read(tokens)
+            node = _parse(tokens)
         except QueryError as error:
             errors.append(QueryError(error.message, error.hint, file, error.line, error.column, source))
             continue
         if isinstance(node, Module):
             module = node
         else:
-            found.append(Declaration(**{**vars(node), "module": module}))
+            declarations.append(Declaration(**{**vars(node), "module": module}))
     raise_all(errors)
-    return DeclarationFile(file, source, tuple(found))
+    return DeclarationFile(file, source, tuple(declarations))
 
 
-class _Keep(PostLex):
-    """Hands all tokens on; it is there so that the lexer keeps BAD, which no rule uses."""
+class _PassTokens(PostLex):
+    """Passes every token on. Its `always_accept` keeps the terminal BAD, which no rule uses, in the lexer."""
 
     always_accept = ("BAD",)
 
@@ -139,7 +140,7 @@ class _Keep(PostLex):
 
 
 class _Builder(Transformer[Token, Any]):
-    """Makes the nodes; its methods are the rules of the grammar."""
+    """Makes a Declaration or a Module, one method per grammar rule."""
 
     @v_args(inline=True)
     def start(self, node: Declaration | Module) -> Declaration | Module:
@@ -166,18 +167,18 @@ class _Builder(Transformer[Token, Any]):
         _check_modifier(word, value)
         return str(word), str(value or "")
 
-    def parameters(self, parts: Sequence[Parameter]) -> tuple[Parameter, ...]:
+    def parameters(self, parts: Sequence[FunctionParameter]) -> tuple[FunctionParameter, ...]:
         return tuple(parts)
 
     @v_args(inline=True)
     def parameter(
         self, name: Token, attributes: tuple[str, ...] | None, constant: Token | None, classed: Token | None
-    ) -> Parameter:
-        return Parameter(str(name), attributes or (), str(constant or ""), classed is not None, place_of(name))
+    ) -> FunctionParameter:
+        return FunctionParameter(str(name), attributes or (), str(constant or ""), classed is not None, place_of(name))
 
     def function(self, parts: Sequence[Any]) -> Declaration:
         (returns, attributes), word, modifiers, name, *uses, parameters = parts
-        others = tuple(str(each) for each in uses if each is not None)
+        others = tuple(str(other) for other in uses if other is not None)
         return Declaration(
             str(word), str(name), returns, attributes, modifiers or (), parameters or (), others, place=place_of(name)
         )
@@ -195,7 +196,7 @@ class _Builder(Transformer[Token, Any]):
 
 @cache
 def _lark() -> Lark:
-    return load_grammar("functions.lark", _Builder(), _Keep())
+    return load_grammar("functions.lark", _Builder(), _PassTokens())
 
 
 def _statements(source: str) -> Iterator[list[Token]]:
@@ -209,7 +210,7 @@ def _statements(source: str) -> Iterator[list[Token]]:
         yield tokens
 
 
-def _read(tokens: Sequence[Token]) -> Declaration | Module:
+def _parse(tokens: Sequence[Token]) -> Declaration | Module:
     parser = _lark().parse_interactive()
     last = tokens[-1]
     end = Token("$END", "", line=last.end_line or 0, column=last.end_column or 0)
@@ -223,7 +224,7 @@ def _read(tokens: Sequence[Token]) -> Declaration | Module:
     return result
 
 
-_SHOWN = {
+_TERMINAL_NAMES = {
     "NAME": "a name",
     "STRING": "a string",
     "INT": "a number",
@@ -237,14 +238,17 @@ _SHOWN = {
 
 
 def _unexpected(token: Token, accepted: Iterable[str]) -> QueryError:
-    wanted = [_SHOWN.get(kind, f"`{kind}`") for kind in sorted(accepted, key=lambda kind: (kind not in _SHOWN, kind))]
-    expected = " or ".join([", ".join(wanted[:-1]), wanted[-1]] if len(wanted) > 1 else wanted)
+    alternatives = [
+        _TERMINAL_NAMES.get(kind, f"`{kind}`")
+        for kind in sorted(accepted, key=lambda kind: (kind not in _TERMINAL_NAMES, kind))
+    ]
+    expected = " or ".join([", ".join(alternatives[:-1]), alternatives[-1]] if len(alternatives) > 1 else alternatives)
     if token.type == "BAD" and token == "'":
         return _fault("the string is not closed", "end it with `'` on the line on which it begins", token)
-    what = "the declaration ends too early" if token.type == "$END" else f"unexpected `{token}`"
-    close = get_close_matches(str(token).upper(), [kind for kind in accepted if kind not in _SHOWN], 1, 0.7)
+    mistake = "the declaration ends too early" if token.type == "$END" else f"unexpected `{token}`"
+    close = get_close_matches(str(token).upper(), [kind for kind in accepted if kind not in _TERMINAL_NAMES], 1, 0.7)
     hint = f"did you mean {close[0]}?" if token.type == "NAME" and close else _HINTS.get(token.type, "")
-    return _fault(f"{what}: expected {expected}", hint, token)
+    return _fault(f"{mistake}: expected {expected}", hint, token)
 
 
 _HINTS = {"$END": "end every declaration with `;`", "BAD": "leave it out; comments begin with -- or //"}
@@ -254,7 +258,7 @@ def _check_modifier(word: Token, value: Token | None) -> None:
     if word in FLAGS:
         if value is not None:
             raise _fault(f"{word} takes no value", "write a comma between two modifiers", value)
-    elif word in NAMING:
+    elif word in AGGREGATE_MODIFIERS:
         if value is None:
             raise _fault(f"{word} names no aggregate", f"write `{word} name`", word)
     elif word == "COST":
@@ -263,8 +267,8 @@ def _check_modifier(word: Token, value: Token | None) -> None:
                 f"COST {value or ''}".rstrip() + " is no class of costs", f"there are: {', '.join(COSTS)}", word
             )
     else:
-        known = (*FLAGS, *NAMING, "COST")
-        close = get_close_matches(word.upper(), known, 1)
+        modifiers = (*FLAGS, *AGGREGATE_MODIFIERS, "COST")
+        close = get_close_matches(word.upper(), modifiers, 1)
         raise _fault(f"unknown modifier {word}", f"did you mean {close[0]}?" if close else "", word)
 
 

@@ -1,6 +1,7 @@
-"""Loads the grammars of this folder; their tables are made once and kept.
+"""Loads the lark grammars of this folder, and caches their parse tables on disk.
 
-Below `parser` and `declarations`. Making the tables takes a second or two, loading them some hundredths of one.
+Below `parser` and `declarations`. Computing the tables takes one or two seconds; loading them takes some hundredths of
+a second.
 """
 
 from __future__ import annotations
@@ -16,20 +17,25 @@ from lowwater.caches import cache_folder
 from lowwater.errors import ConfigError
 
 
+def unix_lines(text: str) -> str:
+    """Returns a text without a byte order mark and with `\\n` at the end of its lines."""
+    return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+
+
 def load_grammar(name: str, transformer: Transformer[Any, Any], postlex: PostLex | None = None) -> Lark:
-    """The LALR parser of a grammar file.
+    """Returns the LALR parser of a grammar file.
 
     Args:
-        name: the name of the file in this folder.
-        transformer: makes the tree while rules are reduced.
-        postlex: between the lexer and the parser.
+        name: the name of the grammar file in this folder.
+        transformer: makes the syntax tree while the parser reduces rules.
+        postlex: changes tokens between the lexer and the parser; None for no changes.
     """
     grammar = files("lowwater.gsql").joinpath(name).read_text(encoding="utf-8")
-    kept: str | bool = False
+    cache: str | bool = False
     try:
         digest = hashlib.sha256(grammar.encode()).hexdigest()[:16]
-        kept = str(cache_folder() / f"{name}.{digest}.tables")
+        cache = str(cache_folder() / f"{name}.{digest}.tables")
     except ConfigError:
-        # A parser needs no folder: where none can be used it is made anew.
+        # Without a usable cache folder lark computes the tables again.
         pass
-    return Lark(grammar, parser="lalr", lexer="basic", postlex=postlex, transformer=transformer, cache=kept)
+    return Lark(grammar, parser="lalr", lexer="basic", postlex=postlex, transformer=transformer, cache=cache)

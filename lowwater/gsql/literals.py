@@ -1,6 +1,6 @@
-"""Literals of the text as literals of the tree, and the errors of the tree's makers.
+"""Turns literal tokens into nodes, and makes errors with a place.
 
-Below `build`. Errors leave here with line and column only; `parser` adds the file and its text.
+Below `build`. Errors carry only a line and a column here; `parser` adds the file name and the text.
 """
 
 from __future__ import annotations
@@ -17,33 +17,50 @@ _LARGEST = 2**63 - 1
 
 
 def place_of(token: Token) -> Place:
-    """Where a token begins."""
+    """Returns the place at which a token begins."""
     return Place(token.line or 0, token.column or 0)
 
 
 def fault(message: str, hint: str, place: Place) -> QueryError:
-    """A QueryError at a place; `parser.parse` adds the file and its text."""
+    """Returns a QueryError with a place. `parser.parse` adds the file name and the text.
+
+    Args:
+        message: the mistake.
+        hint: the remedy; empty for none.
+        place: the place of the mistake.
+    """
     return QueryError(message, hint, line=place.line, column=place.column)
 
 
 def refusal(construct: str, hint: str, place: Place) -> UnsupportedError:
-    """An UnsupportedError that names the construct; `parser.parse` adds the file and its text."""
+    """Returns an UnsupportedError that names a construct. `parser.parse` adds the file name and the text.
+
+    Args:
+        construct: the construct, as it ends the sentence "Lowwater does not run ...".
+        hint: the remedy; empty for none.
+        place: the place of the construct.
+    """
     return UnsupportedError(f"Lowwater does not run {construct}", hint, line=place.line, column=place.column)
 
 
 def unquoted(token: Token) -> str:
-    """What stands between the quotes of a token."""
+    """Returns the text between the quotes of a token."""
     text = str(token.value)
     return text[text.index("'") + 1 : -1].replace("''", "'")
 
 
 def integer(token: Token, digits: str, base: int) -> Literal:
-    """An integer literal.
+    """Returns an integer literal.
+
+    Args:
+        token: the token, for its place.
+        digits: the digits of the number.
+        base: the base of the digits, 10 or 16.
 
     Raises:
-        QueryError: it does not fit 64 bits.
+        QueryError: the number does not fit 64 bits.
     """
-    # Python refuses to read thousands of digits: the length is checked first.
+    # `int` refuses thousands of digits, so the length is checked first.
     digits = digits.lstrip("0") or "0"
     if len(digits) > 19 or (value := int(digits, base)) > _LARGEST:
         raise fault(
@@ -55,7 +72,7 @@ def integer(token: Token, digits: str, base: int) -> Literal:
 
 
 def hexadecimal(token: Token) -> Literal:
-    """The integer of HEX'ff'."""
+    """Returns the integer literal of HEX'ff'."""
     digits = unquoted(token)
     if not digits or digits.strip("0123456789abcdefABCDEF"):
         raise fault(f"`{token.value}` holds no hexadecimal number", "write it as HEX'ff'", place_of(token))
@@ -63,7 +80,11 @@ def hexadecimal(token: Token) -> Literal:
 
 
 def real(token: Token) -> Literal:
-    """A float literal."""
+    """Returns a float literal.
+
+    Raises:
+        QueryError: the number is larger than a float.
+    """
     value = float(token.value)
     if math.isinf(value):
         raise fault(f"the number {token.value[:24]} is too large", "write 1.7e308 at most", place_of(token))
@@ -71,18 +92,22 @@ def real(token: Token) -> Literal:
 
 
 def number_of(token: Token) -> int | float:
-    """The value of a number before a unit, an INT or a FLOAT.
+    """Returns the value of a number before a unit; the token is an INT or a FLOAT.
 
     Raises:
-        QueryError: it does not fit.
+        QueryError: the number does not fit 64 bits.
     """
-    read = integer(token, token.value.rstrip("UL"), 10) if token.type == "INT" else real(token)
-    assert isinstance(read.value, int | float)
-    return read.value
+    literal = integer(token, token.value.rstrip("UL"), 10) if token.type == "INT" else real(token)
+    assert isinstance(literal.value, int | float)
+    return literal.value
 
 
 def address(token: Token) -> Literal:
-    """The address of IP_VAL'...' or IPV6_VAL'...'."""
+    """Returns the literal of IP_VAL'...' or IPV6_VAL'...'.
+
+    Raises:
+        QueryError: the text is not an address of this family.
+    """
     text = unquoted(token)
     version, example = (4, "IP_VAL'192.0.2.1'") if token.type == "IP" else (6, "IPV6_VAL'2001:db8::1'")
     try:

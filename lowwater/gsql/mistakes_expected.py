@@ -1,6 +1,6 @@
-"""What could have stood in place of a token that does not fit, in words.
+"""Names the tokens that the parser expected, for the message of a syntax error.
 
-Beside `mistakes`: the terminals that the parser would take are many, so what says nothing to a reader is left out.
+Beside `mistakes`. The parser accepts many terminals; the ones that do not help a reader are left out.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ CLAUSES = {
     "_CLEANING_BY": "CLEANING_BY",
     "_CLOSING_WHEN": "CLOSING_WHEN",
 }
-_MANY = 3
-SHOWN = {
+_MOST_CLAUSES = 3
+TERMINAL_NAMES = {
     "SELECT": "SELECT",
     "MERGE": "MERGE",
     "_DEFINE": "DEFINE",
@@ -80,47 +80,47 @@ SHOWN = {
 
 
 def message(token: Token, accepted: set[str]) -> str:
-    """`found X, expected A, B or C`.
+    """Returns the message `found X, expected A, B or C`.
 
     Args:
-        token: the one that does not fit.
-        accepted: the terminals that would.
+        token: the token that does not fit.
+        accepted: the terminals that the parser accepts there.
     """
-    found = "the text ends here" if token.type == END else f"found `{short(token)}`"
+    unexpected = "the text ends here" if token.type == END else f"found `{short(token)}`"
     names = expected(accepted)
-    return f"{found}, expected {' or '.join([', '.join(names[:-1]), names[-1]] if names[1:] else names)}"
+    return f"{unexpected}, expected {' or '.join([', '.join(names[:-1]), names[-1]] if names[1:] else names)}"
 
 
 def short(token: Token) -> str:
-    """The text of a token for a message."""
+    """Returns the text of a token for a message, at most 40 characters."""
     text = str(token.value)
     return text if len(text) <= 40 else text[:37] + "..."
 
 
 def expected(accepted: set[str]) -> list[str]:
-    """What the terminals mean to a reader, the likeliest first; what is left out is true but no help."""
-    left = set(accepted)
+    """Names the terminals in words for the reader, the likeliest first. Terminals that give no help are left out."""
+    remaining = set(accepted)
     groups = []
-    if "SELECT" in left:
-        left -= {"SEMICOLON", END, "QUERY"}
-    elif {"LPAR", "INT", "MINUS"} <= left:
+    if "SELECT" in remaining:
+        remaining -= {"SEMICOLON", END, "QUERY"}
+    elif {"LPAR", "INT", "MINUS"} <= remaining:
         groups.append("an expression")
-        left -= EXPRESSION | {"DISTINCT", "GROUPING", "GROUPING_SETS"}
-    elif "SHIFT" in left:
+        remaining -= EXPRESSION | {"DISTINCT", "GROUPING", "GROUPING_SETS"}
+    elif "SHIFT" in remaining:
         groups.append("an operator")
-        # Only between BETWEEN and its AND is AND taken where OR is not.
-        missing = {"AND"} if "AND" in left and "OR" not in left else set()
-        left = (left - OPERATORS - {"LPAR", "DOT", "LSQB"}) | missing
-    elif left >= _LITERALS:
+        # The parser accepts AND but not OR only between BETWEEN and its AND.
+        missing = {"AND"} if "AND" in remaining and "OR" not in remaining else set()
+        remaining = (remaining - OPERATORS - {"LPAR", "DOT", "LSQB"}) | missing
+    elif remaining >= _LITERALS:
         groups.append("a literal")
-        left -= _LITERALS
-    if "FROM" in left:
-        left -= {"JOIN", "FILTER_JOIN", "_WINDOW"}
-    if len(left) > 1:
-        left -= {"DOT", "SLASH", "_WINDOW"}
-    return _clauses(left) + [shown for kind, shown in SHOWN.items() if kind in left] + groups
+        remaining -= _LITERALS
+    if "FROM" in remaining:
+        remaining -= {"JOIN", "FILTER_JOIN", "_WINDOW"}
+    if len(remaining) > 1:
+        remaining -= {"DOT", "SLASH", "_WINDOW"}
+    return _clause_names(remaining) + [name for kind, name in TERMINAL_NAMES.items() if kind in remaining] + groups
 
 
-def _clauses(left: set[str]) -> list[str]:
-    found = [name for kind, name in CLAUSES.items() if kind in left]
-    return [*found[: _MANY - 1], "a later clause"] if len(found) > _MANY else found
+def _clause_names(terminals: set[str]) -> list[str]:
+    names = [name for kind, name in CLAUSES.items() if kind in terminals]
+    return [*names[: _MOST_CLAUSES - 1], "a later clause"] if len(names) > _MOST_CLAUSES else names

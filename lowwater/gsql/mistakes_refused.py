@@ -1,6 +1,7 @@
-"""The constructs that Lowwater knows by name and does not run, and characters that begin no word.
+"""Refuses constructs that Lowwater knows by name and does not run, and characters that begin no token.
 
-Beside `mistakes`, which asks here first: whoever writes ORDER BY is told of ORDER BY, not of an unexpected name.
+Beside `mistakes`, which asks this module first: a text with ORDER BY gets a message about ORDER BY, not about an
+unexpected name.
 """
 
 from __future__ import annotations
@@ -36,12 +37,12 @@ _LOOK_AHEAD = 12
 _NESTED = "name the inner query with DEFINE and read it by name"
 _NESTED_VALUE = "name the inner query with DEFINE and join with it: `FROM a A JOIN b B WHERE A.t = B.t`"
 _NESTED_IN = "join the two streams, or write FILTER_JOIN for packets of one link; IN takes a list of values"
-# Place of the construct in the text: name, hint, index of its token.
-Found = tuple[str, str, int] | None
+Construct = tuple[str, str, int] | None
+"""A construct that Lowwater does not run: its name, a hint, and the index of its token."""
 
 
 def refused_token(token: Token) -> QueryError | None:
-    """The error of a token that no text may hold (TIMEVAL, a strange character), else None."""
+    """Returns the error of a token that no query may hold (TIMEVAL, a strange character), else None."""
     if token.type in TOKENS:
         name, hint = TOKENS[token.type]
         return refusal(name, hint, place_of(token))
@@ -57,23 +58,23 @@ def refused_token(token: Token) -> QueryError | None:
     return None
 
 
-def refused_here(tokens: Sequence[Token], at: int, accepted: set[str], clause: str) -> QueryError | None:
-    """The refusal of the construct that stands at the token that does not fit, else None.
+def refused_construct(tokens: Sequence[Token], at: int, accepted: set[str], clause: str) -> QueryError | None:
+    """Returns the error of a construct that Lowwater does not run, if one stands at a token; else None.
 
     Args:
         tokens: all tokens of the statement.
-        at: index of the token that does not fit.
-        accepted: the terminals that would fit.
-        clause: the terminal that begins the clause of the token, empty before the first.
+        at: the index of the token that does not fit.
+        accepted: the terminals that the parser accepts there.
+        clause: the terminal that begins the clause of the token; empty before the first clause.
     """
-    found = _block(tokens, at, accepted) or _sql_word(tokens, at, clause) or _nested(tokens, at, clause)
-    if found:
-        construct, hint, position = found
-        return refusal(construct, hint, place_of(tokens[position]))
+    construct = _block(tokens, at, accepted) or _sql_word(tokens, at, clause) or _nested(tokens, at, clause)
+    if construct:
+        name, hint, position = construct
+        return refusal(name, hint, place_of(tokens[position]))
     return None
 
 
-def _block(tokens: Sequence[Token], at: int, accepted: set[str]) -> Found:
+def _block(tokens: Sequence[Token], at: int, accepted: set[str]) -> Construct:
     if "SELECT" not in accepted or tokens[at].type == "$END":
         return None
     word = str(tokens[at].value)
@@ -88,9 +89,9 @@ def _block(tokens: Sequence[Token], at: int, accepted: set[str]) -> Found:
     return None
 
 
-def _sql_word(tokens: Sequence[Token], at: int, clause: str) -> Found:
-    # After a source the word has been read as its range variable, so the next token is the first that does not fit.
-    # So has TOP, as a column, if a number follows.
+def _sql_word(tokens: Sequence[Token], at: int, clause: str) -> Construct:
+    # The parser takes a word after a source as its alias, so the error comes at the next token.
+    # It takes TOP as a column, so the error comes at the number behind it.
     top = clause == "SELECT" and tokens[at].type == "INT"
     for position in (at, at - 1) if clause == "FROM" or top else (at,):
         word = str(tokens[position].value).upper()
@@ -100,7 +101,7 @@ def _sql_word(tokens: Sequence[Token], at: int, clause: str) -> Found:
     return None
 
 
-def _nested(tokens: Sequence[Token], at: int, clause: str) -> Found:
+def _nested(tokens: Sequence[Token], at: int, clause: str) -> Construct:
     inner = at if tokens[at].type != "LPAR" else at + 1
     if inner >= len(tokens) or tokens[inner].type not in ("SELECT", "MERGE") or tokens[inner - 1].type != "LPAR":
         return None

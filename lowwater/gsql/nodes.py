@@ -1,37 +1,43 @@
 """The syntax tree of GSQL: one short immutable class per construct, with its place in the text.
 
-First stage of the pipeline: `parser` makes these from text, `printer` makes text from these, and
-`lowwater.plan.bind.binder` gives them meaning. Nothing is resolved or typed here.
+First stage of the pipeline: `parser` makes nodes from text, `printer` makes text from nodes, and
+`lowwater.plan.bind.binder` gives them meaning. Names are not resolved here, and expressions have no types.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
+
+from lowwater.precedence import shallow_tree
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a construct begins: 1-based line and column."""
+    """The place at which a construct begins: line and column, counted from 1."""
 
     line: int = 0
     column: int = 0
 
 
 def _place() -> Place:
-    # Places never take part in comparisons, so parse(print(parse(text))) can be compared with parse(text).
+    # Without places in comparisons, parse(print(parse(text))) equals parse(text).
     return field(default=Place(), compare=False, repr=False)
 
 
 @dataclass(frozen=True)
 class Expression:
-    """Base of expressions."""
+    """Base class of expressions."""
 
 
 @dataclass(frozen=True)
 class Literal(Expression):
-    """A literal. kind: int, float, string, bool, null, ip (IP_VAL or IPV6_VAL, value is the text as written)."""
+    """A literal.
+
+    Attributes:
+        kind: `int`, `float`, `string`, `bool`, `null` or `ip` (IP_VAL or IPV6_VAL).
+        value: the value; the text as written for `ip`.
+    """
 
     kind: str
     value: int | float | str | bool | None
@@ -40,7 +46,10 @@ class Literal(Expression):
 
 @dataclass(frozen=True)
 class Duration(Expression):
-    """`5 s`: a length of time, which counts in the unit of what stands beside it; the unit is as written."""
+    """A length of time such as `5 s`, with the unit as written.
+
+    The binder converts it to the unit of the attribute beside it.
+    """
 
     value: int | float
     unit: str
@@ -49,7 +58,7 @@ class Duration(Expression):
 
 @dataclass(frozen=True)
 class Name(Expression):
-    """A column, `name` or `qualifier.name`; a qualifier may itself hold dots (`main1.DataProtocol`)."""
+    """A column, `name` or `qualifier.name`. A qualifier may hold dots itself: `main1.DataProtocol`."""
 
     name: str
     qualifier: str = ""
@@ -58,7 +67,7 @@ class Name(Expression):
 
 @dataclass(frozen=True)
 class Parameter(Expression):
-    """`$name`: a value of PARAM."""
+    """`$name`: the value of an entry of PARAM."""
 
     name: str
     place: Place = _place()
@@ -74,7 +83,7 @@ class Defined(Expression):
 
 @dataclass(frozen=True)
 class Property(Expression):
-    """`@name`: a property of the link that the row came from."""
+    """`@name`: a property of the link of the row."""
 
     name: str
     place: Place = _place()
@@ -82,7 +91,7 @@ class Property(Expression):
 
 @dataclass(frozen=True)
 class UnaryOp(Expression):
-    """`-`, `~`, or `NOT` (`!` reads as `~` on integers and NOT on booleans: printed as written)."""
+    """`-`, `~`, or `NOT`. `!` means `~` on integers and NOT on booleans; the printer writes it as it was."""
 
     op: str
     operand: Expression
@@ -91,7 +100,7 @@ class UnaryOp(Expression):
 
 @dataclass(frozen=True)
 class BinaryOp(Expression):
-    """`OR AND = <> < <= > >= | & << >> + - * / %`; keywords in upper case."""
+    """An operator with two operands: `OR AND = <> < <= > >= | & << >> + - * / %`, keywords in upper case."""
 
     op: str
     left: Expression
@@ -161,7 +170,7 @@ class IsNull(Expression):
 
 @dataclass(frozen=True)
 class Case(Expression):
-    """`CASE [operand] WHEN a THEN b ... [ELSE c] END`; `branches` are (when, then)."""
+    """`CASE [operand] WHEN a THEN b ... [ELSE c] END`. `branches` are the pairs (when, then)."""
 
     branches: tuple[tuple[Expression, Expression], ...]
     operand: Expression | None = None
@@ -178,7 +187,7 @@ class Star(Expression):
 
 
 def children(expression: Expression) -> tuple[Expression, ...]:
-    """The expressions right below one, in the order of the text."""
+    """Returns the direct subexpressions of an expression, in the order of the text."""
     if isinstance(expression, BinaryOp):
         return (expression.left, expression.right)
     if isinstance(expression, UnaryOp | IsNull):
@@ -199,28 +208,19 @@ def children(expression: Expression) -> tuple[Expression, ...]:
 
 
 def begin(expression: Expression) -> Place:
-    """Where an expression begins."""
+    """Returns the place at which an expression begins."""
     # Every concrete expression has a place; the empty base class has none.
     place: Place = expression.place  # type: ignore[attr-defined]
     return place
 
 
-CHAIN = 16
-"""So many operands of AND or OR lean to the left, as written; of a longer list so many make one operand of the next."""
-
-
 def chain(op: str, operands: Sequence[Expression]) -> Expression:
-    """Operands joined by AND or OR, which are associative: the tree of a long list is not as deep as the list is long.
+    """Joins operands by AND or OR, which are associative, into a shallow tree.
 
-    Parentheses around operands of the same operator change nothing, so there is one tree for each list.
+    The depth grows with the logarithm of the number of operands. Parentheses around operands of the same operator
+    change nothing, so every list has exactly one tree.
     """
-    parts = list(_flat(op, operands))
-    while len(parts) > 1:
-        parts = [
-            reduce(lambda left, right: BinaryOp(op, left, right, begin(left)), parts[at : at + CHAIN])
-            for at in range(0, len(parts), CHAIN)
-        ]
-    return parts[0]
+    return shallow_tree(list(_flat(op, operands)), lambda left, right: BinaryOp(op, left, right, begin(left)))
 
 
 def _flat(op: str, operands: Iterable[Expression]) -> Iterator[Expression]:
@@ -233,7 +233,7 @@ def _flat(op: str, operands: Iterable[Expression]) -> Iterator[Expression]:
 
 @dataclass(frozen=True)
 class SelectItem:
-    """One item of a select list or GROUP BY; `alias` is empty where none is written."""
+    """One item of a select list or GROUP BY. `alias` is empty where the query writes none."""
 
     expression: Expression
     alias: str = ""
@@ -246,8 +246,8 @@ class Grouping:
 
     Attributes:
         kind: the keyword.
-        items: the group-by variables, each once.
-        sets: for GROUPING_SETS, the names of each set.
+        items: the group-by variables, without repetition.
+        sets: the names of every set of GROUPING_SETS; empty for CUBE and ROLLUP.
     """
 
     kind: str
@@ -258,7 +258,7 @@ class Grouping:
 
 @dataclass(frozen=True)
 class Extent:
-    """How far a window reaches: `5 min`, `100 ROWS`, or a plain number in the attribute's own unit."""
+    """The length of a window: `5 min`, `100 ROWS`, or a plain number in the unit of the attribute."""
 
     value: int | float
     unit: str = ""
@@ -267,7 +267,7 @@ class Extent:
 
 @dataclass(frozen=True)
 class Window:
-    """`[RANGE 5 min, SLIDE 1 min, WA ts, PARTITION BY a]`; parts that are not written are None or empty."""
+    """`[RANGE 5 min, SLIDE 1 min, WA ts, PARTITION BY a]`. Parts that the query does not write are None or empty."""
 
     range: Extent | None = None
     slide: Extent | None = None
@@ -281,15 +281,15 @@ class SourceRef:
     """One source of FROM.
 
     Attributes:
-        links: `(link,)` for `main1.TCP`, several for `[main1, control].TCP`, a set's name for `[backbone].TCP`; empty
-            where only a name is written: a query, a protocol on all links, or a link.
-        bracketed: whether the links stood in brackets (names there may be sets).
-        name: protocol, query or link.
-        alias: range variable, empty where none is written.
-        host: the host of the link, empty where none is written.
-        library: the library of the query, empty where none is written.
-        window: of 002, else None.
-        union: further sources, `A UNION B as M`; they have no alias and no window of their own.
+        name: a protocol, a query or a link.
+        links: `(link,)` for `main1.TCP`, several links for `[main1, control].TCP`, the name of a link set for
+            `[backbone].TCP`; empty for a name alone (a query, a protocol on all links, or a link).
+        bracketed: whether the links stand in brackets; only there may a name be a link set.
+        alias: the alias of the source; empty for none.
+        host: the host of the link; empty for none.
+        library: the library of the query; empty for none.
+        window: the window behind the source; None for none.
+        union: further sources of `A UNION B AS M`, without alias and window.
     """
 
     name: str
@@ -305,7 +305,7 @@ class SourceRef:
 
 @dataclass(frozen=True)
 class ParamDecl:
-    """One entry of PARAM: `name type;`, with a default value as our extension: `name type = 5;`."""
+    """One entry of PARAM: `name type;`. `name type = 5;` with a default value is our extension."""
 
     name: str
     type: str
@@ -315,18 +315,18 @@ class ParamDecl:
 
 @dataclass(frozen=True)
 class Statement:
-    """Base of statements; `defines` are the entries of DEFINE in order, `params` those of PARAM."""
+    """Base class of statements. `defines` holds the entries of DEFINE in order, `params` the entries of PARAM."""
 
 
 @dataclass(frozen=True)
 class Select(Statement):
-    """SELECT.
+    """A SELECT statement.
 
     Attributes:
         join: empty, or INNER_JOIN, OUTER_JOIN, LEFT_OUTER_JOIN, RIGHT_OUTER_JOIN, FILTER_JOIN, WATCHLIST_JOIN.
-        filter_range: of FILTER_JOIN: its temporal field and its range.
-        window: the one written after the select list, else None.
-        supergroup: names.
+        filter_range: the temporal field and the range of FILTER_JOIN; else None.
+        window: the window after the select list; None for none.
+        supergroup: the names of SUPERGROUP.
     """
 
     items: tuple[SelectItem, ...]
@@ -349,7 +349,7 @@ class Select(Statement):
 
 @dataclass(frozen=True)
 class Merge(Statement):
-    """MERGE a.t : b.t [SLACK n] FROM a, b."""
+    """A MERGE statement: `MERGE a.t : b.t [SLACK n] FROM a, b`."""
 
     columns: tuple[Name, ...]
     sources: tuple[SourceRef, ...]
@@ -376,7 +376,7 @@ class FieldDecl:
 
 @dataclass(frozen=True)
 class Watchlist(Statement):
-    """WATCHLIST FIELDS { ... }: a table in a file that WATCHLIST_JOIN reads."""
+    """`WATCHLIST FIELDS { ... }`: the columns of a file that WATCHLIST_JOIN reads."""
 
     columns: tuple[FieldDecl, ...]
     defines: tuple[tuple[str, str], ...] = ()
@@ -386,7 +386,7 @@ class Watchlist(Statement):
 
 @dataclass(frozen=True)
 class ProtocolDecl:
-    """PROTOCOL name (parents) { fields }."""
+    """`PROTOCOL name (parents) { fields }`."""
 
     name: str
     parents: tuple[str, ...]
@@ -396,14 +396,19 @@ class ProtocolDecl:
 
 @dataclass(frozen=True)
 class QueryFile:
-    """One `.gsql` file, or one file of PROTOCOL blocks."""
+    """The syntax tree of one `.gsql` file, or of one file of PROTOCOL blocks."""
 
     statements: tuple[Statement, ...]
     protocols: tuple[ProtocolDecl, ...] = ()
 
 
+def item_name(item: SelectItem) -> str:
+    """Returns the alias of an item, else the name of its column, else an empty text."""
+    return item.alias or (item.expression.name if isinstance(item.expression, Name) else "")
+
+
 def expressions_of(statement: Statement) -> list[Expression]:
-    """The expressions of a statement, whole ones, in the order of the text."""
+    """Returns the top-level expressions of a statement, in the order of the text."""
     if isinstance(statement, Merge):
         return [*statement.columns, *([statement.slack] if statement.slack else [])]
     if not isinstance(statement, Select):

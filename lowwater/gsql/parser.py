@@ -1,7 +1,7 @@
-"""Reads GSQL text into the syntax tree of `nodes`.
+"""Parses GSQL text into the syntax tree of `nodes`.
 
-First stage of the pipeline. The grammar is `grammar.lark`, keywords are `words`, the tree is made in `build`, and
-what is said of a text that does not parse is in `mistakes`.
+First stage of the pipeline. The grammar is `grammar.lark`, `words` recognizes keywords, `build` makes the tree, and
+`mistakes` explains syntax errors.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from lark.parsers.lalr_interactive_parser import InteractiveParser
 
 from lowwater.errors import QueryError, raise_all
 from lowwater.gsql.build import TreeBuilder
-from lowwater.gsql.grammars import load_grammar
+from lowwater.gsql.grammars import load_grammar, unix_lines
 from lowwater.gsql.literals import fault, place_of
-from lowwater.gsql.mistakes import explain
+from lowwater.gsql.mistakes import syntax_error
 from lowwater.gsql.mistakes_refused import refused_token
 from lowwater.gsql.nodes import BinaryOp, Case, Place, QueryFile, Statement, begin, children, expressions_of
-from lowwater.gsql.printer import POWER
 from lowwater.gsql.words import Keywords
+from lowwater.precedence import POWER
 
 MAX_BYTES = 250_000
 MAX_DEPTH = 200
 MAX_OPERATORS = MAX_DEPTH - 1
-"""Of a chain such as `a + b - c`, whose every operator is a level; a list of ANDs or ORs has no limit of its own."""
+"""Most operators of a chain such as `a + b - c`, where each operator is one level. ANDs and ORs have no such limit."""
 
 MAX_ERRORS = 20
 
@@ -34,16 +34,16 @@ def parse(text: str, file: str = "") -> QueryFile:
     """Parses the text of one `.gsql` file.
 
     Args:
-        text: the whole text, at most MAX_BYTES.
-        file: its name, for errors.
+        text: the text of the file, at most MAX_BYTES in UTF-8.
+        file: the name of the file, for errors.
 
     Returns:
-        The statements in order. Nothing is resolved or typed.
+        The statements in order. Names are not resolved, and expressions have no types.
 
     Raises:
-        UnsupportedError: a construct of GSQL or SQL, named, that Lowwater does not run.
+        UnsupportedError: a construct of GSQL or SQL that Lowwater does not run.
         QueryError: a syntax error, a text over MAX_BYTES, or an expression more than 200 levels deep.
-        QueryErrors: several of these, at most MAX_ERRORS.
+        QueryErrors: several of these errors, at most MAX_ERRORS.
 
     Example:
         >>> parse("SELECT time FROM TCP").statements[0].items
@@ -54,13 +54,13 @@ def parse(text: str, file: str = "") -> QueryFile:
         raise QueryError(
             f"the query text has {size:,} bytes, more than {MAX_BYTES:,}", "split it into several files", file
         )
-    source = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
-    tokens = _scan(source)
+    source = unix_lines(text)
+    tokens = _tokens_of(source)
     parts: list[QueryFile] = []
     errors: list[QueryError] = []
     for segment in _segments(tokens):
         try:
-            part = _read(segment)
+            part = _parse_statement(segment)
             for statement in part.statements:
                 _check_depth(statement)
         except QueryError as error:
@@ -83,7 +83,7 @@ def _lark() -> Lark:
 
 
 def _segments(tokens: Sequence[Token]) -> Iterator[list[Token]]:
-    """One statement after another, each with its `;`: a mistake in one does not hide those of the next."""
+    """Splits the tokens into statements with their `;`, so that one error does not hide errors in later statements."""
     segment: list[Token] = []
     braces = 0
     for token in tokens:
@@ -96,31 +96,31 @@ def _segments(tokens: Sequence[Token]) -> Iterator[list[Token]]:
         yield segment
 
 
-def _read(tokens: Sequence[Token]) -> QueryFile:
+def _parse_statement(tokens: Sequence[Token]) -> QueryFile:
     parser = _lark().parse_interactive()
     nesting = 0
     for at, token in enumerate(tokens):
-        refused = refused_token(token)
-        if refused:
-            raise refused
+        error = refused_token(token)
+        if error:
+            raise error
         nesting += (token.type in ("LPAR", "LSQB", "_WINDOW")) - (token.type in ("RPAR", "RSQB"))
         if nesting > MAX_DEPTH:
             raise _too_deep(place_of(token))
         try:
             result = parser.feed_token(token)
         except UnexpectedToken:
-            raise explain(tokens, at, _fed) from None
+            raise syntax_error(tokens, at, _parser_after) from None
     assert isinstance(result, QueryFile)
     return result
 
 
-def _scan(source: str) -> list[Token]:
+def _tokens_of(source: str) -> list[Token]:
     tokens = list(_lark().lex(source))
     line, column = (tokens[-1].end_line, tokens[-1].end_column) if tokens else (1, 1)
     return [*tokens, Token("$END", "", line=line, column=column)]
 
 
-def _fed(tokens: Sequence[Token]) -> InteractiveParser:
+def _parser_after(tokens: Sequence[Token]) -> InteractiveParser:
     parser = _lark().parse_interactive()
     for token in tokens:
         parser.feed_token(token)
@@ -128,35 +128,35 @@ def _fed(tokens: Sequence[Token]) -> InteractiveParser:
 
 
 def _check_depth(statement: Statement) -> None:
-    # A chain of operators is as deep as it is long, so this may not recurse.
+    # A loop instead of recursion: a chain of operators is as deep as it is long.
     stack = [(root, 1) for root in expressions_of(statement)]
     while stack:
         expression, depth = stack.pop()
         if depth > MAX_DEPTH:
             raise _too_long(statement) or _too_deep(begin(expression))
-        # The branches of a CASE are pairs in a tuple: comparing trees goes as deep again.
+        # A CASE counts twice: its branches are pairs in a tuple, so comparing trees recurses twice per CASE.
         below = depth + (2 if isinstance(expression, Case) else 1)
         stack += [(child, below) for child in children(expression)]
 
 
 def _too_long(statement: Statement) -> QueryError | None:
-    """The error of a chain of operators that is too long by itself, if there is one."""
+    """Returns the error of a chain with too many operators, if the statement has one; else None."""
     stack = expressions_of(statement)
     while stack:
-        whole = last = stack.pop()
+        first = operand = stack.pop()
         operators: list[str] = []
-        while isinstance(last, BinaryOp) and (last is whole or POWER[last.op] == POWER[operators[0]]):
-            operators.append(last.op)
-            stack.append(last.right)
-            last = last.left
+        while isinstance(operand, BinaryOp) and (operand is first or POWER[operand.op] == POWER[operators[0]]):
+            operators.append(operand.op)
+            stack.append(operand.right)
+            operand = operand.left
         if len(operators) > MAX_OPERATORS:
             names = " and ".join(f"`{op}`" for op in dict.fromkeys(reversed(operators)))
             return fault(
                 f"a chain of {len(operators):,} operators {names}, more than {MAX_OPERATORS}",
                 "compute a part of it in a query of its own, or put parts of it in parentheses",
-                begin(whole),
+                begin(first),
             )
-        stack += children(last)
+        stack += children(operand)
     return None
 
 

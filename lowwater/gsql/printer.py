@@ -1,7 +1,7 @@
-"""Prints syntax trees as canonical GSQL: one clause a line, upper-case keywords, as few parentheses as possible.
+"""Prints syntax trees as canonical GSQL: one clause a line, keywords in upper case, no needless parentheses.
 
-Beside `parser` at the top of the pipeline: `parse(print_file(tree))` is the tree again, and the text is what the digest
-of a run's inputs (SEMANTICS S1) takes, so it must stay stable.
+Beside `parser` at the top of the pipeline: `parse(print_file(tree))` gives the same tree. The digest of a run's inputs
+(SEMANTICS S1) covers this text, so its form must not change.
 """
 
 from __future__ import annotations
@@ -35,19 +35,22 @@ from lowwater.gsql.nodes import (
     UnaryOp,
     Watchlist,
     Window,
+    item_name,
 )
 from lowwater.gsql.words import is_keyword
+from lowwater.precedence import POWER
 
-POWER = {"OR": 1, "AND": 2, "=": 4, "<>": 4, "<": 4, "<=": 4, ">": 4, ">=": 4, "|": 5, "&": 6}
-POWER |= {"<<": 7, ">>": 7, "+": 8, "-": 8, "*": 9, "/": 9, "%": 9}
-_NOT = 3
-_COMPARED = 4
-_SIGN = 10
-_TIGHT = ("*", "/", "%")
+_NOT_POWER = 3
+_COMPARISON_POWER = 4
+_SIGN_POWER = 10
+_UNSPACED = ("*", "/", "%")
 
 
 def print_file(file: QueryFile) -> str:
-    """The file as canonical text, statements apart by `;` and an empty line, a newline at the end.
+    """Returns a file as canonical text: `;` and an empty line between statements, a newline at the end.
+
+    Only tests call it: they check that `parse(print_file(tree))` is the identity for every construct, PROTOCOL blocks
+    included.
 
     Example:
         >>> from lowwater.gsql.parser import parse
@@ -62,10 +65,10 @@ def print_file(file: QueryFile) -> str:
 
 
 def print_statement(statement: Statement) -> str:
-    """One statement as canonical text, without `;` and without a newline at the end.
+    """Returns one statement as canonical text, without `;` and without a newline at the end.
 
     Raises:
-        TypeError: the statement is of a class that the grammar does not make.
+        TypeError: the class of the statement is unknown.
     """
     if isinstance(statement, Select):
         clauses = _select(statement)
@@ -85,18 +88,19 @@ def print_statement(statement: Statement) -> str:
 
 
 def print_expression(expression: Expression, outer: int = 0) -> str:
-    """An expression as canonical text.
+    """Returns an expression as canonical text.
 
     Args:
         expression: the expression.
-        outer: parentheses are put around an operator that binds less than this; 0 for none.
+        outer: the binding power of the operator around the expression; an operator that binds less gets parentheses. 0
+            for none.
 
     Raises:
-        TypeError: the expression is of a class that the grammar does not make.
+        TypeError: the class of the expression is unknown.
     """
     if isinstance(expression, BinaryOp):
         power = POWER[expression.op]
-        op = expression.op if expression.op in _TIGHT else f" {expression.op} "
+        op = expression.op if expression.op in _UNSPACED else f" {expression.op} "
         right = print_expression(expression.right, power if expression.op in ("AND", "OR") else power + 1)
         text = f"{print_expression(expression.left, power)}{op}{right}"
         return f"({text})" if power < outer else text
@@ -104,7 +108,7 @@ def print_expression(expression: Expression, outer: int = 0) -> str:
         return _unary(expression, outer)
     if isinstance(expression, InList | Between | Like | IsNull):
         text = _comparison(expression)
-        return f"({text})" if outer > _COMPARED else text
+        return f"({text})" if outer > _COMPARISON_POWER else text
     if isinstance(expression, Literal):
         return _literal(expression)
     if isinstance(expression, Duration):
@@ -123,20 +127,20 @@ def print_expression(expression: Expression, outer: int = 0) -> str:
 
 
 def _comparison(expression: InList | Between | Like | IsNull) -> str:
-    operand = print_expression(expression.operand, _COMPARED)
+    operand = print_expression(expression.operand, _COMPARISON_POWER)
     no = "NOT " if expression.negated else ""
     if isinstance(expression, InList):
         return f"{operand} {no}IN [{', '.join(print_expression(value) for value in expression.values)}]"
     if isinstance(expression, Between):
-        low, high = (print_expression(bound, _COMPARED + 1) for bound in (expression.low, expression.high))
+        low, high = (print_expression(bound, _COMPARISON_POWER + 1) for bound in (expression.low, expression.high))
         return f"{operand} {no}BETWEEN {low} AND {high}"
     if isinstance(expression, Like):
-        return f"{operand} {no}LIKE {print_expression(expression.pattern, _COMPARED + 1)}"
+        return f"{operand} {no}LIKE {print_expression(expression.pattern, _COMPARISON_POWER + 1)}"
     return f"{operand} IS {no}NULL"
 
 
 def _call(call: Call) -> str:
-    arguments = "*" if call.star else ", ".join(print_expression(each) for each in call.arguments)
+    arguments = "*" if call.star else ", ".join(print_expression(argument) for argument in call.arguments)
     if call.brackets:
         return f"{_name(call.name)}[{arguments}]"
     name = f"{call.name}$" if call.over else _name(call.name)
@@ -179,17 +183,13 @@ def _group(group: SelectItem | Grouping) -> str:
         return _items((group,))
     if group.kind != "GROUPING_SETS":
         return f"{group.kind}({_items(group.items)})"
-    # A computed variable is defined where it is named first.
-    left = {_item_name(item): item for item in group.items}
+    # The first mention of a computed variable defines it.
+    unprinted = {item_name(item): item for item in group.items}
     sets = []
     for names in group.sets:
-        items = [left.pop(name, SelectItem(Name(name))) for name in names]
+        items = [unprinted.pop(name, SelectItem(Name(name))) for name in names]
         sets.append(f"({_items(tuple(items))})")
     return f"GROUPING_SETS({', '.join(sets)})"
-
-
-def _item_name(item: SelectItem) -> str:
-    return item.alias or (item.expression.name if isinstance(item.expression, Name) else "")
 
 
 def _merge(merge: Merge) -> list[str]:
@@ -211,8 +211,8 @@ def _sources(sources: tuple[SourceRef, ...]) -> str:
 
 
 def print_source(source: SourceRef) -> str:
-    """A source of FROM as canonical text."""
-    streams = " UNION ".join(_stream(each) for each in (source, *source.union))
+    """Returns a source of FROM as canonical text."""
+    streams = " UNION ".join(_stream(member) for member in (source, *source.union))
     window = f" {_window(source.window)}" if source.window else ""
     return streams + window + (f" {_name(source.alias)}" if source.alias else "")
 
@@ -262,9 +262,9 @@ def _name(name: str) -> str:
 
 def _unary(expression: UnaryOp, outer: int) -> str:
     if expression.op == "NOT":
-        text = f"NOT {print_expression(expression.operand, _NOT)}"
-        return f"({text})" if outer > _NOT else text
-    operand = print_expression(expression.operand, _SIGN)
+        text = f"NOT {print_expression(expression.operand, _NOT_POWER)}"
+        return f"({text})" if outer > _NOT_POWER else text
+    operand = print_expression(expression.operand, _SIGN_POWER)
     # Two minus signs side by side begin a comment.
     return (
         f"{expression.op}({operand})"

@@ -1,6 +1,6 @@
-"""The units of time: how durations are written, in windows and beside columns.
+"""Units of time, for durations in queries and windows.
 
-Below `words`, which tells a unit behind a number from a name.
+Below `words`, which distinguishes a unit behind a number from a name.
 """
 
 from __future__ import annotations
@@ -17,11 +17,15 @@ UNITS = {
     **dict.fromkeys(("h", "hour", "hours"), 3600 * SECOND),
     **dict.fromkeys(("d", "day", "days"), 86400 * SECOND),
 }
-"""Unit, in lower case -> ns."""
+"""Name of a unit, in lower case -> its length, ns."""
 
 
 def nanoseconds(value: int | float, unit: str) -> Fraction:
-    """A duration as it is written, exactly: 0.1 is a tenth.
+    """Returns a duration in ns, exactly: 0.1 is a tenth, not the nearest float.
+
+    Args:
+        value: the number of units, as written.
+        unit: a key of UNITS, in any case.
 
     Example:
         >>> nanoseconds(0.1, "US")
@@ -31,10 +35,13 @@ def nanoseconds(value: int | float, unit: str) -> Fraction:
 
 
 def unit_name(length: Fraction | int) -> str:
-    """The plural of a unit of so many ns, empty where it has no name.
+    """Returns the plural name of the unit of this length; empty if no unit has it.
+
+    Args:
+        length: the length of the unit, ns.
 
     Example:
         >>> unit_name(1_000)
         'microseconds'
     """
-    return max((name for name, each in UNITS.items() if each == length), key=len, default="")
+    return max((name for name, unit in UNITS.items() if unit == length), key=len, default="")

@@ -31,9 +31,9 @@ from lowwater.high.slices.places import links_of, placed_leaves
 from lowwater.high.slices.task import SliceTask, Stored
 from lowwater.high.source.streams import Feed, Replay
 from lowwater.high.timeline import Timeline
-from lowwater.plan.cuts import by_slices, cut, waits_for_promises
+from lowwater.plan.fragments import by_slices, fragment_plan, waits_for_promises
 from lowwater.plan.operators import Cut, Group, LftaInput, Node, WatchJoin
-from lowwater.plan.properties.placing import NUMBER
+from lowwater.plan.properties.record_numbers import NUMBER_COLUMN
 from lowwater.plan.properties.state import hands_over
 from lowwater.plan.temporal import END_OF_TIME, INT64_MAX
 from lowwater.plan.tree import leaf_name, leaves, walk
@@ -110,7 +110,7 @@ class _Run:
         """Runs the parts of the plan of one output query one after another."""
         began = time.monotonic()
         result = HighResult()
-        parts, top = cut(node)
+        parts, top = fragment_plan(node)
         made: dict[str, Feed] = {}
         for part in parts:
             # A part keeps every row: whether one is owned can only be said of the rows that its consumers make of it.
@@ -198,7 +198,7 @@ def _stored(node: Node, behind: Behind) -> dict[str, Stored]:
         lfta = leaf.lfta if isinstance(leaf, LftaInput) else None
         numbers = [links.index(link) for link in lfta.links] if lfta else [0]
         chunks = [(number, chunk) for number, feed in zip(numbers, group, strict=True) for chunk in feed.chunks]
-        record = NUMBER if lfta and lfta.placed else ""
+        record = NUMBER_COLUMN if lfta and lfta.placed else ""
         stored[name] = Stored(lfta.stored if lfta else leaf.fields, chunks, name in placed, record)
     return stored
 
@@ -266,7 +266,7 @@ def run_high(
     feeds = {(lfta.name, link): Feed.scan(_files(inputs, lfta.name, link)) for lfta in wanted for link in lfta.links}
     session = run_session(spark, INTERPRETED)
     run = _Run(session, feeds, start, end, work, settings, carries or {}, published)
-    whole = {name: node for name, node in queries.items() if not cut(node)[0]}
+    whole = {name: node for name, node in queries.items() if not fragment_plan(node)[0]}
     with ThreadPoolExecutor(settings.concurrency, thread_name_prefix="lowwater-high") as pool:
         together = pool.submit(run.together, whole)
         apart = {name: pool.submit(run.query, name, node) for name, node in queries.items() if name not in whole}

@@ -1,11 +1,11 @@
 """The low level: LFTA kernels, heartbeats and accounting over the packets of one link.
 
-After `capture`, before `high`: packet batches in, rows and punctuation of every LFTA out.
+After `capture`, before `high`. It reads batches of packets, and gives rows and punctuation of every LFTA.
 """
 
 from lowwater.low.run import compiles, needed_columns, run_link
 from lowwater.low.runtime.flush import Flush
-from lowwater.low.runtime.merging import merged
+from lowwater.low.runtime.merging import merge_results
 from lowwater.low.settings import VIOLATIONS, Bounds, LftaStatistics, LinkResult, LowSettings, Policy
 
 __all__ = [
@@ -17,7 +17,7 @@ __all__ = [
     "LowSettings",
     "Policy",
     "compiles",
-    "merged",
+    "merge_results",
     "needed_columns",
     "run_link",
 ]

@@ -1,6 +1,6 @@
-"""One expression over a chunk of records, by generated code of its own.
+"""Evaluates one expression over a chunk of records, with generated code of its own.
 
-Beside the kernel of a link: what hosted values take from the kernel's side, and conditions without a query.
+Beside the kernel of a link: for arguments of host values that a kernel can compute, and for conditions without a query.
 """
 
 from __future__ import annotations
@@ -8,36 +8,37 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from lowwater.catalog.expr import Const, Expr, Param, Type
 from lowwater.catalog.values import words_from_ip
 from lowwater.errors import LowwaterError
+from lowwater.low.arrays import Array
 from lowwater.low.code.compiler import load
 from lowwater.low.code.expressions import Emitter, Inputs
-from lowwater.low.code.kernel import Function
-from lowwater.low.code.rows import Output, Rows
-from lowwater.low.code.values import indented
-from lowwater.low.runtime.columns import Columns
-
-Array = npt.NDArray[np.generic]
+from lowwater.low.code.kernel import GeneratedFunction
+from lowwater.low.code.operands import indented
+from lowwater.low.code.row_buffers import OutputColumn, RowBuffer
+from lowwater.low.runtime.chunk_columns import ChunkColumns
 
 
-class Evaluation:
-    """An expression as a function of columns.
+class ExpressionKernel:
+    """An expression, compiled to a function of columns.
+
+    Args:
+        expr: the expression.
+        compiled: whether numba compiles it.
 
     Attributes:
-        columns: stored ones that it reads.
-        hosted: the values that are computed beside it, `beside` their columns, as the Emitter has them.
+        columns: the stored columns that it reads.
+        hosted, beside: its host values and their columns, as in the Emitter.
     """
 
     def __init__(self, expr: Expr, compiled: bool) -> None:
         inputs = Inputs()
         emit = Emitter(inputs, clocked=False)
         value = emit.value(expr)
-        self._output = Output(expr.type, nullable=True)
+        self._output = OutputColumn(expr.type, nullable=True)
         words = [f"int({value.words[0]})"] if expr.type is Type.BOOL else list(value.words)
         body = [*emit.lines, *self._output.lines("0", words, value.null), "size += 1"]
         names = [
@@ -45,43 +46,43 @@ class Evaluation:
             *self._output.parameters("0"),
             *(f"{kind}_{at}" for at in range(len(emit.beside)) for kind in "hg"),
         ]
-        names += [word for one in inputs.params for word in inputs.param(one).words]
+        names += [word for param in inputs.params for word in inputs.param(param).words]
         names += [f"{kind}{at}" for at in range(len(inputs.columns)) for kind in "cm"]
         lines = [f"def evaluate({', '.join(names)}):", "    size = 0", "    for i in range(rows):"]
         text = "\n".join([*lines, *indented(indented(body)), "    return size"])
         self.columns = tuple(inputs.columns)
         self.hosted, self.beside = tuple(emit.hosted), tuple(emit.beside)
         self._params = arguments(inputs.params)
-        self._code = load([Function("evaluate", text, True)], compiled)["evaluate"]
+        self._code = load([GeneratedFunction("evaluate", text, True)], compiled)["evaluate"]
 
-    def of(self, columns: Columns, beside: Sequence[Array], texts: Sequence[str]) -> pa.Array:
-        """The values of the records, in the types of streams.
+    def of(self, columns: ChunkColumns, beside: Sequence[Array], texts: Sequence[str]) -> pa.Array:
+        """Returns the values of all records, in the types of streams.
 
         Args:
             columns: the columns of the records.
-            beside: values and validity of every column of hosted values.
-            texts: that numbers stand for.
+            beside: values and validity of every column of host values.
+            texts: the strings that numbers stand for, by number.
         """
-        rows = Rows([self._output], columns.rows, lasts=False)
-        read = [part for name in self.columns for part in columns.pair(name)]
-        self._code(columns.rows, *rows.arrays[1:], *beside, *self._params, *read)
+        rows = RowBuffer([self._output], columns.rows, lasts=False)
+        stored_columns = [part for name in self.columns for part in columns.pair(name)]
+        self._code(columns.rows, *rows.arrays[1:], *beside, *self._params, *stored_columns)
         return rows.columns(columns.rows, texts)[0]
 
 
 def arguments(params: Sequence[Const | Param]) -> list[Any]:
-    """The values of parameters as words.
+    """Returns the values of parameters as words.
 
     Raises:
-        LowwaterError: one has no value.
+        LowwaterError: a parameter has no value.
     """
-    found: list[Any] = []
+    words: list[Any] = []
     for param in params:
         if isinstance(param, Param):
             raise LowwaterError(f"the parameter ${param.name} has no value", f"give --param {param.name}=VALUE")
         value = param.value
         if isinstance(value, bytes):
-            found += words_from_ip(value)
+            words += words_from_ip(value)
         else:
-            # One type for every value, or the kernel is compiled for another one.
-            found.append(float(value) if param.type is Type.FLOAT and isinstance(value, int) else value)
-    return found
+            # The same type for every value, since numba would compile the kernel again for another type.
+            words.append(float(value) if param.type is Type.FLOAT and isinstance(value, int) else value)
+    return words

@@ -1,7 +1,7 @@
-"""One pass over the packets of a link for all LFTAs that read it: the entry of `low`.
+"""Runs all LFTAs of a link in one pass over its packets: the entry of `low`.
 
-Called by `replay` in a Spark worker or in process; `write` receives each LFTA's stream in order of emission. Memory is
-bounded by the chunk and the group tables, and grows only by what the result holds (minutes, violations).
+`replay` calls it in a Spark worker or in process; `write` receives the stream of each LFTA in order of emission. The
+chunk and the group tables bound the memory, besides minutes and late records of the result.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from lowwater.catalog.expr import columns_of
@@ -19,7 +18,8 @@ from lowwater.catalog.packets import RECORD_NUMBER, SAMPLING_RATE, THINNED_BY, s
 from lowwater.catalog.skews import Skews
 from lowwater.errors import LawError
 from lowwater.low.account import Counters, Violations
-from lowwater.low.code.compiler import by_numba, compiled_before, load, pays
+from lowwater.low.arrays import Int64Array
+from lowwater.low.code.compiler import compiled_before, load, uses_numba, worth_compiling
 from lowwater.low.code.expressions import OUTCOME, OWN_SKEW, node_name
 from lowwater.low.code.filters import SAMPLED_OUT, SHED
 from lowwater.low.code.kernel import (
@@ -43,32 +43,31 @@ from lowwater.low.code.kernel import (
     generate,
 )
 from lowwater.low.evaluate import arguments
-from lowwater.low.runtime.columns import Columns, numbers
-from lowwater.low.runtime.node import Node, Write
+from lowwater.low.runtime.chunk_columns import ChunkColumns, numbers
+from lowwater.low.runtime.node import LftaNode, Write
+from lowwater.low.runtime.packet_sampling import PacketSampling
 from lowwater.low.runtime.statistics import Meter
-from lowwater.low.runtime.thinning import Thinning
 from lowwater.low.settings import Bounds, LftaStatistics, LinkResult, LowSettings
 from lowwater.plan.operators import Lfta
 
-Words = npt.NDArray[np.int64]
 _BLOCK = np.uint64(BLOCK)
 
 IDENTITY = ("capture", "position", "timestamp", "arrival")
 
 
 def needed_columns(lftas: Sequence[Lfta], shed: bool = False, skews: Skews | None = None) -> list[str]:
-    """The columns of `packets/` that a pass for these LFTAs reads: identity, clock, then what the expressions use.
+    """Returns the columns of `packets/` that a pass reads: identity, clock, then the columns of expressions.
 
     Args:
-        lftas: the nodes.
-        shed: whether some packets are shed on the link, so that it is read what packets are chosen by (O5).
-        skews: the skews of the link's records, where they are not all the same (T8).
+        lftas: the LFTAs of the pass.
+        shed: whether the link sheds load, which needs the columns that identify packets (O5).
+        skews: the skews of the link's records, if they are not all the same (T8).
     """
     names: dict[str, None] = dict.fromkeys([*IDENTITY, *(skews.columns if skews else ())])
     for lfta in lftas:
         items = [item.expr for item in lfta.keys]
-        used = columns_of(lfta.member, lfta.predicate, *items, *(part.argument for part in lfta.partials))
-        names.update(dict.fromkeys(stored(used)))
+        columns = columns_of(lfta.member, lfta.predicate, *items, *(part.argument for part in lfta.partials))
+        names.update(dict.fromkeys(stored(columns)))
         names.update(dict.fromkeys(THINNED_BY if shed or lfta.sample else ()))
     return list(names)
 
@@ -80,58 +79,58 @@ def run_link(
     bounds: Bounds,
     settings: LowSettings,
     write: Write,
-    thinnings: Mapping[str, Thinning] | None = None,
+    thinnings: Mapping[str, PacketSampling] | None = None,
     records: int | None = None,
 ) -> LinkResult:
-    """Runs LFTAs over one link's records (000 section 4; SEMANTICS T2, T4, P2, A1).
+    """Runs LFTAs over the records of one link (000 section 4; SEMANTICS T2, T4, P2, A1).
 
     Args:
-        lftas: the nodes that read the link.
-        link: its name, the value of `interface`.
-        batches: its records, or those of a chunk, in canonical order (T1) with the columns of `needed_columns`;
+        lftas: the LFTAs that read the link.
+        link: the name of the link, the value of `interface`.
+        batches: the records of the link or of a chunk, in canonical order (T1), with the columns of `needed_columns`.
             `arrival` never decreases.
-        bounds: read ranges, owned interval, ns, and of a chunk the clock before and after it.
+        bounds: read ranges and owned interval, ns; for a chunk also the clock before and after it.
         settings: the settings of the run.
-        write: takes the name of an LFTA and the next rows of its stream, in order of `_tick`.
-        thinnings: LFTA -> what it takes of the link, where load is shed on it (O5).
-        records: how many there are at most; None where nobody knows, which is taken for many.
+        write: receives the name of an LFTA and the next rows of its stream, in order of `_tick`.
+        thinnings: LFTA -> the packets that it keeps, where the link sheds load (O5).
+        records: the most records that the pass can have; None for unknown, which counts as many.
 
     Returns:
-        The accounting of the pass; picklable.
+        The accounts of the pass; picklable.
 
     Raises:
-        UnsupportedError: if an expression cannot run at the low level.
-        LowwaterError: if a column is missing.
-        LawError: if arrivals decrease.
+        UnsupportedError: an expression cannot run at the low level.
+        LowwaterError: a column is missing.
+        LawError: arrivals decrease.
     """
-    known = {lfta.name: Thinning.of(lfta.sample, link) for lfta in lftas if lfta.sample or settings.shed}
-    return _Link(lftas, link, bounds, settings, write, {**known, **(thinnings or {})}, records).run(batches)
+    samplings = {lfta.name: PacketSampling.of(lfta.sample, link) for lfta in lftas if lfta.sample or settings.shed}
+    return _LinkPass(lftas, link, bounds, settings, write, {**samplings, **(thinnings or {})}, records).run(batches)
 
 
 def compiles(lftas: Sequence[Lfta], link: str, settings: LowSettings, records: int) -> bool:
-    """Whether a pass over at most so many records would compile the kernel of a link, which takes seconds an LFTA.
+    """Whether a pass over this many records would compile the kernel of a link, which takes seconds per LFTA.
 
     Args:
-        lftas: every LFTA that reads the link.
-        link: name of the link.
-        settings: settings of the low level for the link.
-        records: most records that the pass reads.
+        lftas: the LFTAs that read the link.
+        link: the name of the link.
+        settings: the settings of the link.
+        records: the most records that the pass can have.
 
     Raises:
-        UnsupportedError: if an expression cannot run at the low level.
+        UnsupportedError: an expression cannot run at the low level.
     """
     functions = generate(lftas, link, settings).functions
-    new = by_numba(settings.compiled) and not compiled_before(functions)
-    return new and pays(functions, records, settings.few, ask=True)
+    uncached = uses_numba(settings.compiled) and not compiled_before(functions)
+    return uncached and worth_compiling(functions, records, settings.few, ask=True)
 
 
-def _for(program: Program, settings: LowSettings, records: int) -> LowSettings:
-    """The settings of a pass over so many records: what they are not worth is not compiled, and gets no room."""
-    compiled = settings.compiled and pays(program.functions, records, settings.few)
+def _adapted(program: Program, settings: LowSettings, records: int) -> LowSettings:
+    """Adapts settings to the number of records: a small pass is not compiled, and gets small buffers."""
+    compiled = settings.compiled and worth_compiling(program.functions, records, settings.few)
     return replace(settings, compiled=compiled, chunk_rows=min(settings.chunk_rows, max(1, records)))
 
 
-class _Link:
+class _LinkPass:
     """The pass over one link: the kernel, its nodes, the counters."""
 
     def __init__(
@@ -141,14 +140,14 @@ class _Link:
         bounds: Bounds,
         settings: LowSettings,
         write: Write,
-        thinnings: Mapping[str, Thinning],
+        thinnings: Mapping[str, PacketSampling],
         records: int | None = None,
     ) -> None:
         self._link = link
         self._thinnings = [thinnings.get(lfta.name) for lfta in lftas]
         program = generate(lftas, link, settings)
         if records is not None:
-            settings = _for(program, settings, records)
+            settings = _adapted(program, settings, records)
         self._settings = settings
         code = load(program.functions, settings.compiled)
         self._kernel = code["kernel"]
@@ -156,10 +155,11 @@ class _Link:
         self._draws = np.zeros(program.draws, np.int64)
         self._params = arguments(program.params)
         pairs = enumerate(zip(lftas, program.nodes, strict=True))
-        self._nodes = [Node(lfta, link, each, number, code, bounds, settings, write) for number, (lfta, each) in pairs]
-        self._meter = Meter(
-            self._nodes, [each.drawn for each in program.nodes], self._draws, link, settings, bounds.start
-        )
+        self._nodes = [
+            LftaNode(lfta, link, part, number, code, bounds, settings, write) for number, (lfta, part) in pairs
+        ]
+        drawn = [part.drawn for part in program.nodes]
+        self._meter = Meter(self._nodes, drawn, self._draws, link, settings, bounds.start)
         self._counters = Counters(len(lftas))
         self._violations = Violations(bounds.start, bounds.end)
         self._read = bounds.before
@@ -167,13 +167,13 @@ class _Link:
         self._state = np.zeros(PLACES, np.int64)
         lowest = min((node.lowest for node in self._nodes), default=bounds.start)
         fixed = {SKEW: settings.skew, LOWEST: lowest, STOP: bounds.end, START: bounds.start, PERIOD: settings.period}
-        # A record that moved the clock to within the read range was itself processed.
+        # If the clock before the chunk is within the read range, an earlier record was processed.
         clock = {CLOCK: max(bounds.entered, 0), SEEN: bounds.entered if bounds.entered >= lowest else -1}
         for place, value in {**fixed, **clock}.items():
             self._state[place] = value
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> LinkResult:
-        """Runs all records, then closes."""
+        """Runs over all records, then closes all LFTAs."""
         for batch in batches:
             for begin in range(0, len(batch), self._settings.chunk_rows):
                 self._chunk(batch.slice(begin, self._settings.chunk_rows))
@@ -185,14 +185,14 @@ class _Link:
         late = self._violations.table()
         return LinkResult(self._link, self._counters.sane, len(late), statistics, minutes, late, self._meter.table())
 
-    def _close(self, number: int, node: Node, seen: int) -> LftaStatistics:
+    def _close(self, number: int, node: LftaNode, seen: int) -> LftaStatistics:
         statistics = node.close(seen)
         self._meter.lap(number)
         return statistics
 
     def _chunk(self, batch: pa.RecordBatch) -> None:
         self._meter.pause()
-        columns = Columns(batch, self._link)
+        columns = ChunkColumns(batch, self._link)
         stamps, arrivals = (numbers(batch, name, self._link) for name in ("timestamp", "arrival"))
         self._thin(columns, stamps)
         if self._settings.skews is not None:
@@ -200,7 +200,7 @@ class _Link:
         if RECORD_NUMBER in self._columns:
             columns.give(RECORD_NUMBER, np.arange(self._read, self._read + len(batch)))
         self._read += len(batch)
-        read = [part for name in self._columns for part in columns.pair(name)]
+        column_arguments = [part for name in self._columns for part in columns.pair(name)]
         seen = int(self._state[SEEN])
         for number, node in enumerate(self._nodes):
             node.begin(columns, stamps, arrivals, seen)
@@ -211,30 +211,40 @@ class _Link:
             for number, node in enumerate(self._nodes):
                 room = min(room, node.room(len(batch) - begin))
                 self._meter.lap(number)
-            begin = self._step(batch, begin, begin + room, stamps, arrivals, read)
+            begin = self._step(batch, begin, begin + room, stamps, arrivals, column_arguments)
 
-    def _thin(self, columns: Columns, stamps: Words) -> None:
-        """Says of every record what sampling and load shedding make of it, for each node that asks."""
+    def _thin(self, columns: ChunkColumns, stamps: Int64Array) -> None:
+        """Decides for every record whether sampling and load shedding keep it, for each LFTA that needs it."""
         for number, thinning in enumerate(self._thinnings):
             outcome, rate = (f"{name} {node_name(number)}" for name in (OUTCOME, SAMPLING_RATE))
             if thinning is not None:
                 lengths, heads = (columns.pair(name)[0].astype(np.int64) for name in THINNED_BY)
                 chances, rates = thinning.take(stamps, lengths, heads)
-                left_out = np.where(chances < thinning.rate, SHED, SAMPLED_OUT)
-                columns.give(outcome, np.where(chances < rates, 0, left_out).astype(np.uint8))
+                rejection = np.where(chances < thinning.rate, SHED, SAMPLED_OUT)
+                columns.give(outcome, np.where(chances < rates, 0, rejection).astype(np.uint8))
                 columns.give(rate, rates)
             elif rate in self._columns:
                 columns.give(rate, np.ones(len(stamps)))
 
     def _step(
-        self, batch: pa.RecordBatch, begin: int, end: int, stamps: Words, arrivals: Words, read: list[Any]
+        self,
+        batch: pa.RecordBatch,
+        begin: int,
+        end: int,
+        stamps: Int64Array,
+        arrivals: Int64Array,
+        column_arguments: list[Any],
     ) -> int:
-        """One call of the kernel, and what it stopped for; the first record that is not done."""
+        """Calls the kernel once, and handles the reason for which it stopped.
+
+        Returns:
+            The index of the first record that is not processed yet.
+        """
         state = self._state
         state[DUE] = min((self._meter.turn, *(node.beats.due for node in self._nodes)))
         state[BASE] = self._counters.base
-        nodes = [part for node in self._nodes for part in node.arguments]
-        # Without a sign, or every index is asked whether it counts from the end.
+        node_arguments = [part for node in self._nodes for part in node.arguments]
+        # Unsigned bounds: numba would otherwise test every index for negative values.
         done = self._kernel(
             np.uint64(begin),
             np.uint64(end),
@@ -245,9 +255,9 @@ class _Link:
             self._counters.window,
             self._late,
             self._draws,
-            *nodes,
+            *node_arguments,
             *self._params,
-            *read,
+            *column_arguments,
         )
         self._meter.lap()
         self._meter.read(int(done) - begin)

@@ -1,6 +1,7 @@
-"""What a run of the low level is told, and what it answers.
+"""Settings and results of the low level.
 
-The public data of `low`, read by `lake` and `replay`; everything here pickles, because links run in worker processes.
+The public data of `low`, which `lake` and `replay` use. Everything here can be pickled, because links run in worker
+processes.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from lowwater.low.runtime.flush import IMMEDIATE, Flush
 
 
 class Policy(StrEnum):
-    """When promises are made (SEMANTICS T2); never which rows.
+    """When promises are made (SEMANTICS T2). A policy never changes rows.
 
-    On demand they are made as periodic ones, and those that nobody waits for are left out when all links are done.
+    With ON_DEMAND a link makes periodic promises; when all links are done, those that no reader needs are removed.
     """
 
     PERIODIC = "periodic"
@@ -28,29 +29,30 @@ class Policy(StrEnum):
     NONE = "none"
 
     @property
-    def made(self) -> Policy:
-        """The policy by which the promises of one link are made."""
+    def per_link(self) -> Policy:
+        """The policy by which one link makes its promises."""
         return Policy.PERIODIC if self is Policy.ON_DEMAND else self
 
 
 @dataclass(frozen=True)
 class LowSettings:
-    """Settings of one link's run; the law ignores all but the skew.
+    """Settings of the run of one link. Only the skew changes rows.
 
     Attributes:
-        skew: bound on the disorder of the link, ns (T2); the largest where its records have several.
-        skews: the skews of its records, where they are not all the same (T8).
-        period: between ticks, ns.
-        policy: of heartbeats.
-        chunk_rows: records handled at once; with the tables it bounds the memory.
-        slots: size of every group table in place of the planned one, a power of two.
-        compiled: by numba; otherwise plain Python (small tests, and links with few records).
-        few: records of a link up to which its code is plain Python, unless machine code of it is there; 0 for never.
-        shed: most packets of a second of timestamps that an LFTA takes; None for all (O5).
-        adjacent: whether a group may also lie in the slot after its own (002, section 6, footnote).
+        skew: maximum lateness of the link, ns (T2); the largest one if its records have several.
+        skews: the skews of its records; None if all have the same.
+        period: time between ticks, ns.
+        policy: the policy of heartbeats.
+        chunk_rows: number of records handled at once; with the tables it bounds the memory.
+        slots: slots of every group table instead of the planned number, a power of two; None for the planned number.
+        compiled: whether numba compiles the kernel; if not, it runs as plain Python (small tests, links with few
+            records).
+        few: most records of a link for which plain Python runs, unless machine code exists; 0 for never.
+        shed: most packets that an LFTA keeps of a second of timestamps; None for all (O5).
+        adjacent: whether a group may also use the next slot (002, section 6, footnote).
         flush: when groups of closed epochs leave.
-        texts: distinct strings (and 256 times as many characters) that an LFTA keeps numbers of; with more its groups
-            leave the table.
+        texts: distinct strings (and 256 times as many characters) that an LFTA numbers. Beyond that, its groups leave
+            the table and the numbers start again.
         task_packets: most packets of a link in one task; a link with more is divided into chunks.
     """
 
@@ -85,16 +87,16 @@ class LowSettings:
 
 @dataclass(frozen=True)
 class Bounds:
-    """Which records a run reads and owns, ns since the epoch.
+    """The records that a run reads and owns, ns since the epoch.
 
     Attributes:
-        read_from: first timestamp that an LFTA processes, by its name (I2).
-        start: begin of the owned interval.
-        end: its end, and that of every read range; END_OF_TIME where unbounded.
-        grains: clock between two promises that the readers of an LFTA can use, by its name; 1 where it is not said.
-        entered: of a chunk, the link's clock before its first record; -1 where none is before it.
-        left: of a chunk, the link's clock after its last record; None where the link ends with it.
-        before: of a chunk, how many records of the link at most are before it.
+        read_from: LFTA -> first timestamp that it processes (I2).
+        start: start of the owned interval.
+        end: end of the owned interval and of every read range, exclusive; END_OF_TIME if unbounded.
+        grains: LFTA -> clock time between two promises that its readers can use, ns; 1 for a missing LFTA.
+        entered: of a chunk: the link's clock before its first record; -1 for the first chunk.
+        left: of a chunk: the link's clock after its last record; None for the last chunk.
+        before: of a chunk: the most records of the link that can precede it.
     """
 
     read_from: dict[str, int]
@@ -108,14 +110,15 @@ class Bounds:
 
 @dataclass(frozen=True)
 class LftaStatistics:
-    """Totals of one LFTA over its whole read range.
+    """Totals of one LFTA over its entire read range.
 
     Attributes:
-        lfta: its name.
-        rows_out: rows written, punctuation not among them.
+        lfta: the name of the LFTA.
+        rows_out: rows written, without punctuation.
         punctuations: stored punctuation rows; a lull is one (T4).
-        ejections: rows that left the table before their epoch closed, `collisions` of them for another group.
-        spared: promises that were left out of the stream because nobody waits for them.
+        ejections: groups that left the table before their epoch closed.
+        collisions: the ejections that made room for another group.
+        spared: promises removed from the stream because no reader needs them.
     """
 
     lfta: str
@@ -140,50 +143,51 @@ VIOLATIONS = pa.schema(
 MINUTES = pa.schema(
     [
         pa.field("lfta", pa.string(), nullable=False),
-        pa.field("minute", pa.int64(), nullable=False),  # of the timestamp, since the epoch
+        pa.field("minute", pa.int64(), nullable=False),  # minute of the timestamp, since the epoch
         *(
             pa.field(name, pa.int64(), nullable=False)
             for name in ("sane", "not_of_protocol", "filtered", "failed", "sampled_out", "shed", "accepted")
         ),
     ]
 )
-"""Accounting of A1 over the sane records whose timestamp lies in the owned interval."""
+"""Counts of A1 over the sane records whose timestamp lies in the owned interval."""
 
 WORK = pa.schema(
     [
         pa.field("lfta", pa.string(), nullable=False),
-        pa.field("minute", pa.int64(), nullable=False),  # of the link's clock, since the epoch
-        pa.field("shape", pa.string(), nullable=False),  # what the LFTA computes: `statistics.shape`
-        pa.field("records", pa.int64(), nullable=False),  # that the kernel of the link was called for
+        pa.field("minute", pa.int64(), nullable=False),  # minute of the link's clock, since the epoch
+        pa.field("shape", pa.string(), nullable=False),  # digest of what the LFTA computes: `statistics.shape`
+        pa.field("records", pa.int64(), nullable=False),  # records that the kernel of the link read
         pa.field("rows_out", pa.int64(), nullable=False),
-        pa.field("punctuations", pa.int64(), nullable=False),  # a lull is one
+        pa.field("punctuations", pa.int64(), nullable=False),  # a lull counts once
         pa.field("ejections", pa.int64(), nullable=False),
         pa.field("collisions", pa.int64(), nullable=False),
-        pa.field("groups", pa.int64()),  # most in the table at once; NULL for a selection, as the next
+        pa.field("groups", pa.int64()),  # most in the table at once; NULL for a selection, as `slots`
         pa.field("slots", pa.int64()),
         pa.field("nanoseconds", pa.int64(), nullable=False),  # processor time: see docs/tuning.md
-        pa.field("beat_nanoseconds", pa.int64(), nullable=False),  # of these, for promises
-        pa.field("period", pa.int64()),  # between ticks, ns; NULL for another policy
-        pa.field("conjuncts", pa.list_(pa.string()), nullable=False),  # of its predicate
-        pa.field("asked", pa.list_(pa.int64()), nullable=False),  # drawn records of which each was evaluated
-        pa.field("met", pa.list_(pa.int64()), nullable=False),  # of these, for how many it is true
+        pa.field("beat_nanoseconds", pa.int64(), nullable=False),  # the part of `nanoseconds` for promises
+        pa.field("period", pa.int64()),  # ns between ticks; NULL for other policies
+        pa.field("conjuncts", pa.list_(pa.string()), nullable=False),  # conjuncts of its predicate
+        pa.field("asked", pa.list_(pa.int64()), nullable=False),  # sampled records for which the conjunct was evaluated
+        pa.field("met", pa.list_(pa.int64()), nullable=False),  # sampled records for which it is true
     ]
 )
-"""What the LFTAs did, by minute; depends on tables, chunks and the machine, so no result may rest on it."""
+"""Work of the LFTAs, by minute. It depends on tables, chunks and the machine, so no result may use it."""
 
 
 @dataclass(frozen=True)
 class LinkResult:
-    """What the pass over one link says besides the rows.
+    """The result of the pass over one link, besides the rows.
 
     Attributes:
-        link: its name.
-        sane: records in order whose timestamp is owned; `violating` ones, whose arrival is.
-        statistics: one per LFTA, in the order given.
-        minutes: schema MINUTES, by LFTA and minute.
-        violations: schema VIOLATIONS, in canonical order.
-        work: schema WORK, by LFTA and minute; `statistics.merge_work` adds those of several passes. Two results that
-            differ in it alone are equal.
+        link: the name of the link.
+        sane: records in order whose timestamp is owned.
+        violating: late records whose arrival is owned.
+        statistics: one per LFTA, in the order of the pass.
+        minutes: counts in the schema MINUTES, by LFTA and minute.
+        violations: late records in the schema VIOLATIONS, in canonical order.
+        work: schema WORK, by LFTA and minute; `statistics.merge_work` adds several passes. It does not take part in
+            comparisons of results.
     """
 
     link: str

@@ -1,6 +1,6 @@
-"""What a query set may name besides its own queries: links, protocols, functions, parameters.
+"""The names that a query set may use besides its own queries: links, protocols, functions, parameters.
 
-Given to the binder by whoever plans: the command line, or a job of the lake.
+The command line or a job of the lake makes a Context and gives it to the binder.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from lowwater.catalog.protocols import PROTOCOLS, Protocol
 from lowwater.plan.text import nearest
 
 Value = int | float | str | bool
-Kept = TypeVar("Kept")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Links:
-    """The links and sets that queries may name.
+    """The links and link sets that queries may name.
 
     Attributes:
-        names: all links; None where they are not known (explain without captures): then any name is a link.
-        sets: set name -> link names.
+        names: all links; None if they are unknown (explain without captures), then any name may be a link.
+        sets: name of a link set -> its links.
         properties: link -> property -> value, for `@property`.
-        kinds: link -> kind of its records, where it is not `pcap`.
+        kinds: link -> kind of its records, for links whose kind is not `pcap`.
         groups: link -> column whose values have skews of their own (group-wise punctuation, SEMANTICS T8).
-        interfaces: link -> the links of its interfaces, for which it stands (SEMANTICS T1).
-        remedy: what gives a link that is not among the names, with `{}` for it; empty where only settings do.
+        interfaces: link -> the links of its interfaces (SEMANTICS T1).
+        remedy: how to add a link that is missing, with `{}` for its name; empty if only settings add links.
     """
 
     names: tuple[str, ...] | None = None
@@ -42,41 +42,52 @@ class Links:
     remedy: str = ""
 
     def holds(self, name: str) -> bool:
-        """Whether a name is a link, or may be the interface of one: what those are is known once they are ingested."""
+        """Whether a name is a link or may be an interface of a link; interfaces are known only after ingest."""
         if self.names is None or name in self.names:
             return True
         parent = name.partition("/")[0]
         return parent in self.names and parent not in self.interfaces
 
-    def of(self, settings: Mapping[str, Kept], link: str, default: Kept) -> Kept:
-        """What is set for a link; for an interface, as for its link where nothing else is set."""
+    def of(self, settings: Mapping[str, T], link: str, default: T) -> T:
+        """Returns the setting of a link. An interface without a setting has the setting of its link.
+
+        Args:
+            settings: link -> value.
+            link: a link, or an interface `link/interface`.
+            default: the value if neither has a setting.
+        """
         return settings.get(link, settings.get(link.partition("/")[0], default))
 
     def read(self, names: Iterable[str]) -> tuple[str, ...]:
-        """What is read where these links are named: of a link that stands for its interfaces, those."""
-        return tuple(sorted({part for name in names for part in self.interfaces.get(name, (name,))}))
+        """Returns the links that are read for these names: a link with interfaces stands for its interfaces."""
+        return tuple(sorted({interface for name in names for interface in self.interfaces.get(name, (name,))}))
 
-    def without(self, name: str, known: Iterable[str]) -> str:
-        """What to write in the place of a link that is not there, or how to add it."""
+    def without(self, name: str, names: Iterable[str]) -> str:
+        """Returns a hint for a name that is not a link: a similar name, or how to add the link.
+
+        Args:
+            name: the name in the query.
+            names: the names that the query may use there.
+        """
         if name in self.sets:
             return f"{name} is a set of links: write [{name}].PROTOCOL"
         remedy = self.remedy.format(name)
-        close = nearest(name, known)
-        return f"{close} Otherwise {remedy}" if remedy and close.startswith("did") else remedy or close
+        suggestion = nearest(name, names)
+        return f"{suggestion} Otherwise {remedy}" if remedy and suggestion.startswith("did") else remedy or suggestion
 
 
 @dataclass(frozen=True)
 class Context:
-    """What a query set may name.
+    """The names that a query set may use besides its own queries.
 
     Attributes:
-        links: links and sets.
+        links: links and link sets.
         catalog: functions and aggregates.
-        protocols: by name.
-        params: values given for `$name`, as written.
-        dialect: `lowwater`, or `gigascope` for every query that does not say.
-        digests: sha256 of the files that declare functions, for the digest of inputs (SEMANTICS S1).
-        folders: what queries may read files in, beside the folder of their own file.
+        protocols: protocols by name.
+        params: parameter -> its value, as written.
+        dialect: `lowwater` or `gigascope`, for queries that do not name a dialect.
+        digests: sha256 of each file that declares functions, for the digest of inputs (SEMANTICS S1).
+        folders: folders in which queries may read files, besides the folder of their own file.
     """
 
     links: Links = field(default_factory=Links)

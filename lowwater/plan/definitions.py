@@ -1,4 +1,4 @@
-"""Reads the files that define what queries may name: PROTOCOL blocks and declarations of functions.
+"""Reads the files that define names for queries: PROTOCOL blocks and declarations of functions.
 
 Beside `queryset`, for the command line (`--schema`, `--functions`) and for the query sets of a lake.
 """
@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from lowwater.catalog.declared import functions_digest, load_functions
+from lowwater.catalog.user_functions import functions_digest, load_functions
 from lowwater.errors import LowwaterError, QueryError, raise_all
 from lowwater.gsql.declarations import parse_declarations
 from lowwater.gsql.parser import parse
@@ -26,19 +26,19 @@ def make_context(
     dialect: str = "lowwater",
     folders: Sequence[str | Path] = (),
 ) -> Context:
-    """The context that files and values make.
+    """Returns the context of a query set from files and values.
 
     Args:
-        links: links and sets.
+        links: links and link sets.
         schemas: files of PROTOCOL blocks.
         functions: files of declarations in GSQL's own format, with MODULE lines for Python.
-        params: values of `$name`.
-        dialect: lowwater or gigascope.
-        folders: what queries may read files in, beside the folder of their own file.
+        params: parameter -> its value.
+        dialect: `lowwater` or `gigascope`.
+        folders: folders in which queries may read files, besides the folder of their own file.
 
     Raises:
         LowwaterError: a file cannot be read.
-        QueryError: a definition has no meaning; QueryErrors for several.
+        QueryError: a definition is wrong; QueryErrors for several.
     """
     context = Context(links=links, params=params or {}, dialect=dialect, folders=tuple(map(Path, folders)))
     if schemas:

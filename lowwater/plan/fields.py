@@ -1,4 +1,4 @@
-"""Columns and named expressions: what every operator is made of."""
+"""Columns and named expressions, the parts of every operator."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from lowwater.catalog.expr import Expr, Type
 from lowwater.plan.temporal import Temporal
 
 Place = tuple[int, int]
-"""Line and column of the text, for the message of an engine that does not run an operator."""
+"""Line and column of the text, for the message of an engine that cannot run an operator."""
 
 ROWS = "rows"
-"""Origin of attributes that count rows."""
+"""Origin of temporal attributes that count rows instead of time."""
 
 
 @dataclass(frozen=True)
@@ -20,8 +20,10 @@ class Field:
     """A column of a stream.
 
     Attributes:
-        temporal: None where it makes no progress.
-        declared: GSQL's own type, where the old compilers' value semantics are asked for.
+        name: the name of the column.
+        type: the type of its values.
+        temporal: its progress; None for a column without progress.
+        declared: the type in GSQL, if the query asks for the semantics of the old compilers; else empty.
     """
 
     name: str
@@ -39,30 +41,30 @@ class Item:
 
 
 def exprs_of(items: Iterable[Item]) -> tuple[Expr, ...]:
-    """The expressions of items."""
+    """Returns the expressions of items."""
     return tuple([item.expr for item in items])
 
 
 def written(*exprs: Expr | None) -> tuple[Expr, ...]:
-    """The expressions that are there."""
+    """Returns the expressions that are not None."""
     return tuple([expr for expr in exprs if expr is not None])
 
 
 def temporal_names(fields: Sequence[Field]) -> tuple[str, ...]:
-    """The names of the columns that make progress."""
+    """Returns the names of the temporal columns."""
     return tuple([field.name for field in fields if field.temporal])
 
 
 def clocks(fields: Sequence[Field]) -> list[Temporal]:
-    """The temporal properties of the columns that are functions of the clock."""
+    """Returns the temporal properties of the columns that are functions of the packet clock."""
     return [field.temporal for field in fields if field.temporal and not field.temporal.origin]
 
 
 def off_clock(fields: Sequence[Field]) -> str:
-    """The origin of the temporal columns where none is a function of the clock; else empty."""
+    """Returns the origin of the temporal columns if none is a function of the packet clock; else an empty text."""
     return one_origin([field.temporal.origin for field in fields if field.temporal])
 
 
 def one_origin(origins: Sequence[str]) -> str:
-    """The first of the origins of some attributes, where none is the clock, which is the empty one; else empty."""
+    """Returns the first origin if no attribute has the packet clock, an empty origin; else an empty text."""
     return origins[0] if origins and all(origins) else ""

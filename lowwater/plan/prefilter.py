@@ -1,8 +1,9 @@
-"""Chooses the prefilter of every link: cheap conjuncts as bits, computed once a packet for all LFTAs that read it.
+"""Chooses the prefilter of each link: cheap conjuncts that the kernel evaluates once a packet for all LFTAs.
 
-After the split, over all LFTAs of a query set. A packet goes on to an LFTA only if it has all bits of the LFTA's
-signature; the conjuncts in it are removed from the LFTA's own predicate (004, Prefilters; 000, section 4.2: temporal
-values are saved before the prefilter drops a packet, so it never holds a promise back).
+After the rewriter, over all LFTAs of a query set. Each conjunct is a bit. A packet goes on to an LFTA only if it has
+all bits of the LFTA's signature. The conjuncts of the signature leave the predicate of the LFTA (004, Prefilters). The
+kernel reads temporal values before the prefilter drops a packet, so a dropped packet never delays a promise (000,
+section 4.2).
 """
 
 from __future__ import annotations
@@ -15,17 +16,17 @@ from lowwater.catalog.packets import SAMPLING_RATE
 from lowwater.plan.operators import ANY_LINK, Lfta
 from lowwater.plan.properties.cost import cheap, cost
 
-MOST_BITS = 64
+MAX_BITS = 64
 
 
 @dataclass(frozen=True)
-class Signature:
-    """What the prefilter means for one LFTA.
+class PrefilterSignature:
+    """The prefilter bits of one LFTA.
 
     Attributes:
-        lfta: its name.
+        lfta: the name of the LFTA.
         bits: positions of its conjuncts in the prefilter.
-        rest: what is left of its predicate; None for nothing.
+        rest: the rest of its predicate; None for nothing.
     """
 
     lfta: str
@@ -43,54 +44,54 @@ class Prefilter:
     """The prefilter of links that the same LFTAs read.
 
     Attributes:
-        links: names.
-        bits: one conjunct each, over stored columns: the shared ones first, then the cheap ones.
-        shared: how many LFTAs want each bit.
-        signatures: one of each LFTA that reads the links.
+        links: the names of the links.
+        bits: a conjunct per bit, over stored columns: those of several LFTAs first, then the cheap ones.
+        shared: the number of LFTAs that use each bit.
+        signatures: the signature of each LFTA that reads the links.
     """
 
     links: tuple[str, ...]
     bits: tuple[Expr, ...]
     shared: tuple[int, ...]
-    signatures: tuple[Signature, ...]
+    signatures: tuple[PrefilterSignature, ...]
 
 
 def choose_prefilters(lftas: Sequence[Lfta]) -> tuple[Prefilter, ...]:
-    """The prefilters of all links, links with the same LFTAs together."""
+    """Returns the prefilters of all links; links with the same LFTAs share one."""
     readers: dict[str, tuple[int, ...]] = {}
     for link in sorted({link for lfta in lftas for link in lfta.links}):
         readers[link] = tuple(at for at, lfta in enumerate(lftas) if link in lfta.links or ANY_LINK in lfta.links)
-    found = []
+    prefilters = []
     for group in dict.fromkeys(readers.values()):
         links = tuple(link for link, reading in readers.items() if reading == group)
-        found.append(_prefilter(links, [lftas[at] for at in group]))
-    return tuple(found)
+        prefilters.append(_prefilter(links, [lftas[at] for at in group]))
+    return tuple(prefilters)
 
 
 def _prefilter(links: tuple[str, ...], lftas: Sequence[Lfta]) -> Prefilter:
-    wanted: dict[Expr, int] = {}
+    users: dict[Expr, int] = {}
     for lfta in lftas:
-        candidates = [part for part in _parts(lfta) if cheap(part) and _of_packet(columns_of(part))]
+        candidates = [part for part in _conjuncts_of(lfta) if cheap(part) and _of_packet(columns_of(part))]
         for part in dict.fromkeys(candidates):
-            wanted[part] = wanted.get(part, 0) + 1
-    order = {part: at for at, part in enumerate(wanted)}
-    bits = sorted(wanted, key=lambda part: (-wanted[part], cost(part), order[part]))[:MOST_BITS]
+            users[part] = users.get(part, 0) + 1
+    order = {part: at for at, part in enumerate(users)}
+    bits = sorted(users, key=lambda part: (-users[part], cost(part), order[part]))[:MAX_BITS]
     at = {part: bit for bit, part in enumerate(bits)}
     signatures = tuple(
-        Signature(
+        PrefilterSignature(
             lfta.name,
-            tuple(sorted({at[part] for part in _parts(lfta) if part in at})),
-            conjunction([part for part in _parts(lfta) if part not in at]),
+            tuple(sorted({at[part] for part in _conjuncts_of(lfta) if part in at})),
+            conjunction([part for part in _conjuncts_of(lfta) if part not in at]),
         )
         for lfta in lftas
     )
-    return Prefilter(links, tuple(bits), tuple(wanted[part] for part in bits), signatures)
+    return Prefilter(links, tuple(bits), tuple(users[part] for part in bits), signatures)
 
 
 def _of_packet(columns: list[str]) -> bool:
-    """Whether a conjunct is a property of a packet, the same for all LFTAs and links."""
+    """Whether a conjunct depends on the packet alone, so that it is the same for all LFTAs and links."""
     return columns not in ([], ["interface"]) and SAMPLING_RATE not in columns
 
 
-def _parts(lfta: Lfta) -> list[Expr]:
+def _conjuncts_of(lfta: Lfta) -> list[Expr]:
     return conjuncts(lfta.member) + conjuncts(lfta.predicate)

@@ -1,6 +1,6 @@
-"""From query files to a plan: the door of the planner.
+"""Plans the queries of a query set: the entry of the planner.
 
-Parses, binds and splits the queries of a set. The result is what every engine, EXPLAIN and the digest of inputs read.
+Parses, binds and rewrites the queries. Every engine, EXPLAIN and the digest of inputs read the resulting Plan.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from lowwater.plan.context import Context, Links
 from lowwater.plan.dialect import gigascope
 from lowwater.plan.operators import Key, Lfta, Node, Source
 from lowwater.plan.prefilter import Prefilter, choose_prefilters
-from lowwater.plan.properties.placing import with_numbers
+from lowwater.plan.properties.record_numbers import with_numbers
 from lowwater.plan.properties.state import counts_rows
 from lowwater.plan.rewriter import Rewriter
 from lowwater.plan.rules import LEVELS, LOGICAL, Setting
@@ -36,17 +36,17 @@ Statements = Mapping[str, Named]
 
 @dataclass(frozen=True)
 class QueryPlan:
-    """One output query.
+    """The plan of one query.
 
     Attributes:
         name: the name of the query and its table.
-        text: canonical text of the query and of all that it reads, for the digest of inputs (S1).
-        logical: plan before the split; the reference engine runs it.
-        high: plan after the split; its leaves are the LFTAs.
-        file: that its text stands in.
-        internal: whether nobody sees it: it is planned to be read by others, and explained.
-        key: columns that no two of its rows have in common: as DEFINE says, else as the plan shows; None for unknown.
-        parts: what `text` is made of, each with what it is: `query flows`, `parameter $n`, `protocol LOG`.
+        text: the canonical text of the query and of everything that it reads, for the digest of inputs (S1).
+        logical: the plan before the split; the reference engine runs it.
+        high: the plan after the split; its leaves are the LFTAs.
+        file: the file of the query.
+        internal: whether only other queries read it, so that it has no table.
+        key: a unique key of its rows: from DEFINE, else from the plan; None if unknown.
+        parts: the parts of `text`, as (label, text): `query flows`, `parameter $n`, `protocol LOG`.
     """
 
     name: str
@@ -69,15 +69,14 @@ class QueryPlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """The output queries of a query set, in the order of their text.
+    """The plan of a query set.
 
     Attributes:
-        queries: the outputs.
-        internal: the queries that only others read, in the order of their text.
-        prefilters: of all links.
-        notes: what is worth knowing, such as an option that changes nothing.
-        setting: what the rules knew of the queries.
-
+        queries: the output queries, in the order of their text.
+        internal: the queries that only other queries read, in the order of their text.
+        prefilters: the prefilters of all links.
+        notes: remarks, such as an option without effect.
+        setting: the facts of the queries that the rules read.
     """
 
     queries: tuple[QueryPlan, ...]
@@ -95,17 +94,17 @@ class Plan:
         return sorted({link for query in self.queries for link in query.links})
 
     def only(self, name: str) -> Plan:
-        """The plan of one of its queries.
+        """Returns the plan of one output query.
 
         Raises:
             LowwaterError: no output query has this name.
         """
-        chosen = tuple(query for query in self.queries if query.name == name)
-        if not chosen:
+        outputs = tuple(query for query in self.queries if query.name == name)
+        if not outputs:
             names = [query.name for query in self.queries]
             raise LowwaterError(f"no output query is called {name}", nearest(name, names))
         notes = [note for note in self.notes if note.query == name]
-        return _planned(chosen, self.internal, notes, self.setting)
+        return _make_plan(outputs, self.internal, notes, self.setting)
 
 
 def plan_files(paths: Sequence[Path], links: Links, slots: int | None = None, context: Context | None = None) -> Plan:
@@ -113,13 +112,13 @@ def plan_files(paths: Sequence[Path], links: Links, slots: int | None = None, co
 
     Args:
         paths: `.gsql` files, UTF-8.
-        links: what FROM may name.
-        slots: size of every group table, over what the queries say; for tests of the law.
-        context: functions, protocols and parameters; the built-in ones where it is not given.
+        links: the links that FROM may name.
+        slots: the number of slots of every group table, instead of what the queries say; for tests of the law.
+        context: functions, protocols and parameters; None for the built-in ones.
 
     Raises:
         LowwaterError: a file cannot be read.
-        QueryError: a text has no meaning; QueryErrors for several.
+        QueryError: a query is wrong; QueryErrors for several mistakes.
     """
     texts = [(str(path), read_query(path)) for path in paths]
     folders = tuple(dict.fromkeys(path.parent for path in paths))
@@ -127,10 +126,10 @@ def plan_files(paths: Sequence[Path], links: Links, slots: int | None = None, co
 
 
 def read_query(path: Path) -> str:
-    """The text of a query file.
+    """Returns the text of a query file.
 
     Raises:
-        LowwaterError: it cannot be read.
+        LowwaterError: the file cannot be read.
     """
     try:
         return path.read_text(encoding="utf-8")
@@ -146,56 +145,56 @@ def plan_texts(
     context: Context | None = None,
     folders: Sequence[Path] = (),
 ) -> Plan:
-    """Plans query texts, each with the name of its file.
+    """Plans query texts as one query set.
 
     Args:
-        texts: (file, text).
-        links: what FROM may name.
-        slots: size of every group table, for tests of the law.
+        texts: (name of the file, text) pairs.
+        links: the links that FROM may name.
+        slots: the number of slots of every group table, for tests of the law.
         context: as for `plan_files`.
-        folders: where libraries of queries (`library/query`) are looked for.
+        folders: folders with libraries of queries (`library/query`).
     """
-    read = read_texts(texts, folders)
+    parsed = read_texts(texts, folders)
     context = replace(context or Context(), links=links)
-    if read.protocols:
-        context = replace(context, protocols=declare(read.protocols, context.protocols))
-    bound, notes = _bind(read.statements, context)
-    setting = _setting(read.statements, bound, slots, context, read.library)
+    if parsed.protocols:
+        context = replace(context, protocols=declare(parsed.protocols, context.protocols))
+    bound, notes = _bind(parsed.statements, context)
+    setting = _setting(parsed.statements, bound, slots, context, parsed.library)
     rewriter = Rewriter(LOGICAL, setting)
     logical = {name: rewriter.rewrite(node) for name, node in bound.items()}
     setting = replace(setting, arriving=frozenset(name for name, node in logical.items() if counts_rows(node)))
-    levels = replace(setting, several=_several(logical.values()))
-    # An output that counts rows is evaluated by arrival, with all that it reads.
+    levels = replace(setting, several=_queries_with_many_sources(logical.values()))
+    # An output that counts rows is evaluated by arrival, with all queries that it reads.
     rewriters = {arrival: Rewriter(LEVELS, replace(levels, arrival=arrival)) for arrival in (False, True)}
     plans: list[QueryPlan] = []
-    below: dict[str, list[str]] = {}
+    upstream: dict[str, list[str]] = {}
     keys: dict[int, Key] = {}
-    printed = cache(lambda name: print_statement(read.statements[name][0]))
+    printed = cache(lambda name: print_statement(parsed.statements[name][0]))
     for name, node in bound.items():
-        whole = logical[name]
-        statement, text = read.statements[name]
-        below[name] = _below(node, name, below)
-        used = [read.statements[each][0] for each in (*below[name], name)]
-        extra = _extra_inputs([*below[name], name], read.statements, context)
-        texts_below = [(f"query {each}", printed(each)) for each in (*below[name], name)]
-        named = [*_named_inputs(whole, used, context), *texts_below]
+        plan = logical[name]
+        statement, text = parsed.statements[name]
+        upstream[name] = _upstream(node, name, upstream)
+        used = [parsed.statements[query][0] for query in (*upstream[name], name)]
+        extra = _extra_inputs([*upstream[name], name], parsed.statements, context)
+        texts_below = [(f"query {query}", printed(query)) for query in (*upstream[name], name)]
+        named = [*_named_inputs(plan, used, context), *texts_below]
         canonical = _canonical([part for _, part in extra], [part for _, part in named])
-        internal = _internal(name, statement, read.library)
-        key = key_of(statement, whole, text, keys)
-        high = rewriters[name in setting.arriving].rewrite(whole)
-        plans.append(QueryPlan(name, canonical, whole, high, text.file, internal, key, (*extra, *named)))
+        internal = _internal(name, statement, parsed.library)
+        key = key_of(statement, plan, text, keys)
+        high = rewriters[name in setting.arriving].rewrite(plan)
+        plans.append(QueryPlan(name, canonical, plan, high, text.file, internal, key, (*extra, *named)))
     plans = [
         replace(plan, high=high) for plan, high in zip(plans, with_numbers([plan.high for plan in plans]), strict=True)
     ]
-    order = {name: at for at, name in enumerate(read.statements)}
+    order = {name: at for at, name in enumerate(parsed.statements)}
     plans.sort(key=lambda plan: order[plan.name])
     outputs = tuple(plan for plan in plans if not plan.internal)
     if not outputs:
         raise LowwaterError("the query files hold no output query", "write a SELECT, or remove a visibility 'internal'")
-    return _planned(outputs, tuple(plan for plan in plans if plan.internal), notes, setting)
+    return _make_plan(outputs, tuple(plan for plan in plans if plan.internal), notes, setting)
 
 
-def _planned(
+def _make_plan(
     outputs: tuple[QueryPlan, ...], internal: tuple[QueryPlan, ...], notes: Sequence[Note], setting: Setting
 ) -> Plan:
     prefilters = choose_prefilters(lftas_of(*(query.high for query in outputs)))
@@ -207,7 +206,11 @@ def _internal(name: str, statement: syntax.Statement, library: frozenset[str]) -
 
 
 def _bind(statements: Statements, context: Context) -> tuple[dict[str, Node], list[Note]]:
-    """The logical plans, those that are read before their readers; the errors of all queries together."""
+    """Returns the logical plans, a query before its readers, and the remarks.
+
+    Raises:
+        QueryError: the errors of all queries together.
+    """
     binder = Binder(context, statements)
     errors: list[QueryError] = []
     notes: list[Note] = []
@@ -247,14 +250,15 @@ def _note(notes: list[Note], name: str, statement: syntax.Statement, text: Text)
 
 
 def _order(statements: Statements) -> list[str]:
-    """The queries, those that are read before their readers; without recursion, as chains may be long."""
+    """Returns the queries, each before its readers. Without recursion, because chains of queries may be long."""
     order: dict[str, None] = {}
     for root in statements:
         stack = [(root, iter(_reads(statements[root][0])))]
         active = {root}
         while stack:
             name, reading = stack[-1]
-            step = next((one for one in reading if one in statements and one not in order and one not in active), None)
+            unseen = (query for query in reading if query in statements and query not in order and query not in active)
+            step = next(unseen, None)
             if step is None:
                 order.setdefault(name)
                 active.discard(name)
@@ -270,8 +274,8 @@ def _reads(statement: syntax.Statement) -> list[str]:
     return [f"{ref.library}_{ref.name}" if ref.library else ref.name for ref in refs if not ref.links]
 
 
-def _several(plans: Iterable[Node]) -> frozenset[str]:
-    """The queries that read packets in more than one place."""
+def _queries_with_many_sources(plans: Iterable[Node]) -> frozenset[str]:
+    """Returns the queries that read packets in more than one place."""
     counts: dict[str, int] = {}
     for node in walk(*plans):
         for below in node.inputs():
@@ -295,8 +299,8 @@ def _setting(
             continue
         sizes |= {name: size} if size else {}
         thresholds |= {name: threshold} if threshold is not None else {}
-        for at, read in enumerate(_reads(statement)):
-            readers.setdefault(read, set()).add((name, at))
+        for at, source in enumerate(_reads(statement)):
+            readers.setdefault(source, set()).add((name, at))
     raise_all(errors)
     hidden = {name for name in bound if _internal(name, statements[name][0], library)}
     return Setting(
@@ -309,44 +313,50 @@ def _setting(
     )
 
 
-def _below(node: Node, name: str, known: Mapping[str, list[str]]) -> list[str]:
-    """The queries that a query reads, in the order of their reading."""
-    found: dict[str, None] = {}
+def _upstream(node: Node, name: str, upstream: Mapping[str, list[str]]) -> list[str]:
+    """Returns the queries that a query reads, directly or indirectly, in the order of their evaluation.
+
+    Args:
+        node: the plan of the query.
+        name: the name of the query.
+        upstream: the same for queries that were planned before.
+    """
+    names: dict[str, None] = {}
     stack = list(node.inputs())
-    seen: set[int] = set()
+    visited: set[int] = set()
     for part in stack:
-        if id(part) in seen:
+        if id(part) in visited:
             continue
-        seen.add(id(part))
-        if part.query != name and part.query in known:
-            found.update(dict.fromkeys([*known[part.query], part.query]))
+        visited.add(id(part))
+        if part.query != name and part.query in upstream:
+            names.update(dict.fromkeys([*upstream[part.query], part.query]))
         else:
             stack.extend(part.inputs())
-    return list(found)
+    return list(names)
 
 
 def _named_inputs(plan: Node, statements: Sequence[syntax.Statement], context: Context) -> list[tuple[str, str]]:
-    """What a plan took from definitions beside the queries, each with its name: declared protocols, link properties."""
-    found: dict[tuple[str, str], None] = {}
-    asks = any(_has_property(expr) for statement in statements for expr in syntax.expressions_of(statement))
+    """Returns the definitions that a plan depends on, as (label, text): declared protocols and link properties."""
+    inputs: dict[tuple[str, str], None] = {}
+    reads_properties = any(_has_property(expr) for statement in statements for expr in syntax.expressions_of(statement))
     for source in walk(plan):
         if not isinstance(source, Source):
             continue
         protocol = context.protocols[source.protocol]
         if protocol is not PROTOCOLS.get(source.protocol):
-            digest = sha256(_declared(protocol).encode()).hexdigest()
-            found[f"protocol {protocol.name}", f"protocol {protocol.name} {digest}"] = None
-        for link in source.links if asks else ():
+            digest = sha256(_protocol_text(protocol).encode()).hexdigest()
+            inputs[f"protocol {protocol.name}", f"protocol {protocol.name} {digest}"] = None
+        for link in source.links if reads_properties else ():
             for word, value in sorted(context.links.of(context.links.properties, link, {}).items()):
-                found[f"property {word} of link {link}", f"property {link} {word} = {value!r}"] = None
-    return list(found)
+                inputs[f"property {word} of link {link}", f"property {link} {word} = {value!r}"] = None
+    return list(inputs)
 
 
-def _declared(protocol: Protocol) -> str:
-    """What rows depend on of a declared protocol; the column `link` that none declared is no part of it."""
+def _protocol_text(protocol: Protocol) -> str:
+    """Returns the parts of a declared protocol that rows depend on; not a column `link` that nobody declared."""
     hidden = sorted(protocol.hidden - {LINK})
     columns = {name: expr for name, expr in protocol.columns.items() if name != LINK or LINK not in protocol.hidden}
-    # The order of a set differs from process to process.
+    # The order of a set differs between processes.
     return repr(replace(protocol, columns=columns, hidden=frozenset())) + (repr(hidden) if hidden else "")
 
 
@@ -355,7 +365,7 @@ def _has_property(expr: syntax.Expression) -> bool:
 
 
 def _extra_inputs(names: Sequence[str], statements: Statements, context: Context) -> list[tuple[str, str]]:
-    """What else the rows of queries depend on, each with its name: parameters, declared functions, the dialect."""
+    """Returns further inputs of queries, as (label, text): parameters, declared functions, the dialect."""
     declared = {param.name for name in names for param in getattr(statements[name][0], "params", ())}
     values = [(name, context.params[name]) for name in sorted(declared) if name in context.params]
     extra = [(f"parameter ${name}", f"${name} = {value!r}") for name, value in values]
@@ -366,10 +376,10 @@ def _extra_inputs(names: Sequence[str], statements: Statements, context: Context
 
 
 def _canonical(extra: Sequence[str], named: Sequence[str]) -> str:
-    """The text of queries with everything that they name and that rows depend on (S1)."""
+    """Joins the texts of queries and of everything that they depend on (S1)."""
     return "\n\n".join([*(["\n".join(extra)] if extra else []), *named])
 
 
 def source_links(plan: Node) -> dict[str, tuple[str, ...]]:
-    """Links of every source of a logical plan, by `query.alias`."""
+    """Returns the links of every source of a logical plan, by `query.alias`."""
     return {f"{node.query}.{node.alias}": node.links for node in walk(plan) if isinstance(node, Source)}

@@ -1,7 +1,7 @@
-"""Applies the rules: from the logical plan of a query to its two levels.
+"""Rewrites the logical plan of a query into the high plan and its LFTAs, by applying rules.
 
-Third stage of the pipeline. Whatever reads packets directly becomes an LFTA (000, section 3.1; 004). Plans share the
-queries that they read, so what has been rewritten once is not rewritten again.
+Third stage of the pipeline. An operator that reads packets directly becomes an LFTA (000, section 3.1; 004). Queries
+share the plans that they read, so the rewriter remembers its results.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ from lowwater.plan.tree import with_inputs
 
 @dataclass
 class Rewriter:
-    """Applies rules to an operator, to what is below it, and to it again, each as long as it applies.
+    """Applies rules to an operator, then to its inputs, then to the operator again, until no rule applies.
 
     Attributes:
-        rules: in order.
-        setting: the setting of the query set.
+        rules: the rules, in order.
+        setting: the facts of the query set that the rules read.
     """
 
     rules: Sequence[Rule]
     setting: Setting
-    _done: dict[int, tuple[Node, Node]] = field(default_factory=dict)
+    _rewritten: dict[int, tuple[Node, Node]] = field(default_factory=dict)
 
     def rewrite(self, node: Node) -> Node:
-        """The plan after the rules; the same node gives the same plan.
+        """Returns the rewritten plan; the same node always gives the same plan.
 
         Raises:
             LawError: a rule changed the columns of an operator.
         """
-        known = self._done.get(id(node))
-        if known is not None:
-            return known[1]
-        # Once before what is below has changed, since levels are cut where packets are read, and once after.
+        earlier = self._rewritten.get(id(node))
+        if earlier is not None:
+            return earlier[1]
+        # Before the inputs change, because the rules split the levels where packets are read; and again afterwards.
         changed = self._apply(node)
         changed = with_inputs(changed, [self.rewrite(below) for below in changed.inputs()])
         changed = self._apply(changed)
-        self._done[id(node)] = (node, changed)
+        self._rewritten[id(node)] = (node, changed)
         return changed
 
     def _apply(self, node: Node) -> Node:
@@ -49,11 +49,11 @@ class Rewriter:
         while again:
             again = False
             for rule in self.rules:
-                found = rule(node, self.setting)
-                if found is not None:
-                    if [(f.name, f.type) for f in found.fields] != [(f.name, f.type) for f in node.fields]:
+                result = rule(node, self.setting)
+                if result is not None:
+                    if [(f.name, f.type) for f in result.fields] != [(f.name, f.type) for f in node.fields]:
                         raise LawError(f"rule {rule.__name__} changes the columns of query {node.query}")
-                    # What a rule moved down may move on from there.
-                    node = with_inputs(found, [self.rewrite(below) for below in found.inputs()])
+                    # An expression that a rule moved down may move further.
+                    node = with_inputs(result, [self.rewrite(below) for below in result.inputs()])
                     again = True
         return node

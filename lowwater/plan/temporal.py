@@ -1,10 +1,10 @@
 """Temporal attributes as monotone functions of the packet clock.
 
-Everything that the planner, the heartbeats and the Spark lowering know of an attribute's progress is here. An
-attribute is a set of components, each a chain of steps from the clock (ns since the epoch) to a value. The two
-questions are adjoint: `promise(P)`, which values may still come once no packet before P will, and `last(v)`, the
-largest instant whose packet may still change a row of value v (SEMANTICS I1, P1, P2). A join adds to an attribute
-the other side's components, carried through the match window (P4).
+The planner, the heartbeats and the Spark lowering compute the progress of an attribute here. An attribute is a set of
+components. A component is a chain of steps from the clock (ns since the epoch) to a value. Two questions are inverse to
+each other (SEMANTICS I1, P1, P2). `promise(P)`: which values may still come when no packet before P will come?
+`last(v)`: up to which instant may a packet change a row of value v? A join adds the components of the other side,
+shifted by its match window (P4).
 """
 
 from __future__ import annotations
@@ -16,17 +16,20 @@ from math import gcd
 from lowwater.catalog.expr import Binary, Call, Column, Const, Expr, Param, Type, Unary
 
 END_OF_TIME = 1 << 62
-"""First timestamp (ns) that is out of range (SEMANTICS T3): the promise of a link that has ended."""
+"""First timestamp (ns) out of range (SEMANTICS T3); a link that has ended promises it."""
 
 INT64_MAX = (1 << 63) - 1
 
 
 @dataclass(frozen=True)
 class Step:
-    """One step: `add` c, `mul` c > 0, `div` c > 0 (truncating toward zero, V2), or `neg`.
+    """One step of a component.
 
-    `param` names the parameter that c is, where its value is not known yet; then no instant can be computed, only the
-    direction is known, and nothing runs.
+    Attributes:
+        op: `add` c, `mul` c > 0, `div` c > 0 (truncating toward zero, V2), or `neg`.
+        by: the constant c.
+        param: the parameter whose value c will be; empty if c is known. Such a step shows only the direction: no
+            instant can be computed, and the plan cannot run.
     """
 
     op: str
@@ -43,7 +46,7 @@ class Step:
         return -value
 
     def largest(self, value: int) -> int:
-        """The largest x whose image is at most `value`; only for the increasing steps."""
+        """Returns the largest x whose image is at most `value`; for increasing steps only."""
         if self.op == "add":
             return value - self.by
         if self.op == "mul":
@@ -51,7 +54,7 @@ class Step:
         return value * self.by + (self.by - 1 if value >= 0 else 0)
 
     def smallest(self, value: int) -> int:
-        """The smallest x whose image is at least `value`; only for the increasing steps."""
+        """Returns the smallest x whose image is at least `value`; for increasing steps only."""
         if self.op == "add":
             return value - self.by
         if self.op == "mul":
@@ -69,7 +72,7 @@ def _apply(steps: Component, instant: int) -> int:
 
 
 def _bound(steps: Component, value: int, at_most: bool) -> int:
-    """Carries a bound on the value inward: an upper one stays upper until a `neg` turns it."""
+    """Maps a bound on the value back to a bound on the instant; each `neg` turns an upper bound into a lower one."""
     for step in reversed(steps):
         if step.op == "neg":
             value, at_most = -value, not at_most
@@ -90,9 +93,9 @@ class Temporal:
     """A temporal attribute of a stream.
 
     Attributes:
-        components: step chains from the clock; all have the same direction.
-        origin: empty for the packet clock. Else the temporal attribute whose own values the chains begin with, since
-            it is no function of the clock (SEMANTICS T8, I4); then promises and values are in its unit, not in ns.
+        components: chains of steps from the clock, all with the same direction.
+        origin: empty for the packet clock. Otherwise the attribute with which the chains begin, which is not a function
+            of the clock (SEMANTICS T8, I4). Then `instant` is a value of that attribute, not ns.
 
     Example:
         >>> tenths = Temporal(((Step("div", 10_000_000_000),),))
@@ -108,44 +111,44 @@ class Temporal:
         return sum(step.op == "neg" for step in self.components[0]) % 2 == 0
 
     def promise(self, instant: int) -> int:
-        """The bound that no later value passes, once every later packet is at or after `instant`."""
+        """Returns the bound of all later values, if every later packet is at or after `instant` (ns)."""
         values = [_apply(steps, instant) for steps in self.components]
         return min(values) if self.increasing else max(values)
 
     def latest(self, instant: int) -> int:
-        """The furthest value that packets up to `instant` can have made."""
+        """Returns the furthest value that packets up to `instant` (ns) can give."""
         values = [_apply(steps, instant) for steps in self.components]
         return max(values) if self.increasing else min(values)
 
     def last(self, value: int) -> int:
-        """The largest instant (ns) at which a packet may still make or change a row of this value."""
+        """Returns the largest instant (ns) at which a packet may still make or change a row of this value."""
         latest = max(_bound(steps, value, self.increasing) for steps in self.components)
-        return min(latest, END_OF_TIME - 1)  # no packet is later, so an unbounded run owns every row
+        return min(latest, END_OF_TIME - 1)  # no packet is later, so an unbounded run owns all rows
 
     def first(self, value: int) -> int:
-        """The smallest instant (ns) from which rows of this or a later value are made."""
+        """Returns the smallest instant (ns) at which a packet can make a row of this value or a later one."""
         return min(_bound(steps, value, not self.increasing) for steps in self.components)
 
     def then(self, *steps: Step) -> Temporal:
-        """The attribute that further steps make of this one; added constants are kept as one step or none."""
+        """Returns the attribute after further steps. Consecutive additions become one step, additions of 0 none."""
         components = self.components
         for step in steps:
             components = tuple(_append(component, step) for component in components)
         return Temporal(components, self.origin)
 
     def joined(self, *others: Temporal) -> Temporal:
-        """The attribute whose rows also wait for the components of the others, which have the same origin."""
+        """Returns the attribute whose rows also wait for the components of the others, which have the same origin."""
         merged = dict.fromkeys(self.components)
         for other in others:
             merged.update(dict.fromkeys(other.components))
         return Temporal(tuple(merged), self.origin)
 
     def alike(self, other: Temporal) -> bool:
-        """Whether both progress in one direction and are functions of one clock."""
+        """Whether both have the same direction and are functions of the same clock."""
         return self.increasing == other.increasing and self.origin == other.origin
 
     def fits(self) -> bool:
-        """Whether every sane instant has a 64-bit value at every step."""
+        """Whether every instant in range has a 64-bit value at every step."""
         for steps in self.components:
             for instant in (0, END_OF_TIME):
                 value = instant
@@ -161,7 +164,7 @@ CLOCK = Temporal(((),))
 
 
 def granularity(times: Sequence[Temporal]) -> int:
-    """How much clock (ns) passes between two values of the finest of some attributes.
+    """Returns the clock time (ns) between two values of the finest attribute; 1 if none depends on the clock.
 
     Example:
         >>> minutes = Temporal(((Step("div", 1_000_000_000), Step("div", 60), Step("mul", 60)),))
@@ -172,7 +175,7 @@ def granularity(times: Sequence[Temporal]) -> int:
 
 
 def grid(times: Sequence[Temporal]) -> int:
-    """The greatest clock (ns) of which every instant is a multiple at which a value of some attribute begins.
+    """Returns the greatest time (ns) that divides every instant at which a value of some attribute begins.
 
     Example:
         >>> seconds = (Step("div", 1_000_000_000),)
@@ -180,13 +183,13 @@ def grid(times: Sequence[Temporal]) -> int:
         2000000000
     """
     chains = [Temporal((steps,)) for time in times if not time.origin for steps in time.components]
-    # Division truncates toward zero, so values below it may begin elsewhere than those above it do.
+    # Division truncates toward zero, so negative values may begin at other instants than positive ones.
     begins = [chain.first(chain.promise(at)) for chain in chains for at in (1 << 59, 3 << 60)]
     return gcd(*(granularity([chain]) for chain in chains), *begins) or 1
 
 
 def _grain(steps: Component) -> int:
-    """The clock (ns) in which a chain takes one step; of one whose steps are uneven a part of each of them."""
+    """Returns the clock time (ns) of one step of a chain; a divisor of all steps if they are uneven."""
     clock, jump = 1, 1
     for step in steps:
         if step.op == "mul":
@@ -201,15 +204,19 @@ def _grain(steps: Component) -> int:
 
 
 def infer(expr: Expr, columns: dict[str, Temporal]) -> Temporal | None:
-    """The temporal property of an expression, or None where it is not monotone in the clock.
+    """Returns the temporal property of an expression; None if the expression is not monotone in the clock.
 
-    Arithmetic with constants keeps the property: sharper than the public compilers for `x - constant`, which they
-    call varying (shared rules of GSQL, section 4); safe because constants do not move.
+    Arithmetic with constants keeps the property, because constants do not change. The public compilers give up for `x -
+    constant` (shared rules of GSQL, section 4).
+
+    Args:
+        expr: an expression over the columns.
+        columns: column -> its temporal property.
     """
     if isinstance(expr, Column):
         return columns.get(expr.name)
     if isinstance(expr, Call):
-        return infer(expr.arguments[0], columns) if _keeps(expr) else None
+        return infer(expr.arguments[0], columns) if _is_cast(expr) else None
     if isinstance(expr, Unary) and expr.op == "-":
         inner = infer(expr.operand, columns)
         return inner.then(Step("neg")) if inner else None
@@ -221,31 +228,33 @@ def infer(expr: Expr, columns: dict[str, Temporal]) -> Temporal | None:
 
 def _steps_of(expr: Binary, columns: dict[str, Temporal]) -> Temporal | None:
     left, right = infer(expr.left, columns), infer(expr.right, columns)
-    known = _constant(expr.right)
-    if left and known:
-        by, param = known
-        if expr.op == "+":
-            return left.then(Step("add", by, param))
+    constant = _constant(expr.right)
+    if left and constant:
+        by, param = constant
         if expr.op == "-":
             return left.then(Step("add", -by, param))
-        if expr.op in "*/" and by != 0:
-            scaled = left.then(Step("mul" if expr.op == "*" else "div", abs(by), param))
-            return scaled if by > 0 else scaled.then(Step("neg"))
-    known = _constant(expr.left)
-    if right and known:
-        by, param = known
-        if expr.op == "+":
-            return right.then(Step("add", by, param))
+        return _with_constant(left, expr.op, by, param)
+    constant = _constant(expr.left)
+    if right and constant:
+        by, param = constant
         if expr.op == "-":
             return right.then(Step("neg"), Step("add", by, param))
-        if expr.op == "*" and by != 0:
-            scaled = right.then(Step("mul", abs(by), param))
-            return scaled if by > 0 else scaled.then(Step("neg"))
+        return None if expr.op == "/" else _with_constant(right, expr.op, by, param)
     return None
 
 
-def _keeps(call: Call) -> bool:
-    """Whether a call gives the integer that it takes: a cast. What else is monotone has other values to promise."""
+def _with_constant(time: Temporal, op: str, by: int, param: str) -> Temporal | None:
+    """Returns an attribute plus, times or divided by a constant; None for any other operator."""
+    if op == "+":
+        return time.then(Step("add", by, param))
+    if op in ("*", "/") and by != 0:
+        scaled = time.then(Step("mul" if op == "*" else "div", abs(by), param))
+        return scaled if by > 0 else scaled.then(Step("neg"))
+    return None
+
+
+def _is_cast(call: Call) -> bool:
+    """Whether a call returns its integer argument unchanged: a cast. Other monotone functions promise other values."""
     function = call.function
     return (
         function.monotone
@@ -255,11 +264,11 @@ def _keeps(call: Call) -> bool:
 
 
 def _constant(expr: Expr) -> tuple[int, str] | None:
-    """An integer that does not move; a parameter without a value counts as 1, above 0."""
+    """Returns an integer constant and its parameter, empty for a literal. A parameter without a value counts as 1."""
     if isinstance(expr, Const) and type(expr.value) is int:
         return expr.value, ""
     if isinstance(expr, Param) and expr.type is Type.INT and not expr.name.startswith("@"):
         return 1, expr.name
-    if isinstance(expr, Call) and _keeps(expr):
+    if isinstance(expr, Call) and _is_cast(expr):
         return _constant(expr.arguments[0])
     return None

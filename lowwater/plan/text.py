@@ -1,6 +1,6 @@
-"""The text that a statement stands in, and the errors that are marked in it.
+"""The source text of a statement, and errors that mark a place in it.
 
-Below `scope` and everything that binds.
+Below `scope` and all modules that bind.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Text:
-    """The file that a statement stands in, to mark errors in."""
+    """The file and the text of a statement, for errors."""
 
     file: str = ""
     source: str = ""
@@ -31,22 +31,22 @@ class Text:
         return UnsupportedError(message, hint, self.file, place.line, place.column, self.source)
 
     def require_inside(self, path: str, place: Place, folders: Iterable[Path]) -> None:
-        """Refuses a file that a query may not read: messages and rows would show what is in it.
+        """Refuses a file that a query may not read, since messages and rows would show its content.
 
         Args:
-            path: as the query names it, relative to the working folder.
-            place: where.
-            folders: what queries may read files in, beside the folder of their own file.
+            path: the path as the query names it, relative to the working folder.
+            place: the place of the path in the query.
+            folders: folders in which queries may read files, besides the folder of their own file.
 
         Raises:
-            QueryError: the file lies, or a link leads, outside of them all.
+            QueryError: the file, or the target of a symbolic link, lies outside of these folders.
         """
         try:
             real = Path(path).resolve()
-            if any(real.is_relative_to(each.resolve()) for each in (Path(self.file).parent, *folders)):
+            if any(real.is_relative_to(folder.resolve()) for folder in (Path(self.file).parent, *folders)):
                 return
         except (OSError, ValueError, RuntimeError):
-            pass  # links in a circle, or no text of a path
+            pass  # symbolic links in a circle, or an invalid path
         hint = (
             "put it beside the query, and name it from the folder in which Lowwater runs; "
             "or name its folder: folders = [...] under [files] of the settings"
@@ -56,12 +56,12 @@ class Text:
 
 @dataclass(frozen=True)
 class Note:
-    """What is worth knowing of a query that has a meaning.
+    """A remark about a query that is correct.
 
     Attributes:
-        query: its name.
-        text: what is worth knowing.
-        place: line and column in its file; (0, 0) for the whole query.
+        query: the name of the query.
+        text: the remark.
+        place: line and column in the file of the query; (0, 0) for the entire query.
     """
 
     query: str
@@ -73,54 +73,57 @@ class Note:
 
 
 class BelowError(QueryError):
-    """A query cannot be bound because one that it reads has errors of its own, which are reported there."""
+    """A query cannot be bound because a query that it reads has errors; those are reported there."""
 
 
 def place_of(node: object) -> Place:
-    """Where a syntax node begins; an unknown place where it has none."""
+    """Returns the place of a syntax node; an unknown place if it has none."""
     place = getattr(node, "place", None)
     return place if isinstance(place, Place) else Place()
 
 
 def spot(node: object) -> tuple[int, int]:
-    """Line and column of a syntax node, as plan nodes keep them."""
+    """Returns line and column of a syntax node, the form in which plan nodes keep it."""
     place = place_of(node)
     return place.line, place.column
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """A hint with the nearest known names, or with all of them where they are few, or nothing.
+def nearest(name: str, candidates: Iterable[str]) -> str:
+    """Returns a hint with the most similar known names, else with all names if they are few, else an empty text.
 
     Example:
         >>> nearest("IP", ["IPV4", "IPV6", "TCP"])
         'did you mean IPV4 or IPV6?'
     """
-    names = sorted(known)
+    names = sorted(candidates)
     lower = {n.lower(): n for n in names}
     close = difflib.get_close_matches(name.lower(), lower, 3)
     if close:
-        alike = [lower[n] for n in close if _likeness(name, n) == _likeness(name, close[0])]
+        alike = [lower[n] for n in close if _similarity(name, n) == _similarity(name, close[0])]
         return f"did you mean {' or '.join(sorted(alike))}?"
     return f"there are: {', '.join(names)}" if 0 < len(names) <= 12 else ""
 
 
-def _likeness(name: str, known: str) -> float:
-    return difflib.SequenceMatcher(None, known, name.lower()).ratio()
+def _similarity(name: str, candidate: str) -> float:
+    return difflib.SequenceMatcher(None, candidate, name.lower()).ratio()
 
 
-def each(steps: Sequence[Callable[[], T]]) -> list[T]:
-    """Does all of some steps that do not need one another, so that their errors are reported together.
+def attempt_all(steps: Sequence[Callable[[], T]]) -> list[T]:
+    """Runs independent steps, and reports the errors of all of them together.
+
+    Returns:
+        The results, in order.
 
     Raises:
-        QueryError: the error of the one step that fails; of several steps QueryErrors.
+        QueryError: the error of the step that fails; QueryErrors if several fail.
     """
-    done: list[T] = []
+    results: list[T] = []
     errors: list[QueryError] = []
     for step in steps:
         try:
-            done.append(step())
+            results.append(step())
         except QueryError as error:
             errors.append(error)
     raise_all([error for error in errors if not isinstance(error, BelowError)])
     raise_all(errors[:1])
-    return done
+    return results

@@ -1,6 +1,6 @@
-"""Plans as graphs: every operator, every LFTA, an operator or an expression over other inputs.
+"""Traverses and rebuilds plans, which are graphs because queries share the plans that they read.
 
-Beside `plan.nodes`. Spark's Python workers start with each query and read it, so it imports nothing but the operators.
+Beside `plan.operators`. Spark's Python workers load this module for every query, so it imports the operators only.
 """
 
 from __future__ import annotations
@@ -13,14 +13,19 @@ from lowwater.plan.operators import Cut, Item, Lfta, LftaInput, Node
 
 
 def with_inputs(node: Node, inputs: Sequence[Node]) -> Node:
-    """The operator over other inputs with the same columns; itself over its own."""
+    """Returns the operator over other inputs with the same columns; the operator itself if no input differs."""
     if all(new is old for new, old in zip(inputs, node.inputs(), strict=True)):
         return node
     return node.over(*inputs)
 
 
 def walk(*roots: Node, done: Container[int] = ()) -> Iterator[Node]:
-    """Every operator of some plans, each once, inputs first; but those whose identity is done."""
+    """Yields every operator of some plans once, inputs first.
+
+    Args:
+        roots: the plans.
+        done: identities of operators that are skipped, with everything below them.
+    """
     seen: set[int] = set()
     stack = [(root, False) for root in reversed(roots)]
     while stack:
@@ -34,29 +39,29 @@ def walk(*roots: Node, done: Container[int] = ()) -> Iterator[Node]:
 
 
 def substitute(expr: Expr, items: Sequence[Item]) -> Expr:
-    """The expression over the input of a projection."""
-    made = {item.name: item.expr for item in items}
-    return rewrite(expr, lambda e: made.get(e.name, e) if isinstance(e, Column) else e)
+    """Replaces the columns of an expression by the expressions of a projection's items."""
+    definitions = {item.name: item.expr for item in items}
+    return rewrite(expr, lambda e: definitions.get(e.name, e) if isinstance(e, Column) else e)
 
 
 def leaves(node: Node) -> list[LftaInput | Cut]:
-    """The LFTAs and parts of a cut plan that an operator reads, each once."""
-    return [each for each in walk(node) if isinstance(each, LftaInput | Cut)]
+    """Returns the LFTAs and fragments that a plan reads, without repetition."""
+    return [part for part in walk(node) if isinstance(part, LftaInput | Cut)]
 
 
 def leaf_name(node: LftaInput | Cut) -> str:
-    """The name of what a leaf reads."""
+    """Returns the name of the LFTA or fragment that a leaf reads."""
     return node.lfta.name if isinstance(node, LftaInput) else node.name
 
 
 def lftas_of(*nodes: Node) -> list[Lfta]:
-    """The LFTAs below high-level plans, each once, in order of first use.
+    """Returns the LFTAs below high plans, without repetition, in order of first use.
 
     Raises:
-        LawError: two of them have one name.
+        LawError: two LFTAs have the same name.
     """
-    found: dict[str, Lfta] = {}
+    lftas: dict[str, Lfta] = {}
     for node in walk(*nodes):
-        if isinstance(node, LftaInput) and found.setdefault(node.lfta.name, node.lfta) != node.lfta:
+        if isinstance(node, LftaInput) and lftas.setdefault(node.lfta.name, node.lfta) != node.lfta:
             raise LawError(f"two LFTAs are called {node.lfta.name}")
-    return list(found.values())
+    return list(lftas.values())

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lowwater.catalog.states import read_state, write_state
+from lowwater.catalog.state_json import read_state, write_state
 from lowwater.errors import ConfigError, LawError
 from lowwater.plan.operators import Node
 from lowwater.plan.properties.state import by_arrival, carried_state
@@ -40,8 +40,8 @@ class ReferenceResult:
         punctuation: (tick, promise) of the output, at most one a tick, after the rows of the tick. Ticks at which
             nothing changes but the clock are left out.
         counts: accounting, one per source and link.
-        state: what the next interval goes on from, as `catalog.states` writes it; None where the intervals of the query
-            do not follow one another (SEMANTICS I4).
+        state: what the next interval goes on from, as `catalog.state_json` writes it; None where the intervals of the
+            query do not follow one another (SEMANTICS I4).
         observed: of each operator, where an experiment asks.
     """
 

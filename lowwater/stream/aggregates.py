@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
-from lowwater.catalog.calls import Guarded
+from lowwater.catalog.calls import CheckedAggregate
 from lowwater.catalog.expr import Column, Expr, Type
 from lowwater.errors import ValueOverflowError
 from lowwater.plan.operators import Aggregate, Aggregation, Item
@@ -79,7 +79,7 @@ class Native:
 class UserDefined:
     """An aggregate by its four functions, which the groups share. State: theirs."""
 
-    def __init__(self, functions: Guarded, running: bool, constants: Values) -> None:
+    def __init__(self, functions: CheckedAggregate, running: bool, constants: Values) -> None:
         self._functions = functions
         self._running = running
         self._constants = constants
@@ -147,7 +147,7 @@ class Aggregates:
         on_state: OnState | None = None,
     ) -> None:
         self._query, self._aggregates, self._items, self._in_order = query, aggregates, items, in_order
-        self._functions: dict[str, Guarded] = {}
+        self._functions: dict[str, CheckedAggregate] = {}
         self._taken: list[list[Evaluate]] = []
         self._constants: list[Values] = []
         for aggregate in aggregates:
@@ -191,7 +191,7 @@ class Aggregates:
         if udaf is None or udaf.make is None:
             return Native(aggregate)
         if aggregate.name not in self._functions:
-            self._functions[aggregate.name] = Guarded(udaf)
+            self._functions[aggregate.name] = CheckedAggregate(udaf)
         functions = self._functions[aggregate.name]
 
         def made() -> UserDefined:

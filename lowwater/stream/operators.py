@@ -148,7 +148,7 @@ class Operator:
         return iter(())
 
     def state(self) -> Any:
-        """What the operator keeps, as plain values that `catalog.states` can write."""
+        """What the operator keeps, as plain values that `catalog.state_json` can write."""
         return [dict(self._progress), dict(self._emitted), self.held()]
 
     def restore(self, state: Any) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lowwater.catalog.builtin.supergroups import STATE_CLASSES, SamplingState
-from lowwater.catalog.calls import guarded
+from lowwater.catalog.calls import checked_call
 from lowwater.catalog.expr import Expr, StateCall, conjunction, conjuncts, walk
 from lowwater.catalog.functions import StateFunction
 from lowwater.plan.operators import Sampling
@@ -139,7 +139,9 @@ class SamplingOperator(Epochs):
     def _on_state(self, function: StateFunction, arguments: Values) -> Value:
         assert self._current is not None and function.value is not None, function.name
         state = self._current.state(function.state)
-        found: Value = guarded(function, function.value, function.returns)(state, self._current.counted, *arguments)
+        found: Value = checked_call(function, function.value, function.returns)(
+            state, self._current.counted, *arguments
+        )
         return found
 
     def _condition(self, expr: Expr | None, names: list[str]) -> Callable[[Values], bool]:

@@ -12,9 +12,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lowwater.catalog.calls import checked
+from lowwater.catalog.calls import checked_function
 from lowwater.catalog.expr import (
     BITWISE,
+    COMPARE,
     COMPARISON,
     LOGICAL,
     SUMMABLE,
@@ -80,7 +81,7 @@ def compile_expr(expr: Expr, names: Sequence[str], faults: Faults, on_state: OnS
     if isinstance(expr, Binary) and expr.op in LOGICAL:
         return _and(*parts) if expr.op == "AND" else _or(*parts)
     if isinstance(expr, Call | Unary | Binary | OneOf):
-        function = checked(expr.function) if isinstance(expr, Call) else operation(expr)
+        function = checked_function(expr.function) if isinstance(expr, Call) else operation(expr)
         return _strict(function, parts, faults)
     raise TypeError(type(expr).__name__)
 
@@ -176,7 +177,7 @@ def _unary(expr: Unary) -> Callable[..., Value]:
 
 def _binary(expr: Binary) -> Callable[..., Value]:
     if expr.op in COMPARISON:
-        compare = _COMPARE[expr.op]
+        compare = COMPARE[expr.op]
         if Type.FLOAT in (expr.left.type, expr.right.type):
             return lambda a, b: compare(float(a), float(b))
         return compare
@@ -240,14 +241,6 @@ def _float_remainder(a: float, b: float) -> float | None:
     return None if math.isinf(a) else math.fmod(a, b)
 
 
-_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
-    "=": operator.eq,
-    "<>": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 _INT: dict[str, Callable[[int, int], int | None]] = {
     "+": operator.add,
     "-": operator.sub,

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from lowwater.catalog.builtin import CATALOG
-from lowwater.catalog.declared import load_functions
+from lowwater.catalog.user_functions import load_functions
 from lowwater.config import Config, Link
 from lowwater.errors import LowwaterError
 from lowwater.gsql.declarations import parse_declarations

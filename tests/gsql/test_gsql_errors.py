@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from lowwater.errors import QueryError, QueryErrors, UnsupportedError
-from lowwater.gsql.mistakes_expected import CLAUSES, EXPRESSION, OPERATORS, SHOWN
+from lowwater.gsql.mistakes_expected import CLAUSES, EXPRESSION, OPERATORS, TERMINAL_NAMES
 from lowwater.gsql.parser import MAX_BYTES, MAX_DEPTH, MAX_ERRORS, _lark, parse
 from lowwater.gsql.printer import print_file
 from tests.gsql import gsql_cases
@@ -35,7 +35,7 @@ def test_every_error_says_where_what_and_how(text: str) -> None:
 
 def test_every_terminal_has_words_for_it() -> None:
     used = {part.name for rule in _lark().rules for part in rule.expansion if part.is_term}
-    assert used - {"$END"} <= {*SHOWN, *CLAUSES, *EXPRESSION, *OPERATORS}
+    assert used - {"$END"} <= {*TERMINAL_NAMES, *CLAUSES, *EXPRESSION, *OPERATORS}
 
 
 @pytest.mark.parametrize("name", gsql_cases.REFUSED)

@@ -20,8 +20,8 @@ from lowwater.high.slices.places import links_of
 from lowwater.high.source.row_groups import LINK_BITS
 from lowwater.low import Bounds, LowSettings, Policy, run_link
 from lowwater.plan.operators import Lfta
-from lowwater.plan.properties.placing import NUMBER
 from lowwater.plan.properties.ranges import read_from
+from lowwater.plan.properties.record_numbers import NUMBER_COLUMN
 from lowwater.plan.queryset import QueryPlan, plan_texts
 from lowwater.plan.temporal import END_OF_TIME
 from tests.high.test_chains import Input, ended, frame_of, rows_of
@@ -61,7 +61,7 @@ SETTINGS = st.builds(
     LowSettings,
     skew=st.just(SKEW),
     period=st.sampled_from((SECOND, 7 * SECOND)),
-    policy=st.sampled_from([policy for policy in Policy if policy.made is policy]),
+    policy=st.sampled_from([policy for policy in Policy if policy.per_link is policy]),
     chunk_rows=st.sampled_from((1, 5, 65_536)),
     compiled=st.just(False),
 )
@@ -88,7 +88,7 @@ def low_rows(
                     promised = max(promised, row["_last"])
                     continue
                 assert row["_last"] >= promised and span[0] <= row["_last"] < span[1]
-                at = row[NUMBER] if lfta.placed else place
+                at = row[NUMBER_COLUMN] if lfta.placed else place
                 values = tuple(row[f.name] for f in lfta.stored)
                 found.append((name, (values, row["_last"], (names.index(link) << LINK_BITS) + at)))
             assert promised == span[1]

@@ -15,7 +15,7 @@ from lowwater.high.source.boundaries import choose_boundaries
 from lowwater.high.source.streams import Feed
 from lowwater.high.timeline import Promise
 from lowwater.plan.context import Links
-from lowwater.plan.cuts import by_slices, cut
+from lowwater.plan.fragments import by_slices, fragment_plan
 from lowwater.plan.operators import Cut, Group, JoinKind, Running
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import END_OF_TIME
@@ -73,10 +73,10 @@ DEFINE{query_name 'q';} SELECT tb, count(*) FROM r GROUP BY tb"""
 
 def test_only_what_meets_a_state_that_outlives_a_slice_is_cut() -> None:
     plan = plan_texts([("q.gsql", CHAIN)], Links(("main1",)), 1).queries[-1].high
-    parts, top = cut(plan)
+    parts, top = fragment_plan(plan)
     assert [type(part.node) for part in parts] == [Running]
     assert isinstance(top, Group) and isinstance(top.inputs()[0], Cut) and by_slices(top)
     sides = leaf("l", FLOWS), leaf("r", FLOWS)
     for kind in JoinKind:
         whole = group(join(kind, *sides, below=1), [(FLOWS[0], column("l_tb"))], [COUNT])
-        assert cut(whole) == ([], whole) and by_slices(whole)
+        assert fragment_plan(whole) == ([], whole) and by_slices(whole)

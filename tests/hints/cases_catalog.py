@@ -8,10 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 from lowwater.catalog.builtin import files
-from lowwater.catalog.declared_code import MAX_BYTES
 from lowwater.catalog.expr import Type
 from lowwater.catalog.skews import link_skews
-from lowwater.catalog.states import read_state, write_state
+from lowwater.catalog.state_json import read_state, write_state
+from lowwater.catalog.user_functions_code import MAX_BYTES
 from lowwater.config import load_config
 from tests.hints.desk import Case, Desk, Site
 from tests.replay.support import Said

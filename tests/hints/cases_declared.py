@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from lowwater.catalog.declared import functions_digest
+from lowwater.catalog.user_functions import functions_digest
 from lowwater.gsql.declarations import parse_declarations
-from tests.catalog.test_declared import PYTHON, SPLIT
+from tests.catalog.test_user_functions import PYTHON, SPLIT
 from tests.hints.desk import Case, Desk, Site
 from tests.replay.support import Said
 

@@ -12,14 +12,14 @@ import pyarrow as pa
 import pytest
 
 from lowwater.catalog.expr import Column, Const, Param, Type
-from lowwater.catalog.states import load_state
+from lowwater.catalog.state_json import load_state
 from lowwater.config import load_config
 from lowwater.lake.ledgers.runs import DONE, PUBLISH, Replay, record_replays
 from lowwater.lake.results.states import state_folder
 from lowwater.low import LowSettings, needed_columns, run_link
 from lowwater.low.code.compiler import load
 from lowwater.low.code.kernel import generate
-from lowwater.low.code.values import of_constant
+from lowwater.low.code.operands import of_constant
 from lowwater.low.evaluate import arguments
 from lowwater.low.runtime.flush import Flush
 from lowwater.low.settings import Bounds

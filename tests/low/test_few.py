@@ -11,9 +11,9 @@ import pytest
 from lowwater.errors import ConfigError
 from lowwater.low import Bounds, LowSettings, run_link
 from lowwater.low import compiles as foretold
-from lowwater.low.code.compiler import pays
+from lowwater.low.code.compiler import worth_compiling
 from lowwater.low.code.kernel import generate
-from lowwater.low.run import _Link
+from lowwater.low.run import _LinkPass
 from lowwater.plan.operators import Lfta
 from tests.lftamaker import SECOND, col, count, lit, make, op, partial, records
 
@@ -35,7 +35,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def compiles(lfta: Lfta, count: int | None, settings: LowSettings) -> bool:
-    link = _Link([lfta], "L", BOUNDS, settings, lambda *_: None, {}, count)
+    link = _LinkPass([lfta], "L", BOUNDS, settings, lambda *_: None, {}, count)
     return hasattr(link._kernel, "signatures")
 
 
@@ -54,7 +54,7 @@ def test_few_records_compile_nothing(folder: Path) -> None:
 def test_the_rows_and_the_room_are_those_of_any_settings() -> None:
     few = passed(query(1002), LowSettings(skew=0))
     assert few == passed(query(1002), LowSettings(skew=0, compiled=False, chunk_rows=7))
-    link = _Link([query(1002)], "L", BOUNDS, LowSettings(skew=0), lambda *_: None, {}, 5)
+    link = _LinkPass([query(1002)], "L", BOUNDS, LowSettings(skew=0), lambda *_: None, {}, 5)
     assert link._settings.chunk_rows == 5 and len(link._late) == 5
 
 
@@ -73,7 +73,7 @@ def test_the_passes_of_a_process_add_up() -> None:
 
 def test_machine_code_that_is_there_is_used() -> None:
     program = generate([query(1008)], "L", LowSettings(skew=0))
-    assert not pays(program.functions, 1, 100)
+    assert not worth_compiling(program.functions, 1, 100)
     assert compiles(query(1008), 1000, LowSettings(skew=0, few=100))
     assert compiles(query(1008), 1, LowSettings(skew=0, few=100))
 

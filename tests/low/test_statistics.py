@@ -16,7 +16,7 @@ from lowwater.catalog.expr import Const, Expr, Type, conjunction, show
 from lowwater.catalog.values import pack_ip
 from lowwater.low import Bounds, LowSettings, Policy
 from lowwater.low.code.conjunct_sampling import ROUND, STRETCH
-from lowwater.low.run import _Link
+from lowwater.low.run import _LinkPass
 from lowwater.low.runtime.statistics import merge_work, shape
 from lowwater.plan.operators import Lfta
 from tests.lftamaker import SECOND, Row, col, count, lit, make, op, records, run
@@ -61,7 +61,7 @@ def slot(slots: int, port: int | None, number: int) -> int:
     """Where the table puts a group: a pass over one record of it is asked."""
     bounds = Bounds({"ports": 0}, 0, 1 << 62)
     plain = LowSettings(skew=0, policy=Policy.NONE, slots=slots, compiled=False)
-    link = _Link([PORTS], "L", bounds, plain, lambda _, __: None, {})
+    link = _LinkPass([PORTS], "L", bounds, plain, lambda _, __: None, {})
     link._chunk(records([{"timestamp": 1, "destPort": port, "id": number}]))
     (taken,) = np.flatnonzero(link._nodes[0].operator.arguments[1][:, 0])
     return int(taken)

@@ -69,7 +69,7 @@ SETTINGS = st.builds(
     LowSettings,
     skew=st.sampled_from([0, SECOND, 3 * SECOND]),
     period=st.sampled_from([SECOND, 700_000_000, 7 * SECOND]),
-    policy=st.sampled_from([policy for policy in Policy if policy.made is policy]),
+    policy=st.sampled_from([policy for policy in Policy if policy.per_link is policy]),
     chunk_rows=st.integers(1, 9),
     slots=st.sampled_from([1, 2, 8]),
     compiled=st.just(False),

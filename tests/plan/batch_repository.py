@@ -8,7 +8,7 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
-from lowwater.catalog.declared import load_functions
+from lowwater.catalog.user_functions import load_functions
 from lowwater.gsql.declarations import parse_declarations
 from lowwater.plan.context import Context, Links
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from lowwater.catalog.builtin import CATALOG
-from lowwater.catalog.declared import load_functions
+from lowwater.catalog.user_functions import load_functions
 from lowwater.config import load_config
 from lowwater.errors import QueryError
 from lowwater.gsql.declarations import parse_declarations

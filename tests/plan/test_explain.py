@@ -24,7 +24,7 @@ from lowwater.plan.explain.model import Description
 from lowwater.plan.explain.text import wrap
 from lowwater.plan.operators import LftaInput
 from lowwater.plan.prefilter import choose_prefilters
-from lowwater.plan.properties.granularity import needed
+from lowwater.plan.properties.granularity import needed_granularity
 from lowwater.plan.properties.state import carried_state
 from lowwater.plan.queryset import Plan, plan_texts
 from lowwater.plan.temporal import Step, Temporal, granularity, grid
@@ -361,7 +361,7 @@ def test_shared_queries_are_visited_once() -> None:
     step = "DEFINE {{ query_name 'q{0}'; {2} }} SELECT tb, max(c) AS c FROM q{1} UNION q{1} GROUP BY tb;\n"
     hidden = "visibility 'internal';"
     found = planned(first + "".join(step.format(n, n - 1, hidden if n < 60 else "") for n in range(1, 61)))
-    assert needed(*(query.high for query in found.queries))["q0"] == (60 * 10**9, "the aggregation of q0")
+    assert needed_granularity(*(query.high for query in found.queries))["q0"] == (60 * 10**9, "the aggregation of q0")
     for form in FORMS:
         explain(found, form)
     assert "SELECT tb, max(c) AS c\n    | FROM q58_high UNION q58_high" in explain(found)
@@ -410,7 +410,9 @@ DEFINE { query_name 'minutes'; } SELECT tb, count(*) FROM base GROUP BY time/60 
 DEFINE { query_name 'tens'; } SELECT tb, count(*) FROM base GROUP BY time/10 AS tb
 """
     found = planned(text)
-    assert needed(*(query.high for query in found.queries)) == {"base": (10 * 10**9, "the aggregation of tens")}
+    assert needed_granularity(*(query.high for query in found.queries)) == {
+        "base": (10 * 10**9, "the aggregation of tens")
+    }
 
 
 def test_lftas_of_every_link_share_the_prefilter_of_each() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lowwater.catalog.names import RESERVED
+from lowwater.catalog.reserved_names import RESERVED
 from lowwater.config import load_config
 from lowwater.errors import ConfigError, QueryError
 from lowwater.plan.context import Links

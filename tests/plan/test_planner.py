@@ -10,8 +10,8 @@ from lowwater.catalog.expr import Call, Case, Column, Const, Param, Type, show
 from lowwater.errors import LowwaterError, QueryError
 from lowwater.plan.bind.windows import numbered
 from lowwater.plan.context import Context, Links
-from lowwater.plan.cuts import by_slices
 from lowwater.plan.explain import explain
+from lowwater.plan.fragments import by_slices
 from lowwater.plan.operators import (
     Bucket,
     Expand,

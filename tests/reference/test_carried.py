@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lowwater.catalog.declared import load_functions
-from lowwater.catalog.states import read_state
+from lowwater.catalog.state_json import read_state
+from lowwater.catalog.user_functions import load_functions
 from lowwater.errors import LawError, LowwaterError
 from lowwater.gsql.declarations import parse_declarations
 from lowwater.plan.context import Context, Links

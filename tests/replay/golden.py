@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lowwater.catalog.declared import load_functions
+from lowwater.catalog.user_functions import load_functions
 from lowwater.config import Config, Link
 from lowwater.gsql.declarations import parse_declarations
 from lowwater.plan.context import Context, Links

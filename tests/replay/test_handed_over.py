@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lowwater.capture.generate import GeneratedCapture
-from lowwater.catalog.states import read_state, write_state
+from lowwater.catalog.state_json import read_state, write_state
 from lowwater.errors import LakeError, LowwaterError
 from lowwater.instants import HOUR
 from lowwater.lake.chains import noted_chained

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lowwater.catalog.states import load_state, write_state
+from lowwater.catalog.state_json import load_state, write_state
 from lowwater.catalog.streams import LAST, TICK
 from lowwater.errors import LawError
 from lowwater.high.handover import Carry, leave_state, state_file

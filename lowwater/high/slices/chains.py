@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lowwater.catalog.states import load_state, write_state
+from lowwater.catalog.state_json import load_state, write_state
 from lowwater.catalog.streams import LAST, STREAM_TYPES
 from lowwater.high.handover import Carry, leave_state, state_file
 from lowwater.high.slices.places import orders, tuples

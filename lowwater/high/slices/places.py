@@ -2,8 +2,8 @@
 
 Below the operators of a slice. The place of a packet is its link and its number in the LFTA's stream of that link,
 which is in order of capture and position; its order is (timestamp, place). Numbers of two LFTAs say nothing of each
-other, so branches that read one link bring the numbers of its records (`plan.properties.placing`). Rows of queries go
-by (temporal value, columns).
+other, so branches that read one link bring the numbers of its records (`plan.properties.record_numbers`). Rows of
+queries go by (temporal value, columns).
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lowwater.catalog.calls import Coded, apply, called
+from lowwater.catalog.calls import DictionaryColumn, apply_python, call_function
 from lowwater.catalog.expr import (
     COMPARISON,
     LOGICAL,
@@ -142,10 +142,10 @@ def constant(expr: Const, rows: int) -> pa.Array:
 
 def _slowly(expr: Expr, parts: list[pa.Array], rows: int) -> pa.Array:
     """By the reference engine, which has a value for every operator."""
-    given = [Coded.of(part) for part in parts]
+    given = [DictionaryColumn.of(part) for part in parts]
     if isinstance(expr, Call):
-        return called(expr.function, given, rows).array(expr.type)
-    return apply(operation(expr), given, rows).array(expr.type)
+        return call_function(expr.function, given, rows).array(expr.type)
+    return apply_python(operation(expr), given, rows).array(expr.type)
 
 
 def _case(expr: Case, column: Resolve, rows: int) -> pa.Array:

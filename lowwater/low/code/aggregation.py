@@ -23,14 +23,14 @@ from lowwater.low.code.eviction import (
     TAKEN,
     TICKETS,
     Epoch,
-    leaving,
+    eviction_functions,
 )
 from lowwater.low.code.expressions import Emitter
+from lowwater.low.code.group_keys import key_code, read_as
 from lowwater.low.code.key_layout import hash_of
-from lowwater.low.code.keys import key_code, read_as
+from lowwater.low.code.operands import FALSE, TRUE, Operand, both, compare_addresses, either, indented, negation
 from lowwater.low.code.partial_evaluation import of_link
-from lowwater.low.code.rows import Output
-from lowwater.low.code.values import FALSE, TRUE, Value, both, compare_addresses, either, indented, negation
+from lowwater.low.code.row_buffers import OutputColumn
 from lowwater.low.settings import LowSettings
 from lowwater.plan.operators import MOST_COLUMNS, Lfta, Partial
 
@@ -52,7 +52,7 @@ class _Cell:
     partial: Partial
     at: int
     bit: int
-    value: Value
+    value: Operand
 
     @property
     def nullable(self) -> bool:
@@ -88,8 +88,8 @@ class Grouping:
     link: str
     number: int
     settings: LowSettings
-    outputs: list[Output] = field(default_factory=list)
-    taken: list[Output] = field(default_factory=list)
+    outputs: list[OutputColumn] = field(default_factory=list)
+    taken: list[OutputColumn] = field(default_factory=list)
     epochs: list[Epoch] = field(default_factory=list)
     width: int = 0
     key: int = 0
@@ -108,9 +108,9 @@ class Grouping:
         self.outputs, self.epochs, self._reads = keys.outputs, keys.epochs, keys.reads
         self.before = [f"queued{self.number} = 0", *keys.before]
         self.lines = [*keys.lines, *self._queue(words)]
-        self.emit = self.emit.again()
+        self.emit = self.emit.second_loop()
         cells = self._cells(words)
-        body = self._dequeue(words) + self.emit.taken() + self._probe(words, cells)
+        body = self._dequeue(words) + self.emit.take_lines() + self._probe(words, cells)
         body += ["if same:", *indented([line for cell in cells for line in self._update(cell)] or ["pass"])]
         body += ["else:", *indented(self._start(words, cells)), *self._takes]
         if self.settings.flush.steps:
@@ -143,24 +143,24 @@ class Grouping:
     def _cells(self, words: list[str]) -> list[_Cell]:
         own = [None if partial.udaf is not None else self._argument(partial) for partial in self.lfta.partials]
         self._seen = len(words)
-        masked = any(isinstance(argument, Value) and argument.null != FALSE for argument in own)
+        masked = any(isinstance(argument, Operand) and argument.null != FALSE for argument in own)
         self._ticket = self._seen + masked
         at = self._ticket + (None in own)
         cells: list[_Cell] = []
         for bit, (partial, argument) in enumerate(zip(self.lfta.partials, own, strict=True)):
             if argument is None:
                 self._reads.append((len(self.outputs), [f"int(table[s, {self._ticket}])"], FALSE))
-                self.outputs.append(Output(Type.INT))
+                self.outputs.append(OutputColumn(Type.INT))
                 continue
             if isinstance(argument, Const):
-                self.outputs.append(Output.fixed(argument))
+                self.outputs.append(OutputColumn.fixed(argument))
                 continue
             cell = _Cell(partial, at, bit, argument)
             cells.append(cell)
             at += len(argument.words)
             null = f"int(table[s, {self._seen}]) & {1 << bit} == 0" if cell.nullable else FALSE
             self._reads.append((len(self.outputs), [read_as(partial.type, place) for place in cell.places], null))
-            self.outputs.append(Output(partial.type, cell.nullable))
+            self.outputs.append(OutputColumn(partial.type, cell.nullable))
         self.width = at
         if None in own:
             self._takes = self._take()
@@ -170,27 +170,27 @@ class Grouping:
         """The statements that queue what a record brings to the sub-aggregates of users."""
         k = self.number
         ticket = f"int(table[s, {self._ticket}])"
-        found: list[tuple[Output, tuple[str, ...], str]] = [(Output(Type.INT), (ticket,), FALSE)]
+        found: list[tuple[OutputColumn, tuple[str, ...], str]] = [(OutputColumn(Type.INT), (ticket,), FALSE)]
         for partial in self.lfta.partials:
             if partial.udaf is None or partial.argument is None:
                 continue
             expr = of_link(partial.argument, self.link)
             if expr.type is Type.STRING and isinstance(expr, Const):
-                found.append((Output.fixed(expr), (), FALSE))
+                found.append((OutputColumn.fixed(expr), (), FALSE))
                 continue
             value = self.emit.value(expr)
             words = (f"int({value.words[0]})",) if expr.type is Type.BOOL else tuple(value.words)
-            found.append((Output(expr.type, value.null != FALSE), words, value.null))
+            found.append((OutputColumn(expr.type, value.null != FALSE), words, value.null))
         self.taken = [output for output, _, _ in found]
         lines = [f"taken = int(s{k}[{TAKEN}])", f"s{k}[{TAKEN}] += 1"]
         for at, (output, words, null) in enumerate(found):
             lines += output.lines(taken_name(k, at), words, null, "taken") if output.written else []
         return lines
 
-    def _argument(self, partial: Partial) -> Value | Const:
+    def _argument(self, partial: Partial) -> Operand | Const:
         """What a record brings to a partial; a constant text brings itself."""
         if partial.function == "count":
-            return Value((self._counted(partial),))
+            return Operand((self._counted(partial),))
         if partial.argument is None or (partial.fold is None and partial.function not in ("sum", "min", "max")):
             raise UnsupportedError(f"the aggregate {partial.function} in the low level", "select the rows instead")
         expr = of_link(partial.argument, self.link)
@@ -200,9 +200,9 @@ class Grouping:
             return expr
         value = self.emit.value(expr)
         if partial.type is Type.FLOAT and expr.type is not Type.FLOAT:
-            return Value((self.emit.name(f"float({value.words[0]})"),), value.null)
+            return Operand((self.emit.name(f"float({value.words[0]})"),), value.null)
         if partial.type is Type.BOOL:
-            return Value((self.emit.name(f"int({value.words[0]})"),), value.null)
+            return Operand((self.emit.name(f"int({value.words[0]})"),), value.null)
         return value
 
     def _counted(self, partial: Partial) -> str:
@@ -306,7 +306,7 @@ class Grouping:
 
     def functions(self) -> list[tuple[str, list[str], bool]]:
         """The functions beside the loop: name, text, whether they are called from outside."""
-        return leaving(self.number, self.epochs, self._row_lines(), self._rows)
+        return eviction_functions(self.number, self.epochs, self._row_lines(), self._rows)
 
     def _row_lines(self) -> list[str]:
         """The statements that write the group of slot s as a row."""

@@ -1,9 +1,9 @@
-"""Loads generated functions: compiled by numba from a cache folder, or as plain Python, which few records are worth.
+"""Loads generated functions: numba compiles them into a cache folder, or few records run them as plain Python.
 
-Between `low.code.kernel` and the loop of `low.run`. A source is kept in a file named by its sha256, with a fixed time
-of change, so that a second run or another process finds numba's machine code valid and compiles nothing. To compile
-costs seconds an LFTA, and to interpret costs microseconds a record and LFTA: which is less is a matter of the records
-alone, however many LFTAs there are (docs/adr/0044).
+Between `low.code.kernel` and the loop of `low.run`. The source lies in a file named by its sha256, with a fixed
+modification time. A second run or another process then finds numba's machine code valid and compiles nothing.
+Compilation costs seconds per LFTA, interpretation costs microseconds per record and LFTA. So the number of records
+alone decides which is cheaper, whatever the number of LFTAs (docs/adr/0044).
 """
 
 from __future__ import annotations
@@ -24,92 +24,97 @@ from typing import Any
 from lowwater.caches import cache_folder
 from lowwater.catalog.expr import SUMMABLE
 from lowwater.errors import ConfigError
-from lowwater.low.code.kernel import Function
+from lowwater.low.code.kernel import GeneratedFunction
 from lowwater.low.runtime import arithmetic as arith
 
 Code = Mapping[str, Callable[..., Any]]
-"""The functions of a source by name."""
+"""Name -> function of a generated source."""
 
-_LOADING = Lock()
-"""Passes over the chunks of a link run side by side and ask for the same code at once."""
+_LOAD_LOCK = Lock()
+"""Passes over the chunks of a link run in parallel and load the same code at the same time."""
 
-_INTERPRETED: Counter[str] = Counter()
-"""Records that passes of this process have had plain Python run over, by the file of the source."""
+_interpreted_records: Counter[str] = Counter()
+"""File of a source -> number of records that this process has interpreted with it."""
 
-# Without numba's runtime nothing can allocate, and no references are counted: a row that leaves a table would pay two
-# atomic operations for each array that holds rows. The functions of the loop are inlined for the same arrays' sake.
+# Without numba's runtime the code cannot allocate, and counts no references: for a row that leaves a table these would
+# cost two atomic operations per array of rows. The functions of the loop are inlined for the same reason.
 _OPTIONS = 'error_model="numpy", nogil=True, _nrt=False'
-_HELPER, _PART, _ENTRY = (f"@njit({own}{_OPTIONS})\n" for own in ("", "forceinline=True, ", "cache=True, "))
+_HELPER, _PART, _ENTRY = (f"@njit({option}{_OPTIONS})\n" for option in ("", "forceinline=True, ", "cache=True, "))
 
-# The slots of a table that may hold a group: machine code looks at thousands at once, plain Python at those that do.
+# The slots that may hold a group: machine code visits all slots, plain Python only the used ones.
 _FILLED = """def filled(table, begin, end):
     return {}
 """
 _ALL_SLOTS, _FILLED_SLOTS = "range(begin, end)", "(begin + np.flatnonzero(table[begin:end, 0])).tolist()"
 
 
-def pays(functions: Sequence[Function], records: int, few: int, ask: bool = False) -> bool:
-    """Whether machine code is to run a pass: it is there, or the records are more than few.
+def worth_compiling(functions: Sequence[GeneratedFunction], records: int, few: int, ask: bool = False) -> bool:
+    """Whether machine code should run a pass: it exists, or there are enough records.
 
-    The passes of a process add up, so that a kernel of many small intervals is compiled in the end.
+    The records of all passes of the process are added up, so that a kernel of many small intervals is compiled at last.
 
     Args:
         functions: the functions of the kernel.
-        records: the records of the pass, at most.
-        few: as of the settings.
-        ask: whether there is no pass yet, so that nothing adds up.
+        records: the most records of the pass.
+        few: the limit of the settings, `LowSettings.few`.
+        ask: whether this is only a question, so that the records are not added.
     """
     path = _path(source(functions, True))
-    with _LOADING:
-        count = _INTERPRETED[path.name] + records
+    with _LOAD_LOCK:
+        count = _interpreted_records[path.name] + records
         if compiled_before(functions) or count > few:
             return True
         if not ask:
-            _INTERPRETED[path.name] = count
+            _interpreted_records[path.name] = count
         return False
 
 
-def compiled_before(functions: Sequence[Function]) -> bool:
-    """Whether machine code of a source was asked for before, by any process."""
+def compiled_before(functions: Sequence[GeneratedFunction]) -> bool:
+    """Whether any process has compiled a source before."""
     return _path(source(functions, True)).exists()
 
 
-def load(functions: Sequence[Function], compiled: bool = True) -> Code:
-    """The functions of a generated source.
+def load(functions: Sequence[GeneratedFunction], compiled: bool = True) -> Code:
+    """Returns the functions of a generated source.
 
     Args:
-        functions: in order of definition.
-        compiled: by numba; otherwise plain Python, which LOWWATER_KERNEL=python asks for everywhere.
+        functions: the functions, in order of definition.
+        compiled: whether numba compiles them; LOWWATER_KERNEL=python asks for plain Python everywhere.
 
     Raises:
-        ConfigError: if the cache folder cannot be used.
+        ConfigError: the cache folder cannot be used.
     """
-    if by_numba(compiled):
-        with _LOADING:
+    if uses_numba(compiled):
+        with _LOAD_LOCK:
             return _compiled(source(functions, True))
     return _interpreted(source(functions, False))
 
 
-def by_numba(compiled: bool) -> bool:
-    """Whether code that may be compiled is: not where the environment asks for plain Python."""
+def uses_numba(compiled: bool) -> bool:
+    """Whether numba compiles code, if the settings allow it: not if the environment asks for plain Python."""
     return compiled and os.environ.get("LOWWATER_KERNEL") != "python"
 
 
-def source(functions: Sequence[Function], compiled: bool) -> str:
-    """The whole module: the arithmetic of V2, then the functions, decorated for numba or left as plain Python."""
+def source(functions: Sequence[GeneratedFunction], compiled: bool) -> str:
+    """Returns the source of the module: the arithmetic of V2, then the functions.
+
+    Args:
+        functions: the functions, in order of definition.
+        compiled: whether the functions have numba's decorators.
+    """
     helper, part, entry = (_HELPER, _PART, _ENTRY) if compiled else ("", "", "")
     head = "from __future__ import annotations\nimport math\nimport numpy as np\n"
     head += "from numba import njit\n" if compiled else ""
     head += f"MIN = {arith.MIN}\nMAX = {arith.MAX}\nSUMMABLE = {SUMMABLE}\n"
     parts = [f"{helper}{text}" for text in _arithmetic()]
     parts += [f"{part}{_FILLED.format(_ALL_SLOTS if compiled else _FILLED_SLOTS)}"]
-    parts += [f"{entry if each.entry else part}{each.text}\n" for each in functions]
+    parts += [f"{entry if function.entry else part}{function.text}\n" for function in functions]
     return head + "".join(f"\n\n{part}" for part in parts)
 
 
 @cache
 def _arithmetic() -> tuple[str, ...]:
-    return tuple(inspect.getsource(each) for _, each in inspect.getmembers(arith, inspect.isfunction))
+    return tuple(inspect.getsource(function) for _, function in inspect.getmembers(arith, inspect.isfunction))
 
 
 @cache
@@ -123,12 +128,12 @@ def _interpreted(text: str) -> Code:
 def _compiled(text: str) -> Code:
     path = _path(text)
     if not path.exists() or path.read_text() != text:
-        _place(path, text)
+        _write_source(path, text)
     name = f"lowwater_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None, path
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # numba imports it by name when it loads machine code
+    sys.modules[name] = module  # numba imports the module by name when it loads machine code
     spec.loader.exec_module(module)
     return vars(module)
 
@@ -137,9 +142,9 @@ def _path(text: str) -> Path:
     return cache_folder() / f"kernel_{hashlib.sha256(text.encode()).hexdigest()}.py"
 
 
-def _place(path: Path, text: str) -> None:
-    # Whole or not at all, and with one time for ever: numba's index holds the time of the source, and a parallel
-    # process that writes the same text must not make it look newer.
+def _write_source(path: Path, text: str) -> None:
+    # Atomic, and with a constant modification time: numba's index holds the time of the source, and a parallel process
+    # that writes the same text must not make the source look newer.
     try:
         with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".tmp", delete=False) as file:
             file.write(text)

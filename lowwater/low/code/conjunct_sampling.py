@@ -1,7 +1,8 @@
-"""The records that are drawn to count how often each conjunct is true, as code, and where their counts lie.
+"""Generates the code that counts how often each conjunct is true, over a sample of the records.
 
-Beside `low.code.filters`. Which records are drawn depends on their place in the chunk alone, so a pass over the same
-chunks draws the same ones; no outcome depends on it. Counting the others as well would cost more than they tell.
+Beside `low.code.filters`. The position in the chunk alone decides whether a record is in the sample, so a pass over the
+same chunks takes the same sample. No outcome depends on it. Counting all records would cost more than the counts are
+worth.
 """
 
 from __future__ import annotations
@@ -10,17 +11,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lowwater.catalog.expr import Expr
-from lowwater.low.code.values import indented
+from lowwater.low.code.operands import indented
 
 STRETCH, ROUND = 128, 4096
-"""Of every ROUND records of a chunk the first STRETCH are drawn: neighbours, since traffic alternates."""
+"""The first STRETCH of every ROUND records of a chunk are in the sample: neighbours, since traffic alternates."""
 
 DRAWN = f"drawn = (i & {ROUND - 1}) < {STRETCH}"
 
 
 @dataclass(frozen=True)
-class Drawn:
-    """Where the counts of a conjunct lie: of the drawn records that were asked, and of those of which it is true."""
+class ConjunctCounts:
+    """Positions in the vector `draws` of the two counts of a conjunct.
+
+    Attributes:
+        conjunct: the conjunct.
+        asked: position of the number of records for which it was evaluated.
+        true: position of the number of records for which it is true.
+    """
 
     conjunct: Expr
     asked: int
@@ -28,14 +35,14 @@ class Drawn:
 
 
 @dataclass
-class Drawing:
-    """The counts of a kernel.
+class ConjunctSampler:
+    """Assigns the counts of a kernel to positions in the vector `draws`.
 
     Args:
-        bits: conjuncts of the prefilter; they are counted over all records of the link.
+        bits: the number of conjuncts in the prefilter, which are counted over all records of the link.
 
     Attributes:
-        size: the size of the vector `draws`.
+        size: the size of the vector so far.
     """
 
     bits: int
@@ -45,26 +52,36 @@ class Drawing:
         self.size = 1 + self.bits
 
     @property
-    def first(self) -> list[str]:
-        """The statements that draw a record and count its bits."""
+    def sampling(self) -> list[str]:
+        """The statements that decide whether a record is in the sample, and count its prefilter bits."""
         count = ["draws[0] += 1", f"for b in range({self.bits}):", "    draws[1 + b] += (met >> b) & 1"]
         return [DRAWN, "if drawn:", *indented(count if self.bits else count[:1])]
 
-    def counted(self, tests: Mapping[Expr, str]) -> list[str]:
-        """The statements that count what is left of one LFTA's predicate, of the records that come so far."""
+    def counting(self, tests: Mapping[Expr, str]) -> list[str]:
+        """Returns the statements that count the rest of an LFTA's predicate over the sampled records that reach it.
+
+        Args:
+            tests: conjunct -> code of its test.
+        """
         if not tests:
             return []
         begin, self.size = self.size, self.size + 1 + len(tests)
         counts = [f"draws[{begin + 1 + at}] += 1 if {test} else 0" for at, test in enumerate(tests.values())]
         return ["if drawn:", *indented([f"draws[{begin}] += 1", *counts])]
 
-    def places(self, parts: Sequence[Expr], known: Mapping[Expr, int], rest: Sequence[Expr], begin: int) -> list[Drawn]:
-        """Where the conjuncts of a predicate are counted.
+    def positions(
+        self, parts: Sequence[Expr], bits: Mapping[Expr, int], rest: Sequence[Expr], begin: int
+    ) -> list[ConjunctCounts]:
+        """Returns the positions of the counts of a predicate's conjuncts.
 
         Args:
-            parts: all of them, in order.
-            known: those in the prefilter, with their bits.
-            rest: the others in the order in which `counted` had them, which began at `begin`.
+            parts: all conjuncts, in order.
+            bits: conjunct in the prefilter -> its bit.
+            rest: the other conjuncts, in the order in which `counting` got them.
+            begin: the size of the vector when `counting` got them.
         """
         at = {part: begin + 1 + place for place, part in enumerate(rest)}
-        return [Drawn(p, 0, 1 + known[p]) if p in known else Drawn(p, begin, at[p]) for p in dict.fromkeys(parts)]
+        return [
+            ConjunctCounts(p, 0, 1 + bits[p]) if p in bits else ConjunctCounts(p, begin, at[p])
+            for p in dict.fromkeys(parts)
+        ]

@@ -1,7 +1,8 @@
-"""The code by which groups leave a table: at a collision, in steps, at a promise (002, section 6).
+"""Generates the functions by which groups leave a table: at a collision, in steps, or at a promise (002, section 6).
 
-Beside the loop of `low.code.aggregation`. `leave` makes a row of a group, `release` lets groups of closed epochs go,
-`survey` counts them and looks for the oldest. `filled` of `low.code.compiler` gives them the slots to look at.
+Beside the loop of `low.code.aggregation`. `leave` turns a group into a row, `release` evicts groups of closed epochs,
+and `survey` counts these groups and finds the oldest one. `filled` of `low.code.compiler` gives them the slots to
+visit.
 """
 
 from __future__ import annotations
@@ -9,22 +10,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lowwater.low.code.key_layout import Place
-from lowwater.low.code.values import indented
+from lowwater.low.code.key_layout import WordPlace
+from lowwater.low.code.operands import indented
 
 FROM, SIZE, COLLISIONS, EJECTIONS, ALIVE, OLD, OLDEST, SINCE, EVERY, POSITION, ALL, TICKETS, TAKEN, BOUNDS = range(14)
-"""Places of a node's state; from BOUNDS on, for each temporal key: closed below, oldest up to, furthest back found."""
+"""Positions in a node's state. From BOUNDS on, for each temporal key: the bound of closed epochs, the bound of the
+oldest epoch, and the earliest value in the table."""
 
 FunctionText = tuple[str, list[str], bool]
-"""Name, lines, whether it is called from outside."""
+"""Name, lines, and whether it is called from outside of generated code."""
 
 
 @dataclass(frozen=True)
 class Epoch:
-    """A temporal key: number of its output column, its place in the table, and its direction."""
+    """A temporal key.
+
+    Attributes:
+        column: the number of its output column.
+        place: its place in the table.
+        increasing: its direction.
+    """
 
     column: int
-    place: Place
+    place: WordPlace
     increasing: bool
 
     @property
@@ -32,13 +40,13 @@ class Epoch:
         return "<" if self.increasing else ">"
 
 
-def leaving(number: int, epochs: Sequence[Epoch], writes: list[str], rows: str) -> list[FunctionText]:
-    """The functions of one node.
+def eviction_functions(number: int, epochs: Sequence[Epoch], writes: list[str], rows: str) -> list[FunctionText]:
+    """Returns the functions of one node.
 
     Args:
         number: the number of the node in the kernel.
         epochs: its temporal keys.
-        writes: the statements that make row `size` of the group in slot s.
+        writes: the statements that write the group in slot s as row `size`.
         rows: the parameters that hold rows, after a comma.
     """
     return [
@@ -50,14 +58,14 @@ def leaving(number: int, epochs: Sequence[Epoch], writes: list[str], rows: str) 
 
 
 def _precedes(k: int, epochs: Sequence[Epoch]) -> FunctionText:
-    """Whether a group is before the bounds that begin at a place: any of its temporal keys is."""
+    """The test whether a group precedes the bounds at a position: any of its temporal keys does."""
     tests = [f"{e.place.read()} {e.before} state[at + {BOUNDS + j}]" for j, e in enumerate(epochs)]
     text = " or ".join([f"state[{ALL}] != 0", *tests])
     return f"precedes{k}", [f"def precedes{k}(table, s, state, at):", f"    return {text}"], False
 
 
 def _leave(k: int, count: int, writes: list[str], rows: str) -> FunctionText:
-    """A group becomes row `size`."""
+    """The function that turns a group into row `size`."""
     lines = [*writes, f"k{k}[size] = tick"]
     lines += [f"if state[{OLD}] > 0 and precedes{k}(table, s, state, 0):", f"    state[{OLD}] -= 1"]
     lines += [f"if state[{OLDEST}] > 0 and precedes{k}(table, s, state, {count}):", f"    state[{OLDEST}] -= 1"]
@@ -66,7 +74,7 @@ def _leave(k: int, count: int, writes: list[str], rows: str) -> FunctionText:
 
 
 def _release(k: int, rows: str) -> FunctionText:
-    """Old groups leave, `most` at most, from where the last time ended on."""
+    """The function that evicts at most `most` groups of closed epochs, from where the last call ended."""
     text = f"""def release{k}(table, state, most, tick, size{rows}):
     first, slots = state[{POSITION}], table.shape[0]
     for lap in range(2):
@@ -82,15 +90,15 @@ def _release(k: int, rows: str) -> FunctionText:
 
 
 def _survey(k: int, epochs: Sequence[Epoch]) -> FunctionText:
-    """Counts the old groups and those of the oldest epoch, and finds how far back each temporal key goes."""
+    """The function that counts groups of closed epochs and of the oldest epoch, and finds the earliest values."""
     count = len(epochs)
     lines = [f"def survey{k}(table, state):", "    first, old, oldest = True, 0, 0"]
     loop = ["if table[s, 0] == 0:", "    continue"]
     for j, epoch in enumerate(epochs):
-        found = f"state[{BOUNDS + 2 * count + j}]"
-        loop += [f"v = {epoch.place.read()}", f"if first or v {epoch.before} {found}:", f"    {found} = v"]
-        # With one temporal key the oldest epoch is that of its furthest value, which is counted on the way.
-        loop += ["    oldest = 1", f"elif v == {found}:", "    oldest += 1"] if count == 1 else []
+        earliest = f"state[{BOUNDS + 2 * count + j}]"
+        loop += [f"v = {epoch.place.read()}", f"if first or v {epoch.before} {earliest}:", f"    {earliest} = v"]
+        # With one temporal key the oldest epoch has its earliest value, so one pass counts it.
+        loop += ["    oldest = 1", f"elif v == {earliest}:", "    oldest += 1"] if count == 1 else []
     loop += ["first = False", f"if precedes{k}(table, s, state, 0):", "    old += 1"]
     loop += [f"if precedes{k}(table, s, state, {count}):", "    oldest += 1"] if count != 1 else []
     lines += ["    for s in filled(table, 0, table.shape[0]):", *indented(indented(loop))]

@@ -1,9 +1,9 @@
-"""The prefilter and the signatures as code: cheap conjuncts once a packet, then what is left for each LFTA (A1).
+"""Generates the filters of a kernel: the prefilter once a packet, then the rest of each LFTA's predicate (A1).
 
-Between `low.code.expressions` (expressions) and `low.code.kernel` (the loop). A predicate that is not true is `failed`
-where a failure of V2 took part in any of its conjuncts, so what can fail is evaluated even where another one has
-decided, and so is what costs less than a branch. The others are asked in the order of the predicate, as long as
-nothing has decided. Of the records that are drawn every conjunct is asked and counted.
+Between `low.code.expressions` and `low.code.kernel` (the loop). A predicate that is not true counts as `failed` if a
+failure of V2 took part in any of its conjuncts. So a conjunct that can fail is evaluated even after another one is
+false, and so is a conjunct that is cheaper than a branch. The others are evaluated in the order of the predicate, until
+one is false. For sampled records all conjuncts are evaluated and counted.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lowwater.catalog.expr import Expr, conjunction, walk
-from lowwater.low.code.conjunct_sampling import Drawing
+from lowwater.low.code.conjunct_sampling import ConjunctSampler
 from lowwater.low.code.expressions import Emitter, Inputs
-from lowwater.low.code.partial_evaluation import hosted
-from lowwater.low.code.values import FALSE, TRUE, both, either, indented
-from lowwater.plan.properties.cost import PREFILTER, cost
+from lowwater.low.code.operands import FALSE, TRUE, both, either, indented
+from lowwater.low.code.partial_evaluation import is_hosted
+from lowwater.plan.properties.cost import PREFILTER_LIMIT, cost
 
 OUTCOMES = 6
 NOT_OF_PROTOCOL, FILTERED, FAILED, SAMPLED_OUT, SHED, ACCEPTED = range(OUTCOMES)
@@ -24,8 +24,16 @@ NOT_OF_PROTOCOL, FILTERED, FAILED, SAMPLED_OUT, SHED, ACCEPTED = range(OUTCOMES)
 
 
 @dataclass(frozen=True)
-class Signature:
-    """What one LFTA asks of a record: bits and what is left, of its protocol and of its predicate."""
+class LftaSignature:
+    """The tests of one LFTA: prefilter bits and further conjuncts, for its protocol and for its predicate.
+
+    Attributes:
+        member: mask of the bits of its protocol.
+        member_rest: the other conjuncts of its protocol; None for none.
+        predicate: mask of the bits of its predicate.
+        predicate_rest: the other conjuncts of its predicate.
+        may_fail: mask of the bits of its predicate that can fail.
+    """
 
     member: int
     member_rest: Expr | None
@@ -35,33 +43,34 @@ class Signature:
 
 
 @dataclass(frozen=True)
-class Prefilter:
-    """The conjuncts that are computed once a packet.
+class PrefilterCode:
+    """The prefilter of a kernel as code.
 
     Attributes:
-        lines: the statements that make `met` and, where any can fail, `faults`.
+        lines: the statements that compute `met` and, if a conjunct can fail, `faults`.
         signatures: the signatures of the LFTAs, in order.
-        known: the bit of each conjunct.
+        bit_of: conjunct -> its bit.
     """
 
     lines: list[str]
-    signatures: list[Signature]
-    known: dict[Expr, int]
+    signatures: list[LftaSignature]
+    bit_of: dict[Expr, int]
 
     @staticmethod
-    def of(bits: Sequence[Expr], split: Sequence[tuple[list[Expr], list[Expr]]], inputs: Inputs) -> Prefilter:
-        """The prefilter of some conjuncts.
+    def of(bits: Sequence[Expr], split: Sequence[tuple[list[Expr], list[Expr]]], inputs: Inputs) -> PrefilterCode:
+        """Generates the prefilter of some conjuncts.
 
         Args:
-            bits: of the plan, as the link sees them; those that need more than the kernel has stay with the LFTAs.
-            split: the conjuncts of the protocol and of the predicate of each LFTA.
+            bits: the prefilter bits of the plan, as the link sees them. A bit that needs a host value stays with the
+                LFTAs.
+            split: the conjuncts of the protocol and of the predicate, for each LFTA.
             inputs: the inputs of the kernel.
         """
-        known = {bit: at for at, bit in enumerate(bits) if not any(hosted(node) for node in walk(bit))}
+        bit_of = {bit: at for at, bit in enumerate(bits) if not any(is_hosted(node) for node in walk(bit))}
         emit = Emitter(inputs)
-        words = {at: emit.value(bit) for bit, at in known.items()}
+        words = {at: emit.value(bit) for bit, at in bit_of.items()}
         may_fail = sum(1 << at for at, value in words.items() if value.failed != FALSE)
-        lines = emit.taken()
+        lines = emit.take_lines()
         if words:
             lines.append("met = " + " | ".join(_flag(at, value.words[0]) for at, value in words.items()))
         if may_fail:
@@ -70,12 +79,13 @@ class Prefilter:
         signatures = []
         for member, predicate in split:
             masks = [
-                sum(1 << at for at in {known[part] for part in parts if part in known}) for parts in (member, predicate)
+                sum(1 << at for at in {bit_of[part] for part in parts if part in bit_of})
+                for parts in (member, predicate)
             ]
-            rests = [[part for part in parts if part not in known] for parts in (member, predicate)]
-            left = conjunction(rests[0]), tuple(dict.fromkeys(rests[1]))
-            signatures.append(Signature(masks[0], left[0], masks[1], left[1], may_fail & masks[1]))
-        return Prefilter(lines, signatures, known)
+            rests = [[part for part in parts if part not in bit_of] for parts in (member, predicate)]
+            member_rest, predicate_rest = conjunction(rests[0]), tuple(dict.fromkeys(rests[1]))
+            signatures.append(LftaSignature(masks[0], member_rest, masks[1], predicate_rest, may_fail & masks[1]))
+        return PrefilterCode(lines, signatures, bit_of)
 
 
 def _flag(at: int, test: str) -> str:
@@ -83,43 +93,51 @@ def _flag(at: int, test: str) -> str:
 
 
 def word(mask: int) -> str:
-    """A mask of 64 bits as a word with sign."""
+    """Returns a mask of 64 bits as a signed literal."""
     return f"({mask - (1 << 64)})" if mask >> 63 else str(mask)
 
 
 @dataclass(frozen=True)
-class Test:
-    """The code that decides about a record of one LFTA.
+class RecordTest:
+    """The code that decides about a record for one LFTA.
 
     Attributes:
-        member: whether it is of the protocol; `before` the statements that this needs besides the bits.
-        kept: whether the predicate is true; `between` the statements for it.
-        failed: whether a failure took part in it.
-        early: a test without statements that tells that it is rejected; FALSE where there is none.
-        thinned: what sampling and load shedding say of a record of the protocol: 0, or the outcome (O5); else empty.
+        number: the number of the LFTA in the kernel.
+        before: the statements that `member` needs.
+        member: the test whether the record is of the protocol.
+        between: the statements that `accepts` needs.
+        accepts: the test whether the predicate is true.
+        failed: the test whether a failure took part in the predicate.
+        early: a test, without statements, that already rejects a record; FALSE for none.
+        thinned: the code of what sampling and load shedding do with a record: 0 to keep it, else the outcome (O5);
+            empty without them.
     """
 
     number: int
     before: list[str]
     member: str
     between: list[str]
-    kept: str
+    accepts: str
     failed: str
     early: str
     thinned: str
 
     def around(self, accepted: list[str]) -> list[str]:
-        """The statements for a record, with those for one that is accepted."""
-        taken = [_count(self.number, ACCEPTED), *accepted]
+        """Returns the statements for a record, around the statements for an accepted one."""
+        on_accept = [_count(self.number, ACCEPTED), *accepted]
         outcome = self._rejected()
-        body = taken if self.kept == TRUE else [f"if {self.kept}:", *indented(taken), "else:", *indented(outcome)]
+        body = (
+            on_accept
+            if self.accepts == TRUE
+            else [f"if {self.accepts}:", *indented(on_accept), "else:", *indented(outcome)]
+        )
         body = [*self.between, *body]
         if self.thinned:
             place = _count(self.number, self.thinned)
             body = [f"if {self.thinned} != 0:", f"    {place}", "else:", *indented(body)]
         if self.early != FALSE:
-            refused = self._unlike(outcome)
-            body = [f"if {self.early}:", *indented(refused), "else:", *indented(body)]
+            on_reject = self._unlike(outcome)
+            body = [f"if {self.early}:", *indented(on_reject), "else:", *indented(body)]
         elif self.member != TRUE:
             body = [f"if {self.member}:", *indented(body), "else:", f"    {_count(self.number, NOT_OF_PROTOCOL)}"]
         return [*self.before, *body]
@@ -141,49 +159,53 @@ def _count(number: int, outcome: int | str) -> str:
     return f"counts[place, {OUTCOMES * number} + {outcome}] += 1"
 
 
-def filtering(emit: Emitter, signature: Signature, number: int, drawing: Drawing, thinned: str = "") -> Test:
-    """The code of a signature and of what is left beside it.
+def filter_code(
+    emit: Emitter, signature: LftaSignature, number: int, sampler: ConjunctSampler, thinned: str = ""
+) -> RecordTest:
+    """Generates the test of a signature and of the remaining conjuncts.
 
     Args:
-        emit: of the node.
-        signature: what is asked.
+        emit: the emitter of the node.
+        signature: the tests of the LFTA.
         number: the number of the node in the kernel.
-        drawing: counts what is left of the predicate.
-        thinned: as of the Test.
+        sampler: counts the remaining conjuncts.
+        thinned: as in `RecordTest`.
     """
     member, faulty = _bits(signature.member), FALSE
     if signature.member_rest is not None:
         member = both(member, emit.value(signature.member_rest).words[0])
-    before = emit.taken()
-    later, first = divided(signature.predicate_rest)
-    asked = [emit.value(part) for part in first]
-    faulty = either(*(value.failed for value in asked))
+    before = emit.take_lines()
+    later, first = split_conjuncts(signature.predicate_rest)
+    values = [emit.value(part) for part in first]
+    faulty = either(*(value.failed for value in values))
     failed = either(f"faults & {word(signature.may_fail)} != 0" if signature.may_fail else FALSE, faulty)
     early = FALSE
     if signature.member_rest is None and faulty == FALSE and not thinned:
-        # Nothing that is left can fail, so the bits alone may reject.
+        # The remaining conjuncts cannot fail, so the bits alone may reject.
         mask = signature.member | signature.predicate
         early = f"met & {word(mask)} != {word(mask)}" if mask else FALSE
-    kept = both(TRUE if early != FALSE else _bits(signature.predicate), *(value.words[0] for value in asked))
-    between, found = emit.taken(), {part: value.words[0] for part, value in zip(first, asked, strict=True)}
+    accepts = both(TRUE if early != FALSE else _bits(signature.predicate), *(value.words[0] for value in values))
+    between, tests = emit.take_lines(), {part: value.words[0] for part, value in zip(first, values, strict=True)}
     for part in later:
-        found[part] = emit.value(part).words[0]
-        lines = emit.taken()
-        if kept == TRUE:
-            between, kept = [*between, *lines], found[part]
+        tests[part] = emit.value(part).words[0]
+        lines = emit.take_lines()
+        if accepts == TRUE:
+            between, accepts = [*between, *lines], tests[part]
             continue
-        # What an earlier one has decided is asked only of a drawn record.
-        between += [f"go = {kept}", "if go | drawn:", *indented([*lines, f"go = {both('go', found[part])}"])]
-        kept = "go"
-    return Test(number, before, member, between + drawing.counted(found), kept, failed, early, thinned)
+        # After an earlier conjunct is false, this one is evaluated for sampled records only.
+        between += [f"go = {accepts}", "if go | drawn:", *indented([*lines, f"go = {both('go', tests[part])}"])]
+        accepts = "go"
+    return RecordTest(number, before, member, between + sampler.counting(tests), accepts, failed, early, thinned)
 
 
-def divided(parts: Sequence[Expr]) -> tuple[list[Expr], list[Expr]]:
-    """The conjuncts that are put off until the others are true, and those that are always asked: they may fail (V2), or
-    they are cheap."""
+def split_conjuncts(parts: Sequence[Expr]) -> tuple[list[Expr], list[Expr]]:
+    """Divides conjuncts into those that are evaluated only while the others are true, and those that always are.
+
+    The second kind can fail (V2) or is cheap.
+    """
     probe = Emitter(Inputs())
-    asked = {part for part in parts if cost(part) < PREFILTER or probe.value(part).failed != FALSE}
-    return [part for part in parts if part not in asked], [part for part in parts if part in asked]
+    always = {part for part in parts if cost(part) < PREFILTER_LIMIT or probe.value(part).failed != FALSE}
+    return [part for part in parts if part not in always], [part for part in parts if part in always]
 
 
 def _bits(mask: int) -> str:

@@ -1,8 +1,9 @@
-"""The kernel of a link, as Python source that numba compiles or Python runs: one pass over its packets for all LFTAs.
+"""Generates the kernel of a link: one pass over its packets for all LFTAs, as Python source that numba can compile.
 
-Between `low.code.expressions` (expressions) and `low.code.compiler` (loading). For every record: is it in order, is a
-promise due before it, which minute counts it, the bits of the prefilter; then each LFTA's signature, the rest of its
-predicate, and its row or its group. Every outcome is counted by name (SEMANTICS A1).
+Between `low.code.expressions` and `low.code.compiler` (loading). For every record the kernel checks the order, stops if
+a promise is due, finds the minute that counts it, and computes the bits of the prefilter. Then, for each LFTA, it tests
+the signature and the rest of the predicate, and makes a row or updates a group. Every outcome is counted by name
+(SEMANTICS A1).
 """
 
 from __future__ import annotations
@@ -13,23 +14,24 @@ from dataclasses import dataclass
 from lowwater.catalog.expr import Const, Expr, Param, conjuncts
 from lowwater.low.code.aggregation import BLOCK as BLOCK
 from lowwater.low.code.aggregation import Grouping, taken_name
-from lowwater.low.code.conjunct_sampling import Drawing, Drawn
+from lowwater.low.code.conjunct_sampling import ConjunctCounts, ConjunctSampler
 from lowwater.low.code.eviction import FROM, SIZE, Epoch
 from lowwater.low.code.expressions import OUTCOME, OWN_SKEW, Emitter, Inputs, node_name
-from lowwater.low.code.filters import Prefilter, Test, divided, filtering
+from lowwater.low.code.filters import PrefilterCode, RecordTest, filter_code, split_conjuncts
+from lowwater.low.code.operands import indented
 from lowwater.low.code.partial_evaluation import of_link
-from lowwater.low.code.rows import Output
-from lowwater.low.code.selection import nothing, selecting
-from lowwater.low.code.values import indented
+from lowwater.low.code.row_buffers import OutputColumn
+from lowwater.low.code.selection import null_row, selection_code
 from lowwater.low.settings import LowSettings
 from lowwater.plan.operators import Lfta
 from lowwater.plan.prefilter import choose_prefilters
 
 SKEW, LOWEST, STOP, START, PERIOD, DUE, BASE, CLOCK, SEEN, TICK, LATE, REASON, TOUCHED, PLACES = range(14)
-"""Places of the state of a link; the ones from SEEN on are what the kernel answers."""
+"""Positions in the state of a link; the kernel writes those from SEEN on."""
 
 ENDED, UNORDERED, PROMISE, MINUTES = range(4)
-"""Why a kernel stopped before a record: it did not; arrivals decrease; a promise is due; counts lack its minute."""
+"""Reasons for which the kernel stops before a record: none, arrivals decrease, a promise is due, or the window of
+minutes does not hold its timestamp."""
 
 MINUTE = 60_000_000_000
 
@@ -38,21 +40,18 @@ _HEAD = f"""    skew, lowest, stop, start = link[{SKEW}], link[{LOWEST}], link[{
     seen, tick, lates, reason, done = link[{SEEN}], link[{TICK}], 0, {ENDED}, end
     minute, here, touched = -{MINUTE}, 0, 0"""
 
-_RECORD = f"""a = int(at[i])
+_ORDER = f"""a = int(at[i])
 t = int(ts[i])
 if a < clock:
     reason, done = {UNORDERED}, i
     break
-clock = a
-if a - t > SKEW:
-    LATE
-    late[lates] = i
-    lates += 1
-    continue
-if t < lowest or t >= stop:
-    continue
-DUE
-place = 0
+clock = a"""
+
+_LATE = """late[lates] = i
+lates += 1
+continue"""
+
+_COUNT = f"""place = 0
 if t >= start:
     if t < minute or t >= minute + {MINUTE}:
         here = t // {MINUTE} - base + 1
@@ -76,8 +75,8 @@ _TAIL = f"""    link[{TOUCHED}] ^= touched
 
 
 @dataclass(frozen=True)
-class Function:
-    """A function of generated source; an entry is called from outside."""
+class GeneratedFunction:
+    """A function of generated source. An entry is called from outside of generated code."""
 
     name: str
     text: str
@@ -86,26 +85,26 @@ class Function:
 
 @dataclass(frozen=True)
 class NodeProgram:
-    """What the code of one LFTA reads and writes besides the packets.
+    """The inputs and outputs of the code of one LFTA, besides the packets.
 
     Attributes:
-        outputs: columns of its rows.
-        width: words of a row of its table; 0 for a selection.
-        key: the first of them, which are its key.
-        epochs: temporal keys of its groups.
-        taken: what every record brings to sub-aggregates of users, as `low.runtime.states` says; empty without any.
-        hosted: the values that are computed beside the kernel, `beside` their columns, as the Emitter has them.
-        drawn: where the conjuncts of its predicate are counted, in order.
+        outputs: the columns of its rows.
+        width: the number of words of a row of its table; 0 for a selection.
+        key: the number of these words that are the key.
+        epochs: the temporal keys of its groups.
+        taken: the columns that records pass to users' sub-aggregates (`low.runtime.user_states`); empty without any.
+        hosted, beside: the host values and their columns, as in the Emitter.
+        drawn: the positions of the counts of its predicate's conjuncts, in order.
     """
 
-    outputs: tuple[Output, ...]
+    outputs: tuple[OutputColumn, ...]
     width: int
     key: int
     epochs: tuple[Epoch, ...]
-    taken: tuple[Output, ...]
+    taken: tuple[OutputColumn, ...]
     hosted: tuple[Expr, ...]
     beside: tuple[str, ...]
-    drawn: tuple[Drawn, ...]
+    drawn: tuple[ConjunctCounts, ...]
 
 
 @dataclass(frozen=True)
@@ -113,13 +112,13 @@ class Program:
     """The generated kernel of a link.
 
     Attributes:
-        functions: in order of definition; the last is `kernel`.
-        columns: as of the Inputs; `params` too.
-        nodes: one a LFTA.
-        draws: how many counts of drawn records there are.
+        functions: the functions, in order of definition; the last is `kernel`.
+        columns, params: as in Inputs.
+        nodes: the program of each LFTA.
+        draws: the size of the vector of counts of sampled records.
     """
 
-    functions: tuple[Function, ...]
+    functions: tuple[GeneratedFunction, ...]
     columns: tuple[str, ...]
     params: tuple[Const | Param, ...]
     nodes: tuple[NodeProgram, ...]
@@ -129,45 +128,50 @@ class Program:
 def generate(lftas: Sequence[Lfta], link: str, settings: LowSettings) -> Program:
     """Generates the kernel of some LFTAs for one link (000 section 4.1: compiled low-level queries).
 
+    Args:
+        lftas: the LFTAs that read the link.
+        link: the name of the link.
+        settings: the settings of the link.
+
     Raises:
-        UnsupportedError: for min or max of texts, or for more than 60 keys or partials.
+        UnsupportedError: min or max of strings, or more than 60 keys or partials.
     """
     inputs = Inputs()
     prefilter = prefilter_of(lftas, link, inputs)
-    functions: list[Function] = []
+    functions: list[GeneratedFunction] = []
     nodes: list[NodeProgram] = []
     parameters: list[str] = []
     before: list[str] = []
     drains: list[str] = []
     ticking = [] if all(lfta.aggregates for lfta in lftas) else _TICKING.split("\n")
-    drawing = Drawing(len(prefilter.known))
-    asks = any(each.predicate or each.predicate_rest for each in prefilter.signatures)
+    sampler = ConjunctSampler(len(prefilter.bit_of))
+    has_predicate = any(signature.predicate or signature.predicate_rest for signature in prefilter.signatures)
     skew = "skew" if settings.skews is None else f"int(c{inputs.column(OWN_SKEW)}[i])"
-    loop = [*ticking, *prefilter.lines, *(drawing.first if asks else [])]
+    loop = [*ticking, *prefilter.lines, *(sampler.sampling if has_predicate else [])]
     late: list[str] = []
     for number, lfta in enumerate(lftas):
         emit = Emitter(inputs, node_name(number))
-        drawn = _drawn(lfta, link, prefilter, number, drawing)
+        drawn = _count_positions(lfta, link, prefilter, number, sampler)
         thins = lfta.sample is not None or settings.shed is not None
         thinned = f"int(c{inputs.column(f'{OUTCOME} {node_name(number)}')}[i])" if thins else ""
-        outputs: Sequence[Output]
+        outputs: Sequence[OutputColumn]
         if lfta.aggregates:
-            test = filtering(emit, prefilter.signatures[number], number, drawing, thinned)
+            test = filter_code(emit, prefilter.signatures[number], number, sampler, thinned)
             group = Grouping(emit, lfta, link, number, settings)
-            functions += [Function(name, "\n".join(lines), entry) for name, lines, entry in group.functions()]
+            functions += [GeneratedFunction(name, "\n".join(lines), entry) for name, lines, entry in group.functions()]
             accepted, outputs, epochs, width = group.lines, group.outputs, tuple(group.epochs), group.width
             key, taken = group.key, tuple(group.taken)
             before += group.before
             drains += group.drain
         else:
-            test = filtering(emit, prefilter.signatures[number], number, drawing, thinned)
-            whole, accepted, outputs = selecting(emit, lfta, link, number)
-            before += whole
+            test = filter_code(emit, prefilter.signatures[number], number, sampler, thinned)
+            block_lines, accepted, outputs = selection_code(emit, lfta, link, number)
+            before += block_lines
             epochs, width, key, taken = (), 0, 0, ()
         hosted, beside = tuple(emit.hosted), tuple(emit.beside)
         nodes.append(NodeProgram(tuple(outputs), width, key, epochs, taken, hosted, beside, drawn))
-        loop += _of_node(lfta, number, test, accepted, outputs)
-        late += nothing(outputs, number) if lfta.numbered else []
+        loop += _node_lines(lfta, number, test, accepted, outputs)
+        late += null_row(outputs, number) if lfta.numbered else []
         names = [name for at, output in enumerate(outputs) for name in output.parameters(f"{number}_{at}")]
         parameters += [
             f"s{number}",
@@ -177,43 +181,56 @@ def generate(lftas: Sequence[Lfta], link: str, settings: LowSettings) -> Program
             *([] if width else [f"l{number}"]),
         ]
         parameters += [*names, *(f"{kind}n{number}_{at}" for at in range(len(emit.beside)) for kind in "hg")]
-    # A promise that is due precedes whatever becomes a row.
+    # A promise that is due comes before the row of a late record.
     first = [*_DUE.split("\n"), *ticking, *late] if late else []
-    loop = [*_record(skew, first), *loop]
-    functions.append(Function("kernel", _kernel(loop, before, drains, parameters, inputs, len(lftas)), True))
-    return Program(tuple(functions), tuple(inputs.columns), tuple(inputs.params), tuple(nodes), drawing.size)
+    loop = [*_record_lines(skew, first), *loop]
+    functions.append(GeneratedFunction("kernel", _kernel(loop, before, drains, parameters, inputs, len(lftas)), True))
+    return Program(tuple(functions), tuple(inputs.columns), tuple(inputs.params), tuple(nodes), sampler.size)
 
 
-def _record(skew: str, late: list[str]) -> list[str]:
-    """What is asked of every record, with the statements for one that is late."""
-    lines: list[str] = []
-    for line in _RECORD.replace("SKEW", skew).split("\n"):
-        places = {"    LATE": indented(late), "DUE": _DUE.split("\n")}
-        lines += places.get(line, [line])
-    return lines
+def _record_lines(skew: str, late: list[str]) -> list[str]:
+    """Returns the statements for every record, before those of the LFTAs.
+
+    Args:
+        skew: the code of the record's skew, ns.
+        late: the statements for a late record, besides its entry among the late ones.
+    """
+    lines = [*_ORDER.split("\n"), f"if a - t > {skew}:", *indented([*late, *_LATE.split("\n")])]
+    lines += ["if t < lowest or t >= stop:", "    continue"]
+    return [*lines, *_DUE.split("\n"), *_COUNT.split("\n")]
 
 
-def _of_node(lfta: Lfta, number: int, test: Test, accepted: list[str], outputs: Sequence[Output]) -> list[str]:
-    """What an LFTA makes of a record in order: by arrival all are counted, whenever they arrive."""
+def _node_lines(
+    lfta: Lfta, number: int, test: RecordTest, accepted: list[str], outputs: Sequence[OutputColumn]
+) -> list[str]:
+    """Returns the statements of an LFTA for a record in order; an LFTA by arrival counts all records."""
     if not lfta.arrival:
         return [f"if t >= s{number}[{FROM}]:", *indented(test.around(accepted))]
     if not lfta.numbered:
         return test.around(accepted)
-    other = [f"if size{number} == before:", *indented(nothing(outputs, number))]
+    other = [f"if size{number} == before:", *indented(null_row(outputs, number))]
     return [f"before = size{number}", *test.around(accepted), *other]
 
 
-def _drawn(lfta: Lfta, link: str, prefilter: Prefilter, number: int, drawing: Drawing) -> tuple[Drawn, ...]:
-    """Where the conjuncts of a predicate will be counted, once the drawing gets to its node."""
-    later, first = divided(prefilter.signatures[number].predicate_rest)
+def _count_positions(
+    lfta: Lfta, link: str, prefilter: PrefilterCode, number: int, sampler: ConjunctSampler
+) -> tuple[ConjunctCounts, ...]:
+    """Returns the positions of the counts of a predicate's conjuncts, which `filter_code` assigns afterwards."""
+    deferred, always = split_conjuncts(prefilter.signatures[number].predicate_rest)
     parts = [of_link(part, link) for part in conjuncts(lfta.predicate)]
-    return tuple(drawing.places(parts, prefilter.known, [*first, *later], drawing.size))
+    return tuple(sampler.positions(parts, prefilter.bit_of, [*always, *deferred], sampler.size))
 
 
-def prefilter_of(lftas: Sequence[Lfta], link: str, inputs: Inputs) -> Prefilter:
-    """The prefilter of the plan as code, and what of it each LFTA asks for."""
-    chosen = next((each for each in choose_prefilters(lftas) if link in each.links), None)
-    bits = [] if chosen is None else [of_link(bit, link) for bit in chosen.bits]
+def prefilter_of(lftas: Sequence[Lfta], link: str, inputs: Inputs) -> PrefilterCode:
+    """Generates the prefilter of the plan for one link, with the signatures of the LFTAs.
+
+    Args:
+        lftas: the LFTAs that read the link.
+        link: the name of the link.
+        inputs: the inputs of the kernel.
+    """
+    prefilter = next((candidate for candidate in choose_prefilters(lftas) if link in candidate.links), None)
+    bits = [] if prefilter is None else [of_link(bit, link) for bit in prefilter.bits]
     split = [
         (
             [of_link(part, link) for part in conjuncts(lfta.member)],
@@ -221,7 +238,7 @@ def prefilter_of(lftas: Sequence[Lfta], link: str, inputs: Inputs) -> Prefilter:
         )
         for lfta in lftas
     ]
-    return Prefilter.of(bits, split, inputs)
+    return PrefilterCode.of(bits, split, inputs)
 
 
 def _kernel(

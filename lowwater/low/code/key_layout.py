@@ -1,7 +1,6 @@
-"""The layout of a row of the group table: which words, or halves of words, hold a key.
+"""The layout of a row of the group table: which words, or halves of words, hold which key.
 
-Below `low.code.aggregation`. What has 32 bits by its type shares a word with another, so that a five-tuple is a cache
-line.
+Below `low.code.aggregation`. Two values of 32 bits share a word, so that a five-tuple fits into a cache line.
 """
 
 from __future__ import annotations
@@ -9,31 +8,33 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
-from lowwater.low.code.values import FALSE, TRUE
+from lowwater.low.code.operands import FALSE, TRUE
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a value lies in a row: word `at`, or a half of it."""
+class WordPlace:
+    """The place of a value in a row: word `at`, or a half of it (`low_half`, `high_half`)."""
 
     at: int
     half: str = ""
 
     def read(self, slot: str = "s") -> str:
-        """The code that reads it from the table."""
+        """Returns the code that reads the value from the table."""
         text = f"int(table[{slot}, {self.at}])"
         return f"{self.half}({text})" if self.half else text
 
 
-class Packing:
-    """Lays out the key words of a table: the mask of NULL keys first, so that a used slot has its first word set.
+class KeyLayout:
+    """Lays out the key words of a table.
+
+    The mask of NULL keys comes first, so that the first word of a used slot is not 0.
 
     Args:
-        keys: how many there are.
+        keys: the number of keys.
 
     Attributes:
         used: the bit of the mask that every used slot has.
-        half: which half of the first word the mask is; empty for all of it.
+        half: the half of the first word that holds the mask; empty for the entire word.
     """
 
     def __init__(self, keys: int) -> None:
@@ -45,44 +46,44 @@ class Packing:
         self._open: int | None = None
         self._add("", narrow)
 
-    def add(self, text: str, narrow: bool) -> Place:
-        """A place for a word, of 32 bits with sign if it is narrow."""
+    def add(self, text: str, narrow: bool) -> WordPlace:
+        """Returns a place for the value of some code; a narrow value is signed with 32 bits."""
         return self._add(text, narrow)
 
     def null(self, bit: int, test: str) -> None:
-        """Says when key number `bit` is NULL."""
+        """Adds the test whether key number `bit` is NULL."""
         if test != FALSE:
             self._flags.append(f"{1 << bit}" if test == TRUE else f"({1 << bit} if {test} else 0)")
 
     def words(self) -> list[str]:
-        """The code of every word of a record's key."""
+        """Returns the code of every word of a record's key."""
         mask = " | ".join([str(self.used), *self._flags])
-        found = []
+        words = []
         for parts in self._words:
             texts = [text or f"({mask})" for text in parts]
-            found.append(f"halves({texts[0]}, {texts[1]})" if len(texts) == 2 else texts[0])
-        return found
+            words.append(f"halves({texts[0]}, {texts[1]})" if len(texts) == 2 else texts[0])
+        return words
 
-    def _add(self, text: str, narrow: bool) -> Place:
+    def _add(self, text: str, narrow: bool) -> WordPlace:
         if not narrow:
             self._words.append([text])
-            return Place(len(self._words) - 1)
+            return WordPlace(len(self._words) - 1)
         if self._open is None:
-            # The other half is 0 until a second one comes.
+            # The upper half is 0 until a second narrow value comes.
             self._words.append([text, "0"])
             self._open = len(self._words) - 1
-            return Place(self._open, "low_half")
+            return WordPlace(self._open, "low_half")
         at, self._open = self._open, None
         self._words[at][1] = text
-        return Place(at, "high_half")
+        return WordPlace(at, "high_half")
 
 
 def hash_of(words: list[str]) -> str:
-    """The code of the hash of a group."""
+    """Returns the code of the hash of a group."""
     mixed = (f"mix({word}, {_factor(2 * at)}, {_factor(2 * at + 1)})" for at, word in enumerate(words))
     return f"fold({' ^ '.join(mixed)})"
 
 
 def _factor(at: int) -> int:
-    """An odd 31-bit number, another one for each place of a key."""
+    """Returns an odd 31-bit number, a different one for each position of a key."""
     return int.from_bytes(hashlib.sha256(b"lowwater %d" % at).digest()[:4], "big") >> 2 << 1 | 1

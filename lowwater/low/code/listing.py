@@ -1,7 +1,7 @@
-"""The generated kernels of a plan for a reader: the source that runs, with what its names stand for as comments.
+"""Lists the generated kernels of a plan for a reader, with comments that explain the names.
 
-Beside `low.code.kernel`; printed by `lowwater explain --kernel`. The source that is compiled has no comments, so that
-names of queries are in no code, and plans that differ in names alone share a kernel.
+Beside `low.code.kernel`; `lowwater explain --kernel` prints it. The compiled source has no comments, so it holds no
+names of queries, and plans that differ in names alone share a kernel.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from lowwater.low.settings import LowSettings
 from lowwater.plan.operators import Lfta
 from lowwater.plan.prefilter import choose_prefilters
 
-_LONGEST = 110
+_LINE_LENGTH = 110
 
 
 def list_kernels(lftas: Sequence[Lfta], settings: LowSettings) -> str:
-    """The kernels of all links that some LFTAs read; links with the same kernel together.
+    """Returns the kernels of all links that some LFTAs read; links with the same kernel share a listing.
 
     Raises:
-        UnsupportedError: what the low level does not run.
+        UnsupportedError: an expression cannot run at the low level.
     """
-    found: dict[str, list[str]] = {}
+    links_by_listing: dict[str, list[str]] = {}
     for link in sorted({link for lfta in lftas for link in lfta.links}):
         reading = [lfta for lfta in lftas if link in lfta.links and lfta.kind == "pcap"]
         if reading:
-            found.setdefault(_listing(reading, link, settings), []).append(link)
-    parts = [f"{_comment(f'kernel of {_links(links)}')}\n{text}" for text, links in found.items()]
+            links_by_listing.setdefault(_listing(reading, link, settings), []).append(link)
+    parts = [f"{_comment(f'kernel of {_links(links)}')}\n{text}" for text, links in links_by_listing.items()]
     return "\n\n".join(parts)
 
 
@@ -39,9 +39,9 @@ def _links(links: Sequence[str]) -> str:
 
 
 def _comment(text: str) -> str:
-    """A line that no text can end: whatever is not printable is a question mark."""
-    shown = "".join(letter if letter.isprintable() else "?" for letter in text)
-    return f"# {shown if len(shown) <= _LONGEST else shown[: _LONGEST - 3] + '...'}"
+    """Returns a comment line. Characters that cannot be printed become `?`, so no name can end the comment."""
+    printable = "".join(letter if letter.isprintable() else "?" for letter in text)
+    return f"# {printable if len(printable) <= _LINE_LENGTH else printable[: _LINE_LENGTH - 3] + '...'}"
 
 
 def _listing(lftas: Sequence[Lfta], link: str, settings: LowSettings) -> str:
@@ -74,8 +74,8 @@ def _node(number: int, lfta: Lfta, node: NodeProgram, link: str) -> list[str]:
     notes = [f"node {number}: LFTA {lfta.name}, {kind}; s{number}[{FROM}]: first timestamp, s{number}[{SIZE}]: rows"]
     notes += [f"  predicate: {show(of_link(lfta.predicate, link))}"] if lfta.predicate is not None else []
     names = [(field.name, f"o{number}_{at}") for at, field in enumerate(lfta.fields)]
-    shown = ((name, place) for (name, place), output in zip(names, node.outputs, strict=True) if output.written)
-    notes.append(f"  rows: {', '.join(f'{place} = {name}' for name, place in shown)}")
+    columns = ((name, place) for (name, place), output in zip(names, node.outputs, strict=True) if output.written)
+    notes.append(f"  rows: {', '.join(f'{place} = {name}' for name, place in columns)}")
     exprs = [(key.name, key.expr) for key in lfta.keys]
     exprs += [
         (f"{part.name}: {part.function} of", part.argument) for part in lfta.partials if part.argument is not None

@@ -1,28 +1,16 @@
-"""Expressions as the packets of one link see them, and which values no kernel computes.
+"""Evaluates expressions partially for one link, and decides which values the kernel cannot compute.
 
-Below `low.code.expressions`. The name of the link is a constant there, so what compares it has one answer for all
+Below `low.code.expressions`. The name of the link is a constant there, so a comparison with it has one result for all
 packets.
 """
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable
-
-from lowwater.catalog.expr import COMPARISON, Binary, Call, Case, Column, Const, Expr, OneOf, Type, rewrite
-
-ON_TEXT: dict[str, Callable[[str, str], bool]] = {
-    "=": operator.eq,
-    "<>": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
+from lowwater.catalog.expr import COMPARE, COMPARISON, Binary, Call, Case, Column, Const, Expr, OneOf, Type, rewrite
 
 
 def of_link(expr: Expr, link: str) -> Expr:
-    """The expression as packets of one link see it: `interface` is its name, comparisons of constants are folded."""
+    """Returns the expression for packets of one link: `interface` is a constant, and its comparisons are folded."""
 
     def change(node: Expr) -> Expr:
         if isinstance(node, Column) and node.name == "interface":
@@ -40,17 +28,20 @@ def of_link(expr: Expr, link: str) -> Expr:
 def _fold(node: Binary, left: Const, right: Const) -> Expr:
     if node.op not in COMPARISON or Type.STRING not in (left.type, right.type):
         return node
-    # What depends on a parameter stays one: its value is an argument of the kernel.
+    # The result of a parameter stays a parameter: its value is an argument of the kernel.
     param = (
         f"{left.param or left.value!r} {node.op} {right.param or right.value!r}" if left.param or right.param else ""
     )
     if left.value is None or right.value is None:
         return Const(Type.BOOL, None)
-    return Const(Type.BOOL, ON_TEXT[node.op](str(left.value), str(right.value)), param)
+    return Const(Type.BOOL, COMPARE[node.op](str(left.value), str(right.value)), param)
 
 
-def hosted(expr: Expr) -> bool:
-    """Whether a value is computed beside the kernel: a call, a list, a text, what compares texts; no CASE of texts."""
+def is_hosted(expr: Expr) -> bool:
+    """Whether an expression is a host value, computed beside the kernel: a call, a list, a string or its comparison.
+
+    A CASE of strings is not a host value.
+    """
     if isinstance(expr, Call | OneOf):
         return True
     if isinstance(expr, Column | Const):
@@ -58,12 +49,12 @@ def hosted(expr: Expr) -> bool:
     return not isinstance(expr, Case) and any(child.type is Type.STRING for child in expr.children())
 
 
-def computed(expr: Expr) -> list[Expr]:
-    """What the kernel computes of the arguments of a hosted value."""
-    found: list[Expr] = []
+def kernel_arguments(expr: Expr) -> list[Expr]:
+    """Returns the parts of a host value's arguments that the kernel computes."""
+    parts: list[Expr] = []
     for child in expr.children():
-        if hosted(child):
-            found += computed(child)
+        if is_hosted(child):
+            parts += kernel_arguments(child)
         elif not isinstance(child, Column | Const):
-            found.append(child)
-    return found
+            parts.append(child)
+    return parts

@@ -1,6 +1,6 @@
-"""The code of a selection: an accepted record is a row at once (000 section 4.3).
+"""Generates the code of a selection: an accepted record becomes a row at once (000 section 4.3).
 
-Between `low.code.expressions` (expressions) and `low.code.kernel` (the loop).
+Between `low.code.expressions` and `low.code.kernel` (the loop).
 """
 
 from __future__ import annotations
@@ -11,63 +11,68 @@ from lowwater.catalog.expr import Const, Expr, Type, columns_of
 from lowwater.catalog.packets import stored
 from lowwater.low.code.eviction import FROM
 from lowwater.low.code.expressions import Emitter
+from lowwater.low.code.operands import FALSE, TRUE, indented
 from lowwater.low.code.partial_evaluation import of_link
-from lowwater.low.code.rows import Output
-from lowwater.low.code.values import FALSE, TRUE, indented
+from lowwater.low.code.row_buffers import OutputColumn
 from lowwater.plan.operators import Lfta
 
 
-def selecting(emit: Emitter, lfta: Lfta, link: str, number: int) -> tuple[list[str], list[str], list[Output]]:
-    """The statements before a block of records and for one that is accepted, and the columns of its row.
+def selection_code(
+    emit: Emitter, lfta: Lfta, link: str, number: int
+) -> tuple[list[str], list[str], list[OutputColumn]]:
+    """Generates the code of a selection.
 
     Args:
-        emit: of the node, after its predicate.
-        lfta: the node; its keys are the columns.
-        link: its name.
+        emit: the emitter of the node, after its predicate.
+        lfta: the LFTA; its keys are the columns.
+        link: the name of the link.
         number: the number of the node in the kernel.
+
+    Returns:
+        The statements before a block of records, the statements for an accepted record, and the columns of its row.
     """
     exprs = [of_link(item.expr, link) for item in lfta.keys]
     outputs = [_output(emit, expr, lfta.numbered) for expr in exprs]
     lines = _writes(emit, exprs, outputs, number)
-    # A hosted value says itself whether it is NULL.
-    before, test = ([], TRUE) if emit.hosted else emit.test_whole(stored(columns_of(*exprs)))
+    # The columns of a host value already say where it is NULL.
+    before, test = ([], TRUE) if emit.hosted else emit.test_not_null(stored(columns_of(*exprs)))
     if test != TRUE:
-        plain = _writes(emit.whole(), exprs, outputs, number)
+        plain = _writes(emit.without_nulls(), exprs, outputs, number)
         lines = [f"if {test}:", *indented(plain), "else:", *indented(lines)]
-    lines += _finished(number, "a" if lfta.arrival else "t")
-    return before, [f"if {arriving(number)}:", *indented(lines)] if lfta.arrival else lines, outputs
+    lines += _end_of_row(number, "a" if lfta.arrival else "t")
+    return before, [f"if {arrival_test(number)}:", *indented(lines)] if lfta.arrival else lines, outputs
 
 
-def _output(emit: Emitter, expr: Expr, nullable: bool) -> Output:
+def _output(emit: Emitter, expr: Expr, nullable: bool) -> OutputColumn:
     if expr.type is Type.STRING and isinstance(expr, Const):
-        return Output.fixed(expr)
-    return Output(expr.type, nullable or emit.value(expr).null != FALSE)
+        return OutputColumn.fixed(expr)
+    return OutputColumn(expr.type, nullable or emit.value(expr).null != FALSE)
 
 
-def _writes(emit: Emitter, exprs: Sequence[Expr], outputs: Sequence[Output], number: int) -> list[str]:
-    """The statements that evaluate the columns and write them."""
+def _writes(emit: Emitter, exprs: Sequence[Expr], outputs: Sequence[OutputColumn], number: int) -> list[str]:
+    """Returns the statements that evaluate the columns and write them."""
     writes: list[str] = []
     for at, (expr, output) in enumerate(zip(exprs, outputs, strict=True)):
         if output.written:
             value = emit.value(expr)
             words = [f"int({value.words[0]})"] if expr.type is Type.BOOL else list(value.words)
             writes += output.lines(f"{number}_{at}", words, value.null, f"size{number}")
-    return [*emit.taken(), *writes]
+    return [*emit.take_lines(), *writes]
 
 
-def arriving(number: int) -> str:
-    """The test that a record arrives within what an LFTA by arrival reads: others are only counted."""
+def arrival_test(number: int) -> str:
+    """Returns the test that a record arrives within the read range of an LFTA by arrival."""
     return f"(a >= s{number}[{FROM}]) & (a < stop)"
 
 
-def nothing(outputs: Sequence[Output], number: int) -> list[str]:
-    """The statements for a record that is not taken, where all are rows: a row of NULL."""
-    writes = []
+def null_row(outputs: Sequence[OutputColumn], number: int) -> list[str]:
+    """Returns the statements for a rejected record of an LFTA that numbers all records: they write a row of NULLs."""
+    lines = []
     for at, output in enumerate(outputs):
         if output.written:
-            writes += output.lines(f"{number}_{at}", ["0"], TRUE, f"size{number}")
-    return [f"if {arriving(number)}:", *indented([*writes, *_finished(number, "a")])]
+            lines += output.lines(f"{number}_{at}", ["0"], TRUE, f"size{number}")
+    return [f"if {arrival_test(number)}:", *indented([*lines, *_end_of_row(number, "a")])]
 
 
-def _finished(number: int, last: str) -> list[str]:
+def _end_of_row(number: int, last: str) -> list[str]:
     return [f"k{number}[size{number}] = tick", f"l{number}[size{number}] = {last}", f"size{number} += 1"]

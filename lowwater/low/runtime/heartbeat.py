@@ -1,9 +1,9 @@
-"""When an LFTA makes promises, and which: ticks, lulls, policies (000 section 4; SEMANTICS T2, T4, P1, P2, P5).
+"""The heartbeats of an LFTA: when it makes promises, and which (000 section 4; SEMANTICS T2, T4, P1, P2, P5).
 
-Between the operators of `low.runtime.operators`, which say what is still alive, and `low.runtime.output`. A tick h of
-an ordered clock promises h - skew: it precedes the records of its instant, and those are at most `skew` late. By
-arrival it promises h. A punctuation is made only where it changes a promised field, and ticks with no row between them
-are one stored run.
+Between `low.runtime.lfta_operators`, which know the groups that are still alive, and `low.runtime.output`. A tick h of
+an ordered clock promises h - skew: the tick comes before the records of its instant, and those are at most `skew` late.
+By arrival it promises h. A punctuation is made only if it changes a promised field. Ticks without a row between them
+are stored as one lull.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ NEVER = INT64_MAX
 
 
 @dataclass
-class Punctuation:
+class PunctuationRun:
     """A promise, or a lull of promises that grow by the period (T4).
 
     Attributes:
-        before: rows of the output that precede it.
-        promise: at `tick`.
-        tick: first tick; `until` the last one.
+        before: the number of rows of the output that precede it.
+        promise: the promise at `tick`, ns.
+        tick: the first tick, ns.
+        until: the last tick, ns; equal to `tick` for one promise.
     """
 
     before: int
@@ -34,37 +35,41 @@ class Punctuation:
     until: int
 
 
-class Operator(Protocol):
-    """What heartbeats need of the LFTA's operator."""
+class FlushTarget(Protocol):
+    """The methods of an LFTA's operator that heartbeats call."""
 
     @property
     def size(self) -> int:
-        """Rows of the output so far."""
+        """The number of rows of the output so far."""
 
     def flush(self, tick: int, promise: int) -> int:
-        """Writes the groups that leave at a promise as rows of the tick; the least `_last` of those left alive."""
+        """Writes the groups that leave at a promise as rows of the tick.
+
+        Returns:
+            The least `_last` of the groups that stay.
+        """
 
     def wake(self) -> int:
-        """The least promise at which another group leaves though no record comes."""
+        """Returns the least promise at which another group leaves, even if no record comes."""
 
     def finish(self, tick: int) -> int:
-        """Writes all groups as rows of the tick; how many they were."""
+        """Writes all groups as rows of the tick, and returns their number."""
 
 
 class Heartbeats:
     """The promises of one LFTA.
 
     Args:
-        lfta: the node.
+        lfta: the LFTA.
         settings: the settings of the run.
-        read_from: begin of its read range, which everybody knows.
-        end: the end of the run.
-        grain: clock between two promises that a reader can use, ns.
-        entered: clock of the link up to which promises were made before; -1 for none.
+        read_from: start of its read range, which all readers know.
+        end: the end of the run, ns.
+        grain: clock time between two promises that a reader can use, ns.
+        entered: the link's clock up to which an earlier chunk made the promises; -1 for none.
 
     Attributes:
-        made: punctuations not yet written, in order.
-        due: arrival of the first record that may not be processed before `advance`.
+        pending: punctuations that are not written yet, in order.
+        due: arrival of the first record that must not be processed before `advance`.
     """
 
     def __init__(
@@ -78,26 +83,32 @@ class Heartbeats:
         self._grain = grain
         self._tick = entered // settings.period * settings.period
         self._change = self._next_change(read_from)
-        self.made: list[Punctuation] = []
+        self.pending: list[PunctuationRun] = []
         self.due = self._due(entered)
 
     def after(self, instant: int) -> int:
-        """The first tick strictly after an instant: the `_tick` of rows emitted then."""
+        """Returns the first tick after an instant, the `_tick` of rows that it emits."""
         return (instant // self._period + 1) * self._period
 
-    def advance(self, clock: int, seen: int, operator: Operator) -> None:
-        """Makes the promises of the due ticks up to and including the clock; `seen` is the last clock before it."""
+    def advance(self, clock: int, seen: int, operator: FlushTarget) -> None:
+        """Makes the promises of the due ticks.
+
+        Args:
+            clock: the clock up to which ticks are due, inclusive.
+            seen: the last clock before it.
+            operator: the operator of the LFTA.
+        """
         if self._policy is Policy.PERIODIC:
             self._lull(min(clock, self._end + self._skew - 1), operator)
         elif self._policy is Policy.DATA_DRIVEN:
             self._follow(clock, seen, operator)
         self.due = self._due(clock)
 
-    def close(self, seen: int, operator: Operator) -> None:
-        """Makes the promises that are due after the last record, then flushes everything and promises the end (T6).
+    def close(self, seen: int, operator: FlushTarget) -> None:
+        """Makes the promises that are due after the last record, then flushes all groups and promises the end (T6).
 
         Args:
-            seen: largest arrival processed, -1 without any.
+            seen: the largest arrival that was processed; -1 for none.
             operator: the operator of the LFTA.
         """
         bounded = self._end < END_OF_TIME
@@ -108,18 +119,18 @@ class Heartbeats:
         tick = 0 if seen < 0 else self.after(seen)
         tick = max(tick, self._end) if bounded else tick
         operator.finish(tick)
-        self.made.append(Punctuation(operator.size, self._end, tick, tick))
+        self.pending.append(PunctuationRun(operator.size, self._end, tick, tick))
 
-    def take(self, size: int, last: bool) -> list[Punctuation]:
-        """Removes and returns what is made before `size` rows; unless `last`, a run that may still grow stays."""
-        keep = 1 if self.made and not last and self.made[-1].before == size else 0
-        taken, self.made = self.made[: len(self.made) - keep], self.made[len(self.made) - keep :]
-        for punctuation in self.made:
+    def take(self, size: int, last: bool) -> list[PunctuationRun]:
+        """Removes and returns the punctuations before `size` rows. Unless `last`, a lull that may still grow stays."""
+        keep = 1 if self.pending and not last and self.pending[-1].before == size else 0
+        ready, self.pending = self.pending[: len(self.pending) - keep], self.pending[len(self.pending) - keep :]
+        for punctuation in self.pending:
             punctuation.before = 0
-        return taken
+        return ready
 
     def _due(self, clock: int) -> int:
-        """When something is to be promised, once all up to a clock is done."""
+        """Returns when the next promise is due, once everything up to a clock is done."""
         if self._change >= self._end or self._policy is Policy.NONE:
             return NEVER
         if self._policy is Policy.PERIODIC:
@@ -127,37 +138,37 @@ class Heartbeats:
             return tick if tick - self._skew < self._end else NEVER
         if clock - self._skew >= self._end:
             return NEVER
-        # A record that says more is promised at the tick after it.
+        # A record that allows a higher promise is followed by it at the next tick.
         return self.after(clock) if clock - self._skew >= self._change else self._change + self._skew
 
-    def _follow(self, clock: int, seen: int, operator: Operator) -> None:
-        """Promises what the last record said, at the tick after it if that is not after the clock."""
+    def _follow(self, clock: int, seen: int, operator: FlushTarget) -> None:
+        """Makes the promise that the last record allows, at the tick after it, unless that is after the clock."""
         if self._change <= seen - self._skew < self._end and self.after(seen) <= clock:
             self._make(self.after(seen), seen - self._skew, operator)
 
     def _tick_of(self, promise: int) -> int:
-        """The first tick, after the last one done, that promises at least this."""
+        """Returns the first tick, after the last one done, with at least this promise."""
         return max(-(-(promise + self._skew) // self._period) * self._period, self._tick + self._period)
 
     def _next_change(self, promise: int) -> int:
-        """The least promise that says more of some field, of those that readers can use."""
+        """Returns the least promise that changes a field, of the promises that readers can use."""
         change = promise + 1
         if any(field.temporal for field in self._lfta.fields):
             change = group_last(self._lfta.fields, self._lfta.promises(promise)) + 1
         return max(change, (promise // self._grain + 1) * self._grain)
 
-    def _make(self, tick: int, promise: int, operator: Operator) -> int:
-        """One tick: flush, then the promise, as high as the groups still alive allow (P2)."""
+    def _make(self, tick: int, promise: int, operator: FlushTarget) -> int:
+        """Makes one tick: flushes, then promises as much as the remaining groups allow (P2)."""
         alive = operator.flush(tick, promise)
         self._tick = tick
-        self._say(min(promise, alive), tick, operator.size)
+        self._append(min(promise, alive), tick, operator.size)
         return alive
 
-    def _lull(self, clock: int, operator: Operator) -> None:
+    def _lull(self, clock: int, operator: FlushTarget) -> None:
         last = clock // self._period * self._period
         while self._change < self._end and (tick := self._tick_of(self._change)) <= last:
             alive = self._make(tick, tick - self._skew, operator)
-            # Until the next group leaves nothing but the formula changes, however many ticks that takes.
+            # Until the next group leaves, only the promise itself changes, for any number of ticks.
             quiet = min(last, self._tick_of(operator.wake()) - self._period)
             if alive < tick - self._skew:
                 self._tick = max(tick, quiet)
@@ -165,13 +176,13 @@ class Heartbeats:
             quiet = min(quiet, self._tick_of(alive + 1) - self._period)
             if quiet <= tick:
                 continue
-            promise = self._since(quiet - self._skew)
+            promise = self._least_equal(quiet - self._skew)
             if promise > tick - self._skew:
                 self._tick = self._tick_of(promise)
-                self._say(self._tick - self._skew, self._tick, operator.size)
+                self._append(self._tick - self._skew, self._tick, operator.size)
 
-    def _since(self, promise: int) -> int:
-        """The least promise that says the same of every field."""
+    def _least_equal(self, promise: int) -> int:
+        """Returns the least promise with the same value in every field."""
         pairs = zip(self._lfta.fields, self._lfta.promises(promise), strict=True)
         firsts = [
             Temporal((steps,)).first(value)
@@ -181,13 +192,13 @@ class Heartbeats:
         ]
         return min(max(firsts, default=promise), promise // self._grain * self._grain)
 
-    def _say(self, promise: int, tick: int, size: int) -> None:
+    def _append(self, promise: int, tick: int, size: int) -> None:
         if promise < self._change:
             return
         self._change = self._next_change(promise)
-        last = self.made[-1] if self.made else None
+        last = self.pending[-1] if self.pending else None
         grows = last is not None and last.before == size and promise - last.promise == tick - last.tick
         if last is not None and grows and self._policy is Policy.PERIODIC:
             last.until = tick
         else:
-            self.made.append(Punctuation(size, promise, tick, tick))
+            self.pending.append(PunctuationRun(size, promise, tick, tick))

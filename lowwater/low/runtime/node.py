@@ -1,6 +1,6 @@
-"""One LFTA on one link: its operator, its heartbeats, the values beside its code, and where its rows go.
+"""One LFTA on one link: its operator, its heartbeats, its host values, and the stream of its rows.
 
-Between the pass of `low.run` and the stream's writer.
+Between the pass of `low.run` and the writer of the stream.
 """
 
 from __future__ import annotations
@@ -12,39 +12,39 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lowwater.low.arrays import Int64Array
 from lowwater.low.code.compiler import Code
 from lowwater.low.code.eviction import EJECTIONS
 from lowwater.low.code.expressions import OWN_SKEW
 from lowwater.low.code.kernel import NodeProgram
-from lowwater.low.runtime.columns import Columns
+from lowwater.low.runtime.chunk_columns import ChunkColumns
 from lowwater.low.runtime.heartbeat import Heartbeats
-from lowwater.low.runtime.hosted import Host, gate_of
-from lowwater.low.runtime.operators import Aggregation, Operator, Selection
+from lowwater.low.runtime.host_columns import Host, gate_of
+from lowwater.low.runtime.lfta_operators import LftaAggregation, LftaOperator, LftaSelection
 from lowwater.low.runtime.output import in_order, punctuation_batch, rows_batch
 from lowwater.low.settings import Bounds, LftaStatistics, LowSettings
 from lowwater.plan.operators import Lfta
 
 Write = Callable[[str, pa.RecordBatch], None]
-Words = npt.NDArray[np.int64]
 
 
-class Node:
-    """One LFTA on the link.
+class LftaNode:
+    """One LFTA on a link.
 
     Args:
-        lfta: the node.
-        link: its name.
-        program: what its code reads and writes.
+        lfta: the LFTA.
+        link: the name of the link.
+        program: the inputs and outputs of its code.
         number: the number of the node in the kernel.
-        code: functions of the kernel's source.
-        bounds: which records the run reads and owns, ns since the epoch.
+        code: the functions of the kernel's source.
+        bounds: the records that the run reads and owns, ns since the epoch.
         settings: the settings of the run.
-        write: takes the next rows of its stream.
+        write: receives the next rows of its stream.
 
     Attributes:
-        operator: selection or aggregation.
+        operator: the selection or aggregation.
         beats: its promises.
-        lowest: timestamp of the first record that it may take.
+        lowest: the first timestamp that it may process, ns.
     """
 
     def __init__(
@@ -65,11 +65,11 @@ class Node:
         gate = gate_of(lfta.member, lfta.predicate, link) if program.hosted else None
         self._host = Host(program.hosted, program.beside, gate, settings)
         self._beside: list[npt.NDArray[np.generic]] = []
-        self.operator: Operator
+        self.operator: LftaOperator
         if lfta.aggregates:
-            self.operator = Aggregation(lfta, program, number, code, self._read_from, settings)
+            self.operator = LftaAggregation(lfta, program, number, code, self._read_from, settings)
         else:
-            self.operator = Selection(program, self._read_from, settings.chunk_rows)
+            self.operator = LftaSelection(program, self._read_from, settings.chunk_rows)
         self.operator.written = self._emit
         grain = bounds.grains.get(lfta.name, 1)
         self.beats = Heartbeats(lfta, settings, self._read_from, bounds.end, grain, bounds.entered)
@@ -77,69 +77,73 @@ class Node:
 
     @property
     def arguments(self) -> list[Any]:
-        """What the kernel takes of the node."""
+        """The arguments of the kernel for this node."""
         return [*self.operator.arguments, *self._beside]
 
     @property
     def totals(self) -> tuple[int, int, int, int]:
-        """Rows out, punctuations, ejections and collisions so far."""
+        """Rows, punctuations, ejections and collisions so far."""
         operator = self.operator
-        rows, punctuations = self._rows + operator.size, self._punctuations + len(self.beats.made)
+        rows, punctuations = self._rows + operator.size, self._punctuations + len(self.beats.pending)
         return rows, punctuations, operator.ejections, operator.collisions
 
-    def begin(self, columns: Columns, stamps: Words, arrivals: Words, seen: int) -> None:
-        """Computes what the code reads of a chunk besides its columns; `seen` is the last clock before it.
+    def begin(self, columns: ChunkColumns, stamps: Int64Array, arrivals: Int64Array, seen: int) -> None:
+        """Computes the host values of a chunk.
 
         Args:
-            columns: packet columns of the chunk.
-            stamps: timestamps of the n records, ns since the epoch; shape (n).
-            arrivals: clock of the link at each record, ns; shape (n).
-            seen: the clock before the chunk, ns; negative where there is none.
+            columns: the columns of the chunk.
+            stamps: timestamps of the records, ns since the epoch; shape (n).
+            arrivals: the link's clock at each record, ns; shape (n).
+            seen: the link's clock before the chunk, ns; negative for none.
         """
         if not self._host.needed:
             return
         if self._host.full and seen >= 0:
             self._emit()
-            self._let_all_go(seen)
+            self._evict_all(seen)
             self._emit()
             self._host.forget()
         skew = self._settings.skew if self._settings.skews is None else columns.pair(OWN_SKEW)[0].astype(np.int64)
         ok = (arrivals - stamps <= skew) & (stamps >= self.lowest) & (stamps < self._bounds.end)
         self._beside = self._host.parameters(columns, ok)
 
-    def room(self, wanted: int) -> int:
-        """How many of some records can be processed before rows are written; at least one."""
-        if self.operator.room < min(wanted, self.operator.rows.capacity // 4 + 1):
+    def room(self, records: int) -> int:
+        """Returns how many records can be processed before rows must be written; at least one.
+
+        Args:
+            records: the number of records that the pass has left.
+        """
+        if self.operator.room < min(records, self.operator.rows.capacity // 4 + 1):
             self._emit()
         return self.operator.room
 
     def close(self, seen: int) -> LftaStatistics:
-        """Flushes, promises the end of the run, or the clock where the link goes on (P2), and writes what is left."""
+        """Flushes, promises the end of the run or the clock of the next chunk (P2), and writes the remaining rows."""
         if self._bounds.left is None:
             self.beats.close(seen, self.operator)
         else:
-            self._let_all_go(seen)
+            self._evict_all(seen)
             self.beats.advance(self._bounds.left, seen, self.operator)
         self._emit(last=True)
         return LftaStatistics(self.lfta.name, *self.totals)
 
-    def _let_all_go(self, seen: int) -> None:
+    def _evict_all(self, seen: int) -> None:
         self.operator.state[EJECTIONS] += self.operator.finish(self.beats.after(seen))
 
     def _emit(self, last: bool = False) -> None:
         operator = self.operator
         operator.settle(self._host.texts)
         size = operator.size
-        made = self.beats.take(size, last)
+        punctuations = self.beats.take(size, last)
         self._rows += size
-        self._punctuations += len(made)
+        self._punctuations += len(punctuations)
         if size:
             columns = operator.columns(self._host.texts)
             rows = rows_batch(self.lfta, columns, operator.rows.clock(0, size), operator.lasts())
             operator.clear()
-        if made:
-            promises = punctuation_batch(self.lfta, made, self._settings.period)
-            before = [one.before for one in made]
+        if punctuations:
+            promises = punctuation_batch(self.lfta, punctuations, self._settings.period)
+            before = [punctuation.before for punctuation in punctuations]
             for batch in in_order(rows, promises, before) if size else [promises]:
                 self._write(self.lfta.name, batch)
         elif size:

@@ -1,7 +1,7 @@
-"""What the LFTAs of a link did in each minute of its clock: rows, collisions, groups, time, conjuncts that were true.
+"""Statistics of a link's LFTAs for every minute of its clock: rows, collisions, groups, time, counts of conjuncts.
 
-Beside the pass of `low.run`, which stops where a minute ends. All of it depends on tables, chunks or the machine, so it
-is in no result, no account and no digest (SEMANTICS, the law); operators tune by it.
+Beside the pass of `low.run`, which stops at the end of each minute. The numbers depend on tables, chunks and the
+machine, so no result, account or digest contains them (SEMANTICS, the law). They serve tuning.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lowwater.catalog.expr import conjuncts, show
-from lowwater.low.code.conjunct_sampling import Drawn
+from lowwater.low.code.conjunct_sampling import ConjunctCounts
 from lowwater.low.code.kernel import MINUTE
 from lowwater.low.code.partial_evaluation import of_link
-from lowwater.low.runtime.node import Node
+from lowwater.low.runtime.node import LftaNode
 from lowwater.low.settings import WORK, LowSettings, Policy
 from lowwater.plan.operators import Lfta
 
@@ -31,7 +31,10 @@ _KEY = ("lfta", "minute", "shape")
 
 
 def shape(lfta: Lfta) -> str:
-    """What an LFTA computes, as a short digest: equal for the same node with another table or order of conjuncts."""
+    """Returns a short digest of what an LFTA computes.
+
+    It does not depend on the size of the table and on the order of conjuncts.
+    """
     parts = [lfta.protocol, str(lfta.aggregates), *sorted(show(part) for part in conjuncts(lfta.predicate))]
     parts += [f"{key.name}={show(key.expr)}" for key in lfta.keys]
     parts += [f"{p.function} {show(p.argument) if p.argument is not None else '*'}" for p in lfta.partials]
@@ -43,20 +46,20 @@ class Meter:
 
     Args:
         nodes: the nodes of the link, in the order of the kernel.
-        drawn: where the conjuncts of each are counted.
-        draws: what the kernel counts into.
-        link: its name.
+        drawn: the positions of the counts of each node's conjuncts.
+        draws: the vector of counts that the kernel updates.
+        link: the name of the link.
         settings: the settings of the run.
-        start: the start of the interval, ns; what is done before the first record is of its minute.
+        start: start of the interval, ns. Work before the first record counts for its minute.
 
     Attributes:
-        turn: the first arrival of another minute.
+        turn: the first arrival of the next minute.
     """
 
     def __init__(
         self,
-        nodes: Sequence[Node],
-        drawn: Sequence[Sequence[Drawn]],
+        nodes: Sequence[LftaNode],
+        drawn: Sequence[Sequence[ConjunctCounts]],
         draws: npt.NDArray[np.int64],
         link: str,
         settings: LowSettings,
@@ -64,7 +67,7 @@ class Meter:
     ) -> None:
         self.turn = -1
         self._nodes, self._draws = nodes, draws
-        self._conjuncts = [_places(node.lfta, each, link) for node, each in zip(nodes, drawn, strict=True)]
+        self._conjuncts = [_counts_by_text(node.lfta, counts, link) for node, counts in zip(nodes, drawn, strict=True)]
         self._shapes = [shape(node.lfta) for node in nodes]
         self._period = settings.period if settings.policy is Policy.PERIODIC else None
         self._minute = start // MINUTE
@@ -78,7 +81,12 @@ class Meter:
         self._since = thread_time_ns()
 
     def lap(self, node: int = SHARED, beat: bool = False) -> None:
-        """Charges the processor time of this thread since the last lap to a node, or to all of them alike."""
+        """Charges the processor time of this thread since the last lap to a node, or to all nodes alike.
+
+        Args:
+            node: the number of the node; SHARED for all.
+            beat: whether the time was spent on promises.
+        """
         now = thread_time_ns()
         self._spent[node] += now - self._since
         if beat:
@@ -86,17 +94,17 @@ class Meter:
         self._since = now
 
     def pause(self) -> None:
-        """Charges the time since the last lap to nobody: it was the readers'."""
+        """Charges the time since the last lap to no node: readers spent it."""
         self._since = thread_time_ns()
 
     def read(self, records: int) -> None:
-        """Counts records that the kernel was called for, and looks at the tables."""
+        """Counts records that the kernel processed, and notes the sizes of the tables."""
         self._records += records
         for number, node in enumerate(self._nodes):
             self._most[number] = max(self._most[number], node.operator.alive)
 
     def settle(self, clock: int) -> None:
-        """Gives what was done to its minute, and begins that of a clock."""
+        """Ends the current minute and stores its numbers, and begins the minute of a clock (ns)."""
         shared, rest = divmod(self._spent[SHARED], max(1, len(self._nodes)))
         for number, node in enumerate(self._nodes):
             now = node.totals
@@ -111,9 +119,9 @@ class Meter:
         self._minute = clock // MINUTE
         self.turn = (self._minute + 1) * MINUTE
 
-    def _row(self, number: int, node: Node, done: Sequence[int], spent: int) -> dict[str, Any]:
+    def _row(self, number: int, node: LftaNode, done: Sequence[int], spent: int) -> dict[str, Any]:
         counted = (self._draws - self._drawn).tolist()
-        found = self._conjuncts[number]
+        conjunct_counts = self._conjuncts[number]
         return {
             "lfta": node.lfta.name,
             "minute": self._minute,
@@ -125,52 +133,52 @@ class Meter:
             "nanoseconds": spent,
             "beat_nanoseconds": self._beating[number],
             "period": self._period,
-            "conjuncts": [text for text, _ in found],
-            "asked": [counted[place.asked] for _, place in found],
-            "met": [counted[place.true] for _, place in found],
+            "conjuncts": [text for text, _ in conjunct_counts],
+            "asked": [counted[place.asked] for _, place in conjunct_counts],
+            "met": [counted[place.true] for _, place in conjunct_counts],
         }
 
     def table(self) -> pa.Table:
-        """All minutes in the schema WORK, by LFTA and minute."""
+        """Returns all minutes in the schema WORK, by LFTA and minute."""
         return merge_work([pa.Table.from_pylist(self._rows, schema=WORK)])
 
 
-def _places(lfta: Lfta, drawn: Iterable[Drawn], link: str) -> list[tuple[str, Drawn]]:
-    """The conjuncts as the query has them, with their counts."""
-    places = {each.conjunct: each for each in drawn}
-    return [(show(part), places[of_link(part, link)]) for part in dict.fromkeys(conjuncts(lfta.predicate))]
+def _counts_by_text(lfta: Lfta, drawn: Iterable[ConjunctCounts], link: str) -> list[tuple[str, ConjunctCounts]]:
+    """Returns the conjuncts as texts of the query, with the positions of their counts."""
+    counts_by_conjunct = {counts.conjunct: counts for counts in drawn}
+    return [(show(part), counts_by_conjunct[of_link(part, link)]) for part in dict.fromkeys(conjuncts(lfta.predicate))]
 
 
 def merge_work(tables: Iterable[pa.Table]) -> pa.Table:
-    """Some tables of WORK as one, a row an LFTA and minute: sums, of groups the most that were in one table.
+    """Merges tables of WORK, one row for each LFTA and minute: sums of counts, and the maximum of groups and slots.
 
     Example:
         >>> merge_work([]).num_rows
         0
     """
-    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    merged: dict[tuple[Any, ...], dict[str, Any]] = {}
     for row in (row for table in tables for row in table.to_pylist()):
         key = tuple(row[name] for name in _KEY)
-        known = found.setdefault(key, row)
-        if known is not row:
-            _add(known, row)
-    order = sorted(found, key=lambda key: key[:2])
-    return pa.Table.from_pylist([found[key] for key in order], schema=WORK)
+        total = merged.setdefault(key, row)
+        if total is not row:
+            _add(total, row)
+    order = sorted(merged, key=lambda key: key[:2])
+    return pa.Table.from_pylist([merged[key] for key in order], schema=WORK)
 
 
-def _add(known: dict[str, Any], row: dict[str, Any]) -> None:
+def _add(total: dict[str, Any], row: dict[str, Any]) -> None:
     for name in _SUMS:
-        known[name] += row[name]
+        total[name] += row[name]
     for name in _LARGEST:
-        known[name] = max((each[name] for each in (known, row) if each[name] is not None), default=None)
-    # Chunks and intervals may have had the conjuncts in another order.
-    counts = {text: [0, 0] for text in (*known["conjuncts"], *row["conjuncts"])}
-    for each in (known, row):
-        for text, asked, met in zip(each["conjuncts"], each["asked"], each["met"], strict=True):
+        total[name] = max((source[name] for source in (total, row) if source[name] is not None), default=None)
+    # Chunks and intervals may have the conjuncts in different orders.
+    counts = {text: [0, 0] for text in (*total["conjuncts"], *row["conjuncts"])}
+    for source in (total, row):
+        for text, asked, met in zip(source["conjuncts"], source["asked"], source["met"], strict=True):
             counts[text][0] += asked
             counts[text][1] += met
-    known |= {
+    total |= {
         "conjuncts": list(counts),
-        "asked": [a for a, _ in counts.values()],
-        "met": [m for _, m in counts.values()],
+        "asked": [evaluated for evaluated, _ in counts.values()],
+        "met": [true for _, true in counts.values()],
     }

@@ -27,7 +27,7 @@ from lowwater.plan.bind.sources import BoundSource, binder, expand_stars, make_m
 from lowwater.plan.context import Context
 from lowwater.plan.operators import ANY_LINK, Field, Node, Source, Union
 from lowwater.plan.temporal import Temporal
-from lowwater.plan.text import BelowError, Note, Text, each, nearest, place_of, spot
+from lowwater.plan.text import BelowError, Note, Text, attempt_all, nearest, place_of, spot
 
 
 @dataclass
@@ -85,7 +85,7 @@ class Binder:
     def _select(self, name: str, statement: syntax.Select, text: Text, names: Names) -> Node:
         if statement.join == "WATCHLIST_JOIN":
             return self._watched(name, statement, text, names)
-        sources = each([self._reader(name, ref, text) for ref in statement.sources])
+        sources = attempt_all([self._reader(name, ref, text) for ref in statement.sources])
         links = tuple(sorted({link for source in sources for link in source.links}))
         names = replace(names, links=links, assumed=tuple(source.alias for source in sources if source.assumed))
         if statement.join == "FILTER_JOIN":
@@ -157,7 +157,7 @@ class Binder:
         return declare_watch(ref.name, found[0], found[1], self.context.folders)
 
     def _merge(self, name: str, statement: syntax.Merge, text: Text, names: Names) -> Node:
-        sides = each([self._reader(name, ref, text) for ref in statement.sources])
+        sides = attempt_all([self._reader(name, ref, text) for ref in statement.sources])
         by_alias = {side.alias: side for side in sides}
         if len(by_alias) < len(sides):
             raise text.error(statement.place, "two sources of MERGE have one name", "give each a range variable")
@@ -245,7 +245,7 @@ class Binder:
     def _union(self, query: str, ref: syntax.SourceRef, text: Text) -> BoundSource:
         """`A UNION B as M`: links of one protocol are read together, other streams are united."""
         parts = (replace(ref, union=(), window=None, alias=""), *ref.union)
-        sides = _by_protocol(each([self._reader(query, part, text) for part in parts]), ref, text)
+        sides = _by_protocol(attempt_all([self._reader(query, part, text) for part in parts]), ref, text)
         alias = ref.alias or sides[0].alias
         if len(sides) == 1 and isinstance(whole := sides[0].node, Source):
             return replace(sides[0], alias=alias, node=replace(whole, alias=alias), window=ref.window, assumed=False)
@@ -336,7 +336,7 @@ def _selection(query: str, statement: syntax.Select, scope: Scope, source: Bound
     def where() -> Expr:
         return scope.predicate(statement.where, "WHERE") if statement.where else Const(Type.BOOL, True)
 
-    predicate, *bound = each([where, *(binder(scope, item) for item in written)])
+    predicate, *bound = attempt_all([where, *(binder(scope, item) for item in written)])
     items = name_items(written, bound, scope.text)
     return make_map(query, source.node, predicate if statement.where else None, items)
 

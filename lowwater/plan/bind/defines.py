@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from lowwater.catalog.functions import Cost
 from lowwater.gsql import nodes as syntax
 from lowwater.plan.operators import Key, Node, Sample
-from lowwater.plan.properties.keys import unique_key
+from lowwater.plan.properties.unique_keys import unique_key
 from lowwater.plan.text import Text, nearest, place_of
 
 WORKS = (

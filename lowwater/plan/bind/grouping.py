@@ -24,7 +24,7 @@ from lowwater.plan.bind.sources import BoundSource, make_fields, make_map, name_
 from lowwater.plan.bind.windows import bind_window
 from lowwater.plan.operators import Aggregate, Aggregation, Expand, Field, Group, Item, Node, Running, Sampling
 from lowwater.plan.temporal import infer
-from lowwater.plan.text import each, place_of, spot
+from lowwater.plan.text import attempt_all, place_of, spot
 
 SET = "_set"
 """Column of a grouping set's number."""
@@ -112,7 +112,7 @@ def _over_rows(
         if statement.where is not None:
             predicate.append(rows.predicate(statement.where, "WHERE"))
 
-    each([lambda: found.append(_grouped(query, statement, grouped, source)), where])
+    attempt_all([lambda: found.append(_grouped(query, statement, grouped, source)), where])
     return found[0], next(iter(predicate), None)
 
 
@@ -143,7 +143,7 @@ def _grouped(
 ) -> tuple[Node, list[Item], dict[str, Expr]]:
     """What is grouped, the group-by variables, and what a window adds to the names over groups."""
     written = _key_items(statement)
-    keys = _told_apart(written, each([_key_binder(item, rows) for item in written]), rows)
+    keys = _told_apart(written, attempt_all([_key_binder(item, rows) for item in written]), rows)
     names = [key.name.lower() for key in keys]
     window = statement.window or source.window
     if window is None:
@@ -241,7 +241,7 @@ def _over_groups(
         return bind
 
     steps = [item_step(item) for item in statement.items]
-    each([*steps, *(clause_step(name) for name in ("having", "cleaning_when", "cleaning_by", "closing_when"))])
+    attempt_all([*steps, *(clause_step(name) for name in ("having", "cleaning_when", "cleaning_by", "closing_when"))])
     return name_items(statement.items, bound, rows.text), clauses
 
 

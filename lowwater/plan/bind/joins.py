@@ -35,7 +35,7 @@ from lowwater.plan.bind.sources import BoundSource, binder, expand_stars, name_i
 from lowwater.plan.bind.windows import bind_attribute, length
 from lowwater.plan.operators import Aggregation, Field, Item, Join, JoinKind, Node, Source, Window
 from lowwater.plan.temporal import Step, Temporal, infer
-from lowwater.plan.text import Text, each, place_of
+from lowwater.plan.text import Text, attempt_all, place_of
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def bind_join(
     if grouped:
         return _aggregated(query, statement, match, scope)
     written = expand_stars(statement.items, sources, text)
-    bound = each([binder(scope, item) for item in written])
+    bound = attempt_all([binder(scope, item) for item in written])
     return match.join(query, name_items(written, bound, text))
 
 

@@ -21,7 +21,7 @@ from lowwater.plan.bind.scope import Scope
 from lowwater.plan.bind.sources import BoundSource, binder, expand_stars, name_items, temporals
 from lowwater.plan.operators import ANY_LINK, Field, FilterJoin, Node, Source, WatchJoin
 from lowwater.plan.temporal import Step, Temporal, infer
-from lowwater.plan.text import Text, each, place_of, spot
+from lowwater.plan.text import Text, attempt_all, place_of, spot
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ def bind_filter_join(
         keys.append((Column(Type.STRING, f"{left.alias}.interface"), Column(Type.STRING, f"{right.alias}.interface")))
     written = expand_stars(statement.items, [left], text)
     own = replace(scope, sources={left.alias: _scoped(left)}, where="SELECT of FILTER_JOIN")
-    bound = each([binder(own, item) for item in written])
+    bound = attempt_all([binder(own, item) for item in written])
     items = name_items(written, bound, text)
     streams = [_stream(query, s, filters[s.alias], [*(e for k in keys for e in k), *bound], column) for s in sources]
     progress = _progress(left.alias, streams[0].fields, column.name, reach)
@@ -275,7 +275,7 @@ def bind_watch_join(
         raise text.error(statement.place, f"no equality with the key {missing[0]} of watch list {watch.name}", hint)
     shown = BoundSource(alias, source.node, columns)
     written = expand_stars(statement.items, [source, shown], text)
-    bound = each([binder(scope, item) for item in written])
+    bound = attempt_all([binder(scope, item) for item in written])
     items = name_items(written, bound, text)
     names_read = columns_of(*bound, *keys.values(), *residual)
     prefix = f"{source.alias}."

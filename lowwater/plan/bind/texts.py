@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lowwater.catalog.names import LONGEST, RESERVED
+from lowwater.catalog.reserved_names import MAX_QUERY_NAME, RESERVED
 from lowwater.errors import QueryError, raise_all
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.parser import parse
@@ -90,8 +90,10 @@ def _name(statement: syntax.Statement, number: int, text: Text) -> str:
         raise text.error(place_of(statement), message)
     if name.startswith("_"):
         raise text.error(place_of(statement), f"query name {name}: names that begin with _ are Lowwater's own")
-    if len(name) > LONGEST:
-        message = f"query name {name[:20]}...: it has {len(name)} characters, and {LONGEST} at most are a file name"
+    if len(name) > MAX_QUERY_NAME:
+        message = (
+            f"query name {name[:20]}...: it has {len(name)} characters, and {MAX_QUERY_NAME} at most are a file name"
+        )
         raise text.error(place_of(statement), message, "shorten it")
     if name.lower() in RESERVED:
         own = name.lower()

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from lowwater.plan.cuts import cut
 from lowwater.plan.explain.gsql import HighText
 from lowwater.plan.explain.low import describe_lftas, describe_prefilters
 from lowwater.plan.explain.model import VERSION, CutInfo, Description, OperatorInfo, QueryInfo, ReadRange
 from lowwater.plan.explain.operators import describe_operator, stream_of
 from lowwater.plan.explain.spell import high, params_of
+from lowwater.plan.fragments import fragment_plan
 from lowwater.plan.operators import LftaInput, Node
 from lowwater.plan.properties.ranges import read_from
 from lowwater.plan.properties.state import carried_state, counts_rows
@@ -180,7 +180,7 @@ def _cut(high: Node, operators: Sequence[OperatorInfo], name: str) -> str:
 
 
 def _parts(high: Node) -> tuple[CutInfo, ...]:
-    parts, _ = cut(high)
+    parts, _ = fragment_plan(high)
     return tuple(CutInfo(part.node.label, part.node.query, part.reader.label, part.why) for part in parts)
 
 

@@ -16,13 +16,13 @@ from lowwater.plan.explain.operators import columns_info, punctuation_info
 from lowwater.plan.explain.spell import low, spelled
 from lowwater.plan.operators import Aggregate, Lfta, Partial
 from lowwater.plan.prefilter import Prefilter
-from lowwater.plan.properties.granularity import needed
+from lowwater.plan.properties.granularity import needed_granularity
 from lowwater.plan.queryset import Plan
 
 
 def describe_lftas(plan: Plan) -> tuple[LftaInfo, ...]:
     """Every LFTA of the outputs, in order of first use."""
-    asked = needed(*(query.high for query in plan.queries))
+    asked = needed_granularity(*(query.high for query in plan.queries))
     return tuple(_lfta(lfta, *asked[lfta.name], plan.prefilters) for lfta in plan.lftas)
 
 

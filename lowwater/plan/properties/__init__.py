@@ -1,1 +1,1 @@
-"""What holds of plans: time, order, keys, progress, state, cost, ranges, schemas."""
+"""Facts about plans: order, keys, progress, state, cost, read ranges, schemas."""

@@ -1,7 +1,7 @@
-"""How many rows a plan makes of one: windows that slide over each other, and the groupings of CUBE and its kin.
+"""Counts the rows that a plan makes of one row: overlapping windows, and groupings such as CUBE.
 
-Beside `plan.properties.cost`, which is about expressions. Known from the text alone, so that a query whose cost nobody
-could mean is refused before anything is read.
+Beside `plan.properties.cost`, which is about expressions. The text alone shows this number, so a query with an absurd
+cost is refused before anything is read.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from lowwater.plan.tree import walk
 
 
 def copies(plan: Node) -> Iterator[tuple[Node, Copies, int]]:
-    """The operators that multiply rows, each with how many rows it and those directly below it make of one.
+    """Yields the operators that multiply rows, with their factor and the product with the operators right below.
 
-    Groups, joins and whatever else makes rows of its own begin anew.
+    Aggregations, joins and other operators that make rows of their own start again at 1.
     """
     for node in walk(plan):
-        if (own := node.copies()) is not None:
-            yield node, own, _together(node)
+        if (factor := node.copies()) is not None:
+            yield node, factor, _product(node)
 
 
-def _together(node: Node) -> int:
+def _product(node: Node) -> int:
     times = 1
     while isinstance(node, Unary) and node.facts.passes:
-        own = node.copies()
-        times *= own.times if own else 1
+        factor = node.copies()
+        times *= factor.times if factor else 1
         node = node.input
     return times

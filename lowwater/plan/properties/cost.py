@@ -1,8 +1,8 @@
-"""The cost model: what an expression costs, and whether it may run at the low level.
+"""The cost model: the cost of an expression, and whether the low level may evaluate it.
 
-Read by the rules that split a plan and by the prefilter. An expression is LFTA-safe if every function in it is
-LFTA-legal and cheaper than the threshold (004, Splitting Selection and Aggregation Queries); the default keeps
-functions of cost HIGH at the high level.
+The rules that split a plan and the prefilter read it. An expression is LFTA-safe if all its functions are LFTA-legal
+and cheaper than the threshold (004, Splitting Selection and Aggregation Queries). The default threshold keeps functions
+of cost HIGH at the high level.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from lowwater.catalog.expr import (
 from lowwater.catalog.functions import Cost
 from lowwater.catalog.packets import SAMPLING_RATE
 
-PREFILTER = 10
-"""A conjunct cheaper than this may stand in the prefilter (shared rules of GSQL, section 6)."""
+PREFILTER_LIMIT = 10
+"""A conjunct that costs less may go into the prefilter (shared rules of GSQL, section 6)."""
 
-WIDE = 10
-"""What comparing two strings or addresses costs beside comparing two numbers."""
+WIDE_COST = 10
+"""Cost of comparing two strings or addresses; comparing two numbers costs 1."""
 
 
 def cost(expr: Expr) -> int:
-    """Operations that one evaluation takes.
+    """Returns the number of operations of one evaluation.
 
     Example:
         >>> from lowwater.catalog.expr import Const
@@ -46,21 +46,26 @@ def cost(expr: Expr) -> int:
             total += node.function.cost
         elif isinstance(node, Binary):
             wide = node.op in COMPARISON and node.left.type in (Type.STRING, Type.IP)
-            total += WIDE if wide and not _of_link(node) else 1
+            total += WIDE_COST if wide and not _compares_link(node) else 1
         elif isinstance(node, OneOf):
-            total += WIDE
+            total += WIDE_COST
         elif isinstance(node, Case | StateCall) or type(node).__name__ == "Unary":
             total += 1
     return total
 
 
-def _of_link(node: Binary) -> bool:
-    # The link is one value for all packets of a pass.
+def _compares_link(node: Binary) -> bool:
+    # The link is the same for all packets of a pass.
     return any(isinstance(side, Column) and side.name == "interface" for side in (node.left, node.right))
 
 
 def unsafe(expr: Expr, threshold: int = Cost.HIGH) -> str:
-    """Why an expression may not run at the low level; empty where it may."""
+    """Returns why the low level may not evaluate an expression; empty if it may.
+
+    Args:
+        expr: the expression.
+        threshold: the cost from which a function stays at the high level.
+    """
     for node in walk(expr):
         if isinstance(node, StateCall):
             return f"{node.function.name} has a state, which is kept in canonical order in one place"
@@ -78,18 +83,27 @@ def unsafe(expr: Expr, threshold: int = Cost.HIGH) -> str:
 
 
 def safe(expr: Expr, threshold: int = Cost.HIGH) -> bool:
-    """Whether an expression may run at the low level."""
+    """Whether the low level may evaluate an expression.
+
+    Args:
+        expr: the expression.
+        threshold: the cost from which a function stays at the high level.
+    """
     return not unsafe(expr, threshold)
 
 
 def unkeepable(expr: Expr) -> str:
-    """Why the least or largest value may not stand in the group table of the low level; empty where it may."""
+    """Returns why the low level's group table cannot keep a minimum or maximum; empty if it can.
+
+    Args:
+        expr: the argument of the minimum or maximum.
+    """
     if expr.type is Type.STRING and not (isinstance(expr, Column) and expr.name == "interface"):
         return "strings are numbers in the group table, which say nothing of their order"
     return ""
 
 
 def cheap(expr: Expr) -> bool:
-    """Whether a conjunct may stand in the prefilter: cheap, and the same in every run."""
+    """Whether a conjunct may go into the prefilter: it is cheap, and the same in every run."""
     moving = any(isinstance(node, Param) or (isinstance(node, Const) and node.param) for node in walk(expr))
-    return cost(expr) < PREFILTER and safe(expr) and not moving
+    return cost(expr) < PREFILTER_LIMIT and safe(expr) and not moving

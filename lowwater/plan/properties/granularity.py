@@ -1,7 +1,7 @@
-"""How fine a punctuation the readers of each LFTA can use: the describe operator.
+"""The granularity of punctuation that the readers of each LFTA can use: the describe operator.
 
-Read by EXPLAIN, and by whoever sets the period of heartbeats. It asks each reader, so that no punctuation is emitted in
-vain (002, section 6 and appendix).
+EXPLAIN shows it, and heartbeats use it as their period. Punctuation that no reader can use is not emitted (002, section
+6 and appendix).
 """
 
 from __future__ import annotations
@@ -12,45 +12,48 @@ from lowwater.plan.operators import Aggregation, LftaInput, Node
 from lowwater.plan.temporal import grid
 from lowwater.plan.tree import walk
 
+Need = tuple[int, str]
+"""A granularity, ns, and the reader that needs it."""
 
-def needed(*plans: Node) -> dict[str, tuple[int, str]]:
-    """LFTA -> the granularity (ns) that its readers can use, and who asks for it first: the describe operator.
+
+def needed_granularity(*plans: Node) -> dict[str, tuple[int, str]]:
+    """Returns, for each LFTA, the granularity (ns) that its readers can use, and the first reader that needs it.
 
     Args:
         plans: high plans of output queries, which may share operators.
     """
-    asked: dict[int, tuple[int, str]] = {}
+    needs: dict[int, Need] = {}
     for plan in plans:
-        own = grid([field.temporal for field in plan.fields if field.temporal])
-        _ask(asked, plan, own, f"the output of {plan.query}")
-    found: dict[str, tuple[int, str]] = {}
-    # Readers come before what they read, so every operator is asked by all of them before it asks.
+        output = grid([field.temporal for field in plan.fields if field.temporal])
+        _add_need(needs, plan, (output, f"the output of {plan.query}"))
+    by_lfta: dict[str, Need] = {}
+    # Readers come before their inputs, so all readers of an operator have stated their needs before its turn.
     for node in reversed(list(walk(*plans))):
-        fine, by = asked[id(node)]
+        need = needs[id(node)]
         if isinstance(node, LftaInput):
-            known = found.get(node.lfta.name)
-            # A promise of arrivals is of use as it is: the columns that readers look at are behind it.
-            fine = 1 if node.lfta.arrival else fine
-            found[node.lfta.name] = _finer(known, fine, by)
+            # Readers use every promise of an LFTA by arrival: it says nothing of the columns that they look at.
+            need = (1, need[1]) if node.lfta.arrival else need
+            by_lfta[node.lfta.name] = _finer(by_lfta.get(node.lfta.name), need)
             continue
-        own = node.grain()
+        # A group comes out once an epoch, whatever its reader needs.
+        if grain := node.grain():
+            need = (grain, f"the {_kind(node)} of {node.query}")
         for below in node.inputs():
-            # A group comes out no more than once an epoch, whatever its reader asks for.
-            _ask(asked, below, *((own, f"the {_word(node)} of {node.query}") if own else (fine, by)))
-    return found
+            _add_need(needs, below, need)
+    return by_lfta
 
 
-def _ask(asked: dict[int, tuple[int, str]], node: Node, fine: int, by: str) -> None:
-    asked[id(node)] = _finer(asked.get(id(node)), fine, by)
+def _add_need(needs: dict[int, Need], node: Node, need: Need) -> None:
+    needs[id(node)] = _finer(needs.get(id(node)), need)
 
 
-def _finer(known: tuple[int, str] | None, fine: int, by: str) -> tuple[int, str]:
-    """What serves two readers, and the first that needs it so fine."""
-    if known is None:
-        return fine, by
-    both = gcd(known[0], fine)
-    return known if both == known[0] else (both, by)
+def _finer(first: Need | None, second: Need) -> Need:
+    """Returns the granularity that serves two readers, with the first reader that needs it."""
+    if first is None:
+        return second
+    both = gcd(first[0], second[0])
+    return first if both == first[0] else (both, second[1])
 
 
-def _word(node: Node) -> str:
+def _kind(node: Node) -> str:
     return "aggregation" if isinstance(node, Aggregation) else "join"

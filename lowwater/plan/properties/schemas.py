@@ -1,6 +1,6 @@
 """Arrow schemas of a plan node's fields, in the forms of `catalog.streams`.
 
-Read by every stage that writes or reads rows of a stream.
+Every stage that writes or reads rows of a stream uses them.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from lowwater.plan.operators import Field
 
 
 def value_schema(fields: Sequence[Field]) -> pa.Schema:
-    """The fields as columns of a stream, without the control columns."""
+    """Returns the fields as columns of a stream, without the control columns."""
     return pa.schema([pa.field(field.name, STREAM_TYPES[field.type]) for field in fields])
 
 
 def stream_schema(fields: Sequence[Field]) -> pa.Schema:
-    """The columns of a stream: the fields, then CONTROL (SEMANTICS P5)."""
+    """Returns the columns of a stream between stages: the fields, then CONTROL (SEMANTICS P5)."""
     return pa.schema([*value_schema(fields), *CONTROL])
 
 
 def result_schema(fields: Sequence[Field]) -> pa.Schema:
-    """The columns of a query's stream: the fields in their published types, then CONTROL."""
+    """Returns the columns of a query's stream: the fields in published types, then CONTROL."""
     return pa.schema([*published_schema(fields), *CONTROL])
 
 
 def published_schema(fields: Sequence[Field]) -> pa.Schema:
-    """The fields in their published types: addresses are texts."""
+    """Returns the fields in published types, with addresses as texts."""
     return pa.schema([pa.field(field.name, TABLE_TYPES[field.type]) for field in fields])

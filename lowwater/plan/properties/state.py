@@ -1,6 +1,6 @@
-"""Finds what a query carries from interval to interval (SEMANTICS I4), and what its rows go by.
+"""Finds the state that a query carries from interval to interval (SEMANTICS I4), and whether it goes by arrival.
 
-Read by EXPLAIN and by whoever schedules intervals: a query without such state can be replayed in any order.
+EXPLAIN shows it, and the scheduler of intervals reads it: the intervals of a query without state can run in any order.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from lowwater.plan.operators import Bucket, Node
 from lowwater.plan.tree import walk
 
 ROW = "_row"
-"""Column of a record's number on its links (SEMANTICS I4)."""
+"""Column with the number of a record on its links (SEMANTICS I4)."""
 
 
 def by_arrival(plan: Node) -> bool:
-    """Whether something in a plan makes progress with records only: then intervals are those of arrival (I4)."""
+    """Whether an operator of a plan makes progress with records only; then intervals go by arrival (I4)."""
     return any(node.origin for node in walk(plan))
 
 
@@ -23,17 +23,17 @@ def counts_rows(plan: Node) -> bool:
 
 
 def carried_state(plan: Node) -> list[str]:
-    """Why the intervals of a query follow one another; empty where they can be replayed in any order."""
+    """Returns the reasons why the intervals of a query must run in order; empty if they can run in any order."""
     reasons = (f"{node.query}: {reason}" for node in walk(plan) if (reason := node.state()))
     return list(dict.fromkeys(reasons))
 
 
 def hands_over(plan: Node) -> bool:
-    """Whether the state of a query goes from interval to interval, so that each reads no further back than it must.
+    """Whether a query hands its state to the next interval, so that no interval reads further back than it must.
 
-    It does where rows are counted, since all of such a query is evaluated in one place. It does where nothing with a
-    state of its own stands above CLOSING_WHEN or the sampling operator: what does may need rows of earlier epochs, so
-    that such a plan is evaluated from the beginning of its chain each time.
+    It does if the query counts rows, since such a query is evaluated in one place. It also does if no operator with
+    state stands above CLOSING_WHEN or the sampling operator. An operator with state above them may need rows of earlier
+    epochs, so such a plan is evaluated from the start of its chain for every interval.
     """
     return counts_rows(plan) or (any(node.facts.outlives for node in walk(plan)) and _handed(plan))
 
@@ -41,5 +41,4 @@ def hands_over(plan: Node) -> bool:
 def _handed(node: Node) -> bool:
     if node.facts.passes:
         return all(_handed(below) for below in node.inputs())
-    below = (each for one in node.inputs() for each in walk(one))
-    return not any(each.facts.outlives for each in below)
+    return not any(below.facts.outlives for root in node.inputs() for below in walk(root))

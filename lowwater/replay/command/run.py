@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lowwater.catalog import names as reserved
+from lowwater.catalog import reserved_names as reserved
 from lowwater.catalog.packets import FRAME, HEAD
 from lowwater.catalog.streams import ROW
 from lowwater.config import Config

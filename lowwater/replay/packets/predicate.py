@@ -20,9 +20,9 @@ from lowwater.errors import ConfigError, QueryError, QueryErrors, UnsupportedErr
 from lowwater.gsql.nodes import Select
 from lowwater.gsql.parser import parse
 from lowwater.low.code.partial_evaluation import of_link
-from lowwater.low.evaluate import Evaluation
-from lowwater.low.runtime.columns import Columns
-from lowwater.low.runtime.hosted import Host, gate_of
+from lowwater.low.evaluate import ExpressionKernel
+from lowwater.low.runtime.chunk_columns import ChunkColumns
+from lowwater.low.runtime.host_columns import Host, gate_of
 from lowwater.low.settings import LowSettings
 from lowwater.plan.context import Links
 from lowwater.plan.operators import Map, Source
@@ -108,13 +108,13 @@ def _in_text(error: QueryError, source: str) -> QueryError:
 def _compiled(member: Expr | None, condition: Expr | None, link: str) -> Test:
     parts = [of_link(part, link) for part in (member, condition) if part is not None]
     whole = conjunction(parts) or Const(Type.BOOL, True)
-    evaluation = Evaluation(whole, compiled=True)
+    evaluation = ExpressionKernel(whole, compiled=True)
     host = Host(evaluation.hosted, evaluation.beside, gate_of(member, condition, link), LowSettings(skew=0))
 
     def test(batch: pa.RecordBatch) -> NDArray[np.bool_]:
         if host.full:
             host.forget()
-        columns = Columns(batch, link)
+        columns = ChunkColumns(batch, link)
         beside = host.parameters(columns, np.ones(batch.num_rows, np.bool_))
         chosen = evaluation.of(columns, beside, host.texts).fill_null(False)
         found: NDArray[np.bool_] = chosen.to_numpy(zero_copy_only=False)

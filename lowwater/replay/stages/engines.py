@@ -27,7 +27,7 @@ from lowwater.lake.ledgers.captures import Capture, Captures
 from lowwater.lake.packets import LinkRead, PacketFiles, packet_files
 from lowwater.low import Bounds, LowSettings, Policy
 from lowwater.plan.operators import Node, Source
-from lowwater.plan.properties.granularity import needed
+from lowwater.plan.properties.granularity import needed_granularity
 from lowwater.plan.properties.ranges import horizon, read_from
 from lowwater.plan.properties.schemas import value_schema
 from lowwater.plan.properties.state import ROW, by_arrival, hands_over
@@ -167,7 +167,9 @@ def low_stage(
         say: told which kernels are compiled first.
     """
     starts = inputs.lfta_starts
-    grains = {name: grain for name, (grain, _) in needed(*(query.high for query in inputs.plan.queries)).items()}
+    grains = {
+        name: grain for name, (grain, _) in needed_granularity(*(query.high for query in inputs.plan.queries)).items()
+    }
     tasks: list[LowTask] = []
     for link, lftas in by_link(tuned(inputs.plan.lftas, tunings)).items():
         mine = {lfta.name: starts[lfta.name] for lfta in lftas}
@@ -176,7 +178,7 @@ def low_stage(
         arriving = any(lfta.arrival for lfta in lftas)
         read = inputs.read(link, _whole_seconds(inputs, link, min(mine.values()), arriving))
         skews = link_skews(inputs.config, link) if own.group_skew else None
-        chosen = replace(settings, skew=own.longest_skew, shed=own.shed, skews=skews, policy=settings.policy.made)
+        chosen = replace(settings, skew=own.longest_skew, shed=own.shed, skews=skews, policy=settings.policy.per_link)
         tasks += low_tasks(read, lftas, bounds, chosen, folder)
     for link, count in compiling(tasks).items():
         say(f"  compiling the kernel of link {link}, once: {count} LFTA{'s' if count > 1 else ''}")
@@ -294,7 +296,7 @@ def reference_stage(
                 inputs.end,
                 starts,
                 period,
-                str(policy.made),
+                str(policy.per_link),
                 state,
                 _over(inputs, list(links)),
                 thinnings=thinnings(query.logical, packets, skews, budgets),

@@ -18,8 +18,8 @@ from lowwater.lake.ingestion.division import divide
 from lowwater.lake.ingestion.tasks import Runner
 from lowwater.lake.packets import LinkRead
 from lowwater.lake.tables import safe_name
-from lowwater.low import Bounds, LinkResult, LowSettings, compiles, merged, needed_columns, run_link
-from lowwater.low.runtime.thinning import Load, Thinning
+from lowwater.low import Bounds, LinkResult, LowSettings, compiles, merge_results, needed_columns, run_link
+from lowwater.low.runtime.packet_sampling import LoadCounter, PacketSampling
 from lowwater.plan.operators import Lfta
 from lowwater.plan.properties.schemas import stream_schema
 from lowwater.replay.packets.predicate import Predicate
@@ -51,7 +51,7 @@ class LowTask:
     settings: LowSettings
     folder: Path
     number: int = 0
-    thinnings: Mapping[str, Thinning] = field(default_factory=dict)
+    thinnings: Mapping[str, PacketSampling] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def run_tasks(tasks: Sequence[LowTask], runner: Runner) -> list[LowOutcome]:
     Of links that shed load the packets of every second are counted first, over all chunks (SEMANTICS O5).
     """
     shedding = [task for task in tasks if task.settings.shed is not None]
-    loads: dict[str, dict[str, Load]] = {}
+    loads: dict[str, dict[str, LoadCounter]] = {}
     for task, found in zip(shedding, runner(count_loads, shedding), strict=True):
         known = loads.setdefault(task.link, {})
         loads[task.link] = {name: known[name].also(load) if known else load for name, load in found.items()}
@@ -121,7 +121,7 @@ def compiling(tasks: Sequence[LowTask]) -> dict[str, int]:
 def _together(parts: Sequence[LowOutcome]) -> LowOutcome:
     names = parts[0].files
     files = {name: tuple(path for part in parts for path in part.files[name]) for name in names}
-    return LowOutcome(merged([part.result for part in parts]), files)
+    return LowOutcome(merge_results([part.result for part in parts]), files)
 
 
 def run_low(task: LowTask) -> LowOutcome:
@@ -155,15 +155,15 @@ def run_low(task: LowTask) -> LowOutcome:
     return LowOutcome(result, {name: (str(sink.path),) for name, sink in sinks.items()})
 
 
-def count_loads(task: LowTask) -> dict[str, Load]:
+def count_loads(task: LowTask) -> dict[str, LoadCounter]:
     """The packets of every second that each LFTA would take of a chunk of a link that sheds load (SEMANTICS O5).
 
     What counts is the protocol, since which conjuncts the prefilter has depends on the other queries of the set.
     """
     budget = task.settings.shed
     assert budget is not None
-    asked = {lfta.name: (lfta.member, Thinning.of(lfta.sample, task.link)) for lfta in task.lftas}
-    loads = {pair: Load(pair[1], budget) for pair in asked.values()}
+    asked = {lfta.name: (lfta.member, PacketSampling.of(lfta.sample, task.link)) for lfta in task.lftas}
+    loads = {pair: LoadCounter(pair[1], budget) for pair in asked.values()}
     members = {member: Predicate(member, None) for member, _ in loads}
     tests = {member: predicate.test(task.link) for member, predicate in members.items()}
     columns = list(dict.fromkeys([*THINNED_BY, *(name for each in members.values() for name in each.columns)]))

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from lowwater.catalog.streams import ROW
 from lowwater.errors import LakeError
-from lowwater.low.runtime.heartbeat import Punctuation
+from lowwater.low.runtime.heartbeat import PunctuationRun
 from lowwater.low.runtime.output import in_order, punctuation_batch
 from lowwater.plan.operators import Lfta, LftaInput, Node
 from lowwater.plan.properties.schemas import stream_schema
@@ -112,12 +112,14 @@ def _thin_file(lfta: Lfta, path: Path, staying: Kept, promises: Promises, number
     return number
 
 
-def _part(promises: Promises, ticks: tuple[int, int], run: int, before: int) -> Punctuation:
+def _part(promises: Promises, ticks: tuple[int, int], run: int, before: int) -> PunctuationRun:
     """The part of a run between two of its ticks."""
-    return Punctuation(before, int(promises.promise[run]) + ticks[0] - int(promises.first[run]), *ticks)
+    return PunctuationRun(before, int(promises.promise[run]) + ticks[0] - int(promises.first[run]), *ticks)
 
 
-def _joined(lfta: Lfta, rows: pa.RecordBatch, made: list[Punctuation], promises: Promises) -> Iterator[pa.RecordBatch]:
+def _joined(
+    lfta: Lfta, rows: pa.RecordBatch, made: list[PunctuationRun], promises: Promises
+) -> Iterator[pa.RecordBatch]:
     if not made:
         yield from [rows] if rows.num_rows else []
         return

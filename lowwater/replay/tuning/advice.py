@@ -15,11 +15,11 @@ from lowwater.catalog.expr import Expr, conjunction, conjuncts, show
 from lowwater.config import Config
 from lowwater.instants import SECOND, format_duration
 from lowwater.lake.layout import Lake
-from lowwater.low.code.filters import divided
+from lowwater.low.code.filters import split_conjuncts
 from lowwater.plan.operators import Lfta
 from lowwater.plan.prefilter import choose_prefilters
 from lowwater.plan.properties.cost import cost
-from lowwater.plan.properties.granularity import needed
+from lowwater.plan.properties.granularity import needed_granularity
 from lowwater.plan.queryset import Plan
 from lowwater.replay.tuning.measured import Measured, measured
 
@@ -101,7 +101,7 @@ class Tuning:
 
 def recommended(lake: Lake, plan: Plan, config: Config) -> tuple[dict[str, Measured], dict[str, Tuning]]:
     """What the last runs over a lake measured of the LFTAs of a plan, and what follows from it, by LFTA."""
-    grains = needed(*(query.high for query in plan.queries))
+    grains = needed_granularity(*(query.high for query in plan.queries))
     waits = {
         lfta.name: grains[lfta.name][0] + max((config.link(link).skew for link in lfta.links), default=0)
         for lfta in plan.lftas
@@ -199,7 +199,7 @@ def _why_period(found: Measured, period: int, wait: int) -> str:
 
 def _conjuncts(parts: Sequence[Expr], found: Measured, bits: frozenset[Expr]) -> tuple[Conjunct, ...]:
     left = [part for part in dict.fromkeys(parts) if part not in bits]
-    _, first = divided(left)
+    _, first = split_conjuncts(left)
     known = []
     for part in dict.fromkeys(parts):
         text = show(part)

@@ -1,4 +1,4 @@
-"""The columns of a chunk of records, as kernels and hosted values read them.
+"""The columns of a chunk of records, in the forms that kernels and host values read.
 
 Between the batches of a link and `low.run`.
 """
@@ -12,19 +12,19 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lowwater.capture.content.frames import payload_of
-from lowwater.catalog.calls import Coded
+from lowwater.catalog.calls import DictionaryColumn
 from lowwater.catalog.packets import ADDRESSES, PAYLOAD, stored
 from lowwater.errors import LowwaterError
 
 Pair = tuple[npt.NDArray[np.generic], npt.NDArray[np.generic]]
-"""The values of a column, anything where NULL, and where it is valid: a bit a record, or a boolean of hosted values."""
+"""The values of a column, arbitrary where NULL, and its validity: a bit a record, or a boolean for host values."""
 
 
 def numbers(batch: pa.RecordBatch, name: str, link: str) -> npt.NDArray[np.int64]:
-    """A column without NULL.
+    """Returns an integer column that has no NULL.
 
     Raises:
-        LowwaterError: the batch does not have it.
+        LowwaterError: the batch does not have the column.
     """
     return _values(_column(batch, name, link)).view(np.int64)
 
@@ -36,13 +36,13 @@ def _column(batch: pa.RecordBatch, name: str, link: str) -> pa.Array:
 
 
 def _values(array: pa.Array) -> npt.NDArray[np.generic]:
-    # The values under NULL are whatever the buffer holds: a kernel reads them and then ignores them.
-    whole = np.frombuffer(array.buffers()[1] or b"", array.type.to_pandas_dtype(), len(array) + array.offset)
-    return _aligned(whole[array.offset :])
+    # The buffer holds arbitrary values for NULL: a kernel reads them and then ignores them.
+    buffer = np.frombuffer(array.buffers()[1] or b"", array.type.to_pandas_dtype(), len(array) + array.offset)
+    return _aligned(buffer[array.offset :])
 
 
 def _bits(array: pa.Array, ones: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    """A bit a record from bit 0 on, 1 where it is valid."""
+    """Returns the validity of a column, a bit a record from bit 0 on."""
     if array.null_count == 0:
         return ones
     data = array.buffers()[0]
@@ -56,61 +56,66 @@ def _bits(array: pa.Array, ones: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]
 
 
 def _aligned(values: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
-    # One type for all chunks, or the kernel is compiled for another one.
+    # The same array type for all chunks, since numba would compile the kernel again for another type.
     if not values.flags.aligned:
         values = values.copy()
     values.flags.writeable = False
     return values
 
 
-class Columns:
-    """The columns of a chunk, each converted once for all that read it.
+class ChunkColumns:
+    """The columns of a chunk. Each is converted once for all its readers.
 
     Args:
         batch: stored columns.
-        link: named by errors.
+        link: the name of the link, for errors.
     """
 
     def __init__(self, batch: pa.RecordBatch, link: str) -> None:
         self._batch = batch
         self._link = link
-        self._done: dict[str, Pair] = {}
+        self._pairs: dict[str, Pair] = {}
         self.rows = len(batch)
         self._ones = np.full((self.rows + 7) // 8, 255, np.uint8)
         self._ones.flags.writeable = False
 
-    def where(self, wanted: npt.NDArray[np.bool_]) -> Columns:
-        """The columns of some of the records."""
-        return self if wanted.all() else Columns(self._batch.filter(pa.array(wanted)), self._link)
+    def where(self, mask: npt.NDArray[np.bool_]) -> ChunkColumns:
+        """Returns the columns of the selected records.
+
+        Args:
+            mask: shape (records), whether a record is selected.
+        """
+        return self if mask.all() else ChunkColumns(self._batch.filter(pa.array(mask)), self._link)
 
     def pair(self, name: str) -> Pair:
-        """A stored column of numbers."""
-        if name not in self._done:
+        """Returns values and validity of a stored column of numbers."""
+        if name not in self._pairs:
             array = _column(self._batch, name, self._link)
-            self._done[name] = _values(array), _bits(array, self._ones)
-        return self._done[name]
+            self._pairs[name] = _values(array), _bits(array, self._ones)
+        return self._pairs[name]
 
     def give(self, name: str, values: npt.NDArray[np.generic]) -> None:
-        """Adds a column that is not stored, without NULL."""
-        self._done[name] = _aligned(values), self._ones
+        """Adds a computed column without NULL."""
+        self._pairs[name] = _aligned(values), self._ones
 
-    def coded(self, name: str) -> Coded:
-        """A column of expressions by its distinct values."""
+    def coded(self, name: str) -> DictionaryColumn:
+        """Returns a column of expressions, dictionary-encoded."""
         if name == PAYLOAD:
             return self._payload()
         if name not in ADDRESSES:
-            return Coded.of(_column(self._batch, name, self._link))
+            return DictionaryColumn.of(_column(self._batch, name, self._link))
         parts = [_column(self._batch, part, self._link) for part in stored([name])]
         null = np.logical_or.reduce([part.is_null().to_numpy(zero_copy_only=False) for part in parts])
         family, high, low = (np.where(null, 0, _values(part)).astype(np.int64) for part in parts)
-        return Coded.of(addresses(family, high, low, null))
+        return DictionaryColumn.of(addresses(family, high, low, null))
 
-    def _payload(self) -> Coded:
-        """What is kept of every payload, one character a byte; NULL where its place or the frame is."""
+    def _payload(self) -> DictionaryColumn:
+        """Returns the stored payloads as strings, one character a byte; NULL without a frame or a transport header."""
         for name in stored([PAYLOAD]):
             _column(self._batch, name, self._link)
-        coded = Coded.of(payload_of(self._batch))
-        return replace(coded, values=[None if each is None else each.decode("latin-1") for each in coded.values])
+        payloads = DictionaryColumn.of(payload_of(self._batch))
+        texts = [None if payload is None else payload.decode("latin-1") for payload in payloads.values]
+        return replace(payloads, values=texts)
 
 
 def addresses(
@@ -119,22 +124,22 @@ def addresses(
     low: npt.NDArray[np.int64],
     null: npt.NDArray[np.bool_],
 ) -> pa.Array:
-    """Address values of `catalog.values` from their words: one byte of family, then 4 or 16 bytes.
+    """Returns IP values of `catalog.values` from their words.
 
     Args:
         family: 4 or 6; shape (n).
-        high: upper 64 bits of an IPv6 address, 0 of IPv4; shape (n).
-        low: lower 64 bits, or the 32 bits of IPv4; shape (n).
+        high: the upper 64 bits of an IPv6 address, 0 for IPv4; shape (n).
+        low: the lower 64 bits, or the 32 bits of IPv4; shape (n).
         null: whether there is no address; shape (n).
     """
     short = (family == 4) & ~null
-    image = np.zeros((len(family), 17), np.uint8)
-    image[:, 0] = family
-    image[:, 1:9] = high.astype(">i8").view(np.uint8).reshape(-1, 8)
-    image[:, 9:] = low.astype(">i8").view(np.uint8).reshape(-1, 8)
-    image[short, 1:5] = image[short, 13:]
+    padded = np.zeros((len(family), 17), np.uint8)
+    padded[:, 0] = family
+    padded[:, 1:9] = high.astype(">i8").view(np.uint8).reshape(-1, 8)
+    padded[:, 9:] = low.astype(">i8").view(np.uint8).reshape(-1, 8)
+    padded[short, 1:5] = padded[short, 13:]
     length = np.where(null, 0, np.where(short, 5, 17))
-    data = np.ascontiguousarray(image[np.arange(17) < length[:, None]])
+    data = np.ascontiguousarray(padded[np.arange(17) < length[:, None]])
     offsets = np.zeros(len(family) + 1, np.int32)
     np.cumsum(length, out=offsets[1:])
     valid = pa.array(~null).buffers()[1] if null.any() else None

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lowwater.catalog.builtin import CATALOG
-from lowwater.catalog.declared import functions_digest, load_functions
 from lowwater.catalog.expr import Type
 from lowwater.catalog.functions import AggregateFunction, Catalog, Cost, Function
+from lowwater.catalog.user_functions import functions_digest, load_functions
 from lowwater.errors import ConfigError, QueryError, QueryErrors
 from lowwater.gsql.declarations import parse_declarations
 

@@ -1,7 +1,7 @@
-"""Writes what operators and aggregates carry from interval to interval as canonical JSON, and reads it back.
+"""Writes the states of operators and aggregates as canonical JSON, and reads them back.
 
-Beside the functions: every engine that carries a state (SEMANTICS I4) writes it so, and the lake keeps the text. Only
-plain values have a form, so that reading a state never runs code.
+Beside the functions. Every engine that hands a state to the next interval (SEMANTICS I4) writes this text, and the lake
+keeps it. Only plain values can be written, so reading a state never runs code.
 """
 
 from __future__ import annotations
@@ -20,18 +20,19 @@ from lowwater.catalog.builtin.supergroups import BasicSampling, LossyCounting, S
 from lowwater.errors import LowwaterError
 
 _CLASSES: dict[str, type] = {
-    each.__name__: each for each in (Counts, Sums, Texts, Steps, SmartSampling, BasicSampling, LossyCounting)
+    state_class.__name__: state_class
+    for state_class in (Counts, Sums, Texts, Steps, SmartSampling, BasicSampling, LossyCounting)
 }
-"""The states of shipped aggregates and of the sampling operator that are classes."""
+"""Classes of states of the shipped aggregates and of the sampling operator, by name."""
 
 
 def write_state(state: Any) -> str:
-    """A state as JSON; equal states have equal texts, whatever the order of their sets.
+    """Returns a state as JSON. Equal states give equal texts, whatever the order of their sets.
 
-    A list is a list, an integer and a string are themselves; everything else is an object of one key, its kind.
+    A list, an integer and a string are themselves. Any other value is an object with one key, its kind.
 
     Raises:
-        LowwaterError: something in it has no form.
+        LowwaterError: the state holds a value that cannot be written.
 
     Example:
         >>> write_state(({2, 1}, b"x", 0.5))
@@ -41,10 +42,10 @@ def write_state(state: Any) -> str:
 
 
 def read_state(text: str) -> Any:
-    """The state that a text is.
+    """Returns the state that a text holds.
 
     Raises:
-        LowwaterError: it is none.
+        LowwaterError: the text holds no state.
     """
     try:
         return _value(json.loads(text))
@@ -55,10 +56,10 @@ def read_state(text: str) -> Any:
 
 
 def load_state(file: Path) -> Any:
-    """The state that lies in a file of the lake.
+    """Returns the state in a file of the lake.
 
     Raises:
-        LowwaterError: there is none in it; the hint says how it is made again.
+        LowwaterError: the file holds no state; the hint says how to make it again.
     """
     try:
         return read_state(file.read_text(encoding="utf-8"))
@@ -79,15 +80,15 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float):
         return {"float": "nan" if math.isnan(value) else value.hex()}
     if isinstance(value, list):
-        return [_plain(each) for each in value]
+        return [_plain(part) for part in value]
     if isinstance(value, tuple):
-        return {"tuple": [_plain(each) for each in value]}
+        return {"tuple": [_plain(part) for part in value]}
     if isinstance(value, bytes | bytearray):
         return {type(value).__name__: value.hex()}
     if isinstance(value, set | frozenset):
-        return {type(value).__name__: sorted((_plain(each) for each in value), key=_text)}
+        return {type(value).__name__: sorted((_plain(part) for part in value), key=_text)}
     if isinstance(value, dict):
-        return {"dict": [[_plain(key), _plain(each)] for key, each in value.items()]}
+        return {"dict": [[_plain(key), _plain(part)] for key, part in value.items()]}
     if isinstance(value, Fraction):
         return {"fraction": [value.numerator, value.denominator]}
     if _CLASSES.get(type(value).__name__) is type(value):
@@ -99,7 +100,7 @@ def _plain(value: Any) -> Any:
 
 
 def _exact(value: Any) -> Any:
-    # A subclass, such as an enumeration, would come back as something else.
+    # A value of a subclass, such as an enumeration, would come back as its base class.
     if type(value) not in (type(None), bool, int, str):
         raise LowwaterError(f"a state holds {value!r:.80} of type {type(value).__name__}", "keep plain values")
     return value
@@ -107,23 +108,23 @@ def _exact(value: Any) -> Any:
 
 def _value(plain: Any) -> Any:
     if isinstance(plain, list):
-        return [_value(each) for each in plain]
+        return [_value(part) for part in plain]
     if not isinstance(plain, dict):
         return plain
     ((kind, content),) = plain.items()
     if kind in _CLASSES:
-        return _CLASSES[kind](*[_value(each) for each in content])
+        return _CLASSES[kind](*[_value(part) for part in content])
     return _READ[kind](content)
 
 
 _READ: dict[str, Callable[[Any], Any]] = {
-    # One NaN for all, so that it is found again as a key.
+    # The one object `math.nan` is found again as a key; two NaN objects are not equal.
     "float": lambda text: math.nan if text == "nan" else float.fromhex(text),
-    "tuple": lambda parts: tuple([_value(each) for each in parts]),
+    "tuple": lambda parts: tuple([_value(part) for part in parts]),
     "bytes": bytes.fromhex,
     "bytearray": bytearray.fromhex,
-    "set": lambda parts: {_value(each) for each in parts},
-    "frozenset": lambda parts: frozenset(_value(each) for each in parts),
-    "dict": lambda pairs: {_value(key): _value(each) for key, each in pairs},
+    "set": lambda parts: {_value(part) for part in parts},
+    "frozenset": lambda parts: frozenset(_value(part) for part in parts),
+    "dict": lambda pairs: {_value(key): _value(value) for key, value in pairs},
     "fraction": lambda parts: Fraction(*parts),
 }

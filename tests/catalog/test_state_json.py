@@ -15,7 +15,7 @@ from lowwater.catalog.builtin import CATALOG
 from lowwater.catalog.builtin.running import Steps, Sums, Texts
 from lowwater.catalog.builtin.supergroups import SmartSampling
 from lowwater.catalog.expr import Type
-from lowwater.catalog.states import read_state, write_state
+from lowwater.catalog.state_json import read_state, write_state
 from lowwater.errors import LowwaterError
 
 LEAVES = st.one_of(

@@ -17,7 +17,7 @@ from lowwater.errors import LowwaterError
 from lowwater.low import Flush, LowSettings
 from lowwater.plan.operators import Partial
 from tests.lftamaker import SECOND, Row, col, count, data, lit, make, op, partial, records, run
-from tests.low.test_hosted import QUERY
+from tests.low.test_host_columns import QUERY
 from tests.low.test_tables import CUTS, SETTINGS, START, sane
 
 EARLY = 1 << 62

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowwater.low.runtime.thinning import Load, Thinning, chances
+from lowwater.low.runtime.packet_sampling import LoadCounter, PacketSampling, chances
 from lowwater.plan.operators import Sample
 from lowwater.stream import thinning as reference
 
@@ -24,7 +24,7 @@ def columns(packets: list[reference.Packet]) -> tuple[np.ndarray, ...]:
 def test_both_engines_take_the_same(
     packets: list[reference.Packet], sample: Sample | None, link: str, budget: int, cut: int
 ) -> None:
-    load = Load(Thinning.of(sample, link), budget)
+    load = LoadCounter(PacketSampling.of(sample, link), budget)
     for begin in range(0, len(packets), cut):
         load.add(*columns(packets[begin : begin + cut]))
     found, rates = load.thinning().take(*columns(packets))
@@ -40,7 +40,7 @@ def test_a_share_is_taken(rate: float) -> None:
     count = 100_000
     stamps = np.arange(count) * 1_000_000
     for seed in range(5):
-        taken = chances(Thinning.of(Sample(rate, seed), "a").key, stamps, stamps % 1500, stamps * 0) < rate
+        taken = chances(PacketSampling.of(Sample(rate, seed), "a").key, stamps, stamps % 1500, stamps * 0) < rate
         spread = (count * rate * (1 - rate)) ** 0.5
         assert abs(int(taken.sum()) - count * rate) < 5 * spread
         # No pattern from one packet to the next.
@@ -50,7 +50,7 @@ def test_a_share_is_taken(rate: float) -> None:
 def test_seeds_and_links_take_other_packets_and_words_all_count() -> None:
     stamps = np.arange(10_000) * 1000
     zero = np.zeros_like(stamps)
-    keys = [Thinning.of(Sample(0.5, seed), link).key for seed, link in ((0, "a"), (1, "a"), (0, "b"))]
+    keys = [PacketSampling.of(Sample(0.5, seed), link).key for seed, link in ((0, "a"), (1, "a"), (0, "b"))]
     first, *others = [chances(key, stamps, zero, zero) for key in keys]
     others += [chances(keys[0], *words) for words in ((stamps + 1, zero, zero), (stamps, zero + 1, zero))]
     others.append(chances(keys[0], stamps, zero, zero + 1))
@@ -61,7 +61,7 @@ def test_seeds_and_links_take_other_packets_and_words_all_count() -> None:
 def test_a_budget_is_kept_second_by_second() -> None:
     stamps = np.concatenate([np.arange(50) * 20_000_000, 1_000_000_000 + np.arange(4000) * 250_000])
     zero = np.zeros_like(stamps)
-    load = Load(Thinning.of(None, "a"), 400)
+    load = LoadCounter(PacketSampling.of(None, "a"), 400)
     load.add(stamps, zero, zero)
     thinning = load.thinning()
     assert (thinning.seconds, thinning.shares) == ((1,), (0.1,))
