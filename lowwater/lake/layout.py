@@ -1,4 +1,4 @@
-"""Where everything lies in a lake, and the schemas of its tables.
+"""Paths of a lake, and the schemas of its tables.
 
 Read by every module of the lake and by the replay.
 """
@@ -67,10 +67,10 @@ CAPTURES = pa.schema(
         pa.field("by_hand", pa.bool_()),  # the coverage was declared by `ingest --covers`
     ]
 )
-"""One row a capture and link (T5, T7); a capture whose rows are missing is not ingested, whatever else is there.
+"""A row for every capture and link (T5, T7). A capture without rows here is not ingested, whatever files exist.
 
-A capture of several interfaces has a row for each, with the same attempt, and the same coverage: that of the file.
-Columns that an older lake lacks are nullable here.
+A capture of several interfaces has a row for each, with the same attempt and the same coverage. Columns that older
+lakes lack are nullable here.
 """
 
 MALFORMED = pa.schema(
@@ -99,7 +99,7 @@ VIOLATIONS = pa.schema(
 )
 
 OUTCOMES = ("not_of_protocol", "filtered", "failed", "sampled_out", "shed", "accepted")
-"""What becomes of a sane record in an LFTA, each one of these (A1)."""
+"""Outcomes of a sane record in an LFTA; each record has one of them (A1)."""
 
 HEARTBEATS = pa.schema(
     [
@@ -110,7 +110,7 @@ HEARTBEATS = pa.schema(
         _required("end", _INT),
         _required("sane", _INT),
         *(_required(outcome, _INT) for outcome in OUTCOMES),
-        # What follows depends on tables, chunks and the machine, and no result on them; NULL where nothing was counted.
+        # The next columns depend on tables, chunks and the machine, and no result on them; NULL if nothing was counted.
         pa.field("rows_out", _INT),
         pa.field("ejections", _INT),
         pa.field("punctuations", _INT),
@@ -127,8 +127,8 @@ HEARTBEATS = pa.schema(
         pa.field("met", pa.list_(_INT)),
     ]
 )
-"""Operator statistics. Accounts are by the minute of the timestamp, what follows them by that of the link's clock; what
-is done outside of the interval's minutes is in the first or the last."""
+"""Operator statistics. Accounts are by the minute of the timestamp, the columns after them by the minute of the link's
+clock. Work outside of the interval counts in its first or last minute."""
 
 REPLAYS = pa.schema(
     [
@@ -166,7 +166,7 @@ QUALITY = pa.schema(
         _required("audited_at", _INT),
     ]
 )
-"""What the newest audit of each interval found: one row an expectation."""
+"""Results of the newest audit of each interval: a row for every expectation."""
 
 QUARANTINE = pa.schema(
     [
@@ -181,7 +181,7 @@ QUARANTINE = pa.schema(
         _required("kept_at", _INT),
     ]
 )
-"""The rows that failed the newest audit of each interval."""
+"""Rows that failed the newest audit of their interval."""
 
 METRICS = pa.schema(
     [
@@ -196,7 +196,7 @@ METRICS = pa.schema(
         _required("measured_at", _INT),
     ]
 )
-"""The history that audits compare with: what each interval's links and queries were, one row a measure."""
+"""History that audits compare with: measures of the links and queries of every interval, one a row."""
 
 LATENESS = pa.schema(
     [
@@ -213,21 +213,21 @@ LATENESS = pa.schema(
         _required("measured_at", _INT),
     ]
 )
-"""The lateness of the records of each link and interval of arrival, as the newest audit found it."""
+"""Lateness of the records of each link and interval of arrival, as measured by the newest audit."""
 
 
 def stream_schema(fields: tuple[Field, ...]) -> pa.Schema:
-    """Schema of `lfta/` tables: fields, CONTROL, and the partition `interval`."""
+    """Schema of `lfta/` tables: fields, CONTROL, and the partition column `interval`."""
     return pa.schema([*schemas.stream_schema(fields), _required("interval", _TEXT)])
 
 
 def result_schema(fields: tuple[Field, ...]) -> pa.Schema:
-    """Schema of `streams/` tables: published fields, CONTROL, and the partition `interval`."""
+    """Schema of `streams/` tables: published fields, CONTROL, and the partition column `interval`."""
     return pa.schema([*schemas.result_schema(fields), _required("interval", _TEXT)])
 
 
 def table_schema(fields: tuple[Field, ...]) -> pa.Schema:
-    """Schema of `tables/`: published fields, `_last`, and the partition `_hour`."""
+    """Schema of `tables/`: published fields, `_last`, and the partition column `_hour`."""
     return pa.schema([*schemas.published_schema(fields), _required("_last", _INT), _required("_hour", _INT)])
 
 
@@ -294,27 +294,27 @@ class Lake:
         return self.root / "_locks"
 
     def lfta(self, query_set: str, node: str) -> Path:
-        """The table of an LFTA."""
+        """Path of an LFTA's table."""
         return self.root / "lfta" / safe_name(query_set) / safe_name(node)
 
     def stream(self, query: str) -> Path:
-        """The table of a query's rows and punctuation."""
+        """Path of the table with a query's rows and punctuation."""
         return self.root / "streams" / safe_name(query)
 
     def table(self, query: str) -> Path:
-        """The published table of a query."""
+        """Path of a query's published table."""
         return self.root / "tables" / safe_name(query)
 
 
 def open_lake(root: Path, make: bool = True) -> Lake:
-    """Opens a lake, with its ledgers created.
+    """Opens a lake, and creates its ledgers where they are missing.
 
     Args:
-        root: its directory.
-        make: whether a missing one is made; otherwise it is an error.
+        root: directory of the lake.
+        make: whether to create a missing lake; otherwise it is an error.
 
     Raises:
-        LakeError: if it cannot be made, read or written.
+        LakeError: if the lake cannot be created, read or written.
     """
     root = root.absolute()
     lake = Lake(root)

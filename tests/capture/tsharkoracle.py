@@ -236,7 +236,7 @@ def expected(told: dict[str, str]) -> dict[str, Any]:
 def frames(path: Path) -> dict[int, bytes]:
     """The captured bytes of the sane records of a capture, by position."""
     reader, found = read(path, 1 << 61), {}
-    for each in reader.rounds():
+    for each in reader.spans():
         for index in each.kept.tolist():
             begin = int(each.records[OFFSET, index]) + RECORD_HEADER
             found[each.position + index] = each.buffer[begin : begin + int(each.records[CAPTURED, index])].tobytes()
