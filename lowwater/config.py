@@ -473,7 +473,7 @@ def load_config(lake: Path | None = None, path: Path | None = None) -> Config:
         path: the settings file; None for `<lake>/lowwater.toml`, or the defaults if that does not exist.
 
     Returns:
-        The settings, with absolute paths (`lake`, `captures`, files of query sets), resolved from the folder of the file.
+        The settings. Paths (`lake`, `captures`, files of query sets) are absolute, from the folder of the file.
 
     Raises:
         ConfigError: if a setting is refused; names the file or variable, the key, and an allowed value.

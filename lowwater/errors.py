@@ -65,9 +65,9 @@ class QueryError(LowwaterError):
         if 0 < self.line <= len(lines):
             # Of a very long line only the part around the column is shown.
             first = max(self.column - 1 - SHOWN // 2, 0)
-            shown = lines[self.line - 1][first : first + SHOWN]
-            indent = "".join("\t" if char == "\t" else " " for char in shown[: max(self.column - 1 - first, 0)])
-            text += f"\n  {shown}\n  {indent}^" if shown.strip() else ""
+            excerpt = lines[self.line - 1][first : first + SHOWN]
+            indent = "".join("\t" if char == "\t" else " " for char in excerpt[: max(self.column - 1 - first, 0)])
+            text += f"\n  {excerpt}\n  {indent}^" if excerpt.strip() else ""
         if self.hint:
             text += f"\n  hint: {self.hint}"
         return text

@@ -39,10 +39,10 @@ _FOLDERS = ("formats/pcapng", "headers/links", "headers/tunnels")
 
 def inlined() -> list[Traversable]:
     """Lists the modules whose functions and constants become part of kernels."""
-    here = resources.files("lowwater.capture")
-    files = [here / f"{name}.py" for name in _INLINED]
+    package = resources.files("lowwater.capture")
+    files = [package / f"{name}.py" for name in _INLINED]
     for folder in _FOLDERS:
-        modules = (module for module in (here / folder).iterdir() if module.name.endswith(".py"))
+        modules = (module for module in (package / folder).iterdir() if module.name.endswith(".py"))
         files += sorted(modules, key=lambda module: module.name)
     return [*files, resources.files("lowwater.catalog") / "packets.py"]
 

@@ -107,10 +107,10 @@ def _claim(folder: Path, query_set: str, start: int, end: int) -> int:
     handle = _open(folder / f"{start}_{end}.lock")
     try:
         acquired = _acquire(handle)
-        held = _held_ranges(folder)
+        others = _held_ranges(folder)
         if acquired:
-            del held[start, end]
-        for (first, last), process in sorted(held.items()):
+            del others[start, end]
+        for (first, last), process in sorted(others.items()):
             if first < end and start < last:
                 text = f"{query_set} {_span(start, end)}: process {process} is at work on {_span(first, last)}"
                 raise BusyError(text, HINT)

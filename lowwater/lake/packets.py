@@ -165,14 +165,14 @@ class LinkRead:
             arrivals = columns["arrival"] = pc.max_element_wise(arrivals, pa.scalar(capture.clock, pa.int64()))
         low, high = max(self.read_from, self.since), min(self.end, self.until)
         bounds = pc.min_max(stamps)
-        whole = bounds["min"].as_py() >= low and bounds["max"].as_py() < high
+        all_inside = bounds["min"].as_py() >= low and bounds["max"].as_py() < high
         for name in schema.names:  # a file lacks columns that have no value in it
             if name not in columns:
                 columns[name] = pa.nulls(batch.num_rows, schema.field(name).type)
         zeros = pa.repeat(pa.scalar(0, pa.int32()), batch.num_rows)
         columns["capture"] = pa.DictionaryArray.from_arrays(zeros, pa.array([capture.capture]))
         result = pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
-        if not whole:
+        if not all_inside:
             read = pc.or_(_within(stamps, self.read_from, self.end), _within(arrivals, self.start, self.end))
             result = result.filter(pc.and_(read, _within(stamps, self.since, self.until)))
         if result.num_rows:
@@ -270,20 +270,20 @@ def packet_files(
     reads = []
     for capture, clock in zip(captures, Captures.of(captures).clocks, strict=True):
         read = CaptureRead(capture.capture, clock, ())
-        mine = (row for row in files.attempts.get(capture.attempt, ()) if row["partition.link"] == link)
-        placed = sorted(mine, key=_place)
+        rows = (row for row in files.attempts.get(capture.attempt, ()) if row["partition.link"] == link)
+        placed = sorted(rows, key=_place)
         if sum(row["num_records"] for row in placed) != capture.packets:
             raise LakeError(
                 f"{files.folder}: of the {capture.packets} packets of {capture.path} (link {link!r}) not all are there",
                 f"{_AGAIN}; else the lake is damaged: ingest its captures into a new one",
             )
-        wanted = tuple(
+        needed = tuple(
             PacketFile(files.folder / row["path"], row["num_records"], row["max.arrival"])
             for row in placed
             if empty._may_hold(_logged_bounds(row), read)
         )
-        if wanted:
-            reads.append(CaptureRead(capture.capture, clock, wanted))
+        if needed:
+            reads.append(CaptureRead(capture.capture, clock, needed))
     return LinkRead(link, tuple(reads), read_from, start, end, empty.since, empty.until)
 
 

@@ -96,8 +96,8 @@ def _capture_changes(
     for key in sorted(new.keys() - old.keys(), key=lambda key: files.get(key, key)):
         yield f"link {link}: capture {files.get(key, key)} was added"
     for key in sorted(old.keys() - new.keys()):
-        gone = f"{files[key]} is no longer read" if key in files else f"{key[:8]} was replaced, or is gone"
-        yield f"link {link}: capture {gone}"
+        change = f"{files[key]} is no longer read" if key in files else f"{key[:8]} was replaced, or is gone"
+        yield f"link {link}: capture {change}"
     for key in sorted(new.keys() & old.keys()):
         if causes := _causes(old[key], new[key]):
             yield f"link {link}: capture {files.get(key, key)}: {causes} changed"

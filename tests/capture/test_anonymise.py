@@ -137,8 +137,8 @@ def test_what_is_remembered_is_bounded_and_changes_nothing() -> None:
     for first in range(0, 100, 7):
         block = [*range(first, first + 9), *range(first + 30)]
         assert v4(small, *block) == v4(large, *block)
-        assert len(small._known[32]) <= 10
-    assert len(large._known[32]) == 128
+        assert len(small._cache[32]) <= 10
+    assert len(large._cache[32]) == 128
 
 
 @pytest.mark.slow

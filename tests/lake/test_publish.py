@@ -267,7 +267,7 @@ def test_heartbeats_are_replaced_by_interval(lake: Lake) -> None:
 
 
 def test_fragmented_ledgers_are_joined(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "FRAGMENTS", 5)
+    monkeypatch.setattr(tables, "MOST_FRAGMENTS", 5)
     for when in range(12):
         record_replays(lake, [ReplayRow("s", "q", 0, HOUR, "publish", "done", when)])
     found = tables.open_table(lake.replays)

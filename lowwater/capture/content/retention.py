@@ -46,10 +46,10 @@ class ContentOptions:
     @property
     def schema(self) -> pa.Schema:
         """Schema of the batches: `BATCH`, and the stored content columns of `KEPT`."""
-        wanted = {FRAME} if self.payload is not None else set()
-        wanted |= {HEAD} if self.sampling else set()
-        names = [name for name in KEPT.names if name in wanted or name.partition("_")[0] in self.applications]
-        return pa.schema([*BATCH, *(KEPT.field(name) for name in names)])
+        names = {FRAME} if self.payload is not None else set()
+        names |= {HEAD} if self.sampling else set()
+        columns = [name for name in KEPT.names if name in names or name.partition("_")[0] in self.applications]
+        return pa.schema([*BATCH, *(KEPT.field(name) for name in columns)])
 
     @staticmethod
     def of(link: Link) -> ContentOptions:
@@ -145,8 +145,8 @@ class ContentBuilder:
 def _check_columns(columns: Sequence[str], schema: pa.Schema) -> list[str]:
     unknown = [name for name in columns if name not in schema.names]
     if unknown:
-        near = get_close_matches(unknown[0], schema.names, 3) or schema.names
-        raise ConfigError(f"{unknown[0]!r} is no column of a packet that is kept", f"columns are {', '.join(near)}")
+        similar = get_close_matches(unknown[0], schema.names, 3) or schema.names
+        raise ConfigError(f"{unknown[0]!r} is no column of a packet that is kept", f"columns are {', '.join(similar)}")
     if len(set(columns)) < len(columns):
         raise ConfigError(f"of the columns {', '.join(columns)} one is asked for twice", "name each once")
     return list(columns)

@@ -173,8 +173,10 @@ class RecordJudge:
         """Returns, for each insane record, the clock of its interface before it, ns."""
         clocks = np.empty(len(insane), np.int64)
         for number in np.unique(records[scanning.INTERFACE][insane]).tolist():
-            mine = sane[records[scanning.INTERFACE][sane] == number]
-            stamps = np.concatenate([[self.tallies[number].clock], records[scanning.STAMP][mine]])
-            wanted = records[scanning.INTERFACE][insane] == number
-            clocks[wanted] = np.maximum.accumulate(stamps)[np.searchsorted(mine, insane[wanted])]
+            sane_of_interface = sane[records[scanning.INTERFACE][sane] == number]
+            stamps = np.concatenate([[self.tallies[number].clock], records[scanning.STAMP][sane_of_interface]])
+            of_interface = records[scanning.INTERFACE][insane] == number
+            clocks[of_interface] = np.maximum.accumulate(stamps)[
+                np.searchsorted(sane_of_interface, insane[of_interface])
+            ]
         return clocks

@@ -84,17 +84,17 @@ class Median:
         # Captures are nearly in order, so few pieces overlap that range.
         around = self._middle()
         low, high = around.min(), around.max()
-        below, near, room = 0, [], self._limit
+        below, overlapping, room = 0, [], self._limit
         for numbers, least, most in self._pieces():
             if most < low:
                 below += len(numbers)
             elif least <= high:
                 below += int((numbers < low).sum())
-                near.append(numbers[(numbers >= low) & (numbers <= high)])
-                room -= len(near[-1])
+                overlapping.append(numbers[(numbers >= low) & (numbers <= high)])
+                room -= len(overlapping[-1])
                 if room < 0:
                     return None
-        candidates = np.concatenate(near)
+        candidates = np.concatenate(overlapping)
         if not below <= rank < below + len(candidates):
             return None
         return int(np.partition(candidates, rank - below)[rank - below])

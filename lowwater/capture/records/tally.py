@@ -38,8 +38,8 @@ class Tally:
         self._first: int | None = None
         self._last: int | None = None
         self._smallest: int | None = None
-        held = max(_HELD >> number.bit_length(), _LEAST_HELD)
-        self._median = Median(held) if number < MOST_MEDIANS else None
+        in_memory = max(_HELD >> number.bit_length(), _LEAST_HELD)
+        self._median = Median(in_memory) if number < MOST_MEDIANS else None
 
     def add(self, stamps: NDArray[np.int64]) -> None:
         """Counts sane records by their timestamps (ns); at least one."""

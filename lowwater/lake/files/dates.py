@@ -79,8 +79,8 @@ def check_dates(folder: Path, named: LinkFiles, facts: Sequence[CaptureFacts], s
         start = starts[capture.path] - ahead
         bounds = (start - (skew if start > since else 0), start + rotation + (skew if start + rotation < until else 0))
         if single:
-            near = rotation // NEAR
-            if not (start <= _begin(capture, skew) <= start + near and until - near <= _end(capture) < until):
+            tolerance = rotation // NEAR
+            if not (start <= _begin(capture, skew) <= start + tolerance and until - tolerance <= _end(capture) < until):
                 return NameDates(why=_contradiction(named, capture, starts[capture.path], skew))
         elif not bounds[0] <= _begin(capture, skew) <= _end(capture) < bounds[1]:
             return NameDates(why=_contradiction(named, capture, starts[capture.path], skew))

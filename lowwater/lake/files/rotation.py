@@ -100,8 +100,8 @@ def _why_idle(key: str, names: Iterable[str]) -> str:
         return "write the name of the file, without its folder"
     if "[" in key and any(fnmatchcase(path_name, _literal(key)) for path_name in names):
         return f"[...] stands for one character of a set; write {_literal(key)!r} for brackets in the name"
-    near = get_close_matches(key, sorted(names), 1)
-    return f"is it {near[0]!r}?" if near else "write the name of a file, * for any characters"
+    similar = get_close_matches(key, sorted(names), 1)
+    return f"is it {similar[0]!r}?" if similar else "write the name of a file, * for any characters"
 
 
 def _literal(key: str) -> str:

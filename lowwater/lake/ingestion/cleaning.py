@@ -46,8 +46,8 @@ def clean(lake: Lake, link: str, attempts: Collection[str]) -> None:
 
 def _clean_malformed(lake: Lake, link: str, attempts: Collection[str]) -> None:
     attempt_names = pa.array(sorted(attempts), pa.string())
-    ours = (pads.field("link") == link) | pc.starts_with(pads.field("link"), f"{link}/")
-    stray = read_rows(lake.malformed, MALFORMED, ours & ~pads.field("attempt").isin(attempt_names))
+    of_link = (pads.field("link") == link) | pc.starts_with(pads.field("link"), f"{link}/")
+    stray = read_rows(lake.malformed, MALFORMED, of_link & ~pads.field("attempt").isin(attempt_names))
     if stray.num_rows:
         links = ", ".join(quote(value) for value in pc.unique(stray.column("link")).to_pylist())
         dead = ", ".join(quote(value) for value in pc.unique(stray.column("attempt")).to_pylist())

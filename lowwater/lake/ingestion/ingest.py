@@ -107,10 +107,10 @@ def _raise(errors: list[LowwaterError], files: int) -> None:
     """Raises one error for all errors, with the hint of each, and says what became of the other files."""
     if files == 1:
         raise errors[0]
-    rest = "; the others are in the lake" if files > len(errors) else ""
+    note = "; the others are in the lake" if files > len(errors) else ""
     count = len(errors)
     *earlier, last = _together(errors)
-    lines = [f"not ingested: {count} of {files} files{rest}", *(str(error) for error in earlier), last.message]
+    lines = [f"not ingested: {count} of {files} files{note}", *(str(error) for error in earlier), last.message]
     raise type(last)("\n".join(lines), last.hint) from errors[0]
 
 

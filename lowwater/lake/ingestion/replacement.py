@@ -240,14 +240,14 @@ def _refuse(row: Capture, other: Capture, overlap: int, settings: Link) -> None:
         hint = "write a line for each file; where a name fits several, the first counts"
     elif row.first is not None and row.first == other.first:
         hint = f"if they are two versions of one file, ingest the right one under the name of the other; else {hint}"
-    mine, theirs = (f"{capture.path} ({span(capture)})" for capture in (row, other))
+    first, second = (f"{capture.path} ({span(capture)})" for capture in (row, other))
     raise OverlapError(
-        f"link {row.link!r}: {mine} and {theirs} overlap by {format_duration(overlap)}, more than the link's skew of "
+        f"link {row.link!r}: {first} and {second} overlap by {format_duration(overlap)}, more than the link's skew of "
         f"{format_duration(settings.longest_skew)}{why}",
         hint,
         row.link,
-        mine,
-        theirs,
+        first,
+        second,
         beside,
     )
 

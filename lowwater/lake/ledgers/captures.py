@@ -168,14 +168,14 @@ def short(digest: str) -> str:
 
 def read_captures(lake: Lake, links: Iterable[str]) -> dict[str, Captures]:
     """Reads the captures of some links, by link, in the order of T1; an empty tuple for a link without captures."""
-    wanted = sorted(set(links))
+    names = sorted(set(links))
     with lake_errors(f"{lake.captures}: the table cannot be read"):
-        return dict(cached_value(lake.captures, ("captures", *wanted), lambda _: _read_captures(lake, wanted)))
+        return dict(cached_value(lake.captures, ("captures", *names), lambda _: _read_captures(lake, names)))
 
 
-def _read_captures(lake: Lake, wanted: Sequence[str]) -> dict[str, Captures]:
-    rows = read_rows(lake.captures, CAPTURES, pads.field("link").isin(pa.array(wanted, pa.string())))
-    by_link: dict[str, list[Capture]] = {link: [] for link in wanted}
+def _read_captures(lake: Lake, names: Sequence[str]) -> dict[str, Captures]:
+    rows = read_rows(lake.captures, CAPTURES, pads.field("link").isin(pa.array(names, pa.string())))
+    by_link: dict[str, list[Capture]] = {link: [] for link in names}
     # Read by column: a dictionary for every row takes longer than everything else.
     for values in zip(*(rows.column(column.name).to_pylist() for column in fields(Capture)), strict=True):
         capture = Capture(*values)
@@ -191,8 +191,8 @@ def ingested_links(lake: Lake) -> list[str]:
 
 def family_captures(lake: Lake, link: str) -> list[Capture]:
     """Reads the captures of a link and of its interfaces, in no order."""
-    ours = (pads.field("link") == link) | pc.starts_with(pads.field("link"), f"{link}/")
-    return [Capture(**row) for row in read_rows(lake.captures, CAPTURES, ours).to_pylist()]
+    of_family = (pads.field("link") == link) | pc.starts_with(pads.field("link"), f"{link}/")
+    return [Capture(**row) for row in read_rows(lake.captures, CAPTURES, of_family).to_pylist()]
 
 
 def interface_links(links: Iterable[str]) -> dict[str, tuple[str, ...]]:
@@ -257,12 +257,12 @@ def malformed_between(lake: Lake, link: str, captures: Sequence[Capture], start:
         first = before or (capture.covers_from if capture.first is None else capture.first)
         if capture.malformed and first < end and max(first, capture.largest or 0) >= start:
             begins[capture.attempt] = before, first
-    ours = pads.field("attempt").isin(pa.array(list(begins), pa.string()))
-    rows = read_rows(lake.malformed, MALFORMED, (pads.field("link") == link) & ours).sort_by("offset")
+    of_captures = pads.field("attempt").isin(pa.array(list(begins), pa.string()))
+    rows = read_rows(lake.malformed, MALFORMED, (pads.field("link") == link) & of_captures).sort_by("offset")
     tables = [MALFORMED.empty_table()]
     for attempt, (before, first) in begins.items():
-        mine = rows.filter(pc.equal(rows.column("attempt"), attempt))
-        clock = pc.coalesce(mine.column("arrival"), pa.scalar(first, pa.int64()))
+        capture_rows = rows.filter(pc.equal(rows.column("attempt"), attempt))
+        clock = pc.coalesce(capture_rows.column("arrival"), pa.scalar(first, pa.int64()))
         clock = pc.max_element_wise(clock, pa.scalar(before, pa.int64()))
-        tables.append(mine.filter(pc.and_(pc.greater_equal(clock, start), pc.less(clock, end))))
+        tables.append(capture_rows.filter(pc.and_(pc.greater_equal(clock, start), pc.less(clock, end))))
     return pa.concat_tables(tables)

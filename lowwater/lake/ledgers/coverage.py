@@ -162,21 +162,21 @@ def gap_texts(gap_list: Sequence[Gap], captures: Mapping[str, Sequence[Capture]]
     for gap in gap_list:
         groups[_kind(gap, captures.get(gap.link, ()))].append(gap)
     lines = []
-    for (kind, _), alike in groups.items():
-        if len(alike) == 1 or not kind:
-            texts = [gap_text(gap, captures.get(gap.link, ())) for gap in alike]
-            lines += texts if kind != BEFORE else [f"{texts[0]}; {_SINCE} in {section_of(alike[0].link)}"]
+    for (kind, _), group in groups.items():
+        if len(group) == 1 or not kind:
+            texts = [gap_text(gap, captures.get(gap.link, ())) for gap in group]
+            lines += texts if kind != BEFORE else [f"{texts[0]}; {_SINCE} in {section_of(group[0].link)}"]
             continue
-        names = [repr(gap.link) for gap in alike]
+        names = [repr(gap.link) for gap in group]
         named = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED:,} more" if len(names) > NAMED else "")
-        since, until = sorted(gap.since for gap in alike), sorted(gap.until for gap in alike)
+        since, until = sorted(gap.since for gap in group), sorted(gap.until for gap in group)
         what = {
             BEFORE: f"no capture before {_bounds(until)}; {_SINCE} in the section of each",
             AFTER: f"no capture after {_bounds(since)}",
             NONE: "no capture at all",
             BETWEEN: f"no capture covers {_bounds([since[0], until[-1]])}",
         }[kind]
-        lines.append(f"{len(alike)} links ({named}): {what}")
+        lines.append(f"{len(group)} links ({named}): {what}")
     return lines
 
 

@@ -51,8 +51,8 @@ def record_metrics(lake: Lake, query_set: str, start: int, end: int, rows: pa.Ta
         rows: METRICS without `query_set`, `interval_start` and `interval_end`.
     """
     table = with_constants(rows, METRICS, {"query_set": query_set, "interval_start": start, "interval_end": end})
-    ours = (pads.field("query_set") == query_set) & (pads.field("interval_start") == start)
-    if read_rows(lake.metrics, METRICS, ours & (pads.field("interval_end") == end)).num_rows:
+    of_set = (pads.field("query_set") == query_set) & (pads.field("interval_start") == start)
+    if read_rows(lake.metrics, METRICS, of_set & (pads.field("interval_end") == end)).num_rows:
         predicate = f"query_set = {quote(query_set)} AND interval_start = {start} AND interval_end = {end}"
         replace_rows(lake.metrics, table, predicate)
     else:
@@ -86,8 +86,8 @@ def record_lateness(lake: Lake, rows: Sequence[LinkLateness]) -> None:
 
 
 def _rows_of(lake: Lake, link: str, rows: Sequence[LinkLateness]) -> list[LinkLateness]:
-    mine = [row for row in rows if row.link == link]
-    first, last = min(row.interval_start for row in mine), max(row.interval_start for row in mine)
+    link_rows = [row for row in rows if row.link == link]
+    first, last = min(row.interval_start for row in link_rows), max(row.interval_start for row in link_rows)
     return read_lateness(lake, link, first, last + 1)
 
 

@@ -119,11 +119,13 @@ def elsewhere(
     claiming = [capture for capture in captures if capture.claims(start, end)]
     if not (outside_counts := outside(files, link, claiming, whole_life)):
         return []
-    here = {
+    in_interval = {
         capture.attempt: count.uncovered for capture, count in outside(files, link, captures, whole_life, start, end)
     }
-    rest = [(capture, count.uncovered - here.get(capture.attempt, 0)) for capture, count in outside_counts]
-    return [(capture, count) for capture, count in rest if count]
+    elsewhere_counts = [
+        (capture, count.uncovered - in_interval.get(capture.attempt, 0)) for capture, count in outside_counts
+    ]
+    return [(capture, count) for capture, count in elsewhere_counts if count]
 
 
 def _of_file(
@@ -187,9 +189,9 @@ def occupied_intervals(
         length: length of an interval, ns; intervals begin at its multiples.
     """
     numbers: set[int] = set()
-    for link, mine in captures.items():
+    for link, link_captures in captures.items():
         skew = config.link(link).longest_skew
-        for capture, clock in zip(mine, Captures.of(mine).clocks, strict=True):
+        for capture, clock in zip(link_captures, Captures.of(link_captures).clocks, strict=True):
             if capture.malformed and (begin := clock or (capture.first or capture.covers_from)):
                 numbers.add(begin // length)
             for row in _rows(files, link, capture):
@@ -224,9 +226,9 @@ def outside_lines(lake: Lake, config: Config) -> list[str]:
     for link in ingested_links(lake):
         settings = config.link(link)
         if counts := lake_records_outside(lake, link, settings):
-            whole = sum((count for _, count in counts), OutsideCount())
+            total = sum((count for _, count in counts), OutsideCount())
             capture, count = max(counts, key=lambda item: item[1].all)
             text = f"{capture.path.rpartition('/')[2]}: {outside_words(capture, count, settings)}"
-            rest = f"; and {len(counts) - 1} more captures" if len(counts) > 1 else ""
-            lines.append(f"link {link!r}: {whole.all:,} records outside: {text}{rest}")
+            more = f"; and {len(counts) - 1} more captures" if len(counts) > 1 else ""
+            lines.append(f"link {link!r}: {total.all:,} records outside: {text}{more}")
     return lines

@@ -31,8 +31,8 @@ def record_violations(lake: Lake, link: str, skew: int, start: int, end: int, ro
         rows: capture, position, timestamp, arrival, lateness; all arrivals in [start, end).
     """
     where = (pads.field("arrival") >= start) & (pads.field("arrival") < end)
-    mine = (pads.field("link") == link) & (pads.field("skew") == skew)
-    if not rows.num_rows and not read_rows(lake.violations, VIOLATIONS, mine & where).num_rows:
+    of_link = (pads.field("link") == link) & (pads.field("skew") == skew)
+    if not rows.num_rows and not read_rows(lake.violations, VIOLATIONS, of_link & where).num_rows:
         return
     table = with_constants(rows, VIOLATIONS, {"link": link, "skew": skew})
     predicate = f"link = {quote(link)} AND skew = {skew} AND arrival >= {start} AND arrival < {end}"
@@ -165,8 +165,8 @@ def read_replays(lake: Lake, query_set: str | None = None, span: tuple[int, int]
     """Reads the rows of a query set, or all, oldest first; with a span [start, end), ns, of intervals that meet it."""
     chosen = None if query_set is None else pads.field("query_set") == query_set
     if span is not None:
-        near = (pads.field("interval_start") < span[1]) & (pads.field("interval_end") > span[0])
-        chosen = near if chosen is None else chosen & near
+        overlapping = (pads.field("interval_start") < span[1]) & (pads.field("interval_end") > span[0])
+        chosen = overlapping if chosen is None else chosen & overlapping
     rows = read_rows(lake.replays, REPLAYS, chosen).to_pylist()
     return sorted((ReplayRow(**row) for row in rows), key=lambda row: row.finished_at)
 

@@ -140,16 +140,16 @@ def _of_interval(expected: StatusInputs, start: int, end: int, rows: Sequence[Re
 
 
 def _of_query(expected: StatusInputs, query: str, start: int, end: int, rows: Sequence[ReplayRow]) -> tuple[str, str]:
-    mine = sorted((row for row in rows if row.query in (query, "")), key=lambda row: row.finished_at)
-    if not mine:
+    query_rows = sorted((row for row in rows if row.query in (query, "")), key=lambda row: row.finished_at)
+    if not query_rows:
         return MISSING, NEVER
-    published = [row for row in mine if row.query == query and row.stage == PUBLISH and row.state != FAILED]
-    if mine[-1].state == FAILED:
+    published = [row for row in query_rows if row.query == query and row.stage == PUBLISH and row.state != FAILED]
+    if query_rows[-1].state == FAILED:
         note = "; what was published before is still visible" if published else ""
-        cause = mine[-1].reason.partition("\n")[0]  # the first failure of an audit; the report has all
-        return FAILED, f"{mine[-1].stage}: {cause}{note}"
+        cause = query_rows[-1].reason.partition("\n")[0]  # the first failure of an audit; the report has all
+        return FAILED, f"{query_rows[-1].stage}: {cause}{note}"
     if not published:
-        return MISSING, f"{mine[-1].stage} was the last stage that ran"
+        return MISSING, f"{query_rows[-1].stage} was the last stage that ran"
     if published[-1].digest != expected.digest(query, start, end):
         return STALE, expected.changed(query, start, end, published[-1].accounting)
     for reason in (expected.lost(query, start, end), expected.outdated(start, end)):

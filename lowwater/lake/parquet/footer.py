@@ -108,9 +108,9 @@ def data_header(rows: int, encoding: int, size: int) -> bytes:
 def _around(rows: int, encoding: int) -> tuple[bytes, bytes, bytes]:
     """Returns the bytes before, between and behind the two sizes in the header of a data page."""
     page = _struct(_number(1, rows), _number(2, encoding), _number(3, RLE), _number(4, RLE))
-    whole = _struct(_number(1, _DATA_PAGE), _number(2, 0), _number(3, 0), (5, _STRUCT, page))
+    header = _struct(_number(1, _DATA_PAGE), _number(2, 0), _number(3, 0), (5, _STRUCT, page))
     kind, field = _struct(_number(1, _DATA_PAGE))[:-1], bytes([1 << 4 | _I32])
-    return kind + field, field, whole[len(kind) + 4 :]
+    return kind + field, field, header[len(kind) + 4 :]
 
 
 def dictionary_header(entries: int, size: int) -> bytes:
@@ -131,7 +131,7 @@ def footer(chunks: Sequence[ColumnChunk], rows: int) -> bytes:
     columns = [root, *(_element(chunk.column) for chunk in chunks)]
     # Without column orders, readers ignore the bounds of columns.
     orders = [_struct((1, _STRUCT, _struct()))] * len(chunks)
-    whole = _struct(
+    metadata = _struct(
         _number(1, 2),
         _list(2, _STRUCT, columns),
         _number(3, rows, _I64),
@@ -139,7 +139,7 @@ def footer(chunks: Sequence[ColumnChunk], rows: int) -> bytes:
         _text(6, CREATOR.encode()),
         _list(7, _STRUCT, orders),
     )
-    return whole + len(whole).to_bytes(4, "little") + MAGIC
+    return metadata + len(metadata).to_bytes(4, "little") + MAGIC
 
 
 def _element(column: Column) -> bytes:

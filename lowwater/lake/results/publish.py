@@ -111,13 +111,15 @@ def publish(
     attempt = uuid.uuid4().hex[:12]
     with lake_errors(f"{path}: the rows of the stream cannot be put there"):
         row_files = enumerate(_row_files(files, result_schema(fields), start, end))
-        added = [_put(path, f"{attempt}-{at:05d}.parquet", file, as_stored) for at, (file, as_stored) in row_files]
+        added = [
+            _copy_file(path, f"{attempt}-{at:05d}.parquet", file, as_stored) for at, (file, as_stored) in row_files
+        ]
 
-    def rest(old_files: list[dict[str, Any]]) -> list[DataFile]:
+    def rewrite(old_files: list[dict[str, Any]]) -> list[DataFile]:
         cut_files = [path / row["path"] for row in old_files if not _inside(row, start, end)]
         return _without(path, cut_files, pa.schema(table.schema().to_arrow()), start, end) if cut_files else []
 
-    swap_files(path, added, lambda newest: _meeting(newest, start, end), rest)
+    swap_files(path, added, lambda newest: _meeting(newest, start, end), rewrite)
     return PublishResult(query, sum(file.rows for file in added), True)
 
 
@@ -153,7 +155,7 @@ def _kinds(metadata: pq.FileMetaData, column: int) -> set[str | None]:
     return {value for bounds in statistics for value in ((bounds.min, bounds.max) if bounds is not None else (None,))}
 
 
-def _put(table: Path, name: str, file: Path, as_stored: DataFile) -> DataFile:
+def _copy_file(table: Path, name: str, file: Path, as_stored: DataFile) -> DataFile:
     """Copies a file with rows of one hour into the folder of a table.
 
     A hard link would do, but damage to one name would then damage the other.

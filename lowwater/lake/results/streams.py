@@ -93,11 +93,11 @@ def fingerprint(files: Sequence[Path]) -> str:
     Raises:
         LakeError: if a file cannot be read.
     """
-    whole = sha256()
+    digest = sha256()
     for path in files:
         with lake_errors(f"{path}: the stream cannot be read"), path.open("rb") as file:
-            whole.update(file_digest(file, "sha256").digest())
-    return whole.hexdigest()
+            digest.update(file_digest(file, "sha256").digest())
+    return digest.hexdigest()
 
 
 def describe(table: Path, file: Path, partition: Mapping[str, str]) -> DataFile:

@@ -100,10 +100,10 @@ def published_rows(lake: Lake, query: str, start: int | None = None, end: int | 
         LakeError: if there is no such query, nothing of it is published in the range, or the table cannot be read.
     """
     table = open_table(lake.table(query))
-    mine = [row for row in read_replays(lake) if row.query == query]
-    newest = {(row.interval_start, row.interval_end): row for row in mine if _published(row)}
+    query_rows = [row for row in read_replays(lake) if row.query == query]
+    newest = {(row.interval_start, row.interval_end): row for row in query_rows if _published(row)}
     if table is None or not newest:
-        raise _unknown(lake, query, bool(mine))
+        raise _unknown(lake, query, bool(query_rows))
     first, last = min(instant for instant, _ in newest), max(instant for _, instant in newest)
     begin, until = first if start is None else start, last if end is None else end
     spans = sorted(bounds for bounds in newest if bounds[0] < until and bounds[1] > begin)
