@@ -35,14 +35,14 @@ CAPTURES = pa.schema(
         _required("format", _TEXT),
         _required("link_type", _TEXT),
         _required("packets", _INT),  # sane records
-        _required("undecoded", _INT),  # those without an IP header
+        _required("undecoded", _INT),  # sane records without an IP header
         _required("malformed", _INT),
-        pa.field("first", _INT),  # timestamps of sane records, ns; NULL where there is none
+        pa.field("first", _INT),  # timestamps of sane records, ns; NULL without one
         pa.field("last", _INT),
         pa.field("smallest", _INT),
         pa.field("largest", _INT),
         pa.field("median", _INT),
-        _required("covers_from", _INT),  # coverage in force (T5); equal to covers_to where it covers nothing
+        _required("covers_from", _INT),  # coverage in force (T5); equal to covers_to if the capture covers nothing
         _required("covers_to", _INT),
         pa.field("declared_from", _INT),
         pa.field("declared_to", _INT),
@@ -52,18 +52,18 @@ CAPTURES = pa.schema(
         _required("decoder_version", _INT),
         _required("ingested_at", _INT),
         _required("attempt", _TEXT),  # names the files of packets/ and the rows of malformed that belong to it
-        pa.field("interface", _TEXT),  # name as in the file; NULL where it has none, or several are one link
-        pa.field("interfaces", _INT),  # of the file that the row stands for
-        pa.field("growing", pa.bool_()),  # was still being written: its coverage ends at its clock
+        pa.field("interface", _TEXT),  # name in the file; NULL without one, and if several interfaces are one link
+        pa.field("interfaces", _INT),  # number of interfaces of the file that the row stands for
+        pa.field("growing", pa.bool_()),  # the file was still being written: its coverage ends at its clock
         pa.field("compression", _TEXT),  # empty where plain
-        pa.field("record_bytes", _INT),  # of the file, as are the next three: of its sane records with their headers
-        pa.field("overhead", _INT),  # of what is neither a record nor malformed
-        pa.field("unpacked", _INT),  # bytes once decompressed; with `skipped` the sum of records, malformed, overhead
-        pa.field("skipped", _INT),  # of the stored bytes, those behind its damage
-        pa.field("kept", _TEXT),  # of frames and applications, in words; empty for headers only
+        pa.field("record_bytes", _INT),  # bytes of sane records with headers; this and the next three are of the file
+        pa.field("overhead", _INT),  # bytes that are neither records nor malformed
+        pa.field("unpacked", _INT),  # decompressed bytes; + `skipped` = records, malformed rows and overhead
+        pa.field("skipped", _INT),  # stored bytes behind the damage of a compressed file
+        pa.field("kept", _TEXT),  # stored frames and applications, in words; empty for headers only
         pa.field("key", _TEXT),  # digest of the key of the anonymisation; empty where addresses are true
         pa.field("early", _INT),  # sane records before the declared coverage; NULL where nothing is declared
-        pa.field("late", _INT),  # at or after its end
+        pa.field("late", _INT),  # sane records at or after its end
         pa.field("by_hand", pa.bool_()),  # the coverage was declared by `ingest --covers`
     ]
 )
@@ -77,7 +77,7 @@ MALFORMED = pa.schema(
     [
         _required("link", _TEXT),
         _required("capture", _TEXT),
-        pa.field("position", _INT),  # NULL where it is not known
+        pa.field("position", _INT),  # NULL if unknown
         _required("offset", _INT),
         _required("length", _INT),
         _required("reason", _TEXT),
@@ -106,7 +106,7 @@ HEARTBEATS = pa.schema(
         _required("query_set", _TEXT),
         _required("lfta", _TEXT),
         _required("link", _TEXT),
-        _required("start", _INT),  # of the part of a minute that lies in the interval, ns
+        _required("start", _INT),  # begin of the part of a minute that lies in the interval, ns
         _required("end", _INT),
         _required("sane", _INT),
         *(_required(outcome, _INT) for outcome in OUTCOMES),
@@ -115,15 +115,15 @@ HEARTBEATS = pa.schema(
         pa.field("ejections", _INT),
         pa.field("punctuations", _INT),
         pa.field("collisions", _INT),
-        pa.field("records", _INT),  # that the kernel was called for, those of the read range too
-        pa.field("groups", _INT),  # most in the table at once
+        pa.field("records", _INT),  # records that the kernel processed, including the read range
+        pa.field("groups", _INT),  # most groups in the table at once
         pa.field("slots", _INT),
-        pa.field("nanoseconds", _INT),  # processor time, `beat_nanoseconds` of it for promises
+        pa.field("nanoseconds", _INT),  # processor time; `beat_nanoseconds` is its part for punctuation
         pa.field("beat_nanoseconds", _INT),
-        pa.field("period", _INT),  # between ticks, ns; NULL for another policy
+        pa.field("period", _INT),  # time between ticks, ns; NULL for another policy
         pa.field("shape", _TEXT),  # what the LFTA computes
-        pa.field("conjuncts", pa.list_(_TEXT)),  # of its predicate
-        pa.field("asked", pa.list_(_INT)),  # drawn records of which each was evaluated; `met`: of these it was true
+        pa.field("conjuncts", pa.list_(_TEXT)),  # conjuncts of its predicate
+        pa.field("asked", pa.list_(_INT)),  # sampled records that evaluated each conjunct; `met`: that met it
         pa.field("met", pa.list_(_INT)),
     ]
 )
@@ -133,7 +133,7 @@ clock. Work outside of the interval counts in its first or last minute."""
 REPLAYS = pa.schema(
     [
         _required("query_set", _TEXT),
-        _required("query", _TEXT),  # empty: all of the set
+        _required("query", _TEXT),  # empty for the whole set
         _required("interval_start", _INT),
         _required("interval_end", _INT),
         _required("stage", _TEXT),
@@ -158,8 +158,8 @@ QUALITY = pa.schema(
         _required("kind", _TEXT),  # its type, as the suite file names it
         _required("severity", _TEXT),  # warning or critical
         _required("success", pa.bool_()),
-        _required("evaluated", _INT),  # subjects: links, LFTAs or queries
-        _required("unexpected", _INT),  # those that broke the rule
+        _required("evaluated", _INT),  # number of subjects: links, LFTAs or queries
+        _required("unexpected", _INT),  # number of subjects that broke the rule
         _required("messages", _TEXT),  # one a line
         _required("page", _TEXT),  # relative to reports/
         pa.field("title", _TEXT),  # the rule in words; NULL where an older version wrote the row
@@ -176,7 +176,7 @@ QUARANTINE = pa.schema(
         _required("suite", _TEXT),
         _required("expectation", _TEXT),
         _required("subject", _TEXT),  # the link, LFTA or query that broke the rule
-        _required("total", _INT),  # rows of the subject that did; as many of them as are bearable are kept
+        _required("total", _INT),  # rows of the subject that broke the rule; a bounded number of them is stored
         _required("row", _TEXT),  # JSON: a row of the stream in its published form, else the measures of the subject
         _required("kept_at", _INT),
     ]
@@ -188,10 +188,10 @@ METRICS = pa.schema(
         _required("query_set", _TEXT),
         _required("interval_start", _INT),
         _required("interval_end", _INT),
-        _required("kind", _TEXT),  # of the subject: link or query
+        _required("kind", _TEXT),  # kind of the subject: link or query
         _required("subject", _TEXT),
         _required("measure", _TEXT),
-        _required("item", _TEXT),  # what of the subject is measured: an address, a link type; else empty
+        _required("item", _TEXT),  # measured item of the subject: an address, a link type; else empty
         _required("value", pa.float64()),
         _required("measured_at", _INT),
     ]
@@ -201,15 +201,15 @@ METRICS = pa.schema(
 LATENESS = pa.schema(
     [
         _required("link", _TEXT),
-        _required("month", _TEXT),  # in which the interval begins, 2026-01
+        _required("month", _TEXT),  # month in which the interval begins, for example 2026-01
         _required("interval_start", _INT),
         _required("interval_end", _INT),
-        _required("skew", _INT),  # in force when it was measured, ns
-        _required("refused", _INT),  # records later than it
+        _required("skew", _INT),  # skew in force at the measurement, ns
+        _required("refused", _INT),  # records later than the skew
         _required("largest", _INT),
         _required("busiest", _INT),  # most records in one second of the link's clock
-        _required("bounds", pa.list_(_INT)),  # of two significant digits, ns, ascending
-        _required("counts", pa.list_(_INT)),  # records between each and the bound before
+        _required("bounds", pa.list_(_INT)),  # bounds of the buckets, two significant digits, ns, ascending
+        _required("counts", pa.list_(_INT)),  # records between a bound and the bound before it
         _required("measured_at", _INT),
     ]
 )
