@@ -201,7 +201,7 @@ def attempt(lake: Lake, name: str, wait: float = 0.0) -> Iterator[Path]:
 def run_attempt(lake: Lake, query_set: str, start: int, end: int) -> Iterator[Path]:
     """Locks the range [start, end), ns, of a query set, and yields a folder for a run of that interval.
 
-    Arguments as for `hold_range`.
+    Arguments as of `hold_range`.
 
     Raises:
         BusyError: if another process works on an overlapping interval.

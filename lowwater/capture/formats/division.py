@@ -71,7 +71,7 @@ class CaptureIndex:
 
 
 def index(path: Path, max_jump: int, chunk_bytes: int = CHUNK_BYTES, sha256: str | None = None) -> CaptureIndex:
-    """Indexes a capture file, in one call. Arguments as for `indexing`."""
+    """Indexes a capture file, in one call. Arguments as of `indexing`."""
     steps = indexing(path, max_jump, chunk_bytes, sha256)
     while True:
         try:

@@ -65,7 +65,7 @@ def pcapng_header(interfaces: Sequence[WrittenInterface], snaplen: int = SNAPLEN
 
 
 def pcapng_record(interface: int, stamp: int, wire: int, frame: bytes) -> bytes:
-    """Makes an enhanced packet block. Arguments as for `pcap_record`, and the number of the interface."""
+    """Makes an enhanced packet block. Arguments as of `pcap_record`, and the number of the interface."""
     head = struct.pack("<IIIII", interface, stamp >> 32, stamp & 0xFFFF_FFFF, len(frame), wire)
     return _block(_PACKET, head + frame)
 

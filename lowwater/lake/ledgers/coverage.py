@@ -122,7 +122,7 @@ def unsettled(
 ) -> list[Gap]:
     """Finds the gaps between `end` and end + skew (T6): a run that ends at `end` is provisional while there are any.
 
-    Arguments as for `check`.
+    Arguments as of `check`.
     """
     return [
         gap
