@@ -221,7 +221,7 @@ class Link(Section):
         timezone: time zone of the instants in file names; all other instants are UTC.
         covers: file name, with wildcards -> coverage [from, to), ns; overrides the rotation (T5).
         interfaces: `each`: every interface of a capture is a link (`NAME/interface`); `one`: all are this link.
-        payload: bytes of each payload to store, with the headers before them; `all`, or None for no frames.
+        payload: bytes of every payload to store, with the headers before them; `all`, or None for no frames.
         applications: protocols whose fields are stored.
         sampling: whether the digest that sampling and load shedding need is stored (O5).
         shed: most packets of a second of timestamps that an LFTA reads; None for all (O5).

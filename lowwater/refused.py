@@ -109,7 +109,7 @@ _HOUR = 3600 * 10**9
 
 
 def refusals(error: ValidationError) -> list[tuple[str, str]]:
-    """(key, what is said of it) of every setting that is refused, each key once."""
+    """Returns (key, message) of every refused setting; a key occurs once."""
     texts_by_key: dict[str, list[str]] = {}
     for detail in error.errors():
         key = _key(detail["loc"])
@@ -118,7 +118,7 @@ def refusals(error: ValidationError) -> list[tuple[str, str]]:
 
 
 def _key(place: tuple[int | str, ...]) -> str:
-    """Table and key, without the choice that was tried where a value may be one of several things."""
+    """Returns table and key, without the alternative that pydantic tried for a value of several types."""
     parts = [str(part) for part in place if part != "[key]"]
     several = len(parts) > 2 and (parts[-2] in ("payload", "heartbeat") or (len(parts) > 3 and parts[-3] == "params"))
     return ".".join(parts[:-1] if several and _CHOICE.fullmatch(parts[-1]) else parts)
@@ -141,7 +141,7 @@ def _allowed(key: str, detail: Any) -> str:
 def _joined(key: str, texts: list[str]) -> str:
     first, *others = texts
     text = " or ".join([first, *(other.removeprefix("must be ") for other in others)])
-    named = re.match(r"(\w+): ", text)  # what several settings of a table say together begins with one of them
+    named = re.match(r"(\w+): ", text)  # a message about several settings of a table begins with one of them
     example = example_of(f"{key}.{named[1]}" if named else key)
     return (
         text
@@ -151,7 +151,7 @@ def _joined(key: str, texts: list[str]) -> str:
 
 
 def example_of(key: str) -> str:
-    """The example of a key, or of the nearest above it that has one; empty where none has."""
+    """Returns the example of a key, or of the nearest table above it that has one; empty without one."""
     parts = key.split(".")
     for size in range(len(parts), 0, -1):
         head = parts[:size]

@@ -21,7 +21,7 @@ _NULL = np.uint64(0x6A09E667F3BCC909)
 
 
 def row_digests(columns: Sequence[pa.Array], rows: int) -> NDArray[np.uint64]:
-    """Computes a digest for each row. Rows with equal bits, and NULL in the same columns, have equal digests.
+    """Computes a digest for every row. Rows with equal bits, and NULL in the same columns, have equal digests.
 
     Args:
         columns: arrays of length `rows`; may be empty.

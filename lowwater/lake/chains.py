@@ -1,6 +1,6 @@
 """Query sets whose intervals hand state to the next one (SEMANTICS I4), for code that must not plan queries.
 
-A marker file for each such set. Whoever plans a set writes it; Airflow's DAG files read it and must parse quickly, so
+A marker file for every such set. Whoever plans a set writes it; Airflow's DAG files read it and must parse quickly, so
 this module imports nothing slow.
 """
 

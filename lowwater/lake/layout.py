@@ -166,7 +166,7 @@ QUALITY = pa.schema(
         _required("audited_at", _INT),
     ]
 )
-"""Results of the newest audit of each interval: a row for every expectation."""
+"""Results of the newest audit of every interval: a row for every expectation."""
 
 QUARANTINE = pa.schema(
     [
@@ -213,7 +213,7 @@ LATENESS = pa.schema(
         _required("measured_at", _INT),
     ]
 )
-"""Lateness of the records of each link and interval of arrival, as measured by the newest audit."""
+"""Lateness of the records of every link and interval of arrival, as measured by the newest audit."""
 
 
 def stream_schema(fields: tuple[Field, ...]) -> pa.Schema:

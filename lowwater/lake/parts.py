@@ -1,6 +1,6 @@
 """Parts of a run's inputs, stored beside their digest, to explain how the inputs changed (S1).
 
-`replays` stores the parts of each publication; plan and status compare them with the current ones.
+`replays` stores the parts of every publication; plan and status compare them with the current ones.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _link(inputs: Mapping[str, Any]) -> Parts:
 
 
 def changes(before: Parts, now: Parts, captures: Mapping[str, Sequence[Capture]]) -> list[str]:
-    """Describes how the inputs differ from those of a publication, a line for each change.
+    """Describes how the inputs differ from those of a publication, a line for every change.
 
     Args:
         before: stored parts; empty if the publication is older than the parts.

@@ -45,7 +45,7 @@ class DataFile:
         size: size in bytes.
         rows: number of rows.
         partition: values of the partition columns.
-        smallest: smallest value of each integer column with statistics.
+        smallest: smallest value of every integer column with statistics.
         largest: largest value of each of these columns.
     """
 

@@ -80,7 +80,7 @@ class Anonymiser:
 
     Args:
         key: 32 bytes: an AES-128 key, then the seed of the padding, as in the authors' implementation.
-        cache_size: most addresses of each kind in the cache; bounds the memory and does not change results.
+        cache_size: most addresses of every kind in the cache; bounds the memory and does not change results.
     """
 
     def __init__(self, key: bytes, cache_size: int = CACHED_ADDRESSES) -> None:
@@ -168,7 +168,7 @@ class Anonymiser:
 
 @cache
 def _masks(bits: int) -> tuple[Words, Words]:
-    """Returns, for each k below `bits`, the two words of the mask of the first k of 128 bits."""
+    """Returns, for every k below `bits`, the two words of the mask of the first k of 128 bits."""
     masks = [((1 << k) - 1) << (128 - k) for k in range(bits)]
     high = np.array([mask >> 64 for mask in masks], np.uint64)
     return high, np.array([mask & ((1 << 64) - 1) for mask in masks], np.uint64)

@@ -183,7 +183,7 @@ def _numbers(batch: pa.RecordBatch, name: str) -> NDArray[np.int64]:
 
 
 def _payloads(begins: NDArray[np.int64], batch: pa.RecordBatch) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Returns begin (-1 if unknown) and end of each captured payload in the buffer."""
+    """Returns begin (-1 if unknown) and end of every captured payload in the buffer."""
     place, length = _numbers(batch, "payload_offset"), _numbers(batch, "payload_length")
     begin = np.where(place >= 0, begins + place, -1)
     end = begins + _numbers(batch, "caplen")

@@ -40,7 +40,7 @@ def community_ids(batch: pa.RecordBatch, seed: int = 0) -> pa.StringArray:
     keys = pa.FixedSizeBinaryArray.from_buffers(
         pa.binary(_KEY.itemsize), batch.num_rows, [None, pa.py_buffer(_keys(batch))]
     )
-    # Hashed once for each distinct tuple: a hash takes some microseconds, and a batch has far fewer flows than rows.
+    # Hashed once for every distinct tuple: a hash takes some microseconds, and a batch has far fewer flows than rows.
     encoded = keys.dictionary_encode()
     values = np.frombuffer(encoded.dictionary.buffers()[1], _KEY, len(encoded.dictionary))
     names = pa.array([_text(value, seed) for value in values.tolist()], pa.string())

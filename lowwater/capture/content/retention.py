@@ -31,10 +31,10 @@ class ContentOptions:
     """Content that a link stores beside the headers; picklable.
 
     Attributes:
-        payload: bytes of each payload that are stored behind the headers of its frame; EVERYTHING for whole frames;
+        payload: bytes of every payload that are stored behind the headers of its frame; EVERYTHING for whole frames;
             None for no frames.
         applications: `dns`, `http`, both or none.
-        sampling: whether a digest of the first bytes of each frame is stored, for sampling.
+        sampling: whether a digest of the first bytes of every frame is stored, for sampling.
         key: key of the anonymisation, 32 bytes; None for true addresses.
     """
 

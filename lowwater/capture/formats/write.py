@@ -56,7 +56,7 @@ def pcap_record(stamp: int, wire: int, frame: bytes, nanoseconds: bool) -> bytes
 
 
 def pcapng_header(interfaces: Sequence[WrittenInterface], snaplen: int = SNAPLEN) -> bytes:
-    """Makes the section header of a pcapng and an interface block for each interface, with timestamps in ns."""
+    """Makes the section header of a pcapng and an interface block for every interface, with timestamps in ns."""
     parts = [_block(_SECTION, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1))]
     for interface in interfaces:
         options = _option(_NAME, interface.name.encode()) + _option(_RESOLUTION, _NANOSECONDS) + _option(_END, b"")

@@ -1,7 +1,7 @@
 """Writing synthetic captures: links, hours, disorder, lulls and a cut file.
 
 Last step of `generate`. Every minute of true time has its own random numbers, some shared by all busy links and some
-for each link. So an hour of a link depends only on the seed, and flows continue from one file into the next.
+for every link. So an hour of a link depends only on the seed, and flows continue from one file into the next.
 """
 
 from __future__ import annotations
@@ -215,7 +215,7 @@ def generate(
     seed: int = 0,
     cut: Sequence[tuple[str, int]] = ((QUIET_LINK, 1),),
 ) -> list[GeneratedCapture]:
-    """Writes synthetic captures: one for each link and hour, `<link>/<link>_%Y%m%dT%H%M%SZ.pcap`, and a last minute.
+    """Writes synthetic captures: one for every link and hour, `<link>/<link>_%Y%m%dT%H%M%SZ.pcap`, and a last minute.
 
     A link named `control` is nearly silent. Its second hour (the first if there is no other) has a lull of twenty
     minutes, and its last capture is empty. All other links see half of their flows together.
@@ -225,7 +225,7 @@ def generate(
         start: begin of the first hour, ns since the epoch, a whole number of seconds.
         hours: number of hours, at least 1.
         links: names of the links.
-        rate: packets per second of each busy link, on average.
+        rate: packets per second of every busy link, on average.
         skew: seconds by which records of a link may be late, default 1. Some records are late by less, some by more
             (counted in `GeneratedCapture.violations`). A link with skew 0 is in order.
         offset: seconds by which the clock of a link is ahead, default 0; its files follow its own clock.

@@ -42,7 +42,7 @@ class RecordSpan:
 
 
 def split_by_interface(span: RecordSpan, interfaces: int) -> Iterator[tuple[int, NDArray[np.int64]]]:
-    """Yields, for each interface with sane records, its number and the indices of its records."""
+    """Yields, for every interface with sane records, its number and the indices of its records."""
     if not len(span.sane):
         return
     if interfaces == 1:

@@ -31,7 +31,7 @@ class Verdict(NamedTuple):
         settled: number of records that are judged; the others wait.
         sane: indices of the sane ones among them, ascending.
         candidates: indices of all records whose timestamp is compared with its neighbours, judged or not.
-        usable: a bool for each waiting record: whether it is a candidate.
+        usable: a bool for every waiting record: whether it is a candidate.
     """
 
     settled: int
@@ -52,7 +52,7 @@ class RecordJudge:
     Attributes:
         timestamps: the check of the timestamps.
         malformed: malformed rows so far, in file order.
-        tallies: one an interface; the reader adds the sane records of each span.
+        tallies: one an interface; the reader adds the sane records of every span.
         position: number of the next record in the capture.
         record_bytes: bytes of the sane records so far, headers included.
     """
@@ -68,7 +68,7 @@ class RecordJudge:
         self._after_damage = False
 
     def add_interfaces(self) -> None:
-        """Begins a tally for each interface that the scanner has met since the last call."""
+        """Begins a tally for every interface that the scanner has met since the last call."""
         self.tallies += [Tally(number) for number in range(len(self.tallies), len(self._scanner.interfaces))]
 
     def settle(self, records: NDArray[np.int64], final: bool) -> Verdict:
@@ -170,7 +170,7 @@ class RecordJudge:
     def _clocks_at(
         self, records: NDArray[np.int64], sane: NDArray[np.int64], insane: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """Returns, for each insane record, the clock of its interface before it, ns."""
+        """Returns, for every insane record, the clock of its interface before it, ns."""
         clocks = np.empty(len(insane), np.int64)
         for number in np.unique(records[scanning.INTERFACE][insane]).tolist():
             sane_of_interface = sane[records[scanning.INTERFACE][sane] == number]

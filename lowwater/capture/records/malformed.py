@@ -123,7 +123,7 @@ class MalformedRows(Sequence[Malformed]):
         Args:
             part: a part of these rows.
             position: position of its first row; the others follow.
-            arrivals: arrival of each stored row of the part, ns; -1 for none.
+            arrivals: arrival of every stored row of the part, ns; -1 for none.
         """
         rows = part.columns
         rows["position"] = np.arange(position, position + len(rows))

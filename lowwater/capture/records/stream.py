@@ -24,7 +24,7 @@ _ROWS = 1 << 16
 
 
 class RecordStream:
-    """The spans of a capture; iterate it once, and add the sane records of each span to the tallies.
+    """The spans of a capture; iterate it once, and add the sane records of every span to the tallies.
 
     Args:
         window: filled, at the beginning of the file.

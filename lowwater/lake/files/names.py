@@ -1,4 +1,4 @@
-"""Names of capture files: groups files by link, and finds the pattern and the link's name for each group.
+"""Names of capture files: groups files by link, and finds the pattern and the link's name for every group.
 
 Here patterns are found; `rotation` reads names by a known pattern.
 """
@@ -138,7 +138,7 @@ def _fields(match: re.Match[str]) -> str:
 
 
 def _links(bare: dict[str, str]) -> dict[str, str]:
-    """Names the link of each pattern: after its files, its folder, or both, whichever gives different names."""
+    """Names the link of every pattern: after its files, its folder, or both, whichever gives different names."""
     files = {pattern: text.rpartition("/")[2] for pattern, text in bare.items()}
     stems = {pattern: _word(_stem(_COUNTER.sub("", text))) for pattern, text in files.items()}
     numbered = {pattern: _word(_stem(text)) for pattern, text in files.items()}

@@ -1,6 +1,6 @@
 """Proposed settings for existing captures: links, patterns, rotation, interval and skews.
 
-Used by `lowwater init`, before a lake exists. Only a sample of the files of each link is read to the end.
+Used by `lowwater init`, before a lake exists. Only a sample of the files of every link is read to the end.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def propose(folder: Path, sample: int, progress: Callable[[str], None] = lambda 
 
     Args:
         folder: folder with the files of all links, in subfolders or side by side.
-        sample: number of files of each link that are read to the end.
+        sample: number of files of every link that are read to the end.
         progress: called with the name of the file that is being read.
 
     Raises:

@@ -1,6 +1,6 @@
 """Sample of a folder of captures before a lake exists: first timestamps of all files, and facts of some.
 
-Below the proposal. A file is read at most once for each question.
+Below the proposal. A file is read at most once for every question.
 """
 
 from __future__ import annotations

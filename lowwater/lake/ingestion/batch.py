@@ -84,7 +84,7 @@ class Batch:
         ledger: files of the link in the ledger.
         settings: settings of the link.
         paths: the files.
-        coverage: declared coverage [from, to), ns, of each file; None without a declaration.
+        coverage: declared coverage [from, to), ns, of every file; None without a declaration.
         growing: whether the files are still being written.
         clock: returns the current time, ns.
         by_hand: whether `--covers` declared the coverage.

@@ -46,7 +46,7 @@ def ingest(
     """Ingests captures of a link; idempotent by (link, coverage, sha256).
 
     Equal bytes with packets are one capture of the link, whatever their declared coverage; an empty file is a capture
-    for each coverage. A file whose records are there under the same coverage, decoder and effective max_jump adds
+    for every coverage. A file whose records are there under the same coverage, decoder and effective max_jump adds
     nothing. A new declaration of coverage for the same records replaces the old one. A declaration by `covers` holds
     until `covers` changes it, also for a file that replaces its file. A file replaces another one if it begins with all
     of its bytes, or has its name and its time.

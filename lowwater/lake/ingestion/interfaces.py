@@ -31,7 +31,7 @@ _LONGEST = 64
 
 
 def link_names(link: str, names: Sequence[str], path: Path, one: bool) -> list[str]:
-    """Names the link of each interface of a capture.
+    """Names the link of every interface of a capture.
 
     Args:
         link: link that the capture is ingested for.

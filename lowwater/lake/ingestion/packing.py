@@ -213,7 +213,7 @@ class _HourFile:
 
 
 class _TaskWriter:
-    """The files of a task: for each interface, the file of its current hour waits for more rows."""
+    """The files of a task: for every interface, the file of its current hour waits for more rows."""
 
     def __init__(self, task: PackTask) -> None:
         self.files: list[tuple[int, PackedFile]] = []

@@ -1,6 +1,6 @@
 """Files of a link in the ledger, and which of them a new file replaces (SEMANTICS T1, T5).
 
-Used by ingest, under its lock. A file is the rows of one attempt: one row, or a row for each interface.
+Used by ingest, under its lock. A file is the rows of one attempt: one row, or a row for every interface.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ def in_process(function: Callable[[Any], Any], arguments: Iterable[Any]) -> list
 def on_threads(function: Callable[[Any], Any], arguments: Iterable[Any]) -> Iterator[Any]:
     """Runs tasks on threads; for functions that release the interpreter's lock: kernels, Arrow, hashing.
 
-    Arguments are taken as threads become free, with one for each thread in advance, so that they can be computed
+    Arguments are taken as threads become free, with one for every thread in advance, so that they can be computed
     meanwhile.
     """
     threads = min(os.cpu_count() or 1, MOST_THREADS)

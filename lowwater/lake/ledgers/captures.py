@@ -1,4 +1,4 @@
-"""The ledger `captures`: captures of each link, in the order of SEMANTICS T1, with the clocks between them.
+"""The ledger `captures`: captures of every link, in the order of SEMANTICS T1, with the clocks between them.
 
 Written by ingest; read by coverage, the digest, the packet reader and status.
 """
@@ -99,7 +99,7 @@ class Captures(tuple[Capture, ...]):
 
     @cached_property
     def clocks(self) -> list[int]:
-        """Clock of the link before each capture (T7): the largest timestamp of earlier captures, ns; 0 without one."""
+        """Clock of the link before every capture (T7): the largest timestamp of earlier captures, ns; 0 without one."""
         return list(accumulate((capture.largest or 0 for capture in self[:-1]), max, initial=0))[: len(self)]
 
     @cached_property

@@ -82,7 +82,7 @@ def tolerated(link: str, captures: Sequence[Capture], settings: Link) -> list[Ga
 
 
 def tolerated_lines(lake: Lake, config: Config) -> list[str]:
-    """Describes tolerated pauses: a line for each link that has some, with their number and the longest."""
+    """Describes tolerated pauses: a line for every link that has some, with their number and the longest."""
     lines = []
     for link, captures in read_captures(lake, ingested_links(lake)).items():
         settings = config.link(link)

@@ -221,7 +221,7 @@ def outside_words(capture: Capture, count: OutsideCount, settings: Link) -> str:
 
 
 def outside_lines(lake: Lake, config: Config) -> list[str]:
-    """Describes records outside: a line for each link that has some, with their number and the worst capture."""
+    """Describes records outside: a line for every link that has some, with their number and the worst capture."""
     lines = []
     for link in ingested_links(lake):
         settings = config.link(link)

@@ -170,6 +170,6 @@ def interval_status(expected: StatusInputs, start: int, end: int, rows: Sequence
         expected: the query set and its current inputs.
         start: first instant of the interval, ns since the epoch.
         end: end of the interval, ns since the epoch, exclusive.
-        rows: rows of `replays`, the newest of each stage and query.
+        rows: rows of `replays`, the newest of every stage and query.
     """
     return list(_of_interval(expected, start, end, rows))

@@ -1,4 +1,4 @@
-"""Parquet files of numbers, written without a call for each value: encodings, footer, file.
+"""Parquet files of numbers, written without a call for every value: encodings, footer, file.
 
 Below `ingestion.packing`. For a nullable column of small numbers, Arrow's writer takes longer than decoding the packets
 (`docs/adr/0015`). Arrow, Spark and DuckDB read these files.

@@ -1,4 +1,4 @@
-"""States that queries hand from interval to interval (SEMANTICS I4): a folder for each query, interval and inputs.
+"""States that queries hand from interval to interval (SEMANTICS I4): a folder for every query, interval and inputs.
 
 Written by the high stage, read by the high stage of the next interval. The publication decides which state counts.
 """
