@@ -1,6 +1,6 @@
-"""Where what is generated once and loaded by every later process is kept: kernels, tables of the parser.
+"""Cache folder for what is generated once and loaded by later processes: compiled kernels and parser tables.
 
-Stands below every stage.
+Below every stage.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from lowwater.errors import ConfigError
 
 
 def cache_folder() -> Path:
-    """The folder of generated code and tables: LOWWATER_CACHE, or `lowwater/kernels` in the user's cache.
+    """Returns the folder of generated code and tables: LOWWATER_CACHE, or `lowwater/kernels` in the user's cache.
 
     Raises:
-        ConfigError: if it cannot be made, or if others than the user could put code into it.
+        ConfigError: if it cannot be created, or if other users could write code into it.
     """
     home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     folder = Path(os.environ.get("LOWWATER_CACHE") or Path(home) / "lowwater" / "kernels")

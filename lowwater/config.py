@@ -1,4 +1,4 @@
-"""The schema of `lowwater.toml`. Read by every stage above the kernels."""
+"""Settings: the schema of `lowwater.toml`, and how it is read. Used by every stage above the kernels."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from lowwater.refused import refusals
 FILE_NAME = "lowwater.toml"
 LINK_NAME = r"[A-Za-z_][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_.-]+)?"
 LONGEST_SKEW = 50 * 366 * 24 * HOUR
-"""Bound of every skew (ns): below the century of SLACK that the watermarks add (SEMANTICS T3)."""
+"""Bound of every skew (ns), below the century of SLACK that the watermarks add (SEMANTICS T3)."""
 
 MOST_PAYLOAD = 65_535
-"""Longest part of a payload (bytes) that can be asked for; `all` is what was captured."""
+"""Most bytes of a payload that a number can request; `all` is the captured length."""
 
 TENFOLD = 10
-"""How much higher the critical limit of a threshold is where only the warning limit is given."""
+"""Ratio of the critical to the warning limit of a threshold, if only the warning limit is set."""
 
 
 def toml_key(name: str) -> str:
-    """A name as TOML writes it where a key stands: quoted where it has a dot, a slash or another character.
+    """Formats a name as a TOML key: quoted if it has a dot, a slash or another special character.
 
     Example:
         >>> toml_key("main1"), toml_key("node_10.1.0.11")
@@ -44,7 +44,7 @@ def toml_key(name: str) -> str:
 
 
 def section_of(link: str, *below: str, of: str = "links") -> str:
-    """The header of the section of a link, or of one below it, as it is written in the settings.
+    """Formats the header of a link's section, or of a section below it, as in the settings file.
 
     Example:
         >>> section_of("main1"), section_of("main1/eth0", "thresholds"), section_of("flows", of="query_sets")
@@ -62,7 +62,7 @@ def _zone(value: object) -> object:
 
 
 def _policy(value: object) -> object:
-    """`exclude` was the name of `publish`: it sounded as if the link were left out, where only its gap is."""
+    """Accepts the old name `exclude` of `publish`; it sounded as if the link were left out, not only its gap."""
     return "publish" if value == "exclude" else value
 
 
@@ -87,7 +87,7 @@ Share = Annotated[float, Setting(ge=0, le=1)]
 
 
 class Section(BaseModel):
-    """Base of the sections: immutable, and an unknown key is an error that names the nearest."""
+    """Base of all sections: immutable; an unknown key is an error that names the nearest key."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -100,22 +100,22 @@ class Section(BaseModel):
         return data
 
 
-def nearest(name: str, known: Any) -> str:
-    """`; did you mean 'x'?` for the nearest known name, else the list of the known ones."""
-    found = difflib.get_close_matches(name, list(known), 1)
-    return f"; did you mean {found[0]!r}?" if found else f"; known are {', '.join(sorted(known))}"
+def nearest(name: str, names: Any) -> str:
+    """Returns `; did you mean 'x'?` with the nearest name, or else the list of all names."""
+    matches = difflib.get_close_matches(name, list(names), 1)
+    return f"; did you mean {matches[0]!r}?" if matches else f"; known are {', '.join(sorted(names))}"
 
 
 class Interval(Section):
-    """`[interval]`: length of a run's data interval (ns), anchored at the epoch (SEMANTICS I3)."""
+    """`[interval]`: length of an interval (ns), counted from the epoch (SEMANTICS I3)."""
 
     length: Positive = HOUR
 
 
 class Limits(Section):
-    """When a share of a link's records is too high: above `warning` an audit warns, above `critical` it fails.
+    """Limits for a share of a link's records: an audit warns above `warning`, and fails above `critical`.
 
-    A number stands for the warning limit; the critical one is ten times it, at most 1, where it is not given.
+    A single number is the warning limit. The default of the critical limit is ten times the warning limit, at most 1.
     """
 
     warning: Share
@@ -143,12 +143,12 @@ class Limits(Section):
 
 
 class Thresholds(Section):
-    """`[thresholds]`: which shares of a link's records an audit bears; rows do not depend on them.
+    """`[thresholds]`: limits for shares of a link's records. They decide audits and do not change rows.
 
     Attributes:
-        violating: later than the skew, of the records read (T2).
-        malformed: not readable or without a sane time, of the records read (T3).
-        failed: with an expression that failed, of the sane records that an LFTA saw (V2).
+        violating: records later than the skew, of the records read (T2).
+        malformed: records that are unreadable or without a sane time, of the records read (T3).
+        failed: records with an expression that failed, of the sane records that an LFTA read (V2).
     """
 
     violating: Limits = Limits(warning=0.01, critical=0.1)
@@ -157,7 +157,7 @@ class Thresholds(Section):
 
 
 class LinkThresholds(Section):
-    """`[links.NAME.thresholds]`: those of one link; what is not given is as in `[thresholds]`."""
+    """`[links.NAME.thresholds]`: thresholds of a link; `[thresholds]` gives the others."""
 
     violating: Limits | None = None
     malformed: Limits | None = None
@@ -165,7 +165,7 @@ class LinkThresholds(Section):
 
 
 class Warnings(Limits):
-    """Limits whose critical one is never exceeded where it is not given."""
+    """Limits whose critical limit is 1 by default, so that it is never exceeded."""
 
     @classmethod
     def _critical(cls, warning: float) -> float:
@@ -173,20 +173,20 @@ class Warnings(Limits):
 
 
 class History(Section):
-    """`[history]`: how far an interval may differ from those before it (docs/review.md); rows do not depend on it.
+    """`[history]`: limits for changes against earlier intervals (docs/review.md). They do not change rows.
 
-    Every measure is a share from 0, as usual, to 1; the critical limit of 1 is never exceeded.
+    Every measure is a share from 0 (as usual) to 1; a critical limit of 1 is never exceeded.
 
     Attributes:
-        intervals: how many earlier intervals the usual is the median of.
-        least: with fewer than these nothing is judged.
-        season: only intervals count that begin a multiple of it earlier, ns: the same hour of other days.
-        volume: of records and of rows: 1 - less / more of what came and what is usual.
-        violating: by how much the share of violations grew.
-        lateness: by how much the lateness that 99.9% do not exceed grew, in parts of the skew.
-        silence: of the longest silence of the link: 1 - usual / now.
-        link_types: share of the packets in captures of a link type that the link did not have.
-        talkers: share of the packets that other sources sent than usual.
+        intervals: number of earlier intervals; their median is the usual value.
+        least: fewest earlier intervals for a judgement.
+        season: only intervals that begin a multiple of this time earlier count, ns: the same hour of other days.
+        volume: change of the number of records and rows: 1 - smaller / larger of the current and the usual number.
+        violating: increase of the share of violations.
+        lateness: increase of the 99.9% quantile of lateness, in parts of the skew.
+        silence: change of the longest silence of a link: 1 - usual / current.
+        link_types: share of packets in captures with a link type that is new for the link.
+        talkers: share of packets from unusual sources.
     """
 
     intervals: int = Setting(default=24, ge=1)
@@ -204,8 +204,8 @@ class GroupSkew(Section):
     """`[links.NAME.group_skew]`: a skew for some values of one column (group-wise punctuation, T8).
 
     Attributes:
-        column: the column of the packets.
-        values: value as text -> its skew, ns; every other value has the link's.
+        column: column of the packets.
+        values: value as text -> its skew, ns; other values have the link's skew.
     """
 
     column: str
@@ -213,30 +213,32 @@ class GroupSkew(Section):
 
 
 class Link(Section):
-    """`[links.NAME]`: a capture interface.
+    """`[links.NAME]`: a link, which is a capture point.
 
     Attributes:
-        captures: pattern of its files, with strftime fields and wildcards, relative to the file of the settings.
-        rotation: how long each file covers from the instant in its name, ns.
-        timezone: the timezone of the instants in the names; everything else is UTC.
-        covers: name of a file, with wildcards -> what it covers, [from, to) in ns; goes over the rotation (T5).
-        interfaces: what the interfaces of a capture that has several are: `each` a link (`NAME/interface`), or `one`.
-        payload: bytes of each payload that are kept, with the headers before them; `all`, or None for no frames.
-        applications: whose fields are kept.
-        sampling: whether what sampling and load shedding choose packets by is kept (O5).
-        shed: most packets of a second of timestamps that an LFTA takes; None for all (O5).
-        anonymise: file with the key by which addresses are replaced.
-        kind: how its records are stored.
+        captures: pattern of its files, with strftime fields and wildcards, relative to the settings file.
+        rotation: time that a file covers from the instant in its name, ns.
+        timezone: time zone of the instants in file names; all other instants are UTC.
+        covers: file name, with wildcards -> coverage [from, to), ns; overrides the rotation (T5).
+        interfaces: `each`: every interface of a capture is a link (`NAME/interface`); `one`: all are this link.
+        payload: bytes of every payload to store, with the headers before them; `all`, or None for no frames.
+        applications: protocols whose fields are stored.
+        sampling: whether the digest that sampling and load shedding need is stored (O5).
+        shed: most packets of a second of timestamps that an LFTA reads; None for all (O5).
+        anonymise: file with the key that replaces addresses.
+        kind: format of its files.
+        separator: separator of a `csv` file, one character.
         skew: bound of its disorder, ns (T2).
-        skews: of temporal attributes that are no function of the clock, in their own unit (T8).
-        group_skew: a skew for some values of one column (T8).
-        max_jump: how far ahead of its neighbours a timestamp may be, ns (T3); skew + 60 s unless set.
-        since: start of its life, ns; `until` the end (T5).
+        skews: temporal attribute that is no function of the clock -> its skew, in its own unit (T8).
+        group_skew: skew for some values of one column (T8).
+        max_jump: largest lead of a timestamp over its neighbours, ns (T3); default is skew + 60 s.
+        since: begin of its life, ns since the epoch (T5).
+        until: end of its life, ns, exclusive (T5).
         gap_tolerance: longest pause between two captures that is no gap, ns (T5).
-        policy: what a gap in its coverage does to a run (T6).
-        delay: shifts arrivals and promises alike, ns; for experiments (T2).
-        thresholds: which shares of its records an audit bears, over those of all links.
-        properties: what queries read as `@name`.
+        policy: effect of a gap in its coverage on a run (T6).
+        delay: shift of arrivals and watermarks, ns; for experiments (T2).
+        thresholds: limits of an audit for this link.
+        properties: values that queries read as `@name`.
     """
 
     captures: str | None = None
@@ -265,13 +267,13 @@ class Link(Section):
 
     @property
     def longest_skew(self) -> int:
-        """The largest skew of any of its records, ns, by which its promises are behind its clock (T8)."""
-        own: dict[str, int] = self.group_skew.values if self.group_skew else {}
-        return max(self.skew, *own.values()) if own else self.skew
+        """Largest skew of its records, ns, by which its watermark is behind its clock (T8)."""
+        group_skews: dict[str, int] = self.group_skew.values if self.group_skew else {}
+        return max(self.skew, *group_skews.values()) if group_skews else self.skew
 
     @property
     def jump(self) -> int:
-        """The max_jump in force, ns."""
+        """max_jump in force, ns."""
         return self.longest_skew + 60 * SECOND if self.max_jump is None else self.max_jump
 
     @model_validator(mode="after")
@@ -297,7 +299,7 @@ class Link(Section):
 
 
 class QuerySet(Section):
-    """`[query_sets.NAME]`: the files of a query set and the settings that only it has."""
+    """`[query_sets.NAME]`: files of a query set, and settings of this set."""
 
     files: Names = ()
     schemas: Names = ()
@@ -312,20 +314,20 @@ class QuerySet(Section):
 
 
 class Replay(Section):
-    """`[replay]`: how runs are made; changes latency and memory, never rows.
+    """`[replay]`: execution of runs; changes latency and memory, never rows.
 
     Attributes:
-        heartbeat: period of the ticks in ns, or a policy (T2).
-        tick: virtual time between two ticks at which rows of queries come out, ns.
-        chunk: packets that a kernel takes at once.
-        task_packets: most packets of a link in one task of the low level.
-        flush: when groups of closed epochs leave the tables of the low level.
-        table: whether a group may also lie in the slot after its own.
-        copies: most windows and groupings that a row may be in; a query with more is refused.
-        tuned: whether tables, heartbeat period and order of conjuncts are those that the last runs recommend.
-        partitions: the partitions of the shuffles; 0 takes the number of cores.
-        memory: the memory of the Spark process, as Java writes it.
-        patience: how long a scheduled run waits for a link to report before its policy decides (T6), wall clock, ns.
+        heartbeat: period of the ticks, ns, or a policy (T2).
+        tick: virtual time between two ticks at which queries emit rows, ns.
+        chunk: packets that a kernel processes at once.
+        task_packets: most packets of a link in a task of the low level.
+        flush: when groups of closed epochs leave the group tables of the low level.
+        table: whether a group may also use the slot after its own.
+        copies: most windows and groupings of a row; a query with more is refused.
+        tuned: whether to use the tables, heartbeat period and order of conjuncts that earlier runs recommend.
+        partitions: partitions of the shuffles; 0 for the number of cores.
+        memory: memory of the Spark process, in Java's notation.
+        patience: longest wait of a scheduled run for a link, before its policy decides (T6), wall clock, ns.
         processes: whether the scheduler runs low, high and audit in one process, or each as a task of its own.
     """
 
@@ -344,12 +346,12 @@ class Replay(Section):
 
 
 class Schedule(Section):
-    """`[schedule]`: what Airflow does beside running intervals; rows do not depend on it.
+    """`[schedule]`: settings of Airflow beside the runs; they do not change rows.
 
     Attributes:
-        deadline: how long after it was queued a run should have ended; one that has not is told of.
-        approval: whether an interval whose audit warns waits for a human before it is published.
-        maintain: how often the maintenance DAG runs.
+        deadline: longest time from the queueing of a run to its end; later runs are reported.
+        approval: whether a person must approve the publication of an interval whose audit warns.
+        maintain: period of the maintenance DAG.
     """
 
     deadline: Positive | None = None
@@ -358,11 +360,11 @@ class Schedule(Section):
 
 
 class Notify(Section):
-    """`[notify]`: who is told of failed runs and missed deadlines.
+    """`[notify]`: recipient of messages about failed runs and missed deadlines.
 
     Attributes:
-        url: a webhook: gets a POST of JSON (`text`, `kind`, `dag`, `run`, `interval`).
-        connection: name of the Airflow connection that has the address (host) and a token (password), in its place.
+        url: webhook that receives a POST of JSON (`text`, `kind`, `dag`, `run`, `interval`).
+        connection: Airflow connection with the address (host) and a token (password), instead of `url`.
     """
 
     connection: Annotated[str, Setting(pattern=r"^[\w.:-]{1,200}$")] | None = None
@@ -376,21 +378,21 @@ class Notify(Section):
 
 
 class Files(Section):
-    """`[files]`: what the functions and watch lists of queries may read beside the folders of their query files.
+    """`[files]`: files that functions and watch lists of queries may read, beside the folders of the query files.
 
     Attributes:
-        folders: files in these folders and below them, relative to the file of the settings.
+        folders: folders whose files, at any depth, may be read; relative to the settings file.
     """
 
     folders: Names = ()
 
 
 class Retention(Section):
-    """`[retention]`: what `lowwater maintain` removes, and when; never what a digest or a reader needs.
+    """`[retention]`: what `lowwater maintain` removes; never what a digest or a reader needs.
 
     Attributes:
-        versions: how long files that a table no longer names stay for its readers, ns.
-        streams: how long the rows between the stages are kept once an interval is published, ns; for ever unless set.
+        versions: time that files stay for readers after their table no longer names them, ns.
+        streams: time that streams between the stages stay after the publication of their interval, ns; None for ever.
     """
 
     versions: Annotated[int, BeforeValidator(parse_duration), Setting(ge=HOUR)] = 7 * 24 * HOUR
@@ -398,7 +400,7 @@ class Retention(Section):
 
 
 class Config(Section):
-    """The whole of `lowwater.toml`; `lake` is relative to the file, which is in or beside the lake."""
+    """All settings of `lowwater.toml`. `lake` is relative to the file, which is in the lake or beside it."""
 
     lake: Path | None = None
     interval: Interval = Interval()
@@ -421,8 +423,8 @@ class Config(Section):
                 raise ValueError(f"sets.{name}: lists {twice!r} twice; name every link once")
             for link in links:
                 if link not in self.links and link.partition("/")[0] not in self.links:
-                    known = nearest(link, self.links) if self.links else f"; write {section_of(link)}"
-                    raise ValueError(f"sets.{name}: no link {link!r}{known}")
+                    advice = nearest(link, self.links) if self.links else f"; write {section_of(link)}"
+                    raise ValueError(f"sets.{name}: no link {link!r}{advice}")
         return self
 
     @model_validator(mode="after")
@@ -438,15 +440,15 @@ class Config(Section):
         return self
 
     def link(self, name: str) -> Link:
-        """The settings of a link; where no link is configured at all, the defaults.
+        """Returns the settings of a link; the defaults if no link is configured at all.
 
         Raises:
-            ConfigError: if links are configured and this is none of them.
+            ConfigError: if other links are configured, and this one is not.
         """
         if name in self.links:
             return self.links[name]
         parent = name.partition("/")[0]
-        if parent in self.links:  # an interface of a pcapng is a link of its own with its file's settings (T1)
+        if parent in self.links:  # an interface of a pcapng is a link with the settings of its file's link (T1)
             return self.links[parent]
         if self.links:
             raise ConfigError(
@@ -455,24 +457,26 @@ class Config(Section):
         return Link()
 
     def limits(self, name: str) -> Thresholds:
-        """The thresholds in force for a link."""
-        own = self.link(name).thresholds
-        given = {kind: limits for kind in Thresholds.model_fields if (limits := getattr(own, kind)) is not None}
-        return self.thresholds.model_copy(update=given)
+        """Returns the thresholds in force for a link."""
+        link_thresholds = self.link(name).thresholds
+        overrides = {
+            kind: limits for kind in Thresholds.model_fields if (limits := getattr(link_thresholds, kind)) is not None
+        }
+        return self.thresholds.model_copy(update=overrides)
 
 
 def load_config(lake: Path | None = None, path: Path | None = None) -> Config:
-    """Reads the settings of a lake; variables `LOWWATER_SECTION__KEY` of the environment go over those of the file.
+    """Reads the settings of a lake; environment variables `LOWWATER_SECTION__KEY` override the file.
 
     Args:
-        lake: the lake's directory; overrides the `lake` of the file.
-        path: the file; `<lake>/lowwater.toml` unless given, and the defaults where that does not exist.
+        lake: directory of the lake; overrides `lake` in the file.
+        path: the settings file; None for `<lake>/lowwater.toml`, or the defaults if that does not exist.
 
     Returns:
-        The settings, paths (`lake`, `captures`, files of query sets) made absolute from the folder of the file.
+        The settings. Paths (`lake`, `captures`, files of query sets) are absolute, from the folder of the file.
 
     Raises:
-        ConfigError: naming file or variable, key and what to write.
+        ConfigError: if a setting is refused; names the file or variable, the key, and an allowed value.
     """
     chosen = path or (lake / FILE_NAME if lake else None)
     data: dict[str, Any] = {}
@@ -494,7 +498,7 @@ def load_config(lake: Path | None = None, path: Path | None = None) -> Config:
 def _refuse(path: Path, error: ValidationError, variables: Mapping[str, str]) -> NoReturn:
     lines = []
     for key, text in refusals(error):
-        # What a variable of the environment says is in no file.
+        # A setting from an environment variable is in no file.
         where = next((name for at, name in variables.items() if key == at or key.startswith(f"{at}.")), str(path))
         lines.append(f"{where}: {key}: {text}" if key else f"{where}: {text}")
     raise ConfigError("\n".join(dict.fromkeys(lines)))
@@ -508,14 +512,14 @@ def _absolute(config: Config, folder: Path, lake: Path | None) -> Config:
         for name, link in config.links.items()
     }
     query_sets = {
-        name: each.model_copy(
+        name: query_set.model_copy(
             update={
-                key: tuple(normpath(folder / f) for f in getattr(each, key))
+                key: tuple(normpath(folder / f) for f in getattr(query_set, key))
                 for key in ("files", "schemas", "functions")
             }
         )
-        for name, each in config.query_sets.items()
+        for name, query_set in config.query_sets.items()
     }
     chosen = lake or (folder / config.lake if config.lake else folder)
-    files = Files(folders=tuple(normpath(folder / each) for each in config.files.folders))
+    files = Files(folders=tuple(normpath(folder / path) for path in config.files.folders))
     return config.model_copy(update={"lake": chosen, "links": links, "query_sets": query_sets, "files": files})

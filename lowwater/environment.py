@@ -1,6 +1,6 @@
-"""Settings from variables of the environment: `LOWWATER_REPLAY__MEMORY=4g` stands for `memory = "4g"` in `[replay]`.
+"""Settings in environment variables: `LOWWATER_REPLAY__MEMORY=4g` stands for `memory = "4g"` in `[replay]`.
 
-Below `config`, which reads the file and lets these go over it before anything is checked.
+Below `config`, which reads the file, applies these variables, and then checks all settings.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from lowwater.errors import ConfigError
 
 PREFIX = "LOWWATER_"
 SEPARATOR = "__"
-"""Parts a section from its key; variables without it are no settings (LOWWATER_LAKE, LOWWATER_DEBUG)."""
+"""Separates section and key. Variables without it are no settings (LOWWATER_LAKE, LOWWATER_DEBUG)."""
 
 
 def override(data: dict[str, Any], environment: Mapping[str, str]) -> dict[str, str]:
-    """Puts the settings that variables name into those of a file.
+    """Overrides the settings of a file by environment variables.
 
-    A part of a name stands for the key that is there already and is spelled so but for case and for what is no letter
-    or digit (`MAIN1_ETH0` for `main1/eth0`), else for itself in lower case. A value is TOML where it can be read so,
-    else text.
+    A part of a variable's name means the existing key with the same letters and digits, whatever its case and its other
+    characters (`MAIN1_ETH0` for `main1/eth0`). Otherwise it means a new key in lower case. A value that is no TOML is
+    text.
 
     Args:
-        data: the data of the file; changed.
-        environment: the variables.
+        data: settings of the file; changed.
+        environment: the environment variables.
 
     Returns:
-        Key, with dots, -> the variable that it came from.
+        Dotted key -> name of its variable.
 
     Raises:
-        ConfigError: a variable names a key below a value that has none.
+        ConfigError: if a variable names a key below a plain value.
 
     Example:
         >>> data = {"links": {"main1": {"skew": "1s"}}}
@@ -41,7 +41,7 @@ def override(data: dict[str, Any], environment: Mapping[str, str]) -> dict[str, 
         >>> data
         {'links': {'main1': {'skew': '2s'}}}
     """
-    found = {}
+    sources = {}
     for name, text in sorted(environment.items()):
         if not name.startswith(PREFIX) or SEPARATOR not in name:
             continue
@@ -54,13 +54,13 @@ def override(data: dict[str, Any], environment: Mapping[str, str]) -> dict[str, 
                 raise ConfigError(f"{name}: {'.'.join(keys)} is a value and has no keys below it")
         keys.append(_key(at, last))
         at[keys[-1]] = _value(text)
-        found[".".join(keys)] = name
-    return found
+        sources[".".join(keys)] = name
+    return sources
 
 
-def _key(known: Mapping[str, Any], part: str) -> str:
-    alike = [key for key in known if _plain(key) == _plain(part)]
-    return alike[0] if len(alike) == 1 else part.lower()
+def _key(section: Mapping[str, Any], part: str) -> str:
+    matches = [key for key in section if _plain(key) == _plain(part)]
+    return matches[0] if len(matches) == 1 else part.lower()
 
 
 def _plain(text: str) -> str:

@@ -1,7 +1,7 @@
-"""Errors: one root, one leaf per cause, data as attributes.
+"""Errors: one root, a class for every cause, data as attributes.
 
-Stands below every stage. Spark workers raise across processes, so every error pickles: the constructor
-arguments are the attributes.
+Below every stage. Spark workers raise errors across processes, so every error can be pickled: the constructor arguments
+are the attributes.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 SHOWN = 160
-"""Most characters of a source line that an error shows."""
+"""Most characters of a source line that an error message shows."""
 
 
 class LowwaterError(Exception):
-    """Root of every error that is the user's to mend; the command line prints it and exits with 1.
+    """Root of the errors that the user can correct. The command line prints them and exits with 1.
 
     Args:
-        message: what is wrong, naming the file, link, interval or option.
+        message: the problem, with the file, link, interval or option.
         hint: what to do about it, or an empty string.
     """
 
@@ -37,9 +37,9 @@ class QueryError(LowwaterError):
         message: the cause.
         hint: what to write instead, or an empty string.
         file: name of the query file.
-        line: 1-based line, 0 where unknown.
-        column: 1-based column, 0 where unknown.
-        source: the whole text of the file; the offending line is shown marked.
+        line: line number from 1; 0 if unknown.
+        column: column number from 1; 0 if unknown.
+        source: text of the file; the message shows the line with a mark.
     """
 
     def __init__(
@@ -63,21 +63,21 @@ class QueryError(LowwaterError):
         text = f"{where}: {self.message}" if where else self.message
         lines = self.source.split("\n")
         if 0 < self.line <= len(lines):
-            # Of a very long line only the surroundings of the column are shown.
+            # Of a very long line only the part around the column is shown.
             first = max(self.column - 1 - SHOWN // 2, 0)
-            shown = lines[self.line - 1][first : first + SHOWN]
-            indent = "".join("\t" if char == "\t" else " " for char in shown[: max(self.column - 1 - first, 0)])
-            text += f"\n  {shown}\n  {indent}^" if shown.strip() else ""
+            excerpt = lines[self.line - 1][first : first + SHOWN]
+            indent = "".join("\t" if char == "\t" else " " for char in excerpt[: max(self.column - 1 - first, 0)])
+            text += f"\n  {excerpt}\n  {indent}^" if excerpt.strip() else ""
         if self.hint:
             text += f"\n  hint: {self.hint}"
         return text
 
 
 class QueryErrors(QueryError):
-    """Several errors of one query set, in the order of the text.
+    """Several errors of a query set, in text order.
 
     Args:
-        errors: each with its own place, at least one.
+        errors: the errors, at least one.
     """
 
     def __init__(self, errors: Sequence[QueryError]) -> None:
@@ -90,30 +90,30 @@ class QueryErrors(QueryError):
         return "\n".join(str(error) for error in self.errors)
 
 
-def singles(errors: Sequence[QueryError]) -> list[QueryError]:
-    """The errors one by one, those of one place and cause once."""
-    single = (each for error in errors for each in (error.errors if isinstance(error, QueryErrors) else (error,)))
-    return list({(each.file, each.line, each.column, each.message): each for each in single}.values())
+def flatten_errors(errors: Sequence[QueryError]) -> list[QueryError]:
+    """Returns the single errors; errors with the same place and message occur once."""
+    flat = (single for error in errors for single in (error.errors if isinstance(error, QueryErrors) else (error,)))
+    return list({(single.file, single.line, single.column, single.message): single for single in flat}.values())
 
 
-def in_order(errors: Sequence[QueryError]) -> list[QueryError]:
-    """The errors one by one in the order of the text."""
-    return sorted(singles(errors), key=lambda error: (error.file, error.line, error.column))
+def sort_errors(errors: Sequence[QueryError]) -> list[QueryError]:
+    """Returns the single errors in text order."""
+    return sorted(flatten_errors(errors), key=lambda error: (error.file, error.line, error.column))
 
 
 def raise_all(errors: Sequence[QueryError]) -> None:
-    """Raises the one error as it is, several as QueryErrors; nothing for none."""
-    found = singles(errors)
-    if found:
-        raise found[0] if len(found) == 1 else QueryErrors(found)
+    """Raises one error as it is, several as QueryErrors; does nothing without errors."""
+    flat = flatten_errors(errors)
+    if flat:
+        raise flat[0] if len(flat) == 1 else QueryErrors(flat)
 
 
 class UnsupportedError(QueryError):
-    """A construct that Lowwater knows by name and does not run yet."""
+    """A construct that Lowwater recognises but cannot run yet."""
 
 
 class CaptureError(LowwaterError):
-    """A file that cannot be read as a capture at all."""
+    """A file cannot be read as a capture."""
 
 
 class OverlapError(LowwaterError):
@@ -122,10 +122,10 @@ class OverlapError(LowwaterError):
     Args:
         message: the cause.
         hint: what to do.
-        link: of both.
-        path: the file that is refused, and when it was taken, as text.
-        other: the file that is in the lake, likewise.
-        beside: whether they were taken at the same time, for half of the shorter at least.
+        link: the link of both captures.
+        path: the refused file and its coverage, as text.
+        other: the file in the lake and its coverage, as text.
+        beside: whether they overlap for at least half of the shorter one, so were taken at the same time.
     """
 
     def __init__(
@@ -157,9 +157,9 @@ class GapError(LakeError):
     Args:
         message: the cause.
         hint: what to do.
-        link: the silent link.
-        since: ns since the epoch at which its coverage ends.
-        until: ns at which it begins again, or the end of the interval.
+        link: the link.
+        since: end of its coverage before the gap, ns since the epoch.
+        until: begin of its coverage after the gap, or end of the interval, ns.
     """
 
     def __init__(self, message: str, hint: str = "", link: str = "", since: int = 0, until: int = 0) -> None:
@@ -171,7 +171,7 @@ class GapError(LakeError):
 
 
 class BusyError(LakeError):
-    """Another process holds the lock: of a capture, or of an interval that overlaps this one."""
+    """Another process holds the lock of a capture or of an overlapping interval."""
 
 
 class ValueOverflowError(LowwaterError):
@@ -179,12 +179,12 @@ class ValueOverflowError(LowwaterError):
 
 
 class PartialError(ValueOverflowError):
-    """Sums of some queries of a run do not fit; the results of the others are written.
+    """Sums of some queries of a run exceed 64 bits; the results of the other queries are written.
 
     Args:
-        message: the message of every query that has no result, one a line.
+        message: the messages of the queries without a result, one a line.
         hint: what to do.
-        summary: the summary of the run.
+        summary: summary of the run.
     """
 
     def __init__(self, message: str, hint: str = "", summary: Mapping[str, Any] | None = None) -> None:
@@ -194,19 +194,19 @@ class PartialError(ValueOverflowError):
 
 
 class LawError(LowwaterError):
-    """An internal check of the law failed: results would not be right, so nothing is published."""
+    """An internal check failed: results would be wrong, so nothing is published."""
 
 
 class AuditError(LawError):
-    """The audit of an interval found its results not fit to be published.
+    """The audit of an interval forbids its publication.
 
     Args:
-        message: every critical failure, one a line.
+        message: the critical failures, one a line.
         hint: what to do.
-        report: absolute path of the page that shows the failures.
+        report: absolute path of the page with the failures.
 
     Attributes:
-        accounting: of links and LFTAs (A1), for the ledger.
+        accounting: accounts of links and LFTAs (A1), for the ledger.
     """
 
     def __init__(self, message: str, hint: str = "", report: str = "") -> None:

@@ -1,6 +1,6 @@
-"""How durations and instants are read and written; both are numbers of ns, instants since the Unix epoch.
+"""Parsing and formatting of durations and instants. Both are numbers of ns; instants count from the Unix epoch.
 
-Below `config`: settings, options of the command line and messages have one form of them.
+Below `config`: settings, command line options and messages share one form.
 """
 
 from __future__ import annotations
@@ -20,48 +20,48 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def parse_duration(value: object) -> int:
-    """Reads a duration: a number of seconds, or a text such as "1s", "500ms", "10 min", "1.5h".
+    """Parses a duration: a number of seconds, or a text such as "1s", "500ms", "10 min", "1.5h".
 
     Returns:
         Nanoseconds.
 
     Raises:
-        ValueError: if it is no duration, is negative or is no whole number of nanoseconds.
+        ValueError: if it is no duration, is negative, or is no whole number of nanoseconds.
 
     Example:
         >>> parse_duration("500ms"), parse_duration("10 min"), parse_duration(0.5)
         (500000000, 600000000000, 500000000)
     """
     text = str(value).strip().lower()
-    found = _DURATION.fullmatch(text)
-    unit = found.group(2) or "s" if found else ""
-    if isinstance(value, bool) or found is None or unit not in _UNITS:
+    match = _DURATION.fullmatch(text)
+    unit = match.group(2) or "s" if match else ""
+    if isinstance(value, bool) or match is None or unit not in _UNITS:
         raise ValueError(f'{value!r} is no duration; write for example "1s", "500ms", "10 min" or "1h"')
-    nanoseconds = Fraction(found.group(1)) * _UNITS[unit]
+    nanoseconds = Fraction(match.group(1)) * _UNITS[unit]
     if nanoseconds.denominator != 1:
         raise ValueError(f"{value!r} is finer than a nanosecond")
     return int(nanoseconds)
 
 
 def parse_instant(value: object) -> int:
-    """Reads an instant in ISO 8601; without an offset it is UTC.
+    """Parses an instant in ISO 8601; without an offset it is UTC.
 
     Returns:
         Nanoseconds since the epoch.
 
     Raises:
-        ValueError: if it is no instant from 1970 on.
+        ValueError: if it is no instant, or before 1970.
 
     Example:
         >>> parse_instant("1970-01-01T00:00:01.5Z"), parse_instant("1970-01-02")
         (1500000000, 86400000000000)
     """
     text = value.isoformat() if isinstance(value, date) else str(value).strip()
-    found = _INSTANT.fullmatch(text)
+    match = _INSTANT.fullmatch(text)
     try:
-        if found is None:
+        if match is None:
             raise ValueError
-        day, clock, fraction, zone = found.groups()
+        day, clock, fraction, zone = match.groups()
         moment = datetime.fromisoformat(f"{day}T{clock or '00:00'}{zone or 'Z'}")
     except ValueError:
         raise ValueError(f'{value!r} is no instant; write for example "2026-01-31T13:00:00Z"') from None
@@ -73,13 +73,13 @@ def parse_instant(value: object) -> int:
 
 
 def parse_span(value: object) -> tuple[int, int]:
-    """Reads FROM/TO, two instants as `parse_instant` reads them.
+    """Parses FROM/TO, two instants as in `parse_instant`.
 
     Returns:
-        Nanoseconds since the epoch; the first is less than the second.
+        Nanoseconds since the epoch; the first is smaller than the second.
 
     Raises:
-        ValueError: if it is not of this form, or ends before it begins.
+        ValueError: if it has another form, or ends before it begins.
     """
     begin, mark, end = value.partition("/") if isinstance(value, str) else ("", "", "")
     if not mark:
@@ -91,7 +91,7 @@ def parse_span(value: object) -> tuple[int, int]:
 
 
 def format_instant(instant: int) -> str:
-    """The text of an instant (ns since the epoch) in ISO 8601, UTC, with as many digits as it needs.
+    """Formats an instant (ns since the epoch) in ISO 8601, UTC, with as few digits as possible.
 
     Example:
         >>> format_instant(1_500_000_000)
@@ -100,13 +100,13 @@ def format_instant(instant: int) -> str:
     seconds, rest = divmod(instant, SECOND)
     try:
         text = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-    except (OverflowError, ValueError):  # an instant beyond the calendar can only come from a broken clock: show it
+    except (OverflowError, ValueError):  # only a broken clock gives an instant beyond the calendar: show the number
         return f"{instant} ns"
     return f"{text}.{rest:09d}".rstrip("0") + "Z" if rest else f"{text}Z"
 
 
 def format_duration(duration: int) -> str:
-    """The exact text of a duration (ns): whole hours or minutes, else the largest unit of which it is one or more.
+    """Formats a duration (ns) exactly: in whole hours or minutes, else in the largest unit that gives at least one.
 
     Example:
         >>> format_duration(90_000_000_000), format_duration(1_500_000_000), format_duration(2_000)

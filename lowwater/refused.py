@@ -1,4 +1,4 @@
-"""What is said of a setting that is refused: its key, what is allowed, and an example; below `config`."""
+"""Messages about refused settings: key, allowed values, and an example. Below `config`."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ EXAMPLES = {
     "retention.versions": 'versions = "7d"',
     "retention.streams": 'streams = "30d"',
 }
-"""Key, with `*` for any name, -> a line of the settings that is allowed; what lies below a key has its example."""
+"""Key, with `*` for any name -> a valid line of the settings. Keys below it share its example."""
 
 _FORMS = {
     "replay.memory": "must be digits and k, m or g",
@@ -85,7 +85,7 @@ _FORMS = {
     "sets": "is no name of a set: a letter or _, then letters, digits, _ and -",
     "query_sets": "is no name of a query set: a letter or _, then letters, digits, _ and -",
 }
-"""What the patterns of texts allow, in words."""
+"""Descriptions of the patterns of texts."""
 
 _KINDS = (
     ("int", "must be a whole number"),
@@ -109,39 +109,39 @@ _HOUR = 3600 * 10**9
 
 
 def refusals(error: ValidationError) -> list[tuple[str, str]]:
-    """(key, what is said of it) of every setting that is refused, each key once."""
-    found: dict[str, list[str]] = {}
-    for each in error.errors():
-        key = _key(each["loc"])
-        found.setdefault(key, []).append(_allowed(key, each))
-    return [(key, _joined(key, list(dict.fromkeys(texts)))) for key, texts in found.items()]
+    """Returns (key, message) of every refused setting; a key occurs once."""
+    texts_by_key: dict[str, list[str]] = {}
+    for detail in error.errors():
+        key = _key(detail["loc"])
+        texts_by_key.setdefault(key, []).append(_allowed(key, detail))
+    return [(key, _joined(key, list(dict.fromkeys(texts)))) for key, texts in texts_by_key.items()]
 
 
 def _key(place: tuple[int | str, ...]) -> str:
-    """Table and key, without the choice that was tried where a value may be one of several things."""
+    """Returns table and key, without the alternative that pydantic tried for a value of several types."""
     parts = [str(part) for part in place if part != "[key]"]
     several = len(parts) > 2 and (parts[-2] in ("payload", "heartbeat") or (len(parts) > 3 and parts[-3] == "params"))
     return ".".join(parts[:-1] if several and _CHOICE.fullmatch(parts[-1]) else parts)
 
 
-def _allowed(key: str, each: Any) -> str:
-    kind, context = str(each["type"]), each.get("ctx", {})
+def _allowed(key: str, detail: Any) -> str:
+    kind, context = str(detail["type"]), detail.get("ctx", {})
     if kind == "string_pattern_mismatch":
-        return _FORMS.get(key) or _FORMS.get(key.partition(".")[0], str(each["msg"]))
+        return _FORMS.get(key) or _FORMS.get(key.partition(".")[0], str(detail["msg"]))
     if kind in _BOUNDS:
         bound = next(iter(context.values()))
         return f"must be {_BOUNDS[kind]} {'1h' if bound == _HOUR else bound}"
     if kind == "literal_error":
         return f"must be {context['expected']}"
     if kind == "value_error":
-        return str(each["msg"]).removeprefix("Value error, ")
-    return next((text for prefix, text in _KINDS if kind.startswith(prefix)), str(each["msg"]))
+        return str(detail["msg"]).removeprefix("Value error, ")
+    return next((text for prefix, text in _KINDS if kind.startswith(prefix)), str(detail["msg"]))
 
 
 def _joined(key: str, texts: list[str]) -> str:
     first, *others = texts
     text = " or ".join([first, *(other.removeprefix("must be ") for other in others)])
-    named = re.match(r"(\w+): ", text)  # what several settings of a table say together begins with one of them
+    named = re.match(r"(\w+): ", text)  # a message about several settings of a table begins with one of them
     example = example_of(f"{key}.{named[1]}" if named else key)
     return (
         text
@@ -151,12 +151,12 @@ def _joined(key: str, texts: list[str]) -> str:
 
 
 def example_of(key: str) -> str:
-    """The example of a key, or of the nearest above it that has one; empty where none has."""
+    """Returns the example of a key, or of the nearest table above it that has one; empty without one."""
     parts = key.split(".")
     for size in range(len(parts), 0, -1):
         head = parts[:size]
-        for known, example in EXAMPLES.items():
-            names = known.split(".")
+        for pattern, example in EXAMPLES.items():
+            names = pattern.split(".")
             if len(names) == size and all(a in ("*", b) for a, b in zip(names, head, strict=True)):
                 return example
     return ""

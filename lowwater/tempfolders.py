@@ -1,7 +1,7 @@
-"""Temporary folders that outlive no one: those of killed processes are removed by the next one that needs a folder.
+"""Temporary folders: folders of killed processes are removed when the next process needs one.
 
-Beside the pipeline, like `errors`; used by sessions and by `run`. A folder is owned as long as its lock is held, and
-the kernel frees the lock when the process dies, however it dies.
+Beside the pipeline, like `errors`; used by sessions and by `run`. A process owns a folder while it holds its lock; the
+kernel frees the lock when the process dies.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import IO
 
 _LOCK = "owner.lock"
-_held: dict[Path, IO[str]] = {}
+_locks: dict[Path, IO[str]] = {}
 
 
 def make_folder(prefix: str) -> Path:
-    """Makes a folder of this process's own; it is removed at exit, or by `remove_folder`.
+    """Makes a temporary folder of this process, removed at exit or by `remove_folder`.
 
     Args:
-        prefix: the prefix of its name; folders of the same prefix whose owner is dead are removed first.
+        prefix: prefix of its name; folders with this prefix whose owner is dead are removed first.
     """
     base = Path(tempfile.gettempdir())
     for old in base.glob(f"{prefix}*"):
@@ -33,37 +33,37 @@ def make_folder(prefix: str) -> Path:
     folder = Path(tempfile.mkdtemp(prefix=prefix))
     lock = (folder / _LOCK).open("w", encoding="utf-8")
     fcntl.flock(lock, fcntl.LOCK_EX)
-    _held[folder] = lock
+    _locks[folder] = lock
     atexit.register(remove_folder, folder)
     return folder
 
 
 def remove_folder(folder: Path) -> None:
-    """Removes a folder that `make_folder` gave; does nothing the second time."""
-    lock = _held.pop(folder, None)
+    """Removes a folder of `make_folder`; does nothing the second time."""
+    lock = _locks.pop(folder, None)
     if lock is not None:
         shutil.rmtree(folder, ignore_errors=True)
         lock.close()
 
 
 def _remove_orphan(folder: Path) -> None:
-    # Without a lock file it is only being made, or is not ours; with a held lock its owner lives.
-    with suppress(OSError), open(folder / _LOCK, "rb", opener=_opened) as lock:
+    # A folder without a lock file is just being made, or is not ours. If its lock is held, its owner lives.
+    with suppress(OSError), open(folder / _LOCK, "rb", opener=_open_lock) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _opened(path: str, flags: int) -> int:
-    """Opens a lock that is this user's own regular file; everybody may put other things into the temporary folder.
+def _open_lock(path: str, flags: int) -> int:
+    """Opens a lock file if it is a regular file of this user; anybody may create files in the temporary folder.
 
     Raises:
-        OSError: it is something else, or its folder is of somebody else.
+        OSError: if it is something else, or its folder belongs to another user.
     """
-    # A FIFO would wait for its writer, and a link may lead anywhere.
+    # Opening a FIFO would wait for its writer, and a link may lead anywhere.
     file = os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW)
-    found = os.fstat(file)
+    status = os.fstat(file)
     folder = os.lstat(os.path.dirname(path))
-    if stat.S_ISREG(found.st_mode) and stat.S_ISDIR(folder.st_mode) and found.st_uid == folder.st_uid == os.geteuid():
+    if stat.S_ISREG(status.st_mode) and stat.S_ISDIR(folder.st_mode) and status.st_uid == folder.st_uid == os.geteuid():
         return file
     os.close(file)
     raise PermissionError(errno.EPERM, "is no lock of this user", path)

@@ -1,8 +1,8 @@
-"""The one door through which text goes to a terminal: data is shown, never obeyed.
+"""Output to the terminal: all text passes through here, so that data is shown and never obeyed.
 
-Below every stage. Names in captures, file names and texts of queries are chosen by others. So no string is markup, and
-control characters and characters that change the direction of text are shown as escapes (`\\u001b`): a log or a file
-that output is redirected to gets the same bytes. tests/test_layout.py forbids to print around it.
+Below every stage. Other people choose the names in captures, file names and query texts. So no text is markup. Control
+characters, and characters that change the direction of text, are printed as escapes (`\\u001b`), also into files.
+tests/test_layout.py forbids other ways to print.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from rich.style import Style
 from rich.text import Text
 
 WIDE = 160
-"""Columns of a table where the output is no terminal: a log is not wrapped at 80."""
+"""Width of a table, in columns, if the output is no terminal: logs are not wrapped at 80."""
 
 _LINES = re.compile(r"[^\n\t]+")
 
 
 def shown(text: str) -> str:
-    """The text with everything that a terminal would obey as an escape; line feeds and tabs stay.
+    """Escapes every character that a terminal would obey; line feeds and tabs stay.
 
     The escapes are those of JSON, so a JSON document stays the same document.
 
@@ -35,7 +35,7 @@ def shown(text: str) -> str:
         >>> print(shown("a\\x1b[31m[red]\\u202eb"))
         a\\u001b[31m[red]\\u202eb
     """
-    return text if text.isprintable() else _LINES.sub(lambda found: _escaped(found[0]), text)
+    return text if text.isprintable() else _LINES.sub(lambda match: _escaped(match[0]), text)
 
 
 def _escaped(text: str) -> str:
@@ -45,29 +45,29 @@ def _escaped(text: str) -> str:
 
 
 def say(text: str, err: bool = False, nl: bool = True) -> None:
-    """Prints a text: a result, or with `err` what happens meanwhile."""
+    """Prints a text: a result, or with `err` a progress message."""
     click.echo(shown(text), err=err, nl=nl)
 
 
 def say_refused(error: click.ClickException) -> None:
-    """Prints what click says of bad usage; it repeats what was typed."""
-    told = io.StringIO()
-    error.show(told)
-    say(told.getvalue(), err=True, nl=False)
+    """Prints a usage error of click, which repeats the user's input."""
+    buffer = io.StringIO()
+    error.show(buffer)
+    say(buffer.getvalue(), err=True, nl=False)
 
 
 def styled(text: str, style: str = "", fold: bool = False) -> Text:
-    """A text in a style; with `fold` a word that is too long for its place is broken."""
+    """Makes a text with a style; with `fold`, words longer than the line are broken."""
     return Text(shown(text), style=style, overflow="fold" if fold else None)
 
 
 class Terminal(Console):
-    """A console that shows every string as it is.
+    """A console that prints every text as it is, without markup.
 
     Args:
-        stderr: whether to print beside the results.
+        stderr: whether to print to stderr.
         quiet: whether to print nothing.
-        wide: whether tables have `WIDE` columns where the output is no terminal.
+        wide: whether tables have `WIDE` columns if the output is no terminal.
     """
 
     def __init__(self, stderr: bool = False, quiet: bool = False, wide: bool = False) -> None:
@@ -76,7 +76,7 @@ class Terminal(Console):
             self.width = WIDE
 
     def render_str(self, text: str, **options: Any) -> Text:
-        # Before the layout, so that the width of the escapes is counted.
+        # Escaped before the layout, so that the width of the escapes counts.
         return super().render_str(shown(text), **{**options, "markup": False, "emoji": False})
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
@@ -85,11 +85,11 @@ class Terminal(Console):
 
     @contextmanager
     def working(self, text: str, style: str | Style = "") -> Iterator[Callable[[str], None]]:
-        """A status line on a terminal while something goes on; gives what changes its text."""
+        """Shows a status line on a terminal during the block; yields a function that changes its text."""
         with self.status(Text(shown(text), style=style)) as status:
-            yield lambda said: status.update(Text(shown(said), style=style))
+            yield lambda new_text: status.update(Text(shown(new_text), style=style))
 
 
 def open_console(stderr: bool = False) -> Terminal:
-    """Where results are printed, or with `stderr` what happens meanwhile."""
+    """Opens the console for results, or with `stderr` for progress messages."""
     return Terminal(stderr, wide=True)

@@ -20,7 +20,7 @@ from lowwater.config import FILE_NAME, Config, load_config
 from lowwater.errors import LowwaterError
 from lowwater.lake.layout import QUALITY, REPLAYS, Lake, open_lake
 from lowwater.lake.ledgers.captures import Captures, ingested_links, read_captures
-from lowwater.lake.ledgers.runs import FAILED, Replay
+from lowwater.lake.ledgers.runs import FAILED, ReplayRow
 from lowwater.lake.ledgers.status import BLOCKED, HALF, MISSING, STALE, StatusRow, covered, gravest, interval_status
 from lowwater.lake.locks import held_ranges
 from lowwater.lake.tables import open_table, read_rows
@@ -76,7 +76,7 @@ class Part:
 
     start: int
     end: int
-    replays: Mapping[Key, Sequence[Replay]]
+    replays: Mapping[Key, Sequence[ReplayRow]]
     audits: Mapping[Key, Audited]
     intervals: Sequence[Interval]
 
@@ -183,9 +183,9 @@ class Snapshot:
 def _part(known: Snapshot, start: int, end: int) -> Part:
     chosen = (pads.field("interval_start") >= start) & (pads.field("interval_start") < end)
     rows = sorted(read_rows(known.lake.replays, REPLAYS, chosen).to_pylist(), key=lambda row: row["finished_at"])
-    replays: dict[Key, list[Replay]] = defaultdict(list)
+    replays: dict[Key, list[ReplayRow]] = defaultdict(list)
     for row in rows:
-        replays[row["query_set"], row["interval_start"], row["interval_end"]].append(Replay(**row))
+        replays[row["query_set"], row["interval_start"], row["interval_end"]].append(ReplayRow(**row))
     audits = {each.key: each for each in audited(known.lake, start, end)}
     found = []
     for name, job in sorted(known.jobs.items()):

@@ -13,7 +13,7 @@ from lowwater_expectations import Finding, once
 from lowwater.instants import format_duration, format_instant
 from lowwater.lake.ledgers.captures import Capture, malformed_between
 from lowwater.lake.ledgers.history import LinkLateness, read_lateness
-from lowwater.lake.ledgers.runs import Replay, read_quarantine, read_violations
+from lowwater.lake.ledgers.runs import ReplayRow, read_quarantine, read_violations
 from lowwater.quality.lags import Lags
 from lowwater.quality.verdicts import CRITICAL, Key, findings
 
@@ -220,7 +220,7 @@ def stages_of(part: Part, key: Key) -> list[Stage]:
     return [_stage(row) for row in newest.values()]
 
 
-def _stage(row: Replay) -> Stage:
+def _stage(row: ReplayRow) -> Stage:
     seconds = json.loads(row.timings).get(row.stage)
     finished = format_instant(row.finished_at // 10**9 * 10**9)
     return Stage(row.stage, row.query, row.state, row.rows, seconds, finished, row.reason)

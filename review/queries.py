@@ -6,8 +6,8 @@ import json
 from collections import defaultdict
 from dataclasses import dataclass
 
-from lowwater.lake.ledgers.runs import FAILED, PUBLISH, Replay
-from lowwater.lake.results.visible import visible_rows
+from lowwater.lake.ledgers.runs import FAILED, PUBLISH, ReplayRow
+from lowwater.lake.results.visible import rows_between
 from lowwater.plan.explain import describe, explain
 from lowwater.plan.queryset import Plan
 from lowwater.quality.verdicts import Key
@@ -55,7 +55,7 @@ def query_plan(job: Job, query: str) -> Plan:
 
 def preview(known: Snapshot, query: str, start: int, end: int) -> Preview | None:
     """The first published rows of a query in [start, end), ns; None where nothing is published."""
-    found = visible_rows(known.lake, query, start, end)
+    found = rows_between(known.lake, query, start, end)
     if found is None:
         return None
     rows = [row.values() for batch in found.batches(SHOWN) for row in batch.to_pylist()]
@@ -77,7 +77,7 @@ def previews(known: Snapshot, part: Part, key: Key) -> list[Preview]:
     return [found for query in queries if (found := preview(known, query, start, end)) is not None]
 
 
-def _published(row: Record | Replay) -> bool:
+def _published(row: Record | ReplayRow) -> bool:
     return row.stage == PUBLISH and row.state != FAILED
 
 

@@ -12,14 +12,14 @@ from pathlib import Path
 import pyarrow as pa
 
 from lowwater.lake.layout import HEARTBEATS, VIOLATIONS, Lake, open_lake
-from lowwater.lake.ledgers.runs import FAILED, PUBLISH, Replay, read_replays
+from lowwater.lake.ledgers.runs import FAILED, PUBLISH, ReplayRow, read_replays
 from lowwater.lake.tables import open_table, read_rows
 
 MEASURED = ("nanoseconds", "beat_nanoseconds")
 """Columns of processor time, which no two runs share."""
 
 
-def published(lake: Lake, query_set: str) -> list[Replay]:
+def published(lake: Lake, query_set: str) -> list[ReplayRow]:
     """The newest publication of each query and interval: what it is of, its state, digest and number of rows."""
     newest = {(row.query, row.interval_start): row for row in read_replays(lake, query_set) if row.stage == PUBLISH}
     return [row for row in newest.values() if row.state != FAILED]

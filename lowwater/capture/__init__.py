@@ -1,10 +1,10 @@
-"""Reading captures into Arrow, and writing synthetic ones.
+"""Reading captures into Arrow, and writing synthetic captures.
 
-First stage of the pipeline: capture files in, batches of `catalog.packets.RECORD` out. It needs neither Spark nor
-Airflow, and nothing heavy is imported before it is asked for, so that `import lowwater` and `--help` stay quick.
+The first stage of the pipeline: from capture files to batches of `catalog.packets.RECORD`. It needs neither Spark nor
+Airflow. Slow imports wait for the first use, so that `import lowwater` and `--help` stay quick.
 
-`read` takes a pcap or pcapng, plain or compressed, by path or as a stream, and gives Arrow batches; what it cannot
-give is told by name and to the byte (`Malformed`):
+`read` takes a pcap or pcapng, plain or compressed, as a path or a stream, and yields Arrow batches. Bytes that are no
+sane record are listed with offset, length and reason (`Malformed`):
 
     import sys
     from lowwater.capture import read
@@ -16,9 +16,9 @@ give is told by name and to the byte (`Malformed`):
         print(bad.offset, bad.length, bad.reason)
     print(reader.summary.packets, reader.summary.ended_cleanly, reader.summary.sha256)
 
-`read(..., keeping=Keeping(payload=256, applications=("dns",)))` keeps more than the headers, or replaces addresses.
-`open_capture` reads the file header alone. `lowwater.capture.formats.division` divides a plain file into chunks, each
-of which `read_chunk` decodes by itself, in any process.
+`read(..., content=ContentOptions(payload=256, applications=("dns",)))` adds payloads and DNS fields, or replaces
+addresses. `open_capture` reads the file header alone. `lowwater.capture.formats.division` divides a plain file into
+chunks; `read_chunk` decodes a chunk by itself, in any process.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
         CaptureFile,
         CaptureReader,
         CaptureSummary,
+        ContentOptions,
         Interface,
         InterfaceSummary,
-        Keeping,
         Malformed,
         digest,
         open_capture,
@@ -47,9 +47,9 @@ __all__ = [
     "CaptureFile",
     "CaptureReader",
     "CaptureSummary",
+    "ContentOptions",
     "Interface",
     "InterfaceSummary",
-    "Keeping",
     "Malformed",
     "digest",
     "open_capture",

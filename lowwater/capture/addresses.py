@@ -1,6 +1,6 @@
-"""Columns of streams as people read them: addresses as texts, a column at a time.
+"""Addresses as text, a column at a time.
 
-Beside the digests of rows. Read where results are written: `high`, `replay.command.export`.
+Used where results are written: `high` and `replay.command.export`.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from lowwater.capture.inlining import kernel, part
 from lowwater.catalog.expr import Type
 
 _LONGEST = {4: 15, 6: 39}
-"""Characters of an address of each family."""
+"""Most characters of an IPv4 and of an IPv6 address."""
 _MAC = 17
 _DIGITS = np.frombuffer(b"0123456789abcdef", np.uint8)
 _DOT, _COLON = ord("."), ord(":")
 
 
 def published(values: pa.Array, kind: Type) -> pa.Array:
-    """A column of a stream in its published form: addresses as texts.
+    """Converts a column of a stream to its published form: addresses become texts.
 
     Args:
-        values: in the type of a stream, `catalog.streams.STREAM_TYPES`.
-        kind: the kind of the column.
+        values: array of a type in `catalog.streams.STREAM_TYPES`.
+        kind: type of the column.
 
     Example:
         >>> published(pa.array([b"\\x04\\x0a\\x00\\x00\\x01", None]), Type.IP).to_pylist()
@@ -55,14 +55,14 @@ def _mac_texts(values: pa.Array) -> pa.Array:
 
 
 def _bytes(values: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
-    """The bytes of a binary column, and where each value begins; one place more than there are values."""
+    """Returns the bytes of a binary column with n values, and its n + 1 offsets."""
     _, places, data = values.buffers()
     offsets = np.frombuffer(places, np.int32)[values.offset : values.offset + len(values) + 1]
     return np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8), offsets
 
 
 def _strings(values: pa.Array, texts: NDArray[np.uint8], ends: NDArray[np.int32]) -> pa.Array:
-    """Texts with NULL where the values have it."""
+    """Builds a column of texts, with NULL where `values` has NULL."""
     valid = None if not values.null_count else pa.array(values.is_valid()).buffers()[1]
     buffers = [valid, pa.py_buffer(ends), pa.py_buffer(texts[: ends[-1]])]
     return pa.Array.from_buffers(pa.string(), len(values), buffers)
@@ -70,7 +70,7 @@ def _strings(values: pa.Array, texts: NDArray[np.uint8], ends: NDArray[np.int32]
 
 @kernel
 def _write_ips(data: Any, offsets: Any, texts: Any, ends: Any) -> None:
-    """Writes the text of each address behind that of the one before; nothing for an empty value."""
+    """Writes the texts of the addresses one after another, and where they end; an empty value has no text."""
     at = 0
     for row in range(len(offsets) - 1):
         begin = offsets[row]
@@ -99,7 +99,7 @@ def _write_ipv4(data: Any, begin: Any, texts: Any, at: Any) -> Any:
 
 @part
 def _write_ipv6(data: Any, begin: Any, texts: Any, at: Any) -> Any:
-    """By RFC 5952: the first of the longest runs of two groups of zeros or more is left out."""
+    """Writes an IPv6 address by RFC 5952: the first of the longest runs of at least two zero groups becomes `::`."""
     longest, first = 1, -1
     run = 0
     for group in range(8):

@@ -1,6 +1,6 @@
-"""Digests of rows: 64 bits by which rows are told apart, or divided.
+"""Row digests: 64-bit hashes that compare rows or divide them into parts.
 
-Beside the digests of frames. Read by the slices of the high level and by the audit.
+Called by the slices of the high level and by the audit. Hashes of frames are in `content.heads`.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from lowwater.capture.content.heads import digests
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio
 _SHIFT = np.uint64(32)
 _NULL = np.uint64(0x6A09E667F3BCC909)
-"""Digest of NULL: any number does, since an equal one of a value only means that keys are compared."""
+"""Digest of NULL. A value may have the same digest: equal digests only make the caller compare the rows."""
 
 
 def row_digests(columns: Sequence[pa.Array], rows: int) -> NDArray[np.uint64]:
-    """A digest of each row; rows whose columns have equal bits, or NULL in the same places, have equal ones.
+    """Computes a digest for every row. Rows with equal bits, and NULL in the same columns, have equal digests.
 
     Args:
-        columns: of equal length; none where all rows are equal.
-        rows: how many.
+        columns: arrays of length `rows`; may be empty.
+        rows: number of rows.
     """
-    found = np.zeros(rows, np.uint64)
+    hashes = np.zeros(rows, np.uint64)
     for column in columns:
         words = _words(column)
         if column.null_count:
             words[pc.is_null(column).to_numpy(zero_copy_only=False)] = _NULL
-        found = (found ^ words) * _SPREAD
-        found ^= found >> _SHIFT
-    return found
+        hashes = (hashes ^ words) * _SPREAD
+        hashes ^= hashes >> _SHIFT
+    return hashes
 
 
 def _words(column: pa.Array) -> NDArray[np.uint64]:
-    """The values of a column as words of 64 bits: numbers as they are, texts and addresses by a digest."""
+    """Returns a column as 64-bit words: the numbers themselves, or digests of texts and addresses."""
     if pa.types.is_floating(column.type):
         bits: NDArray[np.uint64] = column.fill_null(0.0).to_numpy(zero_copy_only=False).view(np.uint64).copy()
         return bits

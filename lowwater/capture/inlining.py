@@ -1,6 +1,6 @@
-"""How the kernels of the reader and their parts are compiled.
+"""Compilation of the kernels of the reader.
 
-Below all of them. They are made of many small functions of several modules, which hand on the same arrays.
+A kernel consists of many small functions from several modules, which pass on the same arrays.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from numba import njit
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
 
-# Otherwise numba counts references to each array at each call by atomic instructions, which take longer than the
-# decoding. Nothing that is compiled so may allocate (numba refuses to).
+# Without this, numba counts references to each array at each call by atomic instructions, which take longer than the
+# decoding. Numba refuses to allocate memory in such functions.
 _UNCOUNTED: dict[str, Any] = {"_nrt": False}
 
 
@@ -38,24 +38,24 @@ _FOLDERS = ("formats/pcapng", "headers/links", "headers/tunnels")
 
 
 def inlined() -> list[Traversable]:
-    """The modules whose functions and constants become part of kernels."""
-    here = resources.files("lowwater.capture")
-    files = [here / f"{name}.py" for name in _INLINED]
+    """Lists the modules whose functions and constants become part of kernels."""
+    package = resources.files("lowwater.capture")
+    files = [package / f"{name}.py" for name in _INLINED]
     for folder in _FOLDERS:
-        found = (one for one in (here / folder).iterdir() if one.name.endswith(".py"))
-        files += sorted(found, key=lambda one: one.name)
+        modules = (module for module in (package / folder).iterdir() if module.name.endswith(".py"))
+        files += sorted(modules, key=lambda module: module.name)
     return [*files, resources.files("lowwater.catalog") / "packets.py"]
 
 
 @cache
 def _digest() -> str:
-    return hashlib.sha256(b"\0".join(one.read_bytes() for one in inlined())).hexdigest()[:16]
+    return hashlib.sha256(b"\0".join(module.read_bytes() for module in inlined())).hexdigest()[:16]
 
 
 def kernel(function: _Function) -> _Function:
-    """Compiles a kernel, kept on disk for later processes until one of `inlined` changes."""
-    # Numba keeps compiled kernels in files by this name and compiles anew only when their very module has changed:
-    # so the name tells what else went in.
+    """Compiles a kernel, cached on disk until one of the `inlined` modules changes."""
+    # Numba finds cached kernels by this name, and recompiles only if the kernel's own module has changed. So the name
+    # includes a digest of the inlined modules.
     function.__qualname__ += f"_{_digest()}"
     return cast("_Function", njit(nogil=True, cache=True, **_UNCOUNTED)(function))
 
@@ -66,5 +66,5 @@ def part(function: _Function) -> _Function:
 
 
 def rare(function: _Function) -> _Function:
-    """Compiles a function off that path, to be called."""
+    """Compiles a function outside of that path as a function of its own."""
     return cast("_Function", njit(**_UNCOUNTED)(function))

@@ -15,17 +15,17 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lowwater.capture.content.retention import NOTHING, Keeper, Keeping
+from lowwater.capture.content.retention import NOTHING, ContentBuilder, ContentOptions
 from lowwater.capture.formats import scan as scanning
 from lowwater.capture.formats.classic import ClassicScanner, Scanner
 from lowwater.capture.formats.header import FILE_HEADER, UNREADABLE, CaptureFile, open_capture, opened
 from lowwater.capture.formats.pcapng.scanner import PcapngScanner
-from lowwater.capture.formats.window import Window, digest
+from lowwater.capture.formats.window import FileWindow, digest
 from lowwater.capture.headers.packet import BATCH
-from lowwater.capture.records.batches import Round, decode_round, of, shares
+from lowwater.capture.records.batches import RecordSpan, decode_span, select_records, split_by_interface
 from lowwater.capture.records.facts import CaptureSummary, Interface, InterfaceSummary, Malformed
 from lowwater.capture.records.malformed import MalformedRows
-from lowwater.capture.records.stream import Rounds
+from lowwater.capture.records.stream import RecordStream
 from lowwater.errors import CaptureError
 
 __all__ = [
@@ -34,9 +34,9 @@ __all__ = [
     "CaptureFile",
     "CaptureReader",
     "CaptureSummary",
+    "ContentOptions",
     "Interface",
     "InterfaceSummary",
-    "Keeping",
     "Malformed",
     "digest",
     "open_capture",
@@ -65,26 +65,26 @@ class CaptureReader:
         max_jump: int,
         chunk_bytes: int,
         sha256: str | None,
-        keeping: Keeping = NOTHING,
+        content: ContentOptions = NOTHING,
         columns: Sequence[str] | None = None,
     ) -> None:
-        self._keeper = Keeper(keeping, columns)
+        self._builder = ContentBuilder(content, columns)
         with opened(capture, hashed=sha256 is None) as (header, source, unpacked):
             self.header: CaptureFile = header
-            self._window = Window(source, max(chunk_bytes, FILE_HEADER), sha256 is None and unpacked is None)
+            self._window = FileWindow(source, max(chunk_bytes, FILE_HEADER), sha256 is None and unpacked is None)
             self._window.fill()
         scanner: Scanner
         scanner = PcapngScanner.of(header) if header.format == "pcapng" else ClassicScanner.of(header)
         self.summary: CaptureSummary | None = None
         self._unpacked = unpacked
         self.malformed = MalformedRows(header.path)
-        self._rounds = Rounds(self._window, scanner, max_jump, self.malformed)
+        self._stream = RecordStream(self._window, scanner, max_jump, self.malformed)
         self._sha256 = sha256
 
     @property
     def scanner(self) -> Scanner:
         """Where the reading is."""
-        return self._rounds.scanner
+        return self._stream.scanner
 
     @property
     def interfaces(self) -> tuple[Interface, ...]:
@@ -93,7 +93,7 @@ class CaptureReader:
 
     def clocks(self) -> tuple[int, ...]:
         """Largest sane timestamp of each interface in what was counted so far, ns; -1 where there is none."""
-        return tuple(tally.clock for tally in self._rounds.tallies)
+        return tuple(tally.clock for tally in self._stream.judge.tallies)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         for _, batch in self.by_interface():
@@ -101,58 +101,58 @@ class CaptureReader:
 
     def by_interface(self) -> Iterator[tuple[Interface, pa.RecordBatch]]:
         """The batches, each of one interface, with that interface."""
-        for each in self.rounds():
-            for number, chosen in self.shares(each):
-                tally = self._rounds.tallies[number]
+        for span in self.spans():
+            for number, chosen in self.split_by_interface(span):
+                tally = self._stream.judge.tallies[number]
                 interface = self.interfaces[number]
-                batch = decode_round(each, chosen, tally.clock, interface, self._keeper)
+                batch = decode_span(span, chosen, tally.clock, interface, self._builder)
                 tally.undecoded += batch.column("ipversion").null_count
-                tally.add(of(each, chosen)[scanning.STAMP])
-                yield interface, self._keeper.asked(batch)
+                tally.add(select_records(span, chosen)[scanning.STAMP])
+                yield interface, self._builder.select(batch)
 
-    def rounds(self) -> Iterator[Round]:
+    def spans(self) -> Iterator[RecordSpan]:
         """The records, judged but not decoded. Whoever iterates adds the sane ones to the tallies (`count`)."""
         try:
-            yield from self._rounds
+            yield from self._stream
             self._finish()
         except OSError as error:
             raise CaptureError(f"{self.header.path}: cannot be read: {error.strerror}", UNREADABLE) from error
         finally:
             self._window.close()
-            for tally in self._rounds.tallies:
+            for tally in self._stream.judge.tallies:
                 tally.close()
 
-    def count(self, each: Round) -> None:
-        """Counts the sane records of a round that nobody decodes."""
-        for number, chosen in self.shares(each):
-            self._rounds.tallies[number].add(of(each, chosen)[scanning.STAMP])
+    def count(self, span: RecordSpan) -> None:
+        """Counts the sane records of a span that nobody decodes."""
+        for number, chosen in self.split_by_interface(span):
+            self._stream.judge.tallies[number].add(select_records(span, chosen)[scanning.STAMP])
 
-    def shares(self, each: Round) -> Iterator[tuple[int, NDArray[np.int64]]]:
-        """The sane records of a round by interface: its number, and the indices of its records, at least one."""
-        return shares(each, len(self.interfaces))
+    def split_by_interface(self, span: RecordSpan) -> Iterator[tuple[int, NDArray[np.int64]]]:
+        """The sane records of a span by interface: its number, and the indices of its records, at least one."""
+        return split_by_interface(span, len(self.interfaces))
 
     def _finish(self) -> None:
         """Accounts for what follows the last whole record, and sums up."""
-        rounds, packed = self._rounds, self._unpacked
-        rest, size = rounds.rest, self._window.origin + self._window.end
+        stream, packed = self._stream, self._unpacked
+        rest, size = stream.rest, self._window.origin + self._window.end
         skipped, damage = (packed.skipped, packed.damage) if packed else (0, "")
-        clock = rounds.tallies[0].clock
+        clock = stream.judge.tallies[0].clock
         if rest < size and not damage:
-            rounds.reject(rounds.position, rest, size - rest, "cut", clock)
+            stream.reject(stream.judge.position, rest, size - rest, "cut", clock)
         if damage:
-            position = None if rounds.lost else rounds.position
-            rounds.reject(position, rest, size - rest + skipped, "compression", clock)
-        summaries = zip(self.interfaces, rounds.tallies, strict=True)
+            position = None if stream.damaged_to_end else stream.judge.position
+            stream.reject(position, rest, size - rest + skipped, "compression", clock)
+        summaries = zip(self.interfaces, stream.judge.tallies, strict=True)
         self.summary = CaptureSummary(
             sha256=self._sha256 or (packed or self._window).sha256(),
             bytes=packed.stored if packed else size,
             format=self.header.format,
             interfaces=tuple(tally.summary(interface) for interface, tally in summaries),
-            record_bytes=rounds.record_bytes,
+            record_bytes=stream.judge.record_bytes,
             overhead=self.scanner.overhead,
-            ended_cleanly=not (rounds.lost or rest < size or damage),
-            largest_ahead=rounds.judge.largest_ahead,
-            smallest_jump=rounds.judge.smallest_jump,
+            ended_cleanly=not (stream.damaged_to_end or rest < size or damage),
+            largest_ahead=stream.judge.timestamps.largest_ahead,
+            smallest_jump=stream.judge.timestamps.smallest_jump,
             compression=self.header.compression,
             unpacked=size,
             skipped=skipped,
@@ -166,7 +166,7 @@ def read(
     max_jump: int,
     chunk_bytes: int = CHUNK_BYTES,
     sha256: str | None = None,
-    keeping: Keeping = NOTHING,
+    content: ContentOptions = NOTHING,
     columns: Sequence[str] | None = None,
 ) -> CaptureReader:
     """Reads a capture in one pass, within bounded memory: some four chunks, and what `compression` bounds.
@@ -181,7 +181,7 @@ def read(
         max_jump: how far ahead of the median of its neighbours a timestamp may be, ns (SEMANTICS T3).
         chunk_bytes: bytes read at a time.
         sha256: of the file where it is known already; else it is computed in a thread beside the decoding.
-        keeping: what to keep beside the headers.
+        content: what to keep beside the headers.
         columns: names of the columns to give, in their order, of `BATCH` and of what else is kept; all where it is
             None. What is not asked for is not decoded (of frames, texts and replaced addresses it is).
 
@@ -201,4 +201,4 @@ def read(
         >>> sum(batch.num_rows for batch in reader)  # doctest: +SKIP
         6770
     """
-    return CaptureReader(capture, max_jump, chunk_bytes, sha256, keeping, columns)
+    return CaptureReader(capture, max_jump, chunk_bytes, sha256, content, columns)

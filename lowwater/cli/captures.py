@@ -16,7 +16,7 @@ from lowwater.instants import format_instant
 from lowwater.terminal import open_console, say, styled
 
 if TYPE_CHECKING:
-    from lowwater.lake.ingestion.ingest import Ingested
+    from lowwater.lake.ingestion.ingest import IngestResult
     from lowwater.lake.layout import Lake
 
 
@@ -113,9 +113,9 @@ def ingest_patterns(lake: Path, link: str | None, start: int | None, end: int | 
     progress = Progress()
     sessions = Sessions("lowwater ingest", progress)
     sound = True
-    taken: list[Ingested] = []
+    taken: list[IngestResult] = []
     for name, found in arrivals(opened, config, link, start, end).items():
-        known = f"{len(found.known):,} known" if found.known else ""
+        known = f"{len(found.unchanged):,} known" if found.unchanged else ""
         if not found.new:
             progress.say(f"{name}: no new file" + (f", {known}" if known else f" of {found.pattern}"))
             continue
@@ -135,26 +135,26 @@ def ingest_patterns(lake: Path, link: str | None, start: int | None, end: int | 
 def _tell_idle_keys(lake: Lake, config: Config, *links: str) -> None:
     """Tells of every key of `covers` that fits no file of its link, neither on disk nor in the lake."""
     from lowwater.lake.files.rotation import idle_keys
-    from lowwater.lake.ingestion.replacement import Files
+    from lowwater.lake.ingestion.replacement import LedgerFiles
 
     for link in links:
         if config.link(link).covers:
-            held = [Path(each.row.path) for each in Files(lake, link, link.partition("/")[0]).all]
+            held = [Path(each.row.path) for each in LedgerFiles(lake, link, link.partition("/")[0]).all]
             for line in idle_keys(link, config.link(link), held):
                 say(f"note: {line}", err=True)
 
 
-def _show(results: Sequence[Ingested], lake: Lake, config: Config, whole: bool = True) -> None:
+def _show(results: Sequence[IngestResult], lake: Lake, config: Config, whole: bool = True) -> None:
     """Lists what became of files, with the records that lie outside (A1).
 
     By their whole paths or by their names, without what all of them begin with.
     """
-    from lowwater.lake.ledgers.outside import lake_outside, outside_words
+    from lowwater.lake.ledgers.outside import lake_records_outside, outside_words
 
     apart = {
         (link, capture.attempt): count
         for link in sorted({row.link for each in results for row in each.captures})
-        for capture, count in lake_outside(lake, link, config.link(link))
+        for capture, count in lake_records_outside(lake, link, config.link(link))
     }
     names = [str(each.path) if whole else each.path.name for each in results]
     shared = options.shared_beginning(names)

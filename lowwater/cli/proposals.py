@@ -13,8 +13,8 @@ from pathlib import Path
 from lowwater.config import FILE_NAME, load_config, section_of
 from lowwater.errors import ConfigError
 from lowwater.instants import HOUR, format_duration, format_instant
-from lowwater.lake.files.names import Named
-from lowwater.lake.files.proposal import Proposal, Proposed, propose
+from lowwater.lake.files.names import LinkFiles
+from lowwater.lake.files.proposal import LinkProposal, Proposal, propose
 from lowwater.terminal import Terminal, say, shown
 
 HEAD = """\
@@ -96,9 +96,9 @@ def settings(proposal: Proposal, folder: Path, lake: Path, queries: Sequence[Pat
     return "".join(parts)
 
 
-def _several(links: Sequence[Proposed]) -> Iterator[str]:
+def _several(links: Sequence[LinkProposal]) -> Iterator[str]:
     """What was taken for several links, and by which rule; what names do not tell apart."""
-    together: dict[str, list[Proposed]] = defaultdict(list)
+    together: dict[str, list[LinkProposal]] = defaultdict(list)
     for each in links:
         if each.of:
             together[each.of].append(each)
@@ -109,7 +109,7 @@ def _several(links: Sequence[Proposed]) -> Iterator[str]:
         yield f"{pattern}: files that overlap in time, so of {len(found)} links, told apart by their names: {names}"
 
 
-def _link(each: Proposed, folder: str) -> str:
+def _link(each: LinkProposal, folder: str) -> str:
     name = each.named.link
     packets = sum(i.packets for i in each.interfaces)
     lines = ["", section_of(name)]
@@ -135,8 +135,8 @@ def _said(setting: str, comment: str) -> str:
     return f"{setting:<36} # {comment}"
 
 
-def _rotation(each: Proposed) -> list[str]:
-    found = each.dating
+def _rotation(each: LinkProposal) -> list[str]:
+    found = each.dates
     if found.rotation is None:
         lines = [f"# {_comment(found.why)}", "# so each covers from its first record to its last"]
         if not each.named.dated:
@@ -154,7 +154,7 @@ def _rotation(each: Proposed) -> list[str]:
     return lines
 
 
-def _skew(each: Proposed) -> list[str]:
+def _skew(each: LinkProposal) -> list[str]:
     worst = max(each.interfaces, key=lambda i: i.lateness.largest).lateness
     shares = ", ".join(f"{100 * share:g} % {_late(worst.quantile(share) or 0)}" for share in QUANTILES)
     lines = [f"# how late its records are: {shares}, at most {_late(each.latest)}"]
@@ -163,7 +163,7 @@ def _skew(each: Proposed) -> list[str]:
     return [*lines, _said(f'skew = "{format_duration(each.skew)}"', "what is later is refused and recorded")]
 
 
-def _life(each: Proposed) -> list[str]:
+def _life(each: LinkProposal) -> list[str]:
     """When the link begins and ends, which no record contradicts; nothing where it is not known."""
     if each.since is None or each.until is None:
         return []
@@ -179,7 +179,7 @@ def _late(lateness: int) -> str:
     return format_duration(-(-lateness // unit) * unit)
 
 
-def _files(named: Named) -> str:
+def _files(named: LinkFiles) -> str:
     count = len(named.names)
     return f"{count:,} files, {_comment(named.names[0])} to {_comment(named.names[-1])}" if count > 1 else "one file"
 

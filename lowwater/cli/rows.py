@@ -50,11 +50,11 @@ def rows(query: str, lake: Path, start: int | None, end: int | None, limit: int 
       lowwater rows flows --lake var/lake --from 2026-01-01T01:00Z --to 2026-01-01T02:00Z --format csv
     """
     from lowwater.lake.layout import open_lake
-    from lowwater.lake.results.visible import visible
+    from lowwater.lake.results.visible import published_rows
 
     if start is not None and end is not None and start >= end:
         raise click.UsageError("--to must be after --from")
-    found = visible(open_lake(lake, make=False), query, start, end)
+    found = published_rows(open_lake(lake, make=False), query, start, end)
     if limit is None and form == "table":
         limit = SHOWN
     _FORMATS[form](found.columns, found.batches(limit))

@@ -1,7 +1,7 @@
-"""Which query sets hand state from interval to interval (SEMANTICS I4), for those who may not plan queries.
+"""Query sets whose intervals hand state to the next one (SEMANTICS I4), for code that must not plan queries.
 
-A file a set, made by whoever plans one over the lake and read by Airflow's DAG files, which must parse quickly: imports
-nothing that is slow to import.
+A marker file for every such set. Whoever plans a set writes it; Airflow's DAG files read it and must parse quickly, so
+this module imports nothing slow.
 """
 
 from __future__ import annotations
@@ -12,11 +12,16 @@ from urllib.parse import quote
 from lowwater.errors import LakeError
 
 
-def note_chained(root: Path, query_set: str, chained: bool) -> None:
-    """Keeps whether the intervals of a query set run in order; `root` is the folder of the lake.
+def store_chained(root: Path, query_set: str, chained: bool) -> None:
+    """Stores whether the intervals of a query set must run in order.
+
+    Args:
+        root: folder of the lake.
+        query_set: name of the query set.
+        chained: whether the intervals run in order.
 
     Raises:
-        LakeError: it cannot be written.
+        LakeError: if the marker cannot be written.
     """
     path = _path(root, query_set)
     if path.is_file() == chained:
@@ -31,8 +36,8 @@ def note_chained(root: Path, query_set: str, chained: bool) -> None:
         raise LakeError(f"{path}: cannot be written: {error.strerror}", "check that the lake is writable") from error
 
 
-def noted_chained(root: Path, query_set: str) -> bool:
-    """Whether the intervals of a query set run in order, as it was planned last; False where it never was."""
+def is_chained(root: Path, query_set: str) -> bool:
+    """Whether the intervals of a query set run in order, according to its last plan; False if it was never planned."""
     return _path(root, query_set).is_file()
 
 

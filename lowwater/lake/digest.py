@@ -1,6 +1,7 @@
-"""The digest of a run's inputs: what its rows are a function of, and nothing else (SEMANTICS S1).
+"""Digest of a run's inputs: its rows depend on these inputs and on nothing else (SEMANTICS S1).
 
-Computed by the replay before a run, kept in `replays`, compared by publish and status. Stale means that it differs.
+The replay computes the digest before a run and stores it in `replays`; publish and status compare it. An interval is
+stale if its digest differs.
 """
 
 from __future__ import annotations
@@ -10,44 +11,44 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lowwater.capture.content.retention import Keeping
+from lowwater.capture.content.retention import ContentOptions
 from lowwater.config import Link
 from lowwater.lake.ledgers.captures import Capture, Captures
 from lowwater.lake.ledgers.coverage import gaps
 
 POLICIES = {"publish": "exclude"}
-"""Policies by another name than digests have for them: what was published under the old one is no less done."""
+"""Policies with another name in digests: publications made under the old name stay valid."""
 
 SEMANTICS_VERSION = 2
-"""Raised whenever the same inputs would give other rows."""
+"""Raised whenever the same inputs give other rows."""
 
 
 def link_inputs(link: str, captures: Sequence[Capture], settings: Link, read_from: int, end: int) -> dict[str, Any]:
-    """What a run that reads [read_from, end), ns, depends on of one link.
+    """Collects the inputs of one link for a run that reads [read_from, end), ns.
 
-    Of a capture whose records meet the read range: its file, decoder and records, and the clock at its first record,
-    so that captures added before it count only if they move that clock. Of coverage: the gaps, since a run over
-    covered time does not depend on how its captures declare it. Of max_jump: whether the ledger's still holds.
+    A capture counts if its records meet the read range: its file, decoder and records, and the clock at its first
+    record. So a capture added before it counts only if it moves that clock. Coverage counts by its gaps: over covered
+    time, it does not matter how captures declare it. max_jump counts by the records that it flags.
 
     Args:
         link: name of the link.
-        captures: all of its captures, in the order of T1.
-        settings: the settings of the link.
-        read_from: start of the read range.
-        end: the end of the interval.
+        captures: all captures of the link, in the order of T1.
+        settings: settings of the link.
+        read_from: begin of the read range, ns since the epoch.
+        end: end of the interval, ns since the epoch, exclusive.
     """
     ordered = Captures.of(captures)
     used = [
         {
-            "capture": (each := ordered[at]).capture,
-            "decoder": each.decoder_version,
-            "records": [each.first, each.last, each.smallest, each.largest, each.packets],
-            "flagged": [each.largest_ahead, each.smallest_jump],
-            "clock": max(ordered.clocks[at], each.first or 0),
-            "kept": each.kept or "",
-            "key": each.key or "",
+            "capture": (capture := ordered[index]).capture,
+            "decoder": capture.decoder_version,
+            "records": [capture.first, capture.last, capture.smallest, capture.largest, capture.packets],
+            "flagged": [capture.largest_ahead, capture.smallest_jump],
+            "clock": max(ordered.clocks[index], capture.first or 0),
+            "kept": capture.kept or "",
+            "key": capture.key or "",
         }
-        for at in ordered.meeting(read_from, end)
+        for index in ordered.meeting(read_from, end)
     ]
     return {
         "link": link,
@@ -62,12 +63,12 @@ def link_inputs(link: str, captures: Sequence[Capture], settings: Link, read_fro
 
 
 def inputs_digest(text: str, names: Mapping[str, str], links: Sequence[Mapping[str, Any]]) -> str:
-    """The digest of a run's inputs, the same in every process.
+    """Computes the digest of a run's inputs; it is the same in every process.
 
     Args:
-        text: canonical text of the query and of those it reads.
-        names: what the text names, by name: sets, parameters, functions, and the hashes of files.
-        links: `link_inputs` of each link it reads.
+        text: canonical text of the query and of the queries it reads.
+        names: definitions of the names in the text: sets, parameters, functions, and hashes of files.
+        links: `link_inputs` of every link that the query reads.
 
     Returns:
         64 hex digits.
@@ -80,33 +81,34 @@ def inputs_digest(text: str, names: Mapping[str, str], links: Sequence[Mapping[s
         "semantics": SEMANTICS_VERSION,
         "text": text,
         "names": dict(names),
-        "links": sorted(links, key=lambda each: str(each["link"])),
+        "links": sorted(links, key=lambda link: str(link["link"])),
     }
     canonical = json.dumps(inputs, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     return hashlib.sha256(canonical.encode("ascii")).hexdigest()
 
 
 def outdated(captures: Sequence[Capture], settings: Link, decoder_version: int, read_from: int, end: int) -> list[str]:
-    """Why captures that a run reads must be ingested again first (T7): one line each, none if all is well.
+    """Lists the captures that must be ingested again before a run (T7): a line for each, with the reason.
 
     Args:
         captures: ledger rows of the link, in any order.
-        settings: settings of the link as they are now.
-        decoder_version: `DECODER_VERSION` of the program that runs.
+        settings: current settings of the link.
+        decoder_version: current `DECODER_VERSION`.
         read_from: first timestamp that the run reads, ns since the epoch.
         end: end of the run's interval, ns since the epoch, exclusive.
     """
     lines = []
-    key = Keeping.of(settings).key_digest
+    key = ContentOptions.of(settings).key_digest
     ordered = Captures.of(captures)
-    for each in (ordered[at] for at in ordered.meeting(read_from, end)):
-        if each.decoder_version != decoder_version:
+    for capture in (ordered[index] for index in ordered.meeting(read_from, end)):
+        if capture.decoder_version != decoder_version:
             lines.append(
-                f"{each.path} was decoded by version {each.decoder_version}, now {decoder_version}: ingest it again"
+                f"{capture.path} was decoded by version {capture.decoder_version}, now {decoder_version}: "
+                "ingest it again"
             )
-        elif not each.admits(settings):
-            lines.append(f"{each.path} was judged by another max_jump: ingest it again")
-        elif (each.key or "") != key:
-            said = f"by {'another' if key else 'a'} key" if each.key else "under no key"
-            lines.append(f"{each.path} was anonymised {said}, and its link now says otherwise: ingest it again")
+        elif not capture.admits(settings):
+            lines.append(f"{capture.path} was judged by another max_jump: ingest it again")
+        elif (capture.key or "") != key:
+            cause = f"by {'another' if key else 'a'} key" if capture.key else "under no key"
+            lines.append(f"{capture.path} was anonymised {cause}, and its link now says otherwise: ingest it again")
     return lines

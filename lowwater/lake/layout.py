@@ -1,4 +1,4 @@
-"""Where everything lies in a lake, and the schemas of its tables.
+"""Paths of a lake, and the schemas of its tables.
 
 Read by every module of the lake and by the replay.
 """
@@ -35,14 +35,14 @@ CAPTURES = pa.schema(
         _required("format", _TEXT),
         _required("link_type", _TEXT),
         _required("packets", _INT),  # sane records
-        _required("undecoded", _INT),  # those without an IP header
+        _required("undecoded", _INT),  # sane records without an IP header
         _required("malformed", _INT),
-        pa.field("first", _INT),  # timestamps of sane records, ns; NULL where there is none
+        pa.field("first", _INT),  # timestamps of sane records, ns; NULL without one
         pa.field("last", _INT),
         pa.field("smallest", _INT),
         pa.field("largest", _INT),
         pa.field("median", _INT),
-        _required("covers_from", _INT),  # coverage in force (T5); equal to covers_to where it covers nothing
+        _required("covers_from", _INT),  # coverage in force (T5); equal to covers_to if the capture covers nothing
         _required("covers_to", _INT),
         pa.field("declared_from", _INT),
         pa.field("declared_to", _INT),
@@ -52,32 +52,32 @@ CAPTURES = pa.schema(
         _required("decoder_version", _INT),
         _required("ingested_at", _INT),
         _required("attempt", _TEXT),  # names the files of packets/ and the rows of malformed that belong to it
-        pa.field("interface", _TEXT),  # name as in the file; NULL where it has none, or several are one link
-        pa.field("interfaces", _INT),  # of the file that the row stands for
-        pa.field("growing", pa.bool_()),  # was still being written: its coverage ends at its clock
+        pa.field("interface", _TEXT),  # name in the file; NULL without one, and if several interfaces are one link
+        pa.field("interfaces", _INT),  # number of interfaces of the file that the row stands for
+        pa.field("growing", pa.bool_()),  # the file was still being written: its coverage ends at its clock
         pa.field("compression", _TEXT),  # empty where plain
-        pa.field("record_bytes", _INT),  # of the file, as are the next three: of its sane records with their headers
-        pa.field("overhead", _INT),  # of what is neither a record nor malformed
-        pa.field("unpacked", _INT),  # bytes once decompressed; with `skipped` the sum of records, malformed, overhead
-        pa.field("skipped", _INT),  # of the stored bytes, those behind its damage
-        pa.field("kept", _TEXT),  # of frames and applications, in words; empty for headers only
+        pa.field("record_bytes", _INT),  # bytes of sane records with headers; this and the next three are of the file
+        pa.field("overhead", _INT),  # bytes that are neither records nor malformed
+        pa.field("unpacked", _INT),  # decompressed bytes; + `skipped` = records, malformed rows and overhead
+        pa.field("skipped", _INT),  # stored bytes behind the damage of a compressed file
+        pa.field("kept", _TEXT),  # stored frames and applications, in words; empty for headers only
         pa.field("key", _TEXT),  # digest of the key of the anonymisation; empty where addresses are true
         pa.field("early", _INT),  # sane records before the declared coverage; NULL where nothing is declared
-        pa.field("late", _INT),  # at or after its end
+        pa.field("late", _INT),  # sane records at or after its end
         pa.field("by_hand", pa.bool_()),  # the coverage was declared by `ingest --covers`
     ]
 )
-"""One row a capture and link (T5, T7); a capture whose rows are missing is not ingested, whatever else is there.
+"""A row for every capture and link (T5, T7). A capture without rows here is not ingested, whatever files exist.
 
-A capture of several interfaces has a row for each, with the same attempt, and the same coverage: that of the file.
-Columns that an older lake lacks are nullable here.
+A capture of several interfaces has a row for each, with the same attempt and the same coverage. Columns that older
+lakes lack are nullable here.
 """
 
 MALFORMED = pa.schema(
     [
         _required("link", _TEXT),
         _required("capture", _TEXT),
-        pa.field("position", _INT),  # NULL where it is not known
+        pa.field("position", _INT),  # NULL if unknown
         _required("offset", _INT),
         _required("length", _INT),
         _required("reason", _TEXT),
@@ -99,41 +99,41 @@ VIOLATIONS = pa.schema(
 )
 
 OUTCOMES = ("not_of_protocol", "filtered", "failed", "sampled_out", "shed", "accepted")
-"""What becomes of a sane record in an LFTA, each one of these (A1)."""
+"""Outcomes of a sane record in an LFTA; each record has one of them (A1)."""
 
 HEARTBEATS = pa.schema(
     [
         _required("query_set", _TEXT),
         _required("lfta", _TEXT),
         _required("link", _TEXT),
-        _required("start", _INT),  # of the part of a minute that lies in the interval, ns
+        _required("start", _INT),  # begin of the part of a minute that lies in the interval, ns
         _required("end", _INT),
         _required("sane", _INT),
         *(_required(outcome, _INT) for outcome in OUTCOMES),
-        # What follows depends on tables, chunks and the machine, and no result on them; NULL where nothing was counted.
+        # The next columns depend on tables, chunks and the machine, and no result on them; NULL if nothing was counted.
         pa.field("rows_out", _INT),
         pa.field("ejections", _INT),
         pa.field("punctuations", _INT),
         pa.field("collisions", _INT),
-        pa.field("records", _INT),  # that the kernel was called for, those of the read range too
-        pa.field("groups", _INT),  # most in the table at once
+        pa.field("records", _INT),  # records that the kernel processed, including the read range
+        pa.field("groups", _INT),  # most groups in the table at once
         pa.field("slots", _INT),
-        pa.field("nanoseconds", _INT),  # processor time, `beat_nanoseconds` of it for promises
+        pa.field("nanoseconds", _INT),  # processor time; `beat_nanoseconds` is its part for punctuation
         pa.field("beat_nanoseconds", _INT),
-        pa.field("period", _INT),  # between ticks, ns; NULL for another policy
+        pa.field("period", _INT),  # time between ticks, ns; NULL for another policy
         pa.field("shape", _TEXT),  # what the LFTA computes
-        pa.field("conjuncts", pa.list_(_TEXT)),  # of its predicate
-        pa.field("asked", pa.list_(_INT)),  # drawn records of which each was evaluated; `met`: of these it was true
+        pa.field("conjuncts", pa.list_(_TEXT)),  # conjuncts of its predicate
+        pa.field("asked", pa.list_(_INT)),  # sampled records that evaluated each conjunct; `met`: that met it
         pa.field("met", pa.list_(_INT)),
     ]
 )
-"""Operator statistics. Accounts are by the minute of the timestamp, what follows them by that of the link's clock; what
-is done outside of the interval's minutes is in the first or the last."""
+"""Operator statistics. Accounts are by the minute of the timestamp, the columns after them by the minute of the link's
+clock. Work outside of the interval counts in its first or last minute."""
 
 REPLAYS = pa.schema(
     [
         _required("query_set", _TEXT),
-        _required("query", _TEXT),  # empty: all of the set
+        _required("query", _TEXT),  # empty for the whole set
         _required("interval_start", _INT),
         _required("interval_end", _INT),
         _required("stage", _TEXT),
@@ -158,15 +158,15 @@ QUALITY = pa.schema(
         _required("kind", _TEXT),  # its type, as the suite file names it
         _required("severity", _TEXT),  # warning or critical
         _required("success", pa.bool_()),
-        _required("evaluated", _INT),  # subjects: links, LFTAs or queries
-        _required("unexpected", _INT),  # those that broke the rule
+        _required("evaluated", _INT),  # number of subjects: links, LFTAs or queries
+        _required("unexpected", _INT),  # number of subjects that broke the rule
         _required("messages", _TEXT),  # one a line
         _required("page", _TEXT),  # relative to reports/
         pa.field("title", _TEXT),  # the rule in words; NULL where an older version wrote the row
         _required("audited_at", _INT),
     ]
 )
-"""What the newest audit of each interval found: one row an expectation."""
+"""Results of the newest audit of every interval: a row for every expectation."""
 
 QUARANTINE = pa.schema(
     [
@@ -176,58 +176,58 @@ QUARANTINE = pa.schema(
         _required("suite", _TEXT),
         _required("expectation", _TEXT),
         _required("subject", _TEXT),  # the link, LFTA or query that broke the rule
-        _required("total", _INT),  # rows of the subject that did; as many of them as are bearable are kept
+        _required("total", _INT),  # rows of the subject that broke the rule; a bounded number of them is stored
         _required("row", _TEXT),  # JSON: a row of the stream in its published form, else the measures of the subject
         _required("kept_at", _INT),
     ]
 )
-"""The rows that failed the newest audit of each interval."""
+"""Rows that failed the newest audit of their interval."""
 
 METRICS = pa.schema(
     [
         _required("query_set", _TEXT),
         _required("interval_start", _INT),
         _required("interval_end", _INT),
-        _required("kind", _TEXT),  # of the subject: link or query
+        _required("kind", _TEXT),  # kind of the subject: link or query
         _required("subject", _TEXT),
         _required("measure", _TEXT),
-        _required("item", _TEXT),  # what of the subject is measured: an address, a link type; else empty
+        _required("item", _TEXT),  # measured item of the subject: an address, a link type; else empty
         _required("value", pa.float64()),
         _required("measured_at", _INT),
     ]
 )
-"""The history that audits compare with: what each interval's links and queries were, one row a measure."""
+"""History that audits compare with: measures of the links and queries of every interval, one a row."""
 
 LATENESS = pa.schema(
     [
         _required("link", _TEXT),
-        _required("month", _TEXT),  # in which the interval begins, 2026-01
+        _required("month", _TEXT),  # month in which the interval begins, for example 2026-01
         _required("interval_start", _INT),
         _required("interval_end", _INT),
-        _required("skew", _INT),  # in force when it was measured, ns
-        _required("refused", _INT),  # records later than it
+        _required("skew", _INT),  # skew in force at the measurement, ns
+        _required("refused", _INT),  # records later than the skew
         _required("largest", _INT),
         _required("busiest", _INT),  # most records in one second of the link's clock
-        _required("bounds", pa.list_(_INT)),  # of two significant digits, ns, ascending
-        _required("counts", pa.list_(_INT)),  # records between each and the bound before
+        _required("bounds", pa.list_(_INT)),  # bounds of the buckets, two significant digits, ns, ascending
+        _required("counts", pa.list_(_INT)),  # records between a bound and the bound before it
         _required("measured_at", _INT),
     ]
 )
-"""The lateness of the records of each link and interval of arrival, as the newest audit found it."""
+"""Lateness of the records of every link and interval of arrival, as measured by the newest audit."""
 
 
 def stream_schema(fields: tuple[Field, ...]) -> pa.Schema:
-    """Schema of `lfta/` tables: fields, CONTROL, and the partition `interval`."""
+    """Schema of `lfta/` tables: fields, CONTROL, and the partition column `interval`."""
     return pa.schema([*schemas.stream_schema(fields), _required("interval", _TEXT)])
 
 
 def result_schema(fields: tuple[Field, ...]) -> pa.Schema:
-    """Schema of `streams/` tables: published fields, CONTROL, and the partition `interval`."""
+    """Schema of `streams/` tables: published fields, CONTROL, and the partition column `interval`."""
     return pa.schema([*schemas.result_schema(fields), _required("interval", _TEXT)])
 
 
 def table_schema(fields: tuple[Field, ...]) -> pa.Schema:
-    """Schema of `tables/`: published fields, `_last`, and the partition `_hour`."""
+    """Schema of `tables/`: published fields, `_last`, and the partition column `_hour`."""
     return pa.schema([*schemas.published_schema(fields), _required("_last", _INT), _required("_hour", _INT)])
 
 
@@ -294,27 +294,27 @@ class Lake:
         return self.root / "_locks"
 
     def lfta(self, query_set: str, node: str) -> Path:
-        """The table of an LFTA."""
+        """Path of an LFTA's table."""
         return self.root / "lfta" / safe_name(query_set) / safe_name(node)
 
     def stream(self, query: str) -> Path:
-        """The table of a query's rows and punctuation."""
+        """Path of the table with a query's rows and punctuation."""
         return self.root / "streams" / safe_name(query)
 
     def table(self, query: str) -> Path:
-        """The published table of a query."""
+        """Path of a query's published table."""
         return self.root / "tables" / safe_name(query)
 
 
 def open_lake(root: Path, make: bool = True) -> Lake:
-    """Opens a lake, with its ledgers created.
+    """Opens a lake, and creates its ledgers where they are missing.
 
     Args:
-        root: its directory.
-        make: whether a missing one is made; otherwise it is an error.
+        root: directory of the lake.
+        make: whether to create a missing lake; otherwise it is an error.
 
     Raises:
-        LakeError: if it cannot be made, read or written.
+        LakeError: if the lake cannot be created, read or written.
     """
     root = root.absolute()
     lake = Lake(root)

@@ -1,7 +1,7 @@
-"""Locks that die with their process, and the attempts that dead processes left behind.
+"""Locks that die with their process, and removal of what dead processes left.
 
-Taken by ingest (per capture and per link), by publish and by runs. A run holds the range of time of its interval, so
-that two runs of a query set exclude each other where their intervals overlap, of whatever length these are.
+Taken by ingest (per capture and per link), by publish and by runs. A run locks the time range of its interval, so two
+runs of a query set exclude each other if their intervals overlap, whatever their lengths.
 """
 
 from __future__ import annotations
@@ -23,37 +23,37 @@ from lowwater.lake.tables import safe_name
 HINT = "wait until it has finished, or end that process; its lock goes with it"
 WRITABLE = "check that the lake is writable"
 
-GLANCE = 30.0
-"""Seconds to wait for the ranges of a query set: whoever has them looks at some files and lets go."""
+RANGES_WAIT = 30.0
+"""Seconds to wait for the lock of a query set's ranges; its holders only look at some files."""
 
 
 @contextmanager
 def hold(lake: Lake, name: str, wait: float = 0.0) -> Iterator[None]:
-    """Holds a named lock of the lake; the kernel frees it when the process dies, however it dies.
+    """Holds a named lock of the lake; the kernel frees it when the process dies.
 
     Args:
-        lake: whose lock.
-        name: what is locked, as the message says it.
+        lake: the lake.
+        name: name of the locked thing, as in the message.
         wait: seconds to wait for the holder.
 
     Raises:
-        BusyError: if another holds it still, naming the holder's process.
+        BusyError: if another process still holds it; names that process.
     """
-    handle = _opened(lake.locks / f"{safe_name(name)}.lock")
+    handle = _open(lake.locks / f"{safe_name(name)}.lock")
     try:
         deadline = time.monotonic() + wait
-        while not _taken(handle):
+        while not _acquire(handle):
             if time.monotonic() >= deadline:
                 raise BusyError(f"{name}: process {_holder(handle)} is at work on it", HINT)
             time.sleep(0.02)
         yield
     finally:
-        os.close(handle)  # the file stays: to remove it would let a third process lock a new one beside a waiter
+        os.close(handle)  # the file stays: if it were removed, a third process could lock a new one beside a waiter
 
 
 @contextmanager
 def hold_range(lake: Lake, query_set: str, start: int, end: int) -> Iterator[None]:
-    """Holds [start, end), ns, of a query set; the kernel frees it when the process dies, however it dies.
+    """Locks the range [start, end), ns, of a query set; the kernel frees it when the process dies.
 
     Args:
         lake: the open lake.
@@ -62,38 +62,38 @@ def hold_range(lake: Lake, query_set: str, start: int, end: int) -> Iterator[Non
         end: end of the range, ns since the epoch, exclusive.
 
     Raises:
-        BusyError: another holds a range that overlaps it, naming the holder's process and range.
+        BusyError: if another process holds an overlapping range; names process and range.
     """
     with _ranges(lake, query_set) as folder:
-        handle = _claimed(folder, query_set, start, end)
+        handle = _claim(folder, query_set, start, end)
     try:
         yield
     finally:
-        os.close(handle)  # the next to look finds its file free, and removes it
+        os.close(handle)  # the next process that looks finds the file free, and removes it
 
 
 def held_ranges(lake: Lake, query_set: str) -> dict[tuple[int, int], str]:
-    """The ranges [start, end), ns, of a query set that are held now, each with the process that holds it.
+    """Returns the locked ranges [start, end), ns, of a query set, with the process that holds each.
 
     Raises:
-        LakeError: the locks cannot be read.
+        LakeError: if the locks cannot be read.
     """
     if not _folder(lake, query_set).is_dir():
         return {}  # it never ran
     with _ranges(lake, query_set) as folder:
-        return _held(folder)
+        return _held_ranges(folder)
 
 
 def _folder(lake: Lake, query_set: str) -> Path:
-    """Where the ranges of a query set are: a file a range, named by its bounds."""
+    """Folder with the ranges of a query set: a file for each, named by its bounds."""
     return lake.locks / safe_name(f"runs of {query_set}")
 
 
 @contextmanager
 def _ranges(lake: Lake, query_set: str) -> Iterator[Path]:
-    """The folder of a query set's ranges, of which none is taken nor removed by others meanwhile."""
+    """Yields the folder of a query set's ranges; meanwhile no other process adds or removes one."""
     folder = _folder(lake, query_set)
-    with hold(lake, f"runs of {query_set}", GLANCE):
+    with hold(lake, f"runs of {query_set}", RANGES_WAIT):
         try:
             folder.mkdir(exist_ok=True)
         except OSError as error:
@@ -101,46 +101,46 @@ def _ranges(lake: Lake, query_set: str) -> Iterator[Path]:
         yield folder
 
 
-def _claimed(folder: Path, query_set: str, start: int, end: int) -> int:
-    """The handle under which a range is held; nothing of the folder changes meanwhile."""
-    # Made before the others are read: NFS reads a folder anew when one has made a file in it.
-    handle = _opened(folder / f"{start}_{end}.lock")
+def _claim(folder: Path, query_set: str, start: int, end: int) -> int:
+    """Locks a range and returns the handle of its file; the caller holds the lock of the folder."""
+    # Its file is made before the others are read: NFS reads a folder again after a file was made in it.
+    handle = _open(folder / f"{start}_{end}.lock")
     try:
-        mine = _taken(handle)
-        held = _held(folder)
-        if mine:
-            del held[start, end]
-        for (first, last), process in sorted(held.items()):
+        acquired = _acquire(handle)
+        others = _held_ranges(folder)
+        if acquired:
+            del others[start, end]
+        for (first, last), process in sorted(others.items()):
             if first < end and start < last:
-                told = f"{query_set} {_span(start, end)}: process {process} is at work on {_span(first, last)}"
-                raise BusyError(told, HINT)
+                text = f"{query_set} {_span(start, end)}: process {process} is at work on {_span(first, last)}"
+                raise BusyError(text, HINT)
     except BaseException:
         os.close(handle)
         raise
     return handle
 
 
-def _held(folder: Path) -> dict[tuple[int, int], str]:
-    """The ranges that are held, with their processes; removes the files of those whose processes have ended."""
-    found = {}
+def _held_ranges(folder: Path) -> dict[tuple[int, int], str]:
+    """Returns the locked ranges with their processes; removes the files of processes that have ended."""
+    ranges = {}
     for path in folder.glob("*_*.lock"):
         first, _, last = path.stem.partition("_")
-        handle = _opened(path)
+        handle = _open(path)
         try:
             if _free(handle):
                 path.unlink(missing_ok=True)
             else:
-                found[int(first), int(last)] = _holder(handle)
+                ranges[int(first), int(last)] = _holder(handle)
         finally:
             os.close(handle)
-    return found
+    return ranges
 
 
 def _span(start: int, end: int) -> str:
     return f"{format_instant(start)} to {format_instant(end)}"
 
 
-def _opened(path: Path) -> int:
+def _open(path: Path) -> int:
     try:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     except OSError as error:
@@ -148,7 +148,7 @@ def _opened(path: Path) -> int:
 
 
 def _free(handle: int) -> bool:
-    """Whether nobody else held the lock of an open file; the lock is taken then."""
+    """Locks an open file if nobody else has it locked; returns whether it did."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -156,8 +156,8 @@ def _free(handle: int) -> bool:
     return True
 
 
-def _taken(handle: int) -> bool:
-    """Takes the lock of an open file where it is free, and writes into it who has it."""
+def _acquire(handle: int) -> bool:
+    """Locks an open file if it is free, and writes the process number into it; returns whether it did."""
     if not _free(handle):
         return False
     os.ftruncate(handle, 0)
@@ -171,13 +171,17 @@ def _holder(handle: int) -> str:
 
 @contextmanager
 def attempt(lake: Lake, name: str, wait: float = 0.0) -> Iterator[Path]:
-    """Holds the lock `name` and gives a new folder for staging and checkpoints, removed at the end.
+    """Holds the lock `name`, and yields a new folder for staging and checkpoints, removed at the end.
 
-    Folders that earlier attempts of the same name left when they were killed are removed first: whoever holds the
-    lock knows that they are dead.
+    Folders of earlier attempts of this name are removed first: they are dead, since the lock is free.
+
+    Args:
+        lake: the lake.
+        name: name of the lock.
+        wait: seconds to wait for the holder.
 
     Raises:
-        BusyError: if another process works on it.
+        BusyError: if another process holds the lock.
     """
     with hold(lake, name, wait):
         home = lake.work / safe_name(name)
@@ -195,12 +199,12 @@ def attempt(lake: Lake, name: str, wait: float = 0.0) -> Iterator[Path]:
 
 @contextmanager
 def run_attempt(lake: Lake, query_set: str, start: int, end: int) -> Iterator[Path]:
-    """Holds the range [start, end), ns, of a query set, and gives a folder for a run of that interval.
+    """Locks the range [start, end), ns, of a query set, and yields a folder for a run of that interval.
 
     Arguments as of `hold_range`.
 
     Raises:
-        BusyError: another process works on an interval that overlaps it.
+        BusyError: if another process works on an overlapping interval.
     """
     with hold_range(lake, query_set, start, end), attempt(lake, f"{query_set} {_span(start, end)}") as folder:
         yield folder

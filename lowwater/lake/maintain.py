@@ -1,7 +1,7 @@
-"""Upkeep of a lake: small files joined, old versions and rows between the stages removed, what dead runs left cleared.
+"""Maintenance of a lake: joins small files, and removes old versions, old streams and leftovers of dead runs.
 
-Beside the pipeline, under the locks of the runs; called by `lowwater maintain` and its DAG. It never touches
-`packets/` (ingest clears those of dead attempts itself), nor the order of stream files, whose digest was audited.
+Called by `lowwater maintain` and its DAG, under the locks of the runs. It never touches `packets/`, where ingest
+removes leftovers itself. It never changes the order of stream files, whose digest was audited.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lowwater.config import Retention
 from lowwater.errors import BusyError
 from lowwater.instants import HOUR
 from lowwater.lake.layout import Lake
-from lowwater.lake.ledgers.runs import DONE, FAILED, INCOMPLETE, PROVISIONAL, PUBLISH, Replay, read_replays
+from lowwater.lake.ledgers.runs import DONE, FAILED, INCOMPLETE, PROVISIONAL, PUBLISH, ReplayRow, read_replays
 from lowwater.lake.locks import hold, hold_range
 from lowwater.lake.tables import (
     hours,
@@ -32,14 +32,14 @@ from lowwater.lake.tables import (
 
 
 @dataclass(frozen=True)
-class Kept:
-    """One step of the upkeep, done or with `dry_run` to be done.
+class UpkeepStep:
+    """A step of the maintenance: done, or with `dry_run` due.
 
     Attributes:
         what: joined, removed streams, removed files, removed staging.
-        where: relative to the lake.
-        files: how many.
-        bytes: that they had.
+        where: path relative to the lake.
+        files: number of files.
+        bytes: total size of these files.
     """
 
     what: str
@@ -53,54 +53,54 @@ def maintain(
     retention: Retention,
     dry_run: bool = False,
     clock: Callable[[], int] = time.time_ns,
-) -> list[Kept]:
-    """Does what is due of the upkeep; may run beside everything else and be killed at any moment.
+) -> list[UpkeepStep]:
+    """Maintains a lake. It may run beside everything else and be killed at any moment.
 
     Args:
         lake: the lake.
-        retention: how long things are kept.
-        dry_run: only say what would be done.
-        clock: now, ns.
+        retention: how long files and streams are kept.
+        dry_run: whether to report what is due, and change nothing.
+        clock: returns the current time, ns.
 
     Raises:
-        BusyError: another process does the same.
-        LakeError: the lake cannot be read or written.
+        BusyError: if another process maintains the lake.
+        LakeError: if the lake cannot be read or written.
     """
     with hold(lake, "maintenance"):
         replays = read_replays(lake)
-        found = list(_staging(lake, dry_run))
+        steps = list(_clear_staging(lake, dry_run))
         if retention.streams is not None:
-            found += _streams(lake, replays, clock() - retention.streams, dry_run)
-        found += _joined(lake, replays, dry_run)
+            steps += _remove_streams(lake, replays, clock() - retention.streams, dry_run)
+        steps += _join_tables(lake, replays, dry_run)
         for path in _tables(lake):
-            found += _vacuumed(lake, path, retention.versions, dry_run)
-        return found
+            steps += _vacuum(lake, path, retention.versions, dry_run)
+        return steps
 
 
 def _tables(lake: Lake) -> list[Path]:
-    """Every Delta table but `packets/`, whose uncommitted files may be hours old before their commit."""
+    """Lists every Delta table except `packets/`, whose files may be hours old before their commit."""
     ledgers = [lake.captures, lake.malformed, lake.violations, lake.heartbeats, lake.replays, lake.quality]
     folders = [*lake.root.glob("tables/*"), *lake.root.glob("streams/*"), *lake.root.glob("lfta/*/*")]
     return [*ledgers, lake.quarantine, *sorted(path for path in folders if path.is_dir())]
 
 
-def _staging(lake: Lake, dry_run: bool) -> Iterator[Kept]:
-    """Folders under `_work/` whose run is dead: its lock is free."""
+def _clear_staging(lake: Lake, dry_run: bool) -> Iterator[UpkeepStep]:
+    """Removes the folders under `_work/` whose lock is free: their run is dead."""
     for folder in sorted(lake.work.iterdir()):
         try:
             with hold(lake, folder.name):
                 files = [path for path in folder.rglob("*") if path.is_file()]
-                kept = Kept("removed staging", _relative(lake, folder), len(files), sum(map(_size, files)))
+                step = UpkeepStep("removed staging", _relative(lake, folder), len(files), sum(map(_size, files)))
                 if not dry_run:
                     shutil.rmtree(folder, ignore_errors=True)
         except BusyError:
             continue
-        yield kept
+        yield step
 
 
-def _streams(lake: Lake, replays: list[Replay], before: int, dry_run: bool) -> Iterator[Kept]:
-    """The partitions of `lfta/` and `streams/` of intervals whose queries were all published long enough ago."""
-    newest: dict[tuple[str, int, int], dict[str, Replay]] = defaultdict(dict)
+def _remove_streams(lake: Lake, replays: list[ReplayRow], before: int, dry_run: bool) -> Iterator[UpkeepStep]:
+    """Removes the `lfta/` and `streams/` partitions of intervals whose queries were all published before an instant."""
+    newest: dict[tuple[str, int, int], dict[str, ReplayRow]] = defaultdict(dict)
     for row in replays:
         newest[row.query_set, row.interval_start, row.interval_end][row.query] = row
     for (name, start, end), rows in sorted(newest.items()):
@@ -114,12 +114,12 @@ def _streams(lake: Lake, replays: list[Replay], before: int, dry_run: bool) -> I
         try:
             with hold_range(lake, name, start, end):
                 for folder in folders:
-                    yield from _without_interval(lake, folder, interval_label(start, end), dry_run)
+                    yield from _remove_interval(lake, folder, interval_label(start, end), dry_run)
         except BusyError:
             continue
 
 
-def _without_interval(lake: Lake, path: Path, label: str, dry_run: bool) -> Iterator[Kept]:
+def _remove_interval(lake: Lake, path: Path, label: str, dry_run: bool) -> Iterator[UpkeepStep]:
     table = open_table(path)
     rows = [] if table is None else [row for row in live_files(table) if row["partition.interval"] == label]
     if not rows:
@@ -130,11 +130,11 @@ def _without_interval(lake: Lake, path: Path, label: str, dry_run: bool) -> Iter
             for row in rows:
                 (path / row["path"]).unlink(missing_ok=True)
     size = sum(row["size_bytes"] for row in rows)
-    yield Kept("removed streams", _relative(lake, path / f"interval={label}"), len(rows), size)
+    yield UpkeepStep("removed streams", _relative(lake, path / f"interval={label}"), len(rows), size)
 
 
-def _joined(lake: Lake, replays: list[Replay], dry_run: bool) -> Iterator[Kept]:
-    """Published hours in several files, joined once nothing of them is open; ledgers join theirs as they grow."""
+def _join_tables(lake: Lake, replays: list[ReplayRow], dry_run: bool) -> Iterator[UpkeepStep]:
+    """Joins the files of published hours, once no interval of the hour is open. Ledgers join theirs as they grow."""
     unsettled: dict[str, set[int]] = defaultdict(set)
     newest = {(row.query_set, row.query, row.interval_start, row.interval_end): row for row in replays if row.query}
     for row in newest.values():
@@ -150,25 +150,25 @@ def _joined(lake: Lake, replays: list[Replay], dry_run: bool) -> Iterator[Kept]:
         if not closed:
             continue
         if not dry_run and not join_files(path, "_hour", [str(hour) for hour in sorted(closed)]):
-            continue  # a run has just replaced some of it; the next upkeep finds it again
-        sizes = [size for each in closed.values() for size in each]
-        yield Kept("joined", _relative(lake, path), len(sizes), sum(sizes))
+            continue  # a run has just replaced some of the files; the next maintenance joins them
+        sizes = [size for file_sizes in closed.values() for size in file_sizes]
+        yield UpkeepStep("joined", _relative(lake, path), len(sizes), sum(sizes))
 
 
-def _vacuumed(lake: Lake, path: Path, versions: int, dry_run: bool) -> Iterator[Kept]:
-    """Files that no version of the last while names: replaced ones, and what dead runs wrote and did not commit."""
+def _vacuum(lake: Lake, path: Path, versions: int, dry_run: bool) -> Iterator[UpkeepStep]:
+    """Removes files that no recent version names: replaced ones, and uncommitted ones of dead runs."""
     table = open_table(path)
     if table is None:
         return
-    keep = -(-versions // HOUR)
+    retention_hours = -(-versions // HOUR)
     with lake_errors(f"{path}: old files cannot be removed"):
-        names = table.vacuum(keep, dry_run=True, enforce_retention_duration=False, full=True)
+        names = table.vacuum(retention_hours, dry_run=True, enforce_retention_duration=False, full=True)
         files = [path / name for name in names]
-        kept = Kept("removed files", _relative(lake, path), len(files), sum(map(_size, files)))
+        step = UpkeepStep("removed files", _relative(lake, path), len(files), sum(map(_size, files)))
         if names and not dry_run:
-            table.vacuum(keep, dry_run=False, enforce_retention_duration=False, full=True)
+            table.vacuum(retention_hours, dry_run=False, enforce_retention_duration=False, full=True)
     if names:
-        yield kept
+        yield step
 
 
 def _size(path: Path) -> int:

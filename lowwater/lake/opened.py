@@ -1,7 +1,7 @@
-"""The Delta tables that a thread has open: it reads each commit once, however often it asks for a table.
+"""Cache of open Delta tables: a thread reads each commit once, however often it asks for a table.
 
-Below `tables`. The run of an interval asks a hundred times for one of fifteen tables, and to read the whole log of one
-takes up to 20 ms. A table object changes as it follows the log, so each thread has its own.
+Below `tables`. A run asks a hundred times for one of fifteen tables, and reading a whole log takes up to 20 ms. A table
+object changes when it follows the log, so every thread has its own.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-HELD_TABLES = 64
-"""Tables that a thread keeps open, and values that the process keeps of tables."""
+CACHED = 64
+"""Most open tables of a thread, and most computed values of the process."""
 
 T = TypeVar("T")
-_Mark = tuple[int, int, int, int]
-"""Version, and inode, time of change and size of its entry in the log: a table made anew in its place has others."""
+_LogEntry = tuple[int, int, int, int]
+"""Version, and inode, time of change and size of its log entry: these differ if another table replaces this one."""
 
 
 class _Open(threading.local):
     def __init__(self) -> None:
-        self.tables: OrderedDict[Path, tuple[DeltaTable, _Mark | None]] = OrderedDict()
+        self.tables: OrderedDict[Path, tuple[DeltaTable, _LogEntry | None]] = OrderedDict()
 
 
 _OPEN = _Open()
-_MADE: OrderedDict[tuple[Path, object], tuple[tuple[str, int] | None, Any]] = OrderedDict()
-_MADE_LOCK = threading.Lock()
+_VALUES: OrderedDict[tuple[Path, object], tuple[tuple[str, int] | None, Any]] = OrderedDict()
+_VALUES_LOCK = threading.Lock()
 
 
 def newest(path: Path) -> DeltaTable | None:
-    """The table at its newest version, None where there is none; this thread's next call may move the object on."""
+    """Returns a table at its newest version; None without one. The next call in this thread may update the object."""
     from deltalake import DeltaTable
 
-    table = _followed(path)
+    table = _update_open(path)
     if table is None and DeltaTable.is_deltatable(str(path)):
         table = DeltaTable(str(path))
     if table is not None:
@@ -47,10 +47,10 @@ def newest(path: Path) -> DeltaTable | None:
 
 
 def existing(path: Path) -> DeltaTable:
-    """As `newest`, of a table that must be there.
+    """Returns a table at its newest version.
 
     Raises:
-        TableNotFoundError: it is not, as DeltaTable says it.
+        TableNotFoundError: if there is none.
     """
     from deltalake import DeltaTable
 
@@ -58,10 +58,10 @@ def existing(path: Path) -> DeltaTable:
     return DeltaTable(str(path)) if table is None else table
 
 
-def _followed(path: Path) -> DeltaTable | None:
-    """The open table, brought to the newest version; None where none is open, or another lies there now."""
-    table, mark = _OPEN.tables.pop(path, (None, None))
-    if table is None or mark is None or mark != _mark(path, table):
+def _update_open(path: Path) -> DeltaTable | None:
+    """Returns the open table at its newest version; None if it is not open, or another table has replaced it."""
+    table, entry = _OPEN.tables.pop(path, (None, None))
+    if table is None or entry is None or entry != _log_entry(path, table):
         return None
     if _entry(path, table.version() + 1).exists():
         table.update_incremental()
@@ -69,50 +69,50 @@ def _followed(path: Path) -> DeltaTable | None:
 
 
 def keep(path: Path, table: DeltaTable) -> None:
-    """Keeps a table open that has just been read or committed to."""
-    _OPEN.tables[path] = table, _mark(path, table)
-    while len(_OPEN.tables) > HELD_TABLES:
+    """Caches a table that was just read or committed to."""
+    _OPEN.tables[path] = table, _log_entry(path, table)
+    while len(_OPEN.tables) > CACHED:
         _OPEN.tables.popitem(last=False)
 
 
 def forget(path: Path) -> None:
-    """Reads the log anew the next time: after a commit that failed, nobody knows how far the table got."""
+    """Removes a table from the cache: after a failed commit its state is unknown."""
     _OPEN.tables.pop(path, None)
 
 
-def made_of(path: Path, what: object, make: Callable[[DeltaTable | None], T]) -> T:
-    """What a function makes of the newest version of a table, None for no table; anew only when the table has changed.
+def cached_value(path: Path, key: object, compute: Callable[[DeltaTable | None], T]) -> T:
+    """Returns a value computed from the newest version of a table; computes it again only if the table has changed.
 
     Args:
-        path: the path of the table.
-        what: names the function and its arguments; hashable.
-        make: the function; nobody changes what it returns.
+        path: path of the table.
+        key: identifies the function and its arguments; hashable.
+        compute: the function; gets None if there is no table. Nobody changes its result.
     """
     table = newest(path)
     version = None if table is None else (str(table.metadata().id), table.version())
-    key = path, what
-    with _MADE_LOCK:
-        known = _MADE.get(key)
-    if known is not None and known[0] == version:
-        found: T = known[1]
-        return found
-    made = make(table)
-    with _MADE_LOCK:
-        _MADE[key] = version, made
-        _MADE.move_to_end(key)
-        while len(_MADE) > HELD_TABLES:
-            _MADE.popitem(last=False)
-    return made
+    place = path, key
+    with _VALUES_LOCK:
+        entry = _VALUES.get(place)
+    if entry is not None and entry[0] == version:
+        value: T = entry[1]
+        return value
+    value = compute(table)
+    with _VALUES_LOCK:
+        _VALUES[place] = version, value
+        _VALUES.move_to_end(place)
+        while len(_VALUES) > CACHED:
+            _VALUES.popitem(last=False)
+    return value
 
 
 def _entry(path: Path, version: int) -> Path:
     return path / "_delta_log" / f"{version:020d}.json"
 
 
-def _mark(path: Path, table: DeltaTable) -> _Mark | None:
+def _log_entry(path: Path, table: DeltaTable) -> _LogEntry | None:
     version = table.version()
     try:
-        found = os.stat(_entry(path, version))
+        status = os.stat(_entry(path, version))
     except OSError:  # the log is gone, or was cut
         return None
-    return version, found.st_ino, found.st_mtime_ns, found.st_size
+    return version, status.st_ino, status.st_mtime_ns, status.st_size

@@ -1,7 +1,7 @@
-"""Packets of one link in arrival order, for the kernels.
+"""Packets of a link in arrival order, for the kernels.
 
 Between `packets/` and the low level. The driver resolves files and clocks into a picklable `LinkRead`; a worker reads
-them without opening a Delta table.
+these files without opening a Delta table.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lowwater.config import Link, section_of
 from lowwater.errors import LakeError
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Capture, Captures
-from lowwater.lake.opened import made_of
+from lowwater.lake.opened import cached_value
 from lowwater.lake.tables import lake_errors, live_files
 from lowwater.plan.temporal import END_OF_TIME
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 KEYS = ("capture", "position", "arrival", "timestamp")
 CAPTURE = pa.dictionary(pa.int32(), pa.string())
-_ANEW = "if the capture was ingested anew meanwhile, run the interval again"
+_AGAIN = "if the capture was ingested anew meanwhile, run the interval again"
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,9 @@ class PacketFile:
     """A file of `packets/`.
 
     Attributes:
-        path: the path of the file.
-        rows: packets in it.
-        last: arrival of the last one, ns; of its capture, as stored.
+        path: path of the file.
+        rows: number of packets.
+        last: arrival of its last packet within the capture, as stored, ns.
     """
 
     path: Path
@@ -50,12 +50,12 @@ class PacketFile:
 
 @dataclass(frozen=True)
 class CaptureRead:
-    """The files of one capture.
+    """The files of a capture.
 
     Attributes:
-        capture: sha256, hex.
-        clock: the clock of the link before it, ns (T7).
-        files: by hour of arrival and chunk, so in order of position.
+        capture: sha256 of the capture, hex.
+        clock: clock of the link before the capture, ns (T7).
+        files: ordered by hour of arrival and chunk, so by position.
     """
 
     capture: str
@@ -65,19 +65,21 @@ class CaptureRead:
 
 @dataclass(frozen=True)
 class LinkRead:
-    """The packets of one link that a run reads, or a chunk of them (`lake.ingestion.division`); picklable.
+    """The packets of a link that a run reads, or a chunk of them (`lake.ingestion.division`); picklable.
 
     Attributes:
-        link: its name.
-        captures: in the order of T1.
-        read_from: start of the read range (I2), ns.
-        start: the start of the interval; `end` its end.
-        since: start of the link's life; `until` its end: records outside of it are not the link's (T5).
-        begin: packets of the first file that are before the chunk.
-        stop: packet of the last file before which it ends; None for all of them.
-        entered: the link's clock before the chunk, ns; -1 where nothing is before it.
-        left: the clock after it; None where nothing is after it.
-        before: packets of the link that are before the chunk.
+        link: name of the link.
+        captures: captures in the order of T1.
+        read_from: begin of the read range (I2), ns.
+        start: begin of the interval, ns.
+        end: end of the interval, ns, exclusive.
+        since: begin of the link's life, ns (T5). Records outside of its life do not belong to the link.
+        until: end of the link's life, ns, exclusive.
+        begin: packets of the first file that lie before the chunk.
+        stop: packets of the last file up to the end of the chunk; None for all.
+        entered: clock of the link before the chunk, ns; -1 if nothing lies before it.
+        left: clock of the link after the chunk, ns; None if nothing lies after it.
+        before: packets of the link before the chunk.
     """
 
     link: str
@@ -95,24 +97,24 @@ class LinkRead:
 
     @property
     def packets(self) -> int:
-        """How many the files hold."""
+        """Number of packets in the files."""
         return sum(file.rows for capture in self.captures for file in capture.files)
 
     def batches(self, columns: Sequence[str] = (), rows: int = 131072) -> Iterator[pa.RecordBatch]:
-        """Reads the packets in arrival order: captures in order, then position.
+        """Reads the packets in arrival order: by capture, then by position.
 
-        A packet is read if its timestamp is in [read_from, end) or its arrival in [start, end): violations are charged
-        to the interval of their arrival (A1).
+        A packet is read if its timestamp is in [read_from, end) or its arrival in [start, end): a late packet counts in
+        the interval of its arrival (A1).
 
         Args:
-            columns: stored columns (`catalog.packets.READABLE`) besides the KEYS; NULL where a file lacks one.
+            columns: stored columns (`catalog.packets.READABLE`) beside the KEYS; NULL if a file lacks one.
             rows: most rows of a batch.
 
         Yields:
             Batches of capture (dictionary of strings, one value), position, arrival (absolute, ns), timestamp, columns.
 
         Raises:
-            LakeError: if a file cannot be read, for instance because its capture was ingested anew meanwhile.
+            LakeError: if a file cannot be read, for example since its capture was ingested again meanwhile.
         """
         files = [(capture, file) for capture in self.captures for file in capture.files]
         for number, (capture, file) in enumerate(files):
@@ -141,36 +143,36 @@ class LinkRead:
             for number in range(file.num_row_groups):
                 group = file.metadata.row_group(number)
                 at, after = after, after + group.num_rows
-                if at >= stop or after <= begin or not self._wanted(_bounds(group), capture):
+                if at >= stop or after <= begin or not self._may_hold(_bounds(group), capture):
                     continue
                 for batch in file.iter_batches(rows, [number], stored, use_threads=False):
                     first, end = max(begin - at, 0), min(stop - at, batch.num_rows)
                     at += batch.num_rows
                     if first < end:
-                        yield from self._kept(batch.slice(first, end - first), capture, schema)
+                        yield from self._filtered(batch.slice(first, end - first), capture, schema)
 
-    def _wanted(self, bounds: dict[str, tuple[int, int]], capture: CaptureRead) -> bool:
+    def _may_hold(self, bounds: dict[str, tuple[int, int]], capture: CaptureRead) -> bool:
         if "timestamp" not in bounds or "arrival" not in bounds:
             return True
         least, most = bounds["timestamp"]
         first, last = (max(value, capture.clock) for value in bounds["arrival"])
         return (least < self.end and most >= self.read_from) or (first < self.end and last >= self.start)
 
-    def _kept(self, batch: pa.RecordBatch, capture: CaptureRead, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    def _filtered(self, batch: pa.RecordBatch, capture: CaptureRead, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         stamps, arrivals = columns["timestamp"], columns["arrival"]
         if arrivals[0].as_py() < capture.clock:
             arrivals = columns["arrival"] = pc.max_element_wise(arrivals, pa.scalar(capture.clock, pa.int64()))
         low, high = max(self.read_from, self.since), min(self.end, self.until)
         bounds = pc.min_max(stamps)
-        whole = bounds["min"].as_py() >= low and bounds["max"].as_py() < high
-        for name in schema.names:  # a file lacks those that have no value in it
+        all_inside = bounds["min"].as_py() >= low and bounds["max"].as_py() < high
+        for name in schema.names:  # a file lacks columns that have no value in it
             if name not in columns:
                 columns[name] = pa.nulls(batch.num_rows, schema.field(name).type)
         zeros = pa.repeat(pa.scalar(0, pa.int32()), batch.num_rows)
         columns["capture"] = pa.DictionaryArray.from_arrays(zeros, pa.array([capture.capture]))
         result = pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
-        if not whole:
+        if not all_inside:
             read = pc.or_(_within(stamps, self.read_from, self.end), _within(arrivals, self.start, self.end))
             result = result.filter(pc.and_(read, _within(stamps, self.since, self.until)))
         if result.num_rows:
@@ -179,17 +181,17 @@ class LinkRead:
 
 @contextmanager
 def readable(link: str, path: Path) -> Iterator[None]:
-    """Says of a file of packets that cannot be read what may have become of it.
+    """Turns the error of an unreadable packet file into a LakeError that says what may have happened.
 
     Raises:
-        LakeError: it cannot.
+        LakeError: if the block cannot read the file.
     """
     try:
         yield
     except OSError as error:
         raise LakeError(
             f"{path}: packets of link {link!r} cannot be read: {error.strerror or error}",
-            _ANEW,
+            _AGAIN,
         ) from error
 
 
@@ -198,12 +200,12 @@ def _within(values: pa.Array, start: int, end: int) -> pa.Array:
 
 
 def _bounds(group: Any) -> dict[str, tuple[int, int]]:
-    found = {}
+    bounds = {}
     for index in range(group.num_columns):
         column = group.column(index)
         if column.path_in_schema in ("timestamp", "arrival") and column.statistics is not None:
-            found[column.path_in_schema] = (column.statistics.min, column.statistics.max)
-    return found
+            bounds[column.path_in_schema] = (column.statistics.min, column.statistics.max)
+    return bounds
 
 
 @dataclass(frozen=True)
@@ -211,8 +213,8 @@ class PacketFiles:
     """The files of `packets/` at one instant, read once for all links.
 
     Attributes:
-        folder: the folder of the table.
-        attempts: attempt -> its rows of `live_files`, of all links.
+        folder: folder of the table.
+        attempts: ingest attempt -> its rows of `live_files`, of all links.
     """
 
     folder: Path
@@ -220,37 +222,38 @@ class PacketFiles:
 
     @classmethod
     def of(cls, lake: Lake) -> PacketFiles:
-        """Those of a lake.
+        """Reads the list of files of a lake.
 
         Raises:
             LakeError: if the lake cannot be read.
         """
         with lake_errors(f"{lake.packets}: the table cannot be read"):
-            return made_of(lake.packets, "files", lambda table: cls(lake.packets, _by_attempt(table)))
+            return cached_value(lake.packets, "files", lambda table: cls(lake.packets, _by_attempt(table)))
 
 
 def _by_attempt(table: DeltaTable | None) -> dict[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = {}
+    files: dict[str, list[dict[str, Any]]] = {}
     for row in live_files(table) if table is not None else ():
-        found.setdefault(row["path"].rpartition("-")[2].removesuffix(".parquet"), []).append(row)
-    return found
+        files.setdefault(row["path"].rpartition("-")[2].removesuffix(".parquet"), []).append(row)
+    return files
 
 
 def packet_files(
     files: PacketFiles, link: str, captures: Sequence[Capture], settings: Link, read_from: int, start: int, end: int
 ) -> LinkRead:
-    """Resolves what a run of [start, end) reads of a link; on the driver.
+    """Finds the files that a run of [start, end) reads of a link; on the driver.
 
     Args:
         files: the files of the lake.
         link: name of the link.
-        captures: its captures in order, as `read_captures` gives them.
-        settings: the settings of the link.
-        read_from: start of its read range, ns.
-        start: the start of the interval; `end` its end, ns.
+        captures: captures of the link in the order of T1, from `read_captures`.
+        settings: settings of the link.
+        read_from: begin of the read range, ns since the epoch.
+        start: begin of the interval, ns since the epoch.
+        end: end of the interval, ns since the epoch, exclusive.
 
     Returns:
-        The files of the ledger's captures that can hold such packets, by the statistics of the commits.
+        The files of these captures that may hold such packets, by the statistics of their commits.
 
     Raises:
         LakeError: if files of a capture are missing.
@@ -267,29 +270,29 @@ def packet_files(
     reads = []
     for capture, clock in zip(captures, Captures.of(captures).clocks, strict=True):
         read = CaptureRead(capture.capture, clock, ())
-        mine = (row for row in files.attempts.get(capture.attempt, ()) if row["partition.link"] == link)
-        placed = sorted(mine, key=_place)
+        rows = (row for row in files.attempts.get(capture.attempt, ()) if row["partition.link"] == link)
+        placed = sorted(rows, key=_place)
         if sum(row["num_records"] for row in placed) != capture.packets:
             raise LakeError(
                 f"{files.folder}: of the {capture.packets} packets of {capture.path} (link {link!r}) not all are there",
-                f"{_ANEW}; else the lake is damaged: ingest its captures into a new one",
+                f"{_AGAIN}; else the lake is damaged: ingest its captures into a new one",
             )
-        wanted = tuple(
+        needed = tuple(
             PacketFile(files.folder / row["path"], row["num_records"], row["max.arrival"])
             for row in placed
-            if empty._wanted(_logged(row), read)
+            if empty._may_hold(_logged_bounds(row), read)
         )
-        if wanted:
-            reads.append(CaptureRead(capture.capture, clock, wanted))
+        if needed:
+            reads.append(CaptureRead(capture.capture, clock, needed))
     return LinkRead(link, tuple(reads), read_from, start, end, empty.since, empty.until)
 
 
 def _place(row: dict[str, Any]) -> tuple[int, str]:
-    """Key of the order of a capture's files: by hour of arrival, in an hour by chunk, as their names begin."""
+    """Sort key of a capture's files: hour of arrival, then the file name, which begins with the chunk."""
     return int(row["partition.hour"]), row["path"].rpartition("/")[2]
 
 
-def _logged(row: dict[str, Any]) -> dict[str, tuple[int, int]]:
+def _logged_bounds(row: dict[str, Any]) -> dict[str, tuple[int, int]]:
     return {name: (row[f"min.{name}"], row[f"max.{name}"]) for name in ("timestamp", "arrival")}
 
 
@@ -303,7 +306,7 @@ def read_packets(
     end: int,
     columns: Sequence[str] = (),
 ) -> Iterator[pa.RecordBatch]:
-    """`packet_files` and `LinkRead.batches` at once, in one process.
+    """Reads the packets of a link in one process: `packet_files` and `LinkRead.batches` together.
 
     Args:
         lake: the open lake.

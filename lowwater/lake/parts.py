@@ -1,6 +1,6 @@
-"""What a run's inputs are made of, kept beside their digest, so that whoever finds them changed can say how (S1).
+"""Parts of a run's inputs, stored beside their digest, to explain how the inputs changed (S1).
 
-Between the digest and those who explain it: `replays` keeps the parts of each publication, plan and status compare.
+`replays` stores the parts of every publication; plan and status compare them with the current ones.
 """
 
 from __future__ import annotations
@@ -15,42 +15,43 @@ from lowwater.lake.digest import POLICIES, SEMANTICS_VERSION
 from lowwater.lake.ledgers.captures import Capture, Captures, short
 
 Parts = dict[str, Any]
-"""JSON: `semantics`, `text` (part of the canonical text -> hash), `links` (link -> what a run depends on of it)."""
+"""JSON: `semantics`, `text` (part of the canonical text -> hash), `links` (link -> its inputs, captures hashed)."""
 
 _CAUSES = ("its records", "its decoder", "the clock before it", "what is kept of it", "its key")
-"""What can change of a capture, in the order in which it is kept."""
+"""Changes of a capture, in the order of its stored values."""
 
 
 def inputs_parts(text: Sequence[tuple[str, str]], links: Iterable[Mapping[str, Any]]) -> Parts:
-    """The parts of a run's inputs, small enough to be kept with each publication.
+    """Summarises the inputs of a run, small enough to store with every publication.
 
     Args:
-        text: what the canonical text is made of, each with its name.
-        links: `digest.link_inputs` of each link.
+        text: (name, text) of the parts of the canonical text.
+        links: `digest.link_inputs` of every link.
     """
     return {
         "semantics": SEMANTICS_VERSION,
         "text": {name: _hash(part) for name, part in text},
-        "links": {each["link"]: _link(each) for each in links},
+        "links": {link["link"]: _link(link) for link in links},
     }
 
 
 def _link(inputs: Mapping[str, Any]) -> Parts:
     captures = {}
-    for each in inputs["captures"]:
-        records = _hash(json.dumps([each["records"], each["flagged"]]))
-        captures[short(each["capture"])] = [records, each["decoder"], each["clock"], each["kept"], each["key"]]
-    kept = {key: inputs.get(key) for key in ("skew", "shed", "life", "policy", "gaps")}
-    return kept | {"captures": captures}
+    for capture in inputs["captures"]:
+        records = _hash(json.dumps([capture["records"], capture["flagged"]]))
+        stored = [records, *(capture[key] for key in ("decoder", "clock", "kept", "key"))]
+        captures[short(capture["capture"])] = stored
+    values = {key: inputs.get(key) for key in ("skew", "shed", "life", "policy", "gaps")}
+    return values | {"captures": captures}
 
 
 def changes(before: Parts, now: Parts, captures: Mapping[str, Sequence[Capture]]) -> list[str]:
-    """What differs between the inputs of a publication and those of now, one line a change.
+    """Describes how the inputs differ from those of a publication, a line for every change.
 
     Args:
-        before: as kept; empty where the publication is older than the parts.
-        now: of the same query and interval.
-        captures: the ledger of the links, for the names of files.
+        before: stored parts; empty if the publication is older than the parts.
+        now: current parts of the same query and interval.
+        captures: link -> ledger rows, for the names of files.
     """
     if not before:
         return ["its inputs have changed since"]
@@ -95,8 +96,8 @@ def _capture_changes(
     for key in sorted(new.keys() - old.keys(), key=lambda key: files.get(key, key)):
         yield f"link {link}: capture {files.get(key, key)} was added"
     for key in sorted(old.keys() - new.keys()):
-        gone = f"{files[key]} is no longer read" if key in files else f"{key[:8]} was replaced, or is gone"
-        yield f"link {link}: capture {gone}"
+        change = f"{files[key]} is no longer read" if key in files else f"{key[:8]} was replaced, or is gone"
+        yield f"link {link}: capture {change}"
     for key in sorted(new.keys() & old.keys()):
         if causes := _causes(old[key], new[key]):
             yield f"link {link}: capture {files.get(key, key)}: {causes} changed"
@@ -115,7 +116,7 @@ def _span(gap: Sequence[int]) -> str:
 
 
 def _policy(value: str) -> str:
-    return next((name for name, kept in POLICIES.items() if kept == value), value)
+    return next((name for name, digest_name in POLICIES.items() if digest_name == value), value)
 
 
 def _instant(value: int | None) -> str:

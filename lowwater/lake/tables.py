@@ -1,7 +1,7 @@
-"""The Delta tables of a lake: creation, owners, commits that are retried, reads.
+"""Delta tables of a lake: creation, owners, commits with retries, reads.
 
-Above `opened` only. `deltalake` runs threads of its own, so it is imported inside functions: a process that
-forks must not have used it before.
+Above `opened` only. `deltalake` has threads of its own, so it is imported inside functions: a process that forks must
+not have used it before.
 """
 
 from __future__ import annotations
@@ -31,21 +31,22 @@ if TYPE_CHECKING:
 OWNER = "lowwater.owner"
 ATTEMPTS = 30
 _CONFLICT = re.compile(r"oncurrent|transaction: \d+$")
-"""What Delta says where other writers were faster, the second after 15 attempts of its own. It has one class for that
-and for a disk that refuses: only the text tells them apart."""
-FRAGMENTS = 64
+"""Messages of Delta when other writers were faster; the second one after its own 15 attempts. Delta raises one class
+for this and for disk errors, so only the text tells them apart."""
+MOST_FRAGMENTS = 64
 
 
 @dataclass(frozen=True)
 class DataFile:
-    """A parquet file that lies in the directory of its table and waits for a commit.
+    """A parquet file in the directory of its table, before its commit.
 
     Attributes:
-        path: relative to the table.
-        size: bytes.
+        path: path relative to the table.
+        size: size in bytes.
         rows: number of rows.
         partition: values of the partition columns.
-        smallest: least value of each integer column that has statistics; `largest` the greatest.
+        smallest: smallest value of every integer column with statistics.
+        largest: largest value of each of these columns.
     """
 
     path: str
@@ -57,8 +58,7 @@ class DataFile:
 
 
 def safe_name(text: str) -> str:
-    """A name as a path component: Delta percent-encodes anything else, twice over in some readers.
-
+    """Makes a path component of a name. Delta percent-encodes other characters, some readers even twice.
     Example:
         >>> safe_name("main1/eth0")
         'main1@eth0'
@@ -67,8 +67,7 @@ def safe_name(text: str) -> str:
 
 
 def interval_label(start: int, end: int) -> str:
-    """The value of the partition `interval` (bounds in ns): one per pair of bounds, in order of time as text.
-
+    """Makes the value of the partition column `interval` of the bounds (ns); its text order is the order of time.
     Example:
         >>> interval_label(0, 3600 * 10**9)
         '1970-01-01T000000Z_1970-01-01T010000Z'
@@ -77,13 +76,13 @@ def interval_label(start: int, end: int) -> str:
 
 
 def hours(start: int, end: int) -> tuple[int, int]:
-    """First and last hour partition that meet [start, end), ns."""
+    """Returns the first and the last hour partition that meet [start, end), ns."""
     return start // HOUR, max(start, end - 1) // HOUR
 
 
 @contextmanager
 def lake_errors(what: str) -> Iterator[None]:
-    """Turns what the disk and Delta say into a LakeError that names what was being done."""
+    """Turns errors of the disk and of Delta into a LakeError; `what` says what failed."""
     from deltalake.exceptions import DeltaError
 
     try:
@@ -99,20 +98,20 @@ def lake_errors(what: str) -> Iterator[None]:
 def create(
     path: Path, schema: pa.Schema, partition: Sequence[str] = (), owner: str | None = None, config: str = ""
 ) -> DeltaTable:
-    """Opens a table, and creates it first where it does not exist; several processes may do so at once.
+    """Opens a table, and creates it if it does not exist; several processes may do so at once.
 
-    A table of the lake itself gets the columns that it lacks.
+    A table of the lake itself gets missing columns.
 
     Args:
         path: directory of the table.
-        schema: with the partition columns.
-        partition: their names.
-        owner: query set that claims the table (S3); None for the tables of the lake itself.
+        schema: schema, partition columns included.
+        partition: names of the partition columns.
+        owner: query set that claims the table (S3); None for tables of the lake itself.
         config: name of the settings file, for the message.
 
     Raises:
-        OwnerError: if another query set owns it.
-        LakeError: if it cannot be made.
+        OwnerError: if another query set owns the table.
+        LakeError: if the table cannot be created.
     """
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
@@ -137,18 +136,18 @@ def create(
                     raise
         table = existing(path)
     if owner is None:
-        return widened(path, table, schema)
+        return with_columns(path, table, schema)
     check_owner(path, owner)
     return table
 
 
-def widened(path: Path, table: DeltaTable, schema: pa.Schema) -> DeltaTable:
-    """The table with all columns of a schema; where it lacked one, its rows have NULL."""
+def with_columns(path: Path, table: DeltaTable, schema: pa.Schema) -> DeltaTable:
+    """Adds missing columns to a table, NULL in its rows, and returns it."""
     from deltalake import Schema
 
     def missing(table: DeltaTable) -> list[Any]:
-        known = {field.name for field in table.schema().fields}
-        return [field for field in Schema.from_arrow(schema).fields if field.name not in known]
+        names = {field.name for field in table.schema().fields}
+        return [field for field in Schema.from_arrow(schema).fields if field.name not in names]
 
     def widen(newest: DeltaTable) -> None:
         if fields := missing(newest):  # else another process was first
@@ -161,10 +160,10 @@ def widened(path: Path, table: DeltaTable, schema: pa.Schema) -> DeltaTable:
 
 
 def check_owner(path: Path, owner: str) -> None:
-    """Checks that a table, where it exists, belongs to a query set (S3).
+    """Checks that a table, if it exists, belongs to a query set (S3).
 
     Raises:
-        OwnerError: if it belongs to another.
+        OwnerError: if it belongs to another query set.
     """
     table = open_table(path)
     holder = table.metadata().configuration.get(OWNER) if table else owner
@@ -176,23 +175,23 @@ def check_owner(path: Path, owner: str) -> None:
 
 
 def open_table(path: Path) -> DeltaTable | None:
-    """The table at its newest version, until this thread asks again; None where there is none."""
+    """Returns a table at its newest version; None if there is none. The next call in this thread may update it."""
     with lake_errors(f"{path}: the table cannot be read"):
         return newest(path)
 
 
 def commit(path: Path, change: Callable[[DeltaTable], object]) -> None:
-    """Applies a change to the newest version, again and again while other writers are faster.
+    """Commits a change of the newest version, and retries while other writers are faster.
 
     Raises:
-        LakeError: if the commit is refused for another reason, or always.
+        LakeError: if the commit fails for another reason, or every time.
     """
     from deltalake.exceptions import CommitFailedError
 
     with lake_errors(f"{path}: cannot be written"):
         for attempt in range(ATTEMPTS):
             table = existing(path)
-            forget(path)  # until it has gone well
+            forget(path)  # until the commit has succeeded
             try:
                 change(table)
                 keep(path, table)
@@ -204,12 +203,12 @@ def commit(path: Path, change: Callable[[DeltaTable], object]) -> None:
 
 
 def replace_rows(path: Path, rows: pa.Table, predicate: str) -> None:
-    """Replaces exactly the rows that satisfy an SQL predicate, in one commit.
+    """Replaces the rows that satisfy an SQL predicate, in one commit.
 
     Args:
         path: directory of the table.
-        rows: all of them satisfy the predicate.
-        predicate: over partition columns and others; partitions beside it keep parallel writers apart.
+        rows: new rows; all satisfy the predicate.
+        predicate: condition on columns; partition columns in it keep parallel writers apart.
     """
     from deltalake import write_deltalake
 
@@ -229,26 +228,26 @@ def swap_files(
     old: Callable[[DeltaTable], list[dict[str, Any]]],
     rest: Callable[[list[dict[str, Any]]], Iterable[DataFile]] = lambda _: (),
 ) -> None:
-    """Puts files in the place of others, in one atomic commit; nothing is committed where both are empty.
+    """Replaces files by others, in one atomic commit; commits nothing without files.
 
     Args:
         path: directory of the table.
-        files: to add; they lie there already.
-        old: the rows of `live_files` to remove, given the version that is changed.
-        rest: given these rows, writes files of what stays of them.
+        files: files to add; they are in the directory already.
+        old: returns the rows of `live_files` to remove from the version that is changed.
+        rest: gets these rows; writes and returns files for the part of their content that stays.
     """
     from deltalake.transaction import AddAction, RemoveAction
 
     now = int(time.time() * 1000)
-    whole = list(files)
+    new_files = list(files)
 
     def change(table: DeltaTable) -> None:
-        going = old(table)
+        old_files = old(table)
         added = [
             AddAction(file.path, file.size, dict(file.partition), now, True, _statistics(file))
-            for file in (*whole, *rest(going))
+            for file in (*new_files, *rest(old_files))
         ]
-        removed = [RemoveAction(row["path"], True, now, row["size_bytes"], _partition(row)) for row in going]
+        removed = [RemoveAction(row["path"], True, now, row["size_bytes"], _partition(row)) for row in old_files]
         if added or removed:
             names = table.metadata().partition_columns
             table.create_write_transaction([*added, *removed], "append", table.schema(), partition_by=names)
@@ -257,7 +256,7 @@ def swap_files(
 
 
 def live_files(table: DeltaTable) -> list[dict[str, Any]]:
-    """The files of a version: path, size_bytes, num_records, `partition.X`, `min.X` and `max.X` of each."""
+    """Lists the files of a version: path, size_bytes, num_records, and `partition.X`, `min.X`, `max.X` of columns X."""
     rows: list[dict[str, Any]] = pa.table(table.get_add_actions(flatten=True)).to_pylist()
     return rows
 
@@ -277,43 +276,42 @@ def _statistics(file: DataFile) -> str:
     )
 
 
-def scanned(path: Path, table: DeltaTable) -> pads.Dataset:
-    """The rows of an open table as Arrow reads them.
+def table_dataset(path: Path, table: DeltaTable) -> pads.Dataset:
+    """Returns an open table as an Arrow dataset.
 
-    By Arrow's own files: Delta's are objects of Python, which threads of Arrow may still hold when the process ends.
-    They then ask for an interpreter that is gone, and the process aborts ("terminate called without an active
-    exception").
+    The dataset reads by Arrow's own files. Delta's files are Python objects, which Arrow's threads may still hold when
+    the interpreter is gone: the process would abort ("terminate called without an active exception").
     """
     local = fs.SubTreeFileSystem(str(path), fs.LocalFileSystem())
     return table.to_pyarrow_dataset(filesystem=local)
 
 
 def read_rows(path: Path, schema: pa.Schema, predicate: Any = None) -> pa.Table:
-    """The columns of a schema and the rows of a table that a `pyarrow.dataset` expression chooses; none without one."""
+    """Reads the columns of a schema, and the rows that a `pyarrow.dataset` expression selects; none without a table."""
     table = open_table(path)
     if table is None:
         return schema.empty_table()
     with lake_errors(f"{path}: the table cannot be read"):
-        rows: pa.Table = scanned(path, table).to_table(schema.names, predicate)
+        rows: pa.Table = table_dataset(path, table).to_table(schema.names, predicate)
     return rows.cast(schema)
 
 
 def compact(path: Path) -> None:
-    """Joins small files of a ledger once there are many; readers open each of them."""
+    """Joins the small files of a ledger once there are many, since readers open every file."""
     table = open_table(path)
-    if table is not None and len(table.file_uris()) > FRAGMENTS * max(1, len(table.partitions())):
+    if table is not None and len(table.file_uris()) > MOST_FRAGMENTS * max(1, len(table.partitions())):
         _join(path, None)
 
 
 def join_files(path: Path, column: str, values: Sequence[str]) -> bool:
-    """Joins the files of some partitions; whether it could: not if a writer changed one of them meanwhile."""
+    """Joins the files of some partitions. Returns False if a writer changed one of them meanwhile."""
     return _join(path, [(column, "in", list(values))])
 
 
 def _join(path: Path, partitions: Any) -> bool:
     from deltalake.exceptions import CommitFailedError
 
-    with lake_errors(f"{path}: its files cannot be joined"), _only_one(path) as alone:
+    with lake_errors(f"{path}: its files cannot be joined"), _exclusive(path) as alone:
         if not alone:
             return False
         table = existing(path)
@@ -321,16 +319,16 @@ def _join(path: Path, partitions: Any) -> bool:
         try:
             table.optimize.compact(partition_filters=partitions)
         except CommitFailedError:
-            return False  # another writer changed the table meanwhile; the next caller finds it as it was
+            return False  # another writer changed the table meanwhile; it stays as it was
     return True
 
 
 @contextmanager
-def _only_one(path: Path) -> Iterator[bool]:
-    """Whether nobody else joins files of a table: Delta lets two at once both commit, and then rows are there twice."""
-    with (path / "_delta_log" / "joining.lock").open("w") as held:
+def _exclusive(path: Path) -> Iterator[bool]:
+    """Yields whether nobody else joins files of the table: Delta lets two joins commit, and rows would be doubled."""
+    with (path / "_delta_log" / "joining.lock").open("w") as lock:
         try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             yield False
         else:
@@ -338,7 +336,7 @@ def _only_one(path: Path) -> Iterator[bool]:
 
 
 def quote(text: str) -> str:
-    """An SQL string literal.
+    """Quotes a text as an SQL string literal.
 
     Example:
         >>> quote("o'clock")

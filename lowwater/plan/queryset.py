@@ -12,7 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from lowwater.catalog.protocols import LINK, PROTOCOLS, Protocol
-from lowwater.errors import LowwaterError, QueryError, in_order, raise_all
+from lowwater.errors import LowwaterError, QueryError, raise_all, sort_errors
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_statement
 from lowwater.plan.bind.binder import Binder
@@ -239,7 +239,7 @@ def _bind(statements: Statements, context: Context) -> tuple[dict[str, Node], li
             dialect = options(statement).get("dialect", context.dialect)
             if dialect == "gigascope":
                 binder.bound[name] = gigascope(binder.bound[name])
-    raise_all(in_order(errors))
+    raise_all(sort_errors(errors))
     bound = {name: binder.bound[name] for name in _order(statements) if name in binder.bound}
     at = {name: number for number, name in enumerate(statements)}
     return bound, sorted((*notes, *binder.notes), key=lambda note: (at[note.query], note.place))

@@ -19,7 +19,7 @@ from lowwater.instants import SECOND, format_instant
 from lowwater.lake.layout import OUTCOMES, Lake
 from lowwater.lake.ledgers.captures import Capture, malformed_between
 from lowwater.lake.ledgers.coverage import Gap, gap_text
-from lowwater.lake.ledgers.outside import Outside, elsewhere, outside, outside_words
+from lowwater.lake.ledgers.outside import OutsideCount, elsewhere, outside, outside_words
 from lowwater.lake.ledgers.runs import read_heartbeats, read_violations
 from lowwater.lake.packets import PacketFiles
 from lowwater.quality.queries import QueryMeasures
@@ -253,7 +253,7 @@ def _violations(captures: Sequence[Capture], late: pa.Table) -> str:
     return _first(found, late.num_rows)
 
 
-def _places(apart: Sequence[tuple[Capture, Outside]], settings: Link) -> str:
+def _places(apart: Sequence[tuple[Capture, OutsideCount]], settings: Link) -> str:
     found = [f"{Path(each.path).name} ({outside_words(each, count, settings)})" for each, count in apart]
     return _first(found, len(apart))
 
@@ -261,7 +261,7 @@ def _places(apart: Sequence[tuple[Capture, Outside]], settings: Link) -> str:
 def _elsewhere(misdated: Sequence[tuple[Capture, int]], settings: Link) -> str:
     """Captures with records outside of what they are declared to cover, and where their records lie."""
     found = [
-        f"{Path(each.path).name} ({outside_words(each, Outside(uncovered=count), settings)}; its records are from "
+        f"{Path(each.path).name} ({outside_words(each, OutsideCount(uncovered=count), settings)}; its records are from "
         f"{format_instant(each.smallest or 0)} to {format_instant(each.largest or 0)})"
         for each, count in misdated
     ]

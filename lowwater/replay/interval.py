@@ -21,7 +21,7 @@ from lowwater.errors import AuditError, BusyError, LakeError, LowwaterError, Own
 from lowwater.instants import format_instant
 from lowwater.lake.layout import open_lake, result_schema, stream_schema
 from lowwater.lake.ledgers.captures import Captures
-from lowwater.lake.ledgers.outside import intervals_held
+from lowwater.lake.ledgers.outside import occupied_intervals
 from lowwater.lake.ledgers.runs import (
     AUDIT,
     FAILED,
@@ -29,14 +29,14 @@ from lowwater.lake.ledgers.runs import (
     LOW,
     PROVISIONAL,
     PUBLISH,
-    Replay,
+    ReplayRow,
     last_published,
     read_replays,
     record_heartbeats,
     record_replays,
     record_violations,
 )
-from lowwater.lake.ledgers.status import Expected, StatusRow, status
+from lowwater.lake.ledgers.status import StatusInputs, StatusRow, status
 from lowwater.lake.locks import run_attempt
 from lowwater.lake.packets import PacketFiles
 from lowwater.lake.parts import changes
@@ -240,7 +240,7 @@ class _Run:
             last is not None and last.digest == digests[last.query] for last in found
         )
 
-    def _last(self, query: str) -> Replay | None:
+    def _last(self, query: str) -> ReplayRow | None:
         return last_published(self.job.lake, self.job.query_set, query, self.start, self.end)
 
     def _confirm(self, digests: dict[str, str], state: str, reason: str, folder: Path) -> Outcome:
@@ -356,18 +356,18 @@ class _Run:
     def _state(self, query: str, digests: dict[str, str]) -> Path:
         return state_folder(self.job.lake, self.job.query_set, query, self.start, self.end, digests[query])
 
-    def _rows(self) -> list[Replay]:
+    def _rows(self) -> list[ReplayRow]:
         """What is recorded of the interval, oldest first."""
         rows = read_replays(self.job.lake, self.job.query_set, (self.start, self.end))
         return [row for row in rows if (row.interval_start, row.interval_end) == (self.start, self.end)]
 
-    def _recall(self, row: Replay) -> str:
+    def _recall(self, row: ReplayRow) -> str:
         """Takes verdict and report from the record of an audit; gives the fingerprint of what it found good."""
         said = json.loads(row.accounting)
         self.verdict, self.report = said.get("verdict", ""), said.get("report", "")
         return str(said.get("fingerprint", ""))
 
-    def _require(self, stage: str, query: str, digest: str) -> Replay:
+    def _require(self, stage: str, query: str, digest: str) -> ReplayRow:
         """The newest row of an earlier stage, which must have run on the inputs as they are now."""
         # A failure is recorded of the whole set.
         rows = [row for row in self._rows() if row.stage == stage and row.query in (query, "")]
@@ -390,7 +390,7 @@ class _Run:
         reason: str = "",
     ) -> None:
         settings = json.dumps({"heartbeat": str(self.job.config.replay.heartbeat), "tick": self.job.config.replay.tick})
-        row = Replay(
+        row = ReplayRow(
             query_set=self.job.query_set,
             query=query,
             interval_start=self.start,
@@ -438,7 +438,7 @@ def statuses(root: Path, queries: Path, tell: Callable[[str, LowwaterError], Non
     return status(open_lake(root, make=False), found)
 
 
-def expected(job: Job, captures: Mapping[str, Captures]) -> Expected:
+def expected(job: Job, captures: Mapping[str, Captures]) -> StatusInputs:
     """What `status` asks of a query set, given the ledger of its links."""
     queries = {query.name: query for query in job.plan.queries}
 
@@ -458,10 +458,10 @@ def expected(job: Job, captures: Mapping[str, Captures]) -> Expected:
     def lost(query: str, start: int, end: int) -> str:
         return job.inputs(start, end, captures).lost(queries[query])
 
-    held = intervals_held(PacketFiles.of(job.lake), captures, job.config, job.length)
+    held = occupied_intervals(PacketFiles.of(job.lake), captures, job.config, job.length)
     links = tuple(job.plan.links)
     asked = digest, outdated, lacking, through_life(job, captures), tuple(held)
-    return Expected(job.query_set, tuple(queries), links, job.length, *asked, changed=changed, lost=lost)
+    return StatusInputs(job.query_set, tuple(queries), links, job.length, *asked, changed=changed, lost=lost)
 
 
 def through_life(job: Job, captures: Mapping[str, Captures]) -> int:

@@ -18,7 +18,7 @@ from lowwater.catalog.watchlists import watchlist_digest
 from lowwater.config import Config, load_config, section_of
 from lowwater.errors import ConfigError, LakeError
 from lowwater.instants import format_duration, format_instant
-from lowwater.lake.chains import note_chained
+from lowwater.lake.chains import store_chained
 from lowwater.lake.digest import inputs_digest, link_inputs, outdated
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, interface_links, read_captures
@@ -84,7 +84,7 @@ class Job:
         length = section.interval if section and section.interval else config.interval.length
         suites = read_suites(root, query_set, {query.name: query.high.fields for query in plan.queries})
         job = Job(lake, config, query_set, plan, length, suites)
-        note_chained(root, query_set, job.chained)
+        store_chained(root, query_set, job.chained)
         return job
 
     def intervals(self, start: int, end: int) -> list[tuple[int, int]]:

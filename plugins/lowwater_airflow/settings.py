@@ -13,7 +13,7 @@ from pathlib import Path
 from lowwater.config import Config, load_config
 from lowwater.errors import ConfigError
 from lowwater.instants import HOUR, SECOND, format_duration
-from lowwater.lake.chains import noted_chained
+from lowwater.lake.chains import is_chained
 
 ROOT = Path(__file__).resolve().parents[2]
 POOL = "lowwater"
@@ -80,7 +80,7 @@ class Settings:
     def chained(self, query_set: str) -> bool:
         """Whether each interval needs the one before it (SEMANTICS I4): as set, or as the set was planned last."""
         section = self.config.query_sets.get(query_set)
-        return (section is not None and section.chain_start is not None) or noted_chained(self.lake, query_set)
+        return (section is not None and section.chain_start is not None) or is_chained(self.lake, query_set)
 
     @property
     def maintenance(self) -> str | None:

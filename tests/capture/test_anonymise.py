@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowwater.capture.content.anonymise import Pan, key_digest, read_key
+from lowwater.capture.content.anonymise import Anonymiser, key_digest, read_key
 from lowwater.catalog.values import pack_ip, words_from_ip
 from lowwater.errors import ConfigError
 
@@ -67,18 +67,18 @@ V4 = st.integers(0, (1 << 32) - 1)
 V6 = st.integers(0, (1 << 128) - 1)
 
 
-def v4(pan: Pan, *addresses: int) -> list[int]:
+def v4(pan: Anonymiser, *addresses: int) -> list[int]:
     return list(map(int, pan.v4(np.array(addresses, np.int64))))
 
 
-def v6(pan: Pan, *addresses: int) -> list[int]:
+def v6(pan: Anonymiser, *addresses: int) -> list[int]:
     words = [words_from_ip(b"\6" + address.to_bytes(16, "big"))[1:] for address in addresses]
     high, low = np.array(words, np.int64).reshape(-1, 2).T
     mapped = zip(*(part.view(np.uint64).tolist() for part in pan.v6(high.copy(), low.copy())), strict=True)
     return [left << 64 | right for left, right in mapped]
 
 
-def mac(pan: Pan, *addresses: int) -> list[int]:
+def mac(pan: Anonymiser, *addresses: int) -> list[int]:
     return list(map(int, pan.mac(np.array(addresses, np.int64))))
 
 
@@ -88,7 +88,7 @@ def common(left: int, right: int, bits: int) -> int:
 
 
 def test_the_sample_trace_of_the_authors() -> None:
-    pan = Pan(KEY)
+    pan = Anonymiser(KEY)
     truth = [int(ipaddress.ip_address(text)) for text in VECTORS]
     expected = [int(ipaddress.ip_address(text)) for text in VECTORS.values()]
     assert v4(pan, *truth) == expected
@@ -97,12 +97,12 @@ def test_the_sample_trace_of_the_authors() -> None:
 
 def test_ipv6_as_others_have_it() -> None:
     truth = [int(ipaddress.ip_address(text)) for text in VECTORS6]
-    assert v6(Pan(KEY), *truth) == [int(ipaddress.ip_address(text)) for text in VECTORS6.values()]
+    assert v6(Anonymiser(KEY), *truth) == [int(ipaddress.ip_address(text)) for text in VECTORS6.values()]
 
 
 @pytest.mark.parametrize(("mapped", "addresses", "bits"), [(v4, V4, 32), (v6, V6, 128), (mac, MAC48, 48)])
 def test_common_prefixes_keep_their_length(mapped: Any, addresses: Any, bits: int) -> None:
-    pan = Pan(KEY, remembered=16)
+    pan = Anonymiser(KEY, cache_size=16)
 
     @given(addresses, st.integers(0, bits - 1), addresses)
     def check(first: int, length: int, rest: int) -> None:
@@ -120,11 +120,11 @@ def test_common_prefixes_keep_their_length(mapped: Any, addresses: Any, bits: in
 
 @given(st.lists(MAC48, min_size=1))
 def test_the_group_bit_of_ethernet_stays(addresses: list[int]) -> None:
-    assert [one & GROUP for one in mac(Pan(KEY), *addresses)] == [one & GROUP for one in addresses]
+    assert [one & GROUP for one in mac(Anonymiser(KEY), *addresses)] == [one & GROUP for one in addresses]
 
 
 def test_whole_neighbourhoods_are_permuted() -> None:
-    pan = Pan(KEY)
+    pan = Anonymiser(KEY)
     block = range(0x0A00_0000, 0x0A00_0000 + 5_000)
     assert len(set(v4(pan, *block))) == len(block)
     assert sorted(one & 0xFF for one in v4(pan, *range(0x0A00_0000, 0x0A00_0100))) == list(range(256))
@@ -133,26 +133,27 @@ def test_whole_neighbourhoods_are_permuted() -> None:
 
 
 def test_what_is_remembered_is_bounded_and_changes_nothing() -> None:
-    small, large = Pan(KEY, remembered=10), Pan(KEY)
+    small, large = Anonymiser(KEY, cache_size=10), Anonymiser(KEY)
     for first in range(0, 100, 7):
         block = [*range(first, first + 9), *range(first + 30)]
         assert v4(small, *block) == v4(large, *block)
-        assert len(small._known[32]) <= 10
-    assert len(large._known[32]) == 128
+        assert len(small._cache[32]) <= 10
+    assert len(large._cache[32]) == 128
 
 
 @pytest.mark.slow
 def test_keys_give_other_addresses_and_other_processes_the_same() -> None:
-    code = "import numpy, sys; from lowwater.capture.content.anonymise import Pan, key_digest;"
+    code = "import numpy, sys; from lowwater.capture.content.anonymise import Anonymiser, key_digest;"
     code += "k = bytes.fromhex(sys.argv[1]);"
-    code += "print(Pan(k).v4(numpy.array([1, 2])).tolist(), Pan(k).mac(numpy.array([3])).tolist(), key_digest(k))"
+    code += "a = Anonymiser(k); numbers = numpy.array([1, 2]), numpy.array([3]);"
+    code += "print(a.v4(numbers[0]).tolist(), a.mac(numbers[1]).tolist(), key_digest(k))"
     out = subprocess.run([sys.executable, "-c", code, KEY.hex()], capture_output=True, text=True, check=True).stdout
-    assert out.strip() == f"{v4(Pan(KEY), 1, 2)} {mac(Pan(KEY), 3)} {key_digest(KEY)}"
+    assert out.strip() == f"{v4(Anonymiser(KEY), 1, 2)} {mac(Anonymiser(KEY), 3)} {key_digest(KEY)}"
     for changed in (0, 31):
         other = bytearray(KEY)
         other[changed] ^= 1
-        assert v4(Pan(bytes(other)), *range(50)) != v4(Pan(KEY), *range(50))
-        assert mac(Pan(bytes(other)), *range(50)) != mac(Pan(KEY), *range(50))
+        assert v4(Anonymiser(bytes(other)), *range(50)) != v4(Anonymiser(KEY), *range(50))
+        assert mac(Anonymiser(bytes(other)), *range(50)) != mac(Anonymiser(KEY), *range(50))
         assert key_digest(bytes(other)) != key_digest(KEY)
 
 
@@ -202,7 +203,7 @@ EXPECTED: list[dict[str, int]] = [
 
 
 def test_a_batch_of_all_kinds_of_addresses() -> None:
-    pan = Pan(KEY)
+    pan = Anonymiser(KEY)
     one, everyone = mac(pan, 0x0200_0000_0001, 0xFFFF_FFFF_FFFF)
     expected = [
         row | {name: old[name] for name in ("srcPort",) if name in old} for row, old in zip(EXPECTED, ROWS, strict=True)
@@ -256,7 +257,7 @@ def test_a_key_that_is_missing_open_to_all_or_no_file(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no key"):
         read_key(pipe)
     with pytest.raises(ValueError, match="32 bytes"):
-        Pan(KEY[:16])
+        Anonymiser(KEY[:16])
 
 
 def test_no_digest_tells_the_key() -> None:

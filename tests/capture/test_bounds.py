@@ -13,8 +13,7 @@ import pytest
 from lowwater.capture import read
 from lowwater.capture.formats.division import index, read_chunk
 from lowwater.capture.inspect import inspect
-from lowwater.capture.records import malformed
-from lowwater.capture.records import stream as rounds
+from lowwater.capture.records import gaps, malformed, stream
 from lowwater.capture.records.facts import Malformed
 from lowwater.capture.records.malformed import ROW, MalformedRows
 from lowwater.errors import CaptureError
@@ -83,8 +82,8 @@ def test_what_is_set_aside_changes_no_row(form: str, tmp_path: Path, monkeypatch
         path.write_bytes(capture(form, kinds + "g" * numbers.randrange(20), seed))
         expected = told(path, 1 << 20)
         for run, much, size in ((1, 1, 200), (3, 1, 1 << 20), (4, 500, 1000), (1, 1 << 20, 300)):
-            monkeypatch.setattr(rounds, "_PASSED_RECORDS", run)
-            monkeypatch.setattr(rounds, "_PASSED_BYTES", much)
+            monkeypatch.setattr(gaps, "PASSED_RECORDS", run)
+            monkeypatch.setattr(gaps, "PASSED_BYTES", much)
             assert told(path, size) == expected, (kinds, run, much, size)
         monkeypatch.undo()
 
@@ -96,7 +95,7 @@ def test_records_that_are_not_judged_wait_in_bounded_memory(kind: str, tmp_path:
     head, more = capture("pcapng", "g" * 16), capture("pcapng", kind)[len(capture("pcapng", "")) :]
     path.write_bytes(head + more * (4_000_000 // len(more)))
     reader = read(path, JUMP, 1 << 16)
-    inner = reader._rounds
+    inner = reader._stream
     reader.malformed.count_only()
     largest = waiting = states = 0
     batches = 0
@@ -104,7 +103,7 @@ def test_records_that_are_not_judged_wait_in_bounded_memory(kind: str, tmp_path:
         batches += batch.num_rows
         largest, waiting = max(largest, len(inner._window.buffer)), max(waiting, inner._records.shape[1])
         states = max(states, len(inner.scanner._past))
-    assert batches == 16 and largest <= 4 << 20 and waiting == rounds._ROWS and states < 1 << 13
+    assert batches == 16 and largest <= 4 << 20 and waiting == stream._ROWS and states < 1 << 13
 
 
 def test_malformed_rows_are_a_sequence_of_columns(tmp_path: Path) -> None:
@@ -135,14 +134,14 @@ def test_too_many_malformed_records_are_an_error_that_says_which(
     path.write_bytes(data)
     everything = inspect(path, JUMP, SECOND)
     monkeypatch.setattr(malformed, "MOST_ROWS", 1000)
-    monkeypatch.setattr(rounds, "_PASSED_RECORDS", 64)
+    monkeypatch.setattr(gaps, "PASSED_RECORDS", 64)
     with pytest.raises(CaptureError) as error:
         list(read(path, JUMP, 4096))
     first = data.index(Section("little").simple(FRAME))
     assert f"{path}: more than 1,000 malformed records, " in str(error.value)
     assert f"of them no-time, the first at byte {first:,}" in str(error.value) and "max_jump" in error.value.hint
     failed = survey(SurveyTask(path, JUMP, 1 << 20))
-    assert type(failed).__name__ == "Failed" and str(pickle.loads(pickle.dumps(failed)).error).startswith(str(path))
+    assert type(failed).__name__ == "FailedTask" and str(pickle.loads(pickle.dumps(failed)).error).startswith(str(path))
     only = inspect(path, JUMP, SECOND)
     assert only.accounted and only.summary == everything.summary
     assert [each.malformed for each in only.interfaces] == [each.malformed for each in everything.interfaces]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lowwater.capture import Keeping, read
+from lowwater.capture import ContentOptions, read
 from lowwater.capture.reader import BATCH
 from lowwater.errors import CaptureError, ConfigError
 from tests.capture import fuzz_inputs
@@ -16,9 +16,9 @@ from tests.capture import fuzz_inputs
 MAX_JUMP = 61_000_000_000
 
 
-def outcome(path: Path, columns: list[str] | None, keeping: Keeping | None = None) -> tuple[object, ...]:
+def outcome(path: Path, columns: list[str] | None, content: ContentOptions | None = None) -> tuple[object, ...]:
     """The batches of each interface, and all that a reader says of a file."""
-    reader = read(path, MAX_JUMP, 4096, columns=columns, keeping=keeping or Keeping())
+    reader = read(path, MAX_JUMP, 4096, columns=columns, content=content or ContentOptions())
     batches = [(interface.index, batch) for interface, batch in reader.by_interface()]
     return batches, list(reader.malformed), reader.summary
 
@@ -51,10 +51,10 @@ def test_columns_are_those_of_the_whole(number: int, tmp_path: Path) -> None:
 def test_columns_beside_what_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "capture"
     path.write_bytes(fuzz_inputs.files()[0])
-    keeping = Keeping(payload=4, applications=("dns",), key=bytes(range(32)))
-    whole, _, _ = outcome(path, None, keeping)
+    content = ContentOptions(payload=4, applications=("dns",), key=bytes(range(32)))
+    whole, _, _ = outcome(path, None, content)
     names = ["frame", "srcIP_lo", "dns_query", "len"]
-    some, _, _ = outcome(path, names, keeping)
+    some, _, _ = outcome(path, names, content)
     assert isinstance(whole, list)
     assert isinstance(some, list)
     assert [batch for _, batch in some] == [batch.select(names) for _, batch in whole]

@@ -23,7 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowwater.capture import digest, open_capture, read
-from lowwater.capture.formats.compression import Unpacked
+from lowwater.capture.formats.compression import DecompressedSource
 from lowwater.capture.formats.sources import Stream
 from lowwater.capture.reader import CaptureReader, Malformed
 from lowwater.errors import CaptureError
@@ -183,7 +183,7 @@ def test_damage_in_the_middle_keeps_what_precedes_it(tmp_path: Path, name: str, 
     stored = bytearray(WRITERS[name](data))
     at = int(len(stored) * part)
     stored[at : at + 40] = bytes(byte ^ 0xFF for byte in stored[at : at + 40])
-    unpacked = Unpacked(Stream(saved(tmp_path, stored).open("rb", buffering=0), owned=True), False)
+    unpacked = DecompressedSource(Stream(saved(tmp_path, stored).open("rb", buffering=0), owned=True), False)
     target, parts = memoryview(bytearray(5000)), []
     while count := unpacked.readinto(target):
         parts.append(bytes(target[:count]))
@@ -340,7 +340,7 @@ def test_a_bomb_takes_no_more_memory_than_what_is_ahead(tmp_path: Path, name: st
     del stored
     before = pa.total_allocated_bytes()
     tracemalloc.start()
-    unpacked = Unpacked(Stream(path.open("rb", buffering=0), owned=True), True)
+    unpacked = DecompressedSource(Stream(path.open("rb", buffering=0), owned=True), True)
     given, arrow = 0, 0
     while count := unpacked.readinto(target):
         given += count

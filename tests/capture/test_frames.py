@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from lowwater.capture.content.frames import EVERYTHING, UNKNOWN_HEADERS, kept_frames, payload_of
+from lowwater.capture.content.frames import EVERYTHING, UNKNOWN_HEADERS, frame_prefixes, payload_of
 
 Row = tuple[bytes, int | None, int | None]
 """A frame, where its payload begins, how long the payload is on the wire."""
@@ -57,7 +57,7 @@ def payload(row: Row, keep: int) -> bytes | None:
 @given(ROWS, KEEP)
 def test_frames_and_payloads_are_slices(rows: list[Row], keep: int) -> None:
     buffer, begins, batch = laid_out(rows)
-    frames = kept_frames(buffer, begins, batch, keep)
+    frames = frame_prefixes(buffer, begins, batch, keep)
     frames.validate(full=True)
     assert frames.num_chunks == 1
     assert frames.to_pylist() == [prefix(row, keep) for row in rows]
@@ -70,14 +70,14 @@ def test_frames_and_payloads_are_slices(rows: list[Row], keep: int) -> None:
 @given(ROWS, st.integers(0, 40), st.integers(0, 40))
 def test_a_slice_of_a_batch_has_the_payloads_of_its_rows(rows: list[Row], first: int, count: int) -> None:
     buffer, begins, batch = laid_out(rows)
-    whole = batch.append_column("frame", kept_frames(buffer, begins, batch, EVERYTHING).chunk(0))
+    whole = batch.append_column("frame", frame_prefixes(buffer, begins, batch, EVERYTHING).chunk(0))
     assert payload_of(whole.slice(first, count)) == payload_of(whole).slice(first, count)
 
 
 @given(ROWS, KEEP, st.integers(1, 200))
 def test_many_bytes_are_split_and_a_table_follows(rows: list[Row], keep: int, largest: int) -> None:
     buffer, begins, batch = laid_out(rows)
-    frames = kept_frames(buffer, begins, batch, keep, largest)
+    frames = frame_prefixes(buffer, begins, batch, keep, largest)
     frames.validate(full=True)
     for chunk in frames.chunks:
         assert len(chunk) == 1 or sum(map(len, chunk.to_pylist())) <= largest
@@ -101,6 +101,6 @@ def test_a_missing_frame_has_no_payload() -> None:
 def test_no_rows_and_empty_frames(keep: int) -> None:
     for rows in ([], [(b"", None, None), (b"", 14, 0)]):
         buffer, begins, batch = laid_out(rows, gap=0)
-        frames = kept_frames(buffer, begins, batch, keep)
+        frames = frame_prefixes(buffer, begins, batch, keep)
         assert frames.to_pylist() == [b""] * len(rows)
         assert payload_of(batch.append_column("frame", frames.chunk(0))).to_pylist() == [None, b""][: len(rows)]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lowwater.capture import read
 from lowwater.capture.content.heads import heads
-from lowwater.capture.content.retention import Keeping
+from lowwater.capture.content.retention import ContentOptions
 from tests.capturemaker import ethernet, pcap_bytes
 
 
@@ -45,6 +45,6 @@ def test_a_link_keeps_them(tmp_path: Path, snaplen: int) -> None:
     frames = [ethernet(bytes(range(size))) for size in (0, 5, 49, 50, 51, 90)]
     path = tmp_path / "a.pcap"
     path.write_bytes(pcap_bytes([(at, frame) for at, frame in enumerate(frames)], nanoseconds=True, snaplen=snaplen))
-    table = pa.Table.from_batches(read(path, 60_000_000_000, keeping=Keeping(sampling=True)))
+    table = pa.Table.from_batches(read(path, 60_000_000_000, content=ContentOptions(sampling=True)))
     assert table.column("frame_head").to_pylist() == [fnv(frame[:snaplen]) for frame in frames]
     assert "frame" not in table.column_names

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from lowwater.capture import read
-from lowwater.capture.content.anonymise import Pan
+from lowwater.capture.content.anonymise import Anonymiser
 from lowwater.capture.content.frames import EVERYTHING
-from lowwater.capture.content.retention import NOTHING, Keeping
+from lowwater.capture.content.retention import NOTHING, ContentOptions
 from lowwater.capture.formats.division import index, read_chunk
 from lowwater.capture.reader import BATCH
 from lowwater.catalog.packets import FRAME
@@ -39,18 +39,18 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "a.pcap"
 
 
-def rows(path: Path, keeping: Keeping) -> pa.Table:
+def rows(path: Path, content: ContentOptions) -> pa.Table:
     """All rows of one pass, which are those of the chunks."""
-    whole = pa.Table.from_batches(list(read(path, 61 * SECOND, 4096, keeping=keeping)), keeping.schema)
+    whole = pa.Table.from_batches(list(read(path, 61 * SECOND, 4096, content=content)), content.schema)
     chunks = index(path, 61 * SECOND, 9000).chunks
-    parts = [batch for chunk in chunks for _, batch in read_chunk(chunk, keeping)]
+    parts = [batch for chunk in chunks for _, batch in read_chunk(chunk, content)]
     assert len(chunks) > 5 and pa.Table.from_batches(parts) == whole
     return whole
 
 
 @pytest.mark.parametrize("payload", [0, 10, 100, EVERYTHING])
 def test_frames_are_the_captured_bytes(path: Path, payload: int) -> None:
-    found = rows(path, Keeping(payload))
+    found = rows(path, ContentOptions(payload))
     assert found.schema.names == [*BATCH.names, FRAME]
     lengths = [None if payload == EVERYTHING else headers + payload for headers in HEADERS]
     kept = [frame[:length] for frame, length in zip(FRAMES, lengths, strict=True)]
@@ -58,16 +58,16 @@ def test_frames_are_the_captured_bytes(path: Path, payload: int) -> None:
 
 
 def test_fields_of_applications(path: Path) -> None:
-    both = rows(path, Keeping(None, ("dns", "http"))).slice(0, 5).to_pylist()
+    both = rows(path, ContentOptions(None, ("dns", "http"))).slice(0, 5).to_pylist()
     assert [row["dns_query"] for row in both] == [None, "www.example.org", None, None, None]
     assert (both[0]["http_method"], both[0]["http_host"], both[1]["dns_type"]) == ("GET", "example.net", 28)
     assert FRAME not in both[0]
-    assert not [name for name in rows(path, Keeping(None, ("dns",))).schema.names if name.startswith("http")]
+    assert not [name for name in rows(path, ContentOptions(None, ("dns",))).schema.names if name.startswith("http")]
 
 
 def test_addresses_are_replaced_and_nothing_else(path: Path) -> None:
-    true, other = rows(path, NOTHING), rows(path, Keeping(key=KEY))
-    pan = Pan(KEY)
+    true, other = rows(path, NOTHING), rows(path, ContentOptions(key=KEY))
+    pan = Anonymiser(KEY)
     for name in true.schema.names:
         if not name.endswith(("IP_hi", "IP_lo", "MAC")):
             assert other[name] == true[name]
@@ -76,6 +76,6 @@ def test_addresses_are_replaced_and_nothing_else(path: Path) -> None:
 
 
 def test_the_key_shows_nowhere() -> None:
-    keeping = Keeping(key=KEY)
-    assert KEY.hex() not in keeping.key_digest and repr(KEY) not in repr(keeping) and str(keeping) == ""
+    content = ContentOptions(key=KEY)
+    assert KEY.hex() not in content.key_digest and repr(KEY) not in repr(content) and str(content) == ""
     assert NOTHING.key_digest == ""

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from lowwater.capture import read
 from lowwater.capture.formats.compression import Damage, members
 from lowwater.capture.formats.sources import Stream
-from lowwater.capture.formats.window import Stored
+from lowwater.capture.formats.window import PieceSource
 from tests import capturemaker as maker
 from tests.replay.support import lowwater
 
@@ -66,7 +66,7 @@ class Pipe(io.RawIOBase):
 def unpacked(path: Path, size: int, step: int, piped: bool = False) -> tuple[bytes, int, str]:
     """What a file holds, where its damage begins (or its end), and why."""
     opened = Stream(Pipe(path.read_bytes()), owned=False) if piped else Stream(path.open("rb", buffering=0), owned=True)
-    stored = Stored(opened, True, size)
+    stored = PieceSource(opened, True, size)
     parts, why = [], ""
     try:
         for piece in members(stored, step):

@@ -236,11 +236,11 @@ def expected(told: dict[str, str]) -> dict[str, Any]:
 def frames(path: Path) -> dict[int, bytes]:
     """The captured bytes of the sane records of a capture, by position."""
     reader, found = read(path, 1 << 61), {}
-    for each in reader.rounds():
-        for index in each.kept.tolist():
-            begin = int(each.records[OFFSET, index]) + RECORD_HEADER
-            found[each.position + index] = each.buffer[begin : begin + int(each.records[CAPTURED, index])].tobytes()
-        reader.count(each)
+    for span in reader.spans():
+        for index in span.sane.tolist():
+            begin = int(span.records[OFFSET, index]) + RECORD_HEADER
+            found[span.position + index] = span.buffer[begin : begin + int(span.records[CAPTURED, index])].tobytes()
+        reader.count(span)
     return found
 
 

@@ -16,7 +16,7 @@ from lowwater.config import load_config
 from lowwater.instants import HOUR
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.history import record_metrics
-from lowwater.lake.ledgers.runs import Replay, record_replays
+from lowwater.lake.ledgers.runs import ReplayRow, record_replays
 from lowwater.quality.history import LINK, metric_rows, metric_table
 from lowwater.replay.packets.extract import Selection, chosen_links, select, write_selection
 from lowwater.replay.packets.predicate import read_predicate
@@ -142,7 +142,7 @@ def _metrics(desk: Desk, hours: int) -> None:
 def _reported(desk: Desk, *more: object, ledger: bool = True) -> Said:
     desk.settle()
     if ledger:
-        done = Replay("flows", "flows", START, START + HOUR, "publish", "done", 1)
+        done = ReplayRow("flows", "flows", START, START + HOUR, "publish", "done", 1)
         record_replays(open_lake(desk.lake), [done])
     return desk.run("report", "--lake", desk.lake, "--queries", desk.folder, *more)
 

@@ -12,19 +12,19 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lowwater.capture.content.retention import Keeping
+from lowwater.capture.content.retention import ContentOptions
 from lowwater.catalog.expr import Type
 from lowwater.config import Link, load_config
 from lowwater.instants import HOUR, SECOND
-from lowwater.lake.chains import note_chained, noted_chained
+from lowwater.lake.chains import is_chained, store_chained
 from lowwater.lake.files import proposal
 from lowwater.lake.files.rotation import files_of
 from lowwater.lake.ingestion.ingest import ingest
-from lowwater.lake.ingestion.packing import Packed, PackTask, pack
-from lowwater.lake.ingestion.survey import Failed, starts_with
+from lowwater.lake.ingestion.packing import PackResult, PackTask, pack
+from lowwater.lake.ingestion.survey import FailedTask, starts_with
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import read_captures
-from lowwater.lake.ledgers.runs import Replay, record_replays
+from lowwater.lake.ledgers.runs import ReplayRow, record_replays
 from lowwater.lake.locks import attempt, hold, hold_range
 from lowwater.lake.packets import read_packets
 from lowwater.lake.results.publish import check_unchanged, publish
@@ -192,12 +192,12 @@ def _packed(desk: Desk, size: int) -> None:
     path.write_bytes(data)
     digest = hashlib.sha256(data).hexdigest()
     task = PackTask(
-        desk.folder / "packets", "a", 0, path, "x", JUMP, False, Keeping(), None, 0, digest, size or len(data)
+        desk.folder / "packets", "a", 0, path, "x", JUMP, False, ContentOptions(), None, 0, digest, size or len(data)
     )
     done = pack(task)
-    if isinstance(done, Failed):
+    if isinstance(done, FailedTask):
         raise done.error
-    assert isinstance(done, Packed) and done.files
+    assert isinstance(done, PackResult) and done.files
 
 
 def _named(desk: Desk, name: bytes) -> Said:
@@ -244,12 +244,12 @@ def _written(desk: Desk, fields: tuple[Field, ...] = FIELDS) -> str:
 def _publish(desk: Desk, fields: tuple[Field, ...] = FIELDS, digest: str = "d") -> None:
     lake, audited = _opened(desk), _written(desk, fields)
     done = publish(lake, "set", "q", fields, BASE, BASE + HOUR, digest, audited)
-    record_replays(lake, [Replay("set", "q", BASE, BASE + HOUR, "publish", "done", 1, "", digest, done.rows)])
+    record_replays(lake, [ReplayRow("set", "q", BASE, BASE + HOUR, "publish", "done", 1, "", digest, done.rows)])
 
 
 def _published(desk: Desk, query: str, *more: object) -> Said:
     _publish(desk)
-    record_replays(_opened(desk), [Replay("set", "r", BASE, BASE + HOUR, "audit", "done", 1)])
+    record_replays(_opened(desk), [ReplayRow("set", "r", BASE, BASE + HOUR, "audit", "done", 1)])
     return _rows(desk, query, *more)
 
 
@@ -431,8 +431,8 @@ def _attempt(lake: Lake) -> None:
 
 
 def _note(lake: Lake) -> None:
-    note_chained(lake.root, "q", True)
-    assert noted_chained(lake.root, "q")
+    store_chained(lake.root, "q", True)
+    assert is_chained(lake.root, "q")
 
 
 def _keep(lake: Lake) -> None:

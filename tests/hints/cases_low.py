@@ -14,7 +14,7 @@ import pytest
 from lowwater.catalog.expr import Column, Const, Param, Type
 from lowwater.catalog.state_json import load_state
 from lowwater.config import load_config
-from lowwater.lake.ledgers.runs import DONE, PUBLISH, Replay, record_replays
+from lowwater.lake.ledgers.runs import DONE, PUBLISH, ReplayRow, record_replays
 from lowwater.lake.results.states import state_folder
 from lowwater.low import LowSettings, needed_columns, run_link
 from lowwater.low.code.compiler import load
@@ -159,7 +159,7 @@ def _kept(desk: Desk) -> Path:
     inputs = job.inputs(START, START + 300 * SECOND, job.captures())
     (query,) = job.plan.queries
     digest = inputs.digest(query)
-    published = Replay("sums", "sums", inputs.start, inputs.end, PUBLISH, DONE, 1, "", digest, 1)
+    published = ReplayRow("sums", "sums", inputs.start, inputs.end, PUBLISH, DONE, 1, "", digest, 1)
     record_replays(job.lake, [published])
     folder = state_folder(job.lake, "sums", "sums", inputs.start, inputs.end, digest)
     return desk.write(str(folder.relative_to(desk.folder) / "a.state"), "[1,")

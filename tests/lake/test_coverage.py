@@ -16,8 +16,8 @@ from lowwater.lake.digest import inputs_digest, link_inputs, outdated
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import Capture, Captures, put_captures
 from lowwater.lake.ledgers.coverage import Gap, check, gap_error, gap_texts, gaps, unsettled
-from lowwater.lake.ledgers.runs import Replay, last_published, record_replays
-from lowwater.lake.ledgers.status import Expected, status
+from lowwater.lake.ledgers.runs import ReplayRow, last_published, record_replays
+from lowwater.lake.ledgers.status import StatusInputs, status
 from lowwater.plan.temporal import END_OF_TIME
 from tests.lake.support import at
 
@@ -202,7 +202,7 @@ def test_status(tmp_path: Path) -> None:
     for hour in range(5):
         put_captures(lake, [row(hour * 3600, (hour + 1) * 3600)])
     _replays(lake)
-    expected = Expected("s", ("p", "q"), ("a",), HOUR, lambda query, start, end: "now")
+    expected = StatusInputs("s", ("p", "q"), ("a",), HOUR, lambda query, start, end: "now")
     found = [((r.start - at(0)) // HOUR, r.query, r.state) for r in status(lake, [expected])]
     assert found == [
         (0, "p", "done"),
@@ -223,8 +223,8 @@ def test_status(tmp_path: Path) -> None:
 
 
 def _replays(lake: Lake) -> None:
-    def made(hour: int, query: str, state: str, when: int, stage: str = "publish", **more: Any) -> Replay:
-        return Replay("s", query, at(hour * 3600), at(hour * 3600 + 3600), stage, state, when, **more)
+    def made(hour: int, query: str, state: str, when: int, stage: str = "publish", **more: Any) -> ReplayRow:
+        return ReplayRow("s", query, at(hour * 3600), at(hour * 3600 + 3600), stage, state, when, **more)
 
     record_replays(
         lake,
@@ -244,9 +244,9 @@ def _replays(lake: Lake) -> None:
 
 def test_the_last_publication_is_of_the_very_interval(tmp_path: Path) -> None:
     lake = open_lake(tmp_path)
-    hour = Replay("s", "q", 0, HOUR, "publish", "done", 1, digest="d")
-    record_replays(lake, [hour, Replay("s", "q", HOUR, 2 * HOUR, "publish", "done", 2)])
+    hour = ReplayRow("s", "q", 0, HOUR, "publish", "done", 1, digest="d")
+    record_replays(lake, [hour, ReplayRow("s", "q", HOUR, 2 * HOUR, "publish", "done", 2)])
     assert last_published(lake, "s", "q", 0, HOUR) == hour
-    record_replays(lake, [Replay("s", "q", 0, 2 * HOUR, "publish", "done", 3)])
+    record_replays(lake, [ReplayRow("s", "q", 0, 2 * HOUR, "publish", "done", 3)])
     assert last_published(lake, "s", "q", 0, HOUR) is None
     assert LINK.jump == 61 * SECOND

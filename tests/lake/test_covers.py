@@ -15,7 +15,7 @@ from lowwater.config import load_config
 from lowwater.errors import ConfigError, OverlapError
 from lowwater.instants import format_instant
 from lowwater.lake.ingestion.arrivals import arrivals
-from lowwater.lake.ingestion.ingest import Ingested, ingest
+from lowwater.lake.ingestion.ingest import IngestResult, ingest
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import Capture, put_captures, read_captures
 from tests.lake.support import at, capture
@@ -41,7 +41,7 @@ def settled(path: Path, seconds: Iterable[float]) -> Path:
     return path
 
 
-def ingest_new(root: Path) -> list[Ingested]:
+def ingest_new(root: Path) -> list[IngestResult]:
     """What `lowwater ingest` takes up without files."""
     lake, config = open_lake(root), load_config(root)
     return ingest(lake, "a", arrivals(lake, config)["a"].new, config)

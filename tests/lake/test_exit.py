@@ -13,7 +13,7 @@ from lowwater.config import Config, Link
 from lowwater.instants import SECOND
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
-from lowwater.lake.tables import open_table, scanned
+from lowwater.lake.tables import open_table, table_dataset
 from tests.capturemaker import pcap_bytes, udp
 
 PACKAGES = Path(__file__).resolve().parents[2] / "lowwater"
@@ -45,7 +45,7 @@ def test_tables_are_read_without_objects_of_python(lake: Path) -> None:
         table = open_table(path)
         assert table is not None
         assert _python(table.to_pyarrow_dataset().filesystem)  # what is avoided
-        assert not _python(scanned(path, table).filesystem)
+        assert not _python(table_dataset(path, table).filesystem)
 
 
 def test_nobody_reads_tables_otherwise() -> None:

@@ -20,13 +20,13 @@ from lowwater.lake.ingestion import batch as batching
 from lowwater.lake.ingestion import ingest as module
 from lowwater.lake.ingestion import replacement as replacing
 from lowwater.lake.ingestion.ingest import ingest
-from lowwater.lake.ingestion.packing import Packed, PackTask
-from lowwater.lake.ingestion.survey import Failed
+from lowwater.lake.ingestion.packing import PackResult, PackTask
+from lowwater.lake.ingestion.survey import FailedTask
 from lowwater.lake.layout import MALFORMED, Lake, open_lake
 from lowwater.lake.ledgers.captures import malformed_between, read_captures
 from lowwater.lake.locks import attempt, hold
 from lowwater.lake.packets import read_packets
-from lowwater.lake.parquet.writer import Writer
+from lowwater.lake.parquet.writer import FileWriter
 from tests.capturemaker import pcap_bytes, udp
 from tests.lake.support import BASE, at, capture
 
@@ -90,7 +90,7 @@ def test_a_file_as_long_as_one_that_is_there_is_told_by_its_digest(lake: Lake, t
     packed: list[str] = []
     real = module.pack
 
-    def pack(task: PackTask) -> Packed | Failed:
+    def pack(task: PackTask) -> PackResult | FailedTask:
         packed.append(task.path.name)
         return real(task)
 
@@ -127,17 +127,17 @@ def test_a_file_that_turns_out_bad_leaves_nothing_of_what_was_packed_ahead(
     bad = [(stamp, frame, 1 << 31) for stamp, frame in good]
     path = tmp_path / "a.pcap"
     path.write_bytes(pcap_bytes(good + bad))
-    packed: list[Packed | Failed] = []
+    packed: list[PackResult | FailedTask] = []
     real = module.pack
 
-    def pack(task: PackTask) -> Packed | Failed:
+    def pack(task: PackTask) -> PackResult | FailedTask:
         packed.append(real(task))
         return packed[-1]
 
     monkeypatch.setattr(module, "pack", pack)
     with pytest.raises(CaptureError, match="more than 50 malformed records"):
         ingest(lake, "a", [path], CONFIG)
-    assert any(isinstance(each, Packed) and each.files for each in packed)
+    assert any(isinstance(each, PackResult) and each.files for each in packed)
     assert contents(lake) == [] and stored_files(lake) == set()
 
 
@@ -363,8 +363,8 @@ def test_a_capture_of_one_instant_says_why_it_covers_nothing(lake: Lake, tmp_pat
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_a_full_disk_is_a_lake_error(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = Writer.write
-    monkeypatch.setattr(Writer, "write", lambda self, path: real(self, Path("/dev/full")))
+    real = FileWriter.write
+    monkeypatch.setattr(FileWriter, "write", lambda self, path: real(self, Path("/dev/full")))
     with pytest.raises(LakeError, match=r"packets of .*a\.pcap cannot be written"):
         ingest(lake, "a", [capture(tmp_path / "a.pcap", range(20000))], CONFIG)
 

@@ -9,7 +9,7 @@ from threading import Barrier
 import pyarrow as pa
 import pytest
 
-from lowwater.lake.tables import FRAGMENTS, append_rows, compact, create, join_files, read_rows
+from lowwater.lake.tables import MOST_FRAGMENTS, append_rows, compact, create, join_files, read_rows
 
 SCHEMA = pa.schema([pa.field("part", pa.string(), nullable=False), pa.field("value", pa.int64())])
 
@@ -33,8 +33,8 @@ def test_threads_that_write_and_join_at_once_lose_and_double_nothing(tmp_path: P
         compact(path)
 
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(add, range(2 * FRAGMENTS + 10)))
-    assert values(path) == list(range(2 * FRAGMENTS + 10))
+        list(pool.map(add, range(2 * MOST_FRAGMENTS + 10)))
+    assert values(path) == list(range(2 * MOST_FRAGMENTS + 10))
 
 
 def test_of_two_that_join_the_same_files_one_does(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from lowwater.instants import HOUR, SECOND
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.runs import read_replays, record_replays
 from lowwater.lake.locks import hold, hold_range, run_attempt
-from lowwater.lake.maintain import Kept, maintain
+from lowwater.lake.maintain import UpkeepStep, maintain
 from lowwater.lake.tables import live_files, open_table
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.due import Range, due
@@ -44,7 +44,7 @@ def later(seconds: float) -> int:
     return time.time_ns() + round(seconds * SECOND)
 
 
-def kinds(found: list[Kept]) -> set[str]:
+def kinds(found: list[UpkeepStep]) -> set[str]:
     return {each.what for each in found}
 
 
@@ -151,7 +151,7 @@ def test_staging_of_dead_runs_goes_and_that_of_living_ones_stays(published: Path
             folder.mkdir(parents=True, exist_ok=True)
             (folder / "rows.parquet").write_bytes(bytes(100))
         found = maintain(opened, FOREVER)
-        assert found == [Kept("removed staging", f"_work/{name}", 1, 100) for name in (older, dead)]
+        assert found == [UpkeepStep("removed staging", f"_work/{name}", 1, 100) for name in (older, dead)]
         assert leftovers(lake) == [living.parent]
     assert leftovers(lake) == []
     with hold(opened, "maintenance"), pytest.raises(BusyError):

@@ -12,7 +12,7 @@ import pytest
 from deltalake import DeltaTable
 
 from lowwater.errors import LakeError
-from lowwater.lake.opened import made_of, newest
+from lowwater.lake.opened import cached_value, newest
 from lowwater.lake.tables import append_rows, commit, create, open_table, read_rows, replace_rows
 
 SCHEMA = pa.schema([pa.field("part", pa.string(), nullable=False), pa.field("value", pa.int64())])
@@ -66,7 +66,7 @@ def test_a_table_that_was_removed_and_made_again_is_another(tmp_path: Path, agai
     path = tmp_path / "table"
     create(path, SCHEMA, ["part"])
     append_rows(path, rows("a", 1))
-    assert made_of(path, "rows", lambda _: read_rows(path, SCHEMA).num_rows) == 1
+    assert cached_value(path, "rows", lambda _: read_rows(path, SCHEMA).num_rows) == 1
     shutil.rmtree(path)
     assert newest(path) is None
     assert read_rows(path, SCHEMA).num_rows == 0
@@ -76,7 +76,7 @@ def test_a_table_that_was_removed_and_made_again_is_another(tmp_path: Path, agai
     for value in range(again):
         append_rows(path, rows("b", value))
     check(path)
-    assert made_of(path, "rows", lambda _: read_rows(path, SCHEMA).num_rows) == again
+    assert cached_value(path, "rows", lambda _: read_rows(path, SCHEMA).num_rows) == again
 
 
 def test_what_is_made_of_a_table_is_made_once_a_version(tmp_path: Path) -> None:
@@ -86,9 +86,9 @@ def test_what_is_made_of_a_table_is_made_once_a_version(tmp_path: Path) -> None:
         made.append(table)
         return -1 if table is None else table.version()
 
-    assert [made_of(path, "version", version) for _ in range(2)] == [-1, -1]
+    assert [cached_value(path, "version", version) for _ in range(2)] == [-1, -1]
     create(path, SCHEMA, ["part"])
-    assert [made_of(path, "version", version) for _ in range(2)] == [0, 0]
+    assert [cached_value(path, "version", version) for _ in range(2)] == [0, 0]
     append_rows(path, rows("a", 1))
-    assert [made_of(path, "version", version) for _ in range(2)] == [1, 1]
+    assert [cached_value(path, "version", version) for _ in range(2)] == [1, 1]
     assert len(made) == 3

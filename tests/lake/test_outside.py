@@ -18,7 +18,7 @@ from lowwater.lake.files.rotation import declared_coverage
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import malformed_between, read_captures
-from lowwater.lake.ledgers.outside import Outside, lake_outside, outside, outside_lines
+from lowwater.lake.ledgers.outside import OutsideCount, lake_records_outside, outside, outside_lines
 from lowwater.lake.packets import PacketFiles
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.due import Range, due
@@ -70,8 +70,8 @@ def test_a_record_before_since_is_in_an_interval_and_in_no_row(tmp_path: Path) -
     take(root, capture(tmp_path / "a.pcap", [3000, 3500, 3700, 5000, 7300]))
     assert listed(root) == [(0, False, False), (1, False, False), (2, False, False)]
     assert accounted(root) == (5, 5)
-    ((_, found),) = lake_outside(open_lake(root), "a", load_config(root).link("a"))
-    assert found == Outside(early=2, late=1)
+    ((_, found),) = lake_records_outside(open_lake(root), "a", load_config(root).link("a"))
+    assert found == OutsideCount(early=2, late=1)
     assert outside_lines(open_lake(root), load_config(root)) == [
         "link 'a': 3 records outside: a.pcap: 2 before since, 2027-01-15T09:00:00Z: in no row; "
         "1 at or after until, 2027-01-15T10:00:00Z: in no row"
@@ -105,8 +105,8 @@ def test_records_outside_of_a_declared_coverage_are_counted_and_read(tmp_path: P
     assert (row.early, row.late) == (1, 1)
     assert accounted(root) == (4, 4)
     assert [hour for hour, *_ in listed(root)] == [0, 1, 2]
-    ((_, found),) = lake_outside(open_lake(root), "a", Link())
-    assert found == Outside(uncovered=2)
+    ((_, found),) = lake_records_outside(open_lake(root), "a", Link())
+    assert found == OutsideCount(uncovered=2)
 
 
 def test_covers_stands_when_the_file_is_ingested_again(tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_the_numbers_add_up_whatever_is_set(tmp_path: Path, seed: int) -> None:
         each.malformed for each, clock in zip(captures, captures.clocks, strict=True) if each in timeless and not clock
     )
     assert counted == held - nowhere
-    for each, count in lake_outside(open_lake(root), "a", load_config(root).link("a")):
+    for each, count in lake_records_outside(open_lake(root), "a", load_config(root).link("a")):
         assert count.uncovered <= (each.early or 0) + (each.late or 0) and each in captures
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from lowwater.lake.parquet import encoding
 from lowwater.lake.parquet.footer import varint
-from lowwater.lake.parquet.writer import Scratch, Writer
+from lowwater.lake.parquet.writer import FileWriter, PageBuffers
 
 LOW = {"int32": (-(1 << 31), (1 << 31) - 1), "int64": (-(1 << 63), (1 << 63) - 1)}
 CONSTANTS = {"capture": "ab" * 32, "empty": ""}
@@ -23,7 +23,7 @@ SIZES = (1, 7, 8, 9, 31, 33, 127, 128, 129, 130, 1000, 5000)
 
 def written(path: Path, table: pa.Table, counters: tuple[str, ...], rows: int, bounded: tuple[str, ...] = ()) -> Path:
     """The file of a table, in pages of so many rows, whose arrays begin at odd offsets."""
-    writer, scratch = Writer(table.schema, counters, bounded), Scratch()
+    writer, scratch = FileWriter(table.schema, counters, bounded), PageBuffers()
     for batch in table.combine_chunks().to_batches(rows):
         writer.add(batch, scratch)
     assert writer.write(path).finish(CONSTANTS) == path.stat().st_size

@@ -17,7 +17,7 @@ from lowwater.instants import HOUR
 from lowwater.lake import tables
 from lowwater.lake.layout import Lake, open_lake, result_schema, stream_schema
 from lowwater.lake.ledgers import runs as records
-from lowwater.lake.ledgers.runs import Replay, record_replays
+from lowwater.lake.ledgers.runs import ReplayRow, record_replays
 from lowwater.lake.results.publish import publish
 from lowwater.lake.results.streams import fingerprint, stream_files, write_stream
 from lowwater.plan.operators import Field
@@ -47,7 +47,9 @@ def run(lake: Lake, start: int, end: int, rows: Any = tuple(ROWS), digest: str =
     mine = [row for row in rows if start <= at(row[2]) < end]
     put_stream(lake.stream(query), FIELDS, start, end, stream(mine), "set")
     done = publish(lake, "set", query, FIELDS, start, end, digest, audited(lake, start, end, query))
-    record_replays(lake, [Replay("set", query, start, end, "publish", "done", time.time_ns(), "", digest, done.rows)])
+    record_replays(
+        lake, [ReplayRow("set", query, start, end, "publish", "done", time.time_ns(), "", digest, done.rows)]
+    )
     return done
 
 
@@ -265,9 +267,9 @@ def test_heartbeats_are_replaced_by_interval(lake: Lake) -> None:
 
 
 def test_fragmented_ledgers_are_joined(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "FRAGMENTS", 5)
+    monkeypatch.setattr(tables, "MOST_FRAGMENTS", 5)
     for when in range(12):
-        record_replays(lake, [Replay("s", "q", 0, HOUR, "publish", "done", when)])
+        record_replays(lake, [ReplayRow("s", "q", 0, HOUR, "publish", "done", when)])
     found = tables.open_table(lake.replays)
     assert found is not None and len(found.file_uris()) < 8
     assert [row.finished_at for row in records.read_replays(lake)] == list(range(12))

@@ -12,7 +12,7 @@ import pytest
 
 from lowwater.instants import HOUR, format_instant
 from lowwater.lake.layout import Lake, open_lake
-from lowwater.lake.ledgers.runs import Replay, record_replays
+from lowwater.lake.ledgers.runs import ReplayRow, record_replays
 from lowwater.lake.results import visible as module
 from lowwater.lake.results.publish import publish
 from lowwater.lake.results.streams import fingerprint, stream_files
@@ -36,7 +36,7 @@ def run(lake: Lake, hour: int, rows: list[tuple[str | None, int, float]], state:
     audited = fingerprint(stream_files(lake.stream(name), start, end))
     done = publish(lake, "set", name, FIELDS, start, end, "d", audited)
     reason = "" if state == "done" else "link 'a' has not reported"
-    record_replays(lake, [Replay("set", name, start, end, "publish", state, hour, reason, "d", done.rows)])
+    record_replays(lake, [ReplayRow("set", name, start, end, "publish", state, hour, reason, "d", done.rows)])
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def test_what_is_unknown_or_not_published_is_an_error(lake: Lake) -> None:
     said = lowwater("rows", "qq", "--lake", lake.root)
     assert (said.code, said.out) == (1, "")
     assert said.err == "error: there is no published query 'qq'\n  hint: did you mean q?\n"
-    record_replays(lake, [Replay("set", "r", BASE, BASE + HOUR, "audit", "done", 1)])
+    record_replays(lake, [ReplayRow("set", "r", BASE, BASE + HOUR, "audit", "done", 1)])
     said = lowwater("rows", "r", "--lake", lake.root)
     assert said.code == 1 and said.err.startswith("error: query r is not published yet\n  hint: `lowwater status`")
     hour = [format_instant(BASE + number * HOUR) for number in range(5)]

@@ -14,7 +14,7 @@ import duckdb
 
 from lowwater.catalog.values import format_ip
 from lowwater.config import Config, Link
-from lowwater.errors import QueryError, UnsupportedError, singles
+from lowwater.errors import QueryError, UnsupportedError, flatten_errors
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import Captures, read_captures
@@ -77,7 +77,7 @@ def refused(question: Question, engine: str) -> str:
         try:
             require_lowered(plan_of([question], 1, Path(folder)), engine)
         except QueryError as error:
-            every = singles([error])
+            every = flatten_errors([error])
             if not all(isinstance(each, UnsupportedError) for each in every):
                 raise
             return "; ".join(str(each.message) for each in every)

@@ -19,7 +19,7 @@ from lowwater.instants import HOUR, SECOND, format_instant, parse_duration
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import read_captures
-from lowwater.lake.ledgers.runs import Replay
+from lowwater.lake.ledgers.runs import ReplayRow
 from lowwater.lake.packets import PacketFiles, packet_files
 from lowwater.quality.advice import document, headline, remarks
 from lowwater.quality.lags import LATEST, Lags, Watch, bound_of
@@ -272,8 +272,8 @@ def test_the_command(lake: Path) -> None:
 
 
 def test_rates_are_of_the_newest_publications() -> None:
-    def row(query: str, hour: int, rows: int, state: str = "done", stage: str = "publish") -> Replay:
-        return Replay("s", query, hour * HOUR, (hour + 1) * HOUR, stage, state, 0, rows=rows)
+    def row(query: str, hour: int, rows: int, state: str = "done", stage: str = "publish") -> ReplayRow:
+        return ReplayRow("s", query, hour * HOUR, (hour + 1) * HOUR, stage, state, 0, rows=rows)
 
     rows = [row("q", 0, 9), row("q", 0, 7200), row("q", 1, 0), row("q", 1, 5, "failed"), row("q", 2, 10**6)]
     rows += [row("p", 1, 3600), row("p", 1, 10**6, stage="high")]

@@ -16,7 +16,7 @@ from lowwater.errors import ConfigError
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
-from lowwater.lake.ledgers.runs import Replay, read_replays, record_replays
+from lowwater.lake.ledgers.runs import ReplayRow, read_replays, record_replays
 from lowwater.lake.packets import PacketFiles, read_packets
 from lowwater.lake.parts import changes
 from lowwater.lake.tables import interval_label
@@ -129,9 +129,9 @@ def test_a_failure_and_an_estimate_come_from_the_ledger(lake: Path) -> None:
     opened = job(lake)
     first, second = START, START + HOUR
     rows = [
-        Replay("demo", "", first, first + HOUR, "low", "done", 1, timings='{"low": 2.0}'),
-        Replay("demo", "flows", first, first + HOUR, "high", "done", 2, timings='{"low": 2.0, "high": 5.0}'),
-        Replay("demo", "", second, second + HOUR, "audit", "failed", 3, reason="flows: a row is not owned"),
+        ReplayRow("demo", "", first, first + HOUR, "low", "done", 1, timings='{"low": 2.0}'),
+        ReplayRow("demo", "flows", first, first + HOUR, "high", "done", 2, timings='{"low": 2.0, "high": 5.0}'),
+        ReplayRow("demo", "", second, second + HOUR, "audit", "failed", 3, reason="flows: a row is not owned"),
     ]
     record_replays(opened.lake, rows)
     found = due(opened, Range(None, END))
@@ -145,7 +145,9 @@ def test_seconds_grow_with_packets(lake: Path) -> None:
     opened = job(lake)
     for hour, each in enumerate(due(opened, Range(None, END))):
         spent = json.dumps({"low": 1.0 + each.packets / 1000})
-        record_replays(opened.lake, [Replay("demo", "", each.start, each.end, "low", "done", hour + 1, timings=spent)])
+        record_replays(
+            opened.lake, [ReplayRow("demo", "", each.start, each.end, "low", "done", hour + 1, timings=spent)]
+        )
     for each in due(opened, Range(None, END)):
         assert each.seconds == pytest.approx(1.0 + each.packets / 1000, abs=0.2)
 

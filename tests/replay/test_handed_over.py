@@ -17,9 +17,9 @@ from lowwater.capture.generate import GeneratedCapture
 from lowwater.catalog.state_json import read_state, write_state
 from lowwater.errors import LakeError, LowwaterError
 from lowwater.instants import HOUR
-from lowwater.lake.chains import noted_chained
+from lowwater.lake.chains import is_chained
 from lowwater.lake.layout import open_lake
-from lowwater.lake.ledgers.runs import DONE, FAILED, HIGH, PUBLISH, Replay, record_replays
+from lowwater.lake.ledgers.runs import DONE, FAILED, HIGH, PUBLISH, ReplayRow, record_replays
 from lowwater.lake.results.states import forget_others, state_folder
 from lowwater.replay.interval import statuses
 from lowwater.replay.job import Job
@@ -172,11 +172,11 @@ def record(lake: Path, *hours: int, digest: str = "") -> None:
         span = START + hour * HOUR, START + (hour + 1) * HOUR
         inputs = job.inputs(*span, job.captures())
         for query in job.plan.queries:
-            made_of = digest or inputs.digest(query)
+            cached_value = digest or inputs.digest(query)
             kept = json.dumps({"inputs": inputs.parts(query)})
-            row = Replay("chain", query.name, *span, PUBLISH, DONE, time_ns(), "", made_of, 1, accounting=kept)
+            row = ReplayRow("chain", query.name, *span, PUBLISH, DONE, time_ns(), "", cached_value, 1, accounting=kept)
             record_replays(job.lake, [row])
-            state_folder(job.lake, "chain", query.name, *span, made_of).mkdir(parents=True, exist_ok=True)
+            state_folder(job.lake, "chain", query.name, *span, cached_value).mkdir(parents=True, exist_ok=True)
 
 
 def made_of_others(lake: Path, hour: int) -> None:
@@ -212,7 +212,7 @@ def test_plan_tells_of_the_hours_that_become_stale_while_those_before_them_run(r
 
 def test_a_failed_hour_that_will_be_published_as_it_was_changes_nothing_behind_it(recorded: Path) -> None:
     lake = open_lake(recorded)
-    failure = Replay("chain", "", START, START + HOUR, HIGH, FAILED, time_ns(), "no room")
+    failure = ReplayRow("chain", "", START, START + HOUR, HIGH, FAILED, time_ns(), "no room")
     record_replays(lake, [failure])
     assert [each[:2] for each in planned(recorded)] == [(0, "failed")]
     made_of_others(recorded, 0)
@@ -243,10 +243,10 @@ def test_the_lake_keeps_whether_a_set_is_chained(recorded: Path) -> None:
 
     def planned_anew() -> list[bool]:
         assert lowwater("plan", "--lake", recorded, "--queries", QUERIES).code == 0
-        return [noted_chained(recorded, name) for name in names]
+        return [is_chained(recorded, name) for name in names]
 
     shutil.rmtree(recorded / "_chained")  # a lake of before
-    assert [noted_chained(recorded, name) for name in names] == [False] * 4
+    assert [is_chained(recorded, name) for name in names] == [False] * 4
     assert planned_anew() == [True, False, False, False]
     (recorded / "chain.gsql").write_text(PLAIN.lstrip(";"), encoding="utf-8")
     assert planned_anew() == [False] * 4
@@ -323,7 +323,7 @@ def test_states_of_an_older_lake_are_made_anew_and_never_loaded(
 
 def publish(lake: Path, digest: str) -> Path:
     """Records the first hour as published from inputs of this digest; where its state would lie."""
-    row = Replay("chain", "hosts", START, START + HOUR, PUBLISH, DONE, time_ns(), digest=digest)
+    row = ReplayRow("chain", "hosts", START, START + HOUR, PUBLISH, DONE, time_ns(), digest=digest)
     record_replays(open_lake(lake), [row])
     return state_folder(open_lake(lake), "chain", "hosts", START, START + HOUR, digest)
 

@@ -19,7 +19,7 @@ from lowwater.config import load_config
 from lowwater.instants import HOUR, SECOND, parse_instant
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import ingested_links, read_captures
-from lowwater.lake.ledgers.outside import lake_outside
+from lowwater.lake.ledgers.outside import lake_records_outside
 from lowwater.lake.tables import open_table
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.backfill import WAITING, backfill
@@ -169,4 +169,4 @@ def test_real_captures_as_they_come(tmp_path: Path, captures_dir: Path) -> None:
     assert {each.path for rows in captures.values() for each in rows} == {str(path) for path in files}
     for link in captures:
         assert config.link(link).rotation is None, "no name of these says what a file covers"
-        assert [count.all for _, count in lake_outside(opened, link, config.link(link))] in ([], [0]), link
+        assert [count.all for _, count in lake_records_outside(opened, link, config.link(link))] in ([], [0]), link

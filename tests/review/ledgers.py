@@ -12,7 +12,7 @@ from lowwater.capture.reader import DECODER_VERSION
 from lowwater.instants import HOUR, SECOND, format_instant, parse_instant
 from lowwater.lake.layout import CAPTURES, LATENESS, QUALITY, QUARANTINE, REPLAYS, Lake, open_lake
 from lowwater.lake.ledgers.captures import Capture
-from lowwater.lake.ledgers.runs import Replay
+from lowwater.lake.ledgers.runs import ReplayRow
 from lowwater.lake.tables import append_rows, interval_label
 from lowwater.replay.job import Job
 
@@ -111,7 +111,7 @@ def _replays(job: Job, known: object, at: int, failed: bool, recent: bool) -> li
     for order, stage in enumerate(stages):
         wrong = failed and stage == "audit"
         said = {"operators": [{"query": "flows", "kind": "group", "counts": {"rows_in": 9, "rows_out": 7}}]}
-        row = Replay(
+        row = ReplayRow(
             query_set="q",
             query="" if stage == "low" or wrong else "flows",
             interval_start=start,

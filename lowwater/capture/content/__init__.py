@@ -1,1 +1,1 @@
-"""What is kept of a packet beside its headers: bytes, texts of applications, the names of flows; and what is hidden."""
+"""Packet content beside the headers: frame bytes, DNS and HTTP fields, flow identifiers, and anonymised addresses."""

@@ -1,14 +1,14 @@
 """Prefix-preserving anonymisation of the addresses of a decoded batch.
 
-After decoding and before anything that hashes or stores addresses. The scheme is Crypto-PAn (Xu, Fan, Ammar, Moon:
-Prefix-preserving IP address anonymization, ICNP 2002) with AES-128: two addresses that share their first k bits, and
-no more, share exactly k bits afterwards. It hides who; whoever can inject packets or knows some addresses learns
-the prefixes of others, and times, ports and lengths stay as they are.
+It runs after decoding, and before addresses are hashed or stored. The scheme is Crypto-PAn (Xu, Fan, Ammar, Moon:
+Prefix-preserving IP address anonymization, ICNP 2002) with AES-128. Two addresses that share exactly k leading bits
+share exactly k leading bits afterwards. The scheme hides identities. An attacker who injects packets or knows some
+addresses learns the prefixes of others. Times, ports and lengths stay as they are.
 
-Every IP address is mapped, multicast, broadcast, loopback and 0.0.0.0 too, as Crypto-PAn itself, nfanon and
-cryptopANT do: an exception would map two addresses to one. IPv4 and IPv6 are apart, so `::ffff:10.0.0.1` becomes no
-form of what 10.0.0.1 becomes. An Ethernet address is mapped the same way over 48 bits by a key derived from the key,
-except for its group bit, which stays: multicast frames can still be told, the vendor and the broadcast address cannot.
+Every IP address is mapped, including multicast, broadcast, loopback and 0.0.0.0, as in Crypto-PAn, nfanon and
+cryptopANT: an exception would map two addresses to one. IPv4 and IPv6 are separate, so the result of
+`::ffff:10.0.0.1` says nothing of the result of 10.0.0.1. An Ethernet address is mapped over 48 bits with a derived key.
+Its group bit stays, so multicast frames are still visible; vendors and the broadcast address are not.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 from lowwater.errors import ConfigError
 
 KEY_BYTES = 32
-REMEMBERED = 1 << 16
-"""Addresses of a kind that a `Pan` remembers."""
+CACHED_ADDRESSES = 1 << 16
+"""Most addresses of a kind in the cache of an `Anonymiser`."""
 
 _HINT = "make one: `openssl rand -hex 32 > KEY; chmod 600 KEY`"
 _MOST = 1024  # bytes of a key file
@@ -40,13 +40,13 @@ Words = NDArray[np.uint64]
 
 
 def read_key(path: str | Path) -> bytes:
-    """Reads a key: 32 bytes, or 64 hexadecimal digits with blanks around them.
+    """Reads a key: 32 bytes, or 64 hexadecimal digits with white space around them.
 
     Raises:
-        ConfigError: if the file cannot be read, is something else, or is open to every user of the machine.
+        ConfigError: if the file cannot be read, holds no key, or is open to every user of the machine.
     """
     try:
-        with open(path, "rb", opener=_opened) as file:
+        with open(path, "rb", opener=_open_nonblocking) as file:
             mode = os.fstat(file.fileno()).st_mode
             content = file.read(_MOST + 1) if stat.S_ISREG(mode) else b""
     except (OSError, ValueError) as error:
@@ -65,42 +65,42 @@ def read_key(path: str | Path) -> bytes:
     return key
 
 
-def _opened(path: str, flags: int) -> int:
-    # The opening of a FIFO would wait for a writer.
+def _open_nonblocking(path: str, flags: int) -> int:
+    # Opening a FIFO would wait for a writer.
     return os.open(path, flags | os.O_NONBLOCK)
 
 
 def key_digest(key: bytes) -> str:
-    """What the ledger keeps of a key, so that captures of another key are stale: 16 bytes in hex, not the key."""
+    """Returns 16 bytes in hex that identify a key in the ledger; captures under another digest are stale."""
     return hmac.digest(key, b"lowwater: which key", "sha256")[:16].hex()
 
 
-class Pan:
-    """The map of one key, for one thread at a time.
+class Anonymiser:
+    """Maps the addresses of batches by one key; for one thread at a time.
 
     Args:
-        key: 32 bytes: an AES-128 key, then what the padding is made from, as in the authors' implementation.
-        remembered: how many addresses of each kind are remembered, which bounds the memory and never the result.
+        key: 32 bytes: an AES-128 key, then the seed of the padding, as in the authors' implementation.
+        cache_size: most addresses of every kind in the cache; bounds the memory and does not change results.
     """
 
-    def __init__(self, key: bytes, remembered: int = REMEMBERED) -> None:
+    def __init__(self, key: bytes, cache_size: int = CACHED_ADDRESSES) -> None:
         if len(key) != KEY_BYTES:
             raise ValueError(f"a key has {KEY_BYTES} bytes, not {len(key)}")
         self._keys = {_V4: key, _V6: key, _MAC: hmac.digest(key, b"lowwater: Ethernet addresses", "sha256")}
-        self._remembered = remembered
-        self._known: dict[int, dict[tuple[int, int], tuple[int, int]]] = {_V4: {}, _V6: {}, _MAC: {}}
+        self._cache_size = cache_size
+        self._cache: dict[int, dict[tuple[int, int], tuple[int, int]]] = {_V4: {}, _V6: {}, _MAC: {}}
 
     def batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch with every IP and Ethernet address replaced.
+        """Replaces every IP and Ethernet address of a batch.
 
         Args:
-            batch: n rows. Addresses are columns `<name>_hi`, `<name>_lo` beside `ipversion`, `inner_ipversion` or
-                `arp_ipversion`, Ethernet addresses are those named `...MAC`; none must be there.
+            batch: n rows. IP addresses are column pairs `<name>_hi`, `<name>_lo` with `ipversion`, `inner_ipversion` or
+                `arp_ipversion`; Ethernet addresses are the columns `...MAC`. Each of them may be missing.
         """
         columns = {name: batch.column(name) for name in batch.schema.names}
         for name in batch.schema.names:
-            prefix, found, _ = name.partition("srcIP_hi")
-            if found:
+            prefix, is_address, _ = name.partition("srcIP_hi")
+            if is_address:
                 for address in ("srcIP", "destIP"):
                     columns |= self._addresses(batch, prefix + address, f"{prefix}ipversion")
             elif name.endswith("MAC"):
@@ -108,17 +108,17 @@ class Pan:
         return pa.RecordBatch.from_arrays(list(columns.values()), schema=batch.schema)
 
     def v4(self, addresses: NDArray[np.int64]) -> NDArray[np.int64]:
-        """IPv4 addresses, shape (n), each its 32 bits as a number."""
+        """Maps IPv4 addresses, shape (n), 32-bit numbers."""
         high, _ = self._distinct(addresses.astype(np.uint64) << np.uint64(32), None, _V4)
         return (high >> np.uint64(32)).astype(np.int64)
 
     def v6(self, high: NDArray[np.int64], low: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """IPv6 addresses, shape (n), as the two signed words of each."""
+        """Maps IPv6 addresses, shape (n), as two signed 64-bit words."""
         mapped_high, mapped_low = self._distinct(high.view(np.uint64), low.view(np.uint64), _V6)
         return mapped_high.view(np.int64), mapped_low.view(np.int64)
 
     def mac(self, addresses: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Ethernet addresses, shape (n), each its 48 bits as a number."""
+        """Maps Ethernet addresses, shape (n), 48-bit numbers."""
         high, _ = self._distinct(addresses.astype(np.uint64) << np.uint64(16), None, _MAC)
         mapped = (high >> np.uint64(16)).astype(np.int64)
         return mapped & ~_GROUP_BIT | addresses & _GROUP_BIT
@@ -140,47 +140,47 @@ class Pan:
         return pa.array(self.mac(addresses), pa.int64(), mask=absent)
 
     def _distinct(self, high: Words, low: Words | None, bits: int) -> tuple[Words, Words]:
-        """Maps addresses, each distinct one once, and looks among those known before."""
+        """Maps every distinct address once, or takes it from the cache."""
         if not len(high):
             return high, high
         if low is None:
-            found = pa.array(high, pa.uint64()).dictionary_encode()
-            highs = found.dictionary.to_numpy()
+            encoded = pa.array(high, pa.uint64()).dictionary_encode()
+            highs = encoded.dictionary.to_numpy()
             lows = np.zeros_like(highs)
         else:
             pairs = pa.py_buffer(np.stack([high, low], axis=1))
-            found = pa.Array.from_buffers(pa.binary(_BLOCK), len(high), [None, pairs]).dictionary_encode()
+            encoded = pa.Array.from_buffers(pa.binary(_BLOCK), len(high), [None, pairs]).dictionary_encode()
             highs, lows = (
-                np.frombuffer(found.dictionary.buffers()[1], np.uint64).reshape(-1, 2)[: len(found.dictionary)].T
+                np.frombuffer(encoded.dictionary.buffers()[1], np.uint64).reshape(-1, 2)[: len(encoded.dictionary)].T
             )
-        known = self._known[bits]
+        cache = self._cache[bits]
         keys = list(zip(highs.tolist(), lows.tolist(), strict=True))
-        new = [index for index, key in enumerate(keys) if key not in known]
+        new = [index for index, key in enumerate(keys) if key not in cache]
         mapped = [words.tolist() for words in _mapped(self._keys[bits], highs[new], lows[new], bits)]
         results = {keys[index]: pair for index, pair in zip(new, zip(*mapped, strict=True), strict=True)}
-        values = np.array([results.get(key) or known[key] for key in keys], np.uint64)[found.indices.to_numpy()]
-        if len(known) + len(results) > self._remembered:
-            known.clear()
-            results = dict(list(results.items())[: self._remembered])
-        known |= results
+        values = np.array([results.get(key) or cache[key] for key in keys], np.uint64)[encoded.indices.to_numpy()]
+        if len(cache) + len(results) > self._cache_size:
+            cache.clear()
+            results = dict(list(results.items())[: self._cache_size])
+        cache |= results
         return values[:, 0], values[:, 1]
 
 
 @cache
 def _masks(bits: int) -> tuple[Words, Words]:
-    """For each k below `bits`: the words whose first k bits of 128 are set."""
+    """Returns, for every k below `bits`, the two words of the mask of the first k of 128 bits."""
     masks = [((1 << k) - 1) << (128 - k) for k in range(bits)]
     high = np.array([mask >> 64 for mask in masks], np.uint64)
     return high, np.array([mask & ((1 << 64) - 1) for mask in masks], np.uint64)
 
 
 def _mapped(key: bytes, highs: Words, lows: Words, bits: int) -> tuple[Words, Words]:
-    """Maps addresses whose `bits` stand at the left of 128.
+    """Maps addresses whose `bits` stand at the left of 128 bits.
 
-    Bit k is inverted where the first bit of the encrypted block is set that holds the k bits before it, then the
-    padding's.
+    The block for bit k holds the k bits before it, then the padding. Bit k is inverted if the first bit of the
+    encrypted block is set.
     """
-    # ECB is the scheme: its blocks are inputs of a pseudorandom function, not a text.
+    # ECB is right here: the blocks are inputs of a pseudorandom function, not a text.
     cipher = Cipher(algorithms.AES(key[:_BLOCK]), modes.ECB())
     pad = np.frombuffer(cipher.encryptor().update(key[_BLOCK:]), ">u8").astype(np.uint64)
     inverted = np.zeros((len(highs), _BLOCK), np.uint8)

@@ -1,14 +1,14 @@
-"""DNS and HTTP/1 fields of the packets of a batch, for the queries that need them.
+"""DNS and HTTP/1 fields of packets, for the queries that read them.
 
-After decoding, where the settings ask for them: a kernel marks the few packets that may hold a message, and only these
-are parsed, in Python. A packet is read by itself: a message that goes over several TCP segments shows what is whole in
-its first one, and a segment in the middle of a DNS stream is read as if a message began in it. Nothing that a packet
-holds raises an error: what it does not say wholly is NULL.
+It runs after decoding, for links that store these fields. A kernel marks the few packets that may hold a message; only
+these are parsed, in Python. Packets are parsed one by one. If a message spans several TCP segments, only fields that
+are whole in the first segment have a value. A middle segment of a DNS stream is parsed as if a message began in it.
+Packet bytes never raise an error: a field that is not whole is NULL.
 
-DNS (RFC 1035, over TCP RFC 7766) is UDP or TCP of the ports 53, 5353 (multicast) and 5355 (LLMNR). HTTP/1 (RFC 9112) is
-any TCP payload that begins with a method or with `HTTP/1.`; other protocols of such request lines (RTSP, SIP) are told
-by their version, so a cut one may show a method. Names are as in zone files, what is no printable ASCII as `\\DDD`
-(RFC 4343); the texts of HTTP have one character a byte, as payloads have.
+DNS (RFC 1035, over TCP RFC 7766) is UDP or TCP on port 53, 5353 (multicast) or 5355 (LLMNR). HTTP/1 (RFC 9112) is any
+TCP payload that begins with a method or with `HTTP/1.`. RTSP and SIP have such request lines too, with another version:
+a line that is cut before the version may still show a method. Names are written as in zone files; a byte that is not
+printable ASCII is `\\DDD` (RFC 4343). HTTP texts have one character a byte, as payloads have.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from lowwater.capture.inlining import kernel
 from lowwater.catalog.packets import FRAME, HEAD, KEPT
 
 APPLICATIONS = pa.schema([field for field in KEPT if field.name not in (FRAME, HEAD)])
-"""The columns; all of them nullable."""
+"""Schema of the fields; all are nullable."""
 
 LONGEST_TEXT = 2048
-"""Bytes of an HTTP field; the rest of a longer one is left out."""
+"""Most bytes of an HTTP field; the rest is dropped."""
 
-_HEAD = 1 << 14  # bytes of a payload that are looked at
+_HEAD = 1 << 14  # bytes of a payload that are parsed
 _METHODS = frozenset(
     b"GET HEAD POST PUT DELETE CONNECT OPTIONS TRACE PATCH PROPFIND PROPPATCH MKCOL COPY MOVE LOCK UNLOCK SEARCH "
     b"REPORT MERGE CHECKOUT CHECKIN UNCHECKOUT MKACTIVITY MKWORKSPACE VERSION-CONTROL BASELINE-CONTROL UPDATE LABEL "
@@ -53,7 +53,7 @@ _NOTHING, _DNS, _DNS_TCP, _HTTP = 0, 1, 2, 3
 def _mark(
     buffer: Any, begins: Any, ends: Any, protocol: Any, source: Any, destination: Any, starts: Any, kinds: Any
 ) -> None:
-    """What the payload of every row may hold, by its ports and its first four bytes."""
+    """Marks rows whose payload may hold a message, by their ports and the first four bytes."""
     for row in range(len(begins)):
         if begins[row] < 0 or ends[row] - begins[row] < 4:
             continue
@@ -71,16 +71,16 @@ def _mark(
 
 
 def application_fields(buffer: NDArray[np.uint8], begins: NDArray[np.int64], batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The DNS and HTTP fields of the outermost transport's payloads.
+    """Extracts the DNS and HTTP fields from the payloads of the outermost transport.
 
     Args:
-        buffer: holds the frames.
-        begins: shape (n), where they begin in it.
-        batch: what was decoded of them, n rows with `caplen`, `protocol`, `srcPort`, `destPort`, `payload_offset` and
+        buffer: the bytes of the frames.
+        begins: shape (n), index of the frames in the buffer.
+        batch: the decoded frames, n rows with `caplen`, `protocol`, `srcPort`, `destPort`, `payload_offset` and
             `payload_length`.
 
     Returns:
-        n rows, schema `APPLICATIONS`; NULL where there is no such message and where a field is not whole.
+        n rows, schema `APPLICATIONS`; NULL without such a message, and for fields that are not whole.
     """
     begin, end = _payloads(begins, batch)
     kinds = np.zeros(len(begins), np.int8)
@@ -93,16 +93,16 @@ def application_fields(buffer: NDArray[np.uint8], begins: NDArray[np.int64], bat
         rows.append(http_fields(payload) if kinds[row] == _HTTP else dns_fields(payload, kinds[row] == _DNS_TCP))
     places = np.zeros(len(begins), np.int64)
     places[marked] = np.arange(len(marked))
-    found = pa.RecordBatch.from_pylist(rows, APPLICATIONS)
-    return found.take(pa.array(places, mask=kinds == _NOTHING))
+    fields = pa.RecordBatch.from_pylist(rows, APPLICATIONS)
+    return fields.take(pa.array(places, mask=kinds == _NOTHING))
 
 
 def dns_fields(payload: bytes, tcp: bool) -> dict[str, Any]:
-    """The fields of a DNS message.
+    """Parses a DNS message.
 
     Args:
-        payload: the payload of a UDP datagram, or of a TCP segment in which a message begins.
-        tcp: whether it has the two bytes of length before it.
+        payload: payload of a UDP datagram, or of a TCP segment in which a message begins.
+        tcp: whether two bytes of length precede the message.
 
     Example:
         >>> dns_fields(bytes.fromhex("0001010000010000000000000377777703636f6d0000010001"), tcp=False)["dns_query"]
@@ -130,10 +130,10 @@ def dns_fields(payload: bytes, tcp: bool) -> dict[str, Any]:
 
 
 def http_fields(payload: bytes) -> dict[str, Any]:
-    """The fields of an HTTP/1 request or response.
+    """Parses an HTTP/1 request or response.
 
     Args:
-        payload: the payload of a TCP segment in which a message begins.
+        payload: payload of a TCP segment in which a message begins.
 
     Example:
         >>> http_fields(b"GET / HTTP/1.1\\r\\nHost: a.example\\r\\nUser-Ag")
@@ -146,7 +146,7 @@ def http_fields(payload: bytes) -> dict[str, Any]:
     fields = _request(first, bool(newline))
     if not fields:
         return {}
-    # What follows the last end of a line may be cut.
+    # The last line may be cut.
     for line in rest.split(b"\n")[:-1]:
         name, colon, value = line.partition(b":")
         if not line.strip():
@@ -158,7 +158,7 @@ def http_fields(payload: bytes) -> dict[str, Any]:
 
 
 def _request(line: bytes, whole: bool) -> dict[str, Any]:
-    """Method and URI of a request line; empty for what is none, such as a line of SIP or RTSP."""
+    """Returns method and URI of a request line; nothing for another protocol, such as SIP or RTSP."""
     method, space, rest = line.partition(b" ")
     if not space or method not in _METHODS:
         return {}
@@ -168,7 +168,7 @@ def _request(line: bytes, whole: bool) -> dict[str, Any]:
         return fields | {"http_uri": _text(uri.strip())}
     if not whole:
         return fields
-    # HTTP/0.9 knows one method and has no version.
+    # HTTP/0.9 has only this method, and no version.
     return fields | {"http_uri": _text(version)} if method == b"GET" and version and not space else {}
 
 
@@ -177,13 +177,13 @@ def _text(value: bytes) -> str:
 
 
 def _numbers(batch: pa.RecordBatch, name: str) -> NDArray[np.int64]:
-    """A column of integers, -1 for NULL."""
+    """Returns a column of integers, with -1 for NULL."""
     numbers: NDArray[np.int64] = batch.column(name).fill_null(-1).to_numpy(False).astype(np.int64)
     return numbers
 
 
 def _payloads(begins: NDArray[np.int64], batch: pa.RecordBatch) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where the captured payloads begin (-1 where nobody knows) and end."""
+    """Returns begin (-1 if unknown) and end of every captured payload in the buffer."""
     place, length = _numbers(batch, "payload_offset"), _numbers(batch, "payload_length")
     begin = np.where(place >= 0, begins + place, -1)
     end = begins + _numbers(batch, "caplen")

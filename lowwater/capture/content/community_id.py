@@ -1,11 +1,10 @@
-"""The Community ID of every packet of a batch.
+"""Community IDs of packets.
 
-After decoding, and after anonymisation where there is any: an ID is a hash without a key, so that one of the true
-addresses would give them away to whoever tries all of them.
+It runs after decoding and after anonymisation. A Community ID is a hash without a key: whoever tries all addresses
+finds the true ones.
 
-A Community ID knows no VLAN, and the same private addresses are used in many. The identity of a flow is therefore
-(`vlan_id`, Community ID), which is what a query groups by: `GROUP BY vlan_id, community_id(srcIP, destIP, protocol,
-srcPort, destPort)`.
+A Community ID ignores VLANs, and many VLANs use the same private addresses. So a flow is identified by (`vlan_id`,
+Community ID): `GROUP BY vlan_id, community_id(srcIP, destIP, protocol, srcPort, destPort)`.
 """
 
 from __future__ import annotations
@@ -26,34 +25,34 @@ _NONE = -1
 
 
 def community_ids(batch: pa.RecordBatch, seed: int = 0) -> pa.StringArray:
-    """The Community ID (version 1) of the outermost IP header and transport of every packet.
+    """Computes the Community ID (version 1) of the outermost IP header and transport of every packet.
 
     Args:
         batch: n rows with the columns of `catalog.packets.COLUMNS`.
-        seed: the seed of the hash, 16 bits.
+        seed: seed of the hash, 16 bits.
 
     Returns:
-        n values; NULL where a packet has no IP addresses, and where its protocol has ports (TCP, UDP, SCTP; type and
-        code of ICMP and ICMPv6) that it does not show: a later fragment, or a header that the snaplen cut.
+        n values; NULL without IP addresses, and where the ports (TCP, UDP, SCTP), or type and code (ICMP, ICMPv6), are
+        missing: in later fragments, and in headers that the snaplen cut.
     """
     if not 0 <= seed <= 0xFFFF:
         raise ValueError(f"a seed has 16 bits, {seed} has not")
     keys = pa.FixedSizeBinaryArray.from_buffers(
         pa.binary(_KEY.itemsize), batch.num_rows, [None, pa.py_buffer(_keys(batch))]
     )
-    # Once for each distinct tuple of the batch: a hash takes some microseconds, a batch has far fewer flows than rows.
-    found = keys.dictionary_encode()
-    values = np.frombuffer(found.dictionary.buffers()[1], _KEY, len(found.dictionary))
-    names = pa.array([_named(value, seed) for value in values.tolist()], pa.string())
-    return names.take(found.indices)
+    # Hashed once for every distinct tuple: a hash takes some microseconds, and a batch has far fewer flows than rows.
+    encoded = keys.dictionary_encode()
+    values = np.frombuffer(encoded.dictionary.buffers()[1], _KEY, len(encoded.dictionary))
+    names = pa.array([_text(value, seed) for value in values.tolist()], pa.string())
+    return names.take(encoded.indices)
 
 
 def _keys(batch: pa.RecordBatch) -> NDArray[Any]:
-    """The tuple of every row; `_NONE` for what is NULL."""
+    """Returns the tuple of every row, with `_NONE` for NULL."""
 
     def numbers(name: str, missing: int) -> NDArray[Any]:
-        found: NDArray[Any] = batch.column(name).fill_null(missing).to_numpy(False)
-        return found
+        values: NDArray[Any] = batch.column(name).fill_null(missing).to_numpy(False)
+        return values
 
     keys = np.zeros(batch.num_rows, _KEY)
     addressed = np.ones(batch.num_rows, np.bool_)
@@ -69,7 +68,7 @@ def _keys(batch: pa.RecordBatch) -> NDArray[Any]:
     return keys
 
 
-def _named(key: tuple[int, ...], seed: int) -> str | None:
+def _text(key: tuple[int, ...], seed: int) -> str | None:
     src_hi, src_lo, dest_hi, dest_lo, version, protocol, first, second = key
     if version < 0:
         return None

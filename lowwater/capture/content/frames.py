@@ -1,7 +1,7 @@
-"""The bytes of frames that are kept with their packets, and the payloads in them.
+"""Stored bytes of frames, and the payloads in them.
 
-After decoding, where the settings keep bytes: both ways are one copy of ranges into an Arrow binary column. What is
-kept of a frame is its beginning, so that `export` can give it back as a capture with a shorter snaplen.
+It runs after decoding, for links that store bytes. Ranges of the buffer are copied into an Arrow binary column. Stored
+are the first bytes of every frame, so that `export` can write them as a capture with a shorter snaplen.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from lowwater.capture.headers.loads import big64, put_big64
 from lowwater.capture.inlining import kernel
 
 EVERYTHING = -1
-"""As `keep`: the whole frame."""
+"""Value of `keep` for whole frames."""
 
 UNKNOWN_HEADERS = 64
-"""Bytes that count as headers in a frame whose payload has no known place."""
+"""Bytes taken for headers in a frame whose payload offset is unknown."""
 
 _LARGEST = (1 << 31) - 1  # bytes of a binary array, whose offsets are 32 bits wide
 
 
 @kernel
 def _copy(source: Any, begins: Any, offsets: Any, target: Any) -> None:
-    """Copies the range of every row, which begins in `source` at `begins` and is given its place by `offsets`."""
+    """Copies n ranges of `source`, which start at `begins`, to the places of `target` that `offsets` bound."""
     for row in range(len(begins)):
         begin, place = begins[row], offsets[row]
         length = offsets[row + 1] - place
@@ -37,22 +37,22 @@ def _copy(source: Any, begins: Any, offsets: Any, target: Any) -> None:
             target[place + index] = source[begin + index]
 
 
-def kept_frames(
+def frame_prefixes(
     buffer: NDArray[np.uint8], begins: NDArray[np.int64], batch: pa.RecordBatch, keep: int, largest: int = _LARGEST
 ) -> pa.ChunkedArray:
-    """The beginning of every frame: its headers and the first `keep` bytes of its payload.
+    """Copies the beginning of every frame: its headers and the first `keep` bytes of its payload.
 
     Args:
-        buffer: holds the frames.
-        begins: shape (n), where they begin in it.
-        batch: what was decoded of them, n rows with `caplen` and `payload_offset`. Where the offset is NULL (ARP,
-            protocols that are not decoded) the headers are taken for UNKNOWN_HEADERS bytes.
+        buffer: the bytes of the frames.
+        begins: shape (n), index of the frames in the buffer.
+        batch: the decoded frames, n rows with `caplen` and `payload_offset`. If the offset is NULL (ARP, protocols
+            without a decoder), UNKNOWN_HEADERS bytes count as headers.
         keep: bytes of the payload, or EVERYTHING.
-        largest: most bytes of one chunk; a longer frame would have a chunk to itself.
+        largest: most bytes of a chunk; a longer frame gets a chunk of its own.
 
     Returns:
-        n values of type binary. One chunk, unless they are too many bytes for one: a table splits its other columns
-        alike (`pa.Table.from_batches([batch]).append_column("frame", frames).to_batches()`).
+        n values of type binary, in one chunk unless they have more than `largest` bytes. A table splits its other
+        columns alike (`pa.Table.from_batches([batch]).append_column("frame", frames).to_batches()`).
     """
     lengths = batch.column("caplen").to_numpy().astype(np.int64)
     if keep != EVERYTHING:
@@ -62,13 +62,13 @@ def kept_frames(
 
 
 def payload_of(batch: pa.RecordBatch) -> pa.BinaryArray:
-    """What is kept of every payload.
+    """Returns the stored part of every payload.
 
     Args:
-        batch: n rows with `frame`, `payload_offset` and `payload_length` (NULL: not known, so all that follows).
+        batch: n rows with `frame`, `payload_offset` and `payload_length` (NULL: to the end of the frame).
 
     Returns:
-        n values: NULL where the place of the payload or the frame is, empty where nothing of it was kept.
+        n values: NULL if the offset or the frame is NULL, empty if nothing of the payload is stored.
     """
     frames = batch.column("frame")
     _, offsets, data = frames.buffers()
@@ -80,12 +80,12 @@ def payload_of(batch: pa.RecordBatch) -> pa.BinaryArray:
     absent = batch.column("payload_offset").is_null().to_numpy(False) | frames.is_null().to_numpy(False)
     lengths[absent] = 0
     source = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
-    # No payload is longer than its frame, so they fit one array as the frames do.
+    # A payload is no longer than its frame, so the payloads fit into one array as the frames do.
     return _gather(source, begins, lengths, absent, _LARGEST).chunk(0)
 
 
 def _numbers(column: pa.Array, missing: int) -> NDArray[np.int64]:
-    """The values of a column of integers, `missing` for NULL."""
+    """Returns a column of integers, with `missing` for NULL."""
     numbers: NDArray[np.int64] = column.fill_null(missing).to_numpy(False).astype(np.int64)
     return numbers
 
@@ -97,7 +97,7 @@ def _gather(
     absent: NDArray[np.bool_] | None,
     largest: int,
 ) -> pa.ChunkedArray:
-    """The ranges of `source` as binary values, at least one chunk."""
+    """Copies n ranges of `source` into binary chunks, at least one."""
     ends = np.cumsum(lengths)
     chunks: list[pa.Array] = []
     first, before = 0, 0

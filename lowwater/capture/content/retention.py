@@ -1,7 +1,7 @@
-"""What is kept of packets beside their headers, and what is hidden of them.
+"""Stored content: options of a link, and the columns that they add to decoded batches.
 
-After decoding, in the reader and in `formats.division.read_chunk`: the beginning of frames (`frames`), fields of DNS
-and HTTP (`applications`), addresses replaced (`anonymise`), as the section of a link says.
+It runs after decoding, in the reader and in `formats.division.read_chunk`. `frames` copies the beginning of frames,
+`applications` extracts DNS and HTTP fields, `anonymise` replaces addresses.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lowwater.capture.content.anonymise import Pan, key_digest, read_key
+from lowwater.capture.content.anonymise import Anonymiser, key_digest, read_key
 from lowwater.capture.content.applications import application_fields
-from lowwater.capture.content.frames import EVERYTHING, kept_frames
+from lowwater.capture.content.frames import EVERYTHING, frame_prefixes
 from lowwater.capture.content.heads import heads
 from lowwater.capture.formats.header import RECORD_HEADER
 from lowwater.capture.headers.batches import WHOLE, shape_of
@@ -27,15 +27,15 @@ from lowwater.errors import ConfigError
 
 
 @dataclass(frozen=True)
-class Keeping:
-    """What a link keeps; picklable.
+class ContentOptions:
+    """Content that a link stores beside the headers; picklable.
 
     Attributes:
-        payload: bytes of each payload that are kept behind the headers of its frame, EVERYTHING for whole frames; None
-            where frames are not kept.
+        payload: bytes of every payload that are stored behind the headers of its frame; EVERYTHING for whole frames;
+            None for no frames.
         applications: `dns`, `http`, both or none.
-        sampling: whether a digest of the beginning of each frame is kept, by which packets are sampled.
-        key: the key of the anonymisation, 32 bytes; None for true addresses.
+        sampling: whether a digest of the first bytes of every frame is stored, for sampling.
+        key: key of the anonymisation, 32 bytes; None for true addresses.
     """
 
     payload: int | None = None
@@ -45,28 +45,28 @@ class Keeping:
 
     @property
     def schema(self) -> pa.Schema:
-        """That of the batches: `BATCH`, and of `KEPT` what is asked for."""
-        asked = {FRAME} if self.payload is not None else set()
-        asked |= {HEAD} if self.sampling else set()
-        names = [name for name in KEPT.names if name in asked or name.partition("_")[0] in self.applications]
-        return pa.schema([*BATCH, *(KEPT.field(name) for name in names)])
+        """Schema of the batches: `BATCH`, and the stored content columns of `KEPT`."""
+        names = {FRAME} if self.payload is not None else set()
+        names |= {HEAD} if self.sampling else set()
+        columns = [name for name in KEPT.names if name in names or name.partition("_")[0] in self.applications]
+        return pa.schema([*BATCH, *(KEPT.field(name) for name in columns)])
 
     @staticmethod
-    def of(link: Link) -> Keeping:
-        """That of a link's settings.
+    def of(link: Link) -> ContentOptions:
+        """Reads the options from the settings of a link.
 
         Raises:
-            ConfigError: its key cannot be read.
+            ConfigError: if its key cannot be read.
         """
         payload = EVERYTHING if link.payload == "all" else link.payload
         key = None if link.anonymise is None else read_key(link.anonymise)
-        return Keeping(payload, tuple(sorted(set(link.applications))), link.sampling, key)
+        return ContentOptions(payload, tuple(sorted(set(link.applications))), link.sampling, key)
 
     def __str__(self) -> str:
-        """What is kept, as the ledger says it.
+        """The options as text, as the ledger stores them.
 
         Example:
-            >>> str(Keeping(256, ("dns", "http")))
+            >>> str(ContentOptions(256, ("dns", "http")))
             'payload 256, dns, http'
         """
         payload = [] if self.payload is None else [f"payload {'all' if self.payload == EVERYTHING else self.payload}"]
@@ -74,79 +74,79 @@ class Keeping:
 
     @property
     def key_digest(self) -> str:
-        """What the ledger says of the key; empty without one."""
+        """Digest of the key for the ledger; empty without a key."""
         return "" if self.key is None else key_digest(self.key)
 
 
-NOTHING = Keeping()
-"""Headers only, with their addresses."""
+NOTHING = ContentOptions()
+"""Headers only, with true addresses."""
 
 
-_COUNTED = "ipversion"
-"""The column that a reader counts, whatever is asked for."""
+_ALWAYS_DECODED = "ipversion"
+"""Column that a reader needs for its counts, whatever columns the caller asks for."""
 
 
-class Keeper:
-    """Adds to the batches of one reader what is to be kept.
+class ContentBuilder:
+    """Adds the stored content columns to the batches of a reader.
 
     Args:
-        keeping: what that is.
-        columns: names of those that are asked for; None for all.
+        content: content that the link stores.
+        columns: names of the columns that the caller asks for; None for all.
 
     Attributes:
-        shape: what is to be decoded.
+        shape: the header columns to decode.
 
     Raises:
-        ConfigError: if there is no such column, or it is asked for twice.
+        ConfigError: if a column does not exist, or is named twice.
     """
 
-    def __init__(self, keeping: Keeping, columns: Sequence[str] | None = None) -> None:
-        self._keeping = keeping
-        self._schema = keeping.schema
-        self._asked = None if columns is None else _known(columns, self._schema)
+    def __init__(self, content: ContentOptions, columns: Sequence[str] | None = None) -> None:
+        self._keeping = content
+        self._schema = content.schema
+        self._columns = None if columns is None else _check_columns(columns, self._schema)
         self.shape = WHOLE
-        if self._asked is not None and keeping == NOTHING:
-            self.shape = shape_of(tuple(dict.fromkeys([*self._asked, _COUNTED])))
-        self._pan = None if keeping.key is None else Pan(keeping.key)
+        if self._columns is not None and content == NOTHING:
+            self.shape = shape_of(tuple(dict.fromkeys([*self._columns, _ALWAYS_DECODED])))
+        self._pan = None if content.key is None else Anonymiser(content.key)
 
-    def asked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Of a batch the columns that are asked for, in that order."""
-        return batch if self._asked is None else batch.select(self._asked)
+    def select(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Returns the columns that the caller asks for, in that order."""
+        return batch if self._columns is None else batch.select(self._columns)
 
     def batch(self, buffer: NDArray[np.uint8], offsets: NDArray[np.int64], batch: pa.RecordBatch) -> pa.RecordBatch:
-        """A decoded batch with what is kept of its packets.
+        """Adds the content columns to a decoded batch.
 
         Args:
-            buffer: holds the frames.
-            offsets: shape (n), of their records in it: each frame begins RECORD_HEADER behind it.
+            buffer: the bytes of the frames.
+            offsets: shape (n), offsets of the records: a frame begins RECORD_HEADER bytes behind its offset.
             batch: n rows of the shape.
 
         Returns:
-            n rows of the keeping's schema; of the shape's, where nothing is kept.
+            n rows of the options' schema; the batch itself if the link stores headers only.
         """
-        keeping, kept = self._keeping, {}
-        if keeping == NOTHING:
+        content, columns = self._keeping, {}
+        if content == NOTHING:
             return batch
         begins = offsets + RECORD_HEADER
-        if keeping.payload is not None:
-            # Frames that one buffer holds are fewer bytes than one binary array takes.
-            kept[FRAME] = kept_frames(buffer, begins, batch, keeping.payload).chunk(0)
-        if keeping.sampling:
-            kept[HEAD] = heads(buffer, begins, batch)
-        if keeping.applications:
-            found = application_fields(buffer, begins, batch)
-            kept |= {name: found.column(name) for name in found.schema.names}
+        if content.payload is not None:
+            # The frames of one buffer always fit into one binary array.
+            columns[FRAME] = frame_prefixes(buffer, begins, batch, content.payload).chunk(0)
+        if content.sampling:
+            columns[HEAD] = heads(buffer, begins, batch)
+        if content.applications:
+            fields = application_fields(buffer, begins, batch)
+            columns |= {name: fields.column(name) for name in fields.schema.names}
         if self._pan is not None:
             batch = self._pan.batch(batch)
         extra = self._schema.names[len(BATCH) :]
-        return pa.RecordBatch.from_arrays([*batch.columns, *(kept[name] for name in extra)], schema=self._schema)
+        return pa.RecordBatch.from_arrays([*batch.columns, *(columns[name] for name in extra)], schema=self._schema)
 
 
-def _known(columns: Sequence[str], schema: pa.Schema) -> list[str]:
+def _check_columns(columns: Sequence[str], schema: pa.Schema) -> list[str]:
     unknown = [name for name in columns if name not in schema.names]
     if unknown:
-        near = get_close_matches(unknown[0], schema.names, 3) or schema.names
-        raise ConfigError(f"{unknown[0]!r} is no column of a packet that is kept", f"columns are {', '.join(near)}")
+        similar = get_close_matches(unknown[0], schema.names, 3) or schema.names
+        raise ConfigError(f"{unknown[0]!r} is no column of a packet that is kept", f"columns are {', '.join(similar)}")
     if len(set(columns)) < len(columns):
         raise ConfigError(f"of the columns {', '.join(columns)} one is asked for twice", "name each once")
     return list(columns)

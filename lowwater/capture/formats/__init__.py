@@ -1,1 +1,1 @@
-"""The files that captures come in: their headers, compression and records, and how one is divided."""
+"""File formats of captures: headers, compression, records, and the division of a file into chunks."""

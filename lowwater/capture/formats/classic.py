@@ -1,6 +1,6 @@
-"""The records of a classic pcap, as the reader asks for them.
+"""The scanner of a classic pcap, and the protocol of all scanners.
 
-Between `scan` and the reader: one scanner a file format.
+Between the kernels (`scan`) and the reader. There is one scanner a file format.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _SECOND = 1_000_000_000
 
 
 class Scanner(Protocol):
-    """Finds the records of a file format; picklable, so that a worker goes on in the middle of a file.
+    """Finds the records of a file format; picklable, so that a worker can continue in the middle of a file.
 
     Attributes:
-        start: offset of the first record, or of the first block, in the file.
-        interfaces: those met so far, at least one.
-        damage: the reason of malformed rows for what is no record.
-        blocks: blocks met so far that are no packets, by kind.
+        start: offset of the first record or block in the file.
+        interfaces: interfaces met so far, at least one.
+        damage: the reason of malformed rows for bytes that are no record.
+        blocks: kinds and numbers of blocks met so far that are no packets.
     """
 
     @property
@@ -47,68 +47,68 @@ class Scanner(Protocol):
     def scan(
         self, buffer: NDArray[Any], begin: int, end: int, records: NDArray[Any], count: int
     ) -> tuple[int, int, int]:
-        """Finds whole records in buffer[begin:end]; fills and returns as `scan.scan`. Goes on where it stopped.
+        """Finds whole records in buffer[begin:end], from where the last call stopped. Returns as `scan.scan`.
 
         Args:
             buffer: uint8 array, a window of the file.
-            begin: index at which the next record begins.
+            begin: index of the next record.
             end: index behind the last valid byte.
-            records: int64 array (4, at least count), filled as by `scan.scan`.
-            count: most records to find.
+            records: int64 array (scan.ROWS, capacity), filled as by `scan.scan`.
+            count: number of records that the array holds already.
         """
 
     def search(self, buffer: NDArray[Any], begin: int, end: int, at_end: bool, around: int) -> tuple[int, int]:
-        """Where after damage records go on in buffer[begin:end], as `scan.search`; `around` is a time (ns) or -1.
+        """Finds where records go on after damage in buffer[begin:end]. Returns as `scan.search`.
 
         Args:
             buffer: uint8 array, a window of the file.
             begin: first index to try.
             end: index behind the last valid byte.
             at_end: whether the file ends there.
-            around: instant near which records lie, ns since the epoch; -1 where none is known.
+            around: instant near which records lie, ns since the epoch; -1 if unknown.
         """
 
     def doubtful(self, buffer: NDArray[Any], begin: int, end: int, around: int) -> bool:
-        """Whether what the end of the file cuts at `begin` may be damage, and no record.
+        """Whether the cut bytes at the end of the file may be damage instead of a record.
 
         Args:
             buffer: uint8 array, a window of the file.
             begin: index at which the cut record would begin.
             end: index behind the last byte of the file.
-            around: instant near which records lie, ns since the epoch; -1 where none is known.
+            around: instant near which records lie, ns since the epoch; -1 if unknown.
         """
 
     def skip(self, count: int) -> None:
-        """Tells that so many bytes of damage are passed over."""
+        """Skips this number of bytes of damage."""
 
     def settle(self, offset: int) -> None:
-        """Tells that `at` is no longer asked about offsets before this one."""
+        """Drops what only calls of `at` with an offset before this one would need."""
 
     def forget(self, offset: int) -> None:
-        """Tells that `at` is not asked about what lies between this offset and where the last scan stopped."""
+        """Drops what only calls of `at` between this offset and the end of the last scan would need."""
 
     def at(self, offset: int) -> Scanner:
-        """The scanner that goes on at this offset of the file, where a record begins, and has been there before."""
+        """Returns a scanner that continues at this file offset, at which a record begins that this one has found."""
 
     def extents(self, records: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Where records that were found begin in the buffer, and their bytes, headers included."""
+        """Returns the index in the buffer, and the bytes with headers, of records found."""
 
     def bytes_of(self, records: NDArray[Any]) -> int:
-        """Bytes of records that were found, headers included."""
+        """Returns the total bytes, with headers, of records found."""
 
 
 @dataclass(frozen=True)
 class ClassicScanner:
-    """The records of a classic pcap; see `Scanner`. It has no state.
+    """The scanner of a classic pcap; it has no state. See `Scanner`.
 
     Attributes:
         big: whether the file is big endian.
         scale: nanoseconds per unit of the sub-second field.
-        limit: largest believed captured length.
-        snaplen: that of the file header within `limit`, or `limit`.
+        limit: largest plausible captured length.
+        snaplen: snaplen of the file header within `limit`, or `limit`.
         header: bytes of a record header.
         lengths: as in `scan.scan`.
-        interface: the only one.
+        interface: the only interface.
     """
 
     big: bool
@@ -124,7 +124,7 @@ class ClassicScanner:
 
     @classmethod
     def of(cls, header: CaptureFile) -> ClassicScanner:
-        """The scanner of a file with this header. The order of the lengths is that of libpcap (sf-pcap.c)."""
+        """Makes the scanner for a file header. The order of the lengths is that of libpcap (sf-pcap.c)."""
         major, minor = header.version
         swapped = major == 543 or minor < 3
         return cls(
@@ -148,16 +148,16 @@ class ClassicScanner:
     def scan(
         self, buffer: NDArray[Any], begin: int, end: int, records: NDArray[Any], count: int
     ) -> tuple[int, int, int]:
-        found: tuple[int, int, int] = scanning.scan(
+        result: tuple[int, int, int] = scanning.scan(
             buffer, begin, end, self.big, self.scale, self.limit, self.header, self.lengths, records, count
         )
-        return found
+        return result
 
     def search(self, buffer: NDArray[Any], begin: int, end: int, at_end: bool, around: int) -> tuple[int, int]:
-        found: tuple[int, int] = scanning.search(
+        result: tuple[int, int] = scanning.search(
             buffer, begin, end, self.big, self.scale, self.limit, self.header, self.lengths, around // _SECOND, at_end
         )
-        return found
+        return result
 
     def doubtful(self, buffer: NDArray[Any], begin: int, end: int, around: int) -> bool:
         if end - begin < self.header:

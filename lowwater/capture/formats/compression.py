@@ -1,9 +1,9 @@
-"""Captures inside gzip, zstd, xz or lz4 frames, as the stream of bytes that they hold.
+"""Decompression of captures in gzip, zstd, xz or lz4 frames.
 
-Between the file and the reader's window: `Unpacked` decompresses in a thread of its own, a bounded amount ahead. A
-file is one or more members (gzip members, zstd or lz4 frames, xz streams) of one format, known by their magic.
-Whatever the file holds, at any time there are at most `AHEAD` blocks of 2 MiB, the history of the decompressor
-(gzip 32 KiB, lz4 some 8 MiB, zstd and xz at most `HISTORY`) and a record of 4 MiB of the file itself.
+Between the file and the reader's window: `DecompressedSource` decompresses in its own thread, a bounded amount ahead.
+A file is one or more members (gzip members, zstd or lz4 frames, xz streams) of one format, recognised by its magic.
+Memory is bounded for every file: `AHEAD` blocks of 2 MiB, the history of the decompressor (gzip 32 KiB, lz4 about
+8 MiB, zstd and xz at most `HISTORY`), and 4 MiB of the stored file.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pyarrow as pa
 
 from lowwater.capture.formats.sources import Source
-from lowwater.capture.formats.window import BrokenFrame, Stored, lz4_pieces, zstd_pieces
+from lowwater.capture.formats.window import BrokenFrame, PieceSource, lz4_pieces, zstd_pieces
 
 HISTORY = 128 << 20
-"""Largest history (bytes) that a zstd or xz stream may ask for: what the tools' own highest levels use."""
+"""Largest history (bytes) that a zstd or xz stream may request; the highest levels of the tools use as much."""
 
 AHEAD = 16
-"""Blocks that are decompressed before they are asked for."""
+"""Blocks that are decompressed in advance."""
 
 _BLOCK = 1 << 20
 _STEP = 256 << 10
@@ -35,33 +35,34 @@ _SKIPPABLE = tuple(bytes([0x50 + number]) + b"\x2a\x4d\x18" for number in range(
 _MAGIC = {"gzip": b"\x1f\x8b", "zstd": b"\x28\xb5\x2f\xfd", "xz": b"\xfd7zXZ\0", "lz4": b"\x04\x22\x4d\x18"}
 _HEAD = 6
 
-_Member = Callable[[Stored, int, int | None], Iterator[bytes]]
-"""One member of a stored file, in pieces of at most so many bytes; byte by byte once so many bytes are given."""
+_Member = Callable[[PieceSource, int, int | None], Iterator[bytes]]
+"""Decompresses one member: arguments are the file, most bytes of a piece, and the output size after which each piece is
+one byte."""
 
 
 class Damage(Exception):
-    """What follows the position of the stored file cannot be decompressed; the message says why."""
+    """The bytes at the position of the stored file cannot be decompressed; the message says why."""
 
 
 def compression_of(head: bytes) -> str:
-    """The name of the compression whose magic these first bytes are, or an empty string.
+    """Returns the name of the compression with this magic, or an empty string.
 
-    A file that begins with a skippable frame counts as zstd: pzstd writes such.
+    A file that begins with a skippable frame counts as zstd, since pzstd writes one.
     """
     if head.startswith(_SKIPPABLE):
         return "zstd"
     return next((name for name, magic in _MAGIC.items() if head.startswith(magic)), "")
 
 
-def members(stored: Stored, step: int = _STEP) -> Iterator[bytes]:
-    """All bytes that a compressed file holds, in pieces of at most `step` bytes.
+def members(stored: PieceSource, step: int = _STEP) -> Iterator[bytes]:
+    """Yields the decompressed bytes of a file in pieces of at most `step` bytes.
 
     Args:
-        stored: the file, at its start; afterwards at its end.
-        step: largest piece, bytes; at least 1.
+        stored: the file at its start; at its end afterwards.
+        step: largest piece, bytes, at least 1.
 
     Raises:
-        Damage: once everything before the damage is given; `stored` then stands where the damage begins.
+        Damage: after all bytes before the damage; `stored` then stands where the damage begins.
         OSError: if the file cannot be read.
     """
     format = compression_of(stored.peek(_HEAD))
@@ -71,15 +72,15 @@ def members(stored: Stored, step: int = _STEP) -> Iterator[bytes]:
         elif compression_of(head) == format:
             yield from _member(stored, _FORMATS[format], step)
         elif format == "xz" and head[:4] == bytes(4):
-            stored.take(4)  # the padding that the format allows behind a stream
+            stored.take(4)  # padding that the format allows behind a stream
         elif format == "gzip" and head[0] == 0:
             _skip_zeros(stored)
         else:
             raise Damage(f"bytes that are no {format} data follow")
 
 
-def _skip_zeros(stored: Stored) -> None:
-    """Zeros to the end of the file: tapes and block devices leave them behind the last gzip member."""
+def _skip_zeros(stored: PieceSource) -> None:
+    """Skips zeros up to the end of the file: tapes and block devices leave them behind the last gzip member."""
     while piece := stored.piece():
         zeros = len(piece) - len(bytes(piece).lstrip(b"\0"))
         stored.position += zeros
@@ -87,7 +88,7 @@ def _skip_zeros(stored: Stored) -> None:
             raise Damage("bytes follow the zeros behind the last gzip member")
 
 
-def _skip(stored: Stored) -> None:
+def _skip(stored: PieceSource) -> None:
     start = stored.position
     head = stored.take(8)
     left = int.from_bytes(head[4:], "little")
@@ -99,16 +100,16 @@ def _skip(stored: Stored) -> None:
         raise Damage("it ends inside a skippable frame")
 
 
-def _member(stored: Stored, member: _Member, step: int) -> Iterator[bytes]:
-    """One member; where it is damaged, everything before the damage.
+def _member(stored: PieceSource, member: _Member, step: int) -> Iterator[bytes]:
+    """Yields one member; if it is damaged, all bytes before the damage.
 
-    A decompressor that fails keeps to itself what the failing call had made. So the member is read a second time, up
-    to that call as before and then byte by byte; where its source no longer has it, what that call had made is lost.
+    A decompressor that fails drops the output of the failing call. So the member is read again: up to that call as
+    before, then byte by byte. If the source cannot rewind so far, that output is lost.
     """
-    start, given, seen = stored.position, 0, 0
+    start, size_out, seen = stored.position, 0, 0
     try:
         for piece in member(stored, step, None):
-            given += len(piece)
+            size_out += len(piece)
             yield piece
         return
     except (zlib.error, lzma.LZMAError, pa.ArrowException, OSError) as error:
@@ -117,64 +118,65 @@ def _member(stored: Stored, member: _Member, step: int) -> Iterator[bytes]:
             raise Damage(str(error)) from error
     stored.position = start
     try:
-        for piece in member(stored, step, given):
+        for piece in member(stored, step, size_out):
             seen += len(piece)
-            if seen > given:
-                yield piece[max(len(piece) - (seen - given), 0) :]
+            if seen > size_out:
+                yield piece[max(len(piece) - (seen - size_out), 0) :]
     except (zlib.error, lzma.LZMAError, pa.ArrowException, OSError) as error:
         _raise_of_disk(error)
         raise Damage(str(error)) from error
 
 
 def _raise_of_disk(error: Exception) -> None:
-    # pyarrow tells of damage by an OSError too, but one without a number.
+    # pyarrow reports damage as an OSError without a number.
     if isinstance(error, OSError) and error.errno is not None:
         raise error
 
 
-def _gzip(stored: Stored, step: int, fine: int | None) -> Iterator[bytes]:
-    """One gzip member; byte by byte once `fine` bytes are given."""
-    engine, given = zlib.decompressobj(_GZIP_FRAMING), 0
+def _gzip(stored: PieceSource, step: int, fine: int | None) -> Iterator[bytes]:
+    """Yields one gzip member; byte by byte after `fine` bytes of output."""
+    engine, size_out = zlib.decompressobj(_GZIP_FRAMING), 0
     while not engine.eof:
-        slow = fine is not None and given >= fine
+        slow = fine is not None and size_out >= fine
         piece = stored.piece(1 if slow else None)
-        made = engine.decompress(piece, 1 if slow else step)
-        # At the end of a member zlib leaves the rest in `unused_data`, and in `unconsumed_tail` too if one was there.
+        output = engine.decompress(piece, 1 if slow else step)
+        # At the end of a member zlib leaves the rest in `unused_data`, and maybe in `unconsumed_tail` too.
         rest = engine.unused_data if engine.eof else engine.unconsumed_tail
         stored.position += len(piece) - len(rest)
-        given += len(made)
-        if made:
-            yield made
-        if not piece and not made and not engine.eof:
+        size_out += len(output)
+        if output:
+            yield output
+        if not piece and not output and not engine.eof:
             raise Damage("it ends inside a gzip member")
 
 
-def _xz(stored: Stored, step: int, fine: int | None) -> Iterator[bytes]:
-    """One xz stream, as `_gzip`."""
-    engine, given = lzma.LZMADecompressor(lzma.FORMAT_XZ, HISTORY + _XZ_OVERHEAD), 0
+def _xz(stored: PieceSource, step: int, fine: int | None) -> Iterator[bytes]:
+    """Yields one xz stream; arguments as for `_gzip`."""
+    engine, size_out = lzma.LZMADecompressor(lzma.FORMAT_XZ, HISTORY + _XZ_OVERHEAD), 0
     while not engine.eof:
-        slow = fine is not None and given >= fine
+        slow = fine is not None and size_out >= fine
         piece = stored.piece(1 if slow else None) if engine.needs_input else memoryview(b"")
         if engine.needs_input and not piece:
             raise Damage("it ends inside an xz stream")
-        made = engine.decompress(piece, 1 if slow else step)
+        output = engine.decompress(piece, 1 if slow else step)
         stored.position += len(piece)
-        given += len(made)
-        if made:
-            yield made
+        size_out += len(output)
+        if output:
+            yield output
     stored.position -= len(engine.unused_data)
 
 
-class _Pieces(io.RawIOBase):
-    """The pieces of a frame (header, blocks, end) as a file, so that one read never takes more than one of them.
+class _FrameFile(io.RawIOBase):
+    """The pieces of a frame (header, blocks, end) as a file in which a read never crosses the end of a piece.
 
     Attributes:
-        begun: position in the stored file of the last piece taken, or of the one that is not whole.
+        piece_start: position in the stored file of the last piece read, or of the piece that is not whole.
+        broken: reason why the next piece is not whole; empty if there is none.
     """
 
-    def __init__(self, stored: Stored, pieces: Iterator[bytes]) -> None:
+    def __init__(self, stored: PieceSource, pieces: Iterator[bytes]) -> None:
         super().__init__()
-        self.begun = stored.position
+        self.piece_start = stored.position
         self.broken = ""
         self._stored = stored
         self._pieces = pieces
@@ -185,30 +187,30 @@ class _Pieces(io.RawIOBase):
 
     def read(self, size: int = -1) -> bytes:
         if not self._rest and not self.broken:
-            self.begun = self._stored.position
+            self.piece_start = self._stored.position
             try:
                 self._rest = memoryview(next(self._pieces, b""))
             except BrokenFrame as error:
                 self.broken = str(error)
-        taken, self._rest = self._rest[:size], self._rest[size:]
-        return bytes(taken)
+        piece, self._rest = self._rest[:size], self._rest[size:]
+        return bytes(piece)
 
 
-def _frame(codec: str, split: Callable[[Stored], Iterator[bytes]]) -> _Member:
-    def frame(stored: Stored, step: int, fine: int | None) -> Iterator[bytes]:
-        """One frame, as `_gzip`."""
-        pieces, given = _Pieces(stored, split(stored)), 0
+def _frame(codec: str, split: Callable[[PieceSource], Iterator[bytes]]) -> _Member:
+    def frame(stored: PieceSource, step: int, fine: int | None) -> Iterator[bytes]:
+        """Yields one frame; arguments as for `_gzip`."""
+        pieces, size_out = _FrameFile(stored, split(stored)), 0
         try:
             with pa.CompressedInputStream(pa.PythonFile(pieces, mode="r"), codec) as stream:
-                while made := stream.read(step if fine is None or given < fine else 1):
-                    given += len(made)
-                    yield made
+                while output := stream.read(step if fine is None or size_out < fine else 1):
+                    size_out += len(output)
+                    yield output
         except (pa.ArrowException, OSError):
-            stored.position = pieces.begun
+            stored.position = pieces.piece_start
             if fine is None or not pieces.broken:
                 raise
         if pieces.broken:
-            stored.position = pieces.begun
+            stored.position = pieces.piece_start
             raise Damage(pieces.broken)
 
     return frame
@@ -222,18 +224,18 @@ _FORMATS: dict[str, _Member] = {
 }
 
 
-class Unpacked:
-    """What a compressed file holds, decompressed in a thread of its own; a `Source` that does not rewind.
+class DecompressedSource:
+    """Decompressed content of a file, produced by a thread; a `Source` that does not rewind.
 
     Args:
-        file: the bytes of the file, at their start.
-        hashed: whether to compute the sha256 of the file as it is stored.
+        file: the stored bytes, at their start.
+        hashed: whether to compute the sha256 of the stored file.
 
     Attributes:
-        damage: why decompression stopped before the end of the file; empty while it has not. This and the next two
-            are right once `readinto` has given 0.
-        skipped: bytes of the file that were not decompressed: from where the damage begins to its end.
-        stored: size of the file in bytes.
+        damage: reason why decompression stopped before the end of the file; empty if it did not. This and the next two
+            are complete once `readinto` has returned 0.
+        skipped: number of stored bytes that were not decompressed, from the damage to the end.
+        stored: size of the stored file in bytes.
     """
 
     rewinds = False
@@ -242,14 +244,14 @@ class Unpacked:
         self.damage = ""
         self.skipped = 0
         self.stored = 0
-        self._source = Stored(file, hashed)
+        self._source = PieceSource(file, hashed)
         self._pieces = members(self._source)
         self._thread = ThreadPoolExecutor(1)
         self._blocks: deque[Future[bytes]] = deque(self._thread.submit(self._block) for _ in range(AHEAD))
         self._rest = memoryview(b"")
 
     def readinto(self, target: memoryview) -> int:
-        """Fills the beginning of `target`; gives how many bytes, 0 at the end of what the file holds.
+        """Fills the beginning of `target`. Returns the number of bytes; 0 at the end of the content.
 
         Raises:
             OSError: if the file cannot be read.
@@ -266,11 +268,11 @@ class Unpacked:
         raise OSError(errno.ESPIPE, "what was decompressed cannot be read again")
 
     def sha256(self) -> str:
-        """The sha256 of the stored file, in hex, once it is read."""
+        """Returns the sha256 of the stored file, in hex, once it is read."""
         return self._source.sha256()
 
     def close(self) -> None:
-        """Ends the thread and closes the file."""
+        """Stops the thread and closes the file."""
         self._thread.shutdown(cancel_futures=True)
         self._source.close()
 

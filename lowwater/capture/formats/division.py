@@ -1,7 +1,7 @@
-"""Dividing a capture into chunks that decode by themselves, in any order and in any process.
+"""Division of a capture into chunks that can be decoded in any order and in any process.
 
-Beside the reader: one pass over the file that decodes nothing finds everything that depends on what came before (which
-timestamps are sane, the clocks, the digest), so that the decoding of a chunk depends on its bytes alone.
+One pass over the file, without decoding, finds everything that depends on earlier bytes: the sane timestamps, the
+clocks and the digest. The decoding of a chunk then depends on its own bytes alone.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lowwater.capture.content.retention import NOTHING, Keeper, Keeping
+from lowwater.capture.content.retention import NOTHING, ContentBuilder, ContentOptions
 from lowwater.capture.formats import scan as scanning
 from lowwater.capture.formats.classic import Scanner
 from lowwater.capture.headers.batches import Memory
 from lowwater.capture.reader import CHUNK_BYTES, CaptureReader
-from lowwater.capture.records.batches import Round, decode_round, shares
+from lowwater.capture.records.batches import RecordSpan, decode_span, split_by_interface
 from lowwater.capture.records.facts import CaptureSummary, Interface
 from lowwater.capture.records.malformed import MalformedRows
 from lowwater.errors import CaptureError
@@ -30,17 +30,19 @@ _NONE = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
-    """A part of a capture file; picklable.
+class CaptureChunk:
+    """A part of a capture file without damage; picklable.
 
     Attributes:
         path: the file.
-        begin: offset of its first record; `end` behind its last one. There is no damage between them.
+        begin: offset of its first record in the file.
+        end: offset behind its last record.
         position: number of its first record in the capture.
-        records: how many it has.
-        clocks: largest sane timestamp of each interface before it, ns, -1 for none; those missing begin in it.
-        insane: positions of its records that are malformed, ascending.
-        scanner: finds its records.
+        records: number of records.
+        clocks: largest sane timestamp of each interface before the chunk, ns, -1 for none. Interfaces that begin in the
+            chunk are missing.
+        insane: positions of its malformed records, ascending.
+        scanner: the scanner at its first record.
     """
 
     path: Path
@@ -54,131 +56,127 @@ class Chunk:
 
 
 @dataclass(frozen=True)
-class Index:
-    """What one pass over a capture finds without decoding it.
+class CaptureIndex:
+    """Result of one pass over a capture without decoding.
 
     Attributes:
-        chunks: its parts in file order; together they hold every sane record. None of a compressed file.
+        chunks: the chunks in file order, with all sane records; empty for a compressed file.
         malformed: as `CaptureReader.malformed`.
-        summary: as `CaptureReader.summary`, with nothing counted as undecoded.
+        summary: as `CaptureReader.summary`, with `undecoded` 0.
     """
 
-    chunks: tuple[Chunk, ...]
+    chunks: tuple[CaptureChunk, ...]
     malformed: MalformedRows
     summary: CaptureSummary
 
 
-def index(path: Path, max_jump: int, chunk_bytes: int = CHUNK_BYTES, sha256: str | None = None) -> Index:
-    """Indexes a capture file: `indexing` to its end.
-
-    Arguments as of `indexing`.
-    """
+def index(path: Path, max_jump: int, chunk_bytes: int = CHUNK_BYTES, sha256: str | None = None) -> CaptureIndex:
+    """Indexes a capture file, in one call. Arguments as of `indexing`."""
     steps = indexing(path, max_jump, chunk_bytes, sha256)
     while True:
         try:
             next(steps)
         except StopIteration as end:
-            found: Index = end.value
-            return found
+            capture_index: CaptureIndex = end.value
+            return capture_index
 
 
 def indexing(
     path: Path, max_jump: int, chunk_bytes: int = CHUNK_BYTES, sha256: str | None = None
-) -> Generator[Chunk, None, Index]:
-    """Indexes a capture file, and gives each chunk as soon as it is known; at the end the whole index.
+) -> Generator[CaptureChunk, None, CaptureIndex]:
+    """Indexes a capture file, and yields each chunk as soon as it is complete. Returns the whole index.
 
     Args:
-        path: a capture file; a compressed one cannot be divided: it has no chunks, and `read` decodes it.
+        path: a capture file. A compressed one has no chunks: decode it with `read`.
         max_jump: as for `read`.
-        chunk_bytes: bytes of a chunk, about: it ends where a record does.
+        chunk_bytes: approximate size of a chunk, bytes; a chunk ends between two records.
         sha256: as for `read`.
 
     Raises:
         CaptureError: as `read`.
     """
     reader = CaptureReader(path, max_jump, min(chunk_bytes, CHUNK_BYTES), sha256)
-    marks, told = _Marks(path, reader, chunk_bytes), 0
-    for each in reader.rounds():
+    builder, yielded = _ChunkBuilder(path, reader, chunk_bytes), 0
+    for span in reader.spans():
         if not reader.header.compression:
-            marks.meet(each)
-        reader.count(each)
-        yield from marks.chunks[told:]
-        told = len(marks.chunks)
-    marks.cut()
-    yield from marks.chunks[told:]
+            builder.add(span)
+        reader.count(span)
+        yield from builder.chunks[yielded:]
+        yielded = len(builder.chunks)
+    builder.cut()
+    yield from builder.chunks[yielded:]
     assert reader.summary is not None
-    return Index(tuple(marks.chunks), reader.malformed, reader.summary)
+    return CaptureIndex(tuple(builder.chunks), reader.malformed, reader.summary)
 
 
-class _Marks:
-    """The chunks found so far, and what the next one will be.
+class _ChunkBuilder:
+    """Builds the chunks of a capture from its spans.
 
     Args:
         path: the file.
-        reader: of it.
-        size: bytes of a chunk, about.
+        reader: the reader of the file.
+        size: approximate size of a chunk, bytes.
     """
 
     def __init__(self, path: Path, reader: CaptureReader, size: int) -> None:
-        self.chunks: list[Chunk] = []
+        self.chunks: list[CaptureChunk] = []
         self._path = path
         self._reader = reader
         self._size = size
-        self._next: Chunk | None = None
+        self._next: CaptureChunk | None = None
 
-    def meet(self, each: Round) -> None:
-        """Adds a round to the chunk, or begins another with it: behind damage, too."""
-        if self._next and (each.parted or each.begin - self._next.begin >= self._size):
+    def add(self, span: RecordSpan) -> None:
+        """Adds a span to the chunk, or begins a new chunk: once it is large, and after damage."""
+        if self._next and (span.after_damage or span.begin - self._next.begin >= self._size):
             self.cut()
-        insane, count = _NONE, each.records.shape[1]
-        if len(each.kept) < count:
-            insane = np.setdiff1d(np.arange(count), each.kept, assume_unique=True) + each.position
+        insane, count = _NONE, span.records.shape[1]
+        if len(span.sane) < count:
+            insane = np.setdiff1d(np.arange(count), span.sane, assume_unique=True) + span.position
         if self._next is None:
-            clocks, scanner = self._reader.clocks(), self._reader.scanner.at(each.begin)
-            self._next = Chunk(self._path, each.begin, each.end, each.position, count, clocks, insane, scanner)
+            clocks, scanner = self._reader.clocks(), self._reader.scanner.at(span.begin)
+            self._next = CaptureChunk(self._path, span.begin, span.end, span.position, count, clocks, insane, scanner)
         else:
             insane = np.concatenate([self._next.insane, insane]) if len(insane) else self._next.insane
             records = self._next.records + count
-            self._next = replace(self._next, end=each.end, records=records, insane=insane)
+            self._next = replace(self._next, end=span.end, records=records, insane=insane)
 
     def cut(self) -> None:
-        """Ends the chunk, if one was begun."""
+        """Ends the chunk, if there is one."""
         if self._next:
             self.chunks.append(self._next)
         self._next = None
 
 
 def read_chunk(
-    chunk: Chunk, keeping: Keeping = NOTHING, memory: Memory | None = None
+    chunk: CaptureChunk, content: ContentOptions = NOTHING, memory: Memory | None = None
 ) -> Iterator[tuple[Interface, pa.RecordBatch]]:
     """Decodes the sane records of a chunk.
 
     Args:
-        chunk: the chunk of a file.
-        keeping: what to keep beside the headers.
-        memory: to decode in, of one reading at a time. A batch is then overwritten by the next one.
+        chunk: a chunk of a file.
+        content: content to store beside the headers.
+        memory: buffers to decode into, for one reader at a time; the next batch then overwrites the last one.
 
     Yields:
-        Batches, each of one interface, with that interface: what `CaptureReader.by_interface` gives for these records,
-        in other batches.
+        An interface and a batch of it: the rows of `CaptureReader.by_interface`, in batches of other sizes.
 
     Raises:
         CaptureError: if the file cannot be read, or has changed since it was indexed.
     """
-    memory, keeper = memory or Memory(again=False), Keeper(keeping)
+    memory, builder = memory or Memory(again=False), ContentBuilder(content)
     buffer, scanner = _load(chunk, memory), chunk.scanner.at(chunk.begin)
-    # Batches of one size, since a small one has to be copied by whoever makes pages of them.
+    # Batches of equal size: whoever makes pages of a small batch has to copy it.
     records = memory.records(-(-chunk.records // -(-chunk.records // _ROWS)))
     clocks = dict(enumerate(chunk.clocks))
     position, at, stopped = chunk.position, 0, scanning.FULL
     while stopped == scanning.FULL:
         count, at, stopped = scanner.scan(buffer, at, len(buffer), records, 0)
         numbers = np.arange(position, position + count)
-        kept = np.flatnonzero(~np.isin(numbers, chunk.insane)) if len(chunk.insane) else np.arange(count)
-        each = Round(buffer, records[:, :count], kept, position, chunk.begin, chunk.begin + at, False)
-        for number, chosen in shares(each, len(scanner.interfaces)):
+        sane = np.flatnonzero(~np.isin(numbers, chunk.insane)) if len(chunk.insane) else np.arange(count)
+        span = RecordSpan(buffer, records[:, :count], sane, position, chunk.begin, chunk.begin + at, False)
+        for number, chosen in split_by_interface(span, len(scanner.interfaces)):
             interface = scanner.interfaces[number]
-            batch = decode_round(each, chosen, clocks.get(number, -1), interface, keeper, memory)
+            batch = decode_span(span, chosen, clocks.get(number, -1), interface, builder, memory)
             clocks[number] = batch.column("arrival")[-1].as_py()
             yield interface, batch
         position += count
@@ -186,7 +184,7 @@ def read_chunk(
         raise _changed(chunk)
 
 
-def _load(chunk: Chunk, memory: Memory) -> NDArray[np.uint8]:
+def _load(chunk: CaptureChunk, memory: Memory) -> NDArray[np.uint8]:
     buffer = memory.bytes("chunk", chunk.end - chunk.begin)
     filled = 0
     try:
@@ -201,5 +199,5 @@ def _load(chunk: Chunk, memory: Memory) -> NDArray[np.uint8]:
     return buffer
 
 
-def _changed(chunk: Chunk) -> CaptureError:
+def _changed(chunk: CaptureChunk) -> CaptureError:
     return CaptureError(f"{chunk.path}: changed while it was read", "ingest it again")

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lowwater.capture.formats.compression import Unpacked, compression_of
+from lowwater.capture.formats.compression import DecompressedSource, compression_of
 from lowwater.capture.formats.pcapng.blocks import first_interface
-from lowwater.capture.formats.sources import Peeked, open_source
+from lowwater.capture.formats.sources import PeekableSource, open_source
 from lowwater.errors import CaptureError
 
 FILE_HEADER = 24
@@ -189,7 +189,9 @@ def _section(name: str, path: Path, head: bytes, size: int, compression: str) ->
 
 
 @contextmanager
-def opened(capture: str | Path | Any, hashed: bool) -> Iterator[tuple[CaptureFile, Peeked, Unpacked | None]]:
+def opened(
+    capture: str | Path | Any, hashed: bool
+) -> Iterator[tuple[CaptureFile, PeekableSource, DecompressedSource | None]]:
     """Opens a capture and reads its header; closes it where the block fails.
 
     Args:
@@ -203,12 +205,12 @@ def opened(capture: str | Path | Any, hashed: bool) -> Iterator[tuple[CaptureFil
         CaptureError: as `parse_header`, or if the file cannot be read.
     """
     path, stream = open_source(capture)
-    source, unpacked = Peeked(stream), None
+    source, unpacked = PeekableSource(stream), None
     try:
         compression = compression_of(source.peek(FILE_HEADER))
         if compression:
-            unpacked = Unpacked(source, hashed)
-            source = Peeked(unpacked)
+            unpacked = DecompressedSource(source, hashed)
+            source = PeekableSource(unpacked)
         head = source.peek(needed(source.peek(FILE_HEADER)))
         damage = unpacked.damage if unpacked else ""
         yield parse_header(path, head, stream.size, compression, damage), source, unpacked

@@ -1,6 +1,6 @@
-"""Finding the records of a classic pcap in a buffer, and where they go on after damage.
+"""Kernels that find the records of a classic pcap, and the next record after damage.
 
-First kernels of the reader: offsets, timestamps and lengths of whole records; `headers.packet` then reads the headers.
+The first kernels of the reader: offsets, timestamps and lengths of whole records. `headers.packet` reads the headers.
 """
 
 from __future__ import annotations
@@ -10,36 +10,45 @@ from typing import Any
 from lowwater.capture.formats.header import RECORD_HEADER
 from lowwater.capture.headers.loads import big32, little32, prefetch
 from lowwater.capture.inlining import kernel
+from lowwater.capture.inlining import part as inline
 
 FULL, MORE, DAMAGE = 0, 1, 2
-"""Why a scan stopped: the output is full, more bytes are needed, what follows is no record."""
+"""Why a scan stopped: the output is full, more bytes are needed, the next bytes are no record."""
 
 OFFSET, STAMP, WIRE, CAPTURED, INTERFACE, BLOCK, SIZE = range(7)
-"""Rows of a scan's output: RECORD_HEADER bytes before the frame in the buffer, timestamp (ns), lengths (bytes). Only
-where the format has them (else 0): number of the interface, where the block begins in the buffer, and its bytes."""
+"""Rows of a scan's output: RECORD_HEADER bytes before the frame in the buffer, timestamp (ns), wire length, captured
+length (bytes). The last three only in a pcapng, else 0: interface number, index of the block, bytes of the block."""
 
 ROWS = 7
 
 NO_RANGE, NO_TIME, NO_INTERFACE, NO_FRAME = -1, -2, -3, -4
-"""Timestamps of records that are malformed by themselves: beyond any range, none, of an undeclared interface, of a
-captured length that their block does not hold."""
+"""Timestamps of records that are malformed by themselves: time out of range, no time, undeclared interface, captured
+length beyond the block."""
 
 AS_NAMED, SWAPPED, LARGER_LAST = range(3)
-"""Order of the two lengths in a record header: captured first; last; or last where the first is the larger one."""
+"""Order of the lengths in a record header: captured first; captured last; last if the first is the larger one."""
 
 PASSED = 1 << 20
-"""Bytes without records behind a record after which a scan stops as if the output were full."""
+"""Bytes without records after which a scan stops as if the output were full."""
 
 CHAIN = 4
-"""Records or blocks in a row that are believed after damage."""
+"""Records or blocks in a row that make the place after damage credible."""
 
-_AHEAD = 1 << 10  # bytes; some ten records of which the headers were kept
+_AHEAD = 1 << 10  # bytes; about ten records if only headers were captured
 
 NOT_FOUND, FOUND = 0, 3
-"""What a search ended with, besides MORE."""
+"""Results of a search, beside MORE."""
 
 DAY, YEAR = 86_400, 366 * 86_400
-"""Seconds; what is believed after damage lies within a year of what precedes it, and each record within a day."""
+"""Seconds. The first record after damage lies within a year of the ones before, each further one within a day."""
+
+
+@inline
+def _words(buffer: Any, at: int, big: bool) -> tuple[int, int, int, int]:
+    """Reads the four words of a record header: seconds, sub-second part, and the two lengths as they are named."""
+    if big:
+        return big32(buffer, at), big32(buffer, at + 4), big32(buffer, at + 8), big32(buffer, at + 12)
+    return little32(buffer, at), little32(buffer, at + 4), little32(buffer, at + 8), little32(buffer, at + 12)
 
 
 @kernel
@@ -57,35 +66,30 @@ def scan(
 ) -> tuple[int, int, int]:
     """Finds whole records in buffer[begin:end].
 
+    A sub-second field beyond a second (real captures have them) counts as it stands: it carries over to the seconds.
+
     Args:
         buffer: uint8 array.
-        begin: where the first record header is.
-        end: where the valid bytes end.
+        begin: index of the first record header.
+        end: index behind the last valid byte.
         big: whether the capture is big endian.
         scale: nanoseconds per unit of the sub-second field.
-        limit: largest believed captured length.
+        limit: largest plausible captured length.
         header: bytes of a record header.
         lengths: AS_NAMED, SWAPPED or LARGER_LAST.
         out: int64 array of shape (ROWS, capacity), filled.
-        count: number of records that it holds already.
-
-    A sub-second field beyond a second (real captures have them) counts as it stands: the seconds carry over.
+        count: number of records that `out` holds already.
 
     Returns:
-        Number of records in `out`, where the next one begins, and FULL, MORE or DAMAGE: an absurd captured length.
+        Number of records in `out`, index of the next one, and FULL, MORE or DAMAGE (implausible captured length).
     """
     at = begin
     while count < out.shape[1]:
         if end - at < header:
             return count, at, MORE
-        # Where the next header is is known only when this one is loaded, so the processor cannot look ahead by itself.
+        # The next header's place is known only after this one is loaded, so the processor cannot prefetch by itself.
         prefetch(buffer, at + _AHEAD)
-        if big:
-            seconds, part = big32(buffer, at), big32(buffer, at + 4)
-            captured, wire = big32(buffer, at + 8), big32(buffer, at + 12)
-        else:
-            seconds, part = little32(buffer, at), little32(buffer, at + 4)
-            captured, wire = little32(buffer, at + 8), little32(buffer, at + 12)
+        seconds, part, captured, wire = _words(buffer, at, big)
         if lengths != AS_NAMED and (lengths == SWAPPED or captured > wire):
             captured, wire = wire, captured
         if captured > limit:
@@ -108,28 +112,23 @@ def plausible(
     """Whether a record header may be at buffer[at].
 
     Args:
-        buffer: holds it whole.
-        at: where.
-        big: as `scan`, as the next three.
-        scale: as above.
-        limit: as above.
-        lengths: as above.
-        near: seconds since the epoch that the record's are compared with; negative for none.
-        span: how far from them they may be.
+        buffer: uint8 array that holds the whole header.
+        at: index of the header.
+        big: as for `scan`.
+        scale: as for `scan`.
+        limit: as for `scan`.
+        lengths: as for `scan`.
+        near: seconds since the epoch near which records lie; negative if unknown.
+        span: largest distance from `near`, seconds.
 
     Returns:
-        The captured length, or -1 where none may be; and the seconds.
+        The captured length, or -1 if there can be no record; and the seconds of the record.
     """
-    if big:
-        seconds, part = big32(buffer, at), big32(buffer, at + 4)
-        captured, wire = big32(buffer, at + 8), big32(buffer, at + 12)
-    else:
-        seconds, part = little32(buffer, at), little32(buffer, at + 4)
-        captured, wire = little32(buffer, at + 8), little32(buffer, at + 12)
+    seconds, part, captured, wire = _words(buffer, at, big)
     if lengths == SWAPPED or (lengths == LARGER_LAST and captured > wire):
         captured, wire = wire, captured
-    known = near < 0 or abs(seconds - near) <= span
-    good = known and 0 < wire <= limit and captured <= wire and part * scale < 1_000_000_000
+    near_enough = near < 0 or abs(seconds - near) <= span
+    good = near_enough and 0 < wire <= limit and captured <= wire and part * scale < 1_000_000_000
     return (captured if good else -1), seconds
 
 
@@ -138,23 +137,23 @@ def search(
     buffer: Any, begin: int, end: int, big: bool, scale: int, limit: int, header: int, lengths: int, near: int,
     at_end: bool,
 ) -> tuple[int, int]:  # fmt: skip
-    """Where in buffer[begin:end] records go on: CHAIN of them in a row, or at least one and then the end of the file.
+    """Finds where records go on in buffer[begin:end]: CHAIN in a row, or at least one and then the end of the file.
 
     Args:
-        buffer: as `scan`, as the next seven.
-        begin: first place to try.
-        end: as above.
-        big: as above.
-        scale: as above.
-        limit: as above.
-        header: as above.
-        lengths: as above.
-        near: seconds since the epoch around which the records are, to a year; negative where that is not known. One
-            follows another within a day.
+        buffer: as for `scan`.
+        begin: first index to try.
+        end: as for `scan`.
+        big: as for `scan`.
+        scale: as for `scan`.
+        limit: as for `scan`.
+        header: as for `scan`.
+        lengths: as for `scan`.
+        near: seconds since the epoch; records lie within a year of it, and within a day of each other. Negative if
+            unknown.
         at_end: whether the file ends at `end`.
 
     Returns:
-        Where, and FOUND, MORE (from there on more bytes are needed) or NOT_FOUND (up to the end of the file).
+        An index, and FOUND, MORE (the search needs more bytes from there on) or NOT_FOUND (up to the end of the file).
     """
     for start in range(begin, end - header + 1):
         at, whole, last, span = start, 0, near, YEAR

@@ -1,6 +1,6 @@
-"""Where the bytes of a capture come from: a path, or an object that gives them once, such as a pipe or a socket.
+"""Sources of capture bytes: a path, or an object that yields them once, such as a pipe or a socket.
 
-Below everything that reads captures: what a file is is told by its first bytes, which a pipe gives only once.
+Below everything that reads captures. The first bytes tell the format, and a pipe yields them only once.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Any, Protocol
 from lowwater.errors import CaptureError
 
 UNNAMED = Path("<stream>")
-"""What a stream without a name is called in errors."""
+"""Name of a stream without a name, in errors."""
 
 
 class Source(Protocol):
-    """Bytes in order, from the first to the last.
+    """A sequence of bytes.
 
     Attributes:
         rewinds: whether `rewind` works.
@@ -29,27 +29,27 @@ class Source(Protocol):
     def rewinds(self) -> bool: ...
 
     def readinto(self, target: memoryview, /) -> int:
-        """Fills the beginning of `target`; gives how many bytes, 0 at the end."""
+        """Fills the beginning of `target`. Returns the number of bytes; 0 at the end."""
 
     def rewind(self, offset: int) -> None:
-        """Goes to an offset of the bytes, where it can."""
+        """Continues at an offset of the bytes, if the source can rewind."""
 
     def close(self) -> None:
-        """Ends it."""
+        """Closes the source."""
 
 
 class Stream:
     """An opened file, or any object with `readinto` or `read`, as a source.
 
     Args:
-        file: opened for reading bytes; one that is not this process's own to close is left open.
-        owned: whether to close it.
+        file: opened for reading bytes.
+        owned: whether `close` closes it; False for a file of the caller.
     """
 
     def __init__(self, file: Any, owned: bool) -> None:
         self._file = file
         self._owned = owned
-        self._fill: Callable[[memoryview], int | None] = getattr(file, "readinto", self._copied)
+        self._fill: Callable[[memoryview], int | None] = getattr(file, "readinto", self._fill_from_read)
         status = _status(file)
         self.size = status.st_size if status and stat.S_ISREG(status.st_mode) else 0
         self.rewinds = owned and bool(status and stat.S_ISREG(status.st_mode))
@@ -67,7 +67,7 @@ class Stream:
         if self._owned:
             self._file.close()
 
-    def _copied(self, target: memoryview) -> int | None:
+    def _fill_from_read(self, target: memoryview) -> int | None:
         data = self._file.read(len(target))
         if data is None:
             return None
@@ -75,20 +75,20 @@ class Stream:
         return len(data)
 
 
-class Peeked:
-    """A source whose first bytes were looked at and are given again."""
+class PeekableSource:
+    """A source whose first bytes can be looked at before they are read."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
         self._head = b""
-        self._given = 0
+        self._position = 0
 
     @property
     def rewinds(self) -> bool:
         return self._source.rewinds
 
     def peek(self, size: int) -> bytes:
-        """The first `size` bytes, fewer where there are no more; only before any is read."""
+        """Returns the first `size` bytes, fewer if there are no more; only before the first read."""
         head = bytearray(self._head)
         target = memoryview(bytearray(size))
         while len(head) < size and (count := self._source.readinto(target[: size - len(head)])):
@@ -97,15 +97,15 @@ class Peeked:
         return self._head[:size]
 
     def readinto(self, target: memoryview, /) -> int:
-        part = self._head[self._given : self._given + len(target)]
+        part = self._head[self._position : self._position + len(target)]
         if not part:
             return self._source.readinto(target)
         target[: len(part)] = part
-        self._given += len(part)
+        self._position += len(part)
         return len(part)
 
     def rewind(self, offset: int) -> None:
-        self._given = len(self._head)
+        self._position = len(self._head)
         self._source.rewind(offset)
 
     def close(self) -> None:
@@ -113,10 +113,10 @@ class Peeked:
 
 
 def open_source(capture: str | Path | Any) -> tuple[Path, Stream]:
-    """The name of a capture and its bytes.
+    """Opens a capture. Returns its path, or name, and its bytes.
 
     Args:
-        capture: a path (a FIFO too), or an object with `readinto` or `read` that gives bytes.
+        capture: a path (also of a FIFO), or an object with `readinto` or `read` that yields bytes.
 
     Raises:
         CaptureError: if the file cannot be opened.

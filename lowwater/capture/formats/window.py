@@ -1,8 +1,8 @@
-"""A capture file as a window of bytes that moves over it, or in pieces: of 64 KiB, or those of a zstd or lz4 frame.
+"""A capture file as a moving window of bytes, or in pieces: of 64 KiB, or the parts of a zstd or lz4 frame.
 
-Below the reader: bounded memory whatever the size of the file, and the sha256 computed beside the decoding. The
-pieces of a frame (RFC 8878, section 3.1.1; LZ4 frame format description 1.6) tell `compression` how far a file is good,
-where a frame ends, and how much memory it asks for before any is given to it.
+Below the reader: memory is bounded for every file size, and the sha256 is computed beside the decoding. The parts of a
+frame (RFC 8878, section 3.1.1; LZ4 frame format description 1.6) show `compression` how much of a file is good, where a
+frame ends, and how much memory it will request.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ _RLE = 1
 
 
 def digest(path: str | Path) -> str:
-    """The sha256 of a file, in hex, by one sequential pass."""
+    """Returns the sha256 of a file, in hex, by one sequential pass."""
     with Path(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-class Stored:
-    """A source by pieces of at most 64 KiB, at a `position` that may be set back.
+class PieceSource:
+    """A source in pieces of at most 64 KiB; `position` may be set back.
 
-    Pieces begin and end at the same offsets however often they are read. Bytes are hashed once, when first read.
+    Pieces always begin and end at the same offsets. Bytes are hashed once, when first read.
 
     Args:
-        source: at its start. Where it has no `rewind`, `position` may be set back to the last two pieces only.
+        source: the source, at its start. If it cannot rewind, `position` may only go back to the last two pieces.
         hashed: whether to compute the sha256.
-        size: the size of a piece, bytes; without `rewind` no less than the longest header that is looked at (18).
+        size: size of a piece, bytes; if the source cannot rewind, at least the longest header that is peeked at (18).
 
     Attributes:
         position: offset of the next byte.
@@ -53,11 +53,11 @@ class Stored:
         self._read = 0
 
     def holds(self, position: int) -> bool:
-        """Whether `position` may be set back to this one."""
+        """Whether `position` may be set back to this offset."""
         return self._source.rewinds or position >= self._start - len(self._before)
 
     def piece(self, most: int | None = None) -> memoryview:
-        """The next bytes, at most `most`; none at the end of the file. `position` stays."""
+        """Returns the next bytes, at most `most`; empty at the end of the file. `position` stays."""
         buffer, start = self._buffer, self._start
         if start - len(self._before) <= self.position < start:
             buffer, start = self._before, start - len(self._before)
@@ -70,7 +70,7 @@ class Stored:
         return memoryview(buffer)[begin : len(buffer) if most is None else begin + most]
 
     def take(self, size: int) -> bytes:
-        """The next `size` bytes, fewer at the end of the file; moves `position` behind them."""
+        """Returns the next `size` bytes, fewer at the end of the file, and moves `position` behind them."""
         parts = bytearray()
         while len(parts) < size and (piece := self.piece(size - len(parts))):
             parts += piece
@@ -80,9 +80,9 @@ class Stored:
     def peek(self, size: int) -> bytes:
         """As `take`, but `position` stays."""
         start = self.position
-        taken = self.take(size)
+        data = self.take(size)
         self.position = start
-        return taken
+        return data
 
     def drain(self) -> None:
         """Reads to the end of the file; `position` is then its size."""
@@ -91,7 +91,7 @@ class Stored:
             self.position += len(piece)
 
     def sha256(self) -> str:
-        """The sha256 of all bytes up to the farthest that was read, in hex."""
+        """Returns the sha256 of the bytes up to the farthest one read, in hex; empty if they are not hashed."""
         return "" if self._hash is None else self._hash.hexdigest()
 
     def close(self) -> None:
@@ -119,13 +119,13 @@ class Stored:
             self._read = end
 
 
-class Window:
-    """The bytes [begin, end) of `buffer`; buffer[0] lies in the source at `origin`.
+class FileWindow:
+    """A moving window of a file: the valid bytes are buffer[begin:end], and buffer[0] lies in the file at `origin`.
 
     Args:
         file: a file opened for reading, at its start, or another source.
-        size: bytes read at a time; the window grows beyond it where one record needs more.
-        hashed: whether to compute the sha256, in a thread of its own.
+        size: bytes read at a time; the window grows if a record needs more.
+        hashed: whether to compute the sha256, in its own thread.
     """
 
     def __init__(self, file: Source, size: int, hashed: bool) -> None:
@@ -140,20 +140,20 @@ class Window:
         self._pending: Future[None] | None = None
 
     def take_out(self, begin: int, end: int) -> None:
-        """Drops buffer[begin:end]: what is kept before it moves up to it, away from where it lies in the source."""
+        """Discards buffer[begin:end]. The bytes before it move up, so their index no longer gives their file offset."""
         self._wait()
-        kept = begin - self.begin
-        self.buffer[end - kept : end] = self.buffer[self.begin : begin].copy()
-        self.begin = end - kept
+        size = begin - self.begin
+        self.buffer[end - size : end] = self.buffer[self.begin : begin].copy()
+        self.begin = end - size
 
     def fill(self) -> int:
-        """Reads on: keeps [begin, end), moved to the front, fills the rest of the buffer; gives how far it moved."""
+        """Moves the valid bytes to the front and fills the rest of the buffer. Returns how far they moved, bytes."""
         self._wait()
         moved = self.begin
-        kept = self.buffer[self.begin : self.end]
-        target = self.buffer if len(kept) <= len(self.buffer) // 2 else np.empty(2 * len(self.buffer), np.uint8)
-        target[: len(kept)] = kept.copy() if target is self.buffer else kept
-        self.buffer, self.begin, self.end = target, 0, len(kept)
+        unread = self.buffer[self.begin : self.end]
+        target = self.buffer if len(unread) <= len(self.buffer) // 2 else np.empty(2 * len(self.buffer), np.uint8)
+        target[: len(unread)] = unread.copy() if target is self.buffer else unread
+        self.buffer, self.begin, self.end = target, 0, len(unread)
         self.origin += moved
         start = self.end
         while self.end < len(self.buffer):
@@ -167,12 +167,12 @@ class Window:
         return moved
 
     def sha256(self) -> str:
-        """The sha256 of all bytes read so far, in hex."""
+        """Returns the sha256 of all bytes read so far, in hex."""
         self._wait()
         return self._hash.hexdigest()
 
     def close(self) -> None:
-        """Ends the hashing thread and closes the file."""
+        """Stops the hashing thread and closes the file."""
         if self._thread is not None:
             self._thread.shutdown()
         self._file.close()
@@ -184,18 +184,19 @@ class Window:
 
 
 class BrokenFrame(Exception):
-    """The next piece of a frame is not whole, or not one that is read; the message says why."""
+    """The next part of a frame is not whole, or is not supported; the message says why."""
 
 
-def zstd_pieces(stored: Stored, history: int) -> Iterator[bytes]:
-    """The header of a zstd frame, its blocks with theirs, and its checksum.
+def zstd_pieces(stored: PieceSource, history: int) -> Iterator[bytes]:
+    """Yields the header of a zstd frame, its blocks with their headers, and its checksum.
 
     Args:
-        stored: the file, at a frame's magic; afterwards behind the frame.
-        history: largest history that the frame may ask for, bytes.
+        stored: the file, at the magic of a frame; behind the frame afterwards.
+        history: largest history that the frame may request, bytes.
 
     Raises:
-        BrokenFrame: if the file ends in a piece, the frame wants more history or a dictionary, or a block is too long.
+        BrokenFrame: if the file ends in a part, the frame requests too much history, or a block is too long, or a
+            dictionary is needed.
     """
     head = stored.peek(18)
     flags = head[4] if len(head) > 4 else 0
@@ -226,14 +227,14 @@ def zstd_pieces(stored: Stored, history: int) -> Iterator[bytes]:
         yield _take(stored, 4, "zstd")
 
 
-def lz4_pieces(stored: Stored) -> Iterator[bytes]:
-    """The header of an lz4 frame, its blocks with their lengths and checksums, and its end.
+def lz4_pieces(stored: PieceSource) -> Iterator[bytes]:
+    """Yields the header of an lz4 frame, its blocks with lengths and checksums, and its end.
 
     Args:
-        stored: the file, at a frame's magic; afterwards behind the frame.
+        stored: the file, at the magic of a frame; behind the frame afterwards.
 
     Raises:
-        BrokenFrame: if the file ends in a piece, the frame wants a dictionary, or a block is too long.
+        BrokenFrame: if the file ends in a part, the frame needs a dictionary, or a block is too long.
     """
     head = _whole(stored.peek(6), 6, "lz4")
     flags, largest = head[4], 1 << 8 + 2 * (head[5] >> 4 & 7)
@@ -247,7 +248,7 @@ def lz4_pieces(stored: Stored) -> Iterator[bytes]:
     yield _take(stored, 4 + (4 if flags & 4 else 0), "lz4")
 
 
-def _take(stored: Stored, size: int, name: str) -> bytes:
+def _take(stored: PieceSource, size: int, name: str) -> bytes:
     start = stored.position
     piece = stored.take(size)
     if len(piece) < size:

@@ -1,6 +1,6 @@
-"""Synthetic captures: the same bytes for the same seed.
+"""Synthetic captures; the same seed gives the same bytes.
 
-Beside the reader: writes what `ingest` reads, so that tests, demo and benchmarks need no real traffic.
+They are input for `ingest`, so that tests, demo and benchmarks need no real traffic.
 """
 
 from lowwater.capture.generate.writer import GeneratedCapture, generate

@@ -1,6 +1,6 @@
-"""Flows and their packets: who talks to whom, when, how much.
+"""Flows and their packets: endpoints, times and sizes.
 
-First step of `generate`: one table row a flow, then one a packet; `frames` writes their bytes.
+First step of `generate`: a table of flows, then a table of packets. `frames` writes their bytes.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ HTTP, TCP, UDP, DNS, ECHO, ARP = range(6)
 
 MINUTE = 60_000_000
 LONGEST = 2 * MINUTE
-"""Microseconds; no flow lasts longer than LONGEST."""
+"""Microseconds. No flow lasts longer than LONGEST."""
 
 HOSTS = 64
-"""Number of names that DNS and HTTP ask for."""
+"""Number of host names in DNS and HTTP requests."""
 
 _SHARED_FIELDS = [
     ("client_seq", np.int64),
@@ -34,11 +34,11 @@ _SHARED_FIELDS = [
     ("v6", np.uint8),
     ("host", np.uint8),
 ]
-# The start of a flow is microseconds since the epoch, true time; its span is microseconds too.
+# `start` is true time, microseconds since the epoch; `span` is in microseconds too.
 FLOW = np.dtype([*_SHARED_FIELDS, ("start", np.int64), ("span", np.int64)])
-# Packets are sorted and copied as whole rows, so they are as narrow as their values allow.
+# Whole rows are sorted and copied, so they are as narrow as their values allow.
 PACKET = np.dtype([("stamp", np.int64), ("key", np.int64), ("number", np.int32), *_SHARED_FIELDS])
-"""A packet: its flow, its number in it, its timestamp on the link's clock, and its place in the file (both us)."""
+"""A packet: the fields of its flow, its number in it, timestamp on the link's clock and order key in the file (us)."""
 
 _HANDSHAKE = 4  # SYN, SYN-ACK, ACK and the request
 _FINISH = 2
@@ -46,7 +46,7 @@ _GRID = 4096
 
 
 def _pareto(shape: float, largest: int) -> NDArray[np.int64]:
-    """Quantiles of a Pareto distribution on [1, largest], so that a sample is a lookup and the mean is known."""
+    """Returns quantiles of a Pareto distribution on [1, largest]: a sample is a lookup, and the mean is known."""
     at = (np.arange(_GRID) + 0.5) / _GRID
     values: NDArray[np.float64] = (1 - at * (1 - float(largest) ** -shape)) ** (-1 / shape)
     return np.floor(values).astype(np.int64)
@@ -61,13 +61,13 @@ _UDP_PORTS = np.array([40001, 40002, 40003])
 
 @dataclass(frozen=True)
 class Mix:
-    """Shares of the kinds of flow, in their order; they add up to 1."""
+    """Shares of the kinds of flow, in the order of the kinds; they add up to 1."""
 
     shares: tuple[float, ...]
 
     @property
     def packets_per_flow(self) -> float:
-        """The mean number of packets of a flow."""
+        """Mean number of packets of a flow."""
         means = (6 + _EXCHANGES.mean(), 6 + _EXCHANGES.mean(), _DATAGRAMS.mean(), 2.0, 2 * _ECHOES.mean(), 2.0)
         return float(sum(share * mean for share, mean in zip(self.shares, means, strict=True)))
 
@@ -78,20 +78,20 @@ QUIET = Mix((0.0, 0.0, 0.0, 0.3, 0.5, 0.2))
 
 
 def _zipf(random: np.random.Generator, size: int, count: int) -> NDArray[np.int64]:
-    """Indices below `size`, the first ones by far the most frequent."""
+    """Draws indices below `size`, the first ones by far the most frequent."""
     ranks = np.cumsum(1 / np.arange(1, size + 1))
-    found: NDArray[np.int64] = np.searchsorted(ranks, random.random(count) * ranks[-1])
-    return found
+    indices: NDArray[np.int64] = np.searchsorted(ranks, random.random(count) * ranks[-1])
+    return indices
 
 
 def flows_of_minute(random: np.random.Generator, minute: int, rate: float, mix: Mix) -> NDArray[np.void]:
-    """The flows that start in a minute.
+    """Draws the flows that start in a minute.
 
     Args:
-        random: of this minute.
+        random: random numbers of this minute.
         minute: number of the minute since the epoch.
         rate: packets per second on average.
-        mix: their kinds.
+        mix: shares of the kinds.
 
     Returns:
         Array of FLOW.
@@ -122,10 +122,7 @@ def flows_of_minute(random: np.random.Generator, minute: int, rate: float, mix: 
 
 
 def packets_of(random: np.random.Generator, flows: NDArray[np.void]) -> NDArray[np.void]:
-    """The packets of flows, in no order; `stamp` is true time, `key` is not set.
-
-    Within a flow the stamps rise with the number.
-    """
+    """Draws the packets of flows, in no order. `stamp` is true time and rises with the number; `key` is not set."""
     counts = flows["count"]
     which = np.repeat(np.arange(len(flows)), counts)
     packets = np.zeros(len(which), PACKET)

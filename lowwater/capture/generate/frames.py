@@ -1,6 +1,6 @@
-"""The bytes of generated packets.
+"""Bytes of generated packets.
 
-Second step of `generate`: a kernel that copies a template and fills in addresses, numbers, lengths and checksums.
+Second step of `generate`: a kernel copies a template and fills in addresses, numbers, lengths and checksums.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _DATAGRAM, _QUERY, _REPLY, _ECHO, _ARP = (
 _FIN, _SYN, _PSH, _ACK = 1, 2, 8, 16
 _SECOND = 1_000_000
 LARGEST = RECORD_HEADER + SNAPLEN
-"""Most bytes that one record takes."""
+"""Most bytes of a record."""
 
 
 @njit(forceinline=True)
 def _sum(buffer: Any, begin: int, end: int) -> int:
-    """Sum of big-endian 16-bit words; the byte after an odd end must be 0."""
+    """Returns the sum of big-endian 16-bit words; the byte after an odd end must be 0."""
     total = 0
     for at in range(begin, end, 2):
         total += big16(buffer, at)
@@ -43,7 +43,7 @@ def _fold(total: int) -> int:
 
 @njit(forceinline=True)
 def _addresses(out: Any, at: int, v6: int, client: int, server: int, up: bool) -> None:
-    """Source and destination: client to server if `up`."""
+    """Writes source and destination addresses: client to server if `up`."""
     first, second = (client, server) if up else (server, client)
     if v6:
         put_big64(out, at, 0x20010DB8_00000001 if up else 0x20010DB8_00000002)
@@ -57,7 +57,7 @@ def _addresses(out: Any, at: int, v6: int, client: int, server: int, up: bool) -
 
 @njit(forceinline=True)
 def _tcp(packet: Any) -> tuple[bool, int, int, int, int, int]:
-    """Direction (up), shape, payload on the wire, flags, sequence and acknowledgment number of a TCP packet."""
+    """Returns direction (up), shape, payload on the wire, flags, sequence and acknowledgment number of a TCP packet."""
     number, last = packet.number, packet.count - 1
     request = 42 if packet.kind == HTTP else packet.size
     data = (number - 3) // 2  # answers sent before this packet
@@ -104,7 +104,7 @@ def _fill_tcp(out: Any, at: int, packet: Any, up: bool, flags: int, seq: int, ac
 
 @njit(forceinline=True)
 def _fill_other(out: Any, at: int, packet: Any, up: bool, length: int) -> None:
-    """UDP, DNS and echo headers; `length` of header and payload on the wire."""
+    """Writes UDP, DNS and echo headers; `length` counts header and payload on the wire."""
     if packet.kind == ECHO:
         if not up:
             out[at] = 129 if packet.v6 else 0
@@ -194,7 +194,7 @@ def render(out: Any, packets: Any, order: Any, shapes: Any, sizes: Any) -> int:
                 _fill_tcp(out, above, packet, up, flags, seq, ack)
             else:
                 _fill_other(out, above, packet, up, length)
-            # Payload beyond the snaplen is zeros, so the sum over what is captured is the sum over everything.
+            # Payload beyond the snaplen is zeros, so the sum over the captured bytes is the sum over all.
             total = _sum(out, above, begin + captured)
             if packet.kind != ECHO or packet.v6:
                 total += _sum(out, words, above) + protocol + length

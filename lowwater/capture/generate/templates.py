@@ -1,6 +1,6 @@
-"""What every generated frame looks like before its addresses and numbers are filled in.
+"""Templates of generated frames, without addresses and numbers.
 
-Used by `frames`: one row of bytes a kind of frame and IP version.
+Used by `frames`: a row of bytes for every shape and IP version.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ BARE, TLS, REQUEST, ANSWER, DATAGRAM, QUERY, REPLY, ECHO, ARP = range(9)
 
 SHAPES = 9
 NAME_AT = 2
-"""Where in the text `hNN.example.org` the host's two digits lie, after the length byte (DNS) or the `h` (HTTP)."""
+"""Offset of the two host digits in `hNN.example.org`, after the length byte (DNS) or the `h` (HTTP)."""
 
 _ETHERNET = 14
 
@@ -47,7 +47,7 @@ PAYLOADS = {
 }
 HTTP_HOST_AT = _http_request().index(b"h00") + 1
 DNS_HOST_AT = 14
-"""Where the two digits of the host lie in the payload."""
+"""Offset of the two host digits in the payload."""
 
 assert HOSTS <= 100, "a host name has two digits"
 
@@ -70,7 +70,7 @@ def _frame(shape: int, version: int) -> bytes:
 
 
 def frames() -> NDArray[np.uint8]:
-    """All templates: row `2 * shape + (1 for IPv6)`, each SNAPLEN bytes, zeros beyond its text."""
+    """Returns all templates: row `2 * shape + (1 for IPv6)`, SNAPLEN bytes each, padded with zeros."""
     rows = np.zeros((2 * SHAPES, SNAPLEN), np.uint8)
     for shape in range(SHAPES):
         for index, version in enumerate((4, 6)):
@@ -80,5 +80,5 @@ def frames() -> NDArray[np.uint8]:
 
 
 def payload_sizes() -> NDArray[np.int64]:
-    """Length of each shape's payload, bytes."""
+    """Returns the payload length of every shape, bytes."""
     return np.array([len(PAYLOADS[shape]) for shape in range(SHAPES)], np.int64)

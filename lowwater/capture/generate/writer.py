@@ -1,7 +1,7 @@
 """Writing synthetic captures: links, hours, disorder, lulls and a cut file.
 
-Last step of `generate`. Every minute of true time has its own random numbers (shared by the busy links, and own of
-each link), so an hour of a link depends on nothing but the seed, and flows go on over the edge of a file.
+Last step of `generate`. Every minute of true time has its own random numbers, some shared by all busy links and some
+for every link. So an hour of a link depends only on the seed, and flows continue from one file into the next.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ _SHARED = 0.5  # share of a busy link's flows that all busy links see
 _DISORDERED = 0.02
 _VIOLATIONS = 5  # an hour
 _LULL = (20 * MINUTE, 40 * MINUTE)
-_SPACING = 150  # us by which each busy link sees a shared flow after the one before
+_SPACING = 150  # us between the sightings of a shared flow on two successive links
 _PIECE = 1 << 18  # packets rendered at a time
 
 
 @dataclass(frozen=True)
 class GeneratedCapture:
-    """One file written.
+    """A written file.
 
     Attributes:
-        link: its link.
+        link: name of its link.
         path: the file.
-        start: where its coverage begins, ns since the epoch, on the link's clock.
-        end: where it ends (exclusive).
-        packets: whole records in it.
-        violations: how many of them are later than the link's skew (SEMANTICS T2).
+        start: begin of its coverage, ns since the epoch, on the link's clock.
+        end: end of its coverage, ns, exclusive.
+        packets: number of whole records.
+        violations: number of records later than the link's skew (SEMANTICS T2).
         cut: whether its last record is cut in the middle.
         bytes: its size.
     """
@@ -75,7 +75,7 @@ class _Link:
 
 
 def _minute(link: _Link, minute: int) -> NDArray[np.void]:
-    """The packets of the flows that start in a minute of true time, stamped by the link's clock."""
+    """Draws the packets of the flows that start in a minute of true time, stamped by the link's clock."""
     if link.quiet:
         random = link.random("flows", minute)
         packets = flows.packets_of(random, flows.flows_of_minute(random, minute, link.rate, flows.QUIET))
@@ -92,7 +92,7 @@ def _minute(link: _Link, minute: int) -> NDArray[np.void]:
 
 
 def _place(link: _Link, packets: NDArray[np.void], minute: int, violations: NDArray[np.int64]) -> None:
-    """Sets where in the file packets come: at their stamp, or later by at most the skew, or, if chosen, by more."""
+    """Sets the file order of packets: at their stamp, later by at most the skew, or, for violations, by more."""
     random = link.random("disorder", minute)
     late = np.where(random.random(len(packets)) < _DISORDERED, random.random(len(packets)) * 0.95 * link.skew, 0)
     packets["key"] = packets["stamp"] + late.astype(np.int64)
@@ -104,7 +104,7 @@ def _place(link: _Link, packets: NDArray[np.void], minute: int, violations: NDAr
 
 
 def _pieces(link: _Link, start: int, end: int, lull: bool) -> Iterator[NDArray[np.void]]:
-    """The packets stamped in [start, end), us, in the order of the file."""
+    """Yields the packets stamped in [start, end), us, in file order."""
     violations = link.random("violations", start).integers(start, start + HOUR, _VIOLATIONS)
     waiting = np.empty(0, PACKET)
     first = (start - link.offset - LONGEST) // MINUTE
@@ -115,7 +115,7 @@ def _pieces(link: _Link, start: int, end: int, lull: bool) -> Iterator[NDArray[n
         inside = (stamps >= start) & (stamps < end)
         if lull:
             inside &= (stamps < start + _LULL[0]) | (stamps >= start + _LULL[1])
-        if not inside.all():  # rows are wide: a copy that keeps all of them would cost as much as making them
+        if not inside.all():  # rows are wide: copying all of them costs as much as drawing them
             packets = packets[inside]
         _place(link, packets, minute, violations)
         waiting = np.concatenate([waiting, packets])
@@ -127,7 +127,7 @@ def _pieces(link: _Link, start: int, end: int, lull: bool) -> Iterator[NDArray[n
 
 
 class _Output:
-    """A capture being written."""
+    """A capture that is being written."""
 
     def __init__(self, file: BinaryIO, skew: int) -> None:
         self._file = file
@@ -158,7 +158,7 @@ class _Output:
         self._last_late = bool(late[-1])
 
     def cut(self) -> bool:
-        """Cuts the last record in the middle; False where there is none."""
+        """Cuts the last record in the middle; returns False if there is none."""
         if not self.packets:
             return False
         self._file.flush()
@@ -186,11 +186,11 @@ def _write(link: _Link, out: Path, start: int, end: int, lull: bool, empty: bool
 def _links(
     links: Sequence[str], rate: float, skew: Mapping[str, float], offset: Mapping[str, float], seed: int
 ) -> list[_Link]:
-    for option, given in (("--skew", skew), ("--offset", offset)):
-        for name in given:
+    for option, seconds in (("--skew", skew), ("--offset", offset)):
+        for name in seconds:
             if name not in links:
                 raise ConfigError(f"{option} {name}: no such link", f"the links are {', '.join(links)}")
-    made = []
+    configured = []
     for place, name in enumerate(links):
         if not name or "/" in name or name.startswith("."):
             raise ConfigError(f"--links: {name!r} is no name of a link", "a link's name is a folder: letters, digits")
@@ -200,8 +200,8 @@ def _links(
             raise ConfigError(f"--skew {name}={lateness}: below 0", "give the seconds by which records may be late")
         shift = round(offset.get(name, 0.0) * 1_000_000)
         pace = min(rate, _QUIET_RATE) if quiet else rate
-        made.append(_Link(name, place, quiet, pace, round(lateness * 1_000_000), shift, seed))
-    return made
+        configured.append(_Link(name, place, quiet, pace, round(lateness * 1_000_000), shift, seed))
+    return configured
 
 
 def generate(
@@ -215,25 +215,25 @@ def generate(
     seed: int = 0,
     cut: Sequence[tuple[str, int]] = ((QUIET_LINK, 1),),
 ) -> list[GeneratedCapture]:
-    """Writes synthetic captures: one a link and hour, `<link>/<link>_%Y%m%dT%H%M%SZ.pcap`, and one of a last minute.
+    """Writes synthetic captures: one for every link and hour, `<link>/<link>_%Y%m%dT%H%M%SZ.pcap`, and a last minute.
 
-    A link named `control` is nearly silent, with a lull of twenty minutes in its second hour (the first where there is
-    no other), and its last capture is empty. On the others half of the flows are seen by all of them.
+    A link named `control` is nearly silent. Its second hour (the first if there is no other) has a lull of twenty
+    minutes, and its last capture is empty. All other links see half of their flows together.
 
     Args:
-        out: folder to write to, created if need be.
-        start: where the first hour begins, ns since the epoch, a whole number of seconds.
+        out: output folder, created if missing.
+        start: begin of the first hour, ns since the epoch, a whole number of seconds.
         hours: number of hours, at least 1.
         links: names of the links.
-        rate: packets per second of each busy link, on average.
+        rate: packets per second of every busy link, on average.
         skew: seconds by which records of a link may be late, default 1. Some records are late by less, some by more
-            (counted in `GeneratedCapture.violations`); a link with skew 0 is in order.
+            (counted in `GeneratedCapture.violations`). A link with skew 0 is in order.
         offset: seconds by which the clock of a link is ahead, default 0; its files follow its own clock.
-        seed: the same seed gives the same bytes.
+        seed: seed of all random numbers.
         cut: (link, hour from 0) of the captures whose last record is cut in the middle.
 
     Returns:
-        The files written, link by link, hour by hour.
+        The written files, link by link, hour by hour.
 
     Raises:
         ConfigError: if an argument is out of range or names no link.

@@ -1,1 +1,1 @@
-"""The records of a capture in file order: judged, counted, and those that are malformed kept with their reason."""
+"""The records of a capture in file order: judged, counted, and listed with a reason where they are malformed."""

@@ -1,6 +1,6 @@
-"""The judged records of a stretch of a capture, shared out by interface and decoded.
+"""Record spans: judged records of a piece of a capture, divided by interface and decoded.
 
-Between `stream` and the reader, and between a chunk and `formats.division.read_chunk`.
+`judging` makes them; the reader and `formats.division.read_chunk` decode them.
 """
 
 from __future__ import annotations
@@ -12,77 +12,77 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lowwater.capture.content.retention import Keeper
+from lowwater.capture.content.retention import ContentBuilder
 from lowwater.capture.formats import scan as scanning
 from lowwater.capture.headers.batches import Memory, decode_batch
 from lowwater.capture.records.facts import Interface
 
 
 @dataclass(frozen=True)
-class Round:
-    """Records of a stretch of the file without damage, judged.
+class RecordSpan:
+    """Judged records from a piece of the file without damage.
 
     Attributes:
-        buffer: holds them.
+        buffer: the bytes of the records.
         records: shape (scan.ROWS, n), as `scan` fills it; n is at least 1.
-        kept: indices of the sane ones, ascending.
-        position: number of the first one in the capture.
-        begin: offset of the first one in the file.
-        end: offset behind the last one.
-        parted: whether damage lies between the last round and this one.
+        sane: indices of the sane records, ascending.
+        position: number of the first record in the capture.
+        begin: offset of the first record in the file.
+        end: offset behind the last record.
+        after_damage: whether damage lies between the span before and this one.
     """
 
     buffer: NDArray[np.uint8]
     records: NDArray[np.int64]
-    kept: NDArray[np.int64]
+    sane: NDArray[np.int64]
     position: int
     begin: int
     end: int
-    parted: bool
+    after_damage: bool
 
 
-def shares(each: Round, interfaces: int) -> Iterator[tuple[int, NDArray[np.int64]]]:
-    """The sane records of a round by interface: its number, and the indices of its records, at least one."""
-    if not len(each.kept):
+def split_by_interface(span: RecordSpan, interfaces: int) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    """Yields, for every interface with sane records, its number and the indices of its records."""
+    if not len(span.sane):
         return
     if interfaces == 1:
-        yield 0, each.kept
+        yield 0, span.sane
         return
-    numbers = each.records[scanning.INTERFACE][each.kept]
+    numbers = span.records[scanning.INTERFACE][span.sane]
     ordered = np.argsort(numbers, kind="stable")
-    found, begins = np.unique(numbers[ordered], return_index=True)
-    for number, chosen in zip(found.tolist(), np.split(ordered, begins[1:]), strict=True):
-        yield number, each.kept[chosen]
+    present, begins = np.unique(numbers[ordered], return_index=True)
+    for number, chosen in zip(present.tolist(), np.split(ordered, begins[1:]), strict=True):
+        yield number, span.sane[chosen]
 
 
-def of(each: Round, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The records of a round with these indices, ascending, at least one; no copy of the first ones."""
+def select_records(span: RecordSpan, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Returns records by index (ascending, at least one); a view, not a copy, where they are the first ones."""
     first = chosen[-1] == len(chosen) - 1
-    return each.records[:, : len(chosen)] if first else each.records[:, chosen]
+    return span.records[:, : len(chosen)] if first else span.records[:, chosen]
 
 
-def decode_round(
-    each: Round,
+def decode_span(
+    span: RecordSpan,
     chosen: NDArray[np.int64],
     clock: int,
     interface: Interface,
-    keeper: Keeper,
+    builder: ContentBuilder,
     memory: Memory | None = None,
 ) -> pa.RecordBatch:
-    """Decodes of some records of a round what the keeper needs, and keeps of them what is asked for.
+    """Decodes some records of a span, and adds the content columns that the link stores.
 
     Args:
-        each: the round.
+        span: the span.
         chosen: indices of sane records of one interface, ascending, at least one.
-        clock: largest sane timestamp of the interface before them, ns.
-        interface: theirs.
-        keeper: the keeper of the reader.
-        memory: as for `decode_batch`.
+        clock: largest sane timestamp of the interface before these records, ns; -1 if there is none.
+        interface: the interface of these records.
+        builder: adds the content columns.
+        memory: as in `decode_batch`.
 
     Returns:
-        A batch of the keeper's schema.
+        A batch of the builder's schema.
     """
-    sane = of(each, chosen)
-    link, positions = interface.link_number, chosen + each.position
-    batch, _ = decode_batch(each.buffer, sane, positions, clock, link, memory, keeper.shape)
-    return keeper.batch(each.buffer, sane[scanning.OFFSET], batch)
+    selected = select_records(span, chosen)
+    link, positions = interface.link_number, chosen + span.position
+    batch, _ = decode_batch(span.buffer, selected, positions, clock, link, memory, builder.shape)
+    return builder.batch(span.buffer, selected[scanning.OFFSET], batch)

@@ -1,6 +1,6 @@
-"""What reading a capture tells besides its packets: its interfaces, its damage, its sums.
+"""Facts about a capture beside its packets: its interfaces, its damage, its totals.
 
-Below the reader: `malformed` rows and the summary go to the ledgers, interfaces become links.
+The reader makes them. `malformed` rows and the summary go to the ledgers; interfaces become links.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Interface:
-    """One interface of a capture; a classic pcap has one without a name.
+    """An interface of a capture; a classic pcap has a single one without a name.
 
-    In a pcapng it is the same one in every section, and whatever its resolution, if name and link type are the same.
+    Interfaces of a pcapng with the same name and link type are one, whatever their section and time resolution.
 
     Attributes:
         index: its number in `CaptureReader.interfaces`.
-        name: as in the file, or an empty string; in a pcapng that does not name it, its index in its section.
-        link_number: link type, as in the file; -1 where a pcapng declares no interface at all.
-        link_type: its name, or the number as text where it has none here.
-        snaplen: largest captured length, as in the file (untrusted; 0 for no limit).
+        name: the name in the file; in a pcapng without names, the index in the section; in a classic pcap, empty.
+        link_number: link type number in the file; -1 if a pcapng declares no interface at all.
+        link_type: name of the link type; its number as text if Lowwater knows no name.
+        snaplen: largest captured length according to the file (untrusted); 0 for no limit.
     """
 
     index: int
@@ -31,40 +31,41 @@ class Interface:
 
 @dataclass(frozen=True)
 class Malformed:
-    """Bytes of a capture that are not a whole sane record.
+    """A damaged record, or bytes that are no record.
 
-    Reasons of records whose bytes are whole:
+    Reasons for records whose bytes are whole:
 
-    * `time-range`, `time-jump`: as SEMANTICS T3 says; `time-range` too where a pcapng time is beyond 63 bits of ns.
+    * `time-range`, `time-jump`: see SEMANTICS T3; also `time-range` for a pcapng time beyond 63 bits of ns.
     * `wire-length`: the length on the wire is 2^31 or more.
-    * `no-time`: a simple packet block, which has none. Any other record's time would be an invention, and would decide
-      which interval the packet belongs to.
-    * `interface`: a packet of an interface that its section has not declared, or of one beyond the
-      4,096th that is told apart, or the 65,536th of its section.
-    * `captured`: the captured length is more than the packet block holds.
+    * `no-time`: a simple packet block, which has no time. An invented time would decide the packet's interval.
+    * `interface`: the packet's interface is not declared in its section, is beyond the 4,096th of the file, or beyond
+      the 65,536th of its section.
+    * `captured`: the captured length is larger than the packet block.
 
-    Reasons of what is no record:
+    Reasons for bytes that are no record:
 
-    * `length`: in a classic pcap, the captured length is beyond `CaptureFile.limit`; `block`: in a pcapng, the lengths
-      of a block are below the minimum, above 16 MiB, or disagree. The row reaches to where records go on, or to the
-      end. They go on where `CHAIN` (4) record headers or blocks of known kinds follow one another, or at least one and
-      then the end of the file (`scan.search` and `pcapng.search.search` say what is believed). Fewer records between
-      two damages are part of the row. A payload that holds a capture is looked into only where it lies in damage.
-    * `cut`: the file ends inside the record, and nothing that is a record follows in it.
-    * `compression`: the file cannot be decompressed to its end. Its length is that of the record that this cuts (0
-      between records, and after damage to the end; there `position` is None) plus `CaptureSummary.skipped`.
+    * `length`: in a classic pcap, the captured length is beyond `CaptureFile.limit`.
+    * `block`: in a pcapng, the two lengths of a block disagree, are below the minimum or above 16 MiB.
+    * `cut`: the file ends inside the record, and no record follows.
+    * `compression`: the file cannot be decompressed to its end. The length counts the bytes of the record that is cut
+      (0 between records) plus `CaptureSummary.skipped`. After damage that reaches to the end, `position` is None.
 
-    Of a capture at most `malformed.MOST_ROWS` (4,194,304) are kept: more are a `CaptureError`, except where one only
-    counts them (`MalformedRows.count_only`), as `inspect` does.
+    A row `length` or `block` reaches to the next record, or to the end of the file. Reading continues where `CHAIN` (4)
+    record headers, or blocks of known kinds, follow one another, or at least one and then the end of the file. See
+    `scan.search` and `pcapng.search.search`. Fewer records between two damaged places belong to the row. A payload
+    that holds a capture is searched only if it lies in damage.
+
+    At most `malformed.MOST_ROWS` (4,194,304) rows are stored for a capture; more raise a `CaptureError`. `inspect`
+    only counts them (`MalformedRows.count_only`).
 
     Attributes:
-        position: number of the record in the capture, counted from 0 over all records, a stretch of damage being one;
-            None where it is not known.
-        offset: where the bytes begin in the file; in what it holds, where it is compressed.
-        length: how many they are, record header included.
-        reason: one of those below.
-        arrival: largest sane timestamp of its interface before it, ns; None if there is none.
-        interface: number of its interface; 0 where it is not known.
+        position: number of the record in the capture, from 0, over all records; a damaged place counts as one record.
+            None if unknown.
+        offset: offset of the first byte in the file; in a compressed file, in its decompressed content.
+        length: number of bytes, record header included.
+        reason: one of the reasons above.
+        arrival: largest sane timestamp of the interface before it, ns; None if there is none.
+        interface: number of its interface; 0 if unknown.
     """
 
     position: int | None
@@ -77,18 +78,18 @@ class Malformed:
 
 @dataclass(frozen=True)
 class InterfaceSummary:
-    """What an interface of a capture turned out to hold.
+    """Totals of one interface of a capture.
 
     Attributes:
-        interface: which one.
+        interface: the interface.
         packets: number of sane records.
-        undecoded: those of them without an IPv4 or IPv6 header; 0 as long as nothing was decoded.
+        undecoded: number of sane records without an IPv4 or IPv6 header; 0 before decoding.
         malformed: number of malformed rows.
-        first: timestamp of the first sane record, ns; None if there is none, as the next four.
-        last: that of the last one.
-        smallest: the smallest one.
-        largest: the largest one.
-        median: the lower median; None of all beyond the 256th interface, too.
+        first: timestamp of the first sane record, ns. This and the next four are None without a sane record.
+        last: timestamp of the last sane record, ns.
+        smallest: smallest timestamp, ns.
+        largest: largest timestamp, ns.
+        median: lower median timestamp, ns; also None beyond the 256th interface.
     """
 
     interface: Interface
@@ -104,29 +105,27 @@ class InterfaceSummary:
 
 @dataclass(frozen=True)
 class CaptureSummary:
-    """What a capture turned out to hold, known once it is read.
+    """Totals of a capture, complete once it is read.
 
-    The bytes of its sane records, of its malformed rows and of everything else (`overhead`) are together
-    `unpacked + skipped`.
+    Bytes of sane records, of malformed rows and `overhead` add up to `unpacked + skipped`.
 
     Attributes:
-        sha256: of the file as it is stored, hex.
-        bytes: its size, as it is stored.
+        sha256: digest of the stored file, hex.
+        bytes: size of the stored file.
         format: `pcap` or `pcapng`.
-        interfaces: one summary each; one at least.
+        interfaces: a summary for every interface; at least one.
         record_bytes: bytes of sane records, headers included.
         overhead: bytes of file headers, and of blocks that are no packets.
-        ended_cleanly: whether the file ends where a record ends, all of it decompressed. Damage that records follow
-            changes nothing: the end is whole, so the capture covers what it declares (SEMANTICS T5), and the damage
-            is a malformed row.
-        largest_ahead: how far ahead of its median the farthest sane record is (SEMANTICS T3), ns, at least 0.
-        smallest_jump: how far ahead of its median the nearest time-jump is, ns; None if there is none. Any `max_jump`
-            in [largest_ahead, smallest_jump) gives the same rows.
+        ended_cleanly: whether the file ends between two records and decompresses to its end. Damage with records after
+            it does not count: the capture covers the time it declares (SEMANTICS T5).
+        largest_ahead: largest lead of a sane record over its median (SEMANTICS T3), ns, at least 0.
+        smallest_jump: smallest lead of a time-jump over its median, ns; None without one. Any `max_jump` in
+            [largest_ahead, smallest_jump) gives the same rows.
         compression: `gzip`, `zstd`, `xz` or `lz4`; empty for a plain file.
-        unpacked: bytes that were decompressed; `bytes` for a plain file.
-        skipped: bytes of the file, as it is stored, that were not decompressed: from where its damage begins.
-        damage: why decompression stopped there, empty where it did not.
-        blocks: of a pcapng, blocks that are no packets, and comments of packets: how many of each kind there are.
+        unpacked: number of decompressed bytes; `bytes` for a plain file.
+        skipped: stored bytes that were not decompressed, from the damage to the end.
+        damage: reason why decompression stopped; empty if it did not.
+        blocks: in a pcapng, the kind and the number of blocks that are no packets, and of packet comments.
     """
 
     sha256: str
@@ -147,14 +146,14 @@ class CaptureSummary:
     @property
     def packets(self) -> int:
         """Number of sane records."""
-        return sum(each.packets for each in self.interfaces)
+        return sum(summary.packets for summary in self.interfaces)
 
     @property
     def undecoded(self) -> int:
-        """Those of them without an IPv4 or IPv6 header."""
-        return sum(each.undecoded for each in self.interfaces)
+        """Number of sane records without an IPv4 or IPv6 header."""
+        return sum(summary.undecoded for summary in self.interfaces)
 
     @property
     def malformed(self) -> int:
         """Number of malformed rows."""
-        return sum(each.malformed for each in self.interfaces)
+        return sum(summary.malformed for summary in self.interfaces)

@@ -1,6 +1,6 @@
-"""How late the records of a capture are, and its longest silences, in bounded memory.
+"""Lateness of the records of a capture and its longest silences, in bounded memory.
 
-Beside `inspect`, which feeds it the timestamps and arrivals of each batch.
+`inspect` adds the timestamps and arrivals of every batch.
 """
 
 from __future__ import annotations
@@ -12,23 +12,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 QUANTILE_ERROR = 0.01
-"""Largest relative error of a quantile of `Lateness` (and half a nanosecond); the maximum and all counts are exact."""
+"""Largest relative error of a quantile of `Lateness`, beside half a nanosecond. Maximum and counts are exact."""
 
 GAPS = 5
-"""How many of the longest silences are kept."""
+"""Number of silences that are reported, the longest ones."""
 
 _GROWTH = (1 + QUANTILE_ERROR) / (1 - QUANTILE_ERROR)
 _BUCKETS = ceil(63 * np.log(2) / np.log(_GROWTH)) + 2
 
 
 class Lateness:
-    """Counts the lateness of records (arrival - timestamp, ns) in buckets whose bounds grow by one factor (DDSketch).
+    """Histogram of lateness (arrival - timestamp, ns). Its bucket bounds grow by a constant factor (DDSketch).
 
     Attributes:
-        records: all of them.
-        late: those with a lateness above 0: they are out of order.
-        largest: the largest lateness, ns: the skew that admits all records.
-        refused: those later than the skew.
+        records: number of records.
+        late: number of records out of order: with a lateness above 0.
+        largest: largest lateness, ns; a skew of this length admits all records.
+        refused: number of records later than the skew.
+
+    Args:
+        skew: skew of the link, ns.
     """
 
     def __init__(self, skew: int) -> None:
@@ -37,7 +40,7 @@ class Lateness:
         self._counts: NDArray[np.int64] = np.zeros(_BUCKETS, np.int64)
 
     def add(self, lateness: NDArray[np.int64]) -> None:
-        """Counts some records, at least one, by their lateness (ns, at least 0)."""
+        """Counts records by their lateness (ns, at least 0); at least one record."""
         self.records += len(lateness)
         largest = int(lateness.max())
         if not largest:
@@ -50,14 +53,14 @@ class Lateness:
         self._counts += np.bincount(buckets, minlength=_BUCKETS)
 
     def quantile(self, share: float) -> int | None:
-        """The smallest lateness (ns) that this share of the records does not exceed; None where there are none."""
+        """Returns the smallest lateness (ns) that this share of the records does not exceed; None without records."""
         if not self.records:
             return None
         rank = ceil(share * self.records) - (self.records - self.late)
         if rank <= 0:
             return 0
         bucket = int(np.searchsorted(np.cumsum(self._counts), rank))
-        # The middle of a bucket in the sense of the relative error: (bound / growth, bound] lies within it.
+        # (bound / growth, bound] lies within the relative error of this value.
         middle = 2 * _GROWTH**bucket / (1 + _GROWTH)
         return min(round(middle), self.largest)
 
@@ -66,28 +69,28 @@ class Gaps:
     """The longest silences between arrivals.
 
     Args:
-        most: how many to keep.
+        most: number of silences to report.
     """
 
     def __init__(self, most: int = GAPS) -> None:
         self._most = most
-        self._heap: list[tuple[int, int]] = []  # (length, -start): of equal ones the earlier is the larger
+        self._heap: list[tuple[int, int]] = []  # (length, -start): of equal lengths the earlier one is larger
         self._clock: int | None = None
 
     def add(self, arrivals: NDArray[np.int64]) -> None:
-        """Takes the next arrivals (ns, never decreasing), at least one."""
-        known = arrivals if self._clock is None else np.concatenate([[self._clock], arrivals])
+        """Adds the next arrivals (ns, never decreasing); at least one."""
+        instants = arrivals if self._clock is None else np.concatenate([[self._clock], arrivals])
         self._clock = int(arrivals[-1])
-        lengths = np.diff(known)
+        lengths = np.diff(instants)
         least = self._heap[0][0] if len(self._heap) == self._most else 0
         longer = np.flatnonzero(lengths > least)
-        # A stable sort keeps the earlier one first among equals.
+        # A stable sort keeps the earlier one first among equal lengths.
         chosen = longer[np.argsort(-lengths[longer], kind="stable")[: self._most]]
         for at in chosen.tolist():
-            heapq.heappush(self._heap, (int(lengths[at]), -int(known[at])))
+            heapq.heappush(self._heap, (int(lengths[at]), -int(instants[at])))
             if len(self._heap) > self._most:
                 heapq.heappop(self._heap)
 
     def longest(self) -> tuple[tuple[int, int], ...]:
-        """(start, length) of the longest silences, ns, the longest first."""
+        """Returns (start, length) of the longest silences, ns, the longest first."""
         return tuple((-start, length) for length, start in sorted(self._heap, reverse=True))

@@ -1,6 +1,6 @@
-"""The malformed rows of a capture in columns, so that a capture of nothing but damage fits into memory.
+"""Malformed rows of a capture as columns: a fully damaged capture still fits into memory.
 
-Below `stream`, which fills them; readers see a sequence of `facts.Malformed`, the lake takes the columns.
+`stream` adds them. Readers see a sequence of `facts.Malformed`; the lake takes the columns.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from lowwater.capture.records.facts import Malformed
 from lowwater.errors import CaptureError
 
 MOST_ROWS = 1 << 22
-"""Malformed rows that are kept of a capture."""
+"""Most malformed rows that are stored for a capture."""
 
 REASONS = (
     "time-range", "time-jump", "wire-length", "no-time", "interface", "captured", "length", "block", "cut",
     "compression",
 )  # fmt: skip
-"""Those of `facts.Malformed`, by their numbers here."""
+"""Reasons of `facts.Malformed`. The column `reason` holds the index in this tuple."""
 
 NUMBERS = {name: number for number, name in enumerate(REASONS)}
 
@@ -37,7 +37,7 @@ ROW = np.dtype(
         ("reason", np.uint8),
     ]
 )
-"""A row; position and arrival are -1 where there is none."""
+"""Data type of a row. Position and arrival are -1 if there is none."""
 
 _LEAST = 16
 
@@ -46,20 +46,20 @@ class MalformedRows(Sequence[Malformed]):
     """Malformed rows in file order.
 
     Args:
-        path: the path of the capture, for the error.
+        path: path of the capture, for the error message.
 
     Attributes:
-        added: how many rows were added, kept or not.
+        added: number of rows added, stored or not.
     """
 
     def __init__(self, path: Path) -> None:
         self.added = 0
-        self._met = _Met(path)
+        self._totals = _Totals(path)
         self._rows = np.empty(0, ROW)
-        self._kept = 0
+        self._count = 0
 
     def __len__(self) -> int:
-        return self._kept
+        return self._count
 
     @overload
     def __getitem__(self, index: int) -> Malformed: ...
@@ -80,31 +80,31 @@ class MalformedRows(Sequence[Malformed]):
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"MalformedRows({self[:3]!r}, {self._kept:,} in all)"
+        return f"MalformedRows({self[:3]!r}, {self._count:,} in all)"
 
     @property
     def columns(self) -> NDArray[Any]:
         """The rows, dtype ROW."""
-        return self._rows[: self._kept]
+        return self._rows[: self._count]
 
     @property
     def reasons(self) -> dict[tuple[int, str], int]:
-        """How many rows each interface has for each reason, known of rows that are not kept, too."""
-        return {(key >> 8, REASONS[key & 255]): count for key, count in self._met.counts.items()}
+        """Number of rows by (interface, reason), including rows that are not stored."""
+        return {(key >> 8, REASONS[key & 255]): count for key, count in self._totals.counts.items()}
 
     @property
     def bytes(self) -> int:
-        """Bytes of all rows, of those that are not kept, too."""
-        return self._met.bytes
+        """Bytes of all rows, including rows that are not stored."""
+        return self._totals.bytes
 
     def count_only(self) -> None:
-        """Keeps no rows from now on, however many there are, only `reasons` and `bytes`."""
-        self._met.kept = False
+        """Stores no more rows; only `reasons` and `bytes` go on counting."""
+        self._totals.store_rows = False
 
     def part(self) -> MalformedRows:
-        """Rows that are met now and are in order only later, when they are taken; they count at once."""
-        part = MalformedRows(self._met.path)
-        part._met = self._met
+        """Returns an empty part for rows whose place in the order is known later; its rows count at once."""
+        part = MalformedRows(self._totals.path)
+        part._totals = self._totals
         return part
 
     def add(self, rows: NDArray[Any]) -> None:
@@ -114,16 +114,16 @@ class MalformedRows(Sequence[Malformed]):
             CaptureError: if they are more than MOST_ROWS.
         """
         if len(rows):
-            self._met.meet(rows)
+            self._totals.add(rows)
             self._append(rows, len(rows))
 
     def take(self, part: MalformedRows, position: int, arrivals: NDArray[np.int64]) -> None:
-        """Adds the rows of a part.
+        """Appends the rows of a part.
 
         Args:
-            part: made by `part`.
-            position: the position of its first row; the others follow.
-            arrivals: the arrivals of each row that it keeps, ns, -1 for none.
+            part: a part of these rows.
+            position: position of its first row; the others follow.
+            arrivals: arrival of every stored row of the part, ns; -1 for none.
         """
         rows = part.columns
         rows["position"] = np.arange(position, position + len(rows))
@@ -132,29 +132,29 @@ class MalformedRows(Sequence[Malformed]):
 
     def _append(self, rows: NDArray[Any], count: int) -> None:
         self.added += count
-        if not self._met.kept:
+        if not self._totals.store_rows:
             return
-        end = self._kept + len(rows)
+        end = self._count + len(rows)
         if end > len(self._rows):
             larger = np.empty(max(2 * len(self._rows), end, _LEAST), ROW)
-            larger[: self._kept] = self.columns
+            larger[: self._count] = self.columns
             self._rows = larger
-        self._rows[self._kept : end] = rows
-        self._kept = end
+        self._rows[self._count : end] = rows
+        self._count = end
 
 
-class _Met:
-    """What is known of all malformed rows of a capture, wherever they are."""
+class _Totals:
+    """Totals of all malformed rows of a capture, shared by its parts."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.kept = True
+        self.store_rows = True
         self.bytes = 0
         self.counts: Counter[int] = Counter()
         self._total = 0
         self._first = 0
 
-    def meet(self, rows: NDArray[Any]) -> None:
+    def add(self, rows: NDArray[Any]) -> None:
         if not self._total:
             self._first = int(rows["offset"][0])
         self._total += len(rows)
@@ -162,7 +162,7 @@ class _Met:
         keys, counts = np.unique(rows["interface"].astype(np.int64) << 8 | rows["reason"], return_counts=True)
         for key, count in zip(keys.tolist(), counts.tolist(), strict=True):
             self.counts[key] += count
-        if self.kept and self._total > MOST_ROWS:
+        if self.store_rows and self._total > MOST_ROWS:
             raise self._too_many()
 
     def _too_many(self) -> CaptureError:

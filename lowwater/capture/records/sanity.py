@@ -1,7 +1,7 @@
-"""Which timestamps of a capture are sane (SEMANTICS T3).
+"""Sanity of timestamps: finds the time jumps of a capture (SEMANTICS T3).
 
-Between `formats.scan` and `headers.packet`. A record is compared with the median of the 33 records centred on it, so
-the reader judges a record once it has seen the 16 after it, and `Judge` remembers the 16 before.
+Called by `judging`. A record is compared with the median of the 33 records centred on it. So a record is judged after
+the 16 records behind it are known, and `Judge` remembers the 16 before.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _NONE = (1 << 63) - 1
 
 @njit(nogil=True)
 def _next_drop(stamps: Any, at: int, last: int, largest: int, ahead: int) -> tuple[int, int]:
-    """The first record from `at` on, before `last`, that is more than `ahead` below the largest one before it.
+    """Finds the next record that is more than `ahead` below the largest timestamp before it.
 
     Returns:
-        Its place, `last` if there is none; and that largest timestamp.
+        Its index (`last` if there is none), and that largest timestamp.
     """
     while at < last and stamps[at] >= largest - ahead:
         largest = max(largest, stamps[at])
@@ -34,22 +34,22 @@ def _next_drop(stamps: Any, at: int, last: int, largest: int, ahead: int) -> tup
 
 @njit(nogil=True, cache=True)
 def _judge(stamps: Any, begin: int, end: int, max_jump: int, ahead: int, smallest: int, jumps: Any) -> tuple[int, int]:
-    """Marks in `jumps` the time-jumps of stamps[begin:end]; all of `stamps` is known context (see `Judge`)."""
-    # Of a record more than `ahead` above its median, more than half of the window lies below `stamp - ahead`: one of
-    # the 16 records after it does at least. So only records shortly before such a drop are looked at.
+    """Marks in `jumps` the time jumps of stamps[begin:end]; `stamps` includes the context on both sides."""
+    # If a record is more than `ahead` above its median, more than half of its window lies below `stamp - ahead`. Then
+    # one of the 16 records after it does too. So only records shortly before such a drop are candidates.
     last = min(end + SIDE, len(stamps))
     drop, largest = _next_drop(stamps, begin + 1, last, stamps[begin], ahead)
     judged = begin
     while drop < last:
         first, behind = max(judged, drop - SIDE), min(drop, end)
-        # So many, mostly one, at most lie below the limit of any of these records after it.
+        # Upper bound, mostly 1, of the records after each candidate that lie below its limit.
         later = 0
         for other in range(first + 1, min(behind + SIDE, len(stamps))):
             later += stamps[other] < largest - ahead
         for index in range(first, behind):
             side = min(SIDE, index, len(stamps) - 1 - index)
             limit = stamps[index] - ahead
-            # More than half of the window lies below the limit: more after the record do than before it do not.
+            # More than half of the window lies below the limit: more records after it than records before it do not.
             before, other = 0, index
             while before < later and other > index - side:
                 other -= 1
@@ -69,7 +69,7 @@ def _judge(stamps: Any, begin: int, end: int, max_jump: int, ahead: int, smalles
             else:
                 ahead = max(ahead, lead)
         judged = max(judged, behind)
-        # What lies more than a window before the next record is no longer of it.
+        # A record more than a window before the next drop no longer counts.
         if drop - SIDE > begin:
             largest = stamps[drop]
             for other in range(drop - SIDE + 1, drop):
@@ -80,13 +80,13 @@ def _judge(stamps: Any, begin: int, end: int, max_jump: int, ahead: int, smalles
 
 @dataclass
 class Judge:
-    """Judges the timestamps of one capture, piece by piece.
+    """Finds the time jumps of one capture, piece by piece.
 
     Attributes:
-        max_jump: how far ahead of its median a sane record may be, ns.
-        largest_ahead: how far ahead of its median the farthest sane record was, ns, at least 0.
-        smallest_jump: how far ahead of its median the nearest time-jump was, ns; None where there is none.
-        before: timestamps of the last up to 16 that were judged.
+        max_jump: largest lead of a sane record over its median, ns.
+        largest_ahead: largest lead of a sane record so far, ns, at least 0.
+        smallest_jump: smallest lead of a time jump so far, ns; None if there is none.
+        before: the last timestamps that were judged, 16 at most.
     """
 
     max_jump: int
@@ -95,14 +95,14 @@ class Judge:
     before: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
 
     def settle(self, stamps: NDArray[np.int64], final: bool) -> NDArray[np.bool_]:
-        """Judges the records whose window is known.
+        """Judges the records whose neighbours are known.
 
         Args:
-            stamps: timestamps within range, ns, from the first one not judged yet.
+            stamps: timestamps within range, ns, from the first record that is not judged.
             final: whether the capture ends with them.
 
         Returns:
-            One bool for each record judged, True for a time-jump: all of them if `final`, else all but the last 16.
+            A bool for every judged record, True for a time jump. All records are judged if `final`, else all but 16.
         """
         count = len(stamps) if final else max(len(stamps) - SIDE, 0)
         jumps = np.zeros(count, np.bool_)
@@ -121,8 +121,10 @@ class Judge:
 
 @njit(nogil=True, cache=True)
 def judgeable(stamps: Any, wire: Any) -> tuple[Any, bool]:
-    """Whether each record is to be held against its neighbours: its timestamp lies in [0, 2^62) ns, its length on the
-    wire below 2^31; and whether all are.
+    """Finds the records whose timestamp can be compared: it lies in [0, 2^62) ns, and the wire length is below 2^31.
+
+    Returns:
+        A bool for every record, and whether all are True.
     """
     usable, whole = np.empty(len(stamps), np.bool_), True
     for index in range(len(stamps)):

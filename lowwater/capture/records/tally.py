@@ -1,6 +1,6 @@
-"""The running sums of one interface while its capture is read.
+"""Running totals of one interface while its capture is read.
 
-Beside the reader: the clock that arrivals are made of, and what the summary says.
+The reader takes arrivals from the clock, and the summary from the totals.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from lowwater.capture.records.facts import Interface, InterfaceSummary
 from lowwater.capture.records.median import Median
 
 MOST_MEDIANS = 256
-"""Interfaces of a capture whose median is found: those of more are no links of their own, and need none."""
+"""Interfaces of a capture with a median. A capture with more makes no links of its interfaces, so needs none."""
 
 _HELD, _LEAST_HELD = 1 << 23, 1 << 16
-"""Most timestamps in memory, of the first interface and of those far behind it."""
+"""Most timestamps in memory for the first interface, and for the last ones."""
 
 
 class Tally:
-    """Counts the records of one interface.
+    """Totals of the records of one interface.
 
     Args:
-        number: the number of the interface: the first ones may hold more timestamps in memory, for the median.
+        number: number of the interface. The first interfaces may hold more timestamps in memory, for the median.
 
     Attributes:
         clock: largest sane timestamp so far, ns; -1 before the first.
-        undecoded: sane records without an IP header, set by whoever decodes.
-        malformed: rows of the interface, set by the reader.
+        undecoded: sane records without an IP header; the caller that decodes counts them.
+        malformed: malformed rows of the interface; the record judge counts them.
     """
 
     def __init__(self, number: int) -> None:
@@ -38,11 +38,11 @@ class Tally:
         self._first: int | None = None
         self._last: int | None = None
         self._smallest: int | None = None
-        held = max(_HELD >> number.bit_length(), _LEAST_HELD)
-        self._median = Median(held) if number < MOST_MEDIANS else None
+        in_memory = max(_HELD >> number.bit_length(), _LEAST_HELD)
+        self._median = Median(in_memory) if number < MOST_MEDIANS else None
 
     def add(self, stamps: NDArray[np.int64]) -> None:
-        """Counts sane records by their timestamps (ns), at least one."""
+        """Counts sane records by their timestamps (ns); at least one."""
         if self._median:
             self._median.add(stamps)
         self._first = int(stamps[0]) if self._first is None else self._first
@@ -53,7 +53,7 @@ class Tally:
         self._packets += len(stamps)
 
     def summary(self, interface: Interface) -> InterfaceSummary:
-        """What was counted."""
+        """Returns the summary of the interface."""
         return InterfaceSummary(
             interface=interface,
             packets=self._packets,
@@ -67,6 +67,6 @@ class Tally:
         )
 
     def close(self) -> None:
-        """Drops what was kept for the median."""
+        """Discards the timestamps of the median."""
         if self._median:
             self._median.close()

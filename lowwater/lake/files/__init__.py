@@ -1,1 +1,1 @@
-"""What the names and dates of capture files say: links, patterns, rotation, and proposed settings."""
+"""Names and dates of capture files: links, patterns, rotation, and proposed settings."""

@@ -1,6 +1,6 @@
-"""What the names of capture files say: which of them are of one link, its pattern, when each begins, the link's name.
+"""Names of capture files: groups files by link, and finds the pattern and the link's name for every group.
 
-Beside `rotation`, which reads names by a pattern; here a pattern is found for names that have none yet.
+Here patterns are found; `rotation` reads names by a known pattern.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ _CLOCK = (
 _DATE = re.compile(rf"(?<!\d){_DAY}(?:{_CLOCK})?(?!\d)")
 _SECONDS = re.compile(r"(?<!\d)1\d{9}(?!\d)")
 _COUNTER = re.compile(r"(?<=[-_.])\d{1,8}(?=[-_.])|(?:(?<=cap)|(?<=capng))\d{0,6}$")
-"""A number that may count files; at the end there may be none, since the first file of `tcpdump -C` has none."""
+"""A number that may count files. At the end it may be empty, since the first file of `tcpdump -C` has no number."""
 
 _PACKED = re.compile(r"\.(?:gz|zst|zstd|xz|lz4|lzma|bz2)$")
 _GAP = "\0"
-"""Stands for the instant of a name while the name of its link is looked for."""
+"""Placeholder for the instant in a name, while the name of the link is derived."""
 
 
 @dataclass(frozen=True)
-class Named:
-    """Files of one link by their names.
+class LinkFiles:
+    """The files of a link, by their names.
 
     Attributes:
-        link: a name for it.
-        pattern: the pattern of its files, as `captures` in the settings takes it; relative like the names.
-        names: the names of the files, sorted.
-        dated: whether the pattern says when a file begins.
+        link: name for the link.
+        pattern: pattern of the files, as `captures` in the settings; relative like the names.
+        names: names of the files, sorted.
+        dated: whether the pattern contains the begin of a file.
     """
 
     link: str
@@ -42,93 +42,95 @@ class Named:
 
 
 @dataclass(frozen=True)
-class Alike:
-    """Files whose names differ in their instant, in numbers and in the compression only.
+class NameGroup:
+    """Files whose names differ only in their instant, in numbers, and in the compression.
 
     Attributes:
-        counters: name -> its numbers that may be counters, as texts; as many of each.
+        counters: file name -> its numbers that may be counters, as texts; equally many for all names.
     """
 
     counters: Mapping[str, tuple[str, ...]]
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the files, sorted."""
+        """Names of the files, sorted."""
         return tuple(sorted(self.counters))
 
     @property
     def differing(self) -> tuple[int, ...]:
-        """The places of the numbers in which the names differ."""
-        return tuple(at for at, found in enumerate(zip(*self.counters.values(), strict=True)) if len(set(found)) > 1)
+        """Indices of the numbers in which the names differ."""
+        return tuple(
+            at for at, numbers in enumerate(zip(*self.counters.values(), strict=True)) if len(set(numbers)) > 1
+        )
 
     @property
     def pattern(self) -> str:
-        """Of the names: a number in which they differ is `*`; what is packed now and then ends in anything."""
+        """Pattern of the names: `*` for numbers that differ, and at the end if only some files are compressed."""
         first, differing = self.names[0], set(self.differing)
-        count = iter(range(len(self.counters[first])))
-        found = _COUNTER.sub(lambda each: "*" if next(count) in differing else each.group(), _plain(first))
-        packed = {each.group() if (each := _PACKED.search(name)) else "" for name in self.names}
-        return found.removesuffix("*") + "*" if len(packed) > 1 else found + packed.pop()
+        counter = iter(range(len(self.counters[first])))
+        pattern = _COUNTER.sub(lambda match: "*" if next(counter) in differing else match.group(), _plain(first))
+        packed = {match.group() if (match := _PACKED.search(name)) else "" for name in self.names}
+        return pattern.removesuffix("*") + "*" if len(packed) > 1 else pattern + packed.pop()
 
-    def by(self, places: Sequence[int]) -> list[Alike]:
-        """The files in parts, each of one value of the numbers at these places."""
+    def by(self, places: Sequence[int]) -> list[NameGroup]:
+        """Divides the files by the values of the numbers at these indices."""
         parts: dict[tuple[str, ...], dict[str, tuple[str, ...]]] = defaultdict(dict)
         for name, numbers in self.counters.items():
             parts[tuple(numbers[at] for at in places)][name] = numbers
-        return [Alike(parts[key]) for key in sorted(parts)]
+        return [NameGroup(parts[key]) for key in sorted(parts)]
 
 
-def alike(names: Iterable[str]) -> list[Alike]:
-    """Groups names (relative paths with `/`) that differ in their instant, in numbers and the compression only."""
+def group_names(names: Iterable[str]) -> list[NameGroup]:
+    """Groups names (relative paths with `/`) that differ only in their instant, in numbers and the compression."""
     groups: dict[str, dict[str, tuple[str, ...]]] = defaultdict(dict)
     for name in sorted(names):
         plain = _plain(name)
         groups[_COUNTER.sub("*", plain)][name] = tuple(_COUNTER.findall(plain))
-    return [Alike(members) for members in groups.values()]
+    return [NameGroup(members) for members in groups.values()]
 
 
-def name_links(groups: Iterable[Alike]) -> list[Named]:
-    """A name and a pattern for each group of files, one link each."""
-    by_pattern = {each.pattern: each for each in groups}
-    links = _links({pattern: _bare(each) for pattern, each in by_pattern.items()})
+def name_links(groups: Iterable[NameGroup]) -> list[LinkFiles]:
+    """Finds a link name and a pattern for every group of files."""
+    by_pattern = {group.pattern: group for group in groups}
+    links = _links({pattern: _bare(group) for pattern, group in by_pattern.items()})
     return [
-        Named(links[pattern], pattern, each.names, "%" in pattern.replace("%%", ""))
-        for pattern, each in by_pattern.items()
+        LinkFiles(links[pattern], pattern, group.names, "%" in pattern.replace("%%", ""))
+        for pattern, group in by_pattern.items()
     ]
 
 
-def by_link(names: Iterable[str]) -> list[Named]:
-    """The links of names, by what the names alone say.
+def files_by_link(names: Iterable[str]) -> list[LinkFiles]:
+    """Groups names by link, from the names alone.
 
     Example:
-        >>> [(each.link, each.pattern) for each in by_link(["a/a_2026010100.pcap", "a/a_2026010101.pcap"])]
+        >>> [(files.link, files.pattern) for files in files_by_link(["a/a_2026010100.pcap", "a/a_2026010101.pcap"])]
         [('a', 'a/a_%Y%m%d%H.pcap')]
     """
-    return name_links(alike(names))
+    return name_links(group_names(names))
 
 
 def _plain(name: str) -> str:
-    """The pattern of a name, without its compression."""
+    """Returns the pattern of a name, without its compression."""
     return _PACKED.sub("", _pattern(name)[0])
 
 
-def _bare(group: Alike) -> str:
-    """The name of a file with a gap for every instant, and for every number in which the names of its group differ."""
+def _bare(group: NameGroup) -> str:
+    """Returns the first name of a group with placeholders for instants, and for numbers in which its names differ."""
     bare, count = _PACKED.sub("", _pattern(group.names[0])[1]), iter(range(1 << 30))
     differing = set(group.differing)
-    return _COUNTER.sub(lambda each: _GAP if next(count) in differing else each.group(), bare)
+    return _COUNTER.sub(lambda match: _GAP if next(count) in differing else match.group(), bare)
 
 
 def _pattern(name: str) -> tuple[str, str]:
-    """The pattern of a name, and the name with a gap where its instants are."""
+    """Returns the pattern of a name, and the name with placeholders for its instants."""
     escaped = name.replace("%", "%%")
     if _DATE.search(escaped):
         return _DATE.sub(_fields, escaped), _DATE.sub(_GAP, escaped)
     return _SECONDS.sub("%s", escaped), _SECONDS.sub(_GAP, escaped)
 
 
-def _fields(found: re.Match[str]) -> str:
-    parts = found.groupdict()
+def _fields(match: re.Match[str]) -> str:
+    parts = match.groupdict()
     text = f"%Y{parts['a']}%m{parts['a']}%d"
     for mark, field in (("b", "H"), ("c", "M"), ("e", "S")):
         text += f"{parts[mark] or ''}%{field}" if parts[field] else ""
@@ -136,13 +138,13 @@ def _fields(found: re.Match[str]) -> str:
 
 
 def _links(bare: dict[str, str]) -> dict[str, str]:
-    """Pattern -> name of its link: what its files are called, or their folder, or both; by what tells them apart."""
+    """Names the link of every pattern: after its files, its folder, or both, whichever gives different names."""
     files = {pattern: text.rpartition("/")[2] for pattern, text in bare.items()}
     stems = {pattern: _word(_stem(_COUNTER.sub("", text))) for pattern, text in files.items()}
     numbered = {pattern: _word(_stem(text)) for pattern, text in files.items()}
     folders = {pattern: _word(text.rpartition("/")[0].replace("/", "_")) for pattern, text in bare.items()}
     both, all_of_it = (
-        {pattern: _word(f"{folders[pattern]}_{each[pattern]}") for pattern in bare} for each in (stems, numbered)
+        {pattern: _word(f"{folders[pattern]}_{names[pattern]}") for pattern in bare} for names in (stems, numbered)
     )
     for names in (stems, folders, numbered, both, all_of_it):
         if all(names.values()) and len(set(names.values())) == len(names):
@@ -155,7 +157,7 @@ def _stem(name: str) -> str:
 
 
 def _word(text: str) -> str:
-    """The text as the name of a link; empty where nothing is left of it."""
+    """Converts a text into the name of a link; empty if no character is left."""
     word = re.sub(r"[^A-Za-z0-9_.-]+", "_", text.replace(_GAP, "_").replace("%%", "_"))
     word = re.sub(r"[-_.]{2,}", "_", word).strip("-_.")
     return word if not word or word[0].isalpha() else f"link_{word}"

@@ -1,7 +1,7 @@
-"""Which files of like names are captures of several links: a link's own do not overlap in time (SEMANTICS T1).
+"""Division of files with similar names into links: the captures of one link do not overlap in time (SEMANTICS T1).
 
-Between the names and the proposal. Captures of one link begin where others end, within their disorder; captures of
-several links that were taken at the same time overlap, and a number in their names tells the links apart.
+Between the names and the proposal. A capture of a link begins where another ends, within its disorder. Captures of
+several links, taken at the same time, overlap; a number in their names tells the links apart.
 """
 
 from __future__ import annotations
@@ -11,64 +11,68 @@ from dataclasses import dataclass
 from itertools import combinations, pairwise
 
 from lowwater.instants import SECOND
-from lowwater.lake.files.names import Alike
+from lowwater.lake.files.names import NameGroup
 from lowwater.lake.files.sample import Sample, largest
 
 DISORDER = 10 * SECOND
-"""Captures that overlap by more are of several links; by less, where it is less than half of either, disorder."""
+"""A longer overlap means several links; so does a shorter one of at least half of the shorter capture."""
 
 MOST_PLACES = 6
-"""Numbers of a name of which it is tried which ones tell the links apart."""
+"""Most numbers of a name that are tried to tell the links apart."""
 
 Span = tuple[int, int]
-"""The first and the largest timestamp of a file, ns."""
+"""First and largest timestamp of a file, ns."""
 
 
 @dataclass(frozen=True)
-class Part:
-    """Files of one link.
+class LinkGroup:
+    """The files of a link.
 
     Attributes:
         group: the files.
-        of: pattern of all files of like names, where they are of several links that overlap in time; else empty.
-        mixed: whether its files overlap in time, and no number in their names tells why.
+        of: pattern of all files with similar names, if these are of several links; else empty.
+        mixed: whether its files overlap in time, and no number in their names explains it.
     """
 
-    group: Alike
+    group: NameGroup
     of: str = ""
     mixed: bool = False
 
 
-def parts(group: Alike, sample: Sample) -> list[Part]:
-    """The files of a group by link: all of them one, unless captures overlap in time."""
+def split_by_link(group: NameGroup, sample: Sample) -> list[LinkGroup]:
+    """Divides the files of a group by link; all are of one link unless captures overlap in time."""
     names = sample.in_order(group.names)
     if len(names) < 2 or not _overlaps(names, sample, sample.spread(names)):
-        return [Part(group)]
+        return [LinkGroup(group)]
     spans = _spans(names, sample)
-    known = Alike({name: group.counters[name] for name in spans})
-    differing = known.differing[:MOST_PLACES]
+    spanned = NameGroup({name: group.counters[name] for name in spans})
+    differing = spanned.differing[:MOST_PLACES]
     choices = [places for count in range(1, len(differing) + 1) for places in combinations(differing, count)]
-    apart = [found for places in choices if not _mixed(found := group.by(places), spans)]
-    return [Part(each, of=group.pattern) for each in min(apart, key=len)] if apart else [Part(group, mixed=True)]
+    choices_apart = [divided for places in choices if not _mixed(divided := group.by(places), spans)]
+    return (
+        [LinkGroup(members, of=group.pattern) for members in min(choices_apart, key=len)]
+        if choices_apart
+        else [LinkGroup(group, mixed=True)]
+    )
 
 
-def _mixed(groups: Iterable[Alike], spans: Mapping[str, Span]) -> bool:
-    return any(together(spans[name] for name in each.names if name in spans) for each in groups)
+def _mixed(groups: Iterable[NameGroup], spans: Mapping[str, Span]) -> bool:
+    return any(any_overlap(spans[name] for name in group.names if name in spans) for group in groups)
 
 
-def together(spans: Iterable[Span]) -> bool:
-    """Whether some of the files were taken at the same time, so that they are not of one link."""
+def any_overlap(spans: Iterable[Span]) -> bool:
+    """Whether some files were taken at the same time, and so are of different links."""
     ordered = sorted(spans)
     return any(_beside(before, after) for before, after in pairwise(ordered))
 
 
 def overlap(names: Sequence[str], sample: Sample, read: Iterable[str]) -> int:
-    """By how much a file that was read whole overlaps the next one, at most, ns; of files in order."""
+    """Returns the largest overlap (ns) of a file among `read` with the next one; names are in order of time."""
     return max((-pause for pause in _pauses(names, sample, read)), default=0)
 
 
 def pause(names: Sequence[str], sample: Sample, read: Iterable[str]) -> int:
-    """The longest time from the end of a file that was read whole to the next one, at most, ns; of files in order."""
+    """Returns the longest pause (ns) between a file among `read` and the next one; names are in order of time."""
     return max(_pauses(names, sample, read), default=0)
 
 
@@ -81,7 +85,7 @@ def _pauses(names: Sequence[str], sample: Sample, read: Iterable[str]) -> Iterat
 
 
 def _overlaps(names: Sequence[str], sample: Sample, read: Iterable[str]) -> bool:
-    """Whether files that are read whole were taken at the same time as the next ones; those are read where it seems."""
+    """Whether a file among `read` was taken at the same time as the next one, which is read only if they overlap."""
     after = dict(pairwise(names))
     for name in read:
         span, follower = _span(name, sample), after.get(name)

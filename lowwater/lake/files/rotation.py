@@ -1,6 +1,6 @@
-"""The files of a link by the pattern of its settings: what each covers, and which an interval needs.
+"""Files of a link by the pattern in its settings: coverage of each, and the files of an interval.
 
-Used by ingest, and by whoever schedules it.
+Used by ingest, and by its scheduler.
 """
 
 from __future__ import annotations
@@ -49,89 +49,88 @@ def _regex(pattern: str) -> re.Pattern[str]:
 
 
 def declared_coverage(link: Link, path: Path) -> tuple[int, int] | None:
-    """What the settings of a link say that a file covers, [from, to) in ns; None where they say nothing.
+    """Returns the coverage [from, to), ns, of a file according to the settings of its link; None if they do not say.
 
-    By `covers`, of which the first pattern counts that the name of the file meets, else by the pattern of its files and
-    the rotation. Of that pattern the name alone is compared where its folder has no field: files may be ingested from
-    elsewhere.
+    The first pattern of `covers` that fits the file name counts, else the pattern of the files and the rotation. If the
+    folder in that pattern has no field, only the file name is compared: files may be ingested from elsewhere.
     """
     if (key := covers_key(link, path)) is not None:
         return link.covers[key]
     if link.captures is None or link.rotation is None:
         return None
-    found = _regex(link.captures).fullmatch(str(path.absolute()))
+    match = _regex(link.captures).fullmatch(str(path.absolute()))
     folder, _, name = link.captures.rpartition("/")
-    if found is None and "%" not in folder:
-        found = _regex(name).fullmatch(path.name)
-    if found is None:
+    if match is None and "%" not in folder:
+        match = _regex(name).fullmatch(path.name)
+    if match is None:
         return None
-    parts = {key[1]: int(value) for key, value in found.groupdict().items()}
-    if "s" in parts:
-        return parts["s"] * SECOND, parts["s"] * SECOND + link.rotation
+    fields = {key[1]: int(value) for key, value in match.groupdict().items()}
+    if "s" in fields:
+        return fields["s"] * SECOND, fields["s"] * SECOND + link.rotation
     try:
-        year, month, day, hour, minute, second = (parts.get(key, least) for key, least in _LEAST.items())
+        year, month, day, hour, minute, second = (fields.get(key, least) for key, least in _LEAST.items())
         moment = datetime(year, month, day, hour, minute, second, tzinfo=ZoneInfo(link.timezone))
-        # A day of a zone may have 23 or 25 hours; an hour is an hour.
+        # A day of a time zone may have 23 or 25 hours; an hour always has 60 minutes.
         days, rest = divmod(link.rotation, DAY)
         end = _instant(moment + timedelta(days=days)) if not rest else _instant(moment) + link.rotation
-    except (ValueError, OverflowError):  # digits that are no date, such as month 13
+    except (ValueError, OverflowError):  # digits that are no date, for example month 13
         return None
     return _instant(moment), end
 
 
 def covers_key(link: Link, path: Path) -> str | None:
-    """The key of the link's `covers` that says what a file covers: the first that its name fits; None without one."""
+    """Returns the first key of the link's `covers` that fits the file name; None without one."""
     return next((key for key in link.covers if fnmatchcase(path.name, key)), None)
 
 
 def idle_keys(name: str, link: Link, ingested: Iterable[Path]) -> list[str]:
-    """A line for each key of the `covers` of a link that fits no file: neither of its pattern nor one ingested."""
+    """Lists, with advice, the keys of a link's `covers` that fit no file of its pattern and no ingested file."""
     paths = [*files_of(link, 0, END_OF_TIME)] if link.captures is not None else []
     names = {path.name for path in (*paths, *ingested)}
     where = section_of(name, "covers")
     return [
         f"{where}: no file of link {name!r} fits {key!r}, so the line says nothing: {_why_idle(key, names)}"
         for key in link.covers
-        if not any(fnmatchcase(each, key) for each in names)
+        if not any(fnmatchcase(path_name, key) for path_name in names)
     ]
 
 
 def _why_idle(key: str, names: Iterable[str]) -> str:
     if "/" in key:
         return "write the name of the file, without its folder"
-    if "[" in key and any(fnmatchcase(each, _literal(key)) for each in names):
+    if "[" in key and any(fnmatchcase(path_name, _literal(key)) for path_name in names):
         return f"[...] stands for one character of a set; write {_literal(key)!r} for brackets in the name"
-    near = get_close_matches(key, sorted(names), 1)
-    return f"is it {near[0]!r}?" if near else "write the name of a file, * for any characters"
+    similar = get_close_matches(key, sorted(names), 1)
+    return f"is it {similar[0]!r}?" if similar else "write the name of a file, * for any characters"
 
 
 def _literal(key: str) -> str:
-    """A pattern in which brackets stand for themselves."""
+    """Escapes the brackets of a wildcard pattern."""
     return key.replace("[", "[[]")
 
 
 def _instant(moment: datetime) -> int:
-    """ns since the epoch; of an hour that a zone has twice, the first."""
+    """Converts a moment to ns since the epoch; of an hour that occurs twice in its time zone, the first counts."""
     since = moment.astimezone(UTC) - _EPOCH
     return (since.days * 86400 + since.seconds) * SECOND
 
 
 def files_of(link: Link, start: int, end: int) -> list[Path]:
-    """The files on disk that the pattern declares to meet [start, end), ns, in order of their start.
+    """Lists the files whose pattern declares coverage in [start, end), ns, in order of their begin.
 
-    Without rotation nothing is declared, so every file of the pattern is given.
+    Without a rotation nothing is declared, and all files of the pattern are listed.
 
     Raises:
-        ConfigError: if the link has no pattern, or an unknown field in it.
+        ConfigError: if the link has no pattern, or its pattern has an unknown field.
     """
     if link.captures is None:
         raise ConfigError("the link has no pattern of its files", "set captures in its section of lowwater.toml")
-    wild = "".join("*" if p[0] == "%" and p != "%%" else p.replace("%%", "%") for p in _pieces(link.captures))
-    found = []
-    for name in glob.glob(wild):
+    wildcard = "".join("*" if p[0] == "%" and p != "%%" else p.replace("%%", "%") for p in _pieces(link.captures))
+    dated = []
+    for name in glob.glob(wildcard):
         coverage = declared_coverage(link, Path(name))
         if coverage is None and link.rotation is None:
-            found.append((0, name))
+            dated.append((0, name))
         elif coverage is not None and coverage[0] < end and coverage[1] > start:
-            found.append((coverage[0], name))
-    return [Path(name) for _, name in sorted(found)]
+            dated.append((coverage[0], name))
+    return [Path(name) for _, name in sorted(dated)]

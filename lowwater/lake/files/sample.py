@@ -1,6 +1,6 @@
-"""What is read of the captures of a folder before a lake exists: when each begins, and a sample of them whole.
+"""Sample of a folder of captures before a lake exists: first timestamps of all files, and facts of some.
 
-Below the proposal. Every file is read once at most, however often it is asked about.
+Below the proposal. A file is read at most once for every question.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lowwater.config import Link
 from lowwater.errors import CaptureError
 
 BEGINNING = 1 << 16
-"""Bytes of a capture in which its first record is looked for at a time."""
+"""Bytes read at a time to find the first record of a capture."""
 
 
 @dataclass
@@ -25,10 +25,10 @@ class Sample:
     """The captures below a folder.
 
     Attributes:
-        folder: where they are.
-        count: files of a link that are read whole: the first, the last, and some between them; two at least.
-        progress: is told what is being read.
-        skipped: files that are no captures, with why.
+        folder: the folder.
+        count: number of files of a link to read to the end, at least 2: the first, the last, and some between them.
+        progress: called with the name of the file that is being read.
+        skipped: file that is no capture -> reason.
     """
 
     folder: Path
@@ -41,7 +41,7 @@ class Sample:
         self.facts = cache(self._facts)
 
     def _first(self, name: str) -> int | None:
-        """The first sane timestamp of a file, ns; None without one."""
+        """Returns the first sane timestamp of a file, ns; None without one."""
         self.progress(name)
         try:
             reader = read(self.folder / name, Link().jump, BEGINNING, sha256="", columns=("timestamp",))
@@ -54,7 +54,7 @@ class Sample:
         return None if batch is None else int(batch.column("timestamp")[0].as_py())
 
     def _facts(self, name: str) -> CaptureFacts | None:
-        """What a file holds; None of what is no capture."""
+        """Returns the facts of a file; None if it is no capture."""
         self.progress(name)
         try:
             open_capture(self.folder / name)
@@ -64,7 +64,7 @@ class Sample:
             return None
 
     def spread(self, names: Sequence[str]) -> list[str]:
-        """Of names in order the first, the last and some between them."""
+        """Selects the first name, the last one, and some between them."""
         count = max(self.count, 2)
         if len(names) <= count:
             return list(names)
@@ -72,25 +72,29 @@ class Sample:
         return [names[round(number * step)] for number in range(count)]
 
     def in_order(self, names: Sequence[str]) -> list[str]:
-        """Those of the files that hold a record, by when they begin."""
+        """Returns the files with a record, in the order of their first timestamp."""
         firsts = {name: first for name in names if (first := self.first(name)) is not None}
         return sorted(firsts, key=lambda name: (firsts[name], name))
 
 
 def earliest(facts: CaptureFacts, skew: int) -> int | None:
-    """The smallest timestamp of a capture that a link with this skew does not refuse, ns; None without a record.
+    """Returns the smallest timestamp (ns) of a capture that a link with this skew admits; None without a record.
 
-    Of a record that is refused the link is no earlier: it may be of a clock that was set wrong by years.
+    A refused record does not move the begin of the link: its clock may have been wrong by years.
     """
-    found = [
-        max(each.summary.smallest, each.summary.first - skew)
-        for each in facts.interfaces
-        if each.summary and each.summary.smallest is not None and each.summary.first is not None
+    smallest = [
+        max(interface.summary.smallest, interface.summary.first - skew)
+        for interface in facts.interfaces
+        if interface.summary and interface.summary.smallest is not None and interface.summary.first is not None
     ]
-    return min(found, default=None)
+    return min(smallest, default=None)
 
 
 def largest(facts: CaptureFacts) -> int | None:
-    """The largest timestamp of a capture, ns; None without a record."""
-    found = [each.summary.largest for each in facts.interfaces if each.summary and each.summary.largest is not None]
-    return max(found, default=None)
+    """Returns the largest timestamp of a capture, ns; None without a record."""
+    largest_stamps = [
+        interface.summary.largest
+        for interface in facts.interfaces
+        if interface.summary and interface.summary.largest is not None
+    ]
+    return max(largest_stamps, default=None)

@@ -1,1 +1,1 @@
-"""Captures into the lake: surveyed, divided, decoded into `packets/`, and made visible by the ledger."""
+"""Ingest: captures are surveyed, divided, decoded into `packets/`, and made visible by the ledger."""

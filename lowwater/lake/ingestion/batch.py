@@ -1,4 +1,4 @@
-"""The files of one ingest on their way into the ledger: which tasks they need, and what is written when those are done.
+"""An ingest of several files: the tasks that each needs, and the commits once its tasks are done.
 
 Between `ingest`, which holds the lock of the link, and the tasks (`survey`, `packing`).
 """
@@ -11,17 +11,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from lowwater.capture.content.retention import Keeping
-from lowwater.capture.formats.division import Chunk
+from lowwater.capture.content.retention import ContentOptions
+from lowwater.capture.formats.division import CaptureChunk
 from lowwater.capture.reader import DECODER_VERSION
 from lowwater.capture.records.facts import CaptureSummary, InterfaceSummary
 from lowwater.config import Link
 from lowwater.errors import LowwaterError
 from lowwater.instants import format_instant
-from lowwater.lake.ingestion.interfaces import join, link_names
-from lowwater.lake.ingestion.packing import FILE_ROWS, Packed, PackTask, not_written
-from lowwater.lake.ingestion.replacement import Coverage, Files, Held, is_path_of, span
-from lowwater.lake.ingestion.survey import Failed, Survey, Surveying, SurveyTask, survey
+from lowwater.lake.ingestion.interfaces import link_names, merge_summaries
+from lowwater.lake.ingestion.packing import FILE_ROWS, PackResult, PackTask, not_written
+from lowwater.lake.ingestion.replacement import Coverage, LedgerFile, LedgerFiles, is_path_of, span
+from lowwater.lake.ingestion.survey import FailedTask, Survey, SurveyRun, SurveyTask, survey
 from lowwater.lake.ingestion.tasks import Runner
 from lowwater.lake.ledgers.captures import Capture, put_malformed
 from lowwater.lake.ledgers.outside import attempt_paths, strays
@@ -29,22 +29,22 @@ from lowwater.lake.packets import PacketFiles
 from lowwater.lake.tables import DataFile, swap_files
 
 CHUNK_BYTES = 8 << 20
-"""Bytes of a chunk, about: what a task holds of the file at a time."""
+"""Approximate size of a chunk, bytes: a task holds this much of the file at a time."""
 
 TASK_ROWS = FILE_ROWS // 2
-"""Records of a task, about."""
+"""Approximate number of records of a task."""
 
 
 @dataclass(frozen=True)
-class Ingested:
-    """What became of one file.
+class IngestResult:
+    """Result of the ingest of a file.
 
     Attributes:
-        path: as given.
-        captures: its rows of the ledger, one a link.
-        state: `added`, `replaced` (another version of the file, another decoder, max_jump, interfaces, coverage or
-            something else to keep) or `known` (nothing was done).
-        note: what the user should know, or an empty string.
+        path: path, as given by the caller.
+        captures: its ledger rows, one a link.
+        state: `added`, `replaced` (another version of the file, or another decoder, max_jump, interfaces, coverage or
+            stored content) or `known` (nothing was done).
+        note: a note for the user, or an empty string.
     """
 
     path: Path
@@ -54,27 +54,49 @@ class Ingested:
 
     @property
     def capture(self) -> Capture:
-        """The first of its rows, for what concerns the file."""
+        """Its first ledger row, for facts about the file."""
         return self.captures[0]
 
 
 @dataclass
 class _Work:
-    """A file that is being packed: how many tasks it has so far, what they gave; in the end what its survey found."""
+    """A file that is being packed.
+
+    Attributes:
+        attempt: name of the attempt, part of the names of its packet files.
+        tasks: number of its tasks so far.
+        survey: the survey, once it is complete.
+        growing: whether the file is still being written.
+        done: results of its tasks so far.
+    """
 
     attempt: str
     tasks: int = 0
     survey: Survey | None = None
     growing: bool = False
-    done: list[Packed | Failed] = field(default_factory=list)
+    done: list[PackResult | FailedTask] = field(default_factory=list)
 
 
 class Batch:
-    """The files of one ingest on their way into the ledger."""
+    """The files of one ingest, from their survey to their ledger rows.
+
+    Args:
+        ledger: files of the link in the ledger.
+        settings: settings of the link.
+        paths: the files.
+        coverage: declared coverage [from, to), ns, of every file; None without a declaration.
+        growing: whether the files are still being written.
+        clock: returns the current time, ns.
+        by_hand: whether `--covers` declared the coverage.
+
+    Attributes:
+        results: number of the file -> result.
+        errors: errors of files that were not ingested.
+    """
 
     def __init__(
         self,
-        held: Files,
+        ledger: LedgerFiles,
         settings: Link,
         paths: Sequence[Path],
         coverage: Sequence[Coverage | None],
@@ -82,90 +104,90 @@ class Batch:
         clock: Callable[[], int],
         by_hand: bool = False,
     ) -> None:
-        self.found: dict[int, Ingested] = {}
+        self.results: dict[int, IngestResult] = {}
         self.errors: list[LowwaterError] = []
-        self._held = held
+        self._ledger = ledger
         self._settings = settings
-        self._keeping = Keeping.of(settings)
+        self._content = ContentOptions.of(settings)
         self._paths = paths
         self._coverage = coverage
         self._growing = growing
         self._clock = clock
         self._by_hand = by_hand
         self._works: dict[int, _Work] = {}
-        self._twins: list[tuple[int, Survey]] = []
+        self._duplicates: list[tuple[int, Survey]] = []
 
     def tasks(self, runner: Runner) -> Iterator[PackTask]:
-        """The tasks of all files that are to be packed, as their surveys come in."""
+        """Yields the tasks of all files to pack, as their surveys become complete."""
         if len(self._paths) == 1 and self._is_of_a_new_length(self._paths[0]):
-            yield from self._ahead(0)
+            yield from self._pack_while_surveying(0)
             return
-        for number, each in enumerate(runner(survey, [self._survey_of(path) for path in self._paths])):
-            if isinstance(each, Failed):
-                self.errors.append(each.error)
+        for number, result in enumerate(runner(survey, [self._survey_of(path) for path in self._paths])):
+            if isinstance(result, FailedTask):
+                self.errors.append(result.error)
                 continue
-            if self._is_there(number, each):
+            if self._update_known(number, result):
                 continue
-            if any(work.survey and work.survey.sha256 == each.sha256 for work in self._works.values()):
-                self._twins.append((number, each))
+            if any(work.survey and work.survey.sha256 == result.sha256 for work in self._works.values()):
+                self._duplicates.append((number, result))
             else:
-                yield from self._tasks_of(number, each)
+                yield from self._tasks_of(number, result)
 
-    def take(self, result: Packed | Failed) -> None:
-        """Takes what a task gave; with the last one of its file the file becomes visible."""
+    def take(self, result: PackResult | FailedTask) -> None:
+        """Takes the result of a task; after the last task of a file, the file becomes visible."""
         work = self._works[result.file]
         work.done.append(result)
         self._settle(result.file, work)
 
     def rest(self) -> Iterator[PackTask]:
-        """Settles the files whose bytes another one of the batch had: tasks of those that are captures of their own."""
-        for number, each in self._twins:
-            if not self._is_there(number, each):
-                yield from self._tasks_of(number, each)
+        """Settles files with the same bytes as another file of the batch; yields tasks of those that must be packed."""
+        for number, file_survey in self._duplicates:
+            if not self._update_known(number, file_survey):
+                yield from self._tasks_of(number, file_survey)
 
-    def _is_there(self, number: int, found: Survey) -> bool:
-        """Whether the lake has the records of a file as they would be taken in now: only its coverage may change."""
-        same = self._held.same(found.sha256, self._coverage[number])
-        if same is None or not same.fits(self._settings, self._keeping):
+    def _update_known(self, number: int, file_survey: Survey) -> bool:
+        """Returns whether the lake has the file as it would be packed now; if so, only its coverage is updated."""
+        same = self._ledger.same(file_survey.sha256, self._coverage[number])
+        if same is None or not same.fits(self._settings, self._content):
             return False
-        self._redeclare(number, found, same)
+        self._redeclare(number, file_survey, same)
         return True
 
     def _survey_of(self, path: Path) -> SurveyTask:
         return SurveyTask(path, self._settings.jump, CHUNK_BYTES)
 
     def _is_of_a_new_length(self, path: Path) -> bool:
-        """Whether no file of the link has as many bytes: then it is none of them, whatever its digest will be."""
+        """Whether no file of the link has this size: then its digest need not be known before it is packed."""
         try:
             size = path.stat().st_size
         except OSError:
             return False  # the survey says what is wrong
-        return all(held.row.bytes != size for held in self._held.all)
+        return all(known_file.row.bytes != size for known_file in self._ledger.all)
 
-    def _ahead(self, number: int) -> Iterator[PackTask]:
-        """The tasks of a file that is not there, while it is surveyed: none waits for its digest."""
-        surveying = Surveying(self._survey_of(self._paths[number]))
+    def _pack_while_surveying(self, number: int) -> Iterator[PackTask]:
+        """Yields the tasks of a new file during its survey: none waits for the digest."""
+        surveying = SurveyRun(self._survey_of(self._paths[number]))
         yield from self._parts(number, surveying)
-        found = surveying.found
-        if isinstance(found, Failed):
-            self.errors.append(found.error)
-        elif found.index is None:
-            yield from self._tasks_of(number, found)
-        elif not self._is_there(number, found):  # it may have grown to the length of one that is
-            self._surveyed(number, found)
+        file_survey = surveying.result
+        if isinstance(file_survey, FailedTask):
+            self.errors.append(file_survey.error)
+        elif file_survey.index is None:
+            yield from self._tasks_of(number, file_survey)
+        elif not self._update_known(number, file_survey):  # it may have grown to the size of a known file
+            self._surveyed(number, file_survey)
 
-    def _tasks_of(self, number: int, found: Survey) -> Iterator[PackTask]:
-        if found.index is None:
+    def _tasks_of(self, number: int, file_survey: Survey) -> Iterator[PackTask]:
+        if file_survey.index is None:
             self._works[number] = work = _Work(uuid.uuid4().hex[:12], tasks=1)
-            yield replace(self._task(number, work, None, 0), sha256=found.sha256, bytes=found.bytes)
+            yield replace(self._task(number, work, None, 0), sha256=file_survey.sha256, bytes=file_survey.bytes)
         else:
-            yield from self._parts(number, found.index.chunks)
-        self._surveyed(number, found)
+            yield from self._parts(number, file_survey.index.chunks)
+        self._surveyed(number, file_survey)
 
-    def _parts(self, number: int, chunks: Iterable[Chunk]) -> Iterator[PackTask]:
-        """A task for successive chunks of about TASK_ROWS records together."""
+    def _parts(self, number: int, chunks: Iterable[CaptureChunk]) -> Iterator[PackTask]:
+        """Yields a task for successive chunks of about TASK_ROWS records together."""
         self._works[number] = work = _Work(uuid.uuid4().hex[:12])
-        portion: list[Chunk] = []
+        portion: list[CaptureChunk] = []
         first = 0
         for chunk in chunks:
             if portion and chunk.position - portion[0].position >= TASK_ROWS:
@@ -177,28 +199,28 @@ class Batch:
             work.tasks += 1
             yield self._task(number, work, tuple(portion), first)
 
-    def _task(self, number: int, work: _Work, chunks: tuple[Chunk, ...] | None, first: int) -> PackTask:
+    def _task(self, number: int, work: _Work, chunks: tuple[CaptureChunk, ...] | None, first: int) -> PackTask:
         return PackTask(
-            packets=self._held.lake.packets,
-            link=self._held.link,
+            packets=self._ledger.lake.packets,
+            link=self._ledger.link,
             file=number,
             path=self._paths[number],
             attempt=work.attempt,
             max_jump=self._settings.jump,
             one=self._settings.interfaces == "one",
-            keeping=self._keeping,
+            content=self._content,
             chunks=chunks,
             number=first,
         )
 
-    def _surveyed(self, number: int, found: Survey) -> None:
-        """All tasks of a file are given, and it is known what it is."""
+    def _surveyed(self, number: int, file_survey: Survey) -> None:
+        """Stores the survey of a file, after all of its tasks are known."""
         work = self._works[number]
-        work.survey, work.growing = found, self._is_growing(number, found)
+        work.survey, work.growing = file_survey, self._is_growing(number, file_survey)
         self._settle(number, work)
 
     def _settle(self, number: int, work: _Work) -> None:
-        """Makes a file visible that is surveyed and packed."""
+        """Makes a file visible once it is surveyed and packed."""
         if work.survey is None or len(work.done) < work.tasks:
             return
         try:
@@ -206,93 +228,97 @@ class Batch:
         except LowwaterError as error:
             self.errors.append(error)
 
-    def _is_growing(self, number: int, found: Survey) -> bool:
+    def _is_growing(self, number: int, file_survey: Survey) -> bool:
         declared = self._coverage[number]
         now = self._clock()
-        return self._growing or found.grew or (declared is not None and declared[0] <= now < declared[1])
+        return self._growing or file_survey.grew or (declared is not None and declared[0] <= now < declared[1])
 
-    def _redeclare(self, number: int, found: Survey, old: Held) -> None:
-        """The same records: nothing to do, or only another declaration of what they cover."""
-        said, stands = self._coverage[number], bool(old.row.by_hand) and not self._by_hand
-        by_hand = self._by_hand or (old.row.by_hand if said is None else stands)
+    def _redeclare(self, number: int, file_survey: Survey, old: LedgerFile) -> None:
+        """Updates the declared coverage of a file with unchanged records, if it differs."""
+        declared_now, keeps_declared = self._coverage[number], bool(old.row.by_hand) and not self._by_hand
+        by_hand = self._by_hand or (old.row.by_hand if declared_now is None else keeps_declared)
         if self._by_hand:
-            declared = said
-        elif is_path_of(found.path, old):
-            declared = old.declaring(said)
+            declared = declared_now
+        elif is_path_of(file_survey.path, old):
+            declared = old.declaring(declared_now)
         else:
-            declared = old.row.declared if stands else said or old.row.declared
-        new = old.covering(declared, self._is_growing(number, found), by_hand)
+            declared = old.row.declared if keeps_declared else declared_now or old.row.declared
+        new = old.covering(declared, self._is_growing(number, file_survey), by_hand)
         if (
             new.covers == old.covers
             and new.row.declared == old.row.declared
             and new.row.growing == bool(old.row.growing)
             and bool(by_hand) == bool(old.row.by_hand)
         ):
-            kept = f"; {_kept(declared)}" if stands and declared and declared != said else ""
-            note = f"ingested already as {old.row.path}{kept}"
-            self.found[number] = Ingested(found.path, old.rows, "known", note)
+            note_kept = (
+                f"; {_coverage_kept(declared)}" if keeps_declared and declared and declared != declared_now else ""
+            )
+            note = f"ingested already as {old.row.path}{note_kept}"
+            self.results[number] = IngestResult(file_survey.path, old.rows, "known", note)
             return
-        held = PacketFiles.of(self._held.lake)
-        new = Held(tuple(_counted(row, attempt_paths(held, row)) for row in new.rows))
+        packets = PacketFiles.of(self._ledger.lake)
+        new = LedgerFile(tuple(_counted(row, attempt_paths(packets, row)) for row in new.rows))
         try:
-            self._held.put(new, self._settings, 0)
+            self._ledger.put(new, self._settings, 0)
         except LowwaterError as error:
             self.errors.append(error)
             return
-        self.found[number] = Ingested(found.path, new.rows, "replaced", f"now covers {span(new.row)}")
+        self.results[number] = IngestResult(file_survey.path, new.rows, "replaced", f"now covers {span(new.row)}")
 
     def _add(self, number: int, work: _Work, survey: Survey) -> None:
-        failed = next((each for each in work.done if isinstance(each, Failed)), None)
+        failed = next((result for result in work.done if isinstance(result, FailedTask)), None)
         if failed is not None:
             raise failed.error
-        lake, done = self._held.lake, [each for each in work.done if isinstance(each, Packed)]
+        lake, done = self._ledger.lake, [result for result in work.done if isinstance(result, PackResult)]
         if survey.index is not None:
             facts, damage = survey.index.summary, survey.damage
         else:
             assert done[0].summary is not None
             facts, damage = done[0].summary, done[0].damage
         parts = [
-            replace(each, undecoded=sum(one.undecoded.get(each.interface.index, 0) for one in done))
-            for each in facts.interfaces
+            replace(interface, undecoded=sum(packed.undecoded.get(interface.interface.index, 0) for packed in done))
+            for interface in facts.interfaces
         ]
         try:
-            files = [(at, file.of(facts.sha256)) for one in done for at, file in one.files]
+            files = [(at, packed_file.of(facts.sha256)) for packed in done for at, packed_file in packed.files]
         except OSError as error:
             raise not_written(lake.packets, survey.path, error) from error
-        names = [each.interface.name for each in parts]
-        links = link_names(self._held.link, names, survey.path, self._settings.interfaces == "one")
+        names = [part.interface.name for part in parts]
+        links = link_names(self._ledger.link, names, survey.path, self._settings.interfaces == "one")
         if len(parts) > 1 and self._settings.interfaces == "one":
-            joined = join(parts, [lake.packets / file.path for _, file in files], damage)
+            joined = merge_summaries(parts, [lake.packets / data_file.path for _, data_file in files], damage)
             parts, damage = [joined.summary], joined.damage
         rows = [
-            _row(link, survey.path, work, facts, each, len(facts.interfaces) - len(parts) + 1, self._keeping)
-            for link, each in zip(links, parts, strict=False)
+            _row(link, survey.path, work, facts, part, len(facts.interfaces) - len(parts) + 1, self._content)
+            for link, part in zip(links, parts, strict=False)
         ]
-        bare = Held(tuple(sorted(rows, key=lambda row: row.link)))
-        held, kept = bare.covering(self._coverage[number], work.growing, self._by_hand), ""
-        by_hand = None if self._by_hand else self._held.declared_by_hand(held, self._settings, facts.unpacked)
-        if by_hand is not None:  # nobody says it twice of a file that grew or was read again
-            held, kept = bare.covering(by_hand, work.growing, True), _kept(by_hand)
-        paths = {link: [lake.packets / file.path for at, file in files if links[at] == link] for link in links}
-        held = Held(tuple(_counted(row, paths[row.link]) for row in held.rows))
-        swap_files(lake.packets, [_of_link(file, links[at]) for at, file in files], lambda table: [])
+        bare = LedgerFile(tuple(sorted(rows, key=lambda row: row.link)))
+        file, note_kept = bare.covering(self._coverage[number], work.growing, self._by_hand), ""
+        by_hand = None if self._by_hand else self._ledger.declared_by_hand(file, self._settings, facts.unpacked)
+        if by_hand is not None:  # the user need not repeat it for a file that grew or was read again
+            file, note_kept = bare.covering(by_hand, work.growing, True), _coverage_kept(by_hand)
+        paths = {
+            link: [lake.packets / data_file.path for at, data_file in files if links[at] == link] for link in links
+        }
+        file = LedgerFile(tuple(_counted(row, paths[row.link]) for row in file.rows))
+        swap_files(lake.packets, [_of_link(data_file, links[at]) for at, data_file in files], lambda table: [])
         if damage.num_rows:
             put_malformed(lake, damage, links, facts.sha256, work.attempt)
-        replaced, note = self._held.put(held, self._settings, facts.unpacked)
-        notes = "; ".join(text for text in (note, kept, _note(held)) if text)
-        self.found[number] = Ingested(survey.path, held.rows, "replaced" if replaced else "added", notes)
+        replaced, note = self._ledger.put(file, self._settings, facts.unpacked)
+        notes = "; ".join(text for text in (note, note_kept, _note(file)) if text)
+        self.results[number] = IngestResult(survey.path, file.rows, "replaced" if replaced else "added", notes)
 
 
 def _of_link(file: DataFile, link: str) -> DataFile:
     return replace(file, partition={"link": link, **file.partition})
 
 
-def _kept(declared: Coverage) -> str:
+def _coverage_kept(declared: Coverage) -> str:
     return f"it keeps the coverage that --covers declared, {'/'.join(format_instant(bound) for bound in declared)}"
 
 
 def _counted(row: Capture, paths: Sequence[Path]) -> Capture:
-    """With the records outside of its declared coverage counted."""
+    """Returns the ledger row with the number of records outside of its declared coverage."""
     if row.declared is None:
         return replace(row, early=None, late=None)
     if (
@@ -305,20 +331,26 @@ def _counted(row: Capture, paths: Sequence[Path]) -> Capture:
     return replace(row, early=early, late=late)
 
 
-def _note(held: Held) -> str:
-    row = held.row
+def _note(ledger_file: LedgerFile) -> str:
+    row = ledger_file.row
     if row.growing:
         return f"it is still growing: it covers {span(row)} so far; ingest it again later"
     if row.covers_from == row.covers_to:
         if row.declared is not None:
             return "it covers nothing: it is cut before the time that it is declared to cover"
-        why = "its first packet has its largest time" if held.packets else "it has no packet"
+        why = "its first packet has its largest time" if ledger_file.packets else "it has no packet"
         return f"it covers nothing: {why}, and no coverage is declared; ingest it with --covers FROM/TO"
     return "" if row.ended_cleanly else f"it is cut: it covers {span(row)} only"
 
 
 def _row(
-    link: str, path: Path, work: _Work, facts: CaptureSummary, part: InterfaceSummary, interfaces: int, keeping: Keeping
+    link: str,
+    path: Path,
+    work: _Work,
+    facts: CaptureSummary,
+    part: InterfaceSummary,
+    interfaces: int,
+    content: ContentOptions,
 ) -> Capture:
     return Capture(
         link=link,
@@ -353,6 +385,6 @@ def _row(
         overhead=facts.overhead,
         unpacked=facts.unpacked,
         skipped=facts.skipped,
-        kept=str(keeping),
-        key=keeping.key_digest,
+        kept=str(content),
+        key=content.key_digest,
     )

@@ -1,6 +1,6 @@
-"""Removing what dead attempts and replaced captures left of a link.
+"""Removal of what dead attempts and replaced captures left of a link.
 
-After ingest has read or changed the ledger, under its lock: what the ledger does not name, nobody reads.
+Runs under the lock of an ingest, after it has read or changed the ledger: no reader uses files outside of the ledger.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from lowwater.lake.tables import commit, live_files, quote, read_rows, safe_name
 
 
 def clean(lake: Lake, link: str, attempts: Collection[str]) -> None:
-    """Removes what other attempts left of a link and its interfaces: committed files and rows, files on disk.
+    """Removes what other attempts left of a link and its interfaces: committed files and rows, and files on disk.
 
     Args:
         lake: the lake.
-        link: without an interface.
-        attempts: those that the ledger names.
+        link: the link, without an interface.
+        attempts: attempts in the ledger.
 
     Raises:
         LakeError: if the lake cannot be written.
@@ -33,7 +33,7 @@ def clean(lake: Lake, link: str, attempts: Collection[str]) -> None:
     on_disk = [
         path for folder in folders for path in folder.glob("hour=*/*.parquet") if _attempt(path.name) not in attempts
     ]
-    if on_disk:  # a file stays on disk until its commit is undone, so this misses none
+    if on_disk:  # a file stays on disk until its commit is undone, so no commit is missed
         dead = {path.relative_to(lake.packets).as_posix() for path in on_disk}
         swap_files(lake.packets, [], lambda table: [row for row in live_files(table) if row["path"] in dead])
     _clean_malformed(lake, link, attempts)
@@ -45,12 +45,12 @@ def clean(lake: Lake, link: str, attempts: Collection[str]) -> None:
 
 
 def _clean_malformed(lake: Lake, link: str, attempts: Collection[str]) -> None:
-    kept = pa.array(sorted(attempts), pa.string())
-    ours = (pads.field("link") == link) | pc.starts_with(pads.field("link"), f"{link}/")
-    stray = read_rows(lake.malformed, MALFORMED, ours & ~pads.field("attempt").isin(kept))
+    attempt_names = pa.array(sorted(attempts), pa.string())
+    of_link = (pads.field("link") == link) | pc.starts_with(pads.field("link"), f"{link}/")
+    stray = read_rows(lake.malformed, MALFORMED, of_link & ~pads.field("attempt").isin(attempt_names))
     if stray.num_rows:
-        links = ", ".join(quote(each) for each in pc.unique(stray.column("link")).to_pylist())
-        dead = ", ".join(quote(each) for each in pc.unique(stray.column("attempt")).to_pylist())
+        links = ", ".join(quote(value) for value in pc.unique(stray.column("link")).to_pylist())
+        dead = ", ".join(quote(value) for value in pc.unique(stray.column("attempt")).to_pylist())
         commit(lake.malformed, lambda table: table.delete(f"link IN ({links}) AND attempt IN ({dead})"))
 
 

@@ -1,7 +1,7 @@
-"""The packets of a link in chunks, so that one large capture is read by many tasks.
+"""Division of a link's packets into chunks, so that several tasks read a large capture.
 
-Between `lake.packets` and the low stage. A chunk is entered with the clock of the link before it, which is the arrival
-of the packet before it; nothing else of what lies before matters to it (SEMANTICS T2, P2).
+Between `lake.packets` and the low stage. A chunk needs the clock of the link before it, which is the arrival of the
+packet before it. Nothing else of earlier packets matters (SEMANTICS T2, P2).
 """
 
 from __future__ import annotations
@@ -15,21 +15,22 @@ import pyarrow.parquet as pq
 
 from lowwater.lake.packets import CaptureRead, LinkRead, PacketFile, readable
 
-Placed = tuple[CaptureRead, PacketFile, int]
-"""A file, its capture, and how many packets of the link are before it."""
+FilePlace = tuple[CaptureRead, PacketFile, int]
+"""A file, its capture, and the number of the link's packets before the file."""
 
 
 def divide(read: LinkRead, most: int) -> list[LinkRead]:
-    """Chunks of a link in order of arrival, of about equal size, whole files where these are not larger than a chunk.
+    """Divides the packets of a link into chunks of about equal size, in order of arrival.
 
-    From the end of the interval on nothing is divided: what comes there are the last packets that are late.
+    A chunk consists of whole files unless they are larger than a chunk. The last late packets, after the end of the
+    interval, are not divided.
 
     Args:
         read: all packets of the link that a run reads.
-        most: packets of a chunk, about.
+        most: approximate number of packets of a chunk.
 
     Raises:
-        LakeError: a file cannot be read.
+        LakeError: if a file cannot be read.
     """
     count = -(-read.packets // most)
     if count <= 1:
@@ -40,7 +41,7 @@ def divide(read: LinkRead, most: int) -> list[LinkRead]:
     cuts, clocks = [0], [-1]
     for number in range(1, count):
         at = read.packets * number // count
-        end = ends[bisect_right(ends, at - 1)]  # of the file with the packet before the cut
+        end = ends[bisect_right(ends, at - 1)]  # end of the file with the packet before the cut
         place = placed[bisect_right(ends, at - 1)]
         cut = end if place[1].rows <= most else at
         if cut <= cuts[-1] or cut == ends[-1]:
@@ -51,11 +52,11 @@ def divide(read: LinkRead, most: int) -> list[LinkRead]:
         cuts.append(cut)
         clocks.append(clock)
     bounds = zip(cuts, [*cuts[1:], ends[-1]], clocks, [*clocks[1:], None], strict=True)
-    return [_chunk(read, placed, *each) for each in bounds]
+    return [_chunk(read, placed, *chunk) for chunk in bounds]
 
 
-def _clock(link: str, place: Placed, cut: int) -> int:
-    """The link's clock after the packet before a cut."""
+def _clock(link: str, place: FilePlace, cut: int) -> int:
+    """Returns the clock of the link after the packet before a cut, ns."""
     capture, file, before = place
     if cut == before + file.rows:
         return max(capture.clock, file.last)
@@ -64,18 +65,22 @@ def _clock(link: str, place: Placed, cut: int) -> int:
     return max(capture.clock, int(arrivals[cut - before - 1].as_py()))
 
 
-def _chunk(read: LinkRead, placed: Sequence[Placed], start: int, end: int, entered: int, left: int | None) -> LinkRead:
-    mine = [place for place in placed if place[2] < end and place[2] + place[1].rows > start]
+def _chunk(
+    read: LinkRead, placed: Sequence[FilePlace], start: int, end: int, entered: int, left: int | None
+) -> LinkRead:
+    overlapping = [place for place in placed if place[2] < end and place[2] + place[1].rows > start]
     captures: dict[str, list[PacketFile]] = {}
-    for capture, file, _ in mine:
-        captures.setdefault(capture.capture, []).append(file)
+    for capture_read, file, _ in overlapping:
+        captures.setdefault(capture_read.capture, []).append(file)
     return replace(
         read,
         captures=tuple(
-            replace(each, files=tuple(captures[each.capture])) for each in read.captures if each.capture in captures
+            replace(capture, files=tuple(captures[capture.capture]))
+            for capture in read.captures
+            if capture.capture in captures
         ),
-        begin=start - mine[0][2],
-        stop=end - mine[-1][2],
+        begin=start - overlapping[0][2],
+        stop=end - overlapping[-1][2],
         entered=entered,
         left=left,
         before=start,

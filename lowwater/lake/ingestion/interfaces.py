@@ -1,7 +1,7 @@
-"""Which link each interface of a capture is (SEMANTICS T1), and several interfaces as one.
+"""Links of the interfaces of a capture (SEMANTICS T1), and the merging of several interfaces into one link.
 
-Beside ingest: a capture with one interface is of its link; each of several is a link of its own, `link/name`, unless
-the link is configured as one.
+The only interface of a capture belongs to its link. Several interfaces become links of their own, `link/name`, unless
+the link has `interfaces = "one"`.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from lowwater.errors import CaptureError
 from lowwater.lake.ingestion.survey import DAMAGE
 
 MOST_INTERFACES = MOST_MEDIANS
-"""Interfaces of a capture that may become links: each has a partition of its own in every table."""
+"""Most interfaces of a capture that become links: each has a partition of its own in every table."""
 
 _LONGEST = 64
 
 
 def link_names(link: str, names: Sequence[str], path: Path, one: bool) -> list[str]:
-    """The link of each interface of a capture.
+    """Names the link of every interface of a capture.
 
     Args:
-        link: that the capture was ingested for.
-        names: the names of its interfaces, as in the file.
-        path: the path of the capture, for the message.
+        link: link that the capture is ingested for.
+        names: names of its interfaces, as in the file.
+        path: path of the capture, for the message.
         one: whether several interfaces are one link.
 
     Raises:
-        CaptureError: if they are too many, or the link is itself one of an interface.
+        CaptureError: if there are too many interfaces, or the link is itself the link of an interface.
 
     Example:
         >>> link_names("main", ["eth0", "", "eth0"], Path("a.pcapng"), False)
@@ -57,24 +57,23 @@ def link_names(link: str, names: Sequence[str], path: Path, one: bool) -> list[s
                 f'set interfaces = "one" in {section_of(family)} of lowwater.toml, and ingest it for link {family!r}'
             )
         raise CaptureError(f"{path}: has {len(names)} interfaces, {why}", remedy)
-    found: list[str] = []
+    links: list[str] = []
     for index, name in enumerate(names):
         plain = re.sub(r"[^A-Za-z0-9_.-]", "_", name)[:_LONGEST] or str(index)
         chosen, count = plain, 1
-        while f"{link}/{chosen}" in found:
+        while f"{link}/{chosen}" in links:
             count += 1
             chosen = f"{plain}-{count}"
-        found.append(f"{link}/{chosen}")
-    return found
+        links.append(f"{link}/{chosen}")
+    return links
 
 
-def merged(batches: Iterable[tuple[Interface, pa.RecordBatch]], clock: int) -> Iterator[pa.RecordBatch]:
-    """The batches of several interfaces as those of one, in file order.
+def merge_batches(batches: Iterable[tuple[Interface, pa.RecordBatch]], clock: int) -> Iterator[pa.RecordBatch]:
+    """Merges batches of several interfaces into batches of one link, in file order.
 
     Args:
-        batches: as `read_chunk` and `CaptureReader.by_interface` give them: by rounds of records, the interfaces of a
-            round ascending.
-        clock: largest sane timestamp before them, ns, over all interfaces.
+        batches: as from `read_chunk` and `CaptureReader.by_interface`: by record span, and in a span by interface.
+        clock: largest sane timestamp before them over all interfaces, ns.
     """
     waiting: list[pa.RecordBatch] = []
     last = -1
@@ -101,55 +100,55 @@ def _in_order(batches: list[pa.RecordBatch], clock: int) -> pa.RecordBatch:
 
 
 @dataclass(frozen=True)
-class Joined:
-    """Several interfaces as one: their summary, and their malformed rows with the clock of all."""
+class MergedInterfaces:
+    """Several interfaces as one: their summary, and their malformed rows with the clock of all interfaces."""
 
     summary: InterfaceSummary
     damage: pa.Table
 
 
-def join(parts: Sequence[InterfaceSummary], files: Sequence[Path], damage: pa.Table) -> Joined:
-    """Sums up several interfaces as one, which takes a pass over what was written of them.
+def merge_summaries(parts: Sequence[InterfaceSummary], files: Sequence[Path], damage: pa.Table) -> MergedInterfaces:
+    """Merges the summaries of several interfaces into one, by a pass over the written packets.
 
     Args:
-        parts: their summaries.
-        files: all packets of the capture, in order of position.
-        damage: malformed rows of all of them, schema `DAMAGE`.
+        parts: summaries of the interfaces.
+        files: files with all packets of the capture, in order of position.
+        damage: malformed rows of all interfaces, schema `DAMAGE`.
 
     Returns:
-        A summary under the first interface; its link type is `mixed` where they are of several.
+        A summary under the first interface; its link type is `mixed` if they differ.
     """
     rows = _Rows(damage)
     for path in files:
         with pq.ParquetFile(path) as file:
             for batch in file.iter_batches(columns=["position", "arrival", "timestamp"], use_threads=False):
                 rows.add(*(column.to_numpy() for column in batch.columns))
-    types = {each.interface.link_type for each in parts}
+    types = {part.interface.link_type for part in parts}
     head = replace(parts[0].interface, link_type=types.pop() if len(types) == 1 else "mixed", name="")
     summary = InterfaceSummary(
         interface=head,
-        packets=sum(each.packets for each in parts),
-        undecoded=sum(each.undecoded for each in parts),
-        malformed=sum(each.malformed for each in parts),
+        packets=sum(part.packets for part in parts),
+        undecoded=sum(part.undecoded for part in parts),
+        malformed=sum(part.malformed for part in parts),
         first=rows.first,
         last=rows.last,
-        smallest=min((each.smallest for each in parts if each.smallest is not None), default=None),
-        largest=max((each.largest for each in parts if each.largest is not None), default=None),
+        smallest=min((part.smallest for part in parts if part.smallest is not None), default=None),
+        largest=max((part.largest for part in parts if part.largest is not None), default=None),
         median=rows.median.value(),
     )
     rows.median.close()
-    return Joined(summary, rows.damage())
+    return MergedInterfaces(summary, rows.damage())
 
 
 class _Rows:
-    """What a pass over the packets of a capture finds: ends, median, and the clock at each malformed row."""
+    """Facts from a pass over the packets of a capture: first and last timestamp, median, clocks of malformed rows."""
 
     def __init__(self, damage: pa.Table) -> None:
         self.first: int | None = None
         self.last: int | None = None
         self.median = Median()
         self._damage = damage
-        # A row without a position is behind all packets.
+        # A row without a position lies behind all packets.
         places = pc.fill_null(damage.column("position"), np.iinfo(np.int64).max)
         self._places: NDArray[np.int64] = places.to_numpy()
         self._clocks = np.full(len(self._places), -1, np.int64)

@@ -1,6 +1,6 @@
-"""Chunks of a capture into parquet files of `packets/`: the task of a worker.
+"""Packing: the task of a worker that writes chunks of a capture as parquet files of `packets/`.
 
-Called by ingest through its runner, on a thread or in a Spark worker. It commits nothing and opens no Delta table.
+Called by ingest through its runner, in a thread or a Spark worker. It commits nothing and opens no Delta table.
 """
 
 from __future__ import annotations
@@ -12,65 +12,66 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from lowwater.capture.content.retention import Keeping
-from lowwater.capture.formats.division import Chunk, read_chunk
+from lowwater.capture.content.retention import ContentOptions
+from lowwater.capture.formats.division import CaptureChunk, read_chunk
 from lowwater.capture.headers.batches import Memory
 from lowwater.capture.reader import BATCH, read
 from lowwater.capture.records.facts import CaptureSummary, Interface
 from lowwater.config import section_of
 from lowwater.errors import CaptureError, LakeError, LowwaterError
 from lowwater.instants import HOUR
-from lowwater.lake.ingestion.interfaces import MOST_INTERFACES, merged
-from lowwater.lake.ingestion.survey import DAMAGE, Failed, damage_table
-from lowwater.lake.parquet.writer import Scratch, Unfinished, Writer
+from lowwater.lake.ingestion.interfaces import MOST_INTERFACES, merge_batches
+from lowwater.lake.ingestion.survey import DAMAGE, FailedTask, damage_table
+from lowwater.lake.parquet.writer import FileWriter, PageBuffers, UnfinishedFile
 from lowwater.lake.tables import DataFile, safe_name
 
 FILE_ROWS = 1 << 19
-"""Rows from which a file is written, as one group of rows: its pages wait in memory until then."""
+"""Rows after which a file is written, as one row group: its pages wait in memory until then."""
 
 PAGE_ROWS = 1 << 15
-"""Rows from which a page of every column is made; fewer are copied first, since their memory is used again."""
+"""Rows after which pages are made; fewer rows are copied, since the memory of their batch is used again."""
 
 FILE_BYTES = 128 << 20
-"""Bytes of frames and texts from which a file is written before it has as many rows."""
+"""Bytes of frames and texts after which a file is written, whatever its rows."""
 
 MOST_WAITING, MOST_BYTES = 1 << 19, 256 << 20
-"""Rows, and bytes of frames and texts, of all interfaces together that wait for their files to fill."""
+"""Most rows, and most bytes of frames and texts, that wait in all files of a task together."""
 
 BOUNDED = ("position", "arrival", "timestamp")
-"""The columns with statistics."""
+"""Columns with statistics."""
 
 COUNTERS = ("position", "arrival", "timestamp", "id", "sequence_number", "ack_number")
-"""Columns whose differences are small, or that have too many values for a dictionary."""
+"""Columns with small differences, or with too many values for a dictionary."""
 
 
-class _OfThread(threading.local):
-    """Memory that the tasks of a thread use one after another."""
+class _ThreadMemory(threading.local):
+    """Memory of a thread that its tasks use one after another."""
 
     def __init__(self) -> None:
         self.memory = Memory()
-        self.scratch = Scratch()
+        self.scratch = PageBuffers()
 
 
-_of_thread = _OfThread()
+_thread_memory = _ThreadMemory()
 
 
 @dataclass(frozen=True)
 class PackTask:
-    """What a worker is told.
+    """A task of a worker; picklable.
 
     Attributes:
         packets: directory of the table `packets/`.
-        link: that the file was ingested for: names the folder.
+        link: link that the file is ingested for; names the folder.
         file: number of the file in this ingest.
         path: the capture file.
-        attempt: names the files written, so that a killed attempt is told from a live one.
-        max_jump: the max jump of the link, ns.
-        one: whether several interfaces are one.
-        keeping: what is kept beside the headers.
-        chunks: successive ones of a plain file; None for the whole of a compressed one.
-        number: the number of the first chunk.
-        sha256: of a compressed file; `bytes` its size.
+        attempt: name of the attempt, part of the names of the written files.
+        max_jump: max_jump of the link, ns.
+        one: whether several interfaces are one link.
+        content: content that is stored beside the headers.
+        chunks: successive chunks of a plain file; None for the whole of a compressed file.
+        number: number of the first chunk.
+        sha256: digest of a compressed file.
+        bytes: size of a compressed file.
     """
 
     packets: Path
@@ -80,8 +81,8 @@ class PackTask:
     attempt: str
     max_jump: int
     one: bool
-    keeping: Keeping
-    chunks: tuple[Chunk, ...] | None
+    content: ContentOptions
+    chunks: tuple[CaptureChunk, ...] | None
     number: int = 0
     sha256: str = ""
     bytes: int = 0
@@ -89,22 +90,22 @@ class PackTask:
 
 @dataclass(frozen=True)
 class PackedFile:
-    """A file of packets that does not say yet of which capture they are.
+    """A file of packets that lacks the digest of its capture.
 
     Attributes:
-        path: relative to `packets/`.
-        hour: the hour of the arrival of its packets.
-        file: as it was written.
-        bounds: least and largest value of the columns BOUNDED.
+        path: path relative to `packets/`.
+        hour: hour of the arrival of its packets.
+        file: the written file without footer.
+        bounds: smallest and largest value of the columns BOUNDED.
     """
 
     path: str
     hour: int
-    file: Unfinished
+    file: UnfinishedFile
     bounds: Mapping[str, tuple[int, int]]
 
     def of(self, sha256: str) -> DataFile:
-        """The file, finished as one of the capture with this digest.
+        """Adds the digest of the capture, and finishes the file.
 
         Raises:
             OSError: if it cannot be written.
@@ -115,14 +116,14 @@ class PackedFile:
 
 
 @dataclass(frozen=True)
-class Packed:
-    """What a worker wrote.
+class PackResult:
+    """Result of a pack task.
 
     Attributes:
-        file: as in the task.
-        files: number of the interface (0 where several are one) and its file, one an hour of arrival, in order.
-        undecoded: packets without an IP header, by interface.
-        summary: the summary of a compressed capture; None for chunks.
+        file: number of the file in this ingest.
+        files: interface number (0 if several interfaces are one) and file; a file for every hour of arrival, in order.
+        undecoded: interface number -> packets without an IP header.
+        summary: summary of a compressed capture; None for chunks.
         damage: malformed rows of a compressed capture, schema `DAMAGE`.
     """
 
@@ -133,50 +134,50 @@ class Packed:
     damage: pa.Table = field(default_factory=DAMAGE.empty_table)
 
 
-def pack(task: PackTask) -> Packed | Failed:
+def pack(task: PackTask) -> PackResult | FailedTask:
     """Decodes chunks, or a compressed capture, and writes their packets."""
     try:
         return _pack(task)
     except LowwaterError as error:
-        return Failed(error, task.file)
+        return FailedTask(error, task.file)
     except OSError as error:
-        return Failed(not_written(task.packets, task.path, error), task.file)
+        return FailedTask(not_written(task.packets, task.path, error), task.file)
 
 
 def not_written(packets: Path, capture: Path, error: OSError) -> LakeError:
-    """What to say where the packets of a capture find no place."""
+    """Makes the error for packets of a capture that cannot be written."""
     text = f"{packets}: packets of {capture} cannot be written: {error.strerror or error}"
     return LakeError(text, "check rights and room on its disk")
 
 
-def _pack(task: PackTask) -> Packed:
-    writer = _Writer(task)
+def _pack(task: PackTask) -> PackResult:
+    writer = _TaskWriter(task)
     if task.chunks is None:
-        reader = read(task.path, task.max_jump, sha256=task.sha256, keeping=task.keeping)
+        reader = read(task.path, task.max_jump, sha256=task.sha256, content=task.content)
         writer.write(reader.by_interface(), -1)
     else:
-        # Interfaces that become one are held until they are merged.
-        memory = None if task.one else _of_thread.memory
+        # Batches of interfaces that become one must stay until they are merged.
+        memory = None if task.one else _thread_memory.memory
         for chunk in task.chunks:
-            writer.write(read_chunk(chunk, task.keeping, memory), max(chunk.clocks, default=-1))
+            writer.write(read_chunk(chunk, task.content, memory), max(chunk.clocks, default=-1))
     writer.finish()
     files, undecoded = tuple(writer.files), writer.undecoded
     if task.chunks is not None:
-        return Packed(task.file, files, undecoded)
+        return PackResult(task.file, files, undecoded)
     if reader.summary is None or reader.summary.bytes != task.bytes:
         raise CaptureError(f"{task.path}: changed while it was read", "ingest it again")
-    return Packed(task.file, files, undecoded, reader.summary, damage_table(reader.malformed))
+    return PackResult(task.file, files, undecoded, reader.summary, damage_table(reader.malformed))
 
 
 class _HourFile:
-    """The rows of one interface and hour that wait to become a file.
+    """The rows of an interface and hour that wait to be written.
 
     Args:
-        hour: of their arrival.
-        schema: the schema of the rows.
+        hour: hour of their arrival.
+        schema: schema of the rows.
 
     Attributes:
-        rows: so far.
+        rows: number of rows so far.
         size: bytes of their frames and texts.
     """
 
@@ -184,11 +185,11 @@ class _HourFile:
         self.hour = hour
         self.rows = 0
         self.size = 0
-        self._writer = Writer(schema, COUNTERS, BOUNDED)
+        self._writer = FileWriter(schema, COUNTERS, BOUNDED)
         self._batches: list[pa.RecordBatch] = []
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Takes rows, and keeps none of their memory."""
+        """Adds rows, and copies what it does not encode at once."""
         self.rows += batch.num_rows
         self.size += sum(column.nbytes for column in batch.columns[len(BATCH) :])
         self._batches.append(batch)
@@ -198,7 +199,7 @@ class _HourFile:
             self._batches[-1] = pa.concat_batches([batch, batch.slice(0, 0)])
 
     def write(self, packets: Path, path: str) -> PackedFile:
-        """Writes the rows; a column that has no value in them is not in the file, which readers take for NULL."""
+        """Writes the rows and the columns that have a value; readers take missing columns for NULL."""
         if self._batches:
             self._page()
         target = packets / path
@@ -208,11 +209,11 @@ class _HourFile:
     def _page(self) -> None:
         batch = self._batches[0] if len(self._batches) == 1 else pa.concat_batches(self._batches)
         self._batches = []
-        self._writer.add(batch, _of_thread.scratch)
+        self._writer.add(batch, _thread_memory.scratch)
 
 
-class _Writer:
-    """The files of a task: one waits for each interface, that of the hour that its clock has reached."""
+class _TaskWriter:
+    """The files of a task: for every interface, the file of its current hour waits for more rows."""
 
     def __init__(self, task: PackTask) -> None:
         self.files: list[tuple[int, PackedFile]] = []
@@ -221,18 +222,18 @@ class _Writer:
         self._waiting: dict[int, _HourFile] = {}
 
     def write(self, batches: Iterator[tuple[Interface, pa.RecordBatch]], clock: int) -> None:
-        """Writes batches; `clock` is that of all interfaces before them, ns."""
+        """Writes batches; `clock` is the clock of all interfaces before them, ns."""
         counted = self._counted(batches)
-        parts = ((0, batch) for batch in merged(counted, clock)) if self._task.one else _numbered(counted)
+        parts = ((0, batch) for batch in merge_batches(counted, clock)) if self._task.one else _numbered(counted)
         for number, batch in parts:
             for hour, part in _by_hour(batch):
                 self._add(number, hour, part)
             waiting = self._waiting.values()
-            if sum(each.rows for each in waiting) > MOST_WAITING or sum(each.size for each in waiting) > MOST_BYTES:
+            if sum(file.rows for file in waiting) > MOST_WAITING or sum(file.size for file in waiting) > MOST_BYTES:
                 self._close(max(self._waiting, key=lambda at: (self._waiting[at].size, self._waiting[at].rows)))
 
     def finish(self) -> None:
-        """Writes what waits."""
+        """Writes the waiting files."""
         for number in list(self._waiting):
             self._close(number)
 
@@ -241,7 +242,7 @@ class _Writer:
         if file is not None and (file.hour != hour or file.rows >= FILE_ROWS or file.size >= FILE_BYTES):
             self._close(number)
         if number not in self._waiting:
-            self._waiting[number] = _HourFile(hour, self._task.keeping.schema)
+            self._waiting[number] = _HourFile(hour, self._task.content.schema)
         self._waiting[number].add(batch)
 
     def _close(self, number: int) -> None:
@@ -265,7 +266,7 @@ class _Writer:
 
 
 def file_name(chunk: int, number: int, attempt: str) -> str:
-    """Name of a file: its place among the files of its capture, then the attempt that the ledger names.
+    """Names a packet file: its place among the files of its capture, then the attempt.
 
     Example:
         >>> file_name(7, 0, "0123")
@@ -279,7 +280,7 @@ def _numbered(batches: Iterator[tuple[Interface, pa.RecordBatch]]) -> Iterator[t
 
 
 def _by_hour(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Parts of one hour of arrival each: arrivals never fall, so they are slices."""
+    """Yields slices of a batch by hour of arrival; arrivals never decrease."""
     arrivals = batch.column("arrival").to_numpy()
     start = 0
     while start < len(arrivals):

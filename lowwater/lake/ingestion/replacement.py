@@ -1,6 +1,6 @@
-"""What the ledger holds of a link's files, and which of them a file replaces (SEMANTICS T1, T5).
+"""Files of a link in the ledger, and which of them a new file replaces (SEMANTICS T1, T5).
 
-Beside ingest, under its lock. A file is the rows of one attempt: one, or one for each of its interfaces.
+Used by ingest, under its lock. A file is the rows of one attempt: one row, or a row for every interface.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from lowwater.capture.content.retention import Keeping
+from lowwater.capture.content.retention import ContentOptions
 from lowwater.capture.reader import DECODER_VERSION
 from lowwater.config import Link, section_of
 from lowwater.errors import OverlapError
@@ -24,19 +24,19 @@ Coverage = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Held:
-    """A file in the ledger, or one that is to be: its rows, one a link."""
+class LedgerFile:
+    """A file in the ledger, or one that will be: its rows, one a link."""
 
     rows: tuple[Capture, ...]
 
     @property
     def row(self) -> Capture:
-        """Its first row, for what is the same in all: everything that concerns the file."""
+        """Its first row, for the facts that are equal in all rows: all facts about the file."""
         return self.rows[0]
 
     @property
     def packets(self) -> int:
-        """Sane records of the file."""
+        """Number of sane records of the file."""
         return sum(row.packets for row in self.rows)
 
     @property
@@ -46,32 +46,43 @@ class Held:
 
     @property
     def largest(self) -> int | None:
-        """Largest timestamp of the file, ns."""
+        """Largest timestamp of the file, ns; None without a record."""
         return max((row.largest for row in self.rows if row.largest is not None), default=None)
 
-    def fits(self, settings: Link, keeping: Keeping) -> bool:
-        """Whether ingesting it now would give the same packets under the same links, with the same kept of them."""
+    def fits(self, settings: Link, content: ContentOptions) -> bool:
+        """Whether a new ingest would give the same packets, links and stored content."""
         one, several = settings.interfaces == "one", len(self.rows) > 1
-        parted = not several if one else (self.row.interfaces or 1) == 1
-        kept = (self.row.kept or "", self.row.key or "") == (str(keeping), keeping.key_digest)
-        return parted and kept and self.row.decoder_version == DECODER_VERSION and self.row.admits(settings)
+        interfaces_same = not several if one else (self.row.interfaces or 1) == 1
+        content_same = (self.row.kept or "", self.row.key or "") == (str(content), content.key_digest)
+        return (
+            interfaces_same
+            and content_same
+            and self.row.decoder_version == DECODER_VERSION
+            and self.row.admits(settings)
+        )
 
-    def declaring(self, said: Coverage | None) -> Coverage | None:
-        """What it is declared to cover where the settings say this of its path.
+    def declaring(self, declared: Coverage | None) -> Coverage | None:
+        """Returns the declared coverage, given what the settings declare for its path.
 
-        What `--covers` declared stands; what a line of the settings did goes with the line. Where an older ledger does
-        not know which of them it was, it stands unless the settings say otherwise.
+        A declaration by `--covers` holds. A declaration by the settings ends when they no longer make it. An older
+        ledger does not tell the two apart: its declaration holds unless the settings declare another one.
         """
         if self.row.by_hand:
             return self.row.declared
-        return said or (self.row.declared if self.row.by_hand is None else None)
+        return declared or (self.row.declared if self.row.by_hand is None else None)
 
-    def covering(self, declared: Coverage | None, growing: bool, by_hand: bool | None = False) -> Held:
-        """With its coverage (T5); `by_hand`: --covers.
+    def covering(self, declared: Coverage | None, growing: bool, by_hand: bool | None = False) -> LedgerFile:
+        """Returns the file with its coverage (T5).
 
-        As declared if it ended cleanly; one that is cut or still growing from the declared start to the clock at its
-        last good record: that says nothing about its beginning. Without a declaration, from the first record to that
-        clock. All interfaces of a file are covered alike, whether they have packets or not.
+        A file that ended cleanly covers its declared time. A cut or growing file covers the time from the declared
+        begin to its clock at the last good record; a cut says nothing about the begin. Without a declaration, a file
+        covers the time from its first record to that clock. All interfaces of a file have the same coverage, with or
+        without packets.
+
+        Args:
+            declared: declared coverage [from, to), ns; None without one.
+            growing: whether the file is still being written.
+            by_hand: whether `--covers` declared it; None if unknown.
         """
         first = min((row.first for row in self.rows if row.first is not None), default=None)
         start, end = (first, self.largest) if declared is None else declared
@@ -79,15 +90,15 @@ class Held:
             end = max(declared[0], min(declared[1], self.largest or 0))
         if start is None or end is None:
             start = end = 0
-        known = declared or (None, None)
-        return Held(
+        bounds = declared or (None, None)
+        return LedgerFile(
             tuple(
                 replace(
                     row,
                     covers_from=start,
                     covers_to=end,
-                    declared_from=known[0],
-                    declared_to=known[1],
+                    declared_from=bounds[0],
+                    declared_to=bounds[1],
                     growing=growing,
                     by_hand=by_hand,
                 )
@@ -96,8 +107,14 @@ class Held:
         )
 
 
-class Files:
-    """The files of a link and its interfaces, while the lock of their ingest is held."""
+class LedgerFiles:
+    """The files of a link and its interfaces in the ledger, while the lock of their ingest is held.
+
+    Args:
+        lake: the lake.
+        link: link that is ingested.
+        family: the link without an interface.
+    """
 
     def __init__(self, lake: Lake, link: str, family: str) -> None:
         self.lake = lake
@@ -105,63 +122,63 @@ class Files:
         rows: dict[str, list[Capture]] = {}
         for row in family_captures(lake, family):
             rows.setdefault(row.attempt, []).append(row)
-        self.all = [Held(tuple(sorted(each, key=lambda row: row.link))) for each in rows.values()]
+        self.all = [LedgerFile(tuple(sorted(file_rows, key=lambda row: row.link))) for file_rows in rows.values()]
 
     @property
     def attempts(self) -> set[str]:
-        """Those whose packets are visible."""
-        return {held.row.attempt for held in self.all}
+        """Attempts whose packets are visible."""
+        return {file.row.attempt for file in self.all}
 
-    def same(self, sha256: str, declared: Coverage | None) -> Held | None:
-        """The file with these bytes; an empty one stands for many hours, so there its coverage tells (T5)."""
-        for held in self._mine():
-            if held.row.capture == sha256 and (held.packets or held.row.declared == declared):
-                return held
+    def same(self, sha256: str, declared: Coverage | None) -> LedgerFile | None:
+        """Returns the file with these bytes. An empty file may stand for many hours: its coverage must agree (T5)."""
+        for file in self._own_files():
+            if file.row.capture == sha256 and (file.packets or file.row.declared == declared):
+                return file
         return None
 
-    def declared_by_hand(self, new: Held, settings: Link, unpacked: int) -> Coverage | None:
-        """What `--covers` said of the file that a file with packets stands for; None where it said nothing."""
-        for held in self._mine():
-            if held.row.by_hand and held.row.declared and self._replaces(new, held, settings, unpacked) is not None:
-                return held.row.declared
+    def declared_by_hand(self, new: LedgerFile, settings: Link, unpacked: int) -> Coverage | None:
+        """Returns the coverage that `--covers` declared for the file that a new file replaces; None without one."""
+        for file in self._own_files():
+            if file.row.by_hand and file.row.declared and self._replaces(new, file, settings, unpacked) is not None:
+                return file.row.declared
         return None
 
-    def put(self, new: Held, settings: Link, unpacked: int) -> tuple[bool, str]:
-        """Writes a file in the place of those that it stands for.
+    def put(self, new: LedgerFile, settings: Link, unpacked: int) -> tuple[bool, str]:
+        """Writes a file in the place of the files that it replaces.
 
         Args:
             new: the file.
-            settings: the settings of the link.
-            unpacked: bytes that it holds, decompressed.
+            settings: settings of the link.
+            unpacked: decompressed size, bytes.
 
         Returns:
-            Whether there were any, and what the user should know of them.
+            Whether it replaced files, and a note for the user.
 
         Raises:
-            OverlapError: it overlaps another by more than the skew.
+            OverlapError: if it overlaps another file by more than the skew.
         """
-        why = {held.row.attempt: self._replaces(new, held, settings, unpacked) for held in self._mine()}
-        replaced = [held for held in self.all if why.get(held.row.attempt) is not None]
-        rest = [held for held in self.all if why.get(held.row.attempt) is None]
-        _refuse_overlap(new.rows, [row for held in rest for row in held.rows], settings)
-        put_captures(self.lake, new.rows, [row for held in replaced for row in held.rows])
+        reasons = {file.row.attempt: self._replaces(new, file, settings, unpacked) for file in self._own_files()}
+        replaced = [file for file in self.all if reasons.get(file.row.attempt) is not None]
+        rest = [file for file in self.all if reasons.get(file.row.attempt) is None]
+        _refuse_overlap(new.rows, [row for file in rest for row in file.rows], settings)
+        put_captures(self.lake, new.rows, [row for file in replaced for row in file.rows])
         self.all = [*rest, new]
-        notes = dict.fromkeys(note for note in why.values() if note)
+        notes = dict.fromkeys(note for note in reasons.values() if note)
         return bool(replaced), "; ".join(notes)
 
-    def _mine(self) -> list[Held]:
-        """Without the files of another link of the family, which were ingested for an interface by name."""
-        whole = "/" not in self.link
-        return [held for held in self.all if (whole if len(held.rows) > 1 else held.row.link == self.link)]
+    def _own_files(self) -> list[LedgerFile]:
+        """Returns the files without those of other links of the family, which were ingested for a named interface."""
+        no_interface = "/" not in self.link
+        return [file for file in self.all if (no_interface if len(file.rows) > 1 else file.row.link == self.link)]
 
-    def _replaces(self, new: Held, old: Held, settings: Link, unpacked: int) -> str | None:
-        """Why a file stands for another, for the user; None where it does not."""
+    def _replaces(self, new: LedgerFile, old: LedgerFile, settings: Link, unpacked: int) -> str | None:
+        """Returns why a file replaces another, for the user; None if it does not."""
         same_path = is_path_of(new.row.path, old)
         if new.row.capture == old.row.capture:
-            # An empty file stands for many hours: for another one, unless the settings now say otherwise of this one.
-            said = not new.row.by_hand and old.row.by_hand is False and same_path
-            again = bool(new.packets) or new.row.declared == old.row.declared or said
-            return "read again: a setting of the link, or the decoder, has changed" if again else None
+            # An empty file stands for many hours, and replaces another only if the settings now say otherwise of that.
+            undeclared = not new.row.by_hand and old.row.by_hand is False and same_path
+            stands_for = bool(new.packets) or new.row.declared == old.row.declared or undeclared
+            return "read again: a setting of the link, or the decoder, has changed" if stands_for else None
         if _begins_alike(new, old, same_path) and _is_prefix(new.row, old.row, unpacked):
             grown = "" if not same_path else ": it has grown"
             return f"it begins with all {old.row.bytes:,} bytes of {old.row.path}, which it replaces{grown}"
@@ -170,17 +187,18 @@ class Files:
         return None
 
 
-def is_path_of(path: str | Path, held: Held) -> bool:
-    """Whether a file was ingested from a path."""
-    return Path(path).absolute() == Path(held.row.path).absolute()
+def is_path_of(path: str | Path, file: LedgerFile) -> bool:
+    """Whether a file was ingested from this path."""
+    return Path(path).absolute() == Path(file.row.path).absolute()
 
 
-def _declared_alike(new: Held, old: Held) -> bool:
+def _declared_alike(new: LedgerFile, old: LedgerFile) -> bool:
     return new.row.declared is not None and new.row.declared == old.row.declared
 
 
-def _begins_alike(new: Held, old: Held, same_path: bool) -> bool:
-    """Whether the records do, as far as the ledger knows; all empty files of a kind begin every other one."""
+def _begins_alike(new: LedgerFile, old: LedgerFile, same_path: bool) -> bool:
+    """Whether the records of a new file begin as those of the old one, according to the ledger. Any file begins as an
+    empty file of the same name or declared begin."""
     if not old.packets:
         same_start = new.row.declared_from is not None and new.row.declared_from == old.row.declared_from
         return same_path or same_start
@@ -189,7 +207,7 @@ def _begins_alike(new: Held, old: Held, same_path: bool) -> bool:
 
 
 def _is_prefix(new: Capture, old: Capture, unpacked: int) -> bool:
-    """Whether a file, as it is stored, begins with all bytes of another; or what it holds with those of a plain one."""
+    """Whether a file, stored or decompressed, begins with all bytes of another file."""
     path = Path(new.path)
     if old.bytes < new.bytes and starts_with(path, old.bytes, old.capture, False):
         return True
@@ -202,9 +220,9 @@ def _overlap(row: Capture, other: Capture) -> int:
 
 
 def _refuse_overlap(rows: Sequence[Capture], others: Sequence[Capture], settings: Link) -> None:
-    mine = {row.link: row for row in rows}
+    by_link = {row.link: row for row in rows}
     for other in others:
-        if (row := mine.get(other.link)) is not None and (overlap := _overlap(row, other)) > settings.longest_skew:
+        if (row := by_link.get(other.link)) is not None and (overlap := _overlap(row, other)) > settings.longest_skew:
             _refuse(row, other, overlap, settings)
 
 
@@ -222,20 +240,20 @@ def _refuse(row: Capture, other: Capture, overlap: int, settings: Link) -> None:
         hint = "write a line for each file; where a name fits several, the first counts"
     elif row.first is not None and row.first == other.first:
         hint = f"if they are two versions of one file, ingest the right one under the name of the other; else {hint}"
-    mine, theirs = (f"{each.path} ({span(each)})" for each in (row, other))
+    first, second = (f"{capture.path} ({span(capture)})" for capture in (row, other))
     raise OverlapError(
-        f"link {row.link!r}: {mine} and {theirs} overlap by {format_duration(overlap)}, more than the link's skew of "
+        f"link {row.link!r}: {first} and {second} overlap by {format_duration(overlap)}, more than the link's skew of "
         f"{format_duration(settings.longest_skew)}{why}",
         hint,
         row.link,
-        mine,
-        theirs,
+        first,
+        second,
         beside,
     )
 
 
 def _shared_key(row: Capture, other: Capture, settings: Link) -> str | None:
-    """The key of `covers` that both captures have their coverage from."""
+    """Returns the key of `covers` that declares the coverage of both captures; None without one."""
     if row.by_hand or other.by_hand or row.declared != other.declared:
         return None
     key = covers_key(settings, Path(row.path))
@@ -243,7 +261,7 @@ def _shared_key(row: Capture, other: Capture, settings: Link) -> str | None:
 
 
 def several_links(link: str, path: str) -> str:
-    """What to do about captures of one link that were taken at the same time."""
+    """Advises what to do about captures of one link that were taken at the same time."""
     return (
         f"captures of one link follow one another: make each a link of its own, as --link {link}-2 or "
         f"--capture {link}-2=FILE, and name all of them in a set; `lowwater init {shlex.quote(str(Path(path).parent))} "
@@ -252,5 +270,5 @@ def several_links(link: str, path: str) -> str:
 
 
 def span(row: Capture) -> str:
-    """The coverage of a row, as text."""
+    """Returns the coverage of a ledger row as text."""
     return f"{format_instant(row.covers_from)} to {format_instant(row.covers_to)}"

@@ -1,7 +1,7 @@
-"""What a capture file is before a packet of it is decoded: its digest, its chunks, what is not whole; and its prefixes.
+"""Survey of a capture file before its packets are decoded: digest, chunks, malformed rows; and comparison of prefixes.
 
-First task of ingest, on a worker. A plain file is hashed and divided in one pass; of a compressed one only the digest
-is known, since it is decoded while it is decompressed.
+First task of ingest, on a worker. A plain file is hashed and divided in one pass. A compressed file is only hashed: it
+is decoded while it is decompressed.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from lowwater.capture.formats.compression import Unpacked, compression_of
-from lowwater.capture.formats.division import Chunk, Index, indexing
+from lowwater.capture.formats.compression import DecompressedSource, compression_of
+from lowwater.capture.formats.division import CaptureChunk, CaptureIndex, indexing
 from lowwater.capture.formats.header import FILE_HEADER
 from lowwater.capture.formats.sources import Source, open_source
 from lowwater.capture.reader import digest
@@ -36,16 +36,16 @@ DAMAGE = pa.schema(
         pa.field("interface", pa.int32(), nullable=False),
     ]
 )
-"""Columns of malformed rows as a capture gives them; `interface` is its number."""
+"""Schema of the malformed rows of a capture; `interface` is the interface number."""
 
 
 @dataclass(frozen=True)
-class Failed:
-    """What a task gives where a file or the disk is wrong: it must not undo the work on other files.
+class FailedTask:
+    """Error of a task about a file or the disk, returned so that the work on other files goes on.
 
     Attributes:
-        error: what is wrong.
-        file: number of the file in this ingest, where the task has one.
+        error: the error.
+        file: number of the file in this ingest; -1 if the task has none.
     """
 
     error: LowwaterError
@@ -54,7 +54,7 @@ class Failed:
 
 @dataclass(frozen=True)
 class SurveyTask:
-    """What a worker is told: the file, the max_jump of its link (ns), and about how many bytes a chunk is to have."""
+    """Task of a worker: the file, max_jump of its link (ns), and the approximate size of a chunk (bytes)."""
 
     path: Path
     max_jump: int
@@ -63,14 +63,14 @@ class SurveyTask:
 
 @dataclass(frozen=True)
 class Survey:
-    """What a worker found.
+    """Result of a survey.
 
     Attributes:
         path: the file.
-        sha256: of what was read of it.
-        bytes: how much that was.
-        grew: whether it became longer meanwhile.
-        index: its chunks and its summary, without malformed rows; None where it is compressed.
+        sha256: digest of the bytes that were read.
+        bytes: number of bytes that were read.
+        grew: whether the file became longer meanwhile.
+        index: its chunks and its summary, without malformed rows; None for a compressed file.
         damage: the malformed rows, schema `DAMAGE`.
     """
 
@@ -78,55 +78,62 @@ class Survey:
     sha256: str
     bytes: int
     grew: bool
-    index: Index | None
+    index: CaptureIndex | None
     damage: pa.Table
 
 
-def survey(task: SurveyTask) -> Survey | Failed:
+def survey(task: SurveyTask) -> Survey | FailedTask:
     """Surveys a file."""
-    surveying = Surveying(task)
+    surveying = SurveyRun(task)
     for _ in surveying:
         pass
-    return surveying.found
+    return surveying.result
 
 
-class Surveying:
-    """One survey, step by step: iterate it once, for the chunks of a plain file as soon as they are known.
+class SurveyRun:
+    """A survey, step by step: iterate it once; it yields the chunks of a plain file as soon as they are complete.
 
     Attributes:
-        found: set when the iteration has ended.
+        result: the result, after the iteration.
     """
 
-    found: Survey | Failed
+    result: Survey | FailedTask
 
     def __init__(self, task: SurveyTask) -> None:
         self._task = task
 
-    def __iter__(self) -> Iterator[Chunk]:
+    def __iter__(self) -> Iterator[CaptureChunk]:
         try:
-            self.found = yield from _survey(self._task)
+            self.result = yield from _survey(self._task)
         except LowwaterError as error:
-            self.found = Failed(error)
+            self.result = FailedTask(error)
         except OSError as error:
             text = f"{self._task.path}: cannot be read: {error.strerror}"
-            self.found = Failed(CaptureError(text, "check the path"))
+            self.result = FailedTask(CaptureError(text, "check the path"))
 
 
-def _survey(task: SurveyTask) -> Generator[Chunk, None, Survey]:
+def _survey(task: SurveyTask) -> Generator[CaptureChunk, None, Survey]:
     before = _size(task.path)
     with task.path.open("rb") as file:
         compressed = compression_of(file.read(FILE_HEADER))
     if compressed:
         sha256 = digest(task.path)
         return Survey(task.path, sha256, before, task.path.stat().st_size > before, None, DAMAGE.empty_table())
-    found = yield from indexing(task.path, task.max_jump, task.chunk_bytes)
-    grew = max(task.path.stat().st_size, found.summary.bytes) > before
-    bare = replace(found, malformed=MalformedRows(task.path))
-    return Survey(task.path, found.summary.sha256, found.summary.bytes, grew, bare, damage_table(found.malformed))
+    capture_index = yield from indexing(task.path, task.max_jump, task.chunk_bytes)
+    grew = max(task.path.stat().st_size, capture_index.summary.bytes) > before
+    bare = replace(capture_index, malformed=MalformedRows(task.path))
+    return Survey(
+        task.path,
+        capture_index.summary.sha256,
+        capture_index.summary.bytes,
+        grew,
+        bare,
+        damage_table(capture_index.malformed),
+    )
 
 
 def _size(path: Path) -> int:
-    """The size of a file that can be ingested."""
+    """Returns the size of a file; raises an error if it cannot be ingested."""
     try:
         str(path).encode()
     except UnicodeEncodeError:
@@ -140,36 +147,36 @@ def _size(path: Path) -> int:
 
 
 def damage_table(rows: MalformedRows) -> pa.Table:
-    """Malformed rows as columns, schema `DAMAGE`."""
-    found = {name: np.ascontiguousarray(rows.columns[name]) for name in DAMAGE.names}
-    reasons = pa.DictionaryArray.from_arrays(found["reason"], pa.array(REASONS))
-    absent = {name: found[name] < 0 for name in ("position", "arrival")}
-    columns = [
+    """Converts malformed rows to a table, schema `DAMAGE`."""
+    columns = {name: np.ascontiguousarray(rows.columns[name]) for name in DAMAGE.names}
+    reasons = pa.DictionaryArray.from_arrays(columns["reason"], pa.array(REASONS))
+    absent = {name: columns[name] < 0 for name in ("position", "arrival")}
+    arrays = [
         reasons.cast(field.type)
         if field.name == "reason"
-        else pa.array(found[field.name], field.type, mask=absent.get(field.name))
+        else pa.array(columns[field.name], field.type, mask=absent.get(field.name))
         for field in DAMAGE
     ]
-    return pa.Table.from_arrays(columns, schema=DAMAGE)
+    return pa.Table.from_arrays(arrays, schema=DAMAGE)
 
 
 def starts_with(path: Path, size: int, sha256: str, unpacked: bool) -> bool:
-    """Whether the first `size` bytes of a file, or of what it holds compressed, have this digest.
+    """Whether the first `size` bytes of a file, stored or decompressed, have this digest.
 
     Args:
         path: a file.
-        size: bytes from the beginning.
-        sha256: the digest, hexadecimal.
-        unpacked: whether the bytes are those after decompression.
+        size: number of bytes from the beginning.
+        sha256: the digest, hex.
+        unpacked: whether to compare the decompressed bytes.
 
     Raises:
-        CaptureError: if it cannot be read.
+        CaptureError: if the file cannot be read.
     """
     hashed = hashlib.sha256()
     buffer = bytearray(_PIECE)
     try:
         stored = open_source(path)[1]
-        source: Source = Unpacked(stored, False) if unpacked else stored
+        source: Source = DecompressedSource(stored, False) if unpacked else stored
         left = size
         with closing(source):
             while left and (count := source.readinto(memoryview(buffer)[: min(left, _PIECE)])):

@@ -1,6 +1,6 @@
-"""How the tasks of a stage are run where there is no cluster: one after another, or on the cores of this process.
+"""Task runners without a cluster: one task after another, or on the cores of this process.
 
-Lowest module of the lake beside `tables`; `high.tasks` has the runner of Spark.
+The lowest module of the lake beside `tables`. `high.tasks` has the runner of Spark.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 Runner = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
-"""Applies a picklable function to each argument; results in order of the arguments, each as soon as it is there."""
+"""Applies a picklable function to each argument; yields results in the order of the arguments, as soon as possible."""
 
 MOST_THREADS = 4
-"""More than these would hold more decoded packets at a time than the memory of a worker has room for."""
+"""More threads would hold more decoded packets at a time than the memory of a worker has room for."""
 
 
 def in_process(function: Callable[[Any], Any], arguments: Iterable[Any]) -> list[Any]:
-    """The runner without workers."""
+    """Runs tasks without workers."""
     return [function(argument) for argument in arguments]
 
 
 def on_threads(function: Callable[[Any], Any], arguments: Iterable[Any]) -> Iterator[Any]:
-    """The runner on threads, for functions that leave the interpreter's lock to others: kernels, Arrow, hashing.
+    """Runs tasks on threads; for functions that release the interpreter's lock: kernels, Arrow, hashing.
 
-    Arguments are taken as threads become free, one for each in advance, so that they may be made while earlier ones are
-    at work.
+    Arguments are taken as threads become free, with one for every thread in advance, so that they can be computed
+    meanwhile.
     """
     threads = min(os.cpu_count() or 1, MOST_THREADS)
     waiting: deque[Future[Any]] = deque()

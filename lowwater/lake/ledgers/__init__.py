@@ -1,1 +1,1 @@
-"""The ledgers of a lake: captures, runs, audits, and what follows from them of coverage and status."""
+"""Ledgers of a lake: captures, runs and audits, and the coverage and status that follow from them."""

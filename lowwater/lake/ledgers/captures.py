@@ -1,4 +1,4 @@
-"""The ledger `captures`: what each link has, in the order of SEMANTICS T1, with the clocks between.
+"""The ledger `captures`: captures of every link, in the order of SEMANTICS T1, with the clocks between them.
 
 Written by ingest; read by coverage, the digest, the packet reader and status.
 """
@@ -17,7 +17,7 @@ import pyarrow.dataset as pads
 
 from lowwater.config import Link
 from lowwater.lake.layout import CAPTURES, MALFORMED, Lake
-from lowwater.lake.opened import made_of
+from lowwater.lake.opened import cached_value
 from lowwater.lake.tables import append_rows, lake_errors, quote, read_rows, replace_rows
 
 _KEY = ("link", "attempt")
@@ -25,7 +25,7 @@ _KEY = ("link", "attempt")
 
 @dataclass(frozen=True)
 class Capture:
-    """One row of the ledger; see `layout.CAPTURES` for the columns. Instants are ns since the epoch."""
+    """A row of the ledger; see `layout.CAPTURES` for the columns. Instants are ns since the epoch."""
 
     link: str
     capture: str
@@ -67,69 +67,69 @@ class Capture:
 
     @property
     def declared(self) -> tuple[int, int] | None:
-        """The declared coverage, or None."""
+        """Declared coverage [from, to), ns; None without a declaration."""
         if self.declared_from is None or self.declared_to is None:
             return None
         return self.declared_from, self.declared_to
 
     def claims(self, start: int, end: int) -> bool:
-        """Whether it is declared to cover something of [start, end), ns."""
+        """Whether its declared coverage meets [start, end), ns."""
         return self.declared is not None and self.declared[0] < end and self.declared[1] > start
 
     @property
     def order(self) -> tuple[int, str, int]:
-        """Key of the order of a link's captures (T1): declared start, else median, then sha256."""
+        """Sort key of a link's captures (T1): declared start, else median, then sha256."""
         start = self.declared_from
         if start is None:
             start = self.covers_from if self.median is None else self.median
         return start, self.capture, self.covers_from
 
     def admits(self, link: Link) -> bool:
-        """Whether the link's max_jump would flag the same records as when it was ingested (T3)."""
+        """Whether the current max_jump flags the same records as at ingest (T3)."""
         ahead = self.largest_ahead or 0
         return ahead <= link.jump and (self.smallest_jump is None or link.jump < self.smallest_jump)
 
     def meets(self, start: int, end: int) -> bool:
-        """Whether its range of records meets [start, end)."""
+        """Whether the time range of its records meets [start, end), ns."""
         return self.smallest is not None and self.largest is not None and self.smallest < end and self.largest >= start
 
 
 class Captures(tuple[Capture, ...]):
-    """The captures of a link in the order of T1, with what many intervals ask of them kept: a year has thousands."""
+    """Captures of a link in the order of T1; caches what many intervals ask, since a year has thousands of captures."""
 
     @cached_property
     def clocks(self) -> list[int]:
-        """The clock of the link before each capture (T7): the largest timestamp of those before it; 0 for none."""
-        return list(accumulate((each.largest or 0 for each in self[:-1]), max, initial=0))[: len(self)]
+        """Clock of the link before every capture (T7): the largest timestamp of earlier captures, ns; 0 without one."""
+        return list(accumulate((capture.largest or 0 for capture in self[:-1]), max, initial=0))[: len(self)]
 
     @cached_property
     def spans(self) -> list[tuple[int, int]]:
-        """The stretches [from, to), ns, that captures cover, in order and joined where they touch."""
+        """Covered ranges [from, to), ns, in order, joined where they touch."""
         return self.joined(0)
 
     def joined(self, tolerance: int) -> list[tuple[int, int]]:
-        """The same, joined over pauses of at most `tolerance`, ns, but those behind a cut or a growing capture."""
+        """Covered ranges, joined over pauses of at most `tolerance`, ns, but not after a cut or growing capture."""
         if tolerance not in self._joined:
             stretches: list[tuple[int, int]] = []
-            whole = False  # whether what ends the stretch so far ended as it should
-            for each in sorted(self, key=lambda row: (row.covers_from, row.covers_to)):
-                if each.covers_to <= each.covers_from:
+            ended_well = False  # whether the capture at the end of the last range ended cleanly
+            for capture in sorted(self, key=lambda row: (row.covers_from, row.covers_to)):
+                if capture.covers_to <= capture.covers_from:
                     continue
-                ends_well = each.ended_cleanly and not each.growing
-                if not stretches or each.covers_from > stretches[-1][1] + (tolerance if whole else 0):
-                    stretches.append((each.covers_from, each.covers_to))
-                    whole = ends_well
-                elif each.covers_to > stretches[-1][1]:
-                    stretches[-1] = stretches[-1][0], each.covers_to
-                    whole = ends_well
+                ends_well = capture.ended_cleanly and not capture.growing
+                if not stretches or capture.covers_from > stretches[-1][1] + (tolerance if ended_well else 0):
+                    stretches.append((capture.covers_from, capture.covers_to))
+                    ended_well = ends_well
+                elif capture.covers_to > stretches[-1][1]:
+                    stretches[-1] = stretches[-1][0], capture.covers_to
+                    ended_well = ends_well
             self._joined[tolerance] = stretches
         return self._joined[tolerance]
 
     @cached_property
     def ends_well(self) -> bool:
-        """Whether the capture that covers the latest time is whole."""
-        latest = max((each.covers_to for each in self), default=0)
-        return any(each.covers_to == latest and each.ended_cleanly and not each.growing for each in self)
+        """Whether the capture with the latest coverage is whole."""
+        latest = max((capture.covers_to for capture in self), default=0)
+        return any(capture.covers_to == latest and capture.ended_cleanly and not capture.growing for capture in self)
 
     @cached_property
     def _joined(self) -> dict[int, list[tuple[int, int]]]:
@@ -138,110 +138,111 @@ class Captures(tuple[Capture, ...]):
     @cached_property
     def files(self) -> dict[str, str]:
         """Names of the files, by the short form of their digest."""
-        return {short(each.capture): each.path.rpartition("/")[2] for each in self}
+        return {short(capture.capture): capture.path.rpartition("/")[2] for capture in self}
 
     def meeting(self, start: int, end: int) -> list[int]:
-        """The places of those whose records meet [start, end), ns."""
+        """Returns the indices of captures whose records meet [start, end), ns."""
         smallest, largest = self._records
-        found: list[int] = np.flatnonzero((smallest < end) & (largest >= start)).tolist()
-        return found
+        places: list[int] = np.flatnonzero((smallest < end) & (largest >= start)).tolist()
+        return places
 
     @cached_property
     def _records(self) -> np.ndarray:
         never = (np.iinfo(np.int64).max, -1)  # of a capture without a sane record
         ranges = [
-            never if each.smallest is None or each.largest is None else (each.smallest, each.largest) for each in self
+            never if capture.smallest is None or capture.largest is None else (capture.smallest, capture.largest)
+            for capture in self
         ]
         return np.array(ranges, np.int64).reshape(-1, 2).T
 
     @staticmethod
     def of(captures: Sequence[Capture]) -> Captures:
-        """The captures as such a tuple; itself where it is one."""
+        """Wraps captures; returns the same object if it is one already."""
         return captures if isinstance(captures, Captures) else Captures(captures)
 
 
 def short(digest: str) -> str:
-    """As much of a digest (hex) as tells two versions of one thing apart."""
+    """Returns enough hex digits of a digest to tell two versions of a thing apart."""
     return digest[:16]
 
 
 def read_captures(lake: Lake, links: Iterable[str]) -> dict[str, Captures]:
-    """The captures of some links, each in the order of T1; a link without any has an empty tuple."""
-    wanted = sorted(set(links))
+    """Reads the captures of some links, by link, in the order of T1; an empty tuple for a link without captures."""
+    names = sorted(set(links))
     with lake_errors(f"{lake.captures}: the table cannot be read"):
-        return dict(made_of(lake.captures, ("captures", *wanted), lambda _: _read_captures(lake, wanted)))
+        return dict(cached_value(lake.captures, ("captures", *names), lambda _: _read_captures(lake, names)))
 
 
-def _read_captures(lake: Lake, wanted: Sequence[str]) -> dict[str, Captures]:
-    rows = read_rows(lake.captures, CAPTURES, pads.field("link").isin(pa.array(wanted, pa.string())))
-    found: dict[str, list[Capture]] = {link: [] for link in wanted}
-    # By columns, since a dictionary a row takes longer than all the rest.
-    for values in zip(*(rows.column(each.name).to_pylist() for each in fields(Capture)), strict=True):
+def _read_captures(lake: Lake, names: Sequence[str]) -> dict[str, Captures]:
+    rows = read_rows(lake.captures, CAPTURES, pads.field("link").isin(pa.array(names, pa.string())))
+    by_link: dict[str, list[Capture]] = {link: [] for link in names}
+    # Read by column: a dictionary for every row takes longer than everything else.
+    for values in zip(*(rows.column(column.name).to_pylist() for column in fields(Capture)), strict=True):
         capture = Capture(*values)
-        found[capture.link].append(capture)
-    return {link: Captures(sorted(captures, key=lambda each: each.order)) for link, captures in found.items()}
+        by_link[capture.link].append(capture)
+    return {link: Captures(sorted(captures, key=lambda capture: capture.order)) for link, captures in by_link.items()}
 
 
 def ingested_links(lake: Lake) -> list[str]:
-    """Names of the links that have captures."""
+    """Names of the links with captures."""
     names = read_rows(lake.captures, pa.schema([CAPTURES.field("link")]))
     return sorted(pc.unique(names["link"]).to_pylist())
 
 
 def family_captures(lake: Lake, link: str) -> list[Capture]:
-    """The captures of a link and of those of its interfaces, in no order."""
-    ours = (pads.field("link") == link) | pc.starts_with(pads.field("link"), f"{link}/")
-    return [Capture(**row) for row in read_rows(lake.captures, CAPTURES, ours).to_pylist()]
+    """Reads the captures of a link and of its interfaces, in no order."""
+    of_family = (pads.field("link") == link) | pc.starts_with(pads.field("link"), f"{link}/")
+    return [Capture(**row) for row in read_rows(lake.captures, CAPTURES, of_family).to_pylist()]
 
 
 def interface_links(links: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """The links that stand for those of their interfaces (T1): without captures of their own, among `links` that have.
+    """Finds links that stand for their interfaces (T1): they have no captures, but links below them are in `links`.
 
     Example:
         >>> interface_links(["a/eth0", "a/eth1", "b", "b/eth0"])
         {'a': ('a/eth0', 'a/eth1')}
     """
-    known = set(links)
-    parents = {link.partition("/")[0] for link in known} - known
+    names = set(links)
+    parents = {link.partition("/")[0] for link in names} - names
     return {
-        parent: tuple(sorted(link for link in known if link.startswith(f"{parent}/"))) for parent in sorted(parents)
+        parent: tuple(sorted(link for link in names if link.startswith(f"{parent}/"))) for parent in sorted(parents)
     }
 
 
 def put_captures(lake: Lake, rows: Sequence[Capture], replaced: Sequence[Capture] = ()) -> None:
-    """Writes rows in the place of others, in one commit."""
+    """Writes ledger rows in the place of others, in one commit."""
     both = [*rows, *replaced]
     links, attempts = (", ".join(quote(text) for text in sorted({getattr(row, name) for row in both})) for name in _KEY)
-    columns = [pa.array([getattr(row, each.name) for row in rows], each.type) for each in CAPTURES]
+    columns = [pa.array([getattr(row, column.name) for row in rows], column.type) for column in CAPTURES]
     table = pa.Table.from_arrays(columns, schema=CAPTURES)
     # The rows satisfy the predicate by their own attempt, as Delta demands.
     replace_rows(lake.captures, table, f"link IN ({links}) AND attempt IN ({attempts})")
 
 
 def put_malformed(lake: Lake, damage: pa.Table, links: Sequence[str], sha256: str, attempt: str) -> None:
-    """Appends the malformed rows of a capture (schema `survey.DAMAGE`), each under the link of its interface.
+    """Appends the malformed rows of a capture, under the links of their interfaces.
 
     Args:
         lake: the open lake.
         damage: rows of the schema `survey.DAMAGE`.
-        links: link of each interface of the capture, by the interface's number.
-        sha256: digest of the capture, by which the ledger names it.
+        links: links of the interfaces, by interface number.
+        sha256: digest of the capture, its name in the ledger.
         attempt: name of the ingest attempt.
     """
     size = damage.num_rows
-    known = {
+    constants = {
         "link": pa.array(links, pa.string()).take(damage.column("interface")),
         "capture": pa.repeat(pa.scalar(sha256), size),
         "attempt": pa.repeat(pa.scalar(attempt), size),
     }
-    columns = [known[name] if name in known else damage.column(name) for name in MALFORMED.names]
+    columns = [constants[name] if name in constants else damage.column(name) for name in MALFORMED.names]
     append_rows(lake.malformed, pa.Table.from_arrays(columns, schema=MALFORMED))
 
 
 def malformed_between(lake: Lake, link: str, captures: Sequence[Capture], start: int, end: int) -> pa.Table:
-    """The malformed rows of a link that arrive in [start, end), ns (A1): capture by capture, in order of their offsets.
+    """Reads the malformed rows of a link that arrive in [start, end), ns (A1), by capture and offset.
 
-    One that no sane record of its capture precedes arrives at the clock before the capture, or, where there is none,
+    A row before the first sane record of its capture arrives at the clock before the capture. Without one, it arrives
     at the beginning of the capture.
 
     Args:
@@ -256,12 +257,12 @@ def malformed_between(lake: Lake, link: str, captures: Sequence[Capture], start:
         first = before or (capture.covers_from if capture.first is None else capture.first)
         if capture.malformed and first < end and max(first, capture.largest or 0) >= start:
             begins[capture.attempt] = before, first
-    ours = pads.field("attempt").isin(pa.array(list(begins), pa.string()))
-    rows = read_rows(lake.malformed, MALFORMED, (pads.field("link") == link) & ours).sort_by("offset")
-    found = [MALFORMED.empty_table()]
+    of_captures = pads.field("attempt").isin(pa.array(list(begins), pa.string()))
+    rows = read_rows(lake.malformed, MALFORMED, (pads.field("link") == link) & of_captures).sort_by("offset")
+    tables = [MALFORMED.empty_table()]
     for attempt, (before, first) in begins.items():
-        mine = rows.filter(pc.equal(rows.column("attempt"), attempt))
-        clock = pc.coalesce(mine.column("arrival"), pa.scalar(first, pa.int64()))
+        capture_rows = rows.filter(pc.equal(rows.column("attempt"), attempt))
+        clock = pc.coalesce(capture_rows.column("arrival"), pa.scalar(first, pa.int64()))
         clock = pc.max_element_wise(clock, pa.scalar(before, pa.int64()))
-        found.append(mine.filter(pc.and_(pc.greater_equal(clock, start), pc.less(clock, end))))
-    return pa.concat_tables(found)
+        tables.append(capture_rows.filter(pc.and_(pc.greater_equal(clock, start), pc.less(clock, end))))
+    return pa.concat_tables(tables)

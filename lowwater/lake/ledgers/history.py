@@ -1,6 +1,6 @@
-"""The ledgers that grow with every audit: the measures of each interval, and the lateness of each link.
+"""Ledgers that grow with every audit: measures of intervals, and the lateness of links.
 
-Written by the audit; read by the checks over time, `lowwater expect` and the pages. The newest of a key counts.
+Written by the audit; read by checks over time, `lowwater expect` and the pages. The newest row of a key counts.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from lowwater.lake.tables import append_rows, compact, quote, read_rows, replace
 
 DAY = 24 * HOUR
 LONG = 400 * DAY
-"""Of less than this the months are named to the reader, who then opens no other."""
+"""Shorter ranges are read by naming their months, so that no other partition is opened."""
 
 
 @dataclass(frozen=True)
 class LinkLateness:
-    """One row of `lateness`; see `layout.LATENESS`. Instants and durations are ns."""
+    """A row of `lateness`; see `layout.LATENESS`. Instants and durations are ns."""
 
     link: str
     interval_start: int
@@ -45,22 +45,23 @@ def record_metrics(lake: Lake, query_set: str, start: int, end: int, rows: pa.Ta
 
     Args:
         lake: the lake.
-        query_set: its name.
-        start: the start of the interval; `end` its end.
+        query_set: name of the query set.
+        start: begin of the interval, ns since the epoch.
+        end: end of the interval, ns, exclusive.
         rows: METRICS without `query_set`, `interval_start` and `interval_end`.
     """
-    made = with_constants(rows, METRICS, {"query_set": query_set, "interval_start": start, "interval_end": end})
-    ours = (pads.field("query_set") == query_set) & (pads.field("interval_start") == start)
-    if read_rows(lake.metrics, METRICS, ours & (pads.field("interval_end") == end)).num_rows:
-        known = f"query_set = {quote(query_set)} AND interval_start = {start} AND interval_end = {end}"
-        replace_rows(lake.metrics, made, known)
+    table = with_constants(rows, METRICS, {"query_set": query_set, "interval_start": start, "interval_end": end})
+    of_set = (pads.field("query_set") == query_set) & (pads.field("interval_start") == start)
+    if read_rows(lake.metrics, METRICS, of_set & (pads.field("interval_end") == end)).num_rows:
+        predicate = f"query_set = {quote(query_set)} AND interval_start = {start} AND interval_end = {end}"
+        replace_rows(lake.metrics, table, predicate)
     else:
-        append_rows(lake.metrics, made)  # touches no file, however large the compacted ones are
+        append_rows(lake.metrics, table)  # touches no file, however large the compacted ones are
     compact(lake.metrics)
 
 
 def read_metrics(lake: Lake, query_set: str | None = None, start: int = 0, end: int = 1 << 62) -> pa.Table:
-    """The measures of a query set, or of all, whose interval begins in [start, end), ns.
+    """Reads the measures of intervals that begin in [start, end), ns.
 
     Args:
         lake: the open lake.
@@ -75,28 +76,28 @@ def read_metrics(lake: Lake, query_set: str | None = None, start: int = 0, end: 
 
 
 def record_lateness(lake: Lake, rows: Sequence[LinkLateness]) -> None:
-    """Adds the lateness of some links; what is there already is not added once more."""
-    known = {link: {_shown(each) for each in _rows_of(lake, link, rows)} for link in {each.link for each in rows}}
-    new = [each for each in rows if _shown(each) not in known[each.link]]
+    """Appends the lateness of links, without rows that are stored already."""
+    stored = {link: {_comparable(row) for row in _rows_of(lake, link, rows)} for link in {row.link for row in rows}}
+    new = [row for row in rows if _comparable(row) not in stored[row.link]]
     if new:
-        made = [{**vars(each), "month": _month(each.interval_start)} for each in new]
-        append_rows(lake.lateness, pa.Table.from_pylist(made, schema=LATENESS))
+        records = [{**vars(row), "month": _month(row.interval_start)} for row in new]
+        append_rows(lake.lateness, pa.Table.from_pylist(records, schema=LATENESS))
         compact(lake.lateness)
 
 
 def _rows_of(lake: Lake, link: str, rows: Sequence[LinkLateness]) -> list[LinkLateness]:
-    mine = [each for each in rows if each.link == link]
-    first, last = min(each.interval_start for each in mine), max(each.interval_start for each in mine)
+    link_rows = [row for row in rows if row.link == link]
+    first, last = min(row.interval_start for row in link_rows), max(row.interval_start for row in link_rows)
     return read_lateness(lake, link, first, last + 1)
 
 
-def _shown(row: LinkLateness) -> tuple[int, int, int, int, int, int, tuple[int, ...]]:
+def _comparable(row: LinkLateness) -> tuple[int, int, int, int, int, int, tuple[int, ...]]:
     counts = (*row.bounds.tolist(), *row.counts.tolist())
     return row.interval_start, row.interval_end, row.skew, row.refused, row.largest, row.busiest, counts
 
 
 def read_lateness(lake: Lake, link: str, start: int = 0, end: int = 1 << 62) -> list[LinkLateness]:
-    """The lateness of a link in the intervals that begin in [start, end), ns, in order.
+    """Reads the lateness of a link in the intervals that begin in [start, end), ns, in order.
 
     Args:
         lake: the open lake.

@@ -1,6 +1,6 @@
-"""Records outside of the life of their link or of the declared coverage of their capture; the intervals that hold any.
+"""Records outside of the life of their link, or of the declared coverage of their capture.
 
-Between `packets/` and whoever accounts for records (SEMANTICS T5, A1): no setting takes a record out of every number.
+Between `packets/` and the accounts (SEMANTICS T5, A1): no setting may remove a record from every count.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from lowwater.plan.temporal import END_OF_TIME
 
 
 @dataclass(frozen=True)
-class Outside:
-    """The records of one capture, or of several, that lie outside.
+class OutsideCount:
+    """Numbers of records outside, of one capture or several.
 
     Attributes:
-        early: before `since` of the link; no run reads them.
-        late: at or after `until`; no run reads them.
-        uncovered: in the life of the link and outside of the declared coverage of their capture by more than the skew,
-            which disorder at a rotation does not explain; runs read them.
+        early: records before `since` of the link; no run reads them.
+        late: records at or after `until`; no run reads them.
+        uncovered: records within the life of the link that lie outside of the declared coverage by more than the skew,
+            so that disorder at a rotation does not explain them; runs read them.
     """
 
     early: int = 0
@@ -38,16 +38,16 @@ class Outside:
 
     @property
     def unread(self) -> int:
-        """Those that no run reads."""
+        """Records that no run reads."""
         return self.early + self.late
 
     @property
     def all(self) -> int:
-        """All of them."""
+        """All records outside."""
         return self.early + self.late + self.uncovered
 
-    def __add__(self, other: Outside) -> Outside:
-        return Outside(self.early + other.early, self.late + other.late, self.uncovered + other.uncovered)
+    def __add__(self, other: OutsideCount) -> OutsideCount:
+        return OutsideCount(self.early + other.early, self.late + other.late, self.uncovered + other.uncovered)
 
 
 def outside(
@@ -57,23 +57,27 @@ def outside(
     settings: Link,
     start: int = 0,
     end: int = END_OF_TIME,
-) -> list[tuple[Capture, Outside]]:
-    """The records of a link that arrive in [start, end), ns, and lie outside; the captures that have such.
+) -> list[tuple[Capture, OutsideCount]]:
+    """Counts, by capture, the records of a link that arrive in [start, end), ns, and lie outside.
 
-    Only files whose statistics cross a bound are read, and of these the timestamps.
+    Only files whose statistics cross a bound are read, and of these only the timestamps.
 
     Args:
         files: the files of the lake.
-        link: its name.
-        captures: all of its captures, in the order of T1.
-        settings: the settings of the link.
-        start: the start of the arrivals; `end` their end.
+        link: name of the link.
+        captures: all captures of the link, in the order of T1.
+        settings: settings of the link.
+        start: first instant of arrival, ns since the epoch.
+        end: end of the arrivals, ns, exclusive.
+
+    Returns:
+        The captures with such records, and the counts.
 
     Raises:
         LakeError: if a file cannot be read.
     """
     life = settings.since or 0, END_OF_TIME if settings.until is None else settings.until
-    found = []
+    counts = []
     for capture, clock in zip(captures, Captures.of(captures).clocks, strict=True):
         declared = 0, END_OF_TIME
         if capture.declared is not None:
@@ -83,40 +87,45 @@ def outside(
         low, high = max(life[0], declared[0]), min(life[1], declared[1])
         if capture.smallest >= low and capture.largest < high:
             continue
-        count = Outside()
+        count = OutsideCount()
         for row in _rows(files, link, capture):
             count += _of_file(files.folder / row["path"], link, row, life, declared, (start, end, clock))
-        if count != Outside():
-            found.append((capture, count))
-    return found
+        if count != OutsideCount():
+            counts.append((capture, count))
+    return counts
 
 
 def elsewhere(
     files: PacketFiles, link: str, captures: Sequence[Capture], settings: Link, start: int, end: int
 ) -> list[tuple[Capture, int]]:
-    """The captures that claim something of [start, end), ns, and hold records that contradict it in other intervals.
+    """Finds captures whose declared coverage meets [start, end), ns, and that hold records of other intervals.
 
     Args:
         files: the files of the lake.
-        link: its name.
-        captures: all of its captures, in the order of T1.
-        settings: the settings of the link.
-        start: the start of the interval; `end` its end.
+        link: name of the link.
+        captures: all captures of the link, in the order of T1.
+        settings: settings of the link.
+        start: begin of the interval, ns since the epoch.
+        end: end of the interval, ns, exclusive.
 
     Returns:
-        With each capture how many of its records lie outside of its declared coverage by more than the skew, in the
-        life of the link or not, without those that are charged to this interval.
+        Captures, and the number of their records outside of their declared coverage by more than the skew, within the
+        life of the link or not, except records that count in this interval.
 
     Raises:
         LakeError: if a file cannot be read.
     """
     whole_life = settings.model_copy(update={"since": None, "until": None})
-    claiming = [each for each in captures if each.claims(start, end)]
-    if not (found := outside(files, link, claiming, whole_life)):
+    claiming = [capture for capture in captures if capture.claims(start, end)]
+    if not (outside_counts := outside(files, link, claiming, whole_life)):
         return []
-    here = {each.attempt: count.uncovered for each, count in outside(files, link, captures, whole_life, start, end)}
-    rest = [(each, count.uncovered - here.get(each.attempt, 0)) for each, count in found]
-    return [(each, count) for each, count in rest if count]
+    in_interval = {
+        capture.attempt: count.uncovered for capture, count in outside(files, link, captures, whole_life, start, end)
+    }
+    elsewhere_counts = [
+        (capture, count.uncovered - in_interval.get(capture.attempt, 0)) for capture, count in outside_counts
+    ]
+    return [(capture, count) for capture, count in elsewhere_counts if count]
 
 
 def _of_file(
@@ -126,17 +135,17 @@ def _of_file(
     life: tuple[int, int],
     declared: tuple[int, int],
     arrivals: tuple[int, int, int],
-) -> Outside:
+) -> OutsideCount:
     start, end, clock = arrivals
     least, most = row["min.timestamp"], row["max.timestamp"]
     first, last = max(row["min.arrival"], clock), max(row["max.arrival"], clock)
     if last < start or first >= end or (least >= max(life[0], declared[0]) and most < min(life[1], declared[1])):
-        return Outside()
+        return OutsideCount()
     if start <= first and last < end:
         if most < life[0]:
-            return Outside(early=row["num_records"])
+            return OutsideCount(early=row["num_records"])
         if least >= life[1]:
-            return Outside(late=row["num_records"])
+            return OutsideCount(late=row["num_records"])
     with readable(link, path):
         table = pq.read_table(path, columns=["timestamp", "arrival"], partitioning=None)
     stamps, clocks = (table.column(name).to_numpy() for name in ("timestamp", "arrival"))
@@ -144,11 +153,11 @@ def _of_file(
     stamps = stamps[(clocks >= start) & (clocks < end)]
     early, late = stamps < life[0], stamps >= life[1]
     strays = ((stamps < declared[0]) | (stamps >= declared[1])) & ~early & ~late
-    return Outside(*(int(marks.sum()) for marks in (early, late, strays)))
+    return OutsideCount(*(int(marks.sum()) for marks in (early, late, strays)))
 
 
 def strays(paths: Iterable[Path], declared: tuple[int, int]) -> tuple[int, int]:
-    """How many records of some files of packets are before, and how many at or behind the end of a coverage, ns."""
+    """Counts the records of packet files before the begin, and at or after the end, of a coverage, ns."""
     before = behind = 0
     for path in paths:
         stamps = pq.read_table(path, columns=["timestamp"], partitioning=None).column("timestamp").to_numpy()
@@ -157,7 +166,7 @@ def strays(paths: Iterable[Path], declared: tuple[int, int]) -> tuple[int, int]:
 
 
 def attempt_paths(files: PacketFiles, capture: Capture) -> list[Path]:
-    """The files of packets of a capture and link."""
+    """Paths of the packet files of a capture and link."""
     return [files.folder / row["path"] for row in _rows(files, capture.link, capture)]
 
 
@@ -165,61 +174,61 @@ def _rows(files: PacketFiles, link: str, capture: Capture) -> Iterator[Mapping[s
     return (row for row in files.attempts.get(capture.attempt, ()) if row["partition.link"] == link)
 
 
-def intervals_held(
+def occupied_intervals(
     files: PacketFiles, captures: Mapping[str, Sequence[Capture]], config: Config, length: int
 ) -> set[tuple[int, int]]:
-    """The intervals [start, end), ns, to which records of some links are charged (A1), by the statistics of the files.
+    """Finds the intervals [start, end), ns, in which records of links count (A1), by the statistics of the files.
 
-    A sane record lies at most a skew before its arrival; any other is charged to the interval of its arrival. Malformed
-    records of a capture without any packet and coverage have no instant, and so no interval: ingest tells of them.
+    A sane record lies at most a skew before its arrival; other records count in the interval of their arrival.
+    Malformed records of a capture without packets and coverage have no instant, so no interval; ingest reports them.
 
     Args:
         files: the data files of `packets/`.
-        captures: ledger rows of each link, by its name, in the order of T1.
+        captures: link -> ledger rows in the order of T1.
         config: settings of the lake, for the skews.
         length: length of an interval, ns; intervals begin at its multiples.
     """
-    found: set[int] = set()
-    for link, mine in captures.items():
+    numbers: set[int] = set()
+    for link, link_captures in captures.items():
         skew = config.link(link).longest_skew
-        for capture, clock in zip(mine, Captures.of(mine).clocks, strict=True):
+        for capture, clock in zip(link_captures, Captures.of(link_captures).clocks, strict=True):
             if capture.malformed and (begin := clock or (capture.first or capture.covers_from)):
-                found.add(begin // length)
+                numbers.add(begin // length)
             for row in _rows(files, link, capture):
                 first, last = max(row["min.arrival"], clock), max(row["max.arrival"], clock)
                 least = min(max(row["min.timestamp"], first - skew), first)
-                found.update(range(least // length, last // length + 1))
-    return {(number * length, (number + 1) * length) for number in found}
+                numbers.update(range(least // length, last // length + 1))
+    return {(number * length, (number + 1) * length) for number in numbers}
 
 
-def lake_outside(lake: Lake, link: str, settings: Link) -> list[tuple[Capture, Outside]]:
-    """`outside` over all that a lake has of a link."""
+def lake_records_outside(lake: Lake, link: str, settings: Link) -> list[tuple[Capture, OutsideCount]]:
+    """Counts the records outside over all captures of a link, by capture."""
     (captures,) = read_captures(lake, [link]).values()
     return outside(PacketFiles.of(lake), link, captures, settings)
 
 
-def outside_words(capture: Capture, count: Outside, settings: Link) -> str:
-    """What of a capture lies outside, in words."""
-    said = []
+def outside_words(capture: Capture, count: OutsideCount, settings: Link) -> str:
+    """Describes the records outside of a capture."""
+    texts = []
     if count.early:
-        said.append(f"{count.early:,} before since, {format_instant(settings.since or 0)}: in no row")
+        texts.append(f"{count.early:,} before since, {format_instant(settings.since or 0)}: in no row")
     if count.late:
-        said.append(f"{count.late:,} at or after until, {format_instant(settings.until or 0)}: in no row")
+        texts.append(f"{count.late:,} at or after until, {format_instant(settings.until or 0)}: in no row")
     if count.uncovered and capture.declared is not None:
         covers = "/".join(format_instant(bound) for bound in capture.declared)
-        said.append(f"{count.uncovered:,} outside of its declared coverage, {covers}")
-    return "; ".join(said)
+        texts.append(f"{count.uncovered:,} outside of its declared coverage, {covers}")
+    return "; ".join(texts)
 
 
 def outside_lines(lake: Lake, config: Config) -> list[str]:
-    """A line for each link of a lake that has records outside: how many, and of which capture the most."""
+    """Describes records outside: a line for every link that has some, with their number and the worst capture."""
     lines = []
     for link in ingested_links(lake):
         settings = config.link(link)
-        if found := lake_outside(lake, link, settings):
-            whole = sum((count for _, count in found), Outside())
-            capture, count = max(found, key=lambda each: each[1].all)
-            said = f"{capture.path.rpartition('/')[2]}: {outside_words(capture, count, settings)}"
-            rest = f"; and {len(found) - 1} more captures" if len(found) > 1 else ""
-            lines.append(f"link {link!r}: {whole.all:,} records outside: {said}{rest}")
+        if counts := lake_records_outside(lake, link, settings):
+            total = sum((count for _, count in counts), OutsideCount())
+            capture, count = max(counts, key=lambda item: item[1].all)
+            text = f"{capture.path.rpartition('/')[2]}: {outside_words(capture, count, settings)}"
+            more = f"; and {len(counts) - 1} more captures" if len(counts) > 1 else ""
+            lines.append(f"link {link!r}: {total.all:,} records outside: {text}{more}")
     return lines

@@ -1,6 +1,6 @@
-"""The ledgers that runs write: violations, heartbeats, replays, and what the audits found.
+"""Ledgers that runs write: violations, heartbeats, replays, and audit results.
 
-Written by the replay, read by audits, publish and status. Each write is one commit and may be repeated.
+Written by the replay; read by audits, publish and status. Every write is one commit and may be repeated.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pads
 
 from lowwater.lake.layout import HEARTBEATS, QUALITY, QUARANTINE, REPLAYS, VIOLATIONS, Lake
-from lowwater.lake.tables import append_rows, compact, open_table, quote, read_rows, replace_rows, scanned
+from lowwater.lake.tables import append_rows, compact, open_table, quote, read_rows, replace_rows, table_dataset
 
 DONE, PROVISIONAL, INCOMPLETE, FAILED = "done", "provisional", "incomplete", "failed"
 LOW, HIGH, AUDIT, PUBLISH = "low", "high", "audit", "publish"
@@ -25,13 +25,14 @@ def record_violations(lake: Lake, link: str, skew: int, start: int, end: int, ro
     Args:
         lake: the lake.
         link: name of the link.
-        skew: the bound that they exceed, ns.
-        start: the start of the interval; `end` its end.
-        rows: capture, position, timestamp, arrival, lateness; arrivals all in [start, end).
+        skew: skew that these records exceed, ns.
+        start: begin of the interval, ns since the epoch.
+        end: end of the interval, ns, exclusive.
+        rows: capture, position, timestamp, arrival, lateness; all arrivals in [start, end).
     """
     where = (pads.field("arrival") >= start) & (pads.field("arrival") < end)
-    mine = (pads.field("link") == link) & (pads.field("skew") == skew)
-    if not rows.num_rows and not read_rows(lake.violations, VIOLATIONS, mine & where).num_rows:
+    of_link = (pads.field("link") == link) & (pads.field("skew") == skew)
+    if not rows.num_rows and not read_rows(lake.violations, VIOLATIONS, of_link & where).num_rows:
         return
     table = with_constants(rows, VIOLATIONS, {"link": link, "skew": skew})
     predicate = f"link = {quote(link)} AND skew = {skew} AND arrival >= {start} AND arrival < {end}"
@@ -40,7 +41,7 @@ def record_violations(lake: Lake, link: str, skew: int, start: int, end: int, ro
 
 
 def read_violations(lake: Lake, link: str, skew: int, start: int, end: int) -> pa.Table:
-    """The violations of a link and skew that arrive in [start, end), ns, in order.
+    """Reads the violations of a link and skew that arrive in [start, end), ns, in order.
 
     Args:
         lake: the open lake.
@@ -59,10 +60,11 @@ def record_heartbeats(lake: Lake, query_set: str, start: int, end: int, rows: pa
 
     Args:
         lake: the lake.
-        query_set: its name.
-        start: the start of the interval; `end` its end.
-        rows: HEARTBEATS without `query_set`, one per LFTA, link and minute; a minute that the interval's bounds cut is
-            its part in the interval, so that runs of any length add up.
+        query_set: name of the query set.
+        start: begin of the interval, ns since the epoch.
+        end: end of the interval, ns, exclusive.
+        rows: HEARTBEATS without `query_set`; a row for every LFTA, link and minute. A minute that a bound of the
+            interval cuts counts only its part in the interval, so that runs of any length add up.
     """
     table = with_constants(rows, HEARTBEATS, {"query_set": query_set})
     predicate = f'query_set = {quote(query_set)} AND "start" >= {start} AND "start" < {end}'
@@ -71,7 +73,7 @@ def record_heartbeats(lake: Lake, query_set: str, start: int, end: int, rows: pa
 
 
 def read_heartbeats(lake: Lake, query_set: str, start: int, end: int) -> pa.Table:
-    """The operator statistics of a query set over [start, end), ns.
+    """Reads the operator statistics of a query set over [start, end), ns.
 
     Args:
         lake: the open lake.
@@ -84,19 +86,19 @@ def read_heartbeats(lake: Lake, query_set: str, start: int, end: int) -> pa.Tabl
 
 
 def read_statistics(lake: Lake, lftas: Sequence[str], most: int) -> pa.Table:
-    """The newest rows of HEARTBEATS with statistics of some LFTAs, of any query set; none where none were counted.
+    """Reads the newest HEARTBEATS rows with statistics of some LFTAs, of any query set.
 
     Args:
         lake: the lake.
-        lftas: their names.
-        most: how far back from the newest they go, ns.
+        lftas: names of the LFTAs.
+        most: longest time between a row and the newest row, ns.
     """
     chosen = pads.field("lfta").isin(pa.array(sorted(set(lftas)), pa.string()))
     table = open_table(lake.heartbeats)
     if table is None:
         return HEARTBEATS.empty_table()
-    # Which rows lack a column the files say only once they are read: those of an older lake do not have it.
-    when = scanned(lake.heartbeats, table).to_table(columns=["start", "records"], filter=chosen).drop_null()
+    # Files of an older lake lack the column, so rows without statistics are visible only after a read.
+    when = table_dataset(lake.heartbeats, table).to_table(columns=["start", "records"], filter=chosen).drop_null()
     if not when.num_rows:
         return HEARTBEATS.empty_table()
     latest = pc.max(when.column("start")).as_py()
@@ -105,33 +107,36 @@ def read_statistics(lake: Lake, lftas: Sequence[str], most: int) -> pa.Table:
 
 
 def with_constants(rows: pa.Table, schema: pa.Schema, constants: dict[str, str | int]) -> pa.Table:
-    """The rows in the schema of a ledger, with columns that are the same in all of them; NULL in those they lack."""
+    """Converts rows to the schema of a ledger: adds constant columns, and NULL for other missing columns."""
     columns = []
-    for each in schema:
-        if each.name in constants:
-            columns.append(pa.repeat(pa.scalar(constants[each.name], each.type), rows.num_rows))
-        elif each.nullable and each.name not in rows.column_names:
-            columns.append(pa.nulls(rows.num_rows, each.type))
+    for column in schema:
+        if column.name in constants:
+            columns.append(pa.repeat(pa.scalar(constants[column.name], column.type), rows.num_rows))
+        elif column.nullable and column.name not in rows.column_names:
+            columns.append(pa.nulls(rows.num_rows, column.type))
         else:
-            columns.append(rows[each.name].cast(each.type))
+            columns.append(rows[column.name].cast(column.type))
     return pa.Table.from_arrays(columns, schema=schema)
 
 
 @dataclass(frozen=True)
-class Replay:
-    """One row of `replays`: what became of a stage of a run.
+class ReplayRow:
+    """A row of `replays`: the result of a stage of a run.
 
     Attributes:
-        query_set: its name.
+        query_set: name of the query set.
         query: name of the output query; empty for the whole set.
-        interval_start: ns; `interval_end` as well.
+        interval_start: begin of the interval, ns.
+        interval_end: end of the interval, ns, exclusive.
         stage: low, high, audit or publish.
         state: done, provisional, incomplete or failed.
         finished_at: wall clock, ns.
-        reason: why it is not done.
-        digest: the digest of the inputs (S1).
-        rows: how many came out.
-        settings: JSON, as `timings` and `accounting`.
+        reason: reason why the state is not done.
+        digest: digest of the inputs (S1).
+        rows: number of result rows.
+        settings: settings of the run, JSON.
+        timings: seconds of the steps, JSON.
+        accounting: accounts of links and LFTAs, JSON.
     """
 
     query_set: str
@@ -149,36 +154,36 @@ class Replay:
     accounting: str = field(default="{}")
 
 
-def record_replays(lake: Lake, rows: list[Replay]) -> None:
-    """Appends rows in one commit; the newest of (query set, query, interval, stage) counts."""
+def record_replays(lake: Lake, rows: list[ReplayRow]) -> None:
+    """Appends rows in one commit; the newest row of (query set, query, interval, stage) counts."""
     if rows:
         append_rows(lake.replays, pa.Table.from_pylist([asdict(row) for row in rows], schema=REPLAYS))
         compact(lake.replays)
 
 
-def read_replays(lake: Lake, query_set: str | None = None, span: tuple[int, int] | None = None) -> list[Replay]:
-    """The rows of a query set, or all, oldest first; with a span [start, end), ns, of the intervals that meet it."""
+def read_replays(lake: Lake, query_set: str | None = None, span: tuple[int, int] | None = None) -> list[ReplayRow]:
+    """Reads the rows of a query set, or all, oldest first; with a span [start, end), ns, of intervals that meet it."""
     chosen = None if query_set is None else pads.field("query_set") == query_set
     if span is not None:
-        near = (pads.field("interval_start") < span[1]) & (pads.field("interval_end") > span[0])
-        chosen = near if chosen is None else chosen & near
+        overlapping = (pads.field("interval_start") < span[1]) & (pads.field("interval_end") > span[0])
+        chosen = overlapping if chosen is None else chosen & overlapping
     rows = read_rows(lake.replays, REPLAYS, chosen).to_pylist()
-    return sorted((Replay(**row) for row in rows), key=lambda row: row.finished_at)
+    return sorted((ReplayRow(**row) for row in rows), key=lambda row: row.finished_at)
 
 
 def replayed_sets(lake: Lake) -> set[str]:
-    """The query sets that were ever run."""
+    """Names of the query sets that ever ran."""
     names = read_rows(lake.replays, pa.schema([REPLAYS.field("query_set")]))
     return set(pc.unique(names["query_set"]).to_pylist())
 
 
-def last_published(lake: Lake, query_set: str, query: str, start: int, end: int) -> Replay | None:
-    """The publication that the rows of [start, end) come from; None if there is none or several made them.
+def last_published(lake: Lake, query_set: str, query: str, start: int, end: int) -> ReplayRow | None:
+    """Returns the publication of the visible rows of [start, end); None if there is none, or several made them.
 
     Args:
         lake: the open lake.
         query_set: name of the query set.
-        query: an output query of it.
+        query: an output query of the set.
         start: first instant of the interval, ns since the epoch.
         end: end of the interval, ns since the epoch, exclusive.
     """
@@ -189,29 +194,30 @@ def last_published(lake: Lake, query_set: str, query: str, start: int, end: int)
     return published[-1]
 
 
-def record_quality(lake: Lake, query_set: str, start: int, end: int, rows: pa.Table, kept: pa.Table) -> None:
-    """Replaces what the audit of [start, end), ns, of a query set found.
+def record_quality(lake: Lake, query_set: str, start: int, end: int, rows: pa.Table, quarantine: pa.Table) -> None:
+    """Replaces the audit results of [start, end), ns, of a query set.
 
     Args:
         lake: the lake.
-        query_set: its name.
-        start: the start of the interval; `end` its end.
-        rows: QUALITY without `query_set`, `interval_start` and `interval_end`, one an expectation.
-        kept: QUARANTINE without these.
+        query_set: name of the query set.
+        start: begin of the interval, ns since the epoch.
+        end: end of the interval, ns, exclusive.
+        rows: QUALITY without `query_set`, `interval_start` and `interval_end`; a row for every expectation.
+        quarantine: QUARANTINE without these columns.
     """
     constants: dict[str, str | int] = {"query_set": query_set, "interval_start": start, "interval_end": end}
     predicate = f"query_set = {quote(query_set)} AND interval_start = {start} AND interval_end = {end}"
-    failed = with_constants(kept, QUARANTINE, constants)
+    failed = with_constants(quarantine, QUARANTINE, constants)
     if failed.num_rows or read_quarantine(lake, query_set, start, end).num_rows:
         replace_rows(lake.quarantine, failed, predicate)
         compact(lake.quarantine)
-    found = with_constants(rows, QUALITY, constants)
-    replace_rows(lake.quality, found, predicate)
+    results = with_constants(rows, QUALITY, constants)
+    replace_rows(lake.quality, results, predicate)
     compact(lake.quality)
 
 
 def read_quality(lake: Lake, query_set: str | None = None, start: int = 0, end: int = 0) -> pa.Table:
-    """What the newest audits found: that of [start, end), ns, of a query set, or without one all of them.
+    """Reads the newest audit results of [start, end), ns, of a query set, or all results without a query set.
 
     Args:
         lake: the open lake.
@@ -223,13 +229,13 @@ def read_quality(lake: Lake, query_set: str | None = None, start: int = 0, end: 
 
 
 def read_qualities(lake: Lake, start: int, end: int) -> pa.Table:
-    """What the newest audits found of every interval that begins in [start, end), ns."""
+    """Reads the newest audit results of every interval that begins in [start, end), ns."""
     chosen = (pads.field("interval_start") >= start) & (pads.field("interval_start") < end)
     return read_rows(lake.quality, QUALITY, chosen)
 
 
 def read_quarantine(lake: Lake, query_set: str, start: int, end: int) -> pa.Table:
-    """The rows that the newest audit of [start, end), ns, of a query set kept.
+    """Reads the rows that failed the newest audit of [start, end), ns, of a query set.
 
     Args:
         lake: the open lake.

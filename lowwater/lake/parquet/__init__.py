@@ -1,5 +1,5 @@
-"""Parquet files of numbers, written without a call a value: encodings, footer, file.
+"""Parquet files of numbers, written without a call for every value: encodings, footer, file.
 
-Below `ingestion.packing`. Arrow's own writer takes longer for a nullable column of small numbers than decoding the
-packet did (`docs/adr/0015`); what is read is read by Arrow, Spark and DuckDB.
+Below `ingestion.packing`. For a nullable column of small numbers, Arrow's writer takes longer than decoding the packets
+(`docs/adr/0015`). Arrow, Spark and DuckDB read these files.
 """

@@ -1,6 +1,6 @@
-"""Pages of 32-bit and 64-bit numbers: levels, DELTA_BINARY_PACKED, and indices of a dictionary.
+"""Encodings of a page of 32-bit or 64-bit numbers: levels, DELTA_BINARY_PACKED, and dictionary indices.
 
-Kernels below `writer`, after the Parquet format's Encodings.md. They check no bounds: `room` says what a page may take.
+Kernels below `writer`, after Encodings.md of the Parquet format. They check no bounds: callers allocate `room`.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from numba import njit
 from lowwater.capture.headers.loads import put_little32, put_little64
 
 MOST_ENTRIES = 1 << 14
-"""Entries of a dictionary; a column with more is written as differences from there on."""
+"""Most entries of a dictionary; a column with more values continues as differences."""
 
 SLOTS = 4 * MOST_ENTRIES
-"""Of the hash table of a dictionary."""
+"""Slots of the hash table of a dictionary."""
 
 _SHIFT = 64 - (SLOTS.bit_length() - 1)
 _MULTIPLIER = -0x61C8864680B583EB  # 2^64 / golden ratio, as a signed number (Fibonacci hashing)
-_MOST_PROBES = 64  # packets chosen so that their values collide must not cost more than this
+_MOST_PROBES = 64  # bounds the cost of packets whose values were chosen to collide
 _BLOCK, _MINI = 128, 32
 _LARGEST = np.iinfo(np.int64).max
 
 
 def room(rows: int) -> int:
-    """The most bytes of a page of so many rows, with what the kernels write beyond its end."""
+    """Returns the most bytes of a page of this number of rows, including what kernels write beyond its end."""
     return 10 * rows + 2048
 
 
 @njit(nogil=True, cache=True)
 def _varint(value: int, out: Any, at: int) -> int:
-    while value < 0 or value >= 0x80:  # a negative one is a number of 64 bits without sign
+    while value < 0 or value >= 0x80:  # a negative number counts as an unsigned one of 64 bits
         out[at] = (value & 0x7F) | 0x80
         value = (value >> 7) & 0x01FF_FFFF_FFFF_FFFF
         at += 1
@@ -54,14 +54,14 @@ def _width(value: int) -> int:
 
 
 def _packer(step: int) -> Callable[[Any, int, int, int, Any, int], int]:
-    """Packs `step` values at a time, which take 56 bits at most."""
+    """Makes a kernel that packs `step` values at a time, 56 bits at most."""
 
     @njit(nogil=True)
     def pack(values: Any, begin: int, count: int, width: int, out: Any, at: int) -> int:
         word, filled = 0, 0
         for index in range(begin, begin + count, step):
-            for each in range(step):
-                word |= values[index + each] << (filled + each * width)
+            for lane in range(step):
+                word |= values[index + lane] << (filled + lane * width)
             put_little64(out, at, word)
             filled += step * width
             at += filled >> 3
@@ -77,7 +77,7 @@ _by_eight, _by_four, _by_two, _by_one = map(_packer, (8, 4, 2, 1))
 
 @njit(nogil=True, cache=True)
 def _pack(values: Any, begin: int, count: int, width: int, out: Any, at: int) -> int:
-    """Packs values of `width` bits, the least bit first; where the next byte goes. `count` is a multiple of 8."""
+    """Packs values of `width` bits, the least bit first; returns the next index. `count` is a multiple of 8."""
     if width <= 7:
         return _by_eight(values, begin, count, width, out, at)
     if width <= 14:
@@ -102,7 +102,7 @@ def _pack(values: Any, begin: int, count: int, width: int, out: Any, at: int) ->
 
 @njit(nogil=True, cache=True)
 def _levels(valid: Any, offset: int, rows: int, present: int, out: Any, at: int) -> int:
-    """Definition levels with their length: one run of equal ones, or the validity bitmap as one packed run."""
+    """Writes definition levels with their length: one run of equal levels, or the validity bitmap as a packed run."""
     begin = at + 4
     if present == rows or present == 0:
         at = _varint(rows << 1, out, begin)
@@ -123,11 +123,11 @@ def _levels(valid: Any, offset: int, rows: int, present: int, out: Any, at: int)
 
 
 @njit(nogil=True, cache=True)
-def _present(values: Any, valid: Any, offset: int, rows: int, found: Any) -> int:
-    """The values that are not NULL, and how many."""
+def _present(values: Any, valid: Any, offset: int, rows: int, present: Any) -> int:
+    """Copies the values that are not NULL; returns their number."""
     if len(valid) == 0:
         for row in range(rows):
-            found[row] = values[row]
+            present[row] = values[row]
         return rows
     count = 0
     row = 0
@@ -136,35 +136,35 @@ def _present(values: Any, valid: Any, offset: int, rows: int, found: Any) -> int
         if at & 7 == 0 and rows - row >= 8:
             byte = valid[at >> 3]
             if byte == 0xFF:
-                for each in range(8):
-                    found[count + each] = values[row + each]
+                for lane in range(8):
+                    present[count + lane] = values[row + lane]
                 count += 8
             elif byte:
-                for each in range(8):
-                    found[count] = values[row + each]
-                    count += (byte >> each) & 1
+                for lane in range(8):
+                    present[count] = values[row + lane]
+                    count += (byte >> lane) & 1
             row += 8
         else:
-            found[count] = values[row]
+            present[count] = values[row]
             count += (valid[at >> 3] >> (at & 7)) & 1
             row += 1
     return count
 
 
 @njit(nogil=True, cache=True)
-def _delta(found: Any, count: int, narrow: bool, out: Any, at: int) -> int:
-    """Writes values as DELTA_BINARY_PACKED; where the page ends. Differences of 32-bit values wrap at 32 bits."""
+def _delta(present: Any, count: int, narrow: bool, out: Any, at: int) -> int:
+    """Writes values as DELTA_BINARY_PACKED; returns the end of the page. Differences of 32-bit values wrap."""
     block = np.empty(_BLOCK, np.int64)
     at = _varint(_BLOCK, out, at)
     at = _varint(_BLOCK // _MINI, out, at)
     at = _varint(count, out, at)
-    first = found[0] if count else 0
+    first = present[0] if count else 0
     at = _varint((first << 1) ^ (first >> 63), out, at)
     for begin in range(1, count, _BLOCK):
         size = min(_BLOCK, count - begin)
         least = _LARGEST
         for index in range(size):
-            step = found[begin + index] - found[begin + index - 1]
+            step = present[begin + index] - present[begin + index - 1]
             if narrow:
                 step = ((step + 0x8000_0000) & 0xFFFF_FFFF) - 0x8000_0000
             block[index] = step
@@ -188,7 +188,7 @@ def _delta(found: Any, count: int, narrow: bool, out: Any, at: int) -> int:
 
 @njit(nogil=True, cache=True)
 def _place(value: int, slot: int, slots: Any, entries: Any, size: int) -> tuple[int, int]:
-    """The number of a value that is not the first of its slot, -1 where it finds no room; and the entries then."""
+    """Finds or adds a dictionary value after a collision; returns its number (-1 without room), and the new size."""
     for _ in range(_MOST_PROBES):
         number = slots[slot] - 1
         if number >= 0 and entries[number] == value:
@@ -204,10 +204,10 @@ def _place(value: int, slot: int, slots: Any, entries: Any, size: int) -> tuple[
 
 
 @njit(nogil=True, cache=True)
-def _look_up(found: Any, count: int, slots: Any, entries: Any, size: int, numbers: Any) -> tuple[int, bool]:
-    """Turns values into their numbers in a dictionary, which grows; its entries then, and whether it has all values."""
+def _look_up(present: Any, count: int, slots: Any, entries: Any, size: int, numbers: Any) -> tuple[int, bool]:
+    """Converts values to numbers of a growing dictionary; returns its size, and whether all values fit."""
     for index in range(count):
-        value = found[index]
+        value = present[index]
         slot = ((value * _MULTIPLIER) >> _SHIFT) & (SLOTS - 1)
         number = slots[slot] - 1
         if number < 0 or entries[number] != value:
@@ -231,9 +231,9 @@ def _alike(values: Any, count: int) -> bool:
 
 @njit(nogil=True, cache=True)
 def _numbers(numbers: Any, count: int, size: int, out: Any, at: int) -> int:
-    """Writes numbers in a dictionary of `size` entries as RLE_DICTIONARY; where the page ends.
+    """Writes dictionary numbers as RLE_DICTIONARY; returns the end of the page.
 
-    All are packed as one run, or are one run of equal ones: shorter runs are not looked for.
+    The page is one packed run, or one run of equal numbers: shorter runs are not searched.
     """
     width = max(1, _width(size - 1))
     out[at] = width
@@ -253,34 +253,34 @@ def _numbers(numbers: Any, count: int, size: int, out: Any, at: int) -> int:
 @njit(nogil=True, cache=True)
 def page(
     values: Any, valid: Any, offset: int, nullable: bool, narrow: bool, slots: Any, entries: Any, size: int,
-    found: Any, numbers: Any, out: Any,
+    present: Any, numbers: Any, out: Any,
 ) -> tuple[int, int, int]:  # fmt: skip
-    """Writes a page: as numbers of the dictionary if it has one and all values fit in, else as differences.
+    """Writes a page: as dictionary numbers if all values fit into the dictionary, else as differences.
 
     Args:
         values: int32 or int64 array.
-        valid: uint8 array, the validity bitmap; empty where none is NULL.
-        offset: the offset of the first row in `valid`, bits.
+        valid: uint8 array, the validity bitmap; empty if no value is NULL.
+        offset: offset of the first row in `valid`, bits.
         nullable: whether the column has levels.
-        narrow: whether the column is of 32 bits.
-        slots: int16 array (SLOTS), the hash table of the dictionary: number + 1, or 0; empty without one. Filled.
+        narrow: whether the column has 32 bits.
+        slots: int16 array (SLOTS), hash table of the dictionary: number + 1, or 0; empty without a dictionary. Filled.
         entries: int64 array (MOST_ENTRIES), the dictionary. Filled.
-        size: entries that it has.
-        found: int64 array with room for a block more than `values`, to work in; `numbers` another one.
-        numbers: as above.
+        size: number of entries in the dictionary.
+        present: int64 work array with room for a block more than `values`.
+        numbers: int64 work array of the same size.
         out: uint8 array (room(len(values))), filled.
 
     Returns:
-        Bytes in `out`; how many values are not NULL; entries of the dictionary then, -1 if the page has differences.
+        Bytes in `out`; number of values that are not NULL; entries of the dictionary, or -1 for a page of differences.
     """
     rows = len(values)
-    count = _present(values, valid, offset, rows, found)
+    count = _present(values, valid, offset, rows, present)
     at = _levels(valid, offset, rows, count, out, 0) if nullable else 0
     if len(slots):
-        once = count > 0 and _alike(found, count)
-        size, fits = _look_up(found, 1 if once else count, slots, entries, size, numbers)
+        once = count > 0 and _alike(present, count)
+        size, fits = _look_up(present, 1 if once else count, slots, entries, size, numbers)
         if fits:
             if once:
                 numbers[1:count] = numbers[0]
             return _numbers(numbers, count, size, out, at), count, size
-    return _delta(found, count, narrow, out, at), count, -1
+    return _delta(present, count, narrow, out, at), count, -1

@@ -1,4 +1,4 @@
-"""What a Parquet file says of itself: page headers and the footer, in Thrift's compact protocol.
+"""Parquet metadata: page headers and the footer, in Thrift's compact protocol.
 
 Below `writer`, after parquet.thrift of the Parquet format.
 """
@@ -12,10 +12,10 @@ from functools import lru_cache
 MAGIC = b"PAR1"
 
 PLAIN, RLE, DELTA, DICTIONARY = 0, 3, 5, 8
-"""Encodings."""
+"""Numbers of encodings."""
 
 INT32, INT64, TEXT = 1, 2, 6
-"""Physical types; the last one is BYTE_ARRAY."""
+"""Numbers of physical types; TEXT is BYTE_ARRAY."""
 
 CREATOR = "lowwater"
 
@@ -30,9 +30,9 @@ class Column:
     """A column of the schema.
 
     Attributes:
-        name: of it.
-        kind: its physical type.
-        nullable: whether it has levels.
+        name: name of the column.
+        kind: physical type.
+        nullable: whether it has definition levels.
         text: whether its bytes are text.
     """
 
@@ -43,17 +43,17 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Chunk:
-    """All pages of a column: what the footer says of them.
+class ColumnChunk:
+    """The pages of a column, as the footer describes them.
 
     Attributes:
         column: the column.
-        size: their bytes in the file, headers and a dictionary included.
-        encodings: that they use.
+        size: bytes in the file, with headers and dictionary.
+        encodings: encodings in use.
         data: bytes before the first data page.
         unpacked: bytes without compression.
-        codec: its number.
-        bounds: least and largest value of a 64-bit column, or None.
+        codec: number of the compression.
+        bounds: smallest and largest value of a 64-bit column; None without them.
     """
 
     column: Column
@@ -66,13 +66,13 @@ class Chunk:
 
 
 def varint(value: int) -> bytes:
-    """A number that is not negative, seven bits a byte, the least ones first."""
-    found = bytearray()
+    """Encodes a non-negative number, seven bits a byte, the least bits first."""
+    data = bytearray()
     while value >= 0x80:
-        found.append(value & 0x7F | 0x80)
+        data.append(value & 0x7F | 0x80)
         value >>= 7
-    found.append(value)
-    return bytes(found)
+    data.append(value)
+    return bytes(data)
 
 
 def _number(identity: int, value: int, kind: int = _I32) -> _Field:
@@ -89,16 +89,16 @@ def _list(identity: int, kind: int, values: Sequence[bytes]) -> _Field:
 
 
 def _struct(*fields: _Field) -> bytes:
-    found, last = bytearray(), 0
+    data, last = bytearray(), 0
     for identity, kind, value in fields:
-        found.append(identity - last << 4 | kind)
-        found += value
+        data.append(identity - last << 4 | kind)
+        data += value
         last = identity
-    return bytes(found) + b"\0"
+    return bytes(data) + b"\0"
 
 
 def data_header(rows: int, encoding: int, size: int) -> bytes:
-    """Header of a data page (version 1) that is not compressed."""
+    """Makes the header of an uncompressed data page (version 1)."""
     before, between, behind = _around(rows, encoding)
     number = varint(size << 1)
     return before + number + between + number + behind
@@ -106,21 +106,21 @@ def data_header(rows: int, encoding: int, size: int) -> bytes:
 
 @lru_cache(64)
 def _around(rows: int, encoding: int) -> tuple[bytes, bytes, bytes]:
-    """What stands before, between and behind the two sizes in the header of a data page."""
+    """Returns the bytes before, between and behind the two sizes in the header of a data page."""
     page = _struct(_number(1, rows), _number(2, encoding), _number(3, RLE), _number(4, RLE))
-    whole = _struct(_number(1, _DATA_PAGE), _number(2, 0), _number(3, 0), (5, _STRUCT, page))
+    header = _struct(_number(1, _DATA_PAGE), _number(2, 0), _number(3, 0), (5, _STRUCT, page))
     kind, field = _struct(_number(1, _DATA_PAGE))[:-1], bytes([1 << 4 | _I32])
-    return kind + field, field, whole[len(kind) + 4 :]
+    return kind + field, field, header[len(kind) + 4 :]
 
 
 def dictionary_header(entries: int, size: int) -> bytes:
-    """Header of a dictionary page that is not compressed."""
+    """Makes the header of an uncompressed dictionary page."""
     page = _struct(_number(1, entries), _number(2, PLAIN))
     return _struct(_number(1, _DICTIONARY_PAGE), _number(2, size), _number(3, size), (7, _STRUCT, page))
 
 
-def footer(chunks: Sequence[Chunk], rows: int) -> bytes:
-    """The end of a file of one row group, whose chunks stand behind the MAGIC in this order."""
+def footer(chunks: Sequence[ColumnChunk], rows: int) -> bytes:
+    """Makes the end of a file with one row group, whose column chunks follow MAGIC in this order."""
     at, placed = len(MAGIC), []
     for chunk in chunks:
         placed.append(_struct(_number(2, at, _I64), (3, _STRUCT, _facts(chunk, rows, at))))
@@ -129,9 +129,9 @@ def footer(chunks: Sequence[Chunk], rows: int) -> bytes:
     group = _struct(_list(1, _STRUCT, placed), _number(2, size, _I64), _number(3, rows, _I64))
     root = _struct(_text(4, b"schema"), _number(5, len(chunks)))
     columns = [root, *(_element(chunk.column) for chunk in chunks)]
-    # Without orders of the columns readers take no notice of their bounds.
+    # Without column orders, readers ignore the bounds of columns.
     orders = [_struct((1, _STRUCT, _struct()))] * len(chunks)
-    whole = _struct(
+    metadata = _struct(
         _number(1, 2),
         _list(2, _STRUCT, columns),
         _number(3, rows, _I64),
@@ -139,7 +139,7 @@ def footer(chunks: Sequence[Chunk], rows: int) -> bytes:
         _text(6, CREATOR.encode()),
         _list(7, _STRUCT, orders),
     )
-    return whole + len(whole).to_bytes(4, "little") + MAGIC
+    return metadata + len(metadata).to_bytes(4, "little") + MAGIC
 
 
 def _element(column: Column) -> bytes:
@@ -149,7 +149,7 @@ def _element(column: Column) -> bytes:
     return _struct(*fields)
 
 
-def _facts(chunk: Chunk, rows: int, at: int) -> bytes:
+def _facts(chunk: ColumnChunk, rows: int, at: int) -> bytes:
     fields = [
         _number(1, chunk.column.kind),
         _list(2, _I32, [varint(encoding << 1) for encoding in chunk.encodings]),

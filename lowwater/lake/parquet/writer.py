@@ -1,6 +1,6 @@
-"""One Parquet file from record batches: numbers are encoded as they come, texts and bytes by Arrow at the end.
+"""Writes a Parquet file from record batches: numbers are encoded at once, texts and bytes by Arrow at the end.
 
-Between `encoding` and `packing`. Until a file is written only its pages are held, a sixth of the rows they are made of.
+Between `encoding` and `packing`. Only the pages of a file wait in memory, a sixth of the size of its rows.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from lowwater.lake.parquet.footer import (
     PLAIN,
     RLE,
     TEXT,
-    Chunk,
     Column,
+    ColumnChunk,
     data_header,
     dictionary_header,
     footer,
@@ -40,35 +40,35 @@ _CODECS = {"UNCOMPRESSED": 0, "SNAPPY": 1, "GZIP": 2, "ZSTD": 6, "LZ4": 7}
 _ENCODINGS = {"PLAIN": PLAIN, "RLE": RLE, "RLE_DICTIONARY": DICTIONARY, "PLAIN_DICTIONARY": 2, "DELTA_BINARY_PACKED": 5}
 
 
-class Scratch:
-    """Memory that the pages of a thread are made in, one after another."""
+class PageBuffers:
+    """Work memory of a thread for the pages that it makes, one after another."""
 
     def __init__(self) -> None:
-        self.found = np.empty(0, np.int64)
+        self.present = np.empty(0, np.int64)
         self.numbers = np.empty(0, np.int64)
         self.out = np.empty(0, np.uint8)
         self.slots = np.zeros(1, np.int16)
 
     def fit(self, rows: int) -> None:
-        """Makes room for a page of so many rows."""
-        if len(self.found) < rows + _BLOCK_ROOM:
-            self.found = np.empty(rows + _BLOCK_ROOM, np.int64)
+        """Grows the memory for a page of this number of rows."""
+        if len(self.present) < rows + _BLOCK_ROOM:
+            self.present = np.empty(rows + _BLOCK_ROOM, np.int64)
             self.numbers = np.empty(rows + _BLOCK_ROOM, np.int64)
             self.out = np.empty(encoding.room(rows), np.uint8)
 
 
-class Numbers:
+class NumberColumn:
     """The pages of a column of 32-bit or 64-bit numbers.
 
     Args:
-        field: its name, type, and whether it may be NULL.
-        counter: it counts, or has many values: it is written as differences. Another one is written as numbers of a
-            dictionary, while that has room.
-        bounded: whether the file is to say its least and largest value (of a 64-bit column without NULL).
+        field: name and type of the column, and whether it may be NULL.
+        counter: whether it counts or has many values, so that it is written as differences. Another column is written
+            as dictionary numbers while the dictionary has room.
+        bounded: whether the file has its smallest and largest value (for a 64-bit column without NULL).
 
     Attributes:
-        present: values so far that are not NULL.
-        bounds: least and largest value so far.
+        present: number of values so far that are not NULL.
+        bounds: smallest and largest value so far.
     """
 
     def __init__(self, field: pa.Field, counter: bool, bounded: bool) -> None:
@@ -84,19 +84,19 @@ class Numbers:
         self._numbered = not counter
         self._size = 0
 
-    def add(self, array: pa.Array, scratch: Scratch) -> None:
-        """Adds a page; `scratch` fits it."""
+    def add(self, array: pa.Array, scratch: PageBuffers) -> None:
+        """Adds a page; `scratch` must have room for it."""
         values, valid, offset = _parts(array, np.int32 if self._narrow else np.int64)
         if self._bounded:
             least, most = int(values.min()), int(values.max())
             self.bounds = (min(least, self.bounds[0]), max(most, self.bounds[1])) if self.bounds else (least, most)
         slots = self._slots
         if self._numbered and not len(slots):
-            # A page of NULLs takes no table: many files with few columns may wait at a time.
+            # A page of NULLs allocates no table: many files with few columns may wait at a time.
             slots = scratch.slots if array.null_count == len(array) else self._dictionary()
         size, count, entries = encoding.page(
             values, valid, offset, self._column.nullable, self._narrow, slots, self._entries, self._size,
-            scratch.found, scratch.numbers, scratch.out,
+            scratch.present, scratch.numbers, scratch.out,
         )  # fmt: skip
         self.present += count
         if entries < 0:
@@ -112,72 +112,74 @@ class Numbers:
         self._entries = np.empty(encoding.MOST_ENTRIES, np.int64)
         return self._slots
 
-    def chunk(self) -> tuple[Chunk, list[bytes]]:
-        """All its pages."""
+    def chunk(self) -> tuple[ColumnChunk, list[bytes]]:
+        """Returns the column chunk and its pages."""
         pages, data, uses = self._pages, 0, [RLE, *sorted(self._uses)]
         if DICTIONARY in self._uses:
             entries = self._entries[: self._size].astype(np.int32 if self._narrow else np.int64).tobytes()
             first = dictionary_header(self._size, len(entries)), entries
             pages, data, uses = [*first, *pages], sum(map(len, first)), [PLAIN, *uses]
         size = sum(map(len, pages))
-        return Chunk(self._column, size, uses, data, size, bounds=self.bounds), pages
+        return ColumnChunk(self._column, size, uses, data, size, bounds=self.bounds), pages
 
 
 @dataclass(frozen=True)
-class Unfinished:
-    """A Parquet file that has its columns and no footer yet: what all its rows have alike may be known only later.
+class UnfinishedFile:
+    """A Parquet file with all columns and without a footer: texts that all rows share may be known later.
 
     Attributes:
-        path: of it.
-        rows: number of its rows.
-        chunks: its columns, in their order in the file.
+        path: path of the file.
+        rows: number of rows.
+        chunks: its columns, in file order.
     """
 
     path: Path
     rows: int
-    chunks: tuple[Chunk, ...]
+    chunks: tuple[ColumnChunk, ...]
 
     def finish(self, constants: Mapping[str, str]) -> int:
-        """Adds columns in which all rows have one text, and the footer; bytes of the file."""
-        found = [_constant(name, value, self.rows) for name, value in constants.items()]
+        """Adds columns with the same text in all rows, and the footer; returns the size of the file, bytes."""
+        columns = [_constant(name, value, self.rows) for name, value in constants.items()]
         with self.path.open("ab") as file:
-            for _, pages in found:
+            for _, pages in columns:
                 file.writelines(pages)
-            file.write(footer([*self.chunks, *(chunk for chunk, _ in found)], self.rows))
+            file.write(footer([*self.chunks, *(chunk for chunk, _ in columns)], self.rows))
             return file.tell()
 
 
-def _constant(name: str, value: str, rows: int) -> tuple[Chunk, list[bytes]]:
+def _constant(name: str, value: str, rows: int) -> tuple[ColumnChunk, list[bytes]]:
     text = value.encode()
     entry, numbers = len(text).to_bytes(4, "little") + text, b"\1" + varint(rows << 1) + b"\0"
     first = [dictionary_header(1, len(entry)), entry]
     pages = [*first, data_header(rows, DICTIONARY, len(numbers)), numbers]
     size = sum(map(len, pages))
     column = Column(name, TEXT, nullable=False, text=True)
-    return Chunk(column, size, [PLAIN, RLE, DICTIONARY], sum(map(len, first)), size), pages
+    return ColumnChunk(column, size, [PLAIN, RLE, DICTIONARY], sum(map(len, first)), size), pages
 
 
-class Writer:
+class FileWriter:
     """A Parquet file of one row group.
 
     Args:
-        schema: its columns, in order, of 32-bit and 64-bit numbers, texts and bytes.
+        schema: its columns, in order: 32-bit and 64-bit numbers, texts and bytes.
         counters: columns that count or have many values.
-        bounded: columns whose least and largest value the file says.
+        bounded: columns whose smallest and largest value the file has.
 
     Attributes:
-        rows: added so far.
+        rows: number of rows so far.
     """
 
     def __init__(self, schema: pa.Schema, counters: Collection[str], bounded: Collection[str]) -> None:
         self.rows = 0
         self._schema = schema
         numbers = [field for field in schema if pa.types.is_integer(field.type)]
-        self._numbers = {field.name: Numbers(field, field.name in counters, field.name in bounded) for field in numbers}
+        self._numbers = {
+            field.name: NumberColumn(field, field.name in counters, field.name in bounded) for field in numbers
+        }
         self._others: list[pa.RecordBatch] = []
 
-    def add(self, batch: pa.RecordBatch, scratch: Scratch) -> None:
-        """Adds rows as a page a column."""
+    def add(self, batch: pa.RecordBatch, scratch: PageBuffers) -> None:
+        """Adds rows: a page for every column of numbers."""
         scratch.fit(batch.num_rows)
         for name, numbers in self._numbers.items():
             numbers.add(batch.column(name), scratch)
@@ -187,13 +189,13 @@ class Writer:
         self.rows += batch.num_rows
 
     def bounds(self, name: str) -> tuple[int, int]:
-        """Least and largest value of a bounded column."""
-        found = self._numbers[name].bounds
-        assert found is not None
-        return found
+        """Returns the smallest and the largest value of a bounded column."""
+        bounds = self._numbers[name].bounds
+        assert bounds is not None
+        return bounds
 
-    def write(self, path: Path) -> Unfinished:
-        """Writes the columns of the file, without those that have no value, which readers take for NULL."""
+    def write(self, path: Path) -> UnfinishedFile:
+        """Writes the columns that have a value; readers take missing columns for NULL."""
         others = by_arrow(pa.Table.from_batches(self._others)) if self._others else {}
         written = []
         for name in self._schema.names:
@@ -205,21 +207,21 @@ class Writer:
             file.write(MAGIC)
             for _, pages in written:
                 file.writelines(pages)
-        return Unfinished(path, self.rows, tuple(chunk for chunk, _ in written))
+        return UnfinishedFile(path, self.rows, tuple(chunk for chunk, _ in written))
 
 
-def by_arrow(table: pa.Table) -> dict[str, tuple[Chunk, list[bytes]]]:
-    """Texts and bytes as Arrow writes them, by name, without the columns that have no value."""
-    given = [name for name in table.schema.names if table.column(name).null_count < table.num_rows]
-    if not given:
+def by_arrow(table: pa.Table) -> dict[str, tuple[ColumnChunk, list[bytes]]]:
+    """Encodes texts and bytes by Arrow; returns chunk and pages by column name, without columns that have no value."""
+    filled = [name for name in table.schema.names if table.column(name).null_count < table.num_rows]
+    if not filled:
         return {}
-    table, sink = table.select(given), pa.BufferOutputStream()
+    table, sink = table.select(filled), pa.BufferOutputStream()
     texts = [field.name for field in table.schema if field.type != pa.binary()]
     options = {"compression": "lz4", "use_dictionary": texts, "write_statistics": False, "store_schema": False}
     pq.write_table(table, sink, table.num_rows, **options)
     written = sink.getvalue()
     group = pq.read_metadata(pa.BufferReader(written)).row_group(0)
-    found = {}
+    chunks = {}
     for index, field in enumerate(table.schema):
         facts = group.column(index)
         start = facts.dictionary_page_offset or facts.data_page_offset
@@ -227,13 +229,13 @@ def by_arrow(table: pa.Table) -> dict[str, tuple[Chunk, list[bytes]]]:
         pages = [written.slice(start, facts.total_compressed_size).to_pybytes()]
         encodings = [_ENCODINGS[name] for name in facts.encodings]
         sizes = facts.data_page_offset - start, facts.total_uncompressed_size
-        chunk = Chunk(column, facts.total_compressed_size, encodings, *sizes, codec=_CODECS[facts.compression])
-        found[field.name] = chunk, pages
-    return found
+        chunk = ColumnChunk(column, facts.total_compressed_size, encodings, *sizes, codec=_CODECS[facts.compression])
+        chunks[field.name] = chunk, pages
+    return chunks
 
 
 def _parts(array: pa.Array, kind: type[np.int32] | type[np.int64]) -> tuple[NDArray[Any], NDArray[np.uint8], int]:
-    """The values of an array, its validity bitmap (empty where none is NULL), and the first row in it."""
+    """Returns the values of an array, its validity bitmap (empty without NULL), and the bit of its first row."""
     bits, data = array.buffers()
     values: NDArray[Any] = np.frombuffer(data, kind)[array.offset : array.offset + len(array)]
     valid = np.frombuffer(bits, np.uint8) if array.null_count else _NONE

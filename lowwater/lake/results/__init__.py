@@ -1,1 +1,1 @@
-"""What queries leave in a lake: streams between the stages, published tables, states of intervals."""
+"""Results of queries in a lake: streams between the stages, published tables, and states of intervals."""

@@ -1,7 +1,7 @@
-"""Rows of `streams/` made visible in `tables/`: the last stage of a run.
+"""Publication: the last stage of a run puts the rows of `streams/` into `tables/`.
 
-A publication replaces exactly its range of `_last` (SEMANTICS S2) in one commit (S4). The very files that were audited
-are copied into the table; no row of them is read or written again (docs/adr/0050).
+A publication replaces exactly its range of `_last` (SEMANTICS S2) in one commit (S4). The audited files themselves are
+copied into the table; their rows are not read or written again (docs/adr/0050).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from lowwater.instants import HOUR, format_instant
 from lowwater.lake.layout import Lake, table_schema
 from lowwater.lake.ledgers.runs import last_published
 from lowwater.lake.results.streams import describe, fingerprint, stream_files
-from lowwater.lake.tables import DataFile, create, hours, lake_errors, live_files, open_table, swap_files, widened
+from lowwater.lake.tables import DataFile, create, hours, lake_errors, live_files, open_table, swap_files, with_columns
 from lowwater.plan.operators import Field
 from lowwater.plan.properties.schemas import result_schema
 
@@ -36,13 +36,13 @@ BATCH = 65536
 
 
 @dataclass(frozen=True)
-class Published:
-    """What a publication did.
+class PublishResult:
+    """Result of a publication.
 
     Attributes:
         query: name of the table.
-        rows: published in the interval.
-        committed: False if the same inputs were published already, so that nothing was written.
+        rows: number of rows published in the interval.
+        committed: False if the same inputs were published before, so that nothing was written.
     """
 
     query: str
@@ -51,19 +51,20 @@ class Published:
 
 
 def check_unchanged(lake: Lake, query: str, start: int, end: int, audited: str) -> list[Path]:
-    """Checks that the stream of a query over [start, end), ns, is the one that was audited.
+    """Checks that the stream of a query over [start, end), ns, is still the audited one.
 
     Args:
         lake: the lake.
-        query: its name.
-        start: the start of the interval; `end` its end.
-        audited: fingerprint of the files that the audit found good.
+        query: name of the query.
+        start: begin of the interval, ns since the epoch.
+        end: end of the interval, ns, exclusive.
+        audited: fingerprint of the files that passed the audit.
 
     Returns:
         The files of the stream.
 
     Raises:
-        LawError: they have changed since.
+        LawError: if they have changed since the audit.
     """
     files = stream_files(lake.stream(query), start, end)
     if fingerprint(files) != audited:
@@ -77,63 +78,68 @@ def check_unchanged(lake: Lake, query: str, start: int, end: int, audited: str) 
 
 def publish(
     lake: Lake, query_set: str, query: str, fields: tuple[Field, ...], start: int, end: int, digest: str, audited: str
-) -> Published:
+) -> PublishResult:
     """Publishes the rows of a query whose `_last` is in [start, end), ns.
 
-    If what is visible there was published by this very interval from inputs of the same digest, nothing is committed.
-    The caller records the publication in `replays`.
+    If this interval published rows from inputs with the same digest before, nothing is committed. The caller records
+    the publication in `replays`.
 
     Args:
         lake: the lake.
         query_set: owner of the table.
-        query: its name; its stream of the same interval is the source.
-        fields: the fields of the query's plan node.
-        start: the start of the interval; `end` its end.
-        digest: the digest of the run's inputs (S1).
-        audited: fingerprint of the stream that the audit found good.
+        query: name of the query; its stream of the interval is the source.
+        fields: fields of the query's plan node.
+        start: begin of the interval, ns since the epoch.
+        end: end of the interval, ns, exclusive.
+        digest: digest of the run's inputs (S1).
+        audited: fingerprint of the stream that passed the audit.
 
     Raises:
         OwnerError: if another query set owns the table (S3).
         LakeError: if a column has changed its type, or the table cannot be written.
-        LawError: if the stream has changed since its audit, or its files are not what a table takes.
+        LawError: if the stream has changed since its audit, or the table cannot take its files.
     """
     path = lake.table(query)
     last = last_published(lake, query_set, query, start, end)
     if last is not None and last.digest == digest and open_table(path) is not None:
-        return Published(query, last.rows or 0, False)
+        return PublishResult(query, last.rows or 0, False)
     schema = table_schema(fields)
     table = create(path, schema, ["_hour"], query_set)
     _refuse_changes(path, pa.schema(table.schema().to_arrow()), schema)
-    table = widened(path, table, schema)
+    table = with_columns(path, table, schema)
     files = check_unchanged(lake, query, start, end, audited)
     attempt = uuid.uuid4().hex[:12]
     with lake_errors(f"{path}: the rows of the stream cannot be put there"):
-        found = enumerate(_row_files(files, result_schema(fields), start, end))
-        added = [_put(path, f"{attempt}-{at:05d}.parquet", file, as_stored) for at, (file, as_stored) in found]
+        row_files = enumerate(_row_files(files, result_schema(fields), start, end))
+        added = [
+            _copy_file(path, f"{attempt}-{at:05d}.parquet", file, as_stored) for at, (file, as_stored) in row_files
+        ]
 
-    def rest(going: list[dict[str, Any]]) -> list[DataFile]:
-        parted = [path / row["path"] for row in going if not _inside(row, start, end)]
-        return _without(path, parted, pa.schema(table.schema().to_arrow()), start, end) if parted else []
+    def rewrite(old_files: list[dict[str, Any]]) -> list[DataFile]:
+        cut_files = [path / row["path"] for row in old_files if not _inside(row, start, end)]
+        return _without(path, cut_files, pa.schema(table.schema().to_arrow()), start, end) if cut_files else []
 
-    swap_files(path, added, lambda newest: _meeting(newest, start, end), rest)
-    return Published(query, sum(file.rows for file in added), True)
+    swap_files(path, added, lambda newest: _meeting(newest, start, end), rewrite)
+    return PublishResult(query, sum(file.rows for file in added), True)
 
 
 def _row_files(files: Sequence[Path], schema: pa.Schema, start: int, end: int) -> Iterator[tuple[Path, DataFile]]:
-    """The files of a stream that have rows of one hour, each with what is known of it; punctuation has its own files.
+    """Yields the files with rows of a stream, each with its description; punctuation has files of its own.
 
     Raises:
-        LawError: a file is not what a table takes.
+        LawError: if a file has other columns, other rows, or rows of several hours.
     """
     hint = "run the interval again with --stage high, then audit and publish"
     for file in files:
         with pq.ParquetFile(file) as stored:
-            found, metadata = stored.schema_arrow, stored.metadata
-        kinds = _kinds(metadata, found.get_field_index("_kind"))
+            file_schema, metadata = stored.schema_arrow, stored.metadata
+        kinds = _kinds(metadata, file_schema.get_field_index("_kind"))
         if kinds <= {PUNCTUATION}:
             continue
-        alike = [(each.name, each.type) for each in found] == [(each.name, each.type) for each in schema]
-        if not alike or kinds != {ROW}:
+        same_columns = [(column.name, column.type) for column in file_schema] == [
+            (column.name, column.type) for column in schema
+        ]
+        if not same_columns or kinds != {ROW}:
             raise LawError(f"{file} is no file of published rows: another version of Lowwater wrote it", hint)
         as_stored = describe(file.parent, file, {})
         least, most = as_stored.smallest["_last"], as_stored.largest["_last"]
@@ -143,16 +149,16 @@ def _row_files(files: Sequence[Path], schema: pa.Schema, start: int, end: int) -
 
 
 def _kinds(metadata: pq.FileMetaData, column: int) -> set[str | None]:
-    """The least and the greatest value of `_kind` in each part of a file; None where nobody measured them."""
+    """Returns the bounds of `_kind` in the row groups of a file; None in them if one has no statistics."""
     parts = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
-    found = [part.column(column).statistics for part in parts if part.num_rows]
-    return {value for each in found for value in ((each.min, each.max) if each is not None else (None,))}
+    statistics = [part.column(column).statistics for part in parts if part.num_rows]
+    return {value for bounds in statistics for value in ((bounds.min, bounds.max) if bounds is not None else (None,))}
 
 
-def _put(table: Path, name: str, file: Path, as_stored: DataFile) -> DataFile:
-    """A file of rows of one hour, copied into the folder of a table.
+def _copy_file(table: Path, name: str, file: Path, as_stored: DataFile) -> DataFile:
+    """Copies a file with rows of one hour into the folder of a table.
 
-    A second name of the same file would do, but what then damages the one damages the other.
+    A hard link would do, but damage to one name would then damage the other.
     """
     hour = _hour(as_stored)
     target = table / f"_hour={hour}" / name
@@ -162,56 +168,58 @@ def _put(table: Path, name: str, file: Path, as_stored: DataFile) -> DataFile:
 
 
 def _hour(file: DataFile) -> str:
-    """The partition of a file of rows of one hour."""
+    """Returns the partition of a file with rows of one hour."""
     return str(file.smallest["_last"] // HOUR)
 
 
 def _meeting(table: DeltaTable, start: int, end: int) -> list[dict[str, Any]]:
-    """The files of a table that may have rows with `_last` in [start, end), ns."""
+    """Returns the files of a table that may have rows with `_last` in [start, end), ns."""
     first, final = hours(start, end)
-    found = []
+    meeting = []
     for row in live_files(table):
         least, most = _bounds(row)
         if first <= int(row["partition._hour"]) <= final and least < end and most >= start:
-            found.append(row)
-    return found
+            meeting.append(row)
+    return meeting
 
 
 def _inside(row: Mapping[str, Any], start: int, end: int) -> bool:
-    """Whether a file of a table has no row outside of [start, end), ns."""
+    """Whether all rows of a file lie in [start, end), ns."""
     least, most = _bounds(row)
     return start <= least and most < end
 
 
 def _bounds(row: Mapping[str, Any]) -> tuple[float, float]:
-    """The least and greatest `_last` (ns) of a file; all of time where nobody measured them."""
+    """Returns the smallest and largest `_last` (ns) of a file; infinite bounds without statistics."""
     least, most = row.get("min._last"), row.get("max._last")
     return -inf if least is None else least, inf if most is None else most
 
 
 def _without(table: Path, files: Sequence[Path], schema: pa.Schema, start: int, end: int) -> list[DataFile]:
-    """New files of the rows of old ones that are outside of [start, end): intervals once had another length, or files
-    of an hour were joined.
+    """Writes new files with the rows of old files outside of [start, end).
+
+    Such rows exist where intervals once had another length, or files of an hour were joined.
 
     Args:
-        table: its folder.
-        files: at least one.
-        schema: the schema of the table, whatever the columns of the query are now.
-        start: ns; `end` too.
+        table: folder of the table.
+        files: old files, at least one.
+        schema: schema of the table, which may have other columns than the query has now.
+        start: begin of the interval, ns since the epoch.
+        end: end of the interval, ns, exclusive.
     """
     last = pads.field("_last")
-    columns = pa.schema([pa.field(each.name, _plain(each.type)) for each in schema if each.name != "_hour"])
+    columns = pa.schema([pa.field(column.name, _plain(column.type)) for column in schema if column.name != "_hour"])
     rows = pads.dataset([str(file) for file in files], columns, format="parquet", partitioning=None)
     with HourFiles(table, f"rest-{uuid.uuid4().hex[:12]}", columns) as out:
         for batch in rows.to_batches(filter=(last < start) | (last >= end), batch_size=BATCH, batch_readahead=2):
             if batch.num_rows:
                 out.write(pa.table(batch))
     plain = [describe(table, path, {}) for path in out.files]
-    return [replace(each, partition={"_hour": _hour(each)}) for each in plain]
+    return [replace(file, partition={"_hour": _hour(file)}) for file in plain]
 
 
 def _refuse_changes(path: Path, old: pa.Schema, new: pa.Schema) -> None:
-    """Refuses a column of another type; new columns are added."""
+    """Raises an error if a column has another type; new columns are allowed."""
     for field in new:
         index = old.get_field_index(field.name)
         if index >= 0 and _plain(old.field(index).type) != _plain(field.type):
@@ -223,7 +231,7 @@ def _refuse_changes(path: Path, old: pa.Schema, new: pa.Schema) -> None:
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
-    """The type without the widths of offsets, which Delta does not keep."""
+    """Returns the type without the width of offsets, which Delta does not store."""
     if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         return pa.string()
     return pa.binary() if pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind) else kind

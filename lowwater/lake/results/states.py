@@ -1,6 +1,6 @@
-"""What queries hand over from interval to interval (SEMANTICS I4): a folder a query and interval, named by its inputs.
+"""States that queries hand from interval to interval (SEMANTICS I4): a folder for every query, interval and inputs.
 
-Written by the high stage, read by that of the next interval; the publication says which of them counts.
+Written by the high stage, read by the high stage of the next interval. The publication decides which state counts.
 """
 
 from __future__ import annotations
@@ -14,33 +14,38 @@ from lowwater.lake.layout import Lake
 from lowwater.lake.tables import safe_name
 
 FORM = 3
-"""Of the files in a state's folder, in its name and in digests; another one is never read. Form 1 held pickles."""
+"""Version of the files in a state folder, part of its name and of digests. Other versions are never read; version 1
+held pickles."""
 
 
 def state_folder(lake: Lake, query_set: str, query: str, start: int, end: int, digest: str) -> Path:
-    """Where the state of a query after [start, end), ns, lies that was made of inputs with this digest.
+    """Returns the folder of a query's state after [start, end), ns, for inputs with this digest.
 
     Args:
         lake: the open lake.
         query_set: name of the query set.
-        query: a query of it.
+        query: a query of the set.
         start: first instant of the interval, ns since the epoch.
         end: end of the interval, ns since the epoch, exclusive.
-        digest: digest of the inputs that the state was made of, hexadecimal.
+        digest: digest of the inputs, hex.
     """
     return lake.states / safe_name(query_set) / safe_name(query) / f"{start}-{end}-{digest}.{FORM}"
 
 
-def keep_state(made: Path, folder: Path) -> None:
-    """Moves what a run left to its place; the same inputs make the same state, so one that is there is replaced.
+def keep_state(staged: Path, folder: Path) -> None:
+    """Moves the state of a run to its folder. Equal inputs make equal states, so an existing state is replaced.
+
+    Args:
+        staged: folder that the run wrote.
+        folder: `state_folder` of the state.
 
     Raises:
-        LakeError: it cannot be written.
+        LakeError: if the folder cannot be written.
     """
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(folder, ignore_errors=True)
-        os.replace(made, folder)
+        os.replace(staged, folder)
     except OSError as error:
         raise LakeError(
             f"{folder}: cannot be written: {error.strerror}", "check that the lake is writable and its disk has room"
@@ -48,8 +53,8 @@ def keep_state(made: Path, folder: Path) -> None:
 
 
 def forget_others(folder: Path) -> None:
-    """Removes the states of the same interval that were made of other inputs, once this one is published."""
-    span = folder.name.rpartition("-")[0]  # its bounds may be before 1970, and have a sign of their own
+    """Removes the states of the same interval from other inputs, once this state is published."""
+    span = folder.name.rpartition("-")[0]  # bounds before 1970 have a sign of their own
     for other in folder.parent.glob(f"{span}-*"):
         if other != folder:
             shutil.rmtree(other, ignore_errors=True)

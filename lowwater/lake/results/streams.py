@@ -1,7 +1,6 @@
-"""The tables between the stages: `lfta/<set>/<node>/` and `streams/<query>/`.
+"""Tables between the stages: `lfta/<set>/<node>/` and `streams/<query>/`.
 
-A run writes its files anywhere in its attempt's folder; here they take the place of the interval's earlier ones, in
-one commit.
+A run writes files into the folder of its attempt. Here they replace the interval's earlier files, in one commit.
 """
 
 from __future__ import annotations
@@ -33,11 +32,12 @@ def write_stream(
     """Replaces the interval [start, end), ns, of a stream, in one commit.
 
     Args:
-        path: the path of the table: `lake.lfta(...)` or `lake.stream(...)`.
-        schema: the schema of the table: `layout.stream_schema` or `layout.result_schema`.
-        start: the start of the interval; `end` its end.
-        files: parquet files of these columns on the lake's disk, in order, which are moved, those that follow each
-            other in one part of the stream together.
+        path: directory of the table: `lake.lfta(...)` or `lake.stream(...)`.
+        schema: `layout.stream_schema` or `layout.result_schema`.
+        start: begin of the interval, ns since the epoch.
+        end: end of the interval, ns, exclusive.
+        files: parquet files with these columns, in order, on the lake's disk; they are moved. Successive files of one
+            part of the stream are a sequence.
         owner: the query set.
 
     Returns:
@@ -45,7 +45,7 @@ def write_stream(
 
     Raises:
         OwnerError: if another query set owns the table.
-        LakeError: if it cannot be written.
+        LakeError: if the table cannot be written.
     """
     create(path, schema, ["interval"], owner)
     label = interval_label(start, end)
@@ -54,14 +54,16 @@ def write_stream(
     with lake_errors(f"{path}: rows of {label} cannot be written"):
         folder.mkdir(parents=True, exist_ok=True)
         targets = []
-        for part, sources in enumerate([each] if isinstance(each, Path) else each for each in files):
+        for part, sources in enumerate(
+            [part_files] if isinstance(part_files, Path) else part_files for part_files in files
+        ):
             for index, source in enumerate(sources):
                 targets.append(folder / f"{attempt}-{part:05d}-{index:05d}.parquet")
                 os.replace(source, targets[-1])
         described = [describe(path, target, {"interval": label}) for target in targets]
     swap_files(path, described, lambda table: [row for row in live_files(table) if row["partition.interval"] == label])
     with lake_errors(f"{folder}: cannot be cleaned"):
-        # The run holds its interval's lock, so what is not of this attempt is of one that is over.
+        # The run holds its interval's lock, so files of another attempt belong to an attempt that has ended.
         for old in folder.glob("*.parquet"):
             if not old.name.startswith(attempt):
                 old.unlink()
@@ -69,7 +71,7 @@ def write_stream(
 
 
 def stream_files(path: Path, start: int, end: int) -> list[Path]:
-    """The files of the interval [start, end), ns, of a stream, in their order; none if it was not written."""
+    """Lists the files of the interval [start, end), ns, of a stream, in order; none if it was not written."""
     table = open_table(path)
     label = interval_label(start, end)
     rows = [] if table is None else [row for row in live_files(table) if row["partition.interval"] == label]
@@ -77,33 +79,33 @@ def stream_files(path: Path, start: int, end: int) -> list[Path]:
 
 
 def stream_parts(path: Path, start: int, end: int) -> list[list[Path]]:
-    """The files of `stream_files`, those that follow each other in one part of the stream together."""
+    """Lists the same files, grouped by part of the stream."""
     files = stream_files(path, start, end)
     return [list(part) for _, part in groupby(files, lambda file: file.stem.split("-")[1])]
 
 
 def fingerprint(files: Sequence[Path]) -> str:
-    """What the contents of a stream's files are, in their order: equal only if no byte differs.
+    """Computes the digest of a stream's files in order: any change of a byte changes it.
 
     Returns:
         64 hex digits.
 
     Raises:
-        LakeError: one cannot be read.
+        LakeError: if a file cannot be read.
     """
-    whole = sha256()
+    digest = sha256()
     for path in files:
         with lake_errors(f"{path}: the stream cannot be read"), path.open("rb") as file:
-            whole.update(file_digest(file, "sha256").digest())
-    return whole.hexdigest()
+            digest.update(file_digest(file, "sha256").digest())
+    return digest.hexdigest()
 
 
 def describe(table: Path, file: Path, partition: Mapping[str, str]) -> DataFile:
-    """What a commit says of a file that lies in the folder of its table.
+    """Describes a file in the folder of its table, for a commit.
 
     Args:
-        table: the folder.
-        file: with the columns MEASURED, of which it says the bounds.
+        table: folder of the table.
+        file: a file with the columns MEASURED; the description has their bounds.
         partition: values of the partition columns.
     """
     metadata = pq.read_metadata(file)
@@ -125,9 +127,9 @@ def describe(table: Path, file: Path, partition: Mapping[str, str]) -> DataFile:
     )
 
 
-def _widen(bounds: dict[str, tuple[int, int]], complete: set[str], name: str, found: Any) -> None:
-    if found is None or not found.has_min_max:
+def _widen(bounds: dict[str, tuple[int, int]], complete: set[str], name: str, statistics: Any) -> None:
+    if statistics is None or not statistics.has_min_max:
         complete.discard(name)
     else:
-        low, high = bounds.get(name, (found.min, found.max))
-        bounds[name] = (min(low, found.min), max(high, found.max))
+        low, high = bounds.get(name, (statistics.min, statistics.max))
+        bounds[name] = (min(low, statistics.min), max(high, statistics.max))

@@ -1,7 +1,6 @@
-"""The rows of `tables/` read back, in the order of time: for `lowwater rows` and the pages.
+"""Published rows read back from `tables/` in the order of time, for `lowwater rows` and the pages.
 
-Beside `publish`, which puts them there. In bounded memory: an hour is cut where its rows are many, and each part is
-sorted by itself.
+Reads what `publish` writes, in bounded memory: an hour with many rows is divided, and its parts are sorted one by one.
 """
 
 from __future__ import annotations
@@ -18,32 +17,33 @@ import pyarrow.dataset as pads
 from lowwater.errors import LakeError
 from lowwater.instants import HOUR, format_instant
 from lowwater.lake.layout import Lake
-from lowwater.lake.ledgers.runs import DONE, FAILED, PUBLISH, Replay, read_replays
-from lowwater.lake.tables import lake_errors, open_table, scanned
+from lowwater.lake.ledgers.runs import DONE, FAILED, PUBLISH, ReplayRow, read_replays
+from lowwater.lake.tables import lake_errors, open_table, table_dataset
 from lowwater.plan.text import nearest
 
 SORTED_ROWS = 200_000
-"""Rows that are sorted at a time."""
+"""Most rows that are sorted at a time."""
 LEAST = 1_000
-"""Rows that are read at a time where fewer are asked for."""
+"""Fewest rows that are read at a time."""
 PARTS = 3_600
-"""Into so many parts an hour is cut to be counted; a part with too many rows is cut again."""
+"""Parts of an hour whose rows are counted; a part with too many rows is divided again."""
 BATCH = 65_536
 HIDDEN = ("_last", "_hour")
-"""Columns of a table that are no columns of its query."""
+"""Columns of a table that are not columns of its query."""
 
 
 @dataclass(frozen=True)
-class Visible:
+class PublishedRows:
     """The published rows of a query in [start, end), ns.
 
     Attributes:
-        lake: where they lie.
-        query: its name.
-        start: the start of the time; `end` its end.
-        columns: the columns of the query, in order.
-        rows: how many there are.
-        notes: what is not there or not done: times that nothing was published of, intervals that are incomplete.
+        lake: the lake.
+        query: name of the query.
+        start: begin of the range, ns since the epoch.
+        end: end of the range, ns, exclusive.
+        columns: columns of the query, in order.
+        rows: number of rows.
+        notes: ranges without a publication, and intervals that are not done, as text.
     """
 
     lake: Lake
@@ -55,13 +55,13 @@ class Visible:
     notes: tuple[str, ...] = ()
 
     def batches(self, limit: int | None = None) -> Iterator[pa.RecordBatch]:
-        """The rows by time (`_last`), then by all columns; of one instant, if above SORTED_ROWS, as they are stored.
+        """Yields the rows by time (`_last`), then by all columns. More than SORTED_ROWS of one instant stay as stored.
 
         Args:
-            limit: how many at most.
+            limit: most rows; None for all.
 
         Raises:
-            LakeError: the table cannot be read.
+            LakeError: if the table cannot be read.
         """
         left = self.rows if limit is None else min(limit, self.rows)
         most = SORTED_ROWS if limit is None else min(SORTED_ROWS, max(limit, LEAST))
@@ -74,10 +74,10 @@ class Visible:
     def _sorted(self, most: int) -> Iterator[pa.RecordBatch]:
         table = open_table(self.lake.table(self.query))
         assert table is not None
-        dataset = scanned(self.lake.table(self.query), table)
+        dataset = table_dataset(self.lake.table(self.query), table)
         keys = [(name, "ascending", "at_end") for name in ("_last", *self.columns)]
         with lake_errors(f"{self.lake.table(self.query)}: the table cannot be read"):
-            for hour in sorted(int(each["_hour"]) for each in table.partitions()):
+            for hour in sorted(int(partition["_hour"]) for partition in table.partitions()):
                 begin, until = max(self.start, hour * HOUR), min(self.end, (hour + 1) * HOUR)
                 for first, last in _parts(dataset, begin, until, most):
                     scan = _scan(dataset, [*self.columns, "_last"], first, last)
@@ -87,39 +87,39 @@ class Visible:
                         yield from rows.take(pc.sort_indices(rows, sort_keys=keys)).combine_chunks().to_batches(BATCH)
 
 
-def visible(lake: Lake, query: str, start: int | None = None, end: int | None = None) -> Visible:
-    """What is published of a query in [start, end), ns; None for all there is.
+def published_rows(lake: Lake, query: str, start: int | None = None, end: int | None = None) -> PublishedRows:
+    """Finds the published rows of a query in [start, end), ns.
 
     Args:
         lake: the open lake.
         query: an output query.
-        start: first instant of the rows, ns since the epoch; None for the first there is.
-        end: end of the instants, ns, exclusive; None for the last there is.
+        start: first instant of the rows, ns since the epoch; None for the first published one.
+        end: end of the instants, ns, exclusive; None for the last published one.
 
     Raises:
-        LakeError: there is no such query, or nothing of it is published there; or the table cannot be read.
+        LakeError: if there is no such query, nothing of it is published in the range, or the table cannot be read.
     """
     table = open_table(lake.table(query))
-    mine = [row for row in read_replays(lake) if row.query == query]
-    newest = {(row.interval_start, row.interval_end): row for row in mine if _published(row)}
+    query_rows = [row for row in read_replays(lake) if row.query == query]
+    newest = {(row.interval_start, row.interval_end): row for row in query_rows if _published(row)}
     if table is None or not newest:
-        raise _unknown(lake, query, bool(mine))
-    first, last = min(each for each, _ in newest), max(each for _, each in newest)
+        raise _unknown(lake, query, bool(query_rows))
+    first, last = min(instant for instant, _ in newest), max(instant for _, instant in newest)
     begin, until = first if start is None else start, last if end is None else end
-    spans = sorted(each for each in newest if each[0] < until and each[1] > begin)
-    asked = f"{format_instant(begin)} to {format_instant(until)}"
+    spans = sorted(bounds for bounds in newest if bounds[0] < until and bounds[1] > begin)
+    text = f"{format_instant(begin)} to {format_instant(until)}"
     if not spans:
-        known = f"published is what lies in {format_instant(first)} to {format_instant(last)}"
+        hint = f"published is what lies in {format_instant(first)} to {format_instant(last)}"
         raise LakeError(
-            f"query {query}: nothing is published of {asked}", f"{known}; `lowwater status` says why not the rest"
+            f"query {query}: nothing is published of {text}", f"{hint}; `lowwater status` says why not the rest"
         )
-    found = visible_rows(lake, query, begin, until)
-    assert found is not None
-    return replace(found, notes=(*_absent(spans, begin, until), *_not_done([newest[each] for each in spans])))
+    rows = rows_between(lake, query, begin, until)
+    assert rows is not None
+    return replace(rows, notes=(*_absent(spans, begin, until), *_not_done([newest[bounds] for bounds in spans])))
 
 
-def visible_rows(lake: Lake, query: str, start: int, end: int) -> Visible | None:
-    """The rows of a query in [start, end), ns, without notes; None where it has no table.
+def rows_between(lake: Lake, query: str, start: int, end: int) -> PublishedRows | None:
+    """Finds the rows of a query in [start, end), ns, without notes; None if the query has no table.
 
     Args:
         lake: the open lake.
@@ -128,18 +128,18 @@ def visible_rows(lake: Lake, query: str, start: int, end: int) -> Visible | None
         end: end of the instants, ns, exclusive.
 
     Raises:
-        LakeError: the table cannot be read.
+        LakeError: if the table cannot be read.
     """
     table = open_table(lake.table(query))
     if table is None:
         return None
     columns = tuple(field.name for field in table.schema().fields if field.name not in HIDDEN)
     with lake_errors(f"{lake.table(query)}: the table cannot be read"):
-        rows = scanned(lake.table(query), table).count_rows(filter=_within(start, end))
-    return Visible(lake, query, start, end, columns, rows)
+        rows = table_dataset(lake.table(query), table).count_rows(filter=_within(start, end))
+    return PublishedRows(lake, query, start, end, columns, rows)
 
 
-def _published(row: Replay) -> bool:
+def _published(row: ReplayRow) -> bool:
     return row.stage == PUBLISH and row.state != FAILED
 
 
@@ -149,9 +149,9 @@ def _unknown(lake: Lake, query: str, ran: bool) -> LakeError:
             f"query {query} is not published yet", "`lowwater status` says why, `lowwater backfill` runs it"
         )
     tables = lake.table(query).parent
-    known = [path.name for path in tables.iterdir()] if tables.is_dir() else []
-    hint = nearest(query, known) or "`lowwater status` lists the queries"
-    return LakeError(f"there is no published query {query!r}", hint if known else "nothing is published yet")
+    names = [path.name for path in tables.iterdir()] if tables.is_dir() else []
+    hint = nearest(query, names) or "`lowwater status` lists the queries"
+    return LakeError(f"there is no published query {query!r}", hint if names else "nothing is published yet")
 
 
 def _absent(spans: list[tuple[int, int]], begin: int, until: int) -> Iterator[str]:
@@ -162,7 +162,7 @@ def _absent(spans: list[tuple[int, int]], begin: int, until: int) -> Iterator[st
         at = max(at, last)
 
 
-def _not_done(rows: list[Replay]) -> Iterator[str]:
+def _not_done(rows: list[ReplayRow]) -> Iterator[str]:
     for row in rows:
         if row.state != DONE:
             bounds = f"{format_instant(row.interval_start)} to {format_instant(row.interval_end)}"
@@ -185,22 +185,22 @@ def _scan(dataset: pads.Dataset, columns: list[str], begin: int, until: int) -> 
 
 
 def _parts(dataset: pads.Dataset, begin: int, until: int, most: int) -> Iterator[tuple[int, int]]:
-    """Parts of [begin, until), ns, that have at most `most` rows or are one instant; none without a row."""
+    """Yields parts of [begin, until), ns, with at most `most` rows or of one instant; no parts without a row."""
     if until <= begin:
         return
     width = -(-(until - begin) // PARTS)
     counts = np.zeros(PARTS, np.int64)
     for batch in _scan(dataset, ["_last"], begin, until):
         counts += np.bincount((batch.column("_last").to_numpy() - begin) // width, minlength=PARTS)
-    at, held = 0, 0
+    at, count_so_far = 0, 0
     for part, count in enumerate(counts.tolist()):
-        if held and held + count > most:
+        if count_so_far and count_so_far + count > most:
             yield begin + at * width, begin + part * width
-            at, held = part, 0
+            at, count_so_far = part, 0
         if count > most and width > 1:
             yield from _parts(dataset, begin + part * width, min(until, begin + (part + 1) * width), most)
             at = part + 1
         elif count:
-            at, held = (at if held else part), held + count
-    if held:
+            at, count_so_far = (at if count_so_far else part), count_so_far + count
+    if count_so_far:
         yield begin + at * width, until

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from lowwater.config import Replay
-from lowwater.errors import QueryError, in_order, raise_all
+from lowwater.errors import QueryError, raise_all, sort_errors
 from lowwater.plan.fields import Place
 from lowwater.plan.properties.copies import copies
 from lowwater.plan.queryset import Plan
@@ -26,7 +26,7 @@ def require_affordable(plan: Plan, most: int) -> None:
     """
     files = {each.name: each.file for each in (*plan.queries, *plan.internal)}
     raise_all(
-        in_order(
+        sort_errors(
             [
                 QueryError(f"query {note.query}: {note.text}", hint, files.get(note.query, ""), *note.place)
                 for note, hint in _above(plan, most)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lowwater.catalog.expr import Call, Expr, Param, StateCall, place_of, walk
-from lowwater.errors import UnsupportedError, in_order, raise_all
+from lowwater.errors import UnsupportedError, raise_all, sort_errors
 from lowwater.gsql.words import AGGREGATES
 from lowwater.plan.fields import ROWS
 from lowwater.plan.operators import (
@@ -72,7 +72,7 @@ def require_lowered(plan: Plan, engine: str = SPARK) -> None:
         QueryErrors: several of these.
     """
     raise_all(
-        in_order(
+        sort_errors(
             [
                 UnsupportedError(f"query {each.query}: {each}", each.hint, file, *each.place)
                 for file, each in _missing(plan, engine)

@@ -24,7 +24,7 @@ from lowwater.catalog.streams import ROW
 from lowwater.config import Config
 from lowwater.errors import ConfigError, LowwaterError, PartialError, ValueOverflowError
 from lowwater.instants import HOUR, SECOND, format_duration
-from lowwater.lake.ingestion.ingest import Ingested, ingest
+from lowwater.lake.ingestion.ingest import IngestResult, ingest
 from lowwater.lake.layout import VIOLATIONS, Lake, open_lake
 from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, interface_links, read_captures
 from lowwater.lake.packets import read_packets
@@ -188,7 +188,7 @@ def _ingest(request: Request, lake: Lake, progress: Progress) -> dict[str, Captu
     return read_captures(lake, ingested_links(lake))
 
 
-def _refuse_same_content(link: str, found: Sequence[Ingested]) -> None:
+def _refuse_same_content(link: str, found: Sequence[IngestResult]) -> None:
     """Raises the error of two files of a link with the same packets, which are one capture of it (T1)."""
     seen: dict[str, Path] = {}
     for each in found:

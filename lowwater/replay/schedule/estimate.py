@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from lowwater.lake.ledgers.captures import Capture, Captures
-from lowwater.lake.ledgers.runs import FAILED, Replay
+from lowwater.lake.ledgers.runs import FAILED, ReplayRow
 from lowwater.lake.packets import PacketFiles
 from lowwater.lake.tables import interval_label, live_files, open_table
 from lowwater.replay.interval import lfta_folder
@@ -85,7 +85,7 @@ def _share(smallest: int, largest: int, start: int, end: int) -> float:
     return max(0, min(end, largest + 1) - max(start, smallest)) / span
 
 
-def estimate(job: Job, captures: Mapping[str, Sequence[Capture]], replays: Iterable[Replay]) -> Estimate:
+def estimate(job: Job, captures: Mapping[str, Sequence[Capture]], replays: Iterable[ReplayRow]) -> Estimate:
     """The line of least squares through the newest runs of a query set; their median where they are too alike.
 
     Args:

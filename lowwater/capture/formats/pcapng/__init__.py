@@ -1,4 +1,4 @@
-"""Reading pcapng (draft-ietf-opsawg-pcapng): its blocks, the packets in them, the interfaces they belong to.
+"""Reading pcapng (draft-ietf-opsawg-pcapng): blocks, packets and interfaces.
 
-Below the reader, beside the classic format: `scanner` is what the reader asks.
+Below the reader, beside the classic format. The reader calls `scanner`.
 """

@@ -1,4 +1,4 @@
-"""The blocks of a pcapng by their numbers, and what an interface description block says.
+"""Block numbers of a pcapng, and the content of an interface description block.
 
 Below the scanner of the format (draft-ietf-opsawg-pcapng, sections 3.5, 4.1 and 4.2).
 """
@@ -13,20 +13,20 @@ SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, NAMES, STATISTICS, PACKET = 0x0A0
 JOURNAL, SECRETS, CUSTOM, CUSTOM_NOT_COPIED = 9, 10, 0x0BAD, 0x40000BAD
 LEAST_BLOCK, LEAST_SECTION, LEAST_INTERFACE, LEAST_PACKET, LEAST_SIMPLE = 12, 28, 20, 32, 16
 LARGEST_BLOCK = 16 << 20
-"""Bytes of the longest block that is believed, as in Wireshark."""
+"""Bytes of the longest plausible block, as in Wireshark."""
 
 MOST_INTERFACES, MOST_DECLARED = 1 << 12, 1 << 16
-"""Interfaces that are told apart in a file, and declarations that are kept of a section. Packets of more are malformed
-(`interface`): each interface costs its reader a batch of its own, however few packets it has."""
+"""Most interfaces of a file, and most declarations of a section. Packets of further ones are malformed (`interface`):
+each interface costs its reader a batch of its own, however few packets it has."""
 
 MULTIPLY, DIVIDE, SHIFT = range(3)
-"""How ticks become nanoseconds: times a number, by a number, or from units of 2^-n s."""
+"""Conversion of ticks to ns: multiply by a number, divide by a number, or shift from units of 2^-n s."""
 
 COUNTED = (
     "section header", "interface description", "name resolution", "interface statistics", "decryption secrets",
     "systemd journal export", "custom", "unknown", "comment",
 )  # fmt: skip
-"""What `CaptureSummary.blocks` counts; comments are those of packet blocks."""
+"""Kinds that `CaptureSummary.blocks` counts; comments are options of packet blocks."""
 
 _COMMENT, _NAME, _RESOLUTION, _OFFSET, _END = 1, 2, 9, 14, 0
 _LONGEST_NAME = 255
@@ -37,18 +37,17 @@ _FARTHEST = 1 << 62
 
 @dataclass(frozen=True)
 class Description:
-    """An interface description block.
+    """Content of an interface description block.
 
     Attributes:
         name: the option if_name; empty without one.
-        link: link type.
+        link: link type number.
         snaplen: largest captured length, 0 for no limit.
-        resolution: `us`, `ns`, or as `10^-n` or `2^-n` the seconds of a tick.
+        resolution: seconds of a tick as text: `us`, `ns`, `10^-n` or `2^-n`.
         kind: MULTIPLY, DIVIDE or SHIFT.
-        factor: nanoseconds of a tick; ticks of a nanosecond; or n. Below 2^64.
-        offset: nanoseconds that are added.
-        most: most ticks whose time is representable; ticks beyond it have no time. Of MULTIPLY only, else 2^63 - 1;
-            -1 where no ticks have a time.
+        factor: ns of a tick (MULTIPLY), ticks of a ns (DIVIDE), or n (SHIFT); below 2^64.
+        offset: ns that are added.
+        most: most ticks with a representable time, for MULTIPLY; else 2^63 - 1. -1 if no ticks have a time.
     """
 
     name: str
@@ -62,11 +61,11 @@ class Description:
 
 
 def describe(block: bytes, big: bool) -> Description:
-    """What an interface description block says.
+    """Parses an interface description block.
 
     Args:
         block: the whole block, at least 20 bytes.
-        big: byte order of its section.
+        big: whether its section is big endian.
     """
     link, snaplen = struct.unpack_from(">HxxI" if big else "<HxxI", block, 8)
     name, code, seconds = "", 6, 0
@@ -92,12 +91,12 @@ def _resolution(code: int) -> tuple[int, int, str]:
     name = {6: "us", 9: "ns"}.get(exponent, f"10^-{exponent}")
     if exponent <= 9:
         return MULTIPLY, 10 ** (9 - exponent), name
-    # 2^64 ticks of less than 10^-28 s are no nanosecond: any larger divisor gives 0 too.
+    # 2^64 ticks of less than 10^-28 s are below a nanosecond: any larger divisor gives 0 too.
     return DIVIDE, min(10 ** (exponent - 9), (1 << 64) - 1), name
 
 
 def options(data: bytes, big: bool) -> Iterator[tuple[int, bytes]]:
-    """The options of a block, by code; ends at the first that is not whole."""
+    """Yields code and value of the options of a block, up to the first one that is not whole."""
     at, form = 0, ">HH" if big else "<HH"
     while at + 4 <= len(data):
         code, length = struct.unpack_from(form, data, at)
@@ -108,11 +107,11 @@ def options(data: bytes, big: bool) -> Iterator[tuple[int, bytes]]:
 
 
 def first_interface(head: bytes, big: bool) -> Description | None:
-    """The first interface of a pcapng, if the first bytes of the file have one before any packet.
+    """Finds the first interface of a pcapng, if it is declared in the first bytes of the file, before any packet.
 
     Args:
         head: the first bytes of the file.
-        big: byte order of its first section.
+        big: whether the first section is big endian.
     """
     at = 0
     while at + LEAST_BLOCK <= len(head):

@@ -1,6 +1,6 @@
-"""Finding the packets of a pcapng in a buffer.
+"""Kernels that find the packets of a pcapng in a buffer.
 
-The kernel of the format: blocks of packets become records, others are passed over and counted; `search` is for damage.
+Packet blocks become records; other blocks are counted and skipped. `search` is for damage.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from lowwater.capture.headers.loads import big16, big32, little16, little32
 from lowwater.capture.inlining import kernel, part, rare
 
 STATE = 4
-"""Why a scan stopped, besides those of `capture.formats.scan`: at a whole section header or interface description."""
+"""Reason why a scan stopped, beside those of `capture.formats.scan`: a section header or an interface description."""
 
 NUMBER, KIND, FACTOR, MOST, ADDED, COLUMNS = range(6)
-"""Columns of the table of a section's interfaces: number in the file (-1 for none), then as `blocks.Description`."""
+"""Columns of the interface table of a section: number in the file (-1 for none), then as in `blocks.Description`."""
 
 NAMES, STATISTICS, SECRETS, JOURNAL, CUSTOM, UNKNOWN, COMMENT, BYTES, TALLIES = range(2, 11)
-"""Places in the tally of blocks that are no packets: as `blocks.COUNTED`, then their bytes."""
+"""Indices in the tally of blocks that are no packets: as `blocks.COUNTED`, then the bytes of these blocks."""
 
 FIXED = 28
 """Bytes of a packet block before its frame."""
@@ -50,7 +50,7 @@ _LAST_SECOND = (1 << 63) // _SECOND
 
 @part
 def word(buffer: Any, at: int, big: bool) -> int:
-    """The 32-bit number at buffer[at]."""
+    """Returns the 32-bit number at buffer[at]."""
     return big32(buffer, at) if big else little32(buffer, at)
 
 
@@ -61,7 +61,11 @@ def _half(buffer: Any, at: int, big: bool) -> int:
 
 @rare
 def section(buffer: Any, at: int, end: int) -> tuple[int, bool]:
-    """Bytes of the section header at buffer[at], 0 if they are not all before `end`, -1 if it is none; byte order."""
+    """Parses the section header at buffer[at].
+
+    Returns:
+        Its bytes (0 if it is not whole before `end`, -1 if there is none), and whether it is big endian.
+    """
     if end - at < blocks.LEAST_SECTION:
         return 0, False
     big = big32(buffer, at + 8) == 0x1A2B3C4D
@@ -77,7 +81,7 @@ def section(buffer: Any, at: int, end: int) -> tuple[int, bool]:
 
 @rare
 def _fine(high: int, low: int, divide: bool, factor: int, most: int, added: int) -> int:
-    """As `_nanoseconds`, of ticks that are no whole nanoseconds."""
+    """Converts ticks that are no whole nanoseconds; as `_nanoseconds`."""
     ticks = np.uint64(high) << np.uint64(32) | np.uint64(low)
     billion, width = np.uint64(_SECOND), np.uint64(32)
     if divide:
@@ -93,7 +97,7 @@ def _fine(high: int, low: int, divide: bool, factor: int, most: int, added: int)
         if factor < 32:
             whole = seconds * billion + (part * billion >> bits)
         else:
-            # part * billion has more than 64 bits; what is below its 32nd bit is below the point.
+            # part * billion has more than 64 bits; its lowest 32 bits are below a nanosecond.
             upper = (part >> width) * billion + ((part & np.uint64(0xFFFFFFFF)) * billion >> width)
             whole = seconds * billion + (upper >> (bits - width) if factor < 96 else np.uint64(0))
     if most < 0 or whole > np.uint64(most):
@@ -104,7 +108,7 @@ def _fine(high: int, low: int, divide: bool, factor: int, most: int, added: int)
 
 @part
 def _nanoseconds(high: int, low: int, table: Any, row: int) -> int:
-    """The time of ticks in two words, rounded down; NO_RANGE if it is negative or beyond 2^63."""
+    """Converts ticks in two words to ns, rounded down; NO_RANGE if the time is negative or 2^63 ns or more."""
     factor, most, added = table[row, FACTOR], table[row, MOST], table[row, ADDED]
     if table[row, KIND] != MULTIPLY:
         return _fine(high, low, table[row, KIND] == blocks.DIVIDE, factor, most, added)
@@ -117,7 +121,7 @@ def _nanoseconds(high: int, low: int, table: Any, row: int) -> int:
 
 @rare
 def _comments(buffer: Any, at: int, end: int, big: bool) -> int:
-    """Comments among the options in buffer[at:end]."""
+    """Counts the comments among the options in buffer[at:end]."""
     count = 0
     while end - at >= 4 and _half(buffer, at, big) != 0:
         count += _half(buffer, at, big) == 1
@@ -127,7 +131,7 @@ def _comments(buffer: Any, at: int, end: int, big: bool) -> int:
 
 @part
 def _packet(buffer: Any, at: int, size: int, old: bool, big: bool, table: Any, out: Any, count: int) -> None:
-    """Makes a record of a packet block."""
+    """Writes the record of a packet block to `out`."""
     captured, number, stamp, wire = 0, 0, NO_FRAME, 0
     if size >= blocks.LEAST_PACKET:
         row = _half(buffer, at + 8, big) if old else word(buffer, at + 8, big)
@@ -147,7 +151,7 @@ def _packet(buffer: Any, at: int, size: int, old: bool, big: bool, table: Any, o
 
 @rare
 def _simple(buffer: Any, at: int, size: int, big: bool, table: Any, out: Any, count: int) -> None:
-    """Makes a record of a simple packet block, which has no time and is of the first interface."""
+    """Writes the record of a simple packet block, which has no time and belongs to the first interface."""
     declared = len(table) > 0 and table[0, NUMBER] >= 0
     whole = size >= blocks.LEAST_SIMPLE
     out[OFFSET, count], out[STAMP, count] = at, NO_TIME if whole else NO_FRAME
@@ -157,7 +161,7 @@ def _simple(buffer: Any, at: int, size: int, big: bool, table: Any, out: Any, co
 
 @rare
 def tallied(kind: int) -> int:
-    """Where blocks of a kind that is no packet are counted."""
+    """Returns the index in the tally for a kind of block that is no packet."""
     if kind == blocks.NAMES:
         return NAMES
     if kind == blocks.STATISTICS:
@@ -175,21 +179,21 @@ def scan(
 ) -> tuple[int, int, int]:
     """Finds whole packet blocks in buffer[begin:end].
 
+    A total length that is no multiple of 4 is rounded up, as in Wireshark: old writers left out the padding.
+
     Args:
         buffer: uint8 array.
-        begin: where the first block is.
-        end: where the valid bytes end.
-        big: byte order of the section.
+        begin: index of the first block.
+        end: index behind the last valid byte.
+        big: whether the section is big endian.
         table: int64 array (interfaces of the section so far, COLUMNS).
-        tally: int64 array (TALLIES), to which the blocks that are no packets are added.
-        out: as in `capture.formats.scan.scan`; a malformed one has a negative timestamp that says why.
-        count: number of records that it holds already.
-
-    A total length that is no multiple of 4 counts as rounded up, as in Wireshark: old writers left out the padding.
+        tally: int64 array (TALLIES); blocks that are no packets are added to it.
+        out: as for `capture.formats.scan.scan`; the timestamp of a malformed record is a negative reason.
+        count: number of records that `out` holds already.
 
     Returns:
-        Number of records in `out`, where the next block begins, and FULL (PASSED bytes without one, too), MORE, DAMAGE
-        (lengths that are none, or that disagree) or STATE.
+        Number of records in `out`, index of the next block, and FULL (also after PASSED bytes without a packet), MORE,
+        DAMAGE (implausible or unequal lengths) or STATE.
     """
     at, passed = begin, 0
     while count < out.shape[1] and passed < PASSED:

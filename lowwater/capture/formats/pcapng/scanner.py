@@ -1,6 +1,6 @@
-"""The packets of a pcapng, as the reader asks for them: sections, interfaces, and what else the file holds.
+"""The scanner of a pcapng: packets, sections, interfaces, and other blocks.
 
-Between the kernels of the format and the reader; the other scanner is `classic.ClassicScanner`.
+Between the kernels of the format and the reader. The other scanner is `classic.ClassicScanner`.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ _NONE = (Interface(0, "", -1, "", 0),)
 
 @dataclass(frozen=True)
 class _State:
-    """What holds from an offset of the file on, until the next section header or interface description.
+    """Byte order and interfaces that hold from a file offset up to the next section header or interface description.
 
     Attributes:
-        offset: where that is.
-        big: byte order of the section.
-        table: the table of the interfaces of the section, of which `declared` are there already.
-        declared: how many.
-        known: how many interfaces of the file are known.
+        offset: the file offset.
+        big: whether the section is big endian.
+        table: interface table of the section; its first `declared` rows are filled.
+        declared: number of interfaces declared in the section.
+        interfaces: number of interfaces of the file so far.
     """
 
     offset: int
     big: bool
     table: NDArray[np.int64]
     declared: int
-    known: int
+    interfaces: int
 
 
 class PcapngScanner:
-    """The packets of a pcapng; see `classic.Scanner`.
+    """The scanner of a pcapng; see `classic.Scanner`.
 
-    An interface is known by its name and link type over all sections of a file; one without a name is called by its
-    index in its section. The resolution and the offset of its timestamps are those of each declaration. After damage
-    the declarations before it hold on: one that was lost in it is not made up.
+    An interface is identified by its name and link type over all sections of a file. An interface without a name is
+    named by its index in its section. Each declaration has its own resolution and time offset. Declarations before
+    damage stay valid after it; a declaration that is lost in the damage is not invented.
 
     Args:
-        big: byte order of the first section.
+        big: whether the first section is big endian.
     """
 
     start = 0
@@ -57,9 +57,9 @@ class PcapngScanner:
 
     def __init__(self, big: bool) -> None:
         self._interfaces: list[Interface] = []
-        self._told: tuple[Interface, ...] = ()
+        self._interface_tuple: tuple[Interface, ...] = ()
         self._numbers: dict[tuple[str, int], int] = {}
-        self._shared = False  # whether these two are another scanner's, too
+        self._shared = False  # whether another scanner uses these two as well
         self._tally = np.zeros(kernels.TALLIES, np.int64)
         self._at = 0
         self._past: list[_State] = []
@@ -67,14 +67,14 @@ class PcapngScanner:
 
     @classmethod
     def of(cls, header: CaptureFile) -> PcapngScanner:
-        """The scanner of a file with this header."""
+        """Makes the scanner for a file header."""
         return cls(header.byte_order == "big")
 
     @property
     def interfaces(self) -> tuple[Interface, ...]:
-        if len(self._told) < len(self._interfaces):
-            self._told = tuple(self._interfaces)
-        return self._told or _NONE
+        if len(self._interface_tuple) < len(self._interfaces):
+            self._interface_tuple = tuple(self._interfaces)
+        return self._interface_tuple or _NONE
 
     @property
     def blocks(self) -> tuple[tuple[str, int], ...]:
@@ -104,8 +104,8 @@ class PcapngScanner:
         return count, at, scanning.FULL
 
     def search(self, buffer: NDArray[Any], begin: int, end: int, at_end: bool, around: int) -> tuple[int, int]:
-        found: tuple[int, int] = searching.search(buffer, begin, end, self._now.big, at_end)
-        return found
+        result: tuple[int, int] = searching.search(buffer, begin, end, self._now.big, at_end)
+        return result
 
     def doubtful(self, buffer: NDArray[Any], begin: int, end: int, around: int) -> bool:
         return bool(searching.doubtful(buffer, begin, end, self._now.big))
@@ -124,14 +124,14 @@ class PcapngScanner:
         state = self._past[index] if index >= 0 else self._now
         other = PcapngScanner(state.big)
         other._interfaces, other._numbers = self._interfaces, self._numbers
-        if state.known < len(self._interfaces):
-            other._interfaces = self._interfaces[: state.known]
-            other._numbers = {key: number for key, number in self._numbers.items() if number < state.known}
+        if state.interfaces < len(self._interfaces):
+            other._interfaces = self._interfaces[: state.interfaces]
+            other._numbers = {key: number for key, number in self._numbers.items() if number < state.interfaces}
         else:
             self._shared = other._shared = True
-        table = state.table[: state.declared]  # rows that are there never change
+        table = state.table[: state.declared]  # filled rows never change
         other._at = offset
-        other._now = _State(offset, state.big, table, state.declared, state.known)
+        other._now = _State(offset, state.big, table, state.declared, state.interfaces)
         return other
 
     def extents(self, records: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -141,16 +141,16 @@ class PcapngScanner:
         return int(records[scanning.SIZE].sum())
 
     def _index(self, offset: int) -> int:
-        """Which of the states in which packets were found holds at an offset; -1 for none."""
+        """Returns the index of the state with packets that holds at an offset; -1 for none."""
         return bisect_right(self._past, offset, key=lambda state: state.offset) - 1
 
     def _declare(self, buffer: NDArray[Any], at: int, end: int) -> int:
-        """Takes in the section header or interface description at buffer[at]; gives its bytes."""
+        """Reads the section header or interface description at buffer[at]. Returns its bytes."""
         now = self._now
         kind = int.from_bytes(buffer[at : at + 4].tobytes(), "big")
         if kind == SECTION:
             size, big = kernels.section(buffer, at, end)
-            self._now = _State(self._at + size, bool(big), _table(0), 0, now.known)
+            self._now = _State(self._at + size, bool(big), _table(0), 0, now.interfaces)
             self._tally[0] += 1
         else:
             total = int.from_bytes(buffer[at + 4 : at + 8].tobytes(), "big" if now.big else "little")
@@ -162,25 +162,27 @@ class PcapngScanner:
         return int(size)
 
     def _add(self, block: bytes, after: int) -> None:
-        """Takes in an interface description, which holds from an offset on."""
+        """Adds an interface description, which holds from the file offset `after` on."""
         now, row = self._now, self._now.declared
         if row == MOST_DECLARED:
             return
-        found = describe(block, now.big)
-        name = found.name or str(row)
-        number = self._numbers.get((name, found.link), len(self._interfaces))
+        description = describe(block, now.big)
+        name = description.name or str(row)
+        number = self._numbers.get((name, description.link), len(self._interfaces))
         if number == MOST_INTERFACES:
             number = -1
         elif number == len(self._interfaces):
             if self._shared:
                 self._interfaces, self._numbers, self._shared = self._interfaces.copy(), self._numbers.copy(), False
-            self._numbers[name, found.link] = number
-            self._interfaces.append(Interface(number, name, found.link, link_name(found.link), found.snaplen))
+            self._numbers[name, description.link] = number
+            self._interfaces.append(
+                Interface(number, name, description.link, link_name(description.link), description.snaplen)
+            )
         table = now.table
         if row == len(table):
             table = np.concatenate([table, _table(max(row, 4))])
-        factor = found.factor - (1 << 64) if found.factor >> 63 else found.factor
-        table[row] = number, found.kind, factor, found.most, found.offset
+        factor = description.factor - (1 << 64) if description.factor >> 63 else description.factor
+        table[row] = number, description.kind, factor, description.most, description.offset
         self._now = _State(after, now.big, table, row + 1, len(self._interfaces))
 
 

@@ -1,6 +1,6 @@
-"""Finding where the blocks of a pcapng go on after damage.
+"""Kernels that find where the blocks of a pcapng go on after damage.
 
-Beside `pcapng.scan`, for the stretches that it cannot read.
+Beside `pcapng.scan`, for bytes that it cannot read.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _LONGEST_OPTIONS = 64 << 10
 
 @rare
 def _least(kind: int) -> int:
-    """Least bytes of a block of a known kind; 0 of others."""
+    """Returns the smallest size of a block of a known kind; 0 for other kinds."""
     if kind in (PACKET, OLD_PACKET):
         return blocks.LEAST_PACKET
     if kind == INTERFACE:
@@ -30,7 +30,7 @@ def _least(kind: int) -> int:
 
 @part
 def _chained(buffer: Any, at: int, end: int, big: bool, at_end: bool) -> int:
-    """FOUND if blocks may go on at buffer[at], NOT_FOUND, or MORE."""
+    """Whether blocks may go on at buffer[at]: FOUND, NOT_FOUND or MORE."""
     for whole in range(CHAIN):
         rest = NOT_FOUND if whole == 0 else FOUND
         left = end - at
@@ -49,7 +49,7 @@ def _chained(buffer: Any, at: int, end: int, big: bool, at_end: bool) -> int:
             return NOT_FOUND
         if least == blocks.LEAST_PACKET and word(buffer, at + 20, big) > size - least:
             return NOT_FOUND
-        # The blocks of a section in the other byte order look like blocks three bytes later, but for this number.
+        # Three bytes later, blocks of the other byte order look like blocks of this one, except for this number.
         if kind == PACKET and word(buffer, at + 8, big) >= MOST_DECLARED:
             return NOT_FOUND
         at += size
@@ -58,33 +58,33 @@ def _chained(buffer: Any, at: int, end: int, big: bool, at_end: bool) -> int:
 
 @kernel
 def search(buffer: Any, begin: int, end: int, big: bool, at_end: bool) -> tuple[int, int]:
-    """Where in buffer[begin:end] blocks go on after damage.
+    """Finds where blocks go on after damage in buffer[begin:end].
 
-    That is at a section header; or where CHAIN blocks of known kinds follow one another whose two lengths agree, or at
-    least one and then a section header or the end of the file; the interfaces of their packets have numbers that are
-    believed, the captured lengths lie within the blocks. Every byte is tried: what is lost need not have been
-    a multiple of 4 bytes.
+    Blocks go on at a section header. They also go on where CHAIN blocks of known kinds follow one another, or at least
+    one and then a section header or the end of the file. Their two lengths must agree, the interface numbers of their
+    packets must be plausible, and captured lengths must lie within the blocks. Every index is tried: the number of lost
+    bytes need not be a multiple of 4.
 
     Args:
         buffer: uint8 array.
-        begin: first place to try.
-        end: where the valid bytes end.
-        big: byte order of the section.
+        begin: first index to try.
+        end: index behind the last valid byte.
+        big: whether the section is big endian.
         at_end: whether the file ends there.
 
     Returns:
         As `capture.formats.scan.search`.
     """
     for at in range(begin, end - blocks.LEAST_BLOCK + 1):
-        found = _chained(buffer, at, end, big, at_end)
-        if found != NOT_FOUND:
-            return at, found
+        outcome = _chained(buffer, at, end, big, at_end)
+        if outcome != NOT_FOUND:
+            return at, outcome
     return (end, NOT_FOUND) if at_end else (max(begin, end - blocks.LEAST_BLOCK + 1), MORE)
 
 
 @kernel
 def doubtful(buffer: Any, at: int, end: int, big: bool) -> bool:
-    """Whether the block that the end of the file cuts may be damage: its length is out of keeping with its kind.
+    """Whether the block that the end of the file cuts may be damage: its length does not fit its kind.
 
     Args:
         buffer: uint8 array, the last window of the file.
