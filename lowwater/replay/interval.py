@@ -46,9 +46,9 @@ from lowwater.lake.results.streams import fingerprint, stream_files, stream_part
 from lowwater.lake.tables import check_owner
 from lowwater.plan.operators import Lfta
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.quality.pages import write_index
-from lowwater.quality.queries import Made
-from lowwater.quality.written import suite_digest
+from lowwater.quality.custom.suites import suite_digest
+from lowwater.quality.outputs.query_measures import WrittenStream
+from lowwater.quality.report_pages import write_index
 from lowwater.replay.checks.missing_columns import unkept
 from lowwater.replay.command.summary import Accounts
 from lowwater.replay.job import IntervalInputs, Job
@@ -319,7 +319,7 @@ class _Run:
         for query, digest in digests.items():
             row = self._require(HIGH, query, digest)
             said = json.loads(row.accounting)
-            made[query] = Made(row.rows or 0, said.get("fingerprint", ""))
+            made[query] = WrittenStream(row.rows or 0, said.get("fingerprint", ""))
         begin = time.monotonic()
         found = audit(self.job, inputs, made, lambda: self.sessions.spark, folder)
         self.seconds[AUDIT] = round(time.monotonic() - begin, 3)

@@ -17,7 +17,7 @@ from lowwater.instants import HOUR
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.history import record_metrics
 from lowwater.lake.ledgers.runs import Replay, record_replays
-from lowwater.quality.history import LINK, metric_rows, metric_table
+from lowwater.quality.drift import LINK, metric_rows, metric_table
 from lowwater.replay.packets.extract import Selection, chosen_links, select, write_selection
 from lowwater.replay.packets.predicate import read_predicate
 from tests.hints.desk import Case, Desk, Site

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from lowwater.errors import BusyError, LowwaterError
 from lowwater.lake.ledgers.runs import FAILED
 from lowwater.lake.locks import attempt
-from lowwater.quality.pages import write_index
+from lowwater.quality.report_pages import write_index
 from lowwater.replay.interval import job_sessions, run_interval
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress

@@ -20,7 +20,7 @@ from lowwater.lake.ledgers.status import HALF, MISSING, STALE, StatusRow, graves
 from lowwater.lake.packets import PacketFiles
 from lowwater.plan.properties.state import hands_over
 from lowwater.plan.queryset import QueryPlan
-from lowwater.quality.written import suite_digest
+from lowwater.quality.custom.suites import suite_digest
 from lowwater.replay.interval import expected
 from lowwater.replay.job import IntervalInputs, Job
 from lowwater.replay.schedule.estimate import Amount, Estimate, amount, estimate

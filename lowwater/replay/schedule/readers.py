@@ -14,7 +14,7 @@ from lowwater.errors import LowwaterError
 from lowwater.instants import SECOND
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.runs import FAILED, PUBLISH, replayed_sets
-from lowwater.quality.skew import Reader
+from lowwater.quality.lateness.review import ReadingQuery
 from lowwater.replay.job import Job
 
 
@@ -41,7 +41,7 @@ def jobs(root: Path, queries: Path, tell: Callable[[str, LowwaterError], None]) 
     return found
 
 
-def readers(chosen: Iterable[Job], link: str, rates: Mapping[tuple[str, str], float]) -> list[Reader]:
+def readers(chosen: Iterable[Job], link: str, rates: Mapping[tuple[str, str], float]) -> list[ReadingQuery]:
     """The output queries of some sets that read a link.
 
     Args:
@@ -55,7 +55,7 @@ def readers(chosen: Iterable[Job], link: str, rates: Mapping[tuple[str, str], fl
             if link in query.links:
                 others = [job.config.link(each).longest_skew for each in query.links if each != link]
                 rate = rates.get((job.query_set, query.name))
-                found.append(Reader(job.query_set, query.name, max(others, default=None), rate))
+                found.append(ReadingQuery(job.query_set, query.name, max(others, default=None), rate))
     return found
 
 

@@ -25,7 +25,7 @@ from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.packets import PacketFiles, packet_files
-from lowwater.quality.scan import scan_link
+from lowwater.quality.links.packet_scan import scan_link
 from lowwater.tempfolders import make_folder, remove_folder
 from lowwater.terminal import say
 

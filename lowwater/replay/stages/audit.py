@@ -23,12 +23,12 @@ from lowwater.lake.layout import QUALITY, QUARANTINE
 from lowwater.lake.ledgers.runs import record_quality
 from lowwater.lake.results.streams import fingerprint, stream_files
 from lowwater.plan.queryset import QueryPlan
-from lowwater.quality.keys import distinct_keys
-from lowwater.quality.measures import Counts, Scope, frames, lfta_counts
-from lowwater.quality.pages import page_of, write_pages
-from lowwater.quality.queries import Made, QueryMeasures
-from lowwater.quality.rows import Judged, judge
-from lowwater.quality.streams import KEPT, Broken, StreamCheck, check_stream
+from lowwater.quality.custom.row_checks import RuleResult, check_rows
+from lowwater.quality.measures import AuditScope, Counts, frames, lfta_counts
+from lowwater.quality.outputs.query_measures import QueryMeasures, WrittenStream
+from lowwater.quality.outputs.stream_checks import EXAMPLE_ROWS, BrokenRows, StreamCheck, check_stream
+from lowwater.quality.outputs.unique_keys import distinct_keys
+from lowwater.quality.report_pages import page_of, write_pages
 from lowwater.quality.verdicts import CRITICAL, FAILED, graver_first
 from lowwater.replay.job import IntervalInputs, Job
 from lowwater.replay.stages.comparison import compare
@@ -79,7 +79,7 @@ class Verdict:
 
 
 def audit(
-    job: Job, inputs: IntervalInputs, made: Mapping[str, Made], spark: Callable[[], Session], scratch: Path
+    job: Job, inputs: IntervalInputs, made: Mapping[str, WrittenStream], spark: Callable[[], Session], scratch: Path
 ) -> Verdict:
     """Audits an interval, and keeps what was found: `quality`, `quarantine`, the pages of the report without the index.
 
@@ -126,17 +126,17 @@ def audit(
     )
 
 
-def _scope(job: Job, inputs: IntervalInputs) -> Scope:
+def _scope(job: Job, inputs: IntervalInputs) -> AuditScope:
     instances = sorted((lfta.name, link) for lfta in job.plan.lftas for link in lfta.links)
     gaps = inputs.gaps()
     passing = [gap for gap in gaps if inputs.passes(gap)]
     failing = [gap for gap in gaps if not inputs.passes(gap)]
     bounds = inputs.start, inputs.end
-    return Scope(job.lake, job.config, job.query_set, *bounds, inputs.captures, instances, failing, passing)
+    return AuditScope(job.lake, job.config, job.query_set, *bounds, inputs.captures, instances, failing, passing)
 
 
 def _queries(
-    job: Job, inputs: IntervalInputs, made: Mapping[str, Made], spark: Callable[[], Session]
+    job: Job, inputs: IntervalInputs, made: Mapping[str, WrittenStream], spark: Callable[[], Session]
 ) -> list[QueryMeasures]:
     """The measures of every output query."""
     files = {
@@ -151,21 +151,21 @@ def _queries(
     measures = []
     for query in job.plan.queries:
         name, key = query.name, query.key
-        keys, broken = shared.get(name, (0, Broken()))
+        keys, broken = shared.get(name, (0, BrokenRows()))
         measures.append(QueryMeasures(name, query.links, key, made[name], prints[name], checks[name], broken, keys))
     return measures
 
 
-def _judged(job: Job, inputs: IntervalInputs, query: QueryMeasures) -> list[Judged]:
+def _judged(job: Job, inputs: IntervalInputs, query: QueryMeasures) -> list[RuleResult]:
     """What people wrote of the rows of a query; a stream that is not as it was made is told by the suite `queries`."""
-    sound = query.fingerprint == query.made.fingerprint and not query.stream.columns
+    sound = query.fingerprint == query.written.fingerprint and not query.stream.columns
     files = stream_files(job.lake.stream(query.query), inputs.start, inputs.end) if sound else []
-    return judge(files, job.suites.get(query.query, ()))
+    return check_rows(files, job.suites.get(query.query, ()))
 
 
 def _evidence(
-    queries: Sequence[QueryMeasures], rules: Mapping[str, Sequence[Judged]]
-) -> dict[tuple[str, tuple[str, ...]], Broken]:
+    queries: Sequence[QueryMeasures], rules: Mapping[str, Sequence[RuleResult]]
+) -> dict[tuple[str, tuple[str, ...]], BrokenRows]:
     """(expectation, what it is about) -> the rows of streams that break it."""
     found = {(kind, (each.query,)): each.broken[name] for each in queries for kind, name in EVIDENCE.items()}
     return found | {(BY_HAND, (query, each.name)): each.broken for query in rules for each in rules[query]}
@@ -184,7 +184,7 @@ def _shared_keys(
     checks: Mapping[str, StreamCheck],
     spark: Callable[[], Session],
     partitions: int,
-) -> dict[str, tuple[int, Broken]]:
+) -> dict[str, tuple[int, BrokenRows]]:
     """Query -> how many keys several rows have, and these rows; only of streams that have a key and can be read."""
     fields = {query.name: query.high.fields for query in queries}
     keys = {query.name: query.key for query in queries}
@@ -198,15 +198,15 @@ def _shared_keys(
     from lowwater.high.unique import Keyed, shared_keys
 
     streams = {name: Keyed([str(path) for path in files[name]], fields[name], key) for name, key in chosen.items()}
-    found = shared_keys(spark(), streams, KEPT, partitions)
-    return {name: (each.keys, Broken(each.total, each.rows.to_pylist())) for name, each in found.items()}
+    found = shared_keys(spark(), streams, EXAMPLE_ROWS, partitions)
+    return {name: (each.keys, BrokenRows(each.total, each.rows.to_pylist())) for name, each in found.items()}
 
 
 def _keep(
-    scope: Scope,
+    scope: AuditScope,
     validations: Sequence[Validation],
     measured: Mapping[str, pa.Table],
-    evidence: Mapping[tuple[str, tuple[str, ...]], Broken],
+    evidence: Mapping[tuple[str, tuple[str, ...]], BrokenRows],
     scratch: Path,
 ) -> None:
     """Keeps what was found, tables first: a page that cannot be written takes nothing away."""
@@ -241,10 +241,10 @@ def _named(finding: Finding) -> dict[str, Any]:
 def _rows(
     finding: Finding,
     frame: Sequence[Mapping[str, Any]],
-    evidence: Mapping[tuple[str, tuple[str, ...]], Broken],
+    evidence: Mapping[tuple[str, tuple[str, ...]], BrokenRows],
 ) -> Iterator[tuple[str, int, str]]:
     """The rows that break an expectation: what they are about, how many there are of it, the row as JSON."""
-    room = KEPT
+    room = EXAMPLE_ROWS
     for position in finding.rows:
         measures = frame[position]
         about = tuple(str(measures[name]) for name in SUBJECTS[finding.suite])
@@ -262,7 +262,7 @@ def _table(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
     return pa.Table.from_pylist([dict(row) for row in rows], schema=pa.schema(given))
 
 
-def _error(scope: Scope, failures: Sequence[Finding], report: str) -> AuditError:
+def _error(scope: AuditScope, failures: Sequence[Finding], report: str) -> AuditError:
     messages = [message for each in failures if each.severity == CRITICAL for message in each.messages]
     return AuditError(
         f"the audit of {scope.query_set}, {scope.interval}, failed: " + "\n  ".join(messages),

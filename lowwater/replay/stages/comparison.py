@@ -12,25 +12,25 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from lowwater.lake.ledgers.history import read_metrics, record_lateness, record_metrics
-from lowwater.quality.history import (
+from lowwater.quality.drift import (
     LINK,
     QUERY,
     Row,
+    history_start,
+    interval_history,
     lateness_row,
     link_items,
     link_row,
     metric_rows,
     metric_table,
-    past,
     query_items,
     query_row,
-    reach,
 )
-from lowwater.quality.measures import Scope
-from lowwater.quality.scan import LinkScan
+from lowwater.quality.links.packet_scan import LinkScan
+from lowwater.quality.measures import AuditScope
 
 
-def compare(scope: Scope, scans: Sequence[LinkScan], links: pa.Table, queries: pa.Table) -> dict[str, pa.Table]:
+def compare(scope: AuditScope, scans: Sequence[LinkScan], links: pa.Table, queries: pa.Table) -> dict[str, pa.Table]:
     """The frames `link_history` and `query_history`; the measures of the interval are in the ledgers afterwards.
 
     Args:
@@ -42,8 +42,8 @@ def compare(scope: Scope, scans: Sequence[LinkScan], links: pa.Table, queries: p
         LakeError: a ledger cannot be read or written.
     """
     settings, length = scope.config.history, scope.end - scope.start
-    metrics = read_metrics(scope.lake, scope.query_set, reach(settings, scope.start, length), scope.start)
-    known, now = past(settings, metrics, length), time.time_ns()
+    metrics = read_metrics(scope.lake, scope.query_set, history_start(settings, scope.start, length), scope.start)
+    known, now = interval_history(settings, metrics, length), time.time_ns()
     kept: list[Row] = []
     late, by_link, by_query = [], [], []
     for row, scan in zip(links.to_pylist(), scans, strict=True):
@@ -65,7 +65,7 @@ def compare(scope: Scope, scans: Sequence[LinkScan], links: pa.Table, queries: p
     return {"link_history": pa.Table.from_pylist(by_link), "query_history": pa.Table.from_pylist(by_query)}
 
 
-def _types(scope: Scope, link: str) -> dict[str, int]:
+def _types(scope: AuditScope, link: str) -> dict[str, int]:
     """Link type -> packets of the captures that meet the interval."""
     found: Counter[str] = Counter()
     for each in scope.captures.get(link, ()):

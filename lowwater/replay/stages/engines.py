@@ -33,7 +33,7 @@ from lowwater.plan.properties.schemas import value_schema
 from lowwater.plan.properties.state import ROW, by_arrival, hands_over
 from lowwater.plan.queryset import Plan, QueryPlan
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.quality.scan import LinkScan, scan_link
+from lowwater.quality.links.packet_scan import LinkScan, scan_link
 from lowwater.reference import Disorder, ReferenceResult, evaluate
 from lowwater.replay.stages.low import LowOutcome, LowTask, by_link, compiling, low_tasks, run_tasks
 from lowwater.replay.stages.on_demand import on_demand

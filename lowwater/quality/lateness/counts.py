@@ -1,6 +1,7 @@
-"""How late the records of a link are, counted so that the loss of every bound one would write down is exact.
+"""Counts the lateness of records, so that the loss of every bound of two significant digits is exact.
 
-Filled by `skew` from packets and by the audit's scan; kept in the ledger `lateness`, where intervals add up.
+The skew review fills the counts from packets, the audit from its scan. The ledger `lateness` stores them; intervals add
+up.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from numpy.typing import NDArray
 from lowwater.capture.inlining import kernel
 from lowwater.instants import SECOND
 
-LATEST = 5
-"""How many of the latest records are named."""
+LATEST_RECORDS = 5
+"""Number of latest records that are named."""
 
 _POWERS = 10 ** np.arange(19, dtype=np.int64)
 _BUCKETS = 17 * 90 + 100
-"""More than any lateness of 64 bits has as its number."""
+"""Number of buckets; a lateness of 64 bits falls below it."""
 
 
 def bound_of(lateness: int) -> int:
@@ -39,7 +40,7 @@ def bound_of(lateness: int) -> int:
 
 
 def _bucket(lateness: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Numbers the bounds of two significant digits: that of the least one that is not below each lateness."""
+    """The bucket of each lateness: the number of the least bound of two significant digits that admits it."""
     exponent = np.maximum(np.searchsorted(_POWERS, lateness, side="right") - 2, 0)
     digits: NDArray[np.int64] = -(-lateness // _POWERS[exponent])
     return exponent * 90 + digits
@@ -47,7 +48,7 @@ def _bucket(lateness: NDArray[np.int64]) -> NDArray[np.int64]:
 
 @kernel
 def _count(lateness: Any, counts: Any) -> None:
-    """Counts by the numbers that `_bucket` gives."""
+    """Counts lateness by bucket, numbered as in `_bucket`."""
     for value in lateness:
         exponent = 0
         while exponent < len(_POWERS) - 2 and value >= _POWERS[exponent + 2]:
@@ -58,21 +59,21 @@ def _count(lateness: Any, counts: Any) -> None:
 
 
 def _bound(bucket: int) -> int:
-    """The bound of a number that `_bucket` gives."""
+    """The bound of a bucket, ns."""
     if bucket < 100:
         return bucket
     exponent = (bucket - 10) // 90
     return int((bucket - exponent * 90) * 10**exponent)
 
 
-class Lags:
-    """Counts records by the least bound of two significant digits that admits them (T2: arrival - timestamp, ns).
+class LatenessCounts:
+    """Record counts by lateness (T2: arrival - timestamp, ns), one bucket for each bound of two significant digits.
 
-    What a bound of two significant digits loses is exact, whatever was added up; so is every quantile, as the least
+    The number of records that such a bound refuses is exact, also after counts are added. A quantile is the least
     such bound that admits the share.
 
     Attributes:
-        records: all of them.
+        records: number of records.
         largest: the largest lateness, ns.
     """
 
@@ -81,94 +82,94 @@ class Lags:
         self._counts: NDArray[np.int64] = np.zeros(_BUCKETS, np.int64)
 
     def add(self, lateness: NDArray[np.int64]) -> None:
-        """Counts some records by their lateness (ns, at least 0)."""
+        """Counts records by lateness (ns, at least 0)."""
         if len(lateness):
             self.records += len(lateness)
             self.largest = max(self.largest, int(lateness.max()))
             _count(lateness, self._counts)
 
-    def merge(self, other: Lags) -> None:
-        """Adds what another has counted."""
+    def merge(self, other: LatenessCounts) -> None:
+        """Adds the counts of other records."""
         self.records += other.records
         self.largest = max(self.largest, other.largest)
         self._counts += other._counts
 
-    def without(self, others: Sequence[Lags], largest: int) -> Lags:
-        """What is left without some that were merged into it, of which the largest lateness is `largest`, ns."""
-        left = Lags()
-        left._counts = self._counts.copy()
+    def without(self, others: Sequence[LatenessCounts], largest: int) -> LatenessCounts:
+        """The counts without some that were merged; `largest` is the largest lateness that remains, ns."""
+        remaining = LatenessCounts()
+        remaining._counts = self._counts.copy()
         for other in others:
-            left._counts -= other._counts
-        left.records, left.largest = int(left._counts.sum()), largest
-        return left
+            remaining._counts -= other._counts
+        remaining.records, remaining.largest = int(remaining._counts.sum()), largest
+        return remaining
 
     @property
     def late(self) -> int:
-        """Records that are out of order: with a lateness above 0."""
+        """Number of records out of order: with a lateness above 0."""
         return self.records - int(self._counts[0])
 
     def lost(self, bound: int) -> int:
-        """How many records a bound (ns) refuses; of a bound with more than two digits, at most."""
+        """Number of records that a bound (ns) refuses; an upper limit for a bound of more than two digits."""
         above = int(_bucket(np.array([bound], np.int64))[0])
-        known = above if _bound(above) == bound else above - 1
-        return self.records - int(self._counts[: known + 1].sum())
+        last_bucket = above if _bound(above) == bound else above - 1
+        return self.records - int(self._counts[: last_bucket + 1].sum())
 
     def quantile(self, share: float) -> int | None:
-        """The least bound (ns) of two significant digits that admits a share of the records; None without any."""
+        """The least bound (ns) of two significant digits that admits a share of the records; None without records."""
         if not self.records:
             return None
         rank = max(1, ceil(share * self.records - 1e-9))
         return _bound(int(np.searchsorted(np.cumsum(self._counts), rank)))
 
     def counted(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """`bounds` as two arrays."""
+        """The same as `bounds`, as two arrays."""
         at = np.flatnonzero(self._counts)
-        return np.array([_bound(int(each)) for each in at], np.int64), self._counts[at]
+        return np.array([_bound(int(bucket)) for bucket in at], np.int64), self._counts[at]
 
     def bounds(self) -> list[tuple[int, int]]:
-        """(bound, records between it and the bound before) in order, where there are any."""
+        """(bound, records between it and the bound before), ascending, without empty buckets."""
         bounds, counts = self.counted()
         return list(zip(bounds.tolist(), counts.tolist(), strict=True))
 
     @staticmethod
-    def of(bounds: NDArray[np.int64], counts: NDArray[np.int64], largest: int) -> Lags:
-        """What `counted` gave, counted again; `largest` is the largest lateness, ns."""
-        made = Lags()
+    def of(bounds: NDArray[np.int64], counts: NDArray[np.int64], largest: int) -> LatenessCounts:
+        """Rebuilds the counts from the arrays of `counted`; `largest` is the largest lateness, ns."""
+        made = LatenessCounts()
         np.add.at(made._counts, _bucket(bounds), counts)
         made.records, made.largest = int(made._counts.sum()), largest
         return made
 
 
 @dataclass(frozen=True, order=True)
-class Late:
-    """A late record: how late (ns), in which capture (sha256), at which position."""
+class LateRecord:
+    """A late record: its lateness (ns), its capture (sha256) and its position in it."""
 
     lateness: int
     capture: str
     position: int
 
 
-class Watch:
-    """The lateness of the records of a link over an interval, its busiest second and its latest records.
+class LatenessMonitor:
+    """Measures the lateness of the records of a link over an interval, its busiest second and its latest records.
 
     Args:
-        skew: the bound in force, ns.
+        skew: skew in force, ns.
 
     Attributes:
-        lags: the lateness of all records.
+        lags: lateness of all records.
         refused: records later than the skew.
-        busiest: most records that arrived within one second of the link's clock.
+        busiest: largest number of records that arrived within one second of the link's clock.
     """
 
     def __init__(self, skew: int) -> None:
-        self.lags = Lags()
+        self.lags = LatenessCounts()
         self.refused = self.busiest = 0
         self._skew = skew
-        self._latest: list[Late] = []
+        self._latest: list[LateRecord] = []
         self._second, self._in_second = -1, 0
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Takes records in the order of their arrival: columns capture, position, arrival, timestamp."""
+        """Adds records in order of arrival; columns capture, position, arrival, timestamp."""
         if not batch.num_rows:
             return
         arrivals = batch.column("arrival").to_numpy()
@@ -176,12 +177,14 @@ class Watch:
         self.lags.add(lateness)
         self.refused += int(np.count_nonzero(lateness > self._skew))
         self._count_seconds(arrivals // SECOND)
-        least = self._latest[0].lateness if len(self._latest) == LATEST else 0
+        least = self._latest[0].lateness if len(self._latest) == LATEST_RECORDS else 0
         later = np.flatnonzero(lateness > least)
-        for at in later[np.argsort(-lateness[later], kind="stable")[:LATEST]].tolist():
-            named = Late(int(lateness[at]), batch.column("capture")[at].as_py(), batch.column("position")[at].as_py())
+        for at in later[np.argsort(-lateness[later], kind="stable")[:LATEST_RECORDS]].tolist():
+            named = LateRecord(
+                int(lateness[at]), batch.column("capture")[at].as_py(), batch.column("position")[at].as_py()
+            )
             heapq.heappush(self._latest, named)
-            if len(self._latest) > LATEST:
+            if len(self._latest) > LATEST_RECORDS:
                 heapq.heappop(self._latest)
 
     def _count_seconds(self, seconds: NDArray[np.int64]) -> None:
@@ -193,13 +196,13 @@ class Watch:
         self.busiest = max(self.busiest, int(counts.max()))
 
     @property
-    def latest(self) -> tuple[Late, ...]:
+    def latest(self) -> tuple[LateRecord, ...]:
         """The latest records, the latest first."""
         return tuple(sorted(self._latest, reverse=True))
 
 
 def by_interval(batch: pa.RecordBatch, length: int) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The parts of a batch by the interval of their arrival: (start of the interval, ns; its records)."""
+    """Splits a batch by the interval of arrival; yields (start of the interval, ns; its records)."""
     numbers = pc.divide(batch.column("arrival"), length).to_numpy()
     cuts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), batch.num_rows]
     for first, end in pairwise(cuts):

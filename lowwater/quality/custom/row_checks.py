@@ -1,8 +1,7 @@
-"""The rows of a query held against the suite that people wrote for it, in bounded memory.
+"""Checks the rows of a query against its custom suite, in bounded memory.
 
-Between `streams/` and the frame `rows`; `written` read the suite. An expectation means what it means in Great
-Expectations' pandas engine: NULL is no value, and so is NaN; `mostly` is of the values that are there.
-"""
+Reads `streams/` and fills the frame `rows`; `custom.suites` reads the suite. An expectation means the same as in the
+pandas engine of Great Expectations: NULL and NaN are no values, and `mostly` is a share of the values."""
 
 from __future__ import annotations
 
@@ -17,26 +16,26 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lowwater.catalog.streams import ROW
-from lowwater.quality.streams import BATCH, KEPT, Broken
-from lowwater.quality.written import Written
+from lowwater.quality.custom.suites import CustomExpectation
+from lowwater.quality.outputs.stream_checks import BATCH, EXAMPLE_ROWS, BrokenRows
 
 NOTHING = "nothing is asked of its rows"
-"""Stands for the suite of a query that has none, so that a page says so."""
+"""Name of the result of a query without a suite, so that its page says so."""
 
 
 @dataclass
-class Judged:
-    """What the rows of a query came to under one expectation.
+class RuleResult:
+    """The result of one expectation over the rows of a query.
 
     Attributes:
         rule: the expectation; None for a query without a suite.
-        values: that were judged: rows whose value is there; for the number of rows it is that number.
-        broken: the rows that break it, the first of them kept.
+        values: rows that have a value; for an expectation about the number of rows, that number.
+        broken: rows that break the expectation, with the first as examples.
     """
 
-    rule: Written | None
+    rule: CustomExpectation | None
     values: int = 0
-    broken: Broken = field(default_factory=Broken)
+    broken: BrokenRows = field(default_factory=BrokenRows)
 
     @property
     def name(self) -> str:
@@ -45,12 +44,12 @@ class Judged:
 
     @property
     def allowed(self) -> int:
-        """Most values that may break it."""
-        # The small part undoes what 1 - 0.9 lacks: nine of ten values are 0.9 of them.
+        """Number of values that may break the expectation."""
+        # The small term makes up for the rounding of 1 - 0.9: nine of ten values are a share of 0.9.
         return math.floor(self.values * (1 - self.rule.mostly) + 1e-6) if self.rule else 0
 
     def measures(self) -> dict[str, Any]:
-        """The columns of the frame that are about the rows."""
+        """The columns of the frame `rows`."""
         first = self.broken.rows[0] if self.broken.rows else {}
         return {
             "rule": self.name,
@@ -63,40 +62,40 @@ class Judged:
         }
 
 
-def judge(files: Sequence[Path], suite: Sequence[Written]) -> list[Judged]:
-    """Judges the rows of a stream over an interval, in one pass.
+def check_rows(files: Sequence[Path], suite: Sequence[CustomExpectation]) -> list[RuleResult]:
+    """Checks the rows of a stream over an interval, in one pass.
 
     Args:
         files: the files of the interval.
-        suite: what is expected; without anything there is one entry that says so.
+        suite: the expectations; an empty suite gives one result that says so.
     """
-    found = [Judged(rule) for rule in suite]
-    of_rows = [each for each in found if each.rule and each.rule.type in TESTS]
+    results = [RuleResult(rule) for rule in suite]
+    of_rows = [result for result in results if result.rule and result.rule.type in ROW_TESTS]
     rows = 0
-    for path in files if found else ():
+    for path in files if results else ():
         with pq.ParquetFile(path) as file:
             for batch in file.iter_batches(BATCH):
                 batch = batch.filter(pc.equal(batch.column("_kind"), ROW))
                 rows += batch.num_rows
-                for each in of_rows:
-                    _add(each, batch)
-    for each in found:
-        if each.rule and each.rule.type not in TESTS:
-            each.values = rows
-            # It is about all of them at once, so none is kept.
-            each.broken.total = 0 if _within(pa.array([rows]), each.rule.kwargs)[0].as_py() else 1
-    return found or [Judged(None)]
+                for of_row in of_rows:
+                    _add(of_row, batch)
+    for result in results:
+        if result.rule and result.rule.type not in ROW_TESTS:
+            result.values = rows
+            # The expectation is about the number of rows, so no single row is an example.
+            result.broken.total = 0 if _within(pa.array([rows]), result.rule.kwargs)[0].as_py() else 1
+    return results or [RuleResult(None)]
 
 
-def _add(judged: Judged, batch: pa.RecordBatch) -> None:
+def _add(judged: RuleResult, batch: pa.RecordBatch) -> None:
     assert judged.rule is not None
     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
     kwargs = judged.rule.kwargs
-    there, keeps = TESTS[judged.rule.type](columns, kwargs)
-    breaks = pc.and_(there, pc.invert(pc.fill_null(keeps, False)))
-    judged.values += pc.sum(there).as_py() or 0
+    valid, keeps = ROW_TESTS[judged.rule.type](columns, kwargs)
+    breaks = pc.and_(valid, pc.invert(pc.fill_null(keeps, False)))
+    judged.values += pc.sum(valid).as_py() or 0
     judged.broken.total += pc.sum(breaks).as_py() or 0
-    room = KEPT - len(judged.broken.rows)
+    room = EXAMPLE_ROWS - len(judged.broken.rows)
     if room > 0:
         judged.broken.rows += batch.filter(breaks).slice(0, room).to_pylist()
 
@@ -104,39 +103,39 @@ def _add(judged: Judged, batch: pa.RecordBatch) -> None:
 Columns = Mapping[str, pa.Array]
 Kwargs = Mapping[str, Any]
 Marks = tuple[pa.Array, pa.Array]
-"""Which rows are judged, and which keep the rule; NULL in the second keeps nothing."""
+"""Rows with a value, and rows that keep the rule; NULL in the second array breaks it."""
 
 
-def _there(values: pa.Array) -> pa.Array:
+def _is_value(values: pa.Array) -> pa.Array:
     return pc.invert(pc.is_null(values, nan_is_null=True))
 
 
 def _not_null(columns: Columns, kwargs: Kwargs) -> Marks:
-    there = _there(columns[kwargs["column"]])
-    return pc.or_(there, True), there
+    valid = _is_value(columns[kwargs["column"]])
+    return pc.or_(valid, True), valid
 
 
 def _null(columns: Columns, kwargs: Kwargs) -> Marks:
-    there = _there(columns[kwargs["column"]])
-    return pc.or_(there, True), pc.invert(there)
+    valid = _is_value(columns[kwargs["column"]])
+    return pc.or_(valid, True), pc.invert(valid)
 
 
-def _of_values(test: Callable[[pa.Array, Kwargs], pa.Array]) -> Callable[[Columns, Kwargs], Marks]:
-    """A test of the values of one column that are there."""
+def _column_test(test: Callable[[pa.Array, Kwargs], pa.Array]) -> Callable[[Columns, Kwargs], Marks]:
+    """Builds a test of the values of one column."""
 
     def marks(columns: Columns, kwargs: Kwargs) -> Marks:
         values = columns[kwargs["column"]]
-        return _there(values), test(values, kwargs)
+        return _is_value(values), test(values, kwargs)
 
     return marks
 
 
-def _of_pairs(test: Callable[[pa.Array, pa.Array, Kwargs], pa.Array]) -> Callable[[Columns, Kwargs], Marks]:
-    """A test of two columns, of the rows in which one of the two is there."""
+def _pair_test(test: Callable[[pa.Array, pa.Array, Kwargs], pa.Array]) -> Callable[[Columns, Kwargs], Marks]:
+    """Builds a test of two columns, for rows with a value in at least one."""
 
     def marks(columns: Columns, kwargs: Kwargs) -> Marks:
         left, right = columns[kwargs["column_A"]], columns[kwargs["column_B"]]
-        return pc.or_(_there(left), _there(right)), test(left, right, kwargs)
+        return pc.or_(_is_value(left), _is_value(right)), test(left, right, kwargs)
 
     return marks
 
@@ -173,16 +172,16 @@ def _greater(left: pa.Array, right: pa.Array, kwargs: Kwargs) -> pa.Array:
     return (pc.greater_equal if kwargs.get("or_equal") else pc.greater)(left, right)
 
 
-TESTS: dict[str, Callable[[Columns, Kwargs], Marks]] = {
+ROW_TESTS: dict[str, Callable[[Columns, Kwargs], Marks]] = {
     "expect_column_values_to_not_be_null": _not_null,
     "expect_column_values_to_be_null": _null,
-    "expect_column_values_to_be_between": _of_values(_within),
-    "expect_column_values_to_be_in_set": _of_values(_in_set),
-    "expect_column_values_to_not_be_in_set": _of_values(_not(_in_set)),
-    "expect_column_values_to_match_regex": _of_values(_matches),
-    "expect_column_values_to_not_match_regex": _of_values(_not(_matches)),
-    "expect_column_value_lengths_to_be_between": _of_values(_lengths),
-    "expect_column_pair_values_to_be_equal": _of_pairs(lambda left, right, _: pc.equal(left, right)),
-    "expect_column_pair_values_a_to_be_greater_than_b": _of_pairs(_greater),
+    "expect_column_values_to_be_between": _column_test(_within),
+    "expect_column_values_to_be_in_set": _column_test(_in_set),
+    "expect_column_values_to_not_be_in_set": _column_test(_not(_in_set)),
+    "expect_column_values_to_match_regex": _column_test(_matches),
+    "expect_column_values_to_not_match_regex": _column_test(_not(_matches)),
+    "expect_column_value_lengths_to_be_between": _column_test(_lengths),
+    "expect_column_pair_values_to_be_equal": _pair_test(lambda left, right, _: pc.equal(left, right)),
+    "expect_column_pair_values_a_to_be_greater_than_b": _pair_test(_greater),
 }
-"""Those about single rows."""
+"""Tests of the expectations about single rows."""

@@ -1,6 +1,7 @@
-"""The data-quality report as files: `reports/<query set>/<interval>/<suite>.html`, and the index that leads to them.
+"""Writes the data-quality report: `reports/<query set>/<interval>/<suite>.html`, and the index of all audits.
 
-Written by the audit and by publish; read by people. Every file appears whole, by a rename within the lake's disk.
+The stages audit and publish call this module. A page is written beside its place and renamed, so readers see whole
+files only.
 """
 
 from __future__ import annotations
@@ -16,20 +17,20 @@ from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.runs import FAILED, PUBLISH, read_replays
 from lowwater.lake.locks import hold
 from lowwater.lake.tables import interval_label, lake_errors, safe_name
-from lowwater.quality.verdicts import audited
+from lowwater.quality.verdicts import interval_audits
 
 if TYPE_CHECKING:
     from lowwater_expectations import Validation
 
 INDEX = "index.html"
 HELD = "held"
-"""State of an interval that is audited and not published."""
-PATIENCE = 10.0
-"""Seconds to wait for another run that writes the index."""
+"""State of an interval whose audit has run and which is not published."""
+LOCK_WAIT = 10.0
+"""Seconds to wait for the lock of the index."""
 
 
 def page_of(query_set: str, start: int, end: int, suite: str) -> str:
-    """The address of a page of the audit of [start, end), ns, relative to `reports/`.
+    """The address of a page of the audit of an interval, relative to `reports/`.
 
     Args:
         query_set: name of the query set.
@@ -41,12 +42,12 @@ def page_of(query_set: str, start: int, end: int, suite: str) -> str:
 
 
 def write_pages(lake: Lake, pages: Mapping[str, Validation], scratch: Path) -> None:
-    """Writes the pages of an audit, and what all pages share where it is not there.
+    """Writes the pages of an audit, and the assets and suite descriptions that all pages share.
 
     Args:
         lake: the lake.
         pages: by address, as `page_of` gives it.
-        scratch: folder of this run's own, on the lake's disk.
+        scratch: temporary folder of this run, on the disk of the lake.
 
     Raises:
         LakeError: a page cannot be written.
@@ -62,33 +63,33 @@ def write_pages(lake: Lake, pages: Mapping[str, Validation], scratch: Path) -> N
 
 
 def write_index(lake: Lake, scratch: Path, pause: float = 0.0) -> None:
-    """Writes the index anew, from what all audits found and what was published since.
+    """Rewrites the index from the audits and publications of the lake.
 
     Args:
         lake: the lake.
-        scratch: folder of this run's own, on the lake's disk.
-        pause: seconds for which an index is left as it is.
+        scratch: temporary folder of this run, on the disk of the lake.
+        pause: age, s, below which the present index is kept.
 
     Raises:
-        LakeError: it cannot be written.
+        LakeError: the index cannot be written.
     """
     from lowwater_expectations import Report, index
 
     if pause and time.time() - _written(lake.reports / INDEX) < pause:
         return
     try:
-        with hold(lake, "reports", PATIENCE):
+        with hold(lake, "reports", LOCK_WAIT):
             states = _states(lake)
             reports = [
                 Report(
-                    query_set=each.query_set,
-                    interval=each.interval,
-                    verdict=each.verdict,
-                    state=FAILED if each.verdict == FAILED else states.get(each.key, HELD),
-                    messages=each.messages,
-                    pages=each.pages,
+                    query_set=audit.query_set,
+                    interval=audit.interval,
+                    verdict=audit.verdict,
+                    state=FAILED if audit.verdict == FAILED else states.get(audit.key, HELD),
+                    messages=audit.messages,
+                    pages=audit.pages,
                 )
-                for each in audited(lake)
+                for audit in interval_audits(lake)
             ]
             _write(lake.reports / INDEX, index(reports).encode(), scratch)
     except BusyError:
@@ -103,7 +104,7 @@ def _written(path: Path) -> float:
 
 
 def _states(lake: Lake) -> dict[tuple[str, int, int], str]:
-    """(query set, start, end) -> what the interval was last published as."""
+    """(query set, start, end) -> state of the interval's last publication."""
     rows = [row for row in read_replays(lake) if row.stage == PUBLISH and row.state != FAILED]
     return {(row.query_set, row.interval_start, row.interval_end): row.state for row in rows}
 

@@ -1,6 +1,6 @@
-"""How many records each source sent, in bounded memory: a table of addresses that a kernel fills.
+"""Counts the records of each source address, in bounded memory: a compiled kernel fills a hash table.
 
-Below the profile of a link. A dictionary of Python took half of the audit's scan of ten million packets.
+The profile of a link uses it. A Python dictionary took half of the audit's scan of ten million packets.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from lowwater.capture.inlining import kernel
 
 Source = tuple[int, int, int]
-"""Family, and the two words of an address; the first is 0 of IPv4."""
+"""Address family and the two 64-bit words of the address; the first word is 0 for IPv4."""
 
 Words = NDArray[np.int64]
 
@@ -24,9 +24,10 @@ _LEAST_SLOTS = 1 << 10
 
 @kernel
 def _count(families: Any, highs: Any, lows: Any, weights: Any, keys: Any, counts: Any) -> int:
-    """Adds records, each with its weight, to a table of free slots (count 0); gives how many slots it took."""
+    """Adds records with their weights to the table (count 0 marks a free slot); returns the number of slots newly
+    used."""
     last = np.uint64(len(counts) - 1)
-    taken = 0
+    new_slots = 0
     for row in range(len(lows)):
         family, high, low = families[row], highs[row], lows[row]
         digest = (np.uint64(low) ^ (np.uint64(high) * _SPREAD) ^ np.uint64(family)) * _SPREAD
@@ -35,16 +36,16 @@ def _count(families: Any, highs: Any, lows: Any, weights: Any, keys: Any, counts
             at = (at + np.uint64(1)) & last
         if not counts[at]:
             keys[at, 0], keys[at, 1], keys[at, 2] = family, high, low
-            taken += 1
+            new_slots += 1
         counts[at] += weights[row]
-    return taken
+    return new_slots
 
 
-class Sources:
-    """The records of each source; the least busy half is forgotten where there are too many, so a count may be low.
+class SenderCounts:
+    """Record counts by source. When the table is full, the less busy half is dropped, so a count may be too low.
 
     Args:
-        most: sources that are kept from one call of `add` to the next.
+        most: number of sources that are kept between two calls of `add`.
     """
 
     def __init__(self, most: int) -> None:
@@ -67,7 +68,7 @@ class Sources:
             self._rebuild(len(self._counts), self._busiest(self._most // 2))
 
     def _make_room(self, more: int) -> None:
-        """Keeps half of the slots free whatever comes."""
+        """Enlarges the table so that half of its slots stay free."""
         needed = 2 * (len(self) + more)
         if needed > len(self._counts):
             self._rebuild(1 << (needed - 1).bit_length(), np.flatnonzero(self._counts))
@@ -82,7 +83,7 @@ class Sources:
         self._taken += _count(families, highs, lows, weights, self._keys, self._counts)
 
     def _busiest(self, most: int) -> NDArray[np.intp]:
-        """Slots of the busiest sources in order; of equally busy ones those of the least address first."""
+        """Slots of the busiest sources, the busiest first; equally busy ones by address."""
         used = np.flatnonzero(self._counts)
         family, high, low = (self._keys[used, part] for part in range(3))
         return used[np.lexsort((low, high, family, -self._counts[used]))[:most]]

@@ -1,6 +1,7 @@
-"""The stream of a query held against the law, row by row, in bounded memory.
+"""Checks the stream of a query row by row, in bounded memory: schema, ownership, promises.
 
-Between `streams/` and the measures of the queries. A check counts the rows that break it and keeps the first of them.
+Reads `streams/` for the measures of the queries. A check counts the rows that break its rule and keeps the first of
+them.
 """
 
 from __future__ import annotations
@@ -22,23 +23,23 @@ from lowwater.plan.properties.schemas import result_schema
 from lowwater.plan.temporal import INT64_MAX
 
 BATCH = 65536
-KEPT = 1000
-"""Most rows that are kept of those that break one rule."""
+EXAMPLE_ROWS = 1000
+"""Number of rows that are kept as examples of a broken rule."""
 
-LEAST, MOST = -INT64_MAX - 1, INT64_MAX
-"""Of instants: what stands for one that is NULL, which no engine writes, so that the row breaks the rules."""
+EARLIEST, LATEST = -INT64_MAX - 1, INT64_MAX
+"""Stand for an instant that is NULL. No engine writes NULL, so a row with one breaks the rules."""
 
 Instants = npt.NDArray[np.int64]
 Marks = npt.NDArray[np.bool_]
 
 
 @dataclass
-class Broken:
+class BrokenRows:
     """The rows that break a rule.
 
     Attributes:
-        total: how many there are.
-        rows: the first of them, at most KEPT, in their published form with the control columns.
+        total: number of rows that break the rule.
+        rows: the first of them, at most EXAMPLE_ROWS, as published, with the control columns.
     """
 
     total: int = 0
@@ -47,21 +48,21 @@ class Broken:
 
 @dataclass(frozen=True)
 class StreamCheck:
-    """What a stream is like over an interval.
+    """The result of the checks of a stream over an interval.
 
     Attributes:
         rows: data rows.
-        columns: what is wrong with the schema of its files; empty if nothing is.
-        open_ns: from its highest promise to the end of the interval; 0 if it is closed (T6).
+        columns: faults of the schema of the files; empty without any.
+        open_ns: time from the highest promise to the end of the interval, ns; 0 if the stream is closed (T6).
         not_owned: rows whose last instant is not in the interval (I1).
-        below_promise: rows that come after a punctuation which excludes them (P1).
+        below_promise: rows that come after a punctuation that excludes them (P1).
     """
 
     rows: int
     columns: str
     open_ns: int
-    not_owned: Broken
-    below_promise: Broken
+    not_owned: BrokenRows
+    below_promise: BrokenRows
 
 
 def check_stream(
@@ -69,13 +70,15 @@ def check_stream(
 ) -> StreamCheck:
     """Checks the files of a stream over [start, end), ns.
 
-    Rows are looked at only where the control columns are there: without them nothing can be said of a row.
+    Rows are checked only if the control columns exist; without them nothing can be said of a row.
 
     Args:
         files: the files of the interval, in order.
         fields: the fields of the query's plan node.
-        start: the start of the interval; `end` its end.
-        whole: whether every column is read, not the control columns alone: for files that are not what they were.
+        start: first instant of the interval, ns since the epoch.
+        end: end of the interval, ns since the epoch, exclusive.
+        whole: whether to read every column, not the control columns alone; for files that have changed since they were
+            written.
     """
     try:
         columns, readable = _schema_faults(files, result_schema(fields))
@@ -87,45 +90,45 @@ def check_stream(
             return _check_rows(files, start, end, columns)
     except (OSError, pa.ArrowException) as error:
         columns = f"a file cannot be read: {str(error).splitlines()[0]}"
-    return StreamCheck(0, columns, 0, Broken(), Broken())
+    return StreamCheck(0, columns, 0, BrokenRows(), BrokenRows())
 
 
 def _check_rows(files: Sequence[Path], start: int, end: int, columns: str) -> StreamCheck:
     promises = _Promises.read(files)
-    owned, kept = _Positions(), _Positions()
+    owned, late = _Positions(), _Positions()
     rows = 0
     for number, first, batch in _batches(files):
         is_row = _marks(pc.equal(batch.column("_kind"), ROW))
-        last, tick = _instants(batch.column("_last"), LEAST), _instants(batch.column("_tick"), MOST)
+        last, tick = _instants(batch.column("_last"), EARLIEST), _instants(batch.column("_tick"), LATEST)
         rows += int(is_row.sum())
         owned.add(number, first, is_row & ((last < start) | (last >= end)))
-        kept.add(number, first, is_row & (last < promises.before(tick)))
-    broken = [Broken(found.total, list(_fetch(files, found))) for found in (owned, kept)]
+        late.add(number, first, is_row & (last < promises.before(tick)))
+    broken = [BrokenRows(positions.total, list(_fetch(files, positions))) for positions in (owned, late)]
     return StreamCheck(rows, columns, max(0, end - (promises.highest if promises.any else start)), *broken)
 
 
 def _schema_faults(files: Sequence[Path], planned: pa.Schema) -> tuple[str, bool]:
-    """What is wrong with the first file of another schema, and whether all of them have the control columns."""
+    """The schema faults of the first file that has any, and whether all files have the control columns."""
     faults, readable = "", True
     for path in files:
-        found = pq.read_schema(path)
-        faults = faults or _differences(path.name, found, planned)
-        readable = readable and not _differences(path.name, found, CONTROL, others=True)
+        schema = pq.read_schema(path)
+        faults = faults or _differences(path.name, schema, planned)
+        readable = readable and not _differences(path.name, schema, CONTROL, others=True)
     return faults, readable
 
 
-def _differences(file: str, found: pa.Schema, planned: pa.Schema, others: bool = False) -> str:
-    parts = [f"column {name} is missing" for name in planned.names if name not in found.names]
-    for each in planned:
-        if each.name in found.names and found.field(each.name).type != each.type:
-            parts.append(f"column {each.name} is {found.field(each.name).type}, not {each.type}")
+def _differences(file: str, schema: pa.Schema, planned: pa.Schema, others: bool = False) -> str:
+    parts = [f"column {name} is missing" for name in planned.names if name not in schema.names]
+    for field_ in planned:
+        if field_.name in schema.names and schema.field(field_.name).type != field_.type:
+            parts.append(f"column {field_.name} is {schema.field(field_.name).type}, not {field_.type}")
     if not others:
-        parts += [f"column {name} is not in the plan" for name in found.names if name not in planned.names]
+        parts += [f"column {name} is not in the plan" for name in schema.names if name not in planned.names]
     return f"{file}: {'; '.join(parts)}" if parts else ""
 
 
 def _batches(files: Sequence[Path]) -> Iterator[tuple[int, int, pa.RecordBatch]]:
-    """The control columns: number of the file, number of the first row in it, batch."""
+    """Yields number of the file, number of the batch's first row in the file, and the control columns of the batch."""
     for number, path in enumerate(files):
         first = 0
         with pq.ParquetFile(path) as file:
@@ -149,8 +152,8 @@ class _Promises:
     """The promises of a stream.
 
     Attributes:
-        ticks: at which they were made, in order.
-        bounds: the highest promise up to each.
+        ticks: ticks of the promises, ascending.
+        bounds: highest promise up to each tick, ns.
     """
 
     ticks: Instants
@@ -161,11 +164,11 @@ class _Promises:
         ticks, bounds = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         for _, _, batch in _batches(files):
             promises = batch.filter(pc.equal(batch.column("_kind"), PUNCTUATION))
-            ticks.append(_instants(promises.column("_tick"), MOST))
-            bounds.append(_instants(promises.column("_last"), LEAST))
-        made, said = np.concatenate(ticks), np.concatenate(bounds)
-        order = np.argsort(made, kind="stable")
-        return _Promises(made[order], np.maximum.accumulate(said[order]) if len(said) else said)
+            ticks.append(_instants(promises.column("_tick"), LATEST))
+            bounds.append(_instants(promises.column("_last"), EARLIEST))
+        all_ticks, all_bounds = np.concatenate(ticks), np.concatenate(bounds)
+        order = np.argsort(all_ticks, kind="stable")
+        return _Promises(all_ticks[order], np.maximum.accumulate(all_bounds[order]) if len(all_bounds) else all_bounds)
 
     @property
     def any(self) -> bool:
@@ -176,33 +179,35 @@ class _Promises:
         return int(self.bounds[-1])
 
     def before(self, ticks: Instants) -> Instants:
-        """The bound of each row: the rows of a tick precede its punctuation (P5), so only earlier ticks count."""
+        """The promise that holds for each row: rows of a tick precede its punctuation (P5), so only earlier ticks
+        count."""
         if not self.any:
-            return np.full(len(ticks), LEAST)
+            return np.full(len(ticks), EARLIEST)
         earlier = np.searchsorted(self.ticks, ticks, side="left")
-        return np.where(earlier > 0, self.bounds[np.maximum(earlier - 1, 0)], LEAST)
+        return np.where(earlier > 0, self.bounds[np.maximum(earlier - 1, 0)], EARLIEST)
 
 
 @dataclass
 class _Positions:
-    """Where broken rows are: how many, and the first of them as (number of the file, number of the row)."""
+    """Positions of the rows that break a rule: their number, and the first as (number of the file, number of the
+    row)."""
 
     total: int = 0
     places: list[tuple[int, int]] = field(default_factory=list)
 
     def add(self, file: int, first: int, marks: Marks) -> None:
         self.total += int(marks.sum())
-        room = KEPT - len(self.places)
+        room = EXAMPLE_ROWS - len(self.places)
         self.places += [(file, first + int(row)) for row in np.flatnonzero(marks)[:room]]
 
 
-def _fetch(files: Sequence[Path], found: _Positions) -> Iterator[dict[str, Any]]:
-    """The rows at some positions."""
-    for number in sorted({file for file, _ in found.places}):
-        wanted = np.array([row for file, row in found.places if file == number])
+def _fetch(files: Sequence[Path], positions: _Positions) -> Iterator[dict[str, Any]]:
+    """Reads the rows at some positions."""
+    for number in sorted({file for file, _ in positions.places}):
+        numbers = np.array([row for file, row in positions.places if file == number])
         first = 0
         with pq.ParquetFile(files[number]) as file:
             for batch in file.iter_batches(BATCH):
-                here = wanted[(wanted >= first) & (wanted < first + batch.num_rows)] - first
+                in_batch = numbers[(numbers >= first) & (numbers < first + batch.num_rows)] - first
                 first += batch.num_rows
-                yield from batch.take(pa.array(here, pa.int64())).to_pylist()
+                yield from batch.take(pa.array(in_batch, pa.int64())).to_pylist()
