@@ -27,7 +27,7 @@ from lowwater.lake.tables import open_table, read_rows
 from lowwater.quality.verdicts import IntervalAudit, Key, interval_audits
 from lowwater.replay.interval import expected
 from lowwater.replay.job import Job
-from lowwater.replay.schedule.readers import jobs
+from lowwater.replay.schedule.link_queries import jobs
 
 RUNNING, HELD, WARNED = "running", "held", "warned"
 """States that `lowwater status` does not know: at work now, audited and not published, published with warnings."""

@@ -9,7 +9,7 @@ from lowwater.instants import HOUR
 from lowwater.lake.ledgers.history import LinkLateness, read_lateness
 from lowwater.quality.lateness.counts import LatenessCounts
 from lowwater.quality.lateness.review import IntervalLateness, SkewReview, review
-from lowwater.replay.schedule.readers import readers, row_rates
+from lowwater.replay.schedule.link_queries import readers, row_rates
 
 from .board import Snapshot
 

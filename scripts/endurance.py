@@ -141,15 +141,15 @@ def _watched(child: psutil.Popen, life: float, lake: Path) -> list[psutil.Proces
     """Keeps the memory of a process and of those below it while it lives, at most so long; those below it."""
     begin = time.monotonic()
     family: list[psutil.Process] = []
-    with lake.with_suffix(".memory.csv").open("a") as kept:
+    with lake.with_suffix(".memory.csv").open("a") as samples_kept:
         while child.poll() is None and (passed := time.monotonic() - begin) < life:
             try:
                 family = child.children(recursive=True)
-                below = sum(each.memory_info().rss for each in family)
-                kept.write(f"{child.pid},{passed:.1f},{child.memory_info().rss},{below}\n")
+                below = sum(process.memory_info().rss for process in family)
+                samples_kept.write(f"{child.pid},{passed:.1f},{child.memory_info().rss},{below}\n")
             except psutil.Error:
                 continue
-            kept.flush()
+            samples_kept.flush()
             time.sleep(min(SAMPLE, max(0.0, life - passed)))
     return family
 
@@ -158,22 +158,22 @@ def told(lake: Path) -> str:
     """What the log and the memory of a run say."""
     spent = [float(seconds.replace(",", "")) for _, seconds in ENDED.findall(lake.with_suffix(".log").read_text())]
     samples = [line.split(",") for line in lake.with_suffix(".memory.csv").read_text().splitlines()]
-    pids = [each[0] for each in samples]
-    longest = [each for each in samples if each[0] == max(set(pids), key=pids.count)]
+    pids = [sample[0] for sample in samples]
+    longest = [sample for sample in samples if sample[0] == max(set(pids), key=pids.count)]
     lines = [
         f"{lake.name}: {len(spent)} intervals ended, {sum(spent) / len(spent):.2f} s each, at most {max(spent):.1f} s"
     ]
     quarter = len(spent) // 4
     if quarter and len(set(pids)) == 1:
         halves = spent[:quarter], spent[-quarter:]
-        first, last = (sum(each) / quarter for each in halves)
+        first, last = (sum(half) / quarter for half in halves)
         lines.append(f"  the first quarter took {first:.2f} s each, the last {last:.2f} s")
     lines.append(
         f"  {len(set(pids))} processes; memory of the longest, MB at its seconds (itself and what it started):"
     )
     for part in range(0, 11):
-        _, passed, own, below = longest[min(len(longest) - 1, part * len(longest) // 10)]
-        lines.append(f"    {float(passed):7.0f} s  {int(own) / 1e6:7.0f} {int(below) / 1e6:7.0f}")
+        _, passed, longest_value, below = longest[min(len(longest) - 1, part * len(longest) // 10)]
+        lines.append(f"    {float(passed):7.0f} s  {int(longest_value) / 1e6:7.0f} {int(below) / 1e6:7.0f}")
     return "\n".join(lines)
 
 
@@ -187,11 +187,13 @@ def airflow(plan: Plan, lake: Path, share: float) -> tuple[int, int, float]:
         HomeError: a run failed.
     """
     chance = random.Random(f"{plan.seed} {time.time_ns()}")
-    done = {row.interval_start for row in published(open_lake(lake), QUERY_SET)}
-    left = [start for start in (START + hour * HOUR for hour in range(plan.hours)) if start not in done]
-    if not left:
+    published_starts = {row.interval_start for row in published(open_lake(lake), QUERY_SET)}
+    remaining = [
+        start for start in (START + hour * HOUR for hour in range(plan.hours)) if start not in published_starts
+    ]
+    if not remaining:
         return 0, 0, 0.0
-    chance.shuffle(left)
+    chance.shuffle(remaining)
     home = Home(plan.folder / "airflow", lake, plan.queries)
     dag = f"replay_{QUERY_SET}"
     try:
@@ -200,7 +202,7 @@ def airflow(plan: Plan, lake: Path, share: float) -> tuple[int, int, float]:
         home.ready(dag, slots=2)
         begin = time.monotonic()
         with Killer(lake, chance, share) as killer:
-            ran = _shuffled(home, dag, left)
+            ran = _shuffled(home, dag, remaining)
         return ran, len(killer.killed), time.monotonic() - begin
     finally:
         home.stop()
@@ -247,9 +249,9 @@ def main() -> int:
         run_killed(plan, killed, chosen.through, chosen.kills)
     if chosen.only:
         return 0
-    found = differences(sequential, killed, QUERY_SET)
-    print("\n".join(found) or f"identical: {plan.hours} intervals", flush=True)
-    return 1 if found else 0
+    differing = differences(sequential, killed, QUERY_SET)
+    print("\n".join(differing) or f"identical: {plan.hours} intervals", flush=True)
+    return 1 if differing else 0
 
 
 def run_killed(plan: Plan, lake: Path, through: str, kills: int) -> None:
@@ -260,8 +262,8 @@ def run_killed(plan: Plan, lake: Path, through: str, kills: int) -> None:
         return
     chance = random.Random(f"{plan.seed} {time.time_ns()}")
     lives = [chance.uniform(20, 120) for _ in range(kills)]
-    done = backfill(plan, lake, ["--jobs", str(os.cpu_count() or 1), "--order", "random"], lives)
-    print(told(lake) + f"\n  {done} killed", flush=True)
+    lives_used = backfill(plan, lake, ["--jobs", str(os.cpu_count() or 1), "--order", "random"], lives)
+    print(told(lake) + f"\n  {lives_used} killed", flush=True)
 
 
 if __name__ == "__main__":

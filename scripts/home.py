@@ -74,8 +74,8 @@ class Home:
         """
         if self.running():
             raise HomeError(f"Airflow runs in {self.folder}: stop it with `make down`")
-        kept = self.folder / "password.json"
-        password = self.password if kept.exists() else secrets.token_urlsafe(9)
+        password_file = self.folder / "password.json"
+        password = self.password if password_file.exists() else secrets.token_urlsafe(9)
         if not keep:
             shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -86,11 +86,11 @@ class Home:
         config.read_dict(self._settings(address))
         with _private(self.folder / "airflow.cfg") as file:
             config.write(file)
-        with _private(kept) as file:
+        with _private(password_file) as file:
             json.dump({USER: password}, file)
 
     def _settings(self, address: str) -> dict[str, dict[str, object]]:
-        cores, own = os.cpu_count() or 1, self.folder / "airflow.db"
+        cores, database_file = os.cpu_count() or 1, self.folder / "airflow.db"
         return {
             "core": {
                 "dags_folder": ROOT / "dags",
@@ -103,7 +103,7 @@ class Home:
                 "simple_auth_manager_passwords_file": self.folder / "password.json",
                 "simple_auth_manager_all_admins": self.anyone,
             },
-            "database": {"sql_alchemy_conn": self.database or f"sqlite:///{own}?timeout={LOCKED}"},
+            "database": {"sql_alchemy_conn": self.database or f"sqlite:///{database_file}?timeout={LOCKED}"},
             "logging": {"base_log_folder": self.folder / "logs"},
             "api": {
                 "host": "127.0.0.1",
@@ -117,10 +117,10 @@ class Home:
 
     def environment(self) -> dict[str, str]:
         """The environment of every process of this Airflow; settings of another one in ours do not reach it."""
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW__")}
-        return kept | {
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW__")}
+        return inherited | {
             "AIRFLOW_HOME": str(self.folder),
-            "PATH": f"{BIN}{os.pathsep}{kept.get('PATH', '')}",
+            "PATH": f"{BIN}{os.pathsep}{inherited.get('PATH', '')}",
             "LOWWATER_LAKE": str(self.lake),
             "LOWWATER_QUERIES": str(self.queries),
             "GX_ANALYTICS_ENABLED": "false",
@@ -187,8 +187,8 @@ class Home:
 
         Most are known by the AIRFLOW_HOME that they inherit, those that overwrite it with a title by their session.
         """
-        kept = self.folder / "session"
-        session = int(kept.read_text()) if kept.exists() else -1  # kernel threads are of session 0
+        session_file = self.folder / "session"
+        session = int(session_file.read_text()) if session_file.exists() else -1  # kernel threads are of session 0
         return list(_of_session_or_variable(session, "AIRFLOW_HOME", str(self.folder)))
 
     def stop(self) -> None:
@@ -229,17 +229,17 @@ class Home:
             time.sleep(1)
 
     def _token(self) -> str:
-        kept = self.folder / "token"
-        if not kept.exists():
+        token_file = self.folder / "token"
+        if not token_file.exists():
             body = json.dumps({"username": USER, "password": self.password}).encode()
             headers = {"Content-Type": "application/json"}
             request = urllib.request.Request(f"{self.address}/auth/token", body, headers)
             try:
-                with urllib.request.urlopen(request, timeout=30) as answer, _private(kept) as file:
+                with urllib.request.urlopen(request, timeout=30) as answer, _private(token_file) as file:
                     file.write(json.load(answer)["access_token"])
             except urllib.error.HTTPError as error:
                 raise HomeError(f"{self.address} does not know our password: another Airflow answers there") from error
-        return kept.read_text()
+        return token_file.read_text()
 
     def ready(self, *dags: str, slots: int | None = None) -> None:
         """Waits until the DAGs are there, switches them on, and makes the pool of Spark processes.
@@ -252,11 +252,11 @@ class Home:
             HomeError: a DAG file has an error, or they do not appear.
         """
         slots = slots or max(1, (os.cpu_count() or 1) // 2)
-        if POOL not in [each["name"] for each in self.ask("GET", "pools")["pools"]]:
+        if POOL not in [pool["name"] for pool in self.ask("GET", "pools")["pools"]]:
             about = {"description": "Spark processes at once", "include_deferred": False}
             self.ask("POST", "pools", {"name": POOL, "slots": slots, **about})
         deadline = time.monotonic() + STARTS
-        while set(dags) - {each["dag_id"] for each in self.ask("GET", "dags?limit=100")["dags"]}:
+        while set(dags) - {dag["dag_id"] for dag in self.ask("GET", "dags?limit=100")["dags"]}:
             broken = self.ask("GET", "importErrors")["import_errors"]
             if broken or time.monotonic() > deadline:
                 cause = broken[0]["stack_trace"] if broken else f"see {self.log}"
@@ -291,12 +291,12 @@ class Home:
 
     def tasks(self, dag: str) -> list[dict[str, Any]]:
         """The task instances of all runs of a DAG."""
-        found = self.ask("GET", f"dags/{dag}/dagRuns/~/taskInstances?limit=100")["task_instances"]
-        return [dict(each) for each in found]
+        instances = self.ask("GET", f"dags/{dag}/dagRuns/~/taskInstances?limit=100")["task_instances"]
+        return [dict(instance) for instance in instances]
 
     def runs(self, dag: str) -> list[dict[str, Any]]:
         """The runs of a DAG."""
-        return [dict(each) for each in self.ask("GET", f"dags/{dag}/dagRuns?limit=100")["dag_runs"]]
+        return [dict(dag_run) for dag_run in self.ask("GET", f"dags/{dag}/dagRuns?limit=100")["dag_runs"]]
 
     def why(self, task: dict[str, Any]) -> str:
         """The last lines of a task's log, one text each."""
@@ -304,10 +304,10 @@ class Home:
         path = f"dags/{task['dag_id']}/dagRuns/{task['dag_run_id']}/taskInstances/{task['task_id']}"
         content = self.ask("GET", f"{path}/logs/{task['try_number']}{index}")["content"]
         lines = []
-        for each in content:
-            if isinstance(each, dict) and not str(each.get("event", "")).startswith("::"):
-                errors = [f"{one['exc_type']}: {one['exc_value']}" for one in each.get("error_detail") or []]
-                lines.append("\n".join([str(each.get("event", "")), *errors]))
+        for entry in content:
+            if isinstance(entry, dict) and not str(entry.get("event", "")).startswith("::"):
+                errors = [f"{error['exc_type']}: {error['exc_value']}" for error in entry.get("error_detail") or []]
+                lines.append("\n".join([str(entry.get("event", "")), *errors]))
         return "\n".join(lines[-12:])
 
 
@@ -328,16 +328,16 @@ def _of_session_or_variable(session: int, name: str, value: str) -> Iterator[psu
             continue
 
 
-def _free_port(wanted: int) -> int:
+def _free_port(preferred: int) -> int:
     """The port that is wanted if it is free, else any."""
-    for port in (wanted, 0):
-        with socket.socket() as found:
-            found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    for port in (preferred, 0):
+        with socket.socket() as sock:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
-                found.bind(("127.0.0.1", port))
+                sock.bind(("127.0.0.1", port))
             except OSError:
                 continue
-            return int(found.getsockname()[1])
+            return int(sock.getsockname()[1])
     raise HomeError("no free port on 127.0.0.1")
 
 

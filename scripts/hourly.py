@@ -79,8 +79,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("captures", nargs="+", metavar="LINK=FILE")
     chosen = parser.parse_args(arguments)
     text = ""
-    for each in chosen.captures:
-        link, _, path = each.partition("=")
+    for capture in chosen.captures:
+        link, _, path = capture.partition("=")
         try:
             first, last = split(link, Path(path), chosen.out)
         except (OSError, ValueError) as error:

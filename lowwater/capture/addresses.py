@@ -1,6 +1,6 @@
 """Columns of streams as people read them: addresses as texts, a column at a time.
 
-Beside the digests of rows. Read where results are written: `high`, `replay.command.export`.
+Beside the digests of rows. Read where results are written: `high`, `replay.command.row_files`.
 """
 
 from __future__ import annotations

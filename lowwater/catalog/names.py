@@ -1,7 +1,8 @@
 """Names that Lowwater writes beside those of queries, in one place: no query may have one of them.
 
-Read by the binder, which refuses them, and by `replay.command.run`, which writes them. In a lake nothing lies beside
-the tables of queries: `tables/`, `streams/`, `lfta/` and `state/` are theirs alone, and the ledgers lie above these.
+Read by the binder, which refuses them, and by `replay.command.run_command`, which writes them. In a lake nothing lies
+beside the tables of queries: `tables/`, `streams/`, `lfta/` and `state/` are theirs alone, and the ledgers lie above
+these.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ def _reviews(
     from lowwater.config import load_config
     from lowwater.lake.layout import open_lake
     from lowwater.lake.ledgers.captures import ingested_links
-    from lowwater.replay.schedule.readers import jobs
+    from lowwater.replay.schedule.link_queries import jobs
 
     lake, config = open_lake(root, make=False), load_config(root)
     chosen = links or ingested_links(lake)
@@ -84,7 +84,7 @@ def _review(
     from lowwater.lake.ledgers.runs import read_replays
     from lowwater.lake.packets import PacketFiles, packet_files
     from lowwater.quality.lateness.review import link_lateness, review
-    from lowwater.replay.schedule.readers import readers, row_rates
+    from lowwater.replay.schedule.link_queries import readers, row_rates
 
     settings = config.link(link)
     captures = read_captures(lake, [link])[link]

@@ -31,5 +31,5 @@ def _root(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip() and not _NOISE.match(line)]
     causes = [match.group(1) for match in map(_CAUSE.match, lines) if match and match.group(1)]
     # After what Spark says comes the plan, which is no cause.
-    said = _FAILED.findall(text)
-    return (causes or said or lines or ["no message"])[-1][:500]
+    spark_messages = _FAILED.findall(text)
+    return (causes or spark_messages or lines or ["no message"])[-1][:500]

@@ -115,9 +115,9 @@ def class_archive(folder: Path | None = None) -> Path | None:
 
     Its name holds its size: the JVM does not survive to map an archive that was cut.
     """
-    for found in (folder or jars_folder().parent).glob("classes-*.jsa"):
-        if found == archive_of(found, found.parent):
-            return found
+    for archive in (folder or jars_folder().parent).glob("classes-*.jsa"):
+        if archive == archive_of(archive, archive.parent):
+            return archive
     return None
 
 
@@ -132,10 +132,10 @@ def delta_jars() -> list[Path]:
     Raises:
         ConfigError: if they were never fetched.
     """
-    found = [jar for name in NEEDED for jar in sorted(jars_folder().glob(f"{name}-[0-9]*.jar"))]
-    if len(found) < len(NEEDED):
+    jars = [jar for name in NEEDED for jar in sorted(jars_folder().glob(f"{name}-[0-9]*.jar"))]
+    if len(jars) < len(NEEDED):
         raise ConfigError(f"the Delta jars are not in {jars_folder()}", "run `make setup` once, with network access")
-    return found
+    return jars
 
 
 def fetch_jars() -> list[Path]:
@@ -161,9 +161,9 @@ def fetch_jars() -> list[Path]:
             str(script),
         ]
         environment = {**os.environ, "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable}
-        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-        if done.returncode != 0:
-            tail = "\n".join((done.stdout + done.stderr).splitlines()[-12:])
+        finished = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+        if finished.returncode != 0:
+            tail = "\n".join((finished.stdout + finished.stderr).splitlines()[-12:])
             raise LowwaterError(f"Spark could not resolve {DELTA}:\n{tail}", "is there a way to a Maven repository?")
         for name in NEEDED:
             for jar in (Path(ivy) / "jars").glob(f"*_{name}-[0-9]*.jar"):
@@ -173,13 +173,13 @@ def fetch_jars() -> list[Path]:
 
 def _checked(jars: list[Path]) -> list[Path]:
     """The jars, if each is byte for byte the one that is meant: a repository may answer with anything."""
-    for jar, (name, wanted) in zip(jars, NEEDED.items(), strict=True):
+    for jar, (name, expected) in zip(jars, NEEDED.items(), strict=True):
         with jar.open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
-        if found != wanted:
+            actual = hashlib.file_digest(file, "sha256").hexdigest()
+        if actual != expected:
             jar.unlink()  # no session is to load it
             raise LowwaterError(
-                f"{jar}: is not the {name} that Lowwater was built with: sha256 {found}, not {wanted}",
+                f"{jar}: is not the {name} that Lowwater was built with: sha256 {actual}, not {expected}",
                 "look at where it came from, then run `make setup` again",
             )
     return jars
@@ -202,10 +202,12 @@ def _submitted(home: Path) -> dict[str, str]:
     secret = os.environ.get("LOWWATER_SPARK_SECRET")
     if not secret:
         return {}
-    kept = home / "secret.conf"
-    kept.touch(0o600)
-    kept.write_text(f"spark.authenticate.secret={secret}\n", encoding="utf-8")
-    return {"PYSPARK_SUBMIT_ARGS": f"--properties-file {shlex.quote(str(kept))} --load-spark-defaults pyspark-shell"}
+    secret_file = home / "secret.conf"
+    secret_file.touch(0o600)
+    secret_file.write_text(f"spark.authenticate.secret={secret}\n", encoding="utf-8")
+    return {
+        "PYSPARK_SUBMIT_ARGS": f"--properties-file {shlex.quote(str(secret_file))} --load-spark-defaults pyspark-shell"
+    }
 
 
 def _host() -> str:
@@ -218,8 +220,8 @@ def _environment() -> None:
     os.environ["SPARK_LOCAL_IP"] = _host()
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     root = str(Path(lowwater.__file__).resolve().parents[1])
-    known = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path and path != root]
-    os.environ["PYTHONPATH"] = os.pathsep.join([root, *known])
+    paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path and path != root]
+    os.environ["PYTHONPATH"] = os.pathsep.join([root, *paths])
 
 
 def _options(settings: SessionSettings, home: Path) -> dict[str, str]:

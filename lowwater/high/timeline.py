@@ -34,8 +34,8 @@ class Promise:
         if self.period == 0:
             return np.full(len(instants), self.last)
         passed = np.minimum(instants, self.until) - self.first
-        said: Instants = self.last + passed // self.period * self.period
-        return said
+        promised: Instants = self.last + passed // self.period * self.period
+        return promised
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,8 @@ class Timeline:
             >>> Timeline(np.array([10, 20, 30]), np.array([4, 15, 90])).ticks(np.array([3, 4, 20])).tolist()
             [10, 20, 30]
         """
-        found = np.searchsorted(self.promises, lasts, side="right")
-        ticks: Instants = self.instants[np.minimum(found, len(self.instants) - 1)]
+        places = np.searchsorted(self.promises, lasts, side="right")
+        ticks: Instants = self.instants[np.minimum(places, len(self.instants) - 1)]
         return ticks
 
     def below(self, closing: int) -> Iterator[Promise]:

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from lowwater.catalog.expr import Type
 from lowwater.catalog.streams import CONTROL, ROW, TABLE_TYPES
 from lowwater.high.failures import translate
-from lowwater.high.run import run_session
+from lowwater.high.query_runs import run_session
 from lowwater.plan.operators import Field
 from lowwater.plan.properties.schemas import result_schema
 
@@ -33,7 +33,7 @@ CONTROL_TYPES = {name: "string" if name == "_kind" else "bigint" for name in CON
 
 
 @dataclass(frozen=True)
-class Keyed:
+class KeyedStream:
     """The stream of a query with a unique key.
 
     Attributes:
@@ -48,7 +48,7 @@ class Keyed:
 
 
 @dataclass(frozen=True)
-class Shared:
+class SharedKeys:
     """The rows that have their key in common with another.
 
     Attributes:
@@ -67,7 +67,9 @@ def plain(name: str) -> Column:
     return F.col(f"`{name}`")
 
 
-def shared_keys(spark: SparkSession, streams: Mapping[str, Keyed], most: int, partitions: int) -> dict[str, Shared]:
+def shared_keys(
+    spark: SparkSession, streams: Mapping[str, KeyedStream], most: int, partitions: int
+) -> dict[str, SharedKeys]:
     """Looks for rows that share their unique key.
 
     Args:
@@ -79,9 +81,9 @@ def shared_keys(spark: SparkSession, streams: Mapping[str, Keyed], most: int, pa
     Raises:
         LowwaterError: if a file cannot be read.
     """
-    found = {name: Shared(0, 0, result_schema(stream.fields).empty_table()) for name, stream in streams.items()}
+    shared = {name: SharedKeys(0, 0, result_schema(stream.fields).empty_table()) for name, stream in streams.items()}
     if not streams:
-        return found
+        return shared
     session = run_session(spark, {"spark.sql.shuffle.partitions": str(partitions)})
     try:
         counts = [
@@ -92,13 +94,13 @@ def shared_keys(spark: SparkSession, streams: Mapping[str, Keyed], most: int, pa
         ]
         for name, keys, total in reduce(DataFrame.unionAll, counts).collect():
             if keys:
-                found[name] = Shared(keys, total, _first(session, streams[name], most))
+                shared[name] = SharedKeys(keys, total, _first(session, streams[name], most))
     except PySparkException as error:
         raise translate(", ".join(streams), error) from error
-    return found
+    return shared
 
 
-def _rows(session: SparkSession, stream: Keyed) -> DataFrame:
+def _rows(session: SparkSession, stream: KeyedStream) -> DataFrame:
     kinds = [*((f.name, _published(f)) for f in stream.fields), *CONTROL_TYPES.items()]
     reader = session.read.schema(", ".join(f"`{name}` {kind}" for name, kind in kinds))
     return reader.parquet(*stream.files).filter(F.col("_kind") == ROW).select(*(plain(name) for name, _ in kinds))
@@ -109,12 +111,12 @@ def _published(field: Field) -> str:
     return SPARK_TYPES[Type.STRING if TABLE_TYPES[field.type] == TABLE_TYPES[Type.STRING] else field.type]
 
 
-def _several(rows: DataFrame, stream: Keyed) -> DataFrame:
+def _several(rows: DataFrame, stream: KeyedStream) -> DataFrame:
     counted = rows.groupBy(*(plain(name) for name in stream.key)).agg(F.count(F.lit(1)).alias("_count"))
     return counted.filter(F.col("_count") > 1)
 
 
-def _first(session: SparkSession, stream: Keyed, most: int) -> pa.Table:
+def _first(session: SparkSession, stream: KeyedStream, most: int) -> pa.Table:
     rows = _rows(session, stream)
     keys = _several(rows, stream).select(*(plain(name).alias(f"_key{i}") for i, name in enumerate(stream.key)))
     same = reduce(lambda a, b: a & b, (plain(n).eqNullSafe(F.col(f"_key{i}")) for i, n in enumerate(stream.key)))

@@ -1,7 +1,8 @@
 """Which plans are evaluated by slices of time, where a plan is cut, and whether rows of a query wait for promises.
 
-Read by EXPLAIN, and by `high.run`: parts of a cut plan run in order, the rows of one read by the next. The slices of an
-operator whose state outlives a slice are evaluated in order; all the others need none (docs/adr/0049, 0052).
+Read by EXPLAIN, and by `high.query_runs`: parts of a cut plan run in order, the rows of one read by the next. The
+slices
+of an operator whose state outlives a slice are evaluated in order; all the others need none (docs/adr/0049, 0052).
 """
 
 from __future__ import annotations

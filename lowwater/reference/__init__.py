@@ -5,7 +5,7 @@ Beside `low` and `high`, over the logical plan: their oracle.
 
 from lowwater.reference.clock import Disorder
 from lowwater.reference.engine import ReferenceResult, evaluate
-from lowwater.reference.observe import Experiment, Observed
-from lowwater.stream.sources import SourceCount
+from lowwater.reference.observe import Experiment, OperatorMeasures
+from lowwater.stream.packet_source import SourceCount
 
-__all__ = ["Disorder", "Experiment", "Observed", "ReferenceResult", "SourceCount", "evaluate"]
+__all__ = ["Disorder", "Experiment", "OperatorMeasures", "ReferenceResult", "SourceCount", "evaluate"]

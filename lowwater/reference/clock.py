@@ -11,9 +11,9 @@ from typing import Any
 
 from lowwater.plan.fields import ROWS
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.stream.operators import LEAST, MOST, Life, Operator, Promise, Row
+from lowwater.stream.operators import LEAST, MOST, Life, Promise, Row, StreamOperator
+from lowwater.stream.packet_source import SourceOperator
 from lowwater.stream.records import Record
-from lowwater.stream.sources import SourceOperator
 from lowwater.stream.values import Value, Values
 
 PERIODIC, DATA_DRIVEN, NONE = "periodic", "data-driven", "none"
@@ -48,7 +48,7 @@ class Disorder:
 
 
 @dataclass(frozen=True)
-class Span:
+class RecordSelection:
     """Which records an evaluation takes.
 
     Attributes:
@@ -71,7 +71,7 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Feed:
+class SourcePort:
     """A port of a source that reads a link.
 
     Attributes:
@@ -103,7 +103,7 @@ class Link:
 
     name: str
     disorder: Disorder
-    feeds: list[Feed]
+    feeds: list[SourcePort]
     group: Callable[[Values], Value] | None = None
     seen: int | None = None
     records: int = 0
@@ -128,8 +128,8 @@ class Clock:
     def __init__(
         self,
         links: Iterable[Link],
-        holders: list[tuple[Operator, list[int]]],
-        span: Span,
+        holders: list[tuple[StreamOperator, list[int]]],
+        span: RecordSelection,
         life: Life,
         period: int,
         policy: str,
@@ -164,13 +164,13 @@ class Clock:
         Of an interval that leaves a state it is the interval's end, else it releases everything.
         """
         end = self._span.end
-        seen = max((link.seen for link in self._links.values() if link.seen is not None), default=None)
-        closing = 0 if seen is None else self._after(seen)
+        latest = max((link.seen for link in self._links.values() if link.seen is not None), default=None)
+        closing = 0 if latest is None else self._after(latest)
         if end < END_OF_TIME:
             self._advance(end - 1)
             closing = max(closing, end)
-        elif self._life.over == END_OF_TIME and seen is not None:
-            self._life.over = seen + 1
+        elif self._life.over == END_OF_TIME and latest is not None:
+            self._life.over = latest + 1
         if self._span.carried and self._life.over > end:
             self._promise(closing, [(link, end - self._behind(link)) for link in self._links.values()])
             return
@@ -191,7 +191,7 @@ class Clock:
         for name, (records, highest) in links.items():
             self._links[name].records, self._links[name].highest = records, highest
 
-    def _feed(self, feed: Feed, link: Link, record: Record, row: Row) -> None:
+    def _feed(self, feed: SourcePort, link: Link, record: Record, row: Row) -> None:
         source, number = feed.source, 0
         if feed.numbered:
             number = self.numbers.get(source.name, 0)
@@ -209,7 +209,7 @@ class Clock:
         if feed.numbered:
             source.announce(Promise(number + 1, ROWS, (), record.arrival))
 
-    def _violates(self, feed: Feed, link: Link, record: Record, values: Values) -> bool:
+    def _violates(self, feed: SourcePort, link: Link, record: Record, values: Values) -> bool:
         """Whether a record is late in an attribute that counts (SEMANTICS T2, T8); notes its attributes."""
         skew = link.disorder.skew
         if link.group is not None:
@@ -218,9 +218,9 @@ class Clock:
         for origin, pick in feed.attributes.items():
             value = pick(values)
             if value is not None:
-                known = feed.source.name, origin
-                highest = max(value, link.highest.get(known, LEAST))
-                link.highest[known] = highest
+                attribute = feed.source.name, origin
+                highest = max(value, link.highest.get(attribute, LEAST))
+                link.highest[attribute] = highest
                 late = late or highest - value > link.disorder.attributes.get(origin, 0)
         return late
 
@@ -234,9 +234,11 @@ class Clock:
     def _advance(self, instant: int) -> None:
         """Makes the promises of the ticks up to and including an instant."""
         if self._policy == DATA_DRIVEN:
-            seen = [(link, link.seen - link.disorder.longest) for link in self._links.values() if link.seen is not None]
-            if seen and self._done < self.tick <= instant:
-                self._promise(self.tick, seen)
+            promises = [
+                (link, link.seen - link.disorder.longest) for link in self._links.values() if link.seen is not None
+            ]
+            if promises and self._done < self.tick <= instant:
+                self._promise(self.tick, promises)
         elif self._policy == PERIODIC:
             latest = instant // self._period * self._period
             while self._done < latest:
@@ -245,30 +247,31 @@ class Clock:
 
     def _due(self) -> int:
         """The next tick at which a promise releases a row; the ticks before it change nothing but the clock (T4)."""
-        found = END_OF_TIME
+        next_tick = END_OF_TIME
         for operator, skews in self._holders:
             for port, promise in operator.due():
                 if promise <= self._span.end:
                     tick = -(-(promise + skews[port]) // self._period) * self._period
-                    found = min(found, max(tick, self._done + self._period))
-        return found
+                    next_tick = min(next_tick, max(tick, self._done + self._period))
+        return next_tick
 
     def _promise(self, tick: int, promises: Iterable[tuple[Link, int]]) -> None:
         self._done = self.tick = tick
-        made = [(link, i if i == END_OF_TIME else min(i, self._span.end)) for link, i in promises]
-        for link, instant in made:
+        capped = [(link, i if i == END_OF_TIME else min(i, self._span.end)) for link, i in promises]
+        for link, instant in capped:
             for feed in link.feeds:
                 feed.source.receive(feed.port, Promise(instant))
-        self._promise_groups({link.name: instant for link, instant in made})
+        self._promise_groups({link.name: instant for link, instant in capped})
 
-    def _promise_groups(self, made: Mapping[str, int]) -> None:
+    def _promise_groups(self, promised: Mapping[str, int]) -> None:
         """Promises the values that have skews of their own, where all links of a source promise something (T8)."""
         feeds = [feed for link in self._links.values() for feed in link.feeds]
         for source in dict.fromkeys(feed.source for feed in feeds if feed.groupwise):
             disorder = {name: self._links[name].disorder for name in source.links}
-            for value in dict.fromkeys(value for each in disorder.values() for value in each.groups):
-                if disorder.keys() <= made.keys():
+            for value in dict.fromkeys(value for link_disorder in disorder.values() for value in link_disorder.groups):
+                if disorder.keys() <= promised.keys():
                     least = min(
-                        made[n] + each.longest - each.groups.get(value, each.skew) for n, each in disorder.items()
+                        promised[n] + link_disorder.longest - link_disorder.groups.get(value, link_disorder.skew)
+                        for n, link_disorder in disorder.items()
                     )
                     source.announce(Promise(min(least, self._span.end), "", (value,)))

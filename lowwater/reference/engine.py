@@ -18,13 +18,13 @@ from lowwater.errors import ConfigError, LawError
 from lowwater.plan.operators import Node
 from lowwater.plan.properties.state import by_arrival, carried_state
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.reference.clock import PERIODIC, POLICIES, Clock, Disorder, Span
-from lowwater.reference.observe import IOP, Experiment, Observed, probes
+from lowwater.reference.clock import PERIODIC, POLICIES, Clock, Disorder, RecordSelection
+from lowwater.reference.observe import IOP, Experiment, OperatorMeasures, probes
 from lowwater.reference.plan import Operators
-from lowwater.stream.operators import Life, Operator, Promise, Row
+from lowwater.stream.operators import Life, Promise, Row, StreamOperator
+from lowwater.stream.packet_sampling import PacketSamplings
+from lowwater.stream.packet_source import SourceCount
 from lowwater.stream.records import merge
-from lowwater.stream.sources import SourceCount
-from lowwater.stream.thinning import Thinnings
 from lowwater.stream.values import Values
 
 
@@ -51,7 +51,7 @@ class ReferenceResult:
     punctuation: list[tuple[int, int]] = field(default_factory=list)
     counts: list[SourceCount] = field(default_factory=list)
     state: str | None = None
-    observed: list[Observed] = field(default_factory=list)
+    observed: list[OperatorMeasures] = field(default_factory=list)
 
 
 def evaluate(
@@ -66,7 +66,7 @@ def evaluate(
     state: str | None = None,
     over: int = END_OF_TIME,
     experiment: Experiment | None = None,
-    thinnings: Thinnings = MappingProxyType({}),
+    packet_samplings: PacketSamplings = MappingProxyType({}),
 ) -> ReferenceResult:
     """The rows of a query whose last instant lies in [start, end) (SEMANTICS I1).
 
@@ -98,18 +98,18 @@ def evaluate(
         raise ConfigError(f"there is no heartbeat policy {policy!r}", f"there are: {', '.join(POLICIES)}")
     if period <= 0:
         raise ConfigError(f"the heartbeat period is {period} ns", "give a duration above 0")
-    disorder = {name: Disorder(known) if isinstance(known, int) else known for name, known in links.items()}
+    disorder = {name: Disorder(lateness) if isinstance(lateness, int) else lateness for name, lateness in links.items()}
     carries = bool(carried_state(node))
-    span = Span(start, end, state is not None, by_arrival(node), carries)
-    late = max((each.longest for each in disorder.values()), default=0) if span.by_arrival else 0
+    span = RecordSelection(start, end, state is not None, by_arrival(node), carries)
+    late = max((link_disorder.longest for link_disorder in disorder.values()), default=0) if span.by_arrival else 0
     life = Life(over, late)
-    asked = experiment or Experiment()
-    if asked != Experiment() and span.by_arrival:
-        raise ConfigError(f"operators as in {asked} know the order of the clock only", "leave the experiment away")
-    plan = Operators(range(start, end), read_from, life, asked.form == IOP, thinnings, asked.flush)
+    forms = experiment or Experiment()
+    if forms != Experiment() and span.by_arrival:
+        raise ConfigError(f"operators as in {forms} know the order of the clock only", "leave the experiment away")
+    plan = Operators(range(start, end), read_from, life, forms.form == IOP, packet_samplings, forms.flush)
     top = plan.operator(node)
     clock = Clock(plan.links(disorder), plan.holders(disorder), span, life, period, policy)
-    sink = _Sink(clock, range(start, end), carries)
+    sink = _ResultCollector(clock, range(start, end), carries)
     top.connect(sink, 0)
     observing = probes(plan.named, clock) if experiment is not None else []
     if state is not None:
@@ -120,24 +120,24 @@ def evaluate(
     sink.result.counts = [count for source in plan.sources for count in source.counts]
     sink.result.observed = [probe.observed for probe in observing]
     if carries:
-        operators = {name: each.state() for name, each in plan.named.items()}
+        operators = {name: operator.state() for name, operator in plan.named.items()}
         sink.result.state = write_state([end, operators, clock.state(), sink.later])
     return sink.result
 
 
-def _restore(state: Any, start: int, plan: Operators, clock: Clock, sink: _Sink) -> None:
+def _restore(state: Any, start: int, plan: Operators, clock: Clock, sink: _ResultCollector) -> None:
     at, operators, times, rows = state
     if at != start or operators.keys() != plan.named.keys():
         hint = "evaluate the intervals from the start of the chain"
         raise LawError(f"the state is of {at} ns and of another plan than that of {start} ns", hint)
-    for name, each in plan.named.items():
-        each.restore(operators[name])
+    for name, operator in plan.named.items():
+        operator.restore(operators[name])
     clock.restore(times)
     for values, last in rows:
         sink.keep(Row(values, last), start)
 
 
-class _Sink(Operator):
+class _ResultCollector(StreamOperator):
     """Collects what an interval owns of the output; what a later one owns is left to it."""
 
     def __init__(self, clock: Clock, owned: range, carries: bool) -> None:
@@ -163,9 +163,9 @@ class _Sink(Operator):
         """Notes a promise; of a tick only the last, so that the rows of the tick come before it (SEMANTICS P5)."""
         if promise.origin or promise.of:
             return
-        made, capped = self.result.punctuation, min(promise.instant, self._owned.stop)
-        if made and made[-1][1] >= capped:
+        punctuation, capped = self.result.punctuation, min(promise.instant, self._owned.stop)
+        if punctuation and punctuation[-1][1] >= capped:
             return
-        if made and made[-1][0] == self._clock.tick:
-            made.pop()
-        made.append((self._clock.tick, capped))
+        if punctuation and punctuation[-1][0] == self._clock.tick:
+            punctuation.pop()
+        punctuation.append((self._clock.tick, capped))

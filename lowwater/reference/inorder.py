@@ -17,11 +17,11 @@ from lowwater.catalog.expr import Expr
 from lowwater.plan.operators import Aggregation, Bucket, Expand, Field, Map
 from lowwater.plan.tree import substitute
 from lowwater.stream.groups import last_values
-from lowwater.stream.operators import Operator, Promise, Row, evaluate, names_of
+from lowwater.stream.operators import Promise, Row, StreamOperator, evaluate, names_of
 from lowwater.stream.values import Faults, Values, compile_expr
 
 
-class OrderOperator(Operator):
+class OrderOperator(StreamOperator):
     """The order-preserving merge: keeps rows until no earlier one can come, and gives them in order.
 
     Args:
@@ -58,20 +58,20 @@ class OrderOperator(Operator):
         ports = [port for port, promised in enumerate(self.promised) if promised == min(self.promised)]
         return iter([(port, self._waiting[0][0] + 1) for port in ports] if self._waiting else [])
 
-    def kept(self) -> Iterator[Values]:
+    def state_rows(self) -> Iterator[Values]:
         """The waiting rows."""
         return (values for _, _, _, values in self._waiting)
 
-    def held(self) -> Any:
+    def saved_state(self) -> Any:
         """The waiting rows, in order."""
         return sorted(self._waiting, key=lambda waiting: waiting[:3])
 
-    def hold(self, held: Any) -> None:
+    def load_state(self, state: Any) -> None:
         """Takes up waiting rows."""
-        self._waiting, self._number = held, count(len(held))
+        self._waiting, self._number = state, count(len(state))
 
 
-class BufferedWindowsOperator(Operator):
+class BufferedWindowsOperator(StreamOperator):
     """Sliding windows without WID: keeps a row until its last window has ended, and gives the rows of one at a time.
 
     It stands for a Bucket over an attribute of the clock. A row goes when the group ends that takes it: with its
@@ -102,32 +102,32 @@ class BufferedWindowsOperator(Operator):
 
     def release(self, port: int, promise: Promise) -> None:
         """Gives the rows of the windows that have ended, and promises after each: what is above keeps one at a time."""
-        given: list[tuple[int, int, int, Row]] = []
+        ended_rows: list[tuple[int, int, int, Row]] = []
         for ends, row in self._rows:
             while ends and ends[-1][0] < promise.instant:
-                given.append((*ends.pop(), len(given), row))
-        for last, ended in groupby(sorted(given), itemgetter(0)):
+                ended_rows.append((*ends.pop(), len(ended_rows), row))
+        for last, ended in groupby(sorted(ended_rows), itemgetter(0)):
             for _, number, _, row in ended:
                 self.emit(Row((*row.values, number), last, row.order))
             self.emit(Promise(last + 1))
-        self._rows = [kept for kept in self._rows if kept[0]]
+        self._rows = [entry for entry in self._rows if entry[0]]
 
     def due(self) -> Iterator[tuple[int, int]]:
         """The promise that ends the next window."""
         least = min((ends[-1][0] for ends, _ in self._rows), default=None)
         return iter([] if least is None else [(0, least + 1)])
 
-    def kept(self) -> Iterator[Values]:
+    def state_rows(self) -> Iterator[Values]:
         """The rows of open windows, each once."""
         return (row.values for _, row in self._rows)
 
-    def held(self) -> Any:
+    def saved_state(self) -> Any:
         """The rows, with the ends of their open windows."""
         return [(ends, tuple(row)) for ends, row in self._rows]
 
-    def hold(self, held: Any) -> None:
+    def load_state(self, state: Any) -> None:
         """Takes up rows."""
-        self._rows = [(ends, Row(*parts)) for ends, parts in held]
+        self._rows = [(ends, Row(*parts)) for ends, parts in state]
 
     def _end(self, values: Values) -> int:
         return last_values(self._fields, evaluate(self._keys, values))[""]

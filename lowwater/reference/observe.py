@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from lowwater.errors import ConfigError
 from lowwater.reference.clock import Clock
-from lowwater.stream.operators import Operator, Promise, Row
+from lowwater.stream.operators import Promise, Row, StreamOperator
 from lowwater.stream.values import Values
 
 OOP, IOP = "oop", "iop"
@@ -40,7 +40,7 @@ class Experiment:
 
 
 @dataclass
-class Observed:
+class OperatorMeasures:
     """One operator over an evaluation.
 
     Attributes:
@@ -58,12 +58,12 @@ class Observed:
     longest: int = 0
 
 
-class Probe(Operator):
+class Probe(StreamOperator):
     """Listens to the output of an operator, and looks at what it keeps."""
 
-    def __init__(self, name: str, operator: Operator, clock: Clock) -> None:
+    def __init__(self, name: str, operator: StreamOperator, clock: Clock) -> None:
         super().__init__()
-        self.observed = Observed(name)
+        self.observed = OperatorMeasures(name)
         self._operator, self._clock = operator, clock
 
     def row(self, port: int, row: Row) -> None:
@@ -78,19 +78,19 @@ class Probe(Operator):
 
     def measure(self) -> None:
         """Measures the state of the operator."""
-        sizes = [size(values) for values in self._operator.kept()]
+        sizes = [size(values) for values in self._operator.state_rows()]
         self.observed.tuples = max(self.observed.tuples, len(sizes))
         self.observed.bytes = max(self.observed.bytes, sum(sizes))
 
 
-def probes(named: Mapping[str, Operator], clock: Clock) -> list[Probe]:
+def probes(named: Mapping[str, StreamOperator], clock: Clock) -> list[Probe]:
     """A probe of every operator."""
-    found = [Probe(name, operator, clock) for name, operator in named.items()]
-    for probe, operator in zip(found, named.values(), strict=True):
+    operator_probes = [Probe(name, operator, clock) for name, operator in named.items()]
+    for probe, operator in zip(operator_probes, named.values(), strict=True):
         operator.connect(probe, 0)
         # Not at ticks: what one operator lets go at a promise fills the next, which forgets it at the same tick.
-        operator.look = probe.measure
-    return found
+        operator.before_release = probe.measure
+    return operator_probes
 
 
 def size(values: Values) -> int:

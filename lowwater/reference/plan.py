@@ -30,20 +30,20 @@ from lowwater.plan.operators import (
     WatchJoin,
 )
 from lowwater.plan.properties.state import ROW
-from lowwater.reference.clock import Disorder, Feed, Link
+from lowwater.reference.clock import Disorder, Link, SourcePort
 from lowwater.reference.inorder import BufferedWindowsOperator, OrderOperator, epochs_over_windows
 from lowwater.reference.slow_flush import SlowFlushOperator
-from lowwater.stream.epochs import Epochs
+from lowwater.stream.epochs import EpochOperator
 from lowwater.stream.groups import GroupOperator
-from lowwater.stream.joins import JoinOperator
-from lowwater.stream.lookups import FilterJoinOperator, WatchJoinOperator
+from lowwater.stream.lookup_joins import FilterJoinOperator, WatchJoinOperator
 from lowwater.stream.maps import BucketOperator, ExpandOperator, MapOperator, PlaceOperator, UnionOperator
-from lowwater.stream.operators import Life, Operator, names_of
-from lowwater.stream.running import RunningOperator
-from lowwater.stream.sampling import SamplingOperator
-from lowwater.stream.sources import SourceOperator
-from lowwater.stream.thinning import Thinnings
+from lowwater.stream.operators import Life, StreamOperator, names_of
+from lowwater.stream.packet_sampling import PacketSamplings
+from lowwater.stream.packet_source import SourceOperator
+from lowwater.stream.running_groups import RunningOperator
+from lowwater.stream.sampling_operator import SamplingOperator
 from lowwater.stream.values import Value, Values
+from lowwater.stream.windowed_join import JoinOperator
 
 
 class Operators:
@@ -70,45 +70,45 @@ class Operators:
         read_from: Mapping[str, int],
         life: Life,
         in_order: bool = False,
-        thinnings: Thinnings = MappingProxyType({}),
+        packet_samplings: PacketSamplings = MappingProxyType({}),
         flush: int = 0,
     ) -> None:
         self._in_order, self._flush = in_order, flush
-        self._thinnings = thinnings
+        self._samplings = packet_samplings
         self._owned, self._read_from, self._life = owned, read_from, life
-        self._made: dict[Node, Operator] = {}
+        self._operators: dict[Node, StreamOperator] = {}
         self._epochs: dict[Bucket, list[tuple[Expr, Field]]] = {}
-        self._nodes: dict[Operator, Source] = {}
-        self._below: dict[Operator, list[frozenset[str]]] = {}
+        self._nodes: dict[StreamOperator, Source] = {}
+        self._below: dict[StreamOperator, list[frozenset[str]]] = {}
         self._origins: set[str] = set()
         self.sources: list[SourceOperator] = []
         self.columns: dict[str, list[str]] = {}
-        self.fed: dict[str, Operator] = {}
-        self.named: dict[str, Operator] = {}
+        self.fed: dict[str, StreamOperator] = {}
+        self.named: dict[str, StreamOperator] = {}
 
-    def operator(self, node: Node) -> Operator:
+    def operator(self, node: Node) -> StreamOperator:
         """The operator of a node, connected to those below it."""
-        if node not in self._made:
+        if node not in self._operators:
             self._origins |= set(node.origins())
             if isinstance(node, Aggregation):
                 self._epochs |= epochs_over_windows(node)
             inputs = [self._placed(node, child) for child in node.inputs()]
-            made = self._add(node.query, self._make(node, inputs))
-            self._connect(made, inputs)
-            self._made[node] = self._above(node, made, inputs)
-        return self._made[node]
+            operator = self._add(node.query, self._make(node, inputs))
+            self._connect(operator, inputs)
+            self._operators[node] = self._above(node, operator, inputs)
+        return self._operators[node]
 
     def links(self, disorder: Mapping[str, Disorder]) -> list[Link]:
         """The links that are read, with the ports that read them."""
         return [self._link(name, disorder[name]) for name in self.columns]
 
     def _link(self, name: str, disorder: Disorder) -> Link:
-        known, column = self.columns[name], disorder.column
-        if column and column not in known:
-            known.append(column)
-        return Link(name, disorder, self._feeds(name), _at(known.index(column)) if column else None)
+        columns, column = self.columns[name], disorder.column
+        if column and column not in columns:
+            columns.append(column)
+        return Link(name, disorder, self._feeds(name), _at(columns.index(column)) if column else None)
 
-    def holders(self, disorder: Mapping[str, Disorder]) -> list[tuple[Operator, list[int]]]:
+    def holders(self, disorder: Mapping[str, Disorder]) -> list[tuple[StreamOperator, list[int]]]:
         """The operators that keep rows until a promise, with how far each input is behind the clock at least.
 
         That is as far as its slowest link, by the smallest skew of any of that link's values.
@@ -116,19 +116,21 @@ class Operators:
         return [
             (operator, [max((disorder[name].shortest for name in names), default=0) for names in inputs])
             for operator, inputs in self._below.items()
-            if isinstance(operator, GroupOperator | JoinOperator | Epochs | OrderOperator | BufferedWindowsOperator)
+            if isinstance(
+                operator, GroupOperator | JoinOperator | EpochOperator | OrderOperator | BufferedWindowsOperator
+            )
         ]
 
-    def _add(self, query: str, made: Operator) -> Operator:
-        self.named[f"{query}/{type(made).__name__.removesuffix('Operator')}/{len(self.named)}"] = made
-        return made
+    def _add(self, query: str, operator: StreamOperator) -> StreamOperator:
+        self.named[f"{query}/{type(operator).__name__.removesuffix('StreamOperator')}/{len(self.named)}"] = operator
+        return operator
 
-    def _connect(self, made: Operator, inputs: Sequence[Operator]) -> None:
+    def _connect(self, operator: StreamOperator, inputs: Sequence[StreamOperator]) -> None:
         for port, below in enumerate(inputs):
-            below.connect(made, port)
-        self._below.setdefault(made, [frozenset[str]().union(*self._below[below]) for below in inputs])
+            below.connect(operator, port)
+        self._below.setdefault(operator, [frozenset[str]().union(*self._below[below]) for below in inputs])
 
-    def _placed(self, node: Node, child: Node) -> Operator:
+    def _placed(self, node: Node, child: Node) -> StreamOperator:
         """The operator below, its rows with a place where the reader looks at it (SEMANTICS O1)."""
         below = self.operator(child)
         if isinstance(node, Join | Union) or (isinstance(node, Group) and not node.order_dependent):
@@ -139,7 +141,7 @@ class Operators:
         self._connect(place, [below])
         return place
 
-    def _above(self, node: Node, made: Operator, inputs: Sequence[Operator]) -> Operator:
+    def _above(self, node: Node, operator: StreamOperator, inputs: Sequence[StreamOperator]) -> StreamOperator:
         """The operator with what an experiment puts above it, for all its readers.
 
         A merge stands where rows are in no order of themselves. Those of the other kinds are, over inputs in order: an
@@ -147,19 +149,19 @@ class Operators:
         """
         if self._flush and isinstance(node, Aggregation):
             slow = self._add(node.query, SlowFlushOperator(self._flush, self._owned.stop))
-            self._connect(slow, [made, *inputs])
+            self._connect(slow, [operator, *inputs])
             return slow
         if self._in_order and isinstance(node, Source | Join | FilterJoin):
             merge = self._add(node.query, OrderOperator(1, False, True))
-            self._connect(merge, [made])
+            self._connect(merge, [operator])
             return merge
-        return made
+        return operator
 
-    def _make(self, node: Node, inputs: Sequence[Operator]) -> Operator:
+    def _make(self, node: Node, inputs: Sequence[StreamOperator]) -> StreamOperator:
         if isinstance(node, Source):
             return self._source(node)
         if isinstance(node, LftaInput):
-            return self.fed.setdefault(node.lfta.name, Operator())
+            return self.fed.setdefault(node.lfta.name, StreamOperator())
         if isinstance(node, Union):
             packets = _has_places(node)
             return OrderOperator(len(inputs), True, packets) if self._in_order else UnionOperator(len(inputs), packets)
@@ -171,41 +173,41 @@ class Operators:
 
     def _source(self, node: Source) -> SourceOperator:
         name = f"{node.query}.{node.alias}"
-        thinnings = [self._thinnings.get((name, link)) for link in node.links]
-        own = list(dict.fromkeys([*names_of(node.fields), *columns_of(node.member)]))
-        names = list(dict.fromkeys([*own, *(THINNED_BY if any(thinnings) else ())]))
-        source = SourceOperator(node, names, self._read_from[name], self._owned, thinnings)
+        packet_samplings = [self._samplings.get((name, link)) for link in node.links]
+        source_columns = list(dict.fromkeys([*names_of(node.fields), *columns_of(node.member)]))
+        names = list(dict.fromkeys([*source_columns, *(THINNED_BY if any(packet_samplings) else ())]))
+        source = SourceOperator(node, names, self._read_from[name], self._owned, packet_samplings)
         self.sources.append(source)
         self._nodes[source] = node
         self._below[source] = [frozenset([link]) for link in node.links]
-        for link, thinning in zip(node.links, thinnings, strict=True):
-            known = self.columns.setdefault(link, [])
+        for link, thinning in zip(node.links, packet_samplings, strict=True):
+            columns = self.columns.setdefault(link, [])
             # What packets are chosen by is stored where they are.
-            read = names if thinning else own
-            known.extend(name for name in read if name != ROW and name not in known)
+            read = names if thinning else source_columns
+            columns.extend(name for name in read if name != ROW and name not in columns)
         return source
 
-    def _feeds(self, link: str) -> list[Feed]:
-        known = self.columns[link]
+    def _feeds(self, link: str) -> list[SourcePort]:
+        columns = self.columns[link]
         feeds = []
         for source, node in self._nodes.items():
             assert isinstance(source, SourceOperator)
             if link in node.links:
                 # The number of the record is behind its columns.
-                places = [known.index(name) if name in known else len(known) for name in source.names]
+                places = [columns.index(name) if name in columns else len(columns) for name in source.names]
                 attributes = {
-                    f.temporal.origin: _progress(known.index(f.name), f.temporal.increasing)
+                    f.temporal.origin: _progress(columns.index(f.name), f.temporal.increasing)
                     for f in node.fields
                     if f.temporal and f.temporal.origin in self._origins - {"", ROWS}
                 }
                 judged = not attributes or bool(self._origins & {"", ROWS})
                 port = node.links.index(link)
                 numbered = ROW in source.names
-                feeds.append(Feed(source, port, _picker(places), attributes, bool(node.group), numbered, judged))
+                feeds.append(SourcePort(source, port, _picker(places), attributes, bool(node.group), numbered, judged))
         return feeds
 
 
-OPERATORS: dict[type[Node], Callable[[Any, Sequence[Operator], Life], Operator]] = {
+OPERATORS: dict[type[Node], Callable[[Any, Sequence[StreamOperator], Life], StreamOperator]] = {
     Map: lambda node, inputs, life: MapOperator(node, inputs[0]),
     Bucket: lambda node, inputs, life: BucketOperator(node, inputs[0]),
     Expand: lambda node, inputs, life: ExpandOperator(node, inputs[0]),

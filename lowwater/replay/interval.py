@@ -49,24 +49,24 @@ from lowwater.plan.temporal import END_OF_TIME
 from lowwater.quality.custom.suites import suite_digest
 from lowwater.quality.outputs.query_measures import WrittenStream
 from lowwater.quality.report_pages import write_index
-from lowwater.replay.checks.missing_columns import unkept
+from lowwater.replay.checks.missing_columns import missing_column_notes
 from lowwater.replay.command.summary import Accounts
 from lowwater.replay.job import IntervalInputs, Job
 from lowwater.replay.progress import Progress
-from lowwater.replay.schedule.readers import set_names
-from lowwater.replay.sessions import Sessions, quick
+from lowwater.replay.schedule.link_queries import set_names
+from lowwater.replay.sessions import Sessions, starts_quickly
 from lowwater.replay.stages.audit import audit
 from lowwater.replay.stages.engines import high_stage, last_instant, low_stage, state_folders
-from lowwater.replay.stages.heartbeats import heartbeat_rows
+from lowwater.replay.stages.heartbeat_rows import heartbeat_rows
 from lowwater.replay.stages.runners import low_runner
-from lowwater.replay.warmup import import_ahead
+from lowwater.replay.warmup import import_early
 
 if TYPE_CHECKING:
-    from lowwater.high.tasks import Session
+    from lowwater.high.spark_tasks import Session
 
 STAGES = (LOW, HIGH, AUDIT, PUBLISH)
 
-INDEXED = 30.0
+INDEX_PERIOD = 30.0
 """Seconds between two indexes of the reports while many intervals run."""
 
 
@@ -140,7 +140,7 @@ def run_interval(job: Job, start: int, end: int, progress: Progress, sessions: S
     Raises:
         LowwaterError: what keeps the interval from being published; it is recorded.
     """
-    return _Run(job, start, end, progress, sessions, INDEXED).run(None, False)
+    return _Run(job, start, end, progress, sessions, INDEX_PERIOD).run(None, False)
 
 
 def job_sessions(app: str, job: Job, progress: Progress, spark: Session | None = None) -> Sessions:
@@ -173,7 +173,7 @@ class _Run:
 
     def run(self, stage: str | None, hold: bool) -> Outcome:
         stages = (stage,) if stage else STAGES[:-1] if hold else STAGES
-        done = stages[0]
+        current = stages[0]
         with run_attempt(self.job.lake, self.job.query_set, self.start, self.end) as folder:
             try:
                 for query in self.job.plan.queries:  # before any work: another set's table is no matter of inputs
@@ -191,21 +191,21 @@ class _Run:
                     return replace(outcome, digests=digests, verdict=self.verdict, report=self.report)
                 outcome = Outcome(self.start, self.end, state, reason, {}, False)
                 if HIGH in stages:
-                    self.sessions.begin(quick())
-                for each in stages:
-                    done = each
-                    if AUDIT in stages and each in (HIGH, AUDIT):
-                        import_ahead("lowwater_expectations.validation")
-                    outcome = self._stage(each, inputs, digests, outcome, folder)
+                    self.sessions.begin(starts_quickly())
+                for next_stage in stages:
+                    current = next_stage
+                    if AUDIT in stages and next_stage in (HIGH, AUDIT):
+                        import_early("lowwater_expectations.validation")
+                    outcome = self._stage(next_stage, inputs, digests, outcome, folder)
                 self._index(stages[-1], folder)
                 return replace(outcome, digests=digests, verdict=self.verdict, report=self.report)
             except (BusyError, OwnerError):
                 raise  # says nothing about this interval: another run, or another query set, is at it
             except LowwaterError as error:
                 account = error.accounting if isinstance(error, AuditError) else {}
-                self._record(done, FAILED, "", "", None, account, error.message)
+                self._record(current, FAILED, "", "", None, account, error.message)
                 with suppress(LowwaterError):  # what went wrong first is what is said
-                    self._index(done, folder)
+                    self._index(current, folder)
                 raise
 
     def _index(self, last: str, folder: Path) -> None:
@@ -234,10 +234,10 @@ class _Run:
 
     def _published(self, digests: dict[str, str]) -> bool:
         """Whether every query is visible from just these inputs, and nothing has failed since."""
-        found = [self._last(query) for query in digests]
+        publications = [self._last(query) for query in digests]
         mine = [row for row in self._rows() if row.query in ("", *digests)]
         return (not mine or mine[-1].state != FAILED) and all(
-            last is not None and last.digest == digests[last.query] for last in found
+            last is not None and last.digest == digests[last.query] for last in publications
         )
 
     def _last(self, query: str) -> Replay | None:
@@ -251,8 +251,8 @@ class _Run:
             assert last is not None
             rows[query] = last.rows or 0
             if last.state == PROVISIONAL and state != PROVISIONAL:
-                kept = json.loads(last.accounting)
-                self._record(PUBLISH, state, query, digests[query], last.rows, kept, reason)
+                accounting = json.loads(last.accounting)
+                self._record(PUBLISH, state, query, digests[query], last.rows, accounting, reason)
                 write_index(self.job.lake, folder)
         for row in self._rows():
             if row.stage == AUDIT and row.query in digests:
@@ -262,7 +262,7 @@ class _Run:
     def _low(self, inputs: IntervalInputs, folder: Path) -> dict[str, int]:
         job = self.job
         runner = low_runner(inputs.packets, lambda: self.sessions.spark)
-        for note in unkept(inputs):
+        for note in missing_column_notes(inputs):
             self.progress.say(note)
         tunings = job.tunings()
         result = low_stage(inputs, job.low_settings(tunings), folder, runner, tunings, self.progress.say)
@@ -273,10 +273,10 @@ class _Run:
             skew = job.config.link(link).skew
             record_violations(job.lake, link, skew, self.start, self.end, outcome.result.violations)
         accounts.check()
-        beats = [heartbeat_rows(each.result, self.start, self.end) for each in result.outcomes]
+        beats = [heartbeat_rows(outcome.result, self.start, self.end) for outcome in result.outcomes]
         record_heartbeats(job.lake, job.query_set, self.start, self.end, pa.concat_tables(beats))
-        made = accounts.lftas.values()
-        self.promises = {name: sum(counts[name] for counts in made) for name in ("punctuations", "spared")}
+        lfta_counts = accounts.lftas.values()
+        self.promises = {name: sum(counts[name] for counts in lfta_counts) for name in ("punctuations", "spared")}
         rows = {}
         for lfta in job.plan.lftas:
             files = [[*map(Path, paths)] for (name, _), paths in result.files.items() if name == lfta.name]
@@ -290,9 +290,9 @@ class _Run:
         self._require(LOW, "", _joined(digests))
         files = {}
         for lfta in job.plan.lftas:
-            found = stream_parts(job.lake.lfta(job.query_set, lfta_folder(lfta)), self.start, self.end)
+            parts = stream_parts(job.lake.lfta(job.query_set, lfta_folder(lfta)), self.start, self.end)
             # One part a link, in the order of the links: the low stage writes them so.
-            for link, paths in zip(sorted(lfta.links), found, strict=True):
+            for link, paths in zip(sorted(lfta.links), parts, strict=True):
                 files[lfta.name, link] = [str(path) for path in paths]
         chosen = {"tick": job.config.replay.tick}
         begin = time.monotonic()
@@ -304,32 +304,32 @@ class _Run:
             schema = result_schema(query.high.fields)
             write_stream(job.lake.stream(query.name), schema, self.start, self.end, paths, job.query_set)
             accounting = {
-                "operators": [asdict(each) for each in result.operators],
+                "operators": [asdict(operator) for operator in result.operators],
                 "fingerprint": fingerprint(stream_files(job.lake.stream(query.name), self.start, self.end)),
             }
-            left = state_folders(job.plan, folder)[query.name]
-            if left.is_dir():
-                keep_state(left, self._state(query.name, digests))
+            state_files = state_folders(job.plan, folder)[query.name]
+            if state_files.is_dir():
+                keep_state(state_files, self._state(query.name, digests))
             self._record(HIGH, "done", query.name, digests[query.name], result.rows, accounting)
         return {name: result.rows for name, result in results.items()}
 
     def _audit(self, inputs: IntervalInputs, digests: dict[str, str], folder: Path) -> dict[str, int]:
         """What fails is an error, recorded by the caller: then nothing of the interval is published (Q1)."""
-        made = {}
+        written = {}
         for query, digest in digests.items():
             row = self._require(HIGH, query, digest)
-            said = json.loads(row.accounting)
-            made[query] = WrittenStream(row.rows or 0, said.get("fingerprint", ""))
+            stored = json.loads(row.accounting)
+            written[query] = WrittenStream(row.rows or 0, stored.get("fingerprint", ""))
         begin = time.monotonic()
-        found = audit(self.job, inputs, made, lambda: self.sessions.spark, folder)
+        verdict = audit(self.job, inputs, written, lambda: self.sessions.spark, folder)
         self.seconds[AUDIT] = round(time.monotonic() - begin, 3)
-        self.verdict, self.report = found.verdict, found.report
-        for query, count in found.rows.items():
-            judged = {"verdict": found.verdict, "report": found.report, "fingerprint": found.fingerprints[query]}
+        self.verdict, self.report = verdict.verdict, verdict.report
+        for query, count in verdict.rows.items():
+            judged = {"verdict": verdict.verdict, "report": verdict.report, "fingerprint": verdict.fingerprints[query]}
             judged["suite"] = suite_digest(self.job.suites.get(query, ()))
-            accounting = {**found.accounting, **judged}
+            accounting = {**verdict.accounting, **judged}
             self._record(AUDIT, "done", query, digests[query], count, accounting)
-        return found.rows
+        return verdict.rows
 
     def _publish(self, digests: dict[str, str], outcome: Outcome) -> Outcome:
         job, begin = self.job, time.monotonic()
@@ -344,12 +344,14 @@ class _Run:
         for query in job.plan.queries:
             fields, digest = query.high.fields, digests[query.name]
             audited = prints[query.name]
-            done = publish(job.lake, job.query_set, query.name, fields, self.start, self.end, digest, audited)
-            rows[query.name] = done.rows
-            committed = committed or done.committed
-            if done.committed:
+            publication = publish(job.lake, job.query_set, query.name, fields, self.start, self.end, digest, audited)
+            rows[query.name] = publication.rows
+            committed = committed or publication.committed
+            if publication.committed:
                 self.seconds[PUBLISH] = round(time.monotonic() - begin, 3)
-                self._record(PUBLISH, state, query.name, digest, done.rows, {"inputs": inputs.parts(query)}, reason)
+                self._record(
+                    PUBLISH, state, query.name, digest, publication.rows, {"inputs": inputs.parts(query)}, reason
+                )
             forget_others(self._state(query.name, digests))
         return Outcome(self.start, self.end, state, reason, rows, committed)
 
@@ -363,9 +365,9 @@ class _Run:
 
     def _recall(self, row: Replay) -> str:
         """Takes verdict and report from the record of an audit; gives the fingerprint of what it found good."""
-        said = json.loads(row.accounting)
-        self.verdict, self.report = said.get("verdict", ""), said.get("report", "")
-        return str(said.get("fingerprint", ""))
+        accounting = json.loads(row.accounting)
+        self.verdict, self.report = accounting.get("verdict", ""), accounting.get("report", "")
+        return str(accounting.get("fingerprint", ""))
 
     def _require(self, stage: str, query: str, digest: str) -> Replay:
         """The newest row of an earlier stage, which must have run on the inputs as they are now."""
@@ -426,16 +428,16 @@ def statuses(root: Path, queries: Path, tell: Callable[[str, LowwaterError], Non
         queries: folder of query sets.
         tell: told of each set that cannot be planned over the lake, and why; without it the first one is raised.
     """
-    found = []
+    sets = []
     for name in set_names(root, queries):
         try:
             job = Job.open(root, name, queries)
-            found.append(expected(job, job.captures()))
+            sets.append(expected(job, job.captures()))
         except LowwaterError as error:
             if tell is None:
                 raise
             tell(name, error)
-    return status(open_lake(root, make=False), found)
+    return status(open_lake(root, make=False), sets)
 
 
 def expected(job: Job, captures: Mapping[str, Captures]) -> Expected:
@@ -458,13 +460,13 @@ def expected(job: Job, captures: Mapping[str, Captures]) -> Expected:
     def lost(query: str, start: int, end: int) -> str:
         return job.inputs(start, end, captures).lost(queries[query])
 
-    held = intervals_held(PacketFiles.of(job.lake), captures, job.config, job.length)
+    covered = intervals_held(PacketFiles.of(job.lake), captures, job.config, job.length)
     links = tuple(job.plan.links)
-    asked = digest, outdated, lacking, through_life(job, captures), tuple(held)
-    return Expected(job.query_set, tuple(queries), links, job.length, *asked, changed=changed, lost=lost)
+    arguments = digest, outdated, lacking, end_of_rows(job, captures), tuple(covered)
+    return Expected(job.query_set, tuple(queries), links, job.length, *arguments, changed=changed, lost=lost)
 
 
-def through_life(job: Job, captures: Mapping[str, Captures]) -> int:
+def end_of_rows(job: Job, captures: Mapping[str, Captures]) -> int:
     """The first instant (ns) after the last row of a query set whose links have all ended and are covered to there.
 
     0 where a link goes on, or where nobody can say.
@@ -472,7 +474,7 @@ def through_life(job: Job, captures: Mapping[str, Captures]) -> int:
     ends = []
     for name in job.plan.links:
         settings = job.config.link(name)
-        covered = max((each.covers_to for each in captures.get(name, ())), default=0)
+        covered = max((capture.covers_to for capture in captures.get(name, ())), default=0)
         if settings.until is None or covered + settings.gap_tolerance < settings.until:
             return 0
         ends.append(settings.until)

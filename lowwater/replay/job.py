@@ -38,7 +38,7 @@ from lowwater.quality.custom.suites import Suites, read_suites
 from lowwater.replay.checks.affordable import require_affordable
 from lowwater.replay.checks.capabilities import require_lowered
 from lowwater.replay.stages.engines import LowInputs
-from lowwater.replay.tuning.advice import Tuning, recommended, shortest
+from lowwater.replay.tuning.recommendations import Tuning, recommended, shortest_period
 
 
 @dataclass(frozen=True)
@@ -94,8 +94,8 @@ class Job:
             ConfigError: a bound is not one of an interval, or none lies between.
         """
         if start >= end:
-            told = f"--from {format_instant(start)} is not before --to {format_instant(end)}"
-            raise ConfigError(told, "--to is the end of the last interval: give a later one, or exchange the two")
+            message = f"--from {format_instant(start)} is not before --to {format_instant(end)}"
+            raise ConfigError(message, "--to is the end of the last interval: give a later one, or exchange the two")
         if start % self.length or end % self.length:
             unit = format_duration(self.length)
             raise ConfigError(
@@ -115,8 +115,8 @@ class Job:
         A set that asks for it with `chain_start`, and one that hands a state over: its chain begins somewhere anyway.
         """
         section = self.config.query_sets.get(self.query_set)
-        asked = section is not None and section.chain_start is not None
-        return asked or any(hands_over(query.high) for query in self.plan.queries)
+        configured = section is not None and section.chain_start is not None
+        return configured or any(hands_over(query.high) for query in self.plan.queries)
 
     def tunings(self) -> dict[str, Tuning]:
         """What the last runs recommend for the LFTAs, where the settings say that runs are tuned."""
@@ -137,7 +137,7 @@ class Job:
         )
         if not isinstance(beat, int):
             return replace(settings, policy=Policy(beat))
-        return replace(settings, period=shortest(tunings) or beat)
+        return replace(settings, period=shortest_period(tunings) or beat)
 
     def captures(self) -> dict[str, Captures]:
         """The ledger of the links that the set reads."""
@@ -160,13 +160,13 @@ class Job:
 
     def _ends(self, end: int, captures: Mapping[str, Sequence[Capture]]) -> dict[str, int]:
         """Where the life of links ends: at `until`, else where coverage does that does not go to `end` (T5)."""
-        found = {}
+        ends = {}
         for link in self.plan.links:
             until = self.config.link(link).until
-            covered = max((each.covers_to for each in captures.get(link, ())), default=end)
+            covered = max((capture.covers_to for capture in captures.get(link, ())), default=end)
             if until is not None or covered < end:
-                found[link] = covered if until is None else until
-        return found
+                ends[link] = covered if until is None else until
+        return ends
 
 
 def lake_links(config: Config, lake: Lake) -> Links:
@@ -175,8 +175,8 @@ def lake_links(config: Config, lake: Lake) -> Links:
     standing = interface_links(ingested)
     chosen = set(config.links) or {*ingested, *standing}
     chosen |= {link for link in ingested if link.partition("/")[0] in chosen}
-    known = config_links(config, sorted(chosen))
-    return replace(known, interfaces=standing)
+    links = config_links(config, sorted(chosen))
+    return replace(links, interfaces=standing)
 
 
 def config_links(config: Config, names: Sequence[str] | None) -> Links:
@@ -215,8 +215,8 @@ def query_files(config: Config, query_set: str, folder: Path) -> list[Path]:
     path = folder / f"{query_set}.gsql"
     if Path(query_set).name == query_set and path.is_file():
         return [path]
-    known = {*config.query_sets, *(found.stem for found in folder.glob("*.gsql"))}
-    raise ConfigError(f"there is no query set {query_set!r}", nearest(query_set, known))
+    names = {*config.query_sets, *(path.stem for path in folder.glob("*.gsql"))}
+    raise ConfigError(f"there is no query set {query_set!r}", nearest(query_set, names))
 
 
 @dataclass(frozen=True)
@@ -248,17 +248,17 @@ class IntervalInputs(LowInputs):
         section = self.config.query_sets.get(self.query_set)
         if section is not None and section.chain_start is not None:
             return section.chain_start
-        first = min((each.covers_from for link in query.links for each in self.captures.get(link, ())), default=0)
+        first = min((capture.covers_from for link in query.links for capture in self.captures.get(link, ())), default=0)
         return first // (self.end - self.start) * (self.end - self.start)
 
     def held(self) -> dict[str, Path]:
         """The states that the interval before left, by query."""
-        found = {}
+        folders = {}
         for query in self.plan.queries:
             digest, first = self.before(query), 2 * self.start - self.end
             if digest:
-                found[query.name] = state_folder(self.lake, self.query_set, query.name, first, self.start, digest)
-        return found
+                folders[query.name] = state_folder(self.lake, self.query_set, query.name, first, self.start, digest)
+        return folders
 
     def digest(self, query: QueryPlan) -> str:
         """The digest of one query's inputs (S1)."""
@@ -274,8 +274,8 @@ class IntervalInputs(LowInputs):
         """Why the interval runs again though it is published: its state is gone; empty where it is there."""
         if not hands_over(query.high):
             return ""
-        left = state_folder(self.lake, self.query_set, query.name, self.start, self.end, self.digest(query))
-        return "" if left.is_dir() else "the state that it left is not in the lake"
+        folder = state_folder(self.lake, self.query_set, query.name, self.start, self.end, self.digest(query))
+        return "" if folder.is_dir() else "the state that it left is not in the lake"
 
     def parts(self, query: QueryPlan) -> Parts:
         """What the digest is of, part by part."""
@@ -290,11 +290,11 @@ class IntervalInputs(LowInputs):
     def _named(self, query: QueryPlan) -> dict[str, str]:
         """What a query rests on beside its text and its links, by name."""
         lists = (node for node in walk(query.high) if isinstance(node, WatchJoin))
-        found = {f"watch list {node.watchlist}": watchlist_digest(node.file) for node in lists}
+        inputs = {f"watch list {node.watchlist}": watchlist_digest(node.file) for node in lists}
         if hands_over(query.high):  # of another form no state is read, so the intervals that left it are stale
-            found["the form of states"] = str(FORM)
+            inputs["the form of states"] = str(FORM)
         before = self.before(query)
-        return found if before == "" else {**found, "the state of the interval before": before or "missing"}
+        return inputs if before == "" else {**inputs, "the state of the interval before": before or "missing"}
 
     def gaps(self) -> list[Gap]:
         """The gaps in the coverage of the links over their read ranges (T5)."""
@@ -325,9 +325,9 @@ class IntervalInputs(LowInputs):
         return gaps
 
     def _require_states(self) -> None:
-        held = self.held()
+        states = self.held()
         for query in self.plan.queries:
-            folder = held.get(query.name)
+            folder = states.get(query.name)
             if self.before(query) is None or (folder is not None and not folder.is_dir()):
                 first, second = format_instant(2 * self.start - self.end), format_instant(self.start)
                 raise LakeError(

@@ -11,16 +11,16 @@ from lowwater.errors import LowwaterError
 from lowwater.replay.progress import Progress
 
 if TYPE_CHECKING:
-    from lowwater.high.tasks import Session
+    from lowwater.high.spark_tasks import Session
 
 
-MANY = 50
+LONG_SESSION_INTERVALS = 50
 """Intervals from which the JVM's better compiler is worth its time: slices are computed by Arrow and in Python."""
 
 
-def quick(intervals: int = 1) -> bool:
+def starts_quickly(intervals: int = 1) -> bool:
     """Whether the session of a call that runs so many intervals is made to start soon, not to compute fast."""
-    return intervals < MANY
+    return intervals < LONG_SESSION_INTERVALS
 
 
 class Sessions:
@@ -33,10 +33,10 @@ class Sessions:
         sizes: of `SessionSettings`, where they are not the defaults.
     """
 
-    def __init__(self, app: str, progress: Progress, given: Session | None = None, **sizes: Any) -> None:
+    def __init__(self, app: str, progress: Progress, existing: Session | None = None, **sizes: Any) -> None:
         self._app = app
         self._progress = progress
-        self._given = given
+        self._given = existing
         self._sizes = sizes
         self._building: Future[Session] | None = None
 
@@ -44,7 +44,7 @@ class Sessions:
         """Begins to build the session and does not wait for it; what goes wrong is raised by `spark`.
 
         Args:
-            soon: whether it is made to start soon, as `quick` says.
+            soon: whether it is made to start soon, as `starts_quickly` says.
         """
         if self._given is None and self._building is None:
             self._building = _in_thread(lambda: self._build(soon))

@@ -13,7 +13,7 @@ from importlib import import_module
 from threading import Thread
 
 
-def launch_ahead() -> None:
+def launch_jvm_early() -> None:
     """Begins the JVM in a thread of its own; `build_session` takes it if it is of the sizes that are asked for.
 
     What goes wrong is met, and told, by who builds the session. A JVM that nobody takes ends with this process.
@@ -29,7 +29,7 @@ def _launch() -> None:
         launch_jvm()
 
 
-def import_ahead(module: str) -> None:
+def import_early(module: str) -> None:
     """Imports a module in a thread of its own; who imports it meanwhile waits, and meets the error if there is one."""
     if module not in sys.modules:
         Thread(target=_import, args=(module,), name=f"import {module}").start()

@@ -13,15 +13,15 @@ from typing import Any
 from lowwater.plan.operators import Aggregation
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.stream.aggregates import compile_keys
-from lowwater.stream.operators import MOST, Life, Operator, Promise, Row, evaluate, names_of
+from lowwater.stream.operators import MOST, Life, Promise, Row, StreamOperator, evaluate, names_of
 from lowwater.stream.values import Values
 
 Epoch = tuple[Any, ...]
-Waiting = tuple[tuple[Any, ...], Values, Values]
+EpochRow = tuple[tuple[Any, ...], Values, Values]
 """A row: its place, its other keys, its values."""
 
 
-class Epochs(Operator, ABC):
+class EpochOperator(StreamOperator, ABC):
     """Base: keeps the rows of each epoch; subclasses work on an epoch when it has ended.
 
     The epoch of a row is the values of its temporal keys: those of the clock, or else of the one other attribute.
@@ -43,7 +43,7 @@ class Epochs(Operator, ABC):
         self.timed = [bool(f.temporal and f.temporal.origin == self.origin) for f in node.key_fields]
         self._times = [f.temporal for f, timed in zip(node.key_fields, self.timed, strict=True) if timed and f.temporal]
         self._keys = compile_keys(node.keys, names)
-        self.waiting: dict[Epoch, list[Waiting]] = {}
+        self.waiting: dict[Epoch, list[EpochRow]] = {}
         self.ending = False
         self.counts: Counter[str] = Counter()
 
@@ -62,15 +62,15 @@ class Epochs(Operator, ABC):
         while (epoch := self.next_epoch()) is not None and self.last(epoch) < promise.instant:
             last = promise.at if self.origin else self.last(epoch) + self.life.late
             rows = sorted(self.waiting.pop(epoch, ()), key=lambda waiting: waiting[0])
-            for made in self.work(epoch, last, rows):
-                self.emit(made)
+            for row in self.work(epoch, last, rows):
+                self.emit(row)
 
     def next_epoch(self) -> Epoch | None:
         """The epoch to be worked on next, if any is known."""
         return min(self.waiting, key=self.last, default=None)
 
     @abstractmethod
-    def work(self, epoch: Epoch, last: int, rows: list[Waiting]) -> Iterator[Row]:
+    def work(self, epoch: Epoch, last: int, rows: list[EpochRow]) -> Iterator[Row]:
         """The rows out at the end of an epoch, whose rows come in canonical order; `last` is theirs."""
 
     def due(self) -> Iterator[tuple[int, int]]:
@@ -80,8 +80,8 @@ class Epochs(Operator, ABC):
 
     def last(self, epoch: Epoch) -> int:
         """The last value of the attribute that may change an epoch; of the clock its last instant, ns."""
-        known = [time.last(v) for time, v in zip(self._times, epoch, strict=True) if v is not None]
-        return min(known, default=END_OF_TIME - 1)
+        instants = [time.last(v) for time, v in zip(self._times, epoch, strict=True) if v is not None]
+        return min(instants, default=END_OF_TIME - 1)
 
     def after(self, epoch: Epoch) -> Epoch:
         """The epoch that follows."""
@@ -92,14 +92,14 @@ class Epochs(Operator, ABC):
         times, others = iter(epoch), iter(key)
         return tuple([next(times) if timed else next(others) for timed in self.timed])
 
-    def kept(self) -> Iterator[Values]:
+    def state_rows(self) -> Iterator[Values]:
         """The waiting rows."""
-        return (values for found in self.waiting.values() for _, _, values in found)
+        return (values for rows in self.waiting.values() for _, _, values in rows)
 
-    def held(self) -> Any:
+    def saved_state(self) -> Any:
         """The waiting rows, by epoch."""
         return self.waiting
 
-    def hold(self, held: Any) -> None:
+    def load_state(self, state: Any) -> None:
         """Takes up waiting rows."""
-        self.waiting = held
+        self.waiting = state

@@ -13,23 +13,23 @@ from lowwater.plan.operators import Bucket, Expand, Field, Map
 from lowwater.stream.aggregates import compile_keys
 from lowwater.stream.operators import (
     MOST,
-    Operator,
     Promise,
     Row,
+    StreamOperator,
     by_columns,
     carried,
     compile_items,
     evaluate,
     names_of,
 )
-from lowwater.stream.sources import Filter
+from lowwater.stream.packet_source import Filter
 from lowwater.stream.values import Faults, Values, compile_expr
 
 
-class MapOperator(Operator):
+class MapOperator(StreamOperator):
     """Selection and projection."""
 
-    def __init__(self, node: Map, below: Operator) -> None:
+    def __init__(self, node: Map, below: StreamOperator) -> None:
         super().__init__()
         names = names_of(node.input.fields)
         self.groupwise = carried(below.groupwise, node.items)
@@ -42,7 +42,7 @@ class MapOperator(Operator):
             self.emit(row._replace(values=evaluate(self._items, row.values)))
 
 
-class UnionOperator(Operator):
+class UnionOperator(StreamOperator):
     """Merge of inputs in whatever order they come (002, figure A-1); packets keep their place, that of the branch last.
 
     Args:
@@ -59,10 +59,10 @@ class UnionOperator(Operator):
         self.emit(row._replace(order=(*row.order, port) if self._packets else ()))
 
 
-class PlaceOperator(Operator):
+class PlaceOperator(StreamOperator):
     """Gives the rows of another query, and of operators without an order, their place by their columns (O1)."""
 
-    def __init__(self, fields: tuple[Field, ...], below: Operator) -> None:
+    def __init__(self, fields: tuple[Field, ...], below: StreamOperator) -> None:
         super().__init__()
         self.groupwise = below.groupwise
         self._place = by_columns(fields)
@@ -72,14 +72,14 @@ class PlaceOperator(Operator):
         self.emit(row._replace(order=self._place(row.values)))
 
 
-class BucketOperator(Operator):
+class BucketOperator(StreamOperator):
     """Tags each row with its windows, one row out for each (WID; 002, figure A-2).
 
     Rows of a window of rows bring their number; with PARTITION BY they are counted here, in the order in which they
     come, and each partition is promised for itself.
     """
 
-    def __init__(self, node: Bucket, below: Operator) -> None:
+    def __init__(self, node: Bucket, below: StreamOperator) -> None:
         super().__init__()
         names = names_of(node.input.fields)
         self._attribute = compile_expr(node.attribute, names, Faults())
@@ -104,13 +104,13 @@ class BucketOperator(Operator):
         if not self._partition or promise.origin != ROWS or promise.instant == MOST:
             super().promise(port, promise)
 
-    def held(self) -> Any:
+    def saved_state(self) -> Any:
         """The rows of each partition so far."""
         return self._counts
 
-    def hold(self, held: Any) -> None:
+    def load_state(self, state: Any) -> None:
         """Takes up the counts."""
-        self._counts = held
+        self._counts = state
 
     def _tag(self, row: Row, value: int | None) -> None:
         if value is None:
@@ -122,18 +122,18 @@ class BucketOperator(Operator):
             number += 1
 
 
-class ExpandOperator(Operator):
+class ExpandOperator(StreamOperator):
     """One row out for each grouping set; a column that the set leaves out is NULL."""
 
-    def __init__(self, node: Expand, below: Operator) -> None:
+    def __init__(self, node: Expand, below: StreamOperator) -> None:
         super().__init__()
         names = names_of(node.input.fields)
         left_out = {Column(f.type, f.name) for f in node.input.fields if f.name in node.keys}
         self.groupwise = () if left_out.intersection(below.groupwise) else below.groupwise
-        self._kept = [[name not in node.keys or name in kept for name in names] for kept in node.sets]
+        self._kept = [[name not in node.keys or name in set_keys for name in names] for set_keys in node.sets]
 
     def row(self, port: int, row: Row) -> None:
         """Emits the row of each set."""
-        for number, kept in enumerate(self._kept):
-            values = tuple([value if keep else None for value, keep in zip(row.values, kept, strict=True)])
+        for number, flags in enumerate(self._kept):
+            values = tuple([value if keep else None for value, keep in zip(row.values, flags, strict=True)])
             self.emit(row._replace(values=(*values, number)))

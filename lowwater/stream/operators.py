@@ -67,7 +67,7 @@ class Life:
     late: int = 0
 
 
-class Operator:
+class StreamOperator:
     """Base of operators: hands rows on as they are, and promises the minimum of its inputs (SEMANTICS P3).
 
     Subclasses say what they do with a row, and what a promise of one input releases.
@@ -84,8 +84,8 @@ class Operator:
         self._progress: dict[tuple[str, Values], list[int]] = {("", ()): [0] * ports}
         self._emitted: dict[tuple[str, Values], int] = {}
         self._ports = ports
-        self.look: Callable[[], None] = _nothing
-        self._consumers: list[tuple[Operator, int]] = []
+        self.before_release: Callable[[], None] = _nothing
+        self._consumers: list[tuple[StreamOperator, int]] = []
 
     @property
     def promised(self) -> list[int]:
@@ -95,7 +95,7 @@ class Operator:
         """What an input has promised of an attribute."""
         return self._progress.get((origin, ()), [LEAST] * self._ports)[port]
 
-    def connect(self, consumer: Operator, port: int) -> None:
+    def connect(self, consumer: StreamOperator, port: int) -> None:
         """Hands this operator's output to a port of another."""
         self._consumers.append((consumer, port))
 
@@ -120,13 +120,13 @@ class Operator:
         if promise.of and not self.groupwise_below():
             return
         domain = promise.origin, promise.of
-        known = self._progress.setdefault(domain, [LEAST] * self._ports)
-        if promise.instant <= known[port]:
+        promised = self._progress.setdefault(domain, [LEAST] * self._ports)
+        if promise.instant <= promised[port]:
             return
-        known[port] = promise.instant
-        self.look()
+        promised[port] = promise.instant
+        self.before_release()
         self.release(port, promise)
-        least = min(known)
+        least = min(promised)
         if least > self._emitted.get(domain, 0 if not promise.origin else LEAST):
             self._emitted[domain] = least
             if not promise.of or self.groupwise:
@@ -143,25 +143,25 @@ class Operator:
         """For each input, the least promise (ns) that would release something."""
         return iter(())
 
-    def kept(self) -> Iterator[Values]:
+    def state_rows(self) -> Iterator[Values]:
         """The rows and groups in the state, for experiments."""
         return iter(())
 
     def state(self) -> Any:
         """What the operator keeps, as plain values that `catalog.states` can write."""
-        return [dict(self._progress), dict(self._emitted), self.held()]
+        return [dict(self._progress), dict(self._emitted), self.saved_state()]
 
     def restore(self, state: Any) -> None:
         """Takes up what another operator of the same plan kept."""
-        self._progress, self._emitted, held = state
-        self.hold(held)
+        self._progress, self._emitted, saved_state = state
+        self.load_state(saved_state)
 
-    def held(self) -> Any:
+    def saved_state(self) -> Any:
         """The rows, groups and states of the operator as plain values; None for none."""
         return None
 
-    def hold(self, held: Any) -> None:
-        """Takes up what `held` gave."""
+    def load_state(self, state: Any) -> None:
+        """Takes up what `saved_state` gave."""
 
 
 def _nothing() -> None:
@@ -186,9 +186,9 @@ def evaluate(closures: Iterable[Evaluate], values: Values) -> Values:
 
 def carried(exprs: Sequence[Expr], items: Sequence[Item]) -> tuple[Expr, ...]:
     """The output columns that are these expressions of the input; empty unless all are among the items."""
-    found = [next((i for i in items if i.expr == expr), None) for expr in exprs]
-    known = [item for item in found if item is not None]
-    return tuple(Column(i.expr.type, i.name) for i in known) if len(known) == len(found) else ()
+    matches = [next((i for i in items if i.expr == expr), None) for expr in exprs]
+    matching = [item for item in matches if item is not None]
+    return tuple(Column(i.expr.type, i.name) for i in matching) if len(matching) == len(matches) else ()
 
 
 def order_key(value: Any) -> tuple[Any, ...]:

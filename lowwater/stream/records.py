@@ -80,6 +80,6 @@ def _payload(frame: bytes | None, offset: int | None, length: int | None) -> str
     """What is kept of a payload, one character a byte."""
     if frame is None or offset is None:
         return None
-    kept = len(frame) - offset
-    size = max(kept if length is None else min(length, kept), 0)
+    available = len(frame) - offset
+    size = max(available if length is None else min(length, available), 0)
     return "".join(map(chr, frame[offset : offset + size]))

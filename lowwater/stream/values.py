@@ -119,8 +119,8 @@ def _case(branches: Sequence[tuple[Evaluate, ...]], otherwise: Evaluate) -> Eval
 
     def evaluate(row: Values) -> Value:
         chosen = next((value for condition, value in branches if condition(row) is True), otherwise)
-        found: Value = chosen(row)
-        return found
+        result: Value = chosen(row)
+        return result
 
     return evaluate
 

@@ -61,23 +61,23 @@ def _request(notify: Notify, connection: Any) -> Request | None:
 
 def _run(context: Mapping[str, Any]) -> dict[str, str]:
     """The names of the run: an object where a DAG has failed, JSON as the REST interface has it for a deadline."""
-    found = context.get("dag_run")
+    dag_run = context.get("dag_run")
     named = {"dag": ("dag_id",), "run": ("run_id", "dag_run_id"), "interval": ("data_interval_start",)}
-    return {key: _first(found, names) for key, names in named.items()}
+    return {key: _first(dag_run, names) for key, names in named.items()}
 
 
-def _first(found: Any, names: tuple[str, ...]) -> str:
+def _first(values: Any, names: tuple[str, ...]) -> str:
     """The first of some attributes, or keys, that there is."""
-    get = found.get if isinstance(found, Mapping) else lambda name: getattr(found, name, None)
+    get = values.get if isinstance(values, Mapping) else lambda name: getattr(values, name, None)
     return next((str(value) for name in names if (value := get(name)) is not None), "")
 
 
-def _tell(request: Request | None, said: dict[str, str]) -> None:
+def _tell(request: Request | None, alert: dict[str, str]) -> None:
     """Logs, and posts to the webhook; that it cannot be reached is logged and stops nothing."""
-    log.error(said["text"])
+    log.error(alert["text"])
     if request is None:
         return
-    request.data = json.dumps(said).encode()
+    request.data = json.dumps(alert).encode()
     try:
         with urlopen(request, timeout=TIMEOUT):
             pass

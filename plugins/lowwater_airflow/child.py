@@ -90,23 +90,23 @@ class Child:
             if not outcome.exists():
                 cause = signal.Signals(-code).name if code < 0 else f"exit code {code}"
                 raise ChildDied(f"{Path(self._command[1]).name} ended without an outcome: {cause}; see its lines above")
-            said = json.loads(outcome.read_text(encoding="utf-8"))
-        if "error" in said:
-            raise getattr(errors, said["error"])(said["message"])
-        return said["outcome"]
+            report = json.loads(outcome.read_text(encoding="utf-8"))
+        if "error" in report:
+            raise getattr(errors, report["error"])(report["message"])
+        return report["outcome"]
 
     def stop(self) -> None:
         """Ends the process and all that it started."""
         process = self._process
         if process is None or process.poll() is not None:
             return
-        for each in (signal.SIGTERM, signal.SIGKILL):
-            os.killpg(process.pid, each)
+        for signal_ in (signal.SIGTERM, signal.SIGKILL):
+            os.killpg(process.pid, signal_)
             try:
                 process.wait(GRACE)
                 return
             except subprocess.TimeoutExpired:
-                log.warning("process %s did not end on %s", process.pid, each.name)
+                log.warning("process %s did not end on %s", process.pid, signal_.name)
 
 
 _LIBC = ctypes.CDLL(None, use_errno=True)

@@ -43,13 +43,13 @@ def on_dag_run_failed(dag_run: DagRun, msg: str) -> None:
     _write(dag_run, _failed(dag_run))
 
 
-def _write(dag_run: DagRun, said: str) -> None:
+def _write(dag_run: DagRun, text: str) -> None:
     start, end = dag_run.data_interval_start, dag_run.data_interval_end
     if not dag_run.dag_id.startswith(DAGS) or start is None or end is None:
         return
     bounds = f"{MARK}{start:%Y-%m-%dT%H:%M:%SZ} to {end:%Y-%m-%dT%H:%M:%SZ}"
-    line = " ".join(f"{bounds}: {said}".split()) if said else bounds
-    others = [each for each in (dag_run.note or "").splitlines() if not each.startswith(MARK)]
+    line = " ".join(f"{bounds}: {text}".split()) if text else bounds
+    others = [line for line in (dag_run.note or "").splitlines() if not line.startswith(MARK)]
     dag_run.note = "\n".join([line[: LONGEST - len("\n".join(others))], *others])
 
 
@@ -69,8 +69,8 @@ def _failed(dag_run: DagRun) -> str:
     if not failed:
         return "failed"
     why = _left(dag_run, failed[0], WHY)
-    held = "held: audited and not published; " if failed[0] in ("approve", "publish") else ""
-    return f"{held}failed in {failed[0]}" + (f": {why}" if why else "")
+    prefix = "held: audited and not published; " if failed[0] in ("approve", "publish") else ""
+    return f"{prefix}failed in {failed[0]}" + (f": {why}" if why else "")
 
 
 def _states(dag_run: DagRun) -> dict[str, str | None]:
@@ -79,7 +79,7 @@ def _states(dag_run: DagRun) -> dict[str, str | None]:
     if session is None:
         return {}
     # With a session of its own the call would end that of the scheduler, and the run would stay as it was.
-    return {each.task_id: each.state for each in dag_run.get_task_instances(session=session)}
+    return {instance.task_id: instance.state for instance in dag_run.get_task_instances(session=session)}
 
 
 def _left(dag_run: DagRun, task: str, key: str) -> Any:
@@ -89,6 +89,6 @@ def _left(dag_run: DagRun, task: str, key: str) -> Any:
     session = object_session(dag_run)
     if session is None:
         return None
-    asked = XComModel.get_many(run_id=dag_run.run_id, key=key, task_ids=task, dag_ids=dag_run.dag_id)
-    found = session.scalars(asked).first()
-    return None if found is None else XComModel.deserialize_value(found)
+    query = XComModel.get_many(run_id=dag_run.run_id, key=key, task_ids=task, dag_ids=dag_run.dag_id)
+    value = session.scalars(query).first()
+    return None if value is None else XComModel.deserialize_value(value)

@@ -66,16 +66,16 @@ class FindCaptures(BaseOperator):
         from lowwater.lake.files.rotation import files_of
 
         start, end = interval_of(context)
-        found = []
+        captures = []
         for name, link in sorted(load_config(Path(self.lake)).links.items()):
             if link.captures is None:
                 self.log.info("link %s has no pattern of files: ingest its captures by hand", name)
                 continue
             paths = files_of(link, start, end)
-            found += [{"link": name, "path": str(path)} for path in paths]
+            captures += [{"link": name, "path": str(path)} for path in paths]
             if not paths:
                 self.log.warning("link %s: no file of %s for %s", name, link.captures, format_instant(start))
-        return found
+        return captures
 
 
 class IngestCapture(Lineage, BaseOperator):
@@ -94,14 +94,14 @@ class IngestCapture(Lineage, BaseOperator):
 
         context["map_index_label"] = f"{self.link} {Path(self.path).name}"  # type: ignore[typeddict-unknown-key]
         config = load_config(Path(self.lake))
-        (done,) = ingest(open_lake(Path(self.lake)), self.link, [Path(self.path)], config)
-        row = done.capture
-        said: dict[str, Any] = {
+        (result,) = ingest(open_lake(Path(self.lake)), self.link, [Path(self.path)], config)
+        row = result.capture
+        report: dict[str, Any] = {
             "link": self.link,
             "capture": Path(self.path).name,
-            "state": done.state,
-            "packets": sum(each.packets for each in done.captures),
-            "malformed": sum(each.malformed for each in done.captures),
+            "state": result.state,
+            "packets": sum(capture.packets for capture in result.captures),
+            "malformed": sum(capture.malformed for capture in result.captures),
             "from": format_instant(row.covers_from),
             "to": format_instant(row.covers_to),
             "sha256": row.capture,
@@ -109,14 +109,14 @@ class IngestCapture(Lineage, BaseOperator):
         self.log.info(
             "%s: %s, %s packets, %s malformed. %s",
             self.path,
-            done.state,
-            said["packets"],
-            said["malformed"],
-            done.note,
+            result.state,
+            report["packets"],
+            report["malformed"],
+            result.note,
         )
         self.datasets = [str(Path(self.path).absolute())], [str(Path(self.lake) / "packets")]
-        context["outlet_events"][PACKETS].extra = said
-        return said
+        context["outlet_events"][PACKETS].extra = report
+        return report
 
 
 class ReplayStages(Lineage, BaseOperator):
@@ -144,10 +144,10 @@ class ReplayStages(Lineage, BaseOperator):
         self._child = Child("replay", arguments, _cluster())
         with telling(context):
             (outcome,) = self._child.run()
-        said: dict[str, Any] = outcome
-        self.log.info("%s %s: %s %s", self.query_set, start, said["state"], said["reason"])
-        self.datasets = [str(Path(self.lake) / "packets")], tables(self.lake, "streams", said["rows"])
-        return said
+        report: dict[str, Any] = outcome
+        self.log.info("%s %s: %s %s", self.query_set, start, report["state"], report["reason"])
+        self.datasets = [str(Path(self.lake) / "packets")], tables(self.lake, "streams", report["rows"])
+        return report
 
     def on_kill(self) -> None:
         """Ends the process when the task is cleared or times out."""
@@ -167,9 +167,9 @@ class PublishInterval(ReplayStages):
         outcome = super().execute(context)
         start, end = (format_instant(bound) for bound in interval_of(context))
         self.datasets = tables(self.lake, "streams", outcome["rows"]), tables(self.lake, "tables", outcome["rows"])
-        known = {key: outcome[key] for key in ("state", "reason", "verdict", "report")}
+        summary = {key: outcome[key] for key in ("state", "reason", "verdict", "report")}
         for table, rows in outcome["rows"].items():
-            extra = {"rows": rows, "digest": outcome["digests"][table], "from": start, "to": end, **known}
+            extra = {"rows": rows, "digest": outcome["digests"][table], "from": start, "to": end, **summary}
             asset = Asset(name=table, uri=f"lowwater://tables/{table}", group="lowwater")
             context["outlet_events"][self.tables].add(asset, extra=extra)
         return outcome
@@ -189,17 +189,19 @@ class MaintainLake(BaseOperator):
 
         lake = Path(self.lake)
         totals: dict[str, int] = {}
-        for each in maintain(open_lake(lake), load_config(lake).retention):
-            self.log.info("%s: %s, %s files, %s bytes", each.what, each.where, each.files, each.bytes)
-            totals[each.what] = totals.get(each.what, 0) + each.bytes
+        for removal in maintain(open_lake(lake), load_config(lake).retention):
+            self.log.info("%s: %s, %s files, %s bytes", removal.what, removal.where, removal.files, removal.bytes)
+            totals[removal.what] = totals.get(removal.what, 0) + removal.bytes
         return totals
 
 
 def _cluster() -> dict[str, str]:
     """The environment that names the Spark master and its secret, where a connection does."""
     try:
-        found = Connection.get(SPARK)
+        connection = Connection.get(SPARK)
     except AirflowNotFoundException:
         return {}
-    named = {"LOWWATER_SPARK_MASTER": f"{found.host}:{found.port}" if found.port else str(found.host)}
-    return named | ({"LOWWATER_SPARK_SECRET": found.password} if found.password else {})
+    named = {
+        "LOWWATER_SPARK_MASTER": f"{connection.host}:{connection.port}" if connection.port else str(connection.host)
+    }
+    return named | ({"LOWWATER_SPARK_SECRET": connection.password} if connection.password else {})

@@ -51,12 +51,12 @@ class LinksReported(BaseOperator):
         patience = params.get("patience")
         deadline = time.time() + (parse_duration(patience) / SECOND if patience else self.patience)
         trigger = LinksTrigger(self.lake, self.queries, self.query_set, start, end, deadline)
-        seen = trigger.look()
-        if seen["status"] == "waiting":
-            for line in seen["missing"]:
+        readiness = trigger.look()
+        if readiness["status"] == "waiting":
+            for line in readiness["missing"]:
                 self.log.info("waiting until %s at most: %s", format_instant(int(deadline) * 10**9), line)
             self.defer(trigger=trigger, method_name="resume")
-        self.resume(context, seen)
+        self.resume(context, readiness)
 
     def _skip_unless(self, only: tuple[str, ...], start: int, end: int) -> None:
         """Skips the run if its interval is in none of some states.
@@ -65,24 +65,24 @@ class LinksReported(BaseOperator):
             AirflowSkipException: it is in another one.
         """
         from lowwater.replay.job import Job
-        from lowwater.replay.schedule.due import Range, due
+        from lowwater.replay.schedule.due import DueSelection, due
 
         job = Job.open(Path(self.lake), self.query_set, Path(self.queries))
-        found = due(job, Range(start, end, only))
-        if not found:
+        due_intervals = due(job, DueSelection(start, end, only))
+        if not due_intervals:
             raise AirflowSkipException(f"skipped: the interval is not {' or '.join(only)}")
-        self.log.info("%s: %s", found[0].state, "; ".join(found[0].reasons))
+        self.log.info("%s: %s", due_intervals[0].state, "; ".join(due_intervals[0].reasons))
 
     def resume(self, context: Context, event: dict[str, Any]) -> None:
         """Called when the trigger has seen enough."""
         with telling(context):
             self._conclude(event)
 
-    def _conclude(self, seen: dict[str, Any]) -> None:
-        if seen["status"] == "gap":
-            raise GapError(seen["message"])
-        if seen["status"] == "error":
-            raise LakeError(seen["message"])
+    def _conclude(self, readiness: dict[str, Any]) -> None:
+        if readiness["status"] == "gap":
+            raise GapError(readiness["message"])
+        if readiness["status"] == "error":
+            raise LakeError(readiness["message"])
         self.log.info("every link of %s has reported, or is excluded", self.query_set)
 
 
@@ -112,15 +112,15 @@ class LinksTrigger(BaseTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """One event: the interval may start, or why it will not."""
-        told: list[str] = []
+        reported: list[str] = []
         while True:
-            seen = await asyncio.to_thread(self.look)
-            if seen["status"] != "waiting":
-                yield TriggerEvent(seen)
+            readiness = await asyncio.to_thread(self.look)
+            if readiness["status"] != "waiting":
+                yield TriggerEvent(readiness)
                 return
-            if seen["missing"] != told:
-                told = seen["missing"]
-                self.log.info("waiting: %s", json.dumps(told))
+            if readiness["missing"] != reported:
+                reported = readiness["missing"]
+                self.log.info("waiting: %s", json.dumps(reported))
             await asyncio.sleep(POLL)
 
     def look(self) -> dict[str, Any]:
@@ -128,14 +128,14 @@ class LinksTrigger(BaseTrigger):
         from lowwater.errors import LowwaterError
         from lowwater.lake.layout import open_lake
         from lowwater.replay.job import Job
-        from lowwater.replay.schedule.waiting import reports
+        from lowwater.replay.schedule.link_readiness import link_readiness
 
         try:
             open_lake(Path(self.lake))  # the first ingest may not have made it yet
             job = Job.open(Path(self.lake), self.query_set, Path(self.queries))
-            seen = reports(job, self.start, self.end, time.time() < self.deadline)
+            readiness = link_readiness(job, self.start, self.end, time.time() < self.deadline)
         except LowwaterError as error:
             return {"status": "error", "message": str(error)}
-        if seen.failure is not None:
-            return {"status": "gap", "message": str(seen.failure)}
-        return {"status": "ready" if seen.ready else "waiting", "missing": list(seen.missing)}
+        if readiness.failure is not None:
+            return {"status": "gap", "message": str(readiness.failure)}
+        return {"status": "ready" if readiness.ready else "waiting", "missing": list(readiness.missing)}

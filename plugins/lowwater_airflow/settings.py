@@ -74,8 +74,8 @@ class Settings:
     def approval(self, query_set: str) -> bool:
         """Whether an interval with warnings waits for a human before it is published."""
         section = self.config.query_sets.get(query_set)
-        own = section.approval if section else None
-        return self.config.schedule.approval if own is None else own
+        configured = section.approval if section else None
+        return self.config.schedule.approval if configured is None else configured
 
     def chained(self, query_set: str) -> bool:
         """Whether each interval needs the one before it (SEMANTICS I4): as set, or as the set was planned last."""
@@ -91,8 +91,8 @@ class Settings:
     @property
     def start(self) -> datetime:
         """The first instant that a run may be about: the earliest `since` of the links."""
-        known = [link.since for link in self.config.links.values() if link.since is not None]
-        return _moment(min(known)) if known else datetime(2020, 1, 1, tzinfo=UTC)
+        starts = [link.since for link in self.config.links.values() if link.since is not None]
+        return _moment(min(starts)) if starts else datetime(2020, 1, 1, tzinfo=UTC)
 
     def end(self, query_set: str | None = None) -> datetime | None:
         """The begin of the last interval that is due: None unless every link has an `until`."""

@@ -80,8 +80,8 @@ def make_app(root: Path) -> FastAPI:
     queries = Path(os.environ.get("LOWWATER_QUERIES") or Path(__file__).resolve().parents[2] / "queries")
     board = Board(root, queries)
     allowed = [Depends(get_user), Depends(requires_access_view(AccessView.PLUGINS))]
-    seen = _seen()
-    return create(board, allowed, _doors(board, seen), seen)
+    visibility = _seen()
+    return create(board, allowed, _doors(board, visibility), visibility)
 
 
 def _seen() -> Callable[..., Callable[[str], bool]]:
@@ -92,9 +92,9 @@ def _seen() -> Callable[..., Callable[[str], bool]]:
     from airflow.models import DagModel
     from fastapi import Depends
 
-    known = Depends(get_user)
+    user_dependency = Depends(get_user)
 
-    def seen(user: Any = known) -> Callable[[str], bool]:
+    def seen(user: Any = user_dependency) -> Callable[[str], bool]:
         @cache
         def sees(name: str) -> bool:
             details = DagDetails(id=DAG + name, team_name=DagModel.get_team_name(DAG + name))
@@ -105,7 +105,7 @@ def _seen() -> Callable[..., Callable[[str], bool]]:
     return seen
 
 
-def _doors(board: Board, seen: Callable[..., Callable[[str], bool]]) -> APIRouter:
+def _doors(board: Board, visibility: Callable[..., Callable[[str], bool]]) -> APIRouter:
     """From a DAG and from a run to the pages about them, for who may see the DAG."""
     from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
     from airflow.api_fastapi.core_api.security import requires_access_dag
@@ -115,17 +115,17 @@ def _doors(board: Board, seen: Callable[..., Callable[[str], bool]]) -> APIRoute
 
     from lowwater.lake.tables import interval_label, safe_name
 
-    doors, asked = APIRouter(), Depends(seen)
+    doors, permission = APIRouter(), Depends(visibility)
 
     @doors.api_route("/dag", methods=METHODS, dependencies=[Depends(requires_access_dag("GET"))])
-    def dag(dag_id: str, sees: Any = asked) -> Response:
+    def dag(dag_id: str, sees: Any = permission) -> Response:
         name = dag_id.removeprefix(DAG)
         if name == dag_id or name not in board.now().jobs:
             return answered(board, "index.html", sees)
         return RedirectResponse(f"set/{safe_name(name)}.html", headers=HEADERS)
 
     @doors.api_route("/run", methods=METHODS, dependencies=[Depends(requires_access_dag("GET", DagAccessEntity.RUN))])
-    def run(dag_id: str, run_id: str, sees: Any = asked) -> Response:
+    def run(dag_id: str, run_id: str, sees: Any = permission) -> Response:
         name, bounds = dag_id.removeprefix(DAG), interval_of_run(dag_id, run_id)
         if name == dag_id or bounds is None or name not in board.now().jobs:
             return answered(board, "index.html", sees)
@@ -142,8 +142,8 @@ def interval_of_run(dag_id: str, run_id: str) -> tuple[int, int] | None:
     from sqlalchemy import select
 
     with create_session() as session:
-        found = session.scalar(select(DagRun).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id))
-        if found is None or found.data_interval_start is None or found.data_interval_end is None:
+        dag_run = session.scalar(select(DagRun).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id))
+        if dag_run is None or dag_run.data_interval_start is None or dag_run.data_interval_end is None:
             return None
-        start, end = (round(bound.timestamp()) for bound in (found.data_interval_start, found.data_interval_end))
+        start, end = (round(bound.timestamp()) for bound in (dag_run.data_interval_start, dag_run.data_interval_end))
     return start * 10**9, end * 10**9

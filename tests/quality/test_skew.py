@@ -34,7 +34,7 @@ from lowwater.quality.lateness.review import (
     review,
 )
 from lowwater.quality.lateness.wording import headline, remarks, review_json
-from lowwater.replay.schedule.readers import row_rates
+from lowwater.replay.schedule.link_queries import row_rates
 from tests.lake.support import BASE, capture
 from tests.replay.support import lowwater
 

@@ -69,20 +69,20 @@ class HourFiles:
     def write(self, rows: pa.Table) -> None:
         """Writes rows of the schema."""
         hours = rows.column("_last").to_numpy() // HOUR
-        found = np.unique(hours)
-        for hour in found.tolist():
-            mine = rows if len(found) == 1 else rows.filter(pa.array(hours == hour))
+        row_hours = np.unique(hours)
+        for hour in row_hours.tolist():
+            mine = rows if len(row_hours) == 1 else rows.filter(pa.array(hours == hour))
             path, writer = self._writer(hour)
             writer.write_table(mine)
             self.files[path] += mine.num_rows
 
     def _writer(self, hour: int) -> tuple[Path, pq.ParquetWriter]:
-        known = self._open.pop(hour, None)
-        if known is None:
+        entry = self._open.pop(hour, None)
+        if entry is None:
             if len(self._open) == MOST_OPEN:
                 self._open.pop(next(iter(self._open)))[1].close()
             path = self._folder / f"{self._name}-{len(self.files):05d}.parquet"
-            known = path, pq.ParquetWriter(path, self._schema, compression="lz4")
+            entry = path, pq.ParquetWriter(path, self._schema, compression="lz4")
             self.files[path] = 0
-        self._open[hour] = known
-        return known
+        self._open[hour] = entry
+        return entry

@@ -11,29 +11,29 @@ from typing import Any
 from lowwater.catalog.states import load_state, write_state
 from lowwater.catalog.streams import LAST, TICK
 from lowwater.errors import LawError
-from lowwater.high.handover import Carry, leave_state, state_file
-from lowwater.high.slices.chains import frame_of
+from lowwater.high.slices.canonical_order import links_of
+from lowwater.high.slices.chained_operators import frame_of
 from lowwater.high.slices.evaluate import Counts, Leaves
-from lowwater.high.slices.places import links_of
 from lowwater.high.slices.values import Frame
 from lowwater.high.source.row_groups import LINK_BITS, PLACE
+from lowwater.high.state_handover import StateHandover, state_file, write_state_file
 from lowwater.plan.fields import ROWS
 from lowwater.plan.operators import LftaInput, Node
 from lowwater.plan.properties.state import ROW
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.plan.tree import walk
 from lowwater.reference.plan import Operators
-from lowwater.stream.operators import MOST, Life, Operator, Promise, Row
+from lowwater.stream.operators import MOST, Life, Promise, Row, StreamOperator
 from lowwater.stream.values import Values
 
 OF_LINK = -1
 """Stands for the leaves of a link whose rows bring the numbers of their records."""
 
-Arrived = tuple[int, str, int, int, Values]
+ArrivedRow = tuple[int, str, int, int, Values]
 """A row of an LFTA, in the order of its turn: arrival (ns), link, number of the leaf, place, values."""
 
 
-class _Given(Operator):
+class _IntervalRows(StreamOperator):
     """Collects what a query gives: rows of the interval, and those that a later one owns.
 
     Attributes:
@@ -70,30 +70,32 @@ class ArrivalChain:
         LawError: it is of another instant.
     """
 
-    def __init__(self, node: Node, carry: Carry) -> None:
+    def __init__(self, node: Node, carry: StateHandover) -> None:
         self._node, self._carry = node, carry
         self._over = END_OF_TIME if carry.latest is None else carry.latest + 1
         self._plan = Operators(range(0), {}, Life(self._over, carry.late))
-        self._given = _Given(carry.end)
+        self._given = _IntervalRows(carry.end)
         self._plan.operator(node).connect(self._given, 0)
         self._leaves = [(leaf, self._plan.fed[leaf.lfta.name]) for leaf in row_leaves(node)]
         self._links = links_of(node)
-        self._waiting: list[Arrived] = []
+        self._waiting: list[ArrivedRow] = []
         # Records that each leaf has counted.
         self._numbers: dict[int, int] = {}
         # Rows of each leaf and link; of leaves whose rows bring the numbers of their records, by the link alone, the
         # records of the intervals before, and those of this one as far as rows have brought their numbers.
         self._records: dict[tuple[int, str], int] = {}
         self._read: dict[str, int] = {}
-        if carry.held is not None:
-            self._restore(load_state(state_file(carry.held, node.query)))
+        if carry.earlier is not None:
+            self._restore(load_state(state_file(carry.earlier, node.query)))
 
     def take(self, name: str, frame: Frame) -> int:
         """Keeps rows of the LFTA of this name until their turn; how many."""
         number, leaf = next((at, leaf) for at, (leaf, _) in enumerate(self._leaves) if leaf.lfta.name == name)
         values = zip(*(frame[f.name].to_pylist() for f in leaf.lfta.stored), strict=True)
         rows = zip(frame[LAST].to_pylist(), frame[PLACE].to_pylist(), values, strict=True)
-        self._waiting += [(last, self._links[place >> LINK_BITS], number, place, own) for last, place, own in rows]
+        self._waiting += [
+            (last, self._links[place >> LINK_BITS], number, place, row_values) for last, place, row_values in rows
+        ]
         return frame.rows
 
     def advance(self, promise: int) -> Frame:
@@ -102,31 +104,33 @@ class ArrivalChain:
         With the last promise the state is left behind.
         """
         until = min(promise, self._carry.end)
-        for arrived in sorted((each for each in self._waiting if each[0] < until), key=lambda each: each[:4]):
+        for arrived in sorted(
+            (waiting for waiting in self._waiting if waiting[0] < until), key=lambda waiting: waiting[:4]
+        ):
             self._given.arrival = arrived[0]
             self._feed(*arrived)
         self._given.arrival = END_OF_TIME
-        self._waiting = [each for each in self._waiting if each[0] >= until]
+        self._waiting = [waiting for waiting in self._waiting if waiting[0] >= until]
         if promise >= END_OF_TIME and self._over <= self._carry.end:
             self._end()
         else:
             self._say(Promise(until - self._carry.late))
         rows, self._given.rows = self._given.rows, []
-        if promise >= END_OF_TIME and self._carry.kept is not None:
-            leave_state(state_file(self._carry.kept, self._node.query), write_state(self._state()))
+        if promise >= END_OF_TIME and self._carry.left is not None:
+            write_state_file(state_file(self._carry.left, self._node.query), write_state(self._state()))
         return frame_of(self._node.fields, [row for row, _ in rows], **{TICK: [final for _, final in rows]})
 
     @property
     def held(self) -> int:
         """How many rows and groups it holds."""
-        kept = sum(1 for each in self._plan.named.values() for _ in each.kept())
-        return len(self._waiting) + len(self._given.later) + kept
+        in_operators = sum(1 for operator in self._plan.named.values() for _ in operator.state_rows())
+        return len(self._waiting) + len(self._given.later) + in_operators
 
     def _state(self) -> list[Any]:
         records = dict(self._records)
         for link, count in self._read.items():
             records[OF_LINK, link] = records.get((OF_LINK, link), 0) + count
-        operators = {name: each.state() for name, each in self._plan.named.items()}
+        operators = {name: operator.state() for name, operator in self._plan.named.items()}
         later = [(row.values, row.last) for row in self._given.later]
         return [self._carry.end, operators, self._numbers, records, later]
 
@@ -134,8 +138,8 @@ class ArrivalChain:
         at, operators, self._numbers, self._records, later = state
         if at != self._carry.start:
             raise LawError(f"the state of query {self._node.query} is of {at} ns, not of {self._carry.start} ns")
-        for name, each in self._plan.named.items():
-            each.restore(operators[name])
+        for name, operator in self._plan.named.items():
+            operator.restore(operators[name])
         for values, last in later:
             self._given.row(0, Row(values, last))
 
@@ -156,9 +160,9 @@ class ArrivalChain:
             before = self._records.get((number, link), 0)
             self._records[number, link] = before + 1
             return before
-        own = place & ((1 << LINK_BITS) - 1)
-        self._read[link] = max(self._read.get(link, 0), own + 1)
-        return self._records.get((OF_LINK, link), 0) + own
+        number_on_link = place & ((1 << LINK_BITS) - 1)
+        self._read[link] = max(self._read.get(link, 0), number_on_link + 1)
+        return self._records.get((OF_LINK, link), 0) + number_on_link
 
     def _end(self) -> None:
         """The links have ended: nothing comes any more."""
@@ -182,19 +186,19 @@ def by_arrival(node: Node, chain: ArrivalChain, leaves: Leaves, counts: Counts, 
         counts: the counts of the slice.
         promise: ns.
     """
-    read, given = counts.point("rows", node, "rows_in"), counts.point("by arrival", node, "rows_out")
+    read, emitted = counts.point("rows", node, "rows_in"), counts.point("by arrival", node, "rows_out")
     for name, frames in leaves.items():
         for frame in frames():
             read["rows_in"] += chain.take(name, frame)
-    found = chain.advance(promise)
-    given["rows_out"] += found.rows
-    return found
+    frame_out = chain.advance(promise)
+    emitted["rows_out"] += frame_out.rows
+    return frame_out
 
 
 def row_leaves(node: Node) -> list[LftaInput]:
     """The LFTAs that a plan reads, each once."""
-    found = {each.lfta.name: each for each in walk(node) if isinstance(each, LftaInput)}
-    return list(found.values())
+    by_name = {leaf.lfta.name: leaf for leaf in walk(node) if isinstance(leaf, LftaInput)}
+    return list(by_name.values())
 
 
 def _counted(leaf: LftaInput) -> bool:

@@ -33,16 +33,16 @@ def last(temporal: Temporal, values: Integers) -> Integers:
     lows, highs = int(values.min()), int(values.max())
     if all(_fits(steps, value, temporal.increasing) for steps in temporal.components for value in (lows, highs)):
         ends = [_bound(steps, values, temporal.increasing) for steps in temporal.components]
-        found: Integers = np.minimum(np.maximum.reduce(ends), LATEST)
-        return found
-    return distinctly(temporal.last, values)
+        instants: Integers = np.minimum(np.maximum.reduce(ends), LATEST)
+        return instants
+    return map_distinct(temporal.last, values)
 
 
-def distinctly(function: Callable[[int], int], values: Integers) -> Integers:
+def map_distinct(function: Callable[[int], int], values: Integers) -> Integers:
     """A function of Python's integers over a column, held to 64 bits."""
-    known, places = np.unique(values, return_inverse=True)
-    found = [max(-INT64_MAX, min(function(value), INT64_MAX)) for value in known.tolist()]
-    return np.array(found, np.int64)[places]
+    distinct, places = np.unique(values, return_inverse=True)
+    results = [max(-INT64_MAX, min(function(value), INT64_MAX)) for value in distinct.tolist()]
+    return np.array(results, np.int64)[places]
 
 
 def group_end(fields: Sequence[Field], keys: Sequence[pa.Array], rows: int) -> Integers:
@@ -50,21 +50,21 @@ def group_end(fields: Sequence[Field], keys: Sequence[pa.Array], rows: int) -> I
     ends = np.full(rows, LATEST, np.int64)
     for field, key in zip(fields, keys, strict=True):
         if field.temporal and not field.temporal.origin:
-            given = key.is_valid().to_numpy(zero_copy_only=False)
-            found = last(field.temporal, key.fill_null(0).to_numpy(zero_copy_only=False))
-            ends = np.where(given, np.minimum(ends, found), ends)
+            has_value = key.is_valid().to_numpy(zero_copy_only=False)
+            instants = last(field.temporal, key.fill_null(0).to_numpy(zero_copy_only=False))
+            ends = np.where(has_value, np.minimum(ends, instants), ends)
     return ends
 
 
 def window_end(window: Window, values: Integers, left: bool) -> Integers:
     """`Window.last_left` or `Window.last_right` of each value."""
     end = window.last_left if left else window.last_right
-    own, other = (window.left_time, window.right_time) if left else (window.right_time, window.left_time)
+    time, other = (window.left_time, window.right_time) if left else (window.right_time, window.left_time)
     rising = window.left_time.increasing
     reach = (window.above if rising else -window.below) if left else (window.below if rising else -window.above)
     if len(values) and max(abs(reach), -int(values.min()), int(values.max())) < 1 << 61:
-        return np.maximum(last(own, values), last(other, values + reach))
-    return distinctly(end, values)
+        return np.maximum(last(time, values), last(other, values + reach))
+    return map_distinct(end, values)
 
 
 def _fits(steps: Component, value: int, at_most: bool) -> bool:

@@ -21,15 +21,15 @@ def codes(columns: Sequence[pa.Array], rows: int) -> tuple[Numbers, int]:
         columns: of equal length; none where all rows are equal.
         rows: how many.
     """
-    found, size = np.zeros(rows, np.int64), 1
+    numbers, size = np.zeros(rows, np.int64), 1
     for column in columns:
         coded = normal(column).dictionary_encode()
         places = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64) + 1
-        found, size = found * (len(coded.dictionary) + 1) + places, size * (len(coded.dictionary) + 1)
+        numbers, size = numbers * (len(coded.dictionary) + 1) + places, size * (len(coded.dictionary) + 1)
         if size > 1 << 31:  # the next column may have as many values again
-            again = pa.array(found).dictionary_encode()
-            found, size = again.indices.to_numpy(zero_copy_only=False).astype(np.int64), len(again.dictionary)
-    return found, size
+            again = pa.array(numbers).dictionary_encode()
+            numbers, size = again.indices.to_numpy(zero_copy_only=False).astype(np.int64), len(again.dictionary)
+    return numbers, size
 
 
 def normal(column: pa.Array) -> pa.Array:

@@ -15,10 +15,10 @@ import pyarrow.ipc as ipc
 
 from lowwater.capture.digests import row_digests
 from lowwater.high.slices.keys import normal
-from lowwater.high.slices.values import Frame, together
+from lowwater.high.slices.values import Frame, concat_frames
 
 PARTS = 32
-HELD_ROWS = 1 << 22
+ROWS_IN_MEMORY = 1 << 22
 """Rows that an operator holds in memory; beyond, they are divided."""
 
 
@@ -50,8 +50,8 @@ class Spill:
     def _writer(self, part: int, schema: pa.Schema) -> ipc.RecordBatchFileWriter:
         if part not in self._writers:
             options = ipc.IpcWriteOptions(compression="lz4")
-            made = ipc.new_file(str(self._folder / f"{part}.arrow"), schema, options=options)
-            self._writers[part] = self._files.enter_context(made)
+            writer = ipc.new_file(str(self._folder / f"{part}.arrow"), schema, options=options)
+            self._writers[part] = self._files.enter_context(writer)
         return self._writers[part]
 
     def parts(self) -> Iterator[Frame]:
@@ -67,7 +67,7 @@ class Spill:
 
 
 def divided(folder: Path, frames: Iterator[Frame], keys: Sequence[str]) -> Iterator[Frame]:
-    """The same rows, all of a key in one frame; in several frames where they are more than HELD_ROWS.
+    """The same rows, all of a key in one frame; in several frames where they are more than ROWS_IN_MEMORY.
 
     Args:
         folder: for files, of which there are none while rows are few; the caller removes it.
@@ -77,10 +77,10 @@ def divided(folder: Path, frames: Iterator[Frame], keys: Sequence[str]) -> Itera
     waiting: list[Frame] = []
     spill: Spill | None = None
     for frame in frames:
-        if spill is None and sum(each.rows for each in waiting) + frame.rows > HELD_ROWS:
+        if spill is None and sum(waiting_frame.rows for waiting_frame in waiting) + frame.rows > ROWS_IN_MEMORY:
             spill = Spill(folder)
-            for each in waiting:
-                spill.add(each, [each[name] for name in keys])
+            for waiting_frame in waiting:
+                spill.add(waiting_frame, [waiting_frame[name] for name in keys])
             waiting = []
         if spill is None:
             waiting.append(frame)
@@ -89,4 +89,4 @@ def divided(folder: Path, frames: Iterator[Frame], keys: Sequence[str]) -> Itera
     if spill is not None:
         yield from spill.parts()
     elif waiting:
-        yield together(waiting)
+        yield concat_frames(waiting)

@@ -1,6 +1,6 @@
 """One slice of a query as a task: rows of LFTAs in, a file of rows out. It runs wherever a runner takes it.
 
-Between `high.run` and the evaluation.
+Between `high.query_runs` and the evaluation.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ import pyarrow as pa
 
 from lowwater.catalog.streams import CONTROL, LAST, ROW, TICK
 from lowwater.errors import ValueOverflowError
-from lowwater.high.handover import Carry
 from lowwater.high.sink.hours import HourFiles, file_columns, file_schema
 from lowwater.high.slices.arrival import ArrivalChain, by_arrival
-from lowwater.high.slices.blocks import gathered
-from lowwater.high.slices.chains import Chain
-from lowwater.high.slices.choice import Slice
+from lowwater.high.slices.chained_operators import ChainedOperator
 from lowwater.high.slices.evaluate import Counts, Evaluation, owned
+from lowwater.high.slices.row_blocks import in_blocks
+from lowwater.high.slices.slice_choice import TimeSlice
 from lowwater.high.slices.values import Frame
 from lowwater.high.source.row_groups import Chunk
+from lowwater.high.state_handover import StateHandover
 from lowwater.high.timeline import Timeline
 from lowwater.plan.operators import Field, Node, Running, Sampling
 from lowwater.plan.properties.schemas import value_schema
@@ -34,7 +34,7 @@ from lowwater.plan.tree import walk
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredLeaf:
     """What is stored of one LFTA.
 
     Attributes:
@@ -68,8 +68,8 @@ class SliceTask:
     """
 
     node: Node
-    slice_: Slice
-    stored: Mapping[str, Stored]
+    slice_: TimeSlice
+    stored: Mapping[str, StoredLeaf]
     lists: Mapping[tuple[str, tuple[Field, ...]], pa.Table]
     folder: Path
     name: str
@@ -78,7 +78,7 @@ class SliceTask:
     step: int | None
     closing: int
     published: bool
-    carry: Carry | None = None
+    carry: StateHandover | None = None
 
     @property
     def span(self) -> tuple[int, int]:
@@ -105,7 +105,7 @@ class SliceOutcome:
     error: ValueOverflowError | None = None
 
 
-class Chains:
+class ChainState:
     """What goes from slice to slice of one plan: its operators with a state.
 
     Args:
@@ -116,18 +116,22 @@ class Chains:
     """
 
     def __init__(self, task: SliceTask) -> None:
-        carry, node = task.carry or Carry(), task.node
-        self.whole = ArrivalChain(node, carry) if counts_rows(node) else None
-        hosted = () if self.whole else walk(node)
-        self.operators = {each.query: Chain(each, carry) for each in hosted if isinstance(each, Running | Sampling)}
+        carry, node = task.carry or StateHandover(), task.node
+        self.arrivals = ArrivalChain(node, carry) if counts_rows(node) else None
+        hosted = () if self.arrivals else walk(node)
+        self.operators = {
+            operator.query: ChainedOperator(operator, carry)
+            for operator in hosted
+            if isinstance(operator, Running | Sampling)
+        }
 
     @property
     def held(self) -> int:
         """How many rows and groups they hold."""
-        return sum(each.held for each in (self.whole, *self.operators.values()) if each is not None)
+        return sum(chain.held for chain in (self.arrivals, *self.operators.values()) if chain is not None)
 
 
-def run_slice(task: SliceTask, chains: Chains | None = None) -> SliceOutcome:
+def run_slice(task: SliceTask, chains: ChainState | None = None) -> SliceOutcome:
     """Evaluates a slice and writes its rows; a sum that does not fit is no failure, other queries go on.
 
     Args:
@@ -143,7 +147,7 @@ def run_slice(task: SliceTask, chains: Chains | None = None) -> SliceOutcome:
         return SliceOutcome(error=error)
 
 
-def run_chain(tasks: Sequence[SliceTask], chains: Chains) -> list[SliceOutcome]:
+def run_chain(tasks: Sequence[SliceTask], chains: ChainState) -> list[SliceOutcome]:
     """Evaluates slices of a plan whose state goes from slice to slice; after a sum that does not fit none is evaluated.
 
     Raises:
@@ -156,7 +160,7 @@ def run_chain(tasks: Sequence[SliceTask], chains: Chains) -> list[SliceOutcome]:
     return outcomes
 
 
-def _evaluated(task: SliceTask, chains: Chains | None) -> SliceOutcome:
+def _evaluated(task: SliceTask, chains: ChainState | None) -> SliceOutcome:
     outcome = SliceOutcome()
     counts = Counts(task.span)
     spill = task.folder / f"{task.name}.spill"
@@ -177,21 +181,21 @@ def _evaluated(task: SliceTask, chains: Chains | None) -> SliceOutcome:
 
 
 def _frames(
-    task: SliceTask, chains: Chains | None, counts: Counts, spill: Path, outcome: SliceOutcome
+    task: SliceTask, chains: ChainState | None, counts: Counts, spill: Path, outcome: SliceOutcome
 ) -> Iterator[Frame]:
     """The rows of the plan; how many rows it reads is counted."""
 
     def leaf(name: str) -> Callable[[], Iterator[Frame]]:
         def frames() -> Iterator[Frame]:
-            for frame in gathered(_rows(task, name)):
+            for frame in in_blocks(_rows(task, name)):
                 outcome.read += frame.rows
                 yield frame
 
         return frames
 
     leaves = {name: leaf(name) for name in task.stored}
-    if chains is not None and chains.whole is not None:
-        yield by_arrival(task.node, chains.whole, leaves, counts, task.slice_.end)
+    if chains is not None and chains.arrivals is not None:
+        yield by_arrival(task.node, chains.arrivals, leaves, counts, task.slice_.end)
         return
     lists = {name: Frame.of(table) for name, table in task.lists.items()}
     operators = chains.operators if chains else {}

@@ -63,7 +63,7 @@ class Frame:
     @staticmethod
     def of(table: pa.Table) -> Frame:
         """The rows of a table."""
-        return Frame({name: whole(table[name]) for name in table.column_names}, table.num_rows)
+        return Frame({name: one_array(table[name]) for name in table.column_names}, table.num_rows)
 
     def __getitem__(self, name: str) -> pa.Array:
         return self.columns[name]
@@ -92,7 +92,7 @@ class Frame:
         return Frame({new: self.columns[old] for old, new in names.items()}, self.rows)
 
 
-def together(frames: list[Frame]) -> Frame:
+def concat_frames(frames: list[Frame]) -> Frame:
     """The rows of several frames with the same columns."""
     if len(frames) == 1:
         return frames[0]
@@ -101,7 +101,7 @@ def together(frames: list[Frame]) -> Frame:
     return Frame(columns, sum(frame.rows for frame in frames))
 
 
-def whole(column: pa.ChunkedArray) -> pa.Array:
+def one_array(column: pa.ChunkedArray) -> pa.Array:
     """A column of a table as one array."""
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
@@ -129,8 +129,8 @@ def evaluate(expr: Expr, column: Resolve, rows: int) -> pa.Array:
     if isinstance(expr, Binary):
         return _binary(expr, parts[0], parts[1], rows)
     if isinstance(expr, OneOf) and expr.kind is not Type.FLOAT:
-        found = pc.is_in(parts[0], pa.array(list(expr.values), parts[0].type))
-        return pc.if_else(parts[0].is_valid(), found, pa.scalar(None, pa.bool_()))
+        contained = pc.is_in(parts[0], pa.array(list(expr.values), parts[0].type))
+        return pc.if_else(parts[0].is_valid(), contained, pa.scalar(None, pa.bool_()))
     return _slowly(expr, parts, rows)
 
 
@@ -142,18 +142,18 @@ def constant(expr: Const, rows: int) -> pa.Array:
 
 def _slowly(expr: Expr, parts: list[pa.Array], rows: int) -> pa.Array:
     """By the reference engine, which has a value for every operator."""
-    given = [Coded.of(part) for part in parts]
+    coded = [Coded.of(part) for part in parts]
     if isinstance(expr, Call):
-        return called(expr.function, given, rows).array(expr.type)
-    return apply(operation(expr), given, rows).array(expr.type)
+        return called(expr.function, coded, rows).array(expr.type)
+    return apply(operation(expr), coded, rows).array(expr.type)
 
 
 def _case(expr: Case, column: Resolve, rows: int) -> pa.Array:
-    found = evaluate(expr.otherwise, column, rows)
+    result = evaluate(expr.otherwise, column, rows)
     for when, then in reversed(expr.branches):
         test = evaluate(when, column, rows).fill_null(False)
-        found = pc.if_else(test, evaluate(then, column, rows), found)
-    return found
+        result = pc.if_else(test, evaluate(then, column, rows), result)
+    return result
 
 
 def _unary(expr: Unary, operand: pa.Array, rows: int) -> pa.Array:
@@ -197,8 +197,8 @@ def _floats(values: pa.Array) -> pa.Array:
 
 
 def _float(op: str, left: pa.Array, right: pa.Array) -> pa.Array:
-    found = _FLOATS[op](left, right)
-    return pc.if_else(pc.is_finite(found), found, pa.scalar(None, pa.float64()))
+    result = _FLOATS[op](left, right)
+    return pc.if_else(pc.is_finite(result), result, pa.scalar(None, pa.float64()))
 
 
 def _divided(op: str, left: pa.Array, right: pa.Array) -> pa.Array:
@@ -209,7 +209,7 @@ def _divided(op: str, left: pa.Array, right: pa.Array) -> pa.Array:
     # The least integer has no quotient by -1, and the remainder 0.
     quotient = pc.divide(left, pc.if_else(negated, pa.scalar(1, pa.int64()), divisor))
     if op == "%":
-        rest = pc.subtract(left, pc.multiply(quotient, divisor))
-        return pc.if_else(negated, pc.multiply(left, 0), rest)
+        remainder = pc.subtract(left, pc.multiply(quotient, divisor))
+        return pc.if_else(negated, pc.multiply(left, 0), remainder)
     least = pc.equal(left, -(1 << 63))
     return pc.if_else(negated, pc.if_else(least, none, pc.negate(left)), quotient)

@@ -41,7 +41,7 @@ def choose_boundaries(rows: Mapping[int, int], closing: int, step: int, most: in
     return [*(instants[end] for end in sorted(ends) if end < len(instants) - 1), closing]
 
 
-def _nearest(values: list[int], wanted: float) -> int:
+def _nearest(values: list[int], target: float) -> int:
     """The place of the value of a sorted list that is nearest to a wanted one."""
-    at = min(bisect_left(values, wanted), len(values) - 1)
-    return at - 1 if at and wanted - values[at - 1] <= values[at] - wanted else at
+    at = min(bisect_left(values, target), len(values) - 1)
+    return at - 1 if at and target - values[at - 1] <= values[at] - target else at

@@ -14,13 +14,13 @@ from pyspark.sql import DataFrame
 
 from lowwater.high.failures import translate
 
-_FIRST = 1_000_000_000
+FIRST_MTIME = 1_000_000_000
 """Modification time (s) of the first file of a stream."""
 
 
 def place(file: Path, number: int) -> None:
     """Makes a file the one of this number: Spark's file source plays files in the order of their modification times."""
-    os.utime(file, (_FIRST + number, _FIRST + number))
+    os.utime(file, (FIRST_MTIME + number, FIRST_MTIME + number))
 
 
 def play(query: str, name: str, frame: DataFrame, sink: Callable[[DataFrame, int], None], checkpoint: Path) -> None:

@@ -45,12 +45,12 @@ class Chunk:
             link: number of the link, where rows bring their PLACE.
             number: column with the number of a row's record in its link, by which places go; else by that of the row.
         """
-        wanted = [*names, *([number] if number else []), "_kind", LAST]
+        columns = [*names, *([number] if number else []), "_kind", LAST]
         with pq.ParquetFile(self.file) as stored:
-            table = stored.read_row_group(self.group, columns=[*dict.fromkeys(wanted)])
+            table = stored.read_row_group(self.group, columns=[*dict.fromkeys(columns)])
         if link is not None:
-            own = table[number] if number else pa.array(np.arange(self.before, self.before + table.num_rows))
-            table = table.append_column(PLACE, pc.add(own, link << LINK_BITS))
+            numbers = table[number] if number else pa.array(np.arange(self.before, self.before + table.num_rows))
+            table = table.append_column(PLACE, pc.add(numbers, link << LINK_BITS))
             names = [*names, PLACE]
         keep = pc.equal(table["_kind"], ROW)
         if self.low < first or self.high >= end:

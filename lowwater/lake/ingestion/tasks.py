@@ -1,6 +1,6 @@
 """How the tasks of a stage are run where there is no cluster: one after another, or on the cores of this process.
 
-Lowest module of the lake beside `tables`; `high.tasks` has the runner of Spark.
+Lowest module of the lake beside `tables`; `high.spark_tasks` has the runner of Spark.
 """
 
 from __future__ import annotations

@@ -98,24 +98,24 @@ class Accounts:
         for name, counts in self.links.items():
             rows = captures[name]
             counts.malformed = sum(row.malformed for row in rows)
-            held = sum(row.packets for row in rows)
-            if held != counts.sane + counts.violating:
-                raise LawError(f"link {name}: {held} records, {counts.sane} sane and {counts.violating} violating")
+            packets = sum(row.packets for row in rows)
+            if packets != counts.sane + counts.violating:
+                raise LawError(f"link {name}: {packets} records, {counts.sane} sane and {counts.violating} violating")
 
 
 def lfta_counts(accounts: Accounts, names: set[str]) -> dict[str, dict[str, dict[str, int]]]:
     """The counts of some LFTAs: LFTA -> link -> COUNTED and TOTALS."""
-    found: dict[str, dict[str, dict[str, int]]] = {}
+    selected: dict[str, dict[str, dict[str, int]]] = {}
     for (lfta, link), counts in sorted(accounts.lftas.items()):
         if lfta in names:
-            found.setdefault(lfta, {})[link] = dict(counts)
-    return found
+            selected.setdefault(lfta, {})[link] = dict(counts)
+    return selected
 
 
 def largest_lateness(batches: Iterable[pa.RecordBatch]) -> int:
     """The largest lateness of packets, ns: the skew that admits all of them, 0 of a link in order (T2)."""
-    found = (pc.max(pc.subtract(batch.column("arrival"), batch.column("timestamp"))).as_py() for batch in batches)
-    return max((each for each in found if each is not None), default=0)
+    latest = (pc.max(pc.subtract(batch.column("arrival"), batch.column("timestamp"))).as_py() for batch in batches)
+    return max((lateness for lateness in latest if lateness is not None), default=0)
 
 
 def link_summary(

@@ -1,6 +1,6 @@
 """A WHERE clause over stored packets: bound as in a query, evaluated batch by batch without one.
 
-Below `replay.packets.extract`. It is compiled as the conditions of a query are, so that it keeps SEMANTICS V1 and V2.
+Below `replay.packets.capture_export`. It is compiled as the conditions of a query are, so that it keeps SEMANTICS V1 and V2.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Test = Callable[[pa.RecordBatch], NDArray[np.bool_]]
 """Which rows of a batch are selected."""
 
 OPTION = "--where"
-_BEFORE = "SELECT timestamp FROM packets.{} "
+QUERY_START = "SELECT timestamp FROM packets.{} "
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Predicate:
 
     def test(self, link: str) -> Test:
         """The test of the packets of one link, whose name is their `interface`."""
-        return _compiled(self.member, self.condition, link)
+        return _compiled_test(self.member, self.condition, link)
 
 
 def read_predicate(text: str | None, protocol: str = "ETH") -> Predicate:
@@ -76,14 +76,16 @@ def read_predicate(text: str | None, protocol: str = "ETH") -> Predicate:
     if text is None:
         return Predicate(PROTOCOLS[protocol].member, None)
     source = text.replace("\r\n", "\n").replace("\r", "\n")
-    query = _BEFORE.format(protocol)
+    query = QUERY_START.format(protocol)
     try:
         statements = parse(query + "WHERE\n" + source).statements
-        if [replace(each, where=None) for each in statements if isinstance(each, Select)] != [*parse(query).statements]:
+        if [replace(statement, where=None) for statement in statements if isinstance(statement, Select)] != [
+            *parse(query).statements
+        ]:
             raise QueryError("more than one condition", "write one expression, for example: srcPort = 53", "", 2, 1)
         plan = plan_texts([("export", query + "WHERE\n" + source)], Links(("packets",)))
     except QueryError as error:
-        raise_all([_in_text(each, source) for each in (error.errors if isinstance(error, QueryErrors) else (error,))])
+        raise_all([_in_text(cause, source) for cause in (error.errors if isinstance(error, QueryErrors) else (error,))])
     node = plan.queries[0].logical
     assert isinstance(node, Map) and isinstance(node.input, Source)
     for expr in walk(node.predicate) if node.predicate else ():
@@ -101,11 +103,11 @@ def _require_value(expr: Expr, source: str) -> None:
 def _in_text(error: QueryError, source: str) -> QueryError:
     """The error at its place in the clause: the query has a line before it."""
     line, column = (error.line - 1, error.column) if error.line > 1 else (1, 1)
-    hint = re.sub(r"(?<= at )\d+(?=:\d)", lambda found: str(int(found[0]) - 1), error.hint)
+    hint = re.sub(r"(?<= at )\d+(?=:\d)", lambda match: str(int(match[0]) - 1), error.hint)
     return type(error)(error.message, hint, OPTION, line, column, source)
 
 
-def _compiled(member: Expr | None, condition: Expr | None, link: str) -> Test:
+def _compiled_test(member: Expr | None, condition: Expr | None, link: str) -> Test:
     parts = [of_link(part, link) for part in (member, condition) if part is not None]
     whole = conjunction(parts) or Const(Type.BOOL, True)
     evaluation = Evaluation(whole, compiled=True)
@@ -117,7 +119,7 @@ def _compiled(member: Expr | None, condition: Expr | None, link: str) -> Test:
         columns = Columns(batch, link)
         beside = host.parameters(columns, np.ones(batch.num_rows, np.bool_))
         chosen = evaluation.of(columns, beside, host.texts).fill_null(False)
-        found: NDArray[np.bool_] = chosen.to_numpy(zero_copy_only=False)
-        return found
+        selected: NDArray[np.bool_] = chosen.to_numpy(zero_copy_only=False)
+        return selected
 
     return test

@@ -24,10 +24,10 @@ from lowwater.replay.interval import job_sessions, run_interval
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
 from lowwater.replay.schedule.due import Due
-from lowwater.replay.sessions import Sessions, quick
+from lowwater.replay.sessions import Sessions, starts_quickly
 
 if TYPE_CHECKING:
-    from lowwater.high.tasks import Session
+    from lowwater.high.spark_tasks import Session
 
 WAITING = "waiting"
 """What becomes of an interval that cannot start: its links have not reported, or an earlier one of its chain failed."""
@@ -42,7 +42,7 @@ class Order(StrEnum):
 
 
 @dataclass(frozen=True)
-class Tried:
+class IntervalResult:
     """What became of an interval.
 
     Attributes:
@@ -66,11 +66,11 @@ class Tried:
 
 
 @dataclass(frozen=True)
-class Watch:
+class BackfillListener:
     """Who is told what happens, from any thread: `begins` of an interval, `ends` with what became of it."""
 
     begins: Callable[[Due], None] = lambda due: None
-    ends: Callable[[Tried], None] = lambda tried: None
+    ends: Callable[[IntervalResult], None] = lambda tried: None
 
 
 def backfill(
@@ -78,9 +78,9 @@ def backfill(
     work: Sequence[Due],
     workers: int = 1,
     order: Order = Order.OLDEST,
-    watch: Watch | None = None,
+    watch: BackfillListener | None = None,
     spark: Session | None = None,
-) -> list[Tried]:
+) -> list[IntervalResult]:
     """Runs intervals; one that fails does not stop the others, except those of a chained set that come after it.
 
     Args:
@@ -100,10 +100,10 @@ def backfill(
     """
     by_name = {job.query_set: job for job in jobs}
     sessions = job_sessions("lowwater backfill", jobs[0], Progress(quiet=True), spark)
-    if any(each.packets for each in work if not each.blocked):
-        sessions.begin(quick(len(work)))
+    if any(interval.packets for interval in work if not interval.blocked):
+        sessions.begin(starts_quickly(len(work)))
     try:
-        return _Backfill(by_name, sessions, watch or Watch()).all(_ordered(by_name, work, order), workers)
+        return _Backfill(by_name, sessions, watch or BackfillListener()).all(_ordered(by_name, work, order), workers)
     finally:
         with suppress(BusyError), attempt(jobs[0].lake, "index of the reports") as folder:
             write_index(jobs[0].lake, folder)
@@ -113,11 +113,11 @@ def _ordered(jobs: dict[str, Job], work: Iterable[Due], order: Order) -> list[tu
     """The work in units that may run side by side: an interval each, all of a chained set in one."""
     chains: dict[str, list[Due]] = {}
     units: list[tuple[Due, ...]] = []
-    for each in sorted(work, key=lambda due: (due.start, due.query_set)):
-        if jobs[each.query_set].chained:
-            chains.setdefault(each.query_set, []).append(each)
+    for interval in sorted(work, key=lambda due: (due.start, due.query_set)):
+        if jobs[interval.query_set].chained:
+            chains.setdefault(interval.query_set, []).append(interval)
         else:
-            units.append((each,))
+            units.append((interval,))
     if order is Order.NEWEST:
         units.reverse()
     elif order is Order.RANDOM:
@@ -131,51 +131,51 @@ class _Backfill:
 
     jobs: dict[str, Job]
     sessions: Sessions
-    watch: Watch
+    watch: BackfillListener
     over: Event = field(default_factory=Event)
-    tried: list[Tried] = field(default_factory=list)
+    tried: list[IntervalResult] = field(default_factory=list)
 
-    def all(self, units: Sequence[tuple[Due, ...]], workers: int) -> list[Tried]:
+    def all(self, units: Sequence[tuple[Due, ...]], workers: int) -> list[IntervalResult]:
         """Runs every unit; after an interruption those that have begun."""
         with ThreadPoolExecutor(workers, thread_name_prefix="lowwater-backfill") as pool:
             waiting: set[Future[None]] = set()
-            left = iter(units)
+            remaining = iter(units)
             try:
                 while True:
                     # No more are handed out than can run, so that an interruption has nothing to take back.
-                    while len(waiting) < workers and (unit := next(left, None)) is not None:
+                    while len(waiting) < workers and (unit := next(remaining, None)) is not None:
                         waiting.add(pool.submit(self._unit, unit))
                     if not waiting:
                         return self.tried
-                    done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-                    for each in done:
-                        each.result()
+                    finished, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                    for future in finished:
+                        future.result()
             except BaseException:
                 self.over.set()
                 raise
 
     def _unit(self, unit: tuple[Due, ...]) -> None:
         broken = ""
-        for each in unit:
+        for interval in unit:
             if self.over.is_set():
                 return
-            if broken or each.blocked:
-                reason = broken or each.blocked
-                tried = Tried(each, WAITING, reason)
+            if broken or interval.blocked:
+                reason = broken or interval.blocked
+                tried = IntervalResult(interval, WAITING, reason)
             else:
-                self.watch.begins(each)
-                tried = self._one(each)
+                self.watch.begins(interval)
+                tried = self._one(interval)
             if not tried.published and not broken:
                 broken = "an earlier interval of its chain was not published"
             self.tried.append(tried)
             self.watch.ends(tried)
 
-    def _one(self, due: Due) -> Tried:
+    def _one(self, due: Due) -> IntervalResult:
         begin = time.monotonic()
         try:
             outcome = run_interval(self.jobs[due.query_set], due.start, due.end, Progress(quiet=True), self.sessions)
         except LowwaterError as error:
             if self.sessions.broken(error):
                 raise
-            return Tried(due, FAILED, str(error), seconds=time.monotonic() - begin)
-        return Tried(due, outcome.state, outcome.reason, outcome.rows, time.monotonic() - begin)
+            return IntervalResult(due, FAILED, str(error), seconds=time.monotonic() - begin)
+        return IntervalResult(due, outcome.state, outcome.reason, outcome.rows, time.monotonic() - begin)

@@ -23,7 +23,7 @@ from lowwater.plan.queryset import QueryPlan
 from lowwater.quality.custom.suites import suite_digest
 from lowwater.replay.interval import expected
 from lowwater.replay.job import IntervalInputs, Job
-from lowwater.replay.schedule.estimate import Amount, Estimate, amount, estimate
+from lowwater.replay.schedule.estimate import Estimate, PacketEstimate, estimate, packet_estimate
 
 KINDS = (MISSING, FAILED, STALE)
 """Why an interval may be due; one that is half published counts as missing."""
@@ -71,7 +71,7 @@ class Due:
 
 
 @dataclass(frozen=True)
-class Range:
+class DueSelection:
     """What a plan is asked about: `start` and `end` in ns, both bounds of intervals, None for all that is known."""
 
     start: int | None = None
@@ -105,29 +105,29 @@ def open_jobs(
     if names:
         return [Job.open(root, name, queries) for name in dict.fromkeys(names)]
     config, lake = load_config(root), open_lake(root, make=False)
-    known = {*config.query_sets, *replayed_sets(lake)}
+    configured = {*config.query_sets, *replayed_sets(lake)}
     jobs: list[Job] = []
     errors: dict[str, LowwaterError] = {}
-    for name in sorted(known or (path.stem for path in queries.glob("*.gsql"))):
+    for name in sorted(configured or (path.stem for path in queries.glob("*.gsql"))):
         try:
             jobs.append(Job.open(root, name, queries))
         except LowwaterError as error:
             errors[name] = error
-    if known and tell is None and errors:
+    if configured and tell is None and errors:
         raise next(iter(errors.values()))
     if not jobs:
-        said = "\n".join(f"query set {name}: {cause}" for name, cause in errors.items())
+        causes = "\n".join(f"query set {name}: {cause}" for name, cause in errors.items())
         hint = f"write [query_sets.NAME] with files = [...] in {FILE_NAME}, or name a folder: --queries"
         if errors:
             hint = "mend them: `lowwater check FILE.gsql` reads a file alone"
-        raise ConfigError(said or f"there is no query set: neither in the settings nor in {queries}", hint)
-    if known and tell is not None:  # of a folder nobody is told: examples read links that this lake does not have
+        raise ConfigError(causes or f"there is no query set: neither in the settings nor in {queries}", hint)
+    if configured and tell is not None:  # of a folder nobody is told: examples read links that this lake does not have
         for name, cause in errors.items():
             tell(name, cause)
     return jobs
 
 
-def due(job: Job, asked: Range) -> list[Due]:
+def due(job: Job, selection: DueSelection) -> list[Due]:
     """The intervals of a query set that are to run, oldest first.
 
     Of a chained set those too that are published and become stale while those before them run: the digest of the
@@ -136,25 +136,25 @@ def due(job: Job, asked: Range) -> list[Due]:
     Raises:
         ConfigError: the range does not bound whole intervals.
     """
-    _check_bounds(job, asked)
+    _check_bounds(job, selection)
     captures = job.captures()
     replays = read_replays(job.lake, job.query_set)
-    asked_for = _all_of(job, asked)
+    asked_for = _all_of(job, selection)
     groups: dict[tuple[int, int], list[StatusRow]] = defaultdict(list)
     asks = expected(job, captures)
     for row in status(job.lake, [replace(asks, also=(*asks.also, *asked_for))]):
-        if asked.holds(row.start, row.end) and row.end - row.start == job.length and row.start % job.length == 0:
+        if selection.holds(row.start, row.end) and row.end - row.start == job.length and row.start % job.length == 0:
             groups[row.start, row.end].append(row)
-    found: list[Due] = []
+    due_intervals: list[Due] = []
     chain = _Chain([query for query in job.plan.queries if hands_over(query.high)])
     guess, files = estimate(job, captures, replays), PacketFiles.of(job.lake)
     for (start, end), rows in sorted(groups.items()):
         inputs = job.inputs(start, end, captures)
-        each = _due(inputs, chain.rows_then(inputs, rows), guess, files)
-        if each is not None and asked.wants(each.state):
-            found.append(each)
-            chain.runs(inputs, each)
-    return found
+        interval = _due(inputs, chain.rows_then(inputs, rows), guess, files)
+        if interval is not None and selection.wants(interval.state):
+            due_intervals.append(interval)
+            chain.runs(inputs, interval)
+    return due_intervals
 
 
 @dataclass
@@ -199,7 +199,7 @@ class _Chain:
         return {query.name for query in queries if inputs.takes_up(query)}
 
 
-def judged_otherwise(job: Job, asked: Range) -> list[tuple[int, int]]:
+def outdated_audits(job: Job, selection: DueSelection) -> list[tuple[int, int]]:
     """The intervals whose newest audit asked other things of the rows than the suites do now, oldest first.
 
     They are not due: a suite changes no row. `lowwater replay --stage audit` judges them again.
@@ -209,32 +209,32 @@ def judged_otherwise(job: Job, asked: Range) -> list[tuple[int, int]]:
         for row in read_replays(job.lake, job.query_set)
         if row.stage == AUDIT
     }
-    found = set()
+    intervals = set()
     for (start, end, query), row in newest.items():
         before = json.loads(row.accounting).get("suite", "")
         if (
             query
             and row.state != FAILED
-            and asked.holds(start, end)
+            and selection.holds(start, end)
             and before != suite_digest(job.suites.get(query, ()))
         ):
-            found.add((start, end))
-    return sorted(found)
+            intervals.add((start, end))
+    return sorted(intervals)
 
 
-def _check_bounds(job: Job, asked: Range) -> None:
-    if asked.start is not None and asked.end is not None:
-        job.intervals(asked.start, asked.end)
-    for bound in (asked.start, asked.end):
+def _check_bounds(job: Job, selection: DueSelection) -> None:
+    if selection.start is not None and selection.end is not None:
+        job.intervals(selection.start, selection.end)
+    for bound in (selection.start, selection.end):
         if bound is not None and bound % job.length:
             job.intervals(bound, bound + job.length)
 
 
-def _all_of(job: Job, asked: Range) -> tuple[tuple[int, int], ...]:
+def _all_of(job: Job, selection: DueSelection) -> tuple[tuple[int, int], ...]:
     """Every interval of a range of two bounds, those included that no capture covers."""
-    if asked.start is None or asked.end is None:
+    if selection.start is None or selection.end is None:
         return ()
-    return tuple(job.intervals(asked.start, asked.end))
+    return tuple(job.intervals(selection.start, selection.end))
 
 
 def _due(inputs: IntervalInputs, rows: Sequence[StatusRow], guess: Estimate, files: PacketFiles) -> Due | None:
@@ -243,12 +243,12 @@ def _due(inputs: IntervalInputs, rows: Sequence[StatusRow], guess: Estimate, fil
     if state not in MAY_RUN or (state == PROVISIONAL and inputs.state(inputs.gaps())[0] != DONE):
         return None
     mine = [row for row in rows if row.state in MAY_RUN]
-    said = {PROVISIONAL: ("every link has reported to its end and the skew since",)}
+    texts = {PROVISIONAL: ("every link has reported to its end and the skew since",)}
     lines = [line for row in mine if row.state == state for line in row.reason.split("; ")]
-    reasons = said.get(state, tuple(dict.fromkeys(lines)))
+    reasons = texts.get(state, tuple(dict.fromkeys(lines)))
     gaps = [gap for gap in inputs.gaps() if not inputs.passes(gap)] if first.lacking else []
     edge = bool(gaps) and not inputs.outdated() and all(inputs.at_edge(gap) for gap in gaps)
-    reads = Amount() if state == PROVISIONAL else amount(files, inputs)
+    reads = PacketEstimate() if state == PROVISIONAL else packet_estimate(files, inputs)
     seconds = 0.0 if state == PROVISIONAL else guess.seconds(reads.packets)
     return Due(
         inputs.query_set,

@@ -45,14 +45,14 @@ class Estimate:
 
 
 @dataclass(frozen=True)
-class Amount:
+class PacketEstimate:
     """How many packets a run reads: counted, or about."""
 
     packets: int = 0
     exact: bool = True
 
 
-def amount(files: PacketFiles, inputs: IntervalInputs) -> Amount:
+def packet_estimate(files: PacketFiles, inputs: IntervalInputs) -> PacketEstimate:
     """How many packets a run reads, by the statistics of the files that hold them.
 
     A file of which every packet is read counts as it is, as nearly all do whose intervals are hours; of one that is
@@ -62,7 +62,7 @@ def amount(files: PacketFiles, inputs: IntervalInputs) -> Amount:
         files: the files of the lake.
         inputs: the inputs of the interval.
     """
-    found, exact = 0.0, True
+    packets, exact = 0.0, True
     for link, read_from in inputs.link_starts(inputs.plan.queries).items():
         settings = inputs.config.link(link)
         begin = max(read_from, settings.since or 0)
@@ -73,10 +73,10 @@ def amount(files: PacketFiles, inputs: IntervalInputs) -> Amount:
                 if row["partition.link"] != link:
                     continue
                 share = _share(row["min.timestamp"], row["max.timestamp"], begin, end)
-                found += share * row["num_records"]
+                packets += share * row["num_records"]
                 late = share == 0 and row["min.arrival"] < inputs.end and row["max.arrival"] >= inputs.start
                 exact = exact and share in (0, 1) and not late
-    return Amount(round(found), exact)
+    return PacketEstimate(round(packets), exact)
 
 
 def _share(smallest: int, largest: int, start: int, end: int) -> float:
@@ -98,30 +98,30 @@ def estimate(job: Job, captures: Mapping[str, Sequence[Capture]], replays: Itera
         if row.state != FAILED:
             spent = seconds.setdefault((row.interval_start, row.interval_end), {})
             spent[row.stage] = float(json.loads(row.timings).get(row.stage, spent.get(row.stage, 0.0)))
-    newest, files, kept = list(seconds.items())[-NEWEST:], PacketFiles.of(job.lake), _kept(job)
+    newest, files, sizes = list(seconds.items())[-NEWEST:], PacketFiles.of(job.lake), _stored_bytes(job)
     runs, stored = [], []
     for interval, spent in newest:
-        packets = amount(files, job.inputs(*interval, captures)).packets
+        packets = packet_estimate(files, job.inputs(*interval, captures)).packets
         if sum(spent.values()):
             runs.append((packets, sum(spent.values())))
-        if packets and (size := kept.get(interval_label(*interval))) is not None:
+        if packets and (size := sizes.get(interval_label(*interval))) is not None:
             stored.append(size / packets)
-    return replace(_line(runs), stored=median(stored) if stored else None)
+    return replace(_fitted_line(runs), stored=median(stored) if stored else None)
 
 
-def _kept(job: Job) -> dict[str, int]:
+def _stored_bytes(job: Job) -> dict[str, int]:
     """Bytes of the files between the stages, by the label of their interval; what was removed since is not there."""
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     lftas = (job.lake.lfta(job.query_set, lfta_folder(lfta)) for lfta in job.plan.lftas)
     for path in (*lftas, *(job.lake.stream(query.name) for query in job.plan.queries)):
         table = open_table(path)
         for row in live_files(table) if table is not None else ():
             label = row["partition.interval"]
-            found[label] = found.get(label, 0) + row["size_bytes"]
-    return found
+            sizes[label] = sizes.get(label, 0) + row["size_bytes"]
+    return sizes
 
 
-def _line(runs: Sequence[tuple[int, float]]) -> Estimate:
+def _fitted_line(runs: Sequence[tuple[int, float]]) -> Estimate:
     if not runs:
         return Estimate()
     typical = median(spent for _, spent in runs)

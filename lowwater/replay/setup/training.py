@@ -17,7 +17,7 @@ from lowwater.errors import LowwaterError
 from lowwater.instants import HOUR, parse_instant
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
-from lowwater.replay.command.run import Request, run
+from lowwater.replay.command.run_command import RunRequest, run
 from lowwater.replay.interval import replay
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
@@ -25,7 +25,7 @@ from lowwater.tempfolders import make_folder, remove_folder
 from lowwater.terminal import say
 
 if TYPE_CHECKING:
-    from lowwater.high.tasks import Session
+    from lowwater.high.spark_tasks import Session
 
 START = parse_instant("2026-01-01T00:00:00Z")
 LINKS = ("a", "b")
@@ -80,12 +80,12 @@ def _replay(spark: Session, folder: Path) -> None:
     (folder / "training.gsql").write_text(QUERIES, encoding="utf-8")
     captures = generate(folder / "captures", START, 1, LINKS, rate=0.2, seed=1, cut=())
     lake = open_lake(folder / "lake")
-    for each in captures:
-        ingest(lake, each.link, [each.path], load_config(lake.root), (each.start, each.end))
+    for capture in captures:
+        ingest(lake, capture.link, [capture.path], load_config(lake.root), (capture.start, capture.end))
     job = Job.open(lake.root, "training", folder)
     replay(job, START, START + HOUR, None, Progress(quiet=True), spark)
-    files = [(each.link, each.path) for each in captures]
-    run(Request(job.plan, job.config, files, folder / "out"), Progress(quiet=True), spark)
+    files = [(capture.link, capture.path) for capture in captures]
+    run(RunRequest(job.plan, job.config, files, folder / "out"), Progress(quiet=True), spark)
 
 
 def main() -> None:

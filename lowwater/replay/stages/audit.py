@@ -31,12 +31,12 @@ from lowwater.quality.outputs.unique_keys import distinct_keys
 from lowwater.quality.report_pages import page_of, write_pages
 from lowwater.quality.verdicts import CRITICAL, FAILED, graver_first
 from lowwater.replay.job import IntervalInputs, Job
-from lowwater.replay.stages.comparison import compare
+from lowwater.replay.stages.drift_frames import compare
 
 if TYPE_CHECKING:
     from lowwater_expectations import Finding, Validation
 
-    from lowwater.high.tasks import Session
+    from lowwater.high.spark_tasks import Session
 
 EVIDENCE = {
     "expect_query_rows_to_be_owned": "not_owned",
@@ -45,7 +45,7 @@ EVIDENCE = {
 }
 """Expectations about single rows of a stream, and the measure that counts the rows that break them."""
 
-BY_HAND = "expect_query_rows_to_keep_rule"
+CUSTOM_RULE = "expect_query_rows_to_keep_rule"
 """The expectation about the rules of a suite that people wrote."""
 
 SUBJECTS = {
@@ -79,7 +79,7 @@ class Verdict:
 
 
 def audit(
-    job: Job, inputs: IntervalInputs, made: Mapping[str, WrittenStream], spark: Callable[[], Session], scratch: Path
+    job: Job, inputs: IntervalInputs, written: Mapping[str, WrittenStream], spark: Callable[[], Session], scratch: Path
 ) -> Verdict:
     """Audits an interval, and keeps what was found: `quality`, `quarantine`, the pages of the report without the index.
 
@@ -100,28 +100,28 @@ def audit(
     counts = lfta_counts(scope)
     with ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="lowwater-audit") as pool:
         scanned = pool.map(inputs.scan, scope.links)  # while this thread looks at the streams
-        queries = _queries(job, inputs, made, spark)
-        rules = {each.query: _judged(job, inputs, each) for each in queries}
+        queries = _queries(job, inputs, written, spark)
+        rules = {query.query: _judged(job, inputs, query) for query in queries}
         scans = list(scanned)
     measured = frames(scope, scans, counts, queries, rules)
     measured |= compare(scope, scans, measured["links"], measured["queries"])
     run = f"{job.query_set} {format_instant(inputs.start)}"
     validations = validate({name: frame.to_pandas() for name, frame in measured.items()}, run)
-    found = [finding for validation in validations for finding in validation.findings]
+    findings = [finding for validation in validations for finding in validation.findings]
     _keep(scope, validations, measured, _evidence(queries, rules), scratch)
-    failures = graver_first(found)
+    failures = graver_first(findings)
     page = page_of(job.query_set, inputs.start, inputs.end, failures[0].suite if failures else validations[0].suite)
     report = str(job.lake.reports / page)
     accounting = _accounting(measured["links"], counts)
-    if verdict(found) == FAILED:
+    if verdict(findings) == FAILED:
         error = _error(scope, failures, report)
         error.accounting = accounting
         raise error
     return Verdict(
-        verdict(found),
+        verdict(findings),
         report,
-        {each.query: each.stream.rows for each in queries},
-        {each.query: each.fingerprint for each in queries},
+        {query.query: query.stream.rows for query in queries},
+        {query.query: query.fingerprint for query in queries},
         accounting,
     )
 
@@ -136,7 +136,7 @@ def _scope(job: Job, inputs: IntervalInputs) -> AuditScope:
 
 
 def _queries(
-    job: Job, inputs: IntervalInputs, made: Mapping[str, WrittenStream], spark: Callable[[], Session]
+    job: Job, inputs: IntervalInputs, written: Mapping[str, WrittenStream], spark: Callable[[], Session]
 ) -> list[QueryMeasures]:
     """The measures of every output query."""
     files = {
@@ -145,14 +145,14 @@ def _queries(
     prints = {name: _fingerprint(paths) for name, paths in files.items()}
     checks = {}
     for query in job.plan.queries:
-        altered = prints[query.name] != made[query.name].fingerprint
+        altered = prints[query.name] != written[query.name].fingerprint
         checks[query.name] = check_stream(files[query.name], query.high.fields, inputs.start, inputs.end, altered)
     shared = _shared_keys(job.plan.queries, files, checks, spark, job.partitions)
     measures = []
     for query in job.plan.queries:
         name, key = query.name, query.key
         keys, broken = shared.get(name, (0, BrokenRows()))
-        measures.append(QueryMeasures(name, query.links, key, made[name], prints[name], checks[name], broken, keys))
+        measures.append(QueryMeasures(name, query.links, key, written[name], prints[name], checks[name], broken, keys))
     return measures
 
 
@@ -167,8 +167,8 @@ def _evidence(
     queries: Sequence[QueryMeasures], rules: Mapping[str, Sequence[RuleResult]]
 ) -> dict[tuple[str, tuple[str, ...]], BrokenRows]:
     """(expectation, what it is about) -> the rows of streams that break it."""
-    found = {(kind, (each.query,)): each.broken[name] for each in queries for kind, name in EVIDENCE.items()}
-    return found | {(BY_HAND, (query, each.name)): each.broken for query in rules for each in rules[query]}
+    evidence = {(kind, (query.query,)): query.broken[name] for query in queries for kind, name in EVIDENCE.items()}
+    return evidence | {(CUSTOM_RULE, (query, rule.name)): rule.broken for query in rules for rule in rules[query]}
 
 
 def _fingerprint(files: Sequence[Path]) -> str:
@@ -195,11 +195,13 @@ def _shared_keys(
     }
     if not chosen:
         return {}
-    from lowwater.high.unique import Keyed, shared_keys
+    from lowwater.high.unique import KeyedStream, shared_keys
 
-    streams = {name: Keyed([str(path) for path in files[name]], fields[name], key) for name, key in chosen.items()}
-    found = shared_keys(spark(), streams, EXAMPLE_ROWS, partitions)
-    return {name: (each.keys, BrokenRows(each.total, each.rows.to_pylist())) for name, each in found.items()}
+    streams = {
+        name: KeyedStream([str(path) for path in files[name]], fields[name], key) for name, key in chosen.items()
+    }
+    shared = shared_keys(spark(), streams, EXAMPLE_ROWS, partitions)
+    return {name: (keys.keys, BrokenRows(keys.total, keys.rows.to_pylist())) for name, keys in shared.items()}
 
 
 def _keep(
@@ -211,27 +213,32 @@ def _keep(
 ) -> None:
     """Keeps what was found, tables first: a page that cannot be written takes nothing away."""
     now = time.time_ns()
-    addresses = {each.suite: page_of(scope.query_set, scope.start, scope.end, each.suite) for each in validations}
-    rows, kept = [], []
+    addresses = {
+        validation.suite: page_of(scope.query_set, scope.start, scope.end, validation.suite)
+        for validation in validations
+    }
+    rows, evidence_rows = [], []
     for validation in validations:
         frame = measured[validation.suite].to_pylist()
         for finding in validation.findings:
             rows.append(_row(finding, addresses[validation.suite], now))
-            kept += [
+            evidence_rows += [
                 {**_named(finding), "subject": subject, "total": total, "row": row, "kept_at": now}
                 for subject, total, row in _rows(finding, frame, evidence)
             ]
-    record_quality(scope.lake, scope.query_set, scope.start, scope.end, _table(rows, QUALITY), _table(kept, QUARANTINE))
-    write_pages(scope.lake, {addresses[each.suite]: each for each in validations}, scratch)
+    record_quality(
+        scope.lake, scope.query_set, scope.start, scope.end, _table(rows, QUALITY), _table(evidence_rows, QUARANTINE)
+    )
+    write_pages(scope.lake, {addresses[validation.suite]: validation for validation in validations}, scratch)
 
 
-SAID = ("kind", "severity", "success", "evaluated", "unexpected", "title")
+FINDING_COLUMNS = ("kind", "severity", "success", "evaluated", "unexpected", "title")
 
 
 def _row(finding: Finding, page: str, now: int) -> dict[str, Any]:
     messages = "\n".join(message.replace("\n", " ") for message in finding.messages)
-    said = {name: getattr(finding, name) for name in SAID}
-    return {**_named(finding), **said, "messages": messages, "page": page, "audited_at": now}
+    values = {name: getattr(finding, name) for name in FINDING_COLUMNS}
+    return {**_named(finding), **values, "messages": messages, "page": page, "audited_at": now}
 
 
 def _named(finding: Finding) -> dict[str, Any]:
@@ -248,22 +255,24 @@ def _rows(
     for position in finding.rows:
         measures = frame[position]
         about = tuple(str(measures[name]) for name in SUBJECTS[finding.suite])
-        subject = (": " if finding.kind == BY_HAND else " on ").join(about)
+        subject = (": " if finding.kind == CUSTOM_RULE else " on ").join(about)
         total, broken = 1, [dict(measures)]
-        if (found := evidence.get((finding.kind, about))) is not None and (found.rows or finding.kind != BY_HAND):
-            total, broken = found.total, found.rows
+        if (broken_rows := evidence.get((finding.kind, about))) is not None and (
+            broken_rows.rows or finding.kind != CUSTOM_RULE
+        ):
+            total, broken = broken_rows.total, broken_rows.rows
         for row in broken[:room]:
             yield subject, total, json.dumps(row, default=str)
         room -= len(broken[:room])
 
 
 def _table(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
-    given = [each for each in schema if each.name not in ("query_set", "interval_start", "interval_end")]
-    return pa.Table.from_pylist([dict(row) for row in rows], schema=pa.schema(given))
+    columns = [column for column in schema if column.name not in ("query_set", "interval_start", "interval_end")]
+    return pa.Table.from_pylist([dict(row) for row in rows], schema=pa.schema(columns))
 
 
 def _error(scope: AuditScope, failures: Sequence[Finding], report: str) -> AuditError:
-    messages = [message for each in failures if each.severity == CRITICAL for message in each.messages]
+    messages = [message for failure in failures if failure.severity == CRITICAL for message in failure.messages]
     return AuditError(
         f"the audit of {scope.query_set}, {scope.interval}, failed: " + "\n  ".join(messages),
         f"nothing of the interval was published, its rows are in streams/; the report: {report}",

@@ -19,7 +19,7 @@ from lowwater.catalog.packets import THINNED_BY, stored
 from lowwater.catalog.skews import link_skews
 from lowwater.config import Config
 from lowwater.errors import ConfigError, ValueOverflowError
-from lowwater.high.handover import Carry
+from lowwater.high.state_handover import StateHandover
 from lowwater.instants import SECOND
 from lowwater.lake.ingestion.tasks import Runner
 from lowwater.lake.layout import Lake
@@ -35,14 +35,14 @@ from lowwater.plan.queryset import Plan, QueryPlan
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.quality.links.packet_scan import LinkScan, scan_link
 from lowwater.reference import Disorder, ReferenceResult, evaluate
-from lowwater.replay.stages.low import LowOutcome, LowTask, by_link, compiling, low_tasks, run_tasks
+from lowwater.replay.stages.low_tasks import LowOutcome, LowTask, by_link, links_to_compile, low_tasks, run_tasks
 from lowwater.replay.stages.on_demand import on_demand
-from lowwater.replay.tuning.advice import Tuning, tuned
-from lowwater.stream.thinning import thinnings
+from lowwater.replay.tuning.recommendations import Tuning, tuned_lftas
+from lowwater.stream.packet_sampling import packet_samplings
 
 if TYPE_CHECKING:
     from lowwater.high.results import HighResult
-    from lowwater.high.tasks import Session
+    from lowwater.high.spark_tasks import Session
 
 
 @dataclass(frozen=True)
@@ -90,14 +90,14 @@ class LowInputs:
     def _read_from(self, query: QueryPlan) -> dict[str, int]:
         return read_from(query.high, self.start, self.handed and hands_over(query.high))
 
-    def carry(self, query: QueryPlan, held: Path | None, kept: Path) -> Carry:
+    def carry(self, query: QueryPlan, earlier_state: Path | None, state_folder: Path) -> StateHandover:
         """What a query takes from the interval before, and leaves to the next."""
-        known = [self.ends[link] for link in query.links if link in self.ends]
-        latest = max(known) - 1 if known and len(known) == len(query.links) else None
+        ends = [self.ends[link] for link in query.links if link in self.ends]
+        latest = max(ends) - 1 if ends and len(ends) == len(query.links) else None
         late = arrival_lag(self.config, query.links, query.high)
         if not (self.handed and hands_over(query.high)):
-            return Carry(end=self.end, latest=latest, late=late)
-        return Carry(self.start, self.end, latest, late, held, kept)
+            return StateHandover(end=self.end, latest=latest, late=late)
+        return StateHandover(self.start, self.end, latest, late, earlier_state, state_folder)
 
     @property
     def packets(self) -> int:
@@ -131,7 +131,11 @@ class LowResult:
     @property
     def files(self) -> dict[tuple[str, str], list[str]]:
         """(LFTA, link) -> files of its stream."""
-        return {(name, each.result.link): list(paths) for each in self.outcomes for name, paths in each.files.items()}
+        return {
+            (name, outcome.result.link): list(paths)
+            for outcome in self.outcomes
+            for name, paths in outcome.files.items()
+        }
 
 
 def arrival_lag(config: Config, links: Sequence[str], plan: Node) -> int:
@@ -144,8 +148,8 @@ def last_instant(config: Config, query: QueryPlan, latest: int) -> int:
 
     By arrival an epoch of the clock ends a skew later.
     """
-    found = horizon(query.logical, latest) + arrival_lag(config, query.links, query.logical)
-    return min(found, END_OF_TIME - 1)
+    last = horizon(query.logical, latest) + arrival_lag(config, query.links, query.logical)
+    return min(last, END_OF_TIME - 1)
 
 
 def low_stage(
@@ -169,16 +173,18 @@ def low_stage(
     starts = inputs.lfta_starts
     grains = {name: grain for name, (grain, _) in needed(*(query.high for query in inputs.plan.queries)).items()}
     tasks: list[LowTask] = []
-    for link, lftas in by_link(tuned(inputs.plan.lftas, tunings)).items():
+    for link, lftas in by_link(tuned_lftas(inputs.plan.lftas, tunings)).items():
         mine = {lfta.name: starts[lfta.name] for lfta in lftas}
         bounds = Bounds(mine, inputs.start, inputs.end, {lfta.name: grains[lfta.name] for lfta in lftas})
-        own = inputs.config.link(link)
+        link_settings = inputs.config.link(link)
         arriving = any(lfta.arrival for lfta in lftas)
         read = inputs.read(link, _whole_seconds(inputs, link, min(mine.values()), arriving))
-        skews = link_skews(inputs.config, link) if own.group_skew else None
-        chosen = replace(settings, skew=own.longest_skew, shed=own.shed, skews=skews, policy=settings.policy.made)
+        skews = link_skews(inputs.config, link) if link_settings.group_skew else None
+        chosen = replace(
+            settings, skew=link_settings.longest_skew, shed=link_settings.shed, skews=skews, policy=settings.policy.made
+        )
         tasks += low_tasks(read, lftas, bounds, chosen, folder)
-    for link, count in compiling(tasks).items():
+    for link, count in links_to_compile(tasks).items():
         say(f"  compiling the kernel of link {link}, once: {count} LFTA{'s' if count > 1 else ''}")
     outcomes = tuple(run_tasks(tasks, runner))
     if settings.policy is Policy.ON_DEMAND:
@@ -194,13 +200,13 @@ def _whole_seconds(inputs: LowInputs, link: str, start: int, arriving: bool) -> 
     Raises:
         ConfigError: the interval does not end with a second.
     """
-    own = inputs.config.link(link)
-    if own.shed is None:
+    link_settings = inputs.config.link(link)
+    if link_settings.shed is None:
         return start
     if inputs.end < END_OF_TIME and inputs.end % SECOND:
         message = f"link {link} sheds load by the second, and the interval ends within one"
         raise ConfigError(message, "use intervals of whole seconds")
-    return max(0, start - own.longest_skew * arriving) // SECOND * SECOND
+    return max(0, start - link_settings.longest_skew * arriving) // SECOND * SECOND
 
 
 def high_stage(
@@ -209,7 +215,7 @@ def high_stage(
     files: Mapping[tuple[str, str], list[str]],
     folder: Path,
     settings: Mapping[str, Any],
-    held: Mapping[str, Path] = MappingProxyType({}),
+    states: Mapping[str, Path] = MappingProxyType({}),
     overflows: dict[str, ValueOverflowError] | None = None,
     published: bool = False,
 ) -> dict[str, HighResult]:
@@ -226,12 +232,14 @@ def high_stage(
             such a sum ends the stage.
         published: whether rows are written as they are published, else in stream types.
     """
+    from lowwater.high.query_runs import run_high
     from lowwater.high.results import HighSettings
-    from lowwater.high.run import run_high
 
     queries = {query.name: query.high for query in inputs.plan.queries if query.name not in (overflows or {})}
-    left = state_folders(inputs.plan, folder)
-    carries = {query.name: inputs.carry(query, held.get(query.name), left[query.name]) for query in inputs.plan.queries}
+    folders = state_folders(inputs.plan, folder)
+    carries = {
+        query.name: inputs.carry(query, states.get(query.name), folders[query.name]) for query in inputs.plan.queries
+    }
     chosen = HighSettings(**settings)
     return run_high(spark, queries, files, inputs.start, inputs.end, folder, chosen, carries, overflows, published)
 
@@ -273,18 +281,18 @@ def reference_stage(
     """
     rows: dict[str, pa.Table] = {}
     results: dict[str, ReferenceResult] = {}
-    for query in (each for each in inputs.plan.queries if each.name not in (overflows or {})):
+    for query in (query for query in inputs.plan.queries if query.name not in (overflows or {})):
         state = states.get(query.name)
         starts = read_from(query.logical, inputs.start)
         links = inputs.link_starts([query])
-        own = {link: inputs.config.link(link) for link in links}
+        link_settings = {link: inputs.config.link(link) for link in links}
         packets = {
             link: _packets(inputs, query.logical, link, start if state is None else inputs.start)
             for link, start in links.items()
         }
-        disorder = {link: _disorder(inputs.config, link) for link in own}
-        skews = {link: settings.skew for link, settings in own.items()}
-        budgets = {link: settings.shed for link, settings in own.items() if settings.shed is not None}
+        disorder = {link: _disorder(inputs.config, link) for link in link_settings}
+        skews = {link: settings.skew for link, settings in link_settings.items()}
+        budgets = {link: settings.shed for link, settings in link_settings.items() if settings.shed is not None}
         try:
             result = evaluate(
                 query.logical,
@@ -297,7 +305,7 @@ def reference_stage(
                 str(policy.made),
                 state,
                 _over(inputs, list(links)),
-                thinnings=thinnings(query.logical, packets, skews, budgets),
+                packet_samplings=packet_samplings(query.logical, packets, skews, budgets),
             )
         except ValueOverflowError as error:
             if overflows is None:

@@ -1,6 +1,6 @@
 """Where the tasks of ingest and of the low stage run: on threads of this process while they are few, else on Spark.
 
-Between the stages and `high.tasks`. The first Spark task of a process starts Python workers that load pyarrow and the
+Between the stages and `high.spark_tasks`. The first Spark task of a process starts Python workers that load pyarrow and the
 kernels anew, several seconds on every core, before a packet is read.
 """
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from lowwater.lake.ingestion.tasks import MOST_THREADS, Runner, on_threads
 
 if TYPE_CHECKING:
-    from lowwater.high.tasks import Session
+    from lowwater.high.spark_tasks import Session
 
 SPREAD_PACKETS = 8_000_000
 """Packets from which the workers of a cluster are the faster way through the low stage."""
@@ -44,6 +44,6 @@ def _cluster() -> bool:
 
 
 def _on(spark: Callable[[], Session]) -> Runner:
-    from lowwater.high.tasks import spark_runner
+    from lowwater.high.spark_tasks import spark_runner
 
     return spark_runner(spark())

@@ -1,6 +1,6 @@
 """What the last runs measured of each LFTA: the statistics of the ledger `heartbeats`, added up.
 
-Between `lake.ledgers.runs` and `replay.tuning.advice`, which says what follows from it.
+Between `lake.ledgers.runs` and `replay.tuning.recommendations`, which says what follows from it.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from lowwater.lake.ledgers.runs import read_statistics
 from lowwater.low.runtime.statistics import shape
 from lowwater.plan.operators import Lfta
 
-SPAN = 24 * HOUR
+STATISTICS_AGE = 24 * HOUR
 """How far back from the newest statistics of a query set they count."""
 
-FULL = 0.95
+FULL_SHARE = 0.95
 """A table with this share of its slots taken says only that there are FULL_TIMES as many groups, or more."""
 
 FULL_TIMES = 3
@@ -27,7 +27,7 @@ _SUMS = ("sane", *OUTCOMES, "records", "rows_out", "ejections", "collisions", "n
 
 
 @dataclass
-class Measured:
+class LftaStatistics:
     """The statistics of one LFTA over its links.
 
     Attributes:
@@ -67,8 +67,8 @@ class Measured:
 
     def true(self, conjunct: str) -> float | None:
         """Share of the drawn records of which a conjunct is true; None where none was asked."""
-        asked, met = self.conjuncts.get(conjunct, (0, 0))
-        return _ratio(met, asked)
+        evaluations, met = self.conjuncts.get(conjunct, (0, 0))
+        return _ratio(met, evaluations)
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Adds a row of HEARTBEATS."""
@@ -81,12 +81,12 @@ class Measured:
             self.groups, self.slots = max(self.groups, row["groups"]), row["slots"]
             self.alive, self.full = max((self.alive, self.full), (alive, full))
         self.period = row["period"]
-        for text, asked, met in zip(row["conjuncts"], row["asked"], row["met"], strict=True):
-            known = self.conjuncts.get(text, (0, 0))
-            self.conjuncts[text] = known[0] + asked, known[1] + met
+        for text, evaluations, met in zip(row["conjuncts"], row["asked"], row["met"], strict=True):
+            totals = self.conjuncts.get(text, (0, 0))
+            self.conjuncts[text] = totals[0] + evaluations, totals[1] + met
 
 
-def groups_of(taken: int, slots: int) -> tuple[int, bool]:
+def groups_of(occupied: int, slots: int) -> tuple[int, bool]:
     """How many groups a direct-mapped table saw of which so many slots are taken, and whether it was full.
 
     N groups leave a slot empty with probability (1 - 1 / slots)^N, whatever ejects whom.
@@ -95,33 +95,33 @@ def groups_of(taken: int, slots: int) -> tuple[int, bool]:
         >>> groups_of(39, 64), groups_of(64, 64)
         ((60, False), (192, True))
     """
-    if taken >= FULL * slots:
+    if occupied >= FULL_SHARE * slots:
         return FULL_TIMES * slots, True
-    return round(math.log1p(-taken / slots) / math.log1p(-1 / slots)) if taken else 0, False
+    return round(math.log1p(-occupied / slots) / math.log1p(-1 / slots)) if occupied else 0, False
 
 
-def measured(lake: Lake, lftas: Sequence[Lfta]) -> dict[str, Measured]:
+def lfta_statistics(lake: Lake, lftas: Sequence[Lfta]) -> dict[str, LftaStatistics]:
     """What the last runs measured of some LFTAs, by name, with the table and the period of the newest minute.
 
     Those that no run computed as they are now are missing.
     """
     shapes = {lfta.name: shape(lfta) for lfta in lftas}
-    rows = read_statistics(lake, list(shapes), SPAN).sort_by([("start", "descending")]).to_pylist()
+    rows = read_statistics(lake, list(shapes), STATISTICS_AGE).sort_by([("start", "descending")]).to_pylist()
     newest: dict[str, tuple[Any, ...]] = {}
     chosen = []
     for row in rows:
         name, settings = row["lfta"], (row["slots"], row["period"])
         if row["shape"] == shapes[name] and newest.setdefault(name, settings) == settings:
             chosen.append(row)
-    return add_up(chosen)
+    return add_slice_counts(chosen)
 
 
-def add_up(rows: Iterable[Mapping[str, Any]]) -> dict[str, Measured]:
+def add_slice_counts(rows: Iterable[Mapping[str, Any]]) -> dict[str, LftaStatistics]:
     """Rows of HEARTBEATS with statistics, by LFTA."""
-    found: dict[str, Measured] = {}
+    by_lfta: dict[str, LftaStatistics] = {}
     for row in rows:
-        found.setdefault(row["lfta"], Measured(row["start"], row["end"])).add(row)
-    return found
+        by_lfta.setdefault(row["lfta"], LftaStatistics(row["start"], row["end"])).add(row)
+    return by_lfta
 
 
 def _ratio(part: int, whole: int) -> float | None:

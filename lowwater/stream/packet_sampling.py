@@ -46,7 +46,7 @@ def key_of(seed: int, link: str) -> int:
 
 
 @dataclass(frozen=True)
-class Thinning:
+class PacketSampling:
     """What a source takes of one link.
 
     Attributes:
@@ -60,7 +60,7 @@ class Thinning:
     shares: Mapping[int, float]
 
     @staticmethod
-    def of(sample: Sample | None, link: str, budget: int | None, packets: Iterable[Packet]) -> Thinning:
+    def of(sample: Sample | None, link: str, budget: int | None, packets: Iterable[Packet]) -> PacketSampling:
         """The thinning of a link.
 
         Args:
@@ -71,17 +71,17 @@ class Thinning:
         """
         key, rate = key_of(sample.seed if sample else 0, link), sample.rate if sample else 1.0
         if budget is None:
-            return Thinning(key, rate, {})
+            return PacketSampling(key, rate, {})
         counts = Counter(packet[0] // SECOND for packet in packets if chance(key, packet) < rate)
-        return Thinning(key, rate, {second: min(1.0, budget / count) for second, count in counts.items()})
+        return PacketSampling(key, rate, {second: min(1.0, budget / count) for second, count in counts.items()})
 
     def outcome(self, packet: Packet) -> tuple[str, float]:
         """What becomes of a packet, and the rate with which packets like it are kept."""
-        found, rate = chance(self.key, packet), self.rate * self.shares.get(packet[0] // SECOND, 1.0)
-        return (KEPT if found < rate else SHED if found < self.rate else SAMPLED_OUT), rate
+        draw, rate = chance(self.key, packet), self.rate * self.shares.get(packet[0] // SECOND, 1.0)
+        return (KEPT if draw < rate else SHED if draw < self.rate else SAMPLED_OUT), rate
 
 
-Thinnings = Mapping[tuple[str, str], Thinning]
+PacketSamplings = Mapping[tuple[str, str], PacketSampling]
 """(`query.alias`, link) -> what the source takes of it, where that is not all."""
 
 
@@ -92,12 +92,12 @@ def packet_of(timestamp: int, values: Values, names: Sequence[str]) -> Packet:
     return timestamp, length, head
 
 
-def thinnings(
+def packet_samplings(
     node: Node,
     packets: Mapping[str, Iterable[pa.RecordBatch]],
     skews: Mapping[str, int],
     budgets: Mapping[str, int],
-) -> Thinnings:
+) -> PacketSamplings:
     """What the sources of a plan take of their links, where that is not all.
 
     Args:
@@ -106,15 +106,17 @@ def thinnings(
         skews: the skews of the links, ns.
         budgets: link -> most packets of a second that a source takes, of links with load shedding.
     """
-    found: dict[tuple[str, str], Thinning] = {}
+    source_thinnings: dict[tuple[str, str], PacketSampling] = {}
     for source in walk(node):
         for link in source.links if isinstance(source, Source) else ():
             assert isinstance(source, Source)
             budget = budgets.get(link)
             if source.sample is not None or budget is not None:
                 counted = _admitted(source, link, packets, skews[link]) if budget is not None else ()
-                found[f"{source.query}.{source.alias}", link] = Thinning.of(source.sample, link, budget, counted)
-    return found
+                source_thinnings[f"{source.query}.{source.alias}", link] = PacketSampling.of(
+                    source.sample, link, budget, counted
+                )
+    return source_thinnings
 
 
 def _admitted(

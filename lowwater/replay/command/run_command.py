@@ -35,12 +35,12 @@ from lowwater.plan.properties.ranges import reached
 from lowwater.plan.properties.schemas import stream_schema, value_schema
 from lowwater.plan.queryset import Plan, source_links
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.replay.checks.missing_columns import applications_of, kept_columns, unkept
-from lowwater.replay.command.export import write_csv, write_rows
+from lowwater.replay.checks.missing_columns import applications_of, missing_column_notes, optional_columns
+from lowwater.replay.command.row_files import write_csv, write_rows
 from lowwater.replay.command.summary import Accounts, largest_lateness, lfta_counts, link_summary
 from lowwater.replay.command.traces import TRACES, traces
 from lowwater.replay.progress import Progress
-from lowwater.replay.sessions import Sessions, quick
+from lowwater.replay.sessions import Sessions, starts_quickly
 from lowwater.replay.stages.engines import (
     LowInputs,
     high_stage,
@@ -53,13 +53,13 @@ from lowwater.replay.stages.runners import low_runner
 from lowwater.tempfolders import make_folder, remove_folder
 
 if TYPE_CHECKING:
-    from lowwater.high.tasks import Session
+    from lowwater.high.spark_tasks import Session
 
 MOST_INTERVALS = 100_000
 
 
 @dataclass(frozen=True)
-class Request:
+class RunRequest:
     """What `lowwater run` was asked.
 
     Attributes:
@@ -96,7 +96,7 @@ class Request:
 
 
 @dataclass
-class Gathered:
+class RunResults:
     """Results of all intervals.
 
     Attributes:
@@ -120,7 +120,7 @@ class Gathered:
     overflows: dict[str, ValueOverflowError] = field(default_factory=dict)
 
 
-def run(request: Request, progress: Progress, spark: Session | None = None) -> dict[str, Any]:
+def run(request: RunRequest, progress: Progress, spark: Session | None = None) -> dict[str, Any]:
     """Runs the queries and writes the results.
 
     Args:
@@ -148,19 +148,19 @@ def run(request: Request, progress: Progress, spark: Session | None = None) -> d
         lake = open_lake(folder / "lake")
         sessions = Sessions("lowwater run", progress, spark) if request.engine == "spark" else None
         if sessions is not None:  # it starts while captures are read
-            sessions.begin(quick())
+            sessions.begin(starts_quickly())
         captures = _ingest(request, lake, progress)
         request = _planned_anew(request, captures)
-        gathered = gather(request, lake, captures, folder, progress, sessions)
+        run_results = run_intervals(request, lake, captures, folder, progress, sessions)
     finally:
         remove_folder(folder)
-    for note in gathered.notes:
+    for note in run_results.notes:
         progress.say(note)
-    summary = _write(request, gathered, captures, progress)
-    if gathered.overflows:
-        hints = dict.fromkeys(error.hint for error in gathered.overflows.values())
+    summary = _write(request, run_results, captures, progress)
+    if run_results.overflows:
+        hints = dict.fromkeys(error.hint for error in run_results.overflows.values())
         hint = f"{'; '.join(hints)}; the results of the other queries are in {request.out}"
-        raise PartialError(_told(gathered.overflows), hint, summary)
+        raise PartialError(_told(run_results.overflows), hint, summary)
     return summary
 
 
@@ -168,17 +168,17 @@ def _told(overflows: Mapping[str, ValueOverflowError]) -> str:
     return "\n".join(error.message for error in overflows.values())
 
 
-def _require_captures(request: Request) -> None:
+def _require_captures(request: RunRequest) -> None:
     """Every link that a query reads must have a capture, be it one of which the link is an interface."""
-    given = {name for name, _ in request.captures}
-    missing = [name for name in request.plan.links if not {name, name.partition("/")[0]} & given]
+    links_with_captures = {name for name, _ in request.captures}
+    missing = [name for name in request.plan.links if not {name, name.partition("/")[0]} & links_with_captures]
     if missing:
         options = " ".join(f"--capture {name}=FILE" for name in missing)
         message = f"no capture of {', '.join(missing)}, which a query reads"
         raise ConfigError(message, f"give {options}, or name other links in FROM")
 
 
-def _ingest(request: Request, lake: Lake, progress: Progress) -> dict[str, Captures]:
+def _ingest(request: RunRequest, lake: Lake, progress: Progress) -> dict[str, Captures]:
     links = sorted({link for link, _ in request.captures})
     config = _keeping_what_is_read(request, links)
     with progress.stage("ingest", f"of {len(request.captures)} captures"):
@@ -188,36 +188,38 @@ def _ingest(request: Request, lake: Lake, progress: Progress) -> dict[str, Captu
     return read_captures(lake, ingested_links(lake))
 
 
-def _refuse_same_content(link: str, found: Sequence[Ingested]) -> None:
+def _refuse_same_content(link: str, ingested: Sequence[Ingested]) -> None:
     """Raises the error of two files of a link with the same packets, which are one capture of it (T1)."""
-    seen: dict[str, Path] = {}
-    for each in found:
-        if not any(row.packets for row in each.captures):
+    paths: dict[str, Path] = {}
+    for ingested_file in ingested:
+        if not any(row.packets for row in ingested_file.captures):
             continue
-        first = seen.setdefault(each.capture.capture, each.path)
-        if first != each.path:
-            message = f"--capture {link}={each.path}: has the same bytes as {first}, and a link reads a capture once"
+        first = paths.setdefault(ingested_file.capture.capture, ingested_file.path)
+        if first != ingested_file.path:
+            message = (
+                f"--capture {link}={ingested_file.path}: has the same bytes as {first}, and a link reads a capture once"
+            )
             raise ConfigError(message, "leave one of them out, or give it to another link")
 
 
-def _keeping_what_is_read(request: Request, links: Sequence[str]) -> Config:
+def _keeping_what_is_read(request: RunRequest, links: Sequence[str]) -> Config:
     """The settings, with all kept that queries read of packets: nobody could ask for it later.
 
     What a link says of payloads stays, and of one that is anonymised nothing is kept.
     """
-    read = kept_columns(request.plan.lftas)
+    read = optional_columns(request.plan.lftas)
     sections = dict(request.config.links)
     for name in links:
         link = request.config.link(name)
         if read and link.anonymise is None:
             payload = "all" if link.payload is None and FRAME in read else link.payload
             applications = tuple(sorted({*link.applications, *applications_of(read)}))
-            kept = {"payload": payload, "applications": applications, "sampling": link.sampling or HEAD in read}
-            sections[name] = link.model_copy(update=kept)
+            retained = {"payload": payload, "applications": applications, "sampling": link.sampling or HEAD in read}
+            sections[name] = link.model_copy(update=retained)
     return request.config.model_copy(update={"links": sections}) if read else request.config
 
 
-def _planned_anew(request: Request, captures: Mapping[str, Sequence[Capture]]) -> Request:
+def _planned_anew(request: RunRequest, captures: Mapping[str, Sequence[Capture]]) -> RunRequest:
     """The request with the links of interfaces in the place of those that stand for them (T1)."""
     interfaces = interface_links(captures)
     if interfaces and request.replan is not None:
@@ -229,7 +231,7 @@ def _planned_anew(request: Request, captures: Mapping[str, Sequence[Capture]]) -
     return request
 
 
-def _intervals(request: Request, captures: dict[str, Captures]) -> list[tuple[int, int]]:
+def _intervals(request: RunRequest, captures: dict[str, Captures]) -> list[tuple[int, int]]:
     """Every interval up to the last that can own a row (I3), without those that no packet can give one."""
     length = request.interval
     if length is None:
@@ -240,7 +242,11 @@ def _intervals(request: Request, captures: dict[str, Captures]) -> list[tuple[in
     spans = _spans(request, rows)
     chosen = _numbers(spans, length)
     if (number := _count(chosen)) > MOST_INTERVALS:
-        first = next(each for each in _lengths() if each > length and _count(_numbers(spans, each)) <= MOST_INTERVALS)
+        first = next(
+            candidate
+            for candidate in _lengths()
+            if candidate > length and _count(_numbers(spans, candidate)) <= MOST_INTERVALS
+        )
         raise ConfigError(
             f"--interval {format_duration(length)} makes {number:,} intervals, more than {MOST_INTERVALS:,}",
             f"write --interval {format_duration(first)} or a longer one",
@@ -273,17 +279,17 @@ def _lengths() -> Iterator[int]:
     yield from (days * 24 * HOUR for days in from_on(1))
 
 
-def _spans(request: Request, rows: Sequence[Capture]) -> list[tuple[int, int]]:
+def _spans(request: RunRequest, rows: Sequence[Capture]) -> list[tuple[int, int]]:
     """Between which instants records are counted or rows are final, both included; overlapping each other."""
     spans: set[tuple[int, int]] = set()
     ranges = [(row.smallest, row.largest) for row in rows if row.smallest is not None and row.largest is not None]
     for query in request.plan.queries:
         for first, latest in dict.fromkeys(ranges):
-            found = None if request.traces else reached(query.logical, first, latest)
-            if found is None:
+            ranges_reached = None if request.traces else reached(query.logical, first, latest)
+            if ranges_reached is None:
                 earliest, last = min(lo for lo, _ in ranges), max(hi for _, hi in ranges)
-                return [(earliest, max(last_instant(request.config, each, last) for each in request.plan.queries))]
-            spans.update((lo, min(hi, END_OF_TIME - 1)) for lo, hi in found)
+                return [(earliest, max(last_instant(request.config, query, last) for query in request.plan.queries))]
+            spans.update((lo, min(hi, END_OF_TIME - 1)) for lo, hi in ranges_reached)
     return list(spans)
 
 
@@ -292,23 +298,23 @@ def _end(captures: Sequence[Capture]) -> int:
     return max((row.largest + 1 for row in captures if row.largest is not None), default=0)
 
 
-def _held(plan: Plan, made: Path, folder: Path) -> dict[str, Path]:
+def _held(plan: Plan, stage_folder: Path, folder: Path) -> dict[str, Path]:
     """Puts what an interval left aside for the next, by query (SEMANTICS I4)."""
-    left = {name: path for name, path in state_folders(plan, made).items() if path.is_dir()}
-    found = {name: folder / path.name for name, path in left.items()}
-    for name, path in left.items():
-        keep_state(path, found[name])
-    return found
+    folders = {name: path for name, path in state_folders(plan, stage_folder).items() if path.is_dir()}
+    stored = {name: folder / path.name for name, path in folders.items()}
+    for name, path in folders.items():
+        keep_state(path, stored[name])
+    return stored
 
 
-def gather(
-    request: Request,
+def run_intervals(
+    request: RunRequest,
     lake: Lake,
     captures: dict[str, Captures],
     folder: Path,
     progress: Progress,
     sessions: Sessions | None = None,
-) -> Gathered:
+) -> RunResults:
     """Runs the queries over a lake, interval by interval, and writes no results.
 
     Args:
@@ -324,9 +330,9 @@ def gather(
         ValueOverflowError: no query has a result, since a sum of each does not fit 64 bits (O3).
     """
     names = [query.name for query in request.plan.queries]
-    gathered = Gathered({name: [] for name in names}, dict.fromkeys(names, 0))
+    run_results = RunResults({name: [] for name in names}, dict.fromkeys(names, 0))
     ends = {link: _end(captures[link]) for link in request.plan.links}
-    held: dict[str, Path] = {}
+    states: dict[str, Path] = {}
     intervals = _intervals(request, captures)
     if request.order is not None:
         Random(request.order).shuffle(intervals)
@@ -334,60 +340,62 @@ def gather(
         work = folder / f"interval-{number}"
         handed = sessions is not None and request.order is None
         inputs = LowInputs(lake, request.plan, request.config, start, end, captures, ends, handed)
-        gathered.notes.update(dict.fromkeys(unkept(inputs)))
+        run_results.notes.update(dict.fromkeys(missing_column_notes(inputs)))
         detail = f"{number + 1} of {len(intervals)}" if len(intervals) > 1 else ""
         if sessions is None:
             with progress.stage("reference", detail):
-                _add_reference(request, inputs, gathered)
-            _require_a_result(gathered)
+                _add_reference(request, inputs, run_results)
+            _require_a_result(run_results)
             continue
         settings = LowSettings(0, request.period, request.policy, **request.low)
         runner = low_runner(inputs.packets, lambda: sessions.spark)
         with progress.stage("low", detail):
             low = low_stage(inputs, settings, work / "low", runner, say=progress.say)
             for outcome in low.outcomes:
-                gathered.accounts.add(outcome.result)
-                gathered.violations.append(_violations(outcome.result.link, outcome.result.violations, request.config))
+                run_results.accounts.add(outcome.result)
+                run_results.violations.append(
+                    _violations(outcome.result.link, outcome.result.violations, request.config)
+                )
         spark = sessions.spark  # waited for here, so that its time is told apart
         with progress.stage("high", detail):
-            results = high_stage(spark, inputs, low.files, work / "high", request.high, held, gathered.overflows)
-            held = _held(request.plan, work / "high", folder / f"states-{number}")
-            for query in (each for each in request.plan.queries if each.name in results):
+            results = high_stage(spark, inputs, low.files, work / "high", request.high, states, run_results.overflows)
+            states = _held(request.plan, work / "high", folder / f"states-{number}")
+            for query in (query for query in request.plan.queries if query.name in results):
                 result = results[query.name]
-                gathered.rows[query.name].append(read_rows(result.files, query.high.fields))
-                gathered.punctuation[query.name] += result.punctuation
+                run_results.rows[query.name].append(read_rows(result.files, query.high.fields))
+                run_results.punctuation[query.name] += result.punctuation
             if request.traces:
                 read = {query.name: [lfta.name for lfta in query.lftas] for query in request.plan.queries}
-                said = {name: (read[name], result.files) for name, result in results.items()}
-                gathered.traces.append(traces(low.files, said))
+                read_files = {name: (read[name], result.files) for name, result in results.items()}
+                run_results.traces.append(traces(low.files, read_files))
         shutil.rmtree(work, ignore_errors=True)
-        _require_a_result(gathered)
-    gathered.accounts.check()
-    gathered.accounts.check_captures(captures)
-    for name in gathered.accounts.links:
+        _require_a_result(run_results)
+    run_results.accounts.check()
+    run_results.accounts.check_captures(captures)
+    for name in run_results.accounts.links:
         packets = read_packets(lake, name, captures[name], request.config.link(name), 0, 0, END_OF_TIME)
-        gathered.latest[name] = largest_lateness(packets)
-    return gathered
+        run_results.latest[name] = largest_lateness(packets)
+    return run_results
 
 
-def _require_a_result(gathered: Gathered) -> None:
-    if gathered.overflows.keys() == gathered.rows.keys() and gathered.overflows:
-        first, *_ = gathered.overflows.values()
-        raise ValueOverflowError(_told(gathered.overflows), first.hint)
+def _require_a_result(run_results: RunResults) -> None:
+    if run_results.overflows.keys() == run_results.rows.keys() and run_results.overflows:
+        first, *_ = run_results.overflows.values()
+        raise ValueOverflowError(_told(run_results.overflows), first.hint)
 
 
-def _add_reference(request: Request, inputs: LowInputs, gathered: Gathered) -> None:
-    outcome = reference_stage(inputs, request.period, request.policy, gathered.states, gathered.overflows)
+def _add_reference(request: RunRequest, inputs: LowInputs, run_results: RunResults) -> None:
+    outcome = reference_stage(inputs, request.period, request.policy, run_results.states, run_results.overflows)
     for name, result in outcome.results.items():
         if request.order is None:
-            gathered.states[name] = result.state
-        gathered.rows[name].append(outcome.rows[name])
-        gathered.punctuation[name] += len(result.punctuation)
+            run_results.states[name] = result.state
+        run_results.rows[name].append(outcome.rows[name])
+        run_results.punctuation[name] += len(result.punctuation)
         for count in result.counts:
-            gathered.accounts.add_source(count)
+            run_results.accounts.add_source(count)
     for scan in outcome.scans:
-        gathered.accounts.add_link(scan.link, scan.sane, scan.violations)
-        gathered.violations.append(_violations(scan.link, scan.violations, request.config))
+        run_results.accounts.add_link(scan.link, scan.sane, scan.violations)
+        run_results.violations.append(_violations(scan.link, scan.violations, request.config))
 
 
 def _violations(link: str, rows: pa.Table, config: Config) -> pa.Table:
@@ -405,34 +413,36 @@ def read_rows(files: Sequence[str], fields: Sequence[Field]) -> pa.Table:
     return table.filter(pc.equal(table.column("_kind"), ROW)).select([*names, "_last", "_tick"])
 
 
-def _write(request: Request, gathered: Gathered, captures: dict[str, Captures], progress: Progress) -> dict[str, Any]:
+def _write(
+    request: RunRequest, run_results: RunResults, captures: dict[str, Captures], progress: Progress
+) -> dict[str, Any]:
     queries: dict[str, dict[str, Any]] = {}
     with progress.stage("write"):
         for query in request.plan.queries:
             fields = query.high.fields
-            if query.name in gathered.overflows:
+            if query.name in run_results.overflows:
                 (request.out / f"{query.name}.{request.form}").unlink(missing_ok=True)  # of an earlier run
-                queries[query.name] = {"error": gathered.overflows[query.name].message}
+                queries[query.name] = {"error": run_results.overflows[query.name].message}
                 continue
             schema = value_schema(fields)
-            parts = [table.select(schema.names).cast(schema) for table in gathered.rows[query.name]]
+            parts = [table.select(schema.names).cast(schema) for table in run_results.rows[query.name]]
             rows = pa.concat_tables(parts) if parts else schema.empty_table()
             path = write_rows(rows, fields, request.out, query.name, request.form, request.spreadsheet)
             sources = {lfta.name for lfta in query.lftas} | set(source_links(query.logical))
             queries[query.name] = {
                 "file": path.name,
                 "rows": rows.num_rows,
-                "punctuation": gathered.punctuation[query.name],
-                "lftas": lfta_counts(gathered.accounts, sources),
+                "punctuation": run_results.punctuation[query.name],
+                "lftas": lfta_counts(run_results.accounts, sources),
             }
-        violations = pa.concat_tables(gathered.violations) if gathered.violations else VIOLATIONS.empty_table()
+        violations = pa.concat_tables(run_results.violations) if run_results.violations else VIOLATIONS.empty_table()
         chosen = violations.select(VIOLATIONS.names).sort_by([("link", "ascending"), ("arrival", "ascending")])
         write_csv(chosen, request.out / f"{reserved.VIOLATIONS}.csv", request.spreadsheet)
         if request.traces:
-            told = pa.concat_tables([TRACES.empty_table(), *gathered.traces])
-            write_csv(told, request.out / f"{reserved.HEARTBEATS}.csv", request.spreadsheet)
+            trace_rows = pa.concat_tables([TRACES.empty_table(), *run_results.traces])
+            write_csv(trace_rows, request.out / f"{reserved.HEARTBEATS}.csv", request.spreadsheet)
     links = {
-        name: link_summary(request.config, gathered.accounts, captures[name], name, gathered.latest.get(name, 0))
+        name: link_summary(request.config, run_results.accounts, captures[name], name, run_results.latest.get(name, 0))
         for name in sorted(captures)
     }
     summary = {
@@ -441,7 +451,7 @@ def _write(request: Request, gathered: Gathered, captures: dict[str, Captures], 
         "interval_ns": request.interval,
         "links": links,
         "queries": queries,
-        "notes": list(gathered.notes),
+        "notes": list(run_results.notes),
         "seconds": {name: round(spent, 3) for name, spent in progress.seconds.items()},
     }
     (request.out / f"{reserved.SUMMARY}.json").write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")

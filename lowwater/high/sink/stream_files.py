@@ -53,15 +53,17 @@ class StreamFiles:
 
     def close(self, tick: int, timeline: Timeline | None = None) -> None:
         """Writes the punctuation, of which the closing one comes at a tick (ns)."""
-        made = [] if timeline is None else list(timeline.below(self.closing))
-        made.append(Promise(tick, tick, 0, self.closing))
+        promises = [] if timeline is None else list(timeline.below(self.closing))
+        promises.append(Promise(tick, tick, 0, self.closing))
         schema = self.schema
-        lasts = [promise.last for promise in made]
-        said = [[f.temporal.promise(last) if f.temporal else None for last in lasts] for f in self.fields]
-        ticks, untils, periods = zip(*((each.first, each.until, each.period) for each in made), strict=True)
-        values = [*said, lasts, [PUNCTUATION] * len(made), ticks, untils, periods]
+        lasts = [promise.last for promise in promises]
+        temporal_columns = [[f.temporal.promise(last) if f.temporal else None for last in lasts] for f in self.fields]
+        ticks, untils, periods = zip(
+            *((promise.first, promise.until, promise.period) for promise in promises), strict=True
+        )
+        values = [*temporal_columns, lasts, [PUNCTUATION] * len(promises), ticks, untils, periods]
         columns = [pa.array(value, column.type) for value, column in zip(values, schema, strict=True)]
         file = self.folder / "punctuation.parquet"
         pq.write_table(pa.Table.from_arrays(columns, schema=schema), file)
         self.files.append(str(file))
-        self.punctuation = len(made)
+        self.punctuation = len(promises)

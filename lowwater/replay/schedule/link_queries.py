@@ -32,13 +32,13 @@ def jobs(root: Path, queries: Path, tell: Callable[[str, LowwaterError], None]) 
         root: folder of the lake; `queries` that of the query sets.
         tell: told of each that cannot, and why.
     """
-    found = []
+    opened = []
     for name in set_names(root, queries):
         try:
-            found.append(Job.open(root, name, queries))
+            opened.append(Job.open(root, name, queries))
         except LowwaterError as error:
             tell(name, error)
-    return found
+    return opened
 
 
 def readers(chosen: Iterable[Job], link: str, rates: Mapping[tuple[str, str], float]) -> list[ReadingQuery]:
@@ -49,14 +49,14 @@ def readers(chosen: Iterable[Job], link: str, rates: Mapping[tuple[str, str], fl
         link: its name.
         rates: as `row_rates` gives them.
     """
-    found = []
+    reading = []
     for job in chosen:
         for query in job.plan.queries:
             if link in query.links:
-                others = [job.config.link(each).longest_skew for each in query.links if each != link]
+                others = [job.config.link(other).longest_skew for other in query.links if other != link]
                 rate = rates.get((job.query_set, query.name))
-                found.append(ReadingQuery(job.query_set, query.name, max(others, default=None), rate))
-    return found
+                reading.append(ReadingQuery(job.query_set, query.name, max(others, default=None), rate))
+    return reading
 
 
 class Row(Protocol):
@@ -92,6 +92,6 @@ def row_rates(replays: Iterable[Row], start: int, end: int) -> dict[tuple[str, s
     }
     totals: dict[tuple[str, str], tuple[int, int]] = {}
     for (query_set, query, _), (rows, span) in newest.items():
-        known = totals.get((query_set, query), (0, 0))
-        totals[query_set, query] = known[0] + rows, known[1] + span
+        rows_and_span = totals.get((query_set, query), (0, 0))
+        totals[query_set, query] = rows_and_span[0] + rows, rows_and_span[1] + span
     return {key: rows * SECOND / span for key, (rows, span) in totals.items()}

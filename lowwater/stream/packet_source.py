@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from lowwater.catalog.expr import Column, Expr
 from lowwater.catalog.packets import SAMPLING_RATE
 from lowwater.plan.operators import Source
-from lowwater.stream.operators import Operator, Promise, Row
-from lowwater.stream.thinning import KEPT, SAMPLED_OUT, SHED, Thinning, packet_of
+from lowwater.stream.operators import Promise, Row, StreamOperator
+from lowwater.stream.packet_sampling import KEPT, SAMPLED_OUT, SHED, PacketSampling, packet_of
 from lowwater.stream.values import Faults, Values, compile_predicate
 
 
@@ -46,7 +46,7 @@ class SourceCount:
         return self.sane - self.not_of_protocol - self.sampled_out - self.shed - self.filtered - self.failed
 
 
-class SourceOperator(Operator):
+class SourceOperator(StreamOperator):
     """The packets of one protocol; a port per link.
 
     Attributes:
@@ -58,7 +58,12 @@ class SourceOperator(Operator):
     """
 
     def __init__(
-        self, node: Source, names: Sequence[str], read_from: int, owned: range, thinnings: Sequence[Thinning | None]
+        self,
+        node: Source,
+        names: Sequence[str],
+        read_from: int,
+        owned: range,
+        packet_samplings: Sequence[PacketSampling | None],
     ) -> None:
         super().__init__(len(node.links))
         self.name = f"{node.query}.{node.alias}"
@@ -71,7 +76,7 @@ class SourceOperator(Operator):
         self._owned = owned
         self._width = len(node.fields)
         self._member = compile_predicate(node.member, names, Faults())
-        self._thinnings = thinnings
+        self._samplings = packet_samplings
         self._rate = names.index(SAMPLING_RATE) if SAMPLING_RATE in names else None
 
     def row(self, port: int, row: Row) -> None:
@@ -93,7 +98,7 @@ class SourceOperator(Operator):
             self.emit(row._replace(values=tuple(values)))
 
     def _outcome(self, port: int, row: Row) -> tuple[str, float]:
-        thinning = self._thinnings[port]
+        thinning = self._samplings[port]
         return (KEPT, 1.0) if thinning is None else thinning.outcome(packet_of(row.order[0], row.values, self.names))
 
     def violation(self, port: int, arrival: int) -> None:
@@ -108,7 +113,7 @@ class SourceOperator(Operator):
 class Filter:
     """A predicate; what it drops directly above a source is charged there."""
 
-    def __init__(self, predicate: Expr | None, names: Sequence[str], below: Operator) -> None:
+    def __init__(self, predicate: Expr | None, names: Sequence[str], below: StreamOperator) -> None:
         self._faults = Faults()
         self._test = compile_predicate(predicate, names, self._faults)
         self._source = below if isinstance(below, SourceOperator) else None

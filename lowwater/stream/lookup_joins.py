@@ -13,12 +13,12 @@ from typing import Any
 
 from lowwater.catalog.watchlists import read_watchlist
 from lowwater.plan.operators import FilterJoin, Node, WatchJoin
-from lowwater.stream.operators import Life, Operator, Promise, Row, compile_items, evaluate, names_of
+from lowwater.stream.operators import Life, Promise, Row, StreamOperator, compile_items, evaluate, names_of
 from lowwater.stream.values import Faults, Values, compile_expr, compile_predicate
 
 
 @dataclass(eq=False)
-class Waiting:
+class WaitingRow:
     """A row of the left side whose last instant has not passed.
 
     Attributes:
@@ -28,10 +28,10 @@ class Waiting:
     row: Row
     key: Values
     time: int
-    found: bool = False
+    matched: bool = False
 
 
-class FilterJoinOperator(Operator):
+class FilterJoinOperator(StreamOperator):
     """Lets a row of the left input pass when the right one has a row of its keys, at most the range before it.
 
     A row passes as soon as such a row is known, and is forgotten when none can come any more. Where the attribute is no
@@ -40,7 +40,7 @@ class FilterJoinOperator(Operator):
 
     def __init__(self, node: FilterJoin, life: Life) -> None:
         super().__init__(2)
-        left, right = _named(node.left_alias, node.left), _named(node.right_alias, node.right)
+        left, right = _aliased(node.left_alias, node.left), _aliased(node.right_alias, node.right)
         faults = Faults()
         self._range, self._life = node.range, life
         self._times = compile_expr(node.left_time, left, faults), compile_expr(node.right_time, right, faults)
@@ -50,8 +50,8 @@ class FilterJoinOperator(Operator):
         )
         self._items = compile_items(node.items, left)
         self._clock = node.time
-        self._waiting: dict[Values, list[Waiting]] = {}
-        self._seen: dict[Values, list[int]] = {}
+        self._waiting: dict[Values, list[WaitingRow]] = {}
+        self._right_times: dict[Values, list[int]] = {}
         self._ends: tuple[list[Any], list[Any]] = ([], [])
         self._order = count()
 
@@ -59,15 +59,15 @@ class FilterJoinOperator(Operator):
         """Takes a row of either side; the left rows that it decides pass."""
         key, time = evaluate(self._keys[port], row.values), self._times[port](row.values)
         if port == 0:
-            near = any(self._near(time, other) for other in self._seen.get(key, ()))
-            self._wait(Waiting(row, key, time, near))
+            near = any(self._in_range(time, other) for other in self._right_times.get(key, ()))
+            self._add_left(WaitingRow(row, key, time, near))
         else:
-            self._see(key, time)
-            found = [each for each in self._waiting.get(key, ()) if self._near(each.time, time)]
-            if found:
-                self.look()
-            for waiting in found:
-                waiting.found = True
+            self._add_right(key, time)
+            partners = [waiting for waiting in self._waiting.get(key, ()) if self._in_range(waiting.time, time)]
+            if partners:
+                self.before_release()
+            for waiting in partners:
+                waiting.matched = True
                 if not self._clock.origin:
                     self._pass(waiting, 0)
 
@@ -77,48 +77,48 @@ class FilterJoinOperator(Operator):
         while promise.origin == self._clock.origin and ends and ends[0][0] < promise.instant:
             _, _, ended = heapq.heappop(ends)
             if port == 0:
-                _forget(self._seen, *ended)
+                _remove(self._right_times, *ended)
             elif ended in self._waiting.get(ended.key, ()):
-                if ended.found:
+                if ended.matched:
                     self._pass(ended, promise.at)
                 else:
-                    _forget(self._waiting, ended.key, ended)
+                    _remove(self._waiting, ended.key, ended)
 
-    def kept(self) -> Iterator[Values]:
+    def state_rows(self) -> Iterator[Values]:
         """The waiting rows, and keys with times of the right side."""
-        yield from (each.row.values for found in self._waiting.values() for each in found)
-        yield from ((*key, time) for key, times in self._seen.items() for time in times)
+        yield from (waiting.row.values for rows in self._waiting.values() for waiting in rows)
+        yield from ((*key, time) for key, times in self._right_times.items() for time in times)
 
-    def held(self) -> Any:
+    def saved_state(self) -> Any:
         """The waiting rows, and keys with times of the right side."""
-        waiting = [(tuple(each.row), each.found) for found in self._waiting.values() for each in found]
+        waiting = [(tuple(waiting.row), waiting.matched) for rows in self._waiting.values() for waiting in rows]
         return [waiting, [ended for _, _, ended in self._ends[1]]]
 
-    def hold(self, held: Any) -> None:
+    def load_state(self, state: Any) -> None:
         """Takes up what waits and what was seen."""
-        for parts, found in held[0]:
+        for parts, matched in state[0]:
             row = Row(*parts)
-            self._wait(Waiting(row, evaluate(self._keys[0], row.values), self._times[0](row.values), found))
-        for key, time in held[1]:
-            self._see(key, time)
+            self._add_left(WaitingRow(row, evaluate(self._keys[0], row.values), self._times[0](row.values), matched))
+        for key, time in state[1]:
+            self._add_right(key, time)
 
-    def _near(self, left: int, right: int) -> bool:
+    def _in_range(self, left: int, right: int) -> bool:
         return right <= left <= right + self._range
 
-    def _wait(self, waiting: Waiting) -> None:
+    def _add_left(self, waiting: WaitingRow) -> None:
         self._waiting.setdefault(waiting.key, []).append(waiting)
-        if waiting.found and not self._clock.origin:
+        if waiting.matched and not self._clock.origin:
             self._pass(waiting, 0)
         else:
             heapq.heappush(self._ends[0], (self._last(waiting.time), next(self._order), waiting))
 
-    def _see(self, key: Values, time: int) -> None:
-        self._seen.setdefault(key, []).append(time)
+    def _add_right(self, key: Values, time: int) -> None:
+        self._right_times.setdefault(key, []).append(time)
         until = self._clock.last(time + (self._range if self._clock.increasing else 0))
         heapq.heappush(self._ends[1], (until, next(self._order), (key, time)))
 
-    def _pass(self, waiting: Waiting, at: int) -> None:
-        _forget(self._waiting, waiting.key, waiting)
+    def _pass(self, waiting: WaitingRow, at: int) -> None:
+        _remove(self._waiting, waiting.key, waiting)
         last = at if self._clock.origin else self._last(waiting.time) + self._life.late
         self.emit(Row(evaluate(self._items, waiting.row.values), last, waiting.row.order))
 
@@ -127,18 +127,18 @@ class FilterJoinOperator(Operator):
         return self._clock.last(time - (0 if self._clock.increasing else self._range))
 
 
-def _forget(known: dict[Values, list[Any]], key: Values, one: Any) -> None:
-    known[key].remove(one)
-    if not known[key]:
-        del known[key]
+def _remove(rows_by_key: dict[Values, list[Any]], key: Values, entry: Any) -> None:
+    rows_by_key[key].remove(entry)
+    if not rows_by_key[key]:
+        del rows_by_key[key]
 
 
-class WatchJoinOperator(Operator):
+class WatchJoinOperator(StreamOperator):
     """Every row with the rows of a watch list that have its key."""
 
     def __init__(self, node: WatchJoin) -> None:
         super().__init__()
-        names = _named(node.alias, node.input)
+        names = _aliased(node.alias, node.input)
         columns = names_of(node.columns)
         faults = Faults()
         self._keys = [compile_expr(expr, names, faults) for expr, _ in node.keys]
@@ -158,5 +158,5 @@ class WatchJoinOperator(Operator):
                 self.emit(row._replace(values=evaluate(self._items, values)))
 
 
-def _named(alias: str, node: Node) -> list[str]:
+def _aliased(alias: str, node: Node) -> list[str]:
     return [f"{alias}.{name}" for name in names_of(node.fields)]

@@ -30,11 +30,13 @@ _OWN = (1 << LINK_BITS) - 1
 def placed_leaves(node: Node, ordered: bool = False) -> set[str]:
     """The LFTAs below an operator whose rows must bring their place."""
     if isinstance(node, LftaInput):
-        wanted = node.lfta.arrival or (ordered and not node.lfta.aggregates)
-        return {node.lfta.name} if wanted else set()
+        needs_place = node.lfta.arrival or (ordered and not node.lfta.aggregates)
+        return {node.lfta.name} if needs_place else set()
     passes = ordered and node.facts.passes
-    asked = passes or isinstance(node, FilterJoin) or node.order_dependent
-    return {name for below in node.inputs() for name in placed_leaves(below, asked and below.query == node.query)}
+    below_ordered = passes or isinstance(node, FilterJoin) or node.order_dependent
+    return {
+        name for below in node.inputs() for name in placed_leaves(below, below_ordered and below.query == node.query)
+    }
 
 
 def of_packets(node: Node, query: str) -> bool:
@@ -67,15 +69,15 @@ def ordered_inputs(node: Node) -> set[tuple[int, int]]:
 
     They are where the rows of an operator that sees their order begin to be rows of its query, and no packets.
     """
-    found = set()
-    for each in walk(node):
-        if each.order_dependent:
-            reader, below = each, each.inputs()[0]
-            while below.query == each.query and below.facts.passes and not isinstance(below, Union):
+    inputs = set()
+    for operator in walk(node):
+        if operator.order_dependent:
+            reader, below = operator, operator.inputs()[0]
+            while below.query == operator.query and below.facts.passes and not isinstance(below, Union):
                 reader, below = below, below.inputs()[0]
-            if not of_packets(below, each.query):
-                found.add((id(reader), 0))
-    return found
+            if not of_packets(below, operator.query):
+                inputs.add((id(reader), 0))
+    return inputs
 
 
 def with_order(node: Node, frame: Frame) -> Frame:

@@ -14,17 +14,17 @@ import pyarrow as pa
 
 from lowwater.catalog.states import load_state, write_state
 from lowwater.catalog.streams import LAST, STREAM_TYPES
-from lowwater.high.handover import Carry, leave_state, state_file
-from lowwater.high.slices.places import orders, tuples
+from lowwater.high.slices.canonical_order import orders, tuples
 from lowwater.high.slices.values import Frame
+from lowwater.high.state_handover import StateHandover, state_file, write_state_file
 from lowwater.plan.operators import Cut, Field, Node, Running, Sampling
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.stream.operators import Life, Operator, Promise, Row
-from lowwater.stream.running import RunningOperator
-from lowwater.stream.sampling import SamplingOperator
+from lowwater.stream.operators import Life, Promise, Row, StreamOperator
+from lowwater.stream.running_groups import RunningOperator
+from lowwater.stream.sampling_operator import SamplingOperator
 
 
-class Chain:
+class ChainedOperator:
     """One operator over the slices of an interval, whose states it begins with, and leaves behind.
 
     Args:
@@ -35,13 +35,13 @@ class Chain:
         LowwaterError: the state that the interval before left cannot be read.
     """
 
-    def __init__(self, node: Running | Sampling, carry: Carry) -> None:
+    def __init__(self, node: Running | Sampling, carry: StateHandover) -> None:
         self._node, self._carry = node, carry
-        self._given = Given()
+        self._given = RowCollector()
         self._operator = _made(node, carry)
         self._operator.connect(self._given, 0)
-        if carry.held is not None:
-            self._operator.restore(load_state(state_file(carry.held, node.query)))
+        if carry.earlier is not None:
+            self._operator.restore(load_state(state_file(carry.earlier, node.query)))
 
     def take(self, frame: Frame) -> int:
         """Keeps rows until their epoch has ended; how many.
@@ -67,17 +67,17 @@ class Chain:
         rows, counts = self._given.rows, Counter(self._operator.counts)
         self._given.rows = []
         self._operator.counts.clear()
-        if promise >= END_OF_TIME and self._carry.kept is not None:
-            leave_state(state_file(self._carry.kept, self._node.query), write_state(self._operator.state()))
+        if promise >= END_OF_TIME and self._carry.left is not None:
+            write_state_file(state_file(self._carry.left, self._node.query), write_state(self._operator.state()))
         return frame_of(self._node.fields, rows), counts
 
     @property
     def held(self) -> int:
         """How many rows and groups it holds."""
-        return sum(1 for _ in self._operator.kept())
+        return sum(1 for _ in self._operator.state_rows())
 
 
-class Given(Operator):
+class RowCollector(StreamOperator):
     """Collects what an operator gives."""
 
     def __init__(self) -> None:
@@ -98,9 +98,9 @@ def frame_of(fields: Sequence[Field], rows: Sequence[Row], **more: Sequence[Any]
     return Frame(columns, len(rows))
 
 
-def _made(node: Running | Sampling, carry: Carry) -> RunningOperator | SamplingOperator:
+def _made(node: Running | Sampling, carry: StateHandover) -> RunningOperator | SamplingOperator:
     life = Life(END_OF_TIME if carry.latest is None else carry.latest + 1)
     below: Node = Cut(node.query, node.input.fields, "")
     if isinstance(node, Running):
-        return RunningOperator(replace(node, input=below, predicate=None), Operator(), life)
-    return SamplingOperator(replace(node, input=below), Operator(), life)
+        return RunningOperator(replace(node, input=below, predicate=None), StreamOperator(), life)
+    return SamplingOperator(replace(node, input=below), StreamOperator(), life)

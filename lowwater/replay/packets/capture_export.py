@@ -38,12 +38,12 @@ from lowwater.plan.temporal import END_OF_TIME
 from lowwater.plan.text import nearest
 from lowwater.replay.packets.predicate import Predicate
 
-_ETHERNET = "EN10MB"
-_BATCH_BYTES = 32 << 20
+ETHERNET = "EN10MB"
+BATCH_BYTES = 32 << 20
 
 
 @dataclass(frozen=True)
-class _Feed:
+class _LinkPackets:
     """The packets of one link that a selection reads.
 
     Attributes:
@@ -69,7 +69,7 @@ class Selection:
         snaplen: at least the length of each frame.
     """
 
-    feeds: tuple[_Feed, ...]
+    feeds: tuple[_LinkPackets, ...]
     predicate: Predicate
     packets: int = 0
     cut: int = 0
@@ -85,23 +85,23 @@ class Selection:
         return list(dict.fromkeys(link_type for _, link_type in self.interfaces))
 
 
-def chosen_links(lake: Lake, config: Config, names: Sequence[str]) -> list[str]:
+def exported_links(lake: Lake, config: Config, names: Sequence[str]) -> list[str]:
     """Links by their names, those of sets, and those whose interfaces are links; all that have captures for no name.
 
     Raises:
         LakeError: the lake has no captures.
         ConfigError: a name stands for no link with captures.
     """
-    known = ingested_links(lake)
-    if not known:
+    ingested = ingested_links(lake)
+    if not ingested:
         raise LakeError(f"{lake.root}: there are no captures in the lake", "make some known with `lowwater ingest`")
-    wanted: list[str] = []
+    selected: list[str] = []
     for link in (link for name in names for link in config.sets.get(name, (name,))):
-        found = [link] if link in known else [each for each in known if each.startswith(f"{link}/")]
-        if not found:
-            raise ConfigError(f"--link: link {link!r} has no captures in the lake", nearest(link, known))
-        wanted += found
-    return list(dict.fromkeys(wanted or known))
+        matches = [link] if link in ingested else [link_ for link_ in ingested if link_.startswith(f"{link}/")]
+        if not matches:
+            raise ConfigError(f"--link: link {link!r} has no captures in the lake", nearest(link, ingested))
+        selected += matches
+    return list(dict.fromkeys(selected or ingested))
 
 
 def select(
@@ -118,7 +118,7 @@ def select(
     Args:
         lake: the open lake.
         config: settings of the lake.
-        links: names of links with captures, as `chosen_links` gives them.
+        links: names of links with captures, as `exported_links` gives them.
         predicate: which packets are taken.
         start: first timestamp, ns since the epoch.
         end: end of the timestamps, ns, exclusive.
@@ -132,49 +132,49 @@ def select(
     for link in links:
         settings = config.link(link)
         read = packet_files(files, link, captures[link], settings, start, end, end)
-        feeds.append(_Feed(read, {each.capture: each.link_type for each in captures[link]}))
-    found = Selection(tuple(feeds), predicate)
+        feeds.append(_LinkPackets(read, {capture.capture: capture.link_type for capture in captures[link]}))
+    selection = Selection(tuple(feeds), predicate)
     for feed in feeds:
         for interface, batch in _selected(feed, predicate):
-            _survey(found, feed.read.link, interface, batch)
-            progress(found.packets)
-    if not found.interfaces:
+            _survey(selection, feed.read.link, interface, batch)
+            progress(selection.packets)
+    if not selection.interfaces:
         types = [(feed.read.link, kind) for feed in feeds for kind in feed.link_types.values() if _numbered(kind)]
-        found.interfaces = types[:1] or [(links[0], _ETHERNET)]
-    return found
+        selection.interfaces = types[:1] or [(links[0], ETHERNET)]
+    return selection
 
 
-def _survey(found: Selection, link: str, link_type: str, batch: pa.RecordBatch) -> None:
+def _survey(selection: Selection, link: str, link_type: str, batch: pa.RecordBatch) -> None:
     _require_frames(batch, link, "of packets that are selected")
     lengths = pc.fill_null(pc.binary_length(batch.column(FRAME)), 0)
     cut = pc.less(lengths, batch.column("caplen"))
-    found.cut += pc.sum(cut).as_py()
-    found.kept = max(found.kept, pc.max(lengths.filter(cut)).as_py() or 0)
-    found.packets += batch.num_rows
+    selection.cut += pc.sum(cut).as_py()
+    selection.kept = max(selection.kept, pc.max(lengths.filter(cut)).as_py() or 0)
+    selection.packets += batch.num_rows
     stamps = batch.column("timestamp").to_numpy()
-    found.nanoseconds |= bool(np.any(stamps % 1000))
-    found.latest = max(found.latest, int(stamps.max()))
-    found.snaplen = max(found.snaplen, pc.max(lengths).as_py())
-    if (link, link_type) not in found.interfaces:
+    selection.nanoseconds |= bool(np.any(stamps % 1000))
+    selection.latest = max(selection.latest, int(stamps.max()))
+    selection.snaplen = max(selection.snaplen, pc.max(lengths).as_py())
+    if (link, link_type) not in selection.interfaces:
         if not _numbered(link_type):
             raise LakeError(
                 f"link {link!r}: the link type of some of its packets is not known: {link_type}",
                 "make each interface of its captures a link of its own, and ingest them again",
             )
-        found.interfaces.append((link, link_type))
+        selection.interfaces.append((link, link_type))
 
 
-def _require_frames(batch: pa.RecordBatch, link: str, what: str) -> None:
+def _require_frames(batch: pa.RecordBatch, link: str, packets: str) -> None:
     """Refuses packets of which bytes were captured and none are kept."""
     if pc.any(pc.and_(batch.column(FRAME).is_null(), pc.greater(batch.column("caplen"), 0))).as_py():
         raise LakeError(
-            f"link {link!r}: nothing is kept of the frames {what}",
+            f"link {link!r}: nothing is kept of the frames {packets}",
             f"set `payload` in {section_of(link.partition('/')[0])} to the bytes of each payload to keep, and ingest "
             "its captures again",
         )
 
 
-def _selected(feed: _Feed, predicate: Predicate) -> Iterator[tuple[str, pa.RecordBatch]]:
+def _selected(feed: _LinkPackets, predicate: Predicate) -> Iterator[tuple[str, pa.RecordBatch]]:
     """(link type, selected packets), batch by batch, in the order of the link; no batch is empty."""
     read = feed.read
     test = predicate.test(read.link)
@@ -199,12 +199,14 @@ def _selected(feed: _Feed, predicate: Predicate) -> Iterator[tuple[str, pa.Recor
 def _batches(path: Path, capture: CaptureRead, names: list[str], low: int, high: int) -> Iterator[pa.RecordBatch]:
     """The packets of a file within [low, high), ns, with absolute arrivals; a column that it lacks is NULL."""
     with pq.ParquetFile(path) as file:
-        there = file.schema_arrow.names
+        stored = file.schema_arrow.names
         for group in range(file.num_row_groups):
-            if not _meets(file.metadata.row_group(group), there, low, high):
+            if not _meets(file.metadata.row_group(group), stored, low, high):
                 continue
-            rows = _rows_at_once(file.metadata.row_group(group), there)
-            for batch in file.iter_batches(rows, [group], [name for name in names if name in there], use_threads=False):
+            rows = _rows_at_once(file.metadata.row_group(group), stored)
+            for batch in file.iter_batches(
+                rows, [group], [name for name in names if name in stored], use_threads=False
+            ):
                 columns = [_column(batch, name) for name in names]
                 columns[0] = pc.max_element_wise(columns[0], pa.scalar(capture.clock, pa.int64()))
                 whole = pa.RecordBatch.from_arrays(columns, names)
@@ -228,7 +230,7 @@ def _meets(group: pq.RowGroupMetaData, names: list[str], low: int, high: int) ->
 def _rows_at_once(group: pq.RowGroupMetaData, names: list[str]) -> int:
     """So many rows that their frames take some 32 MiB."""
     size = int(group.column(names.index(FRAME)).total_uncompressed_size) if FRAME in names else 0
-    return max(256, min(65_536, _BATCH_BYTES * int(group.num_rows) // max(size, 1)))
+    return max(256, min(65_536, BATCH_BYTES * int(group.num_rows) // max(size, 1)))
 
 
 def write_selection(selection: Selection, form: str, write: Callable[[bytes], object]) -> None:
@@ -242,7 +244,7 @@ def write_selection(selection: Selection, form: str, write: Callable[[bytes], ob
     Raises:
         ConfigError: the format cannot hold them.
     """
-    numbers = {each: _number(each) for each in selection.link_types}
+    numbers = {link_type: _number(link_type) for link_type in selection.link_types}
     if form == "pcapng":
         for kind, number in numbers.items():
             if number >= PCAPNG_LINK_TYPES:

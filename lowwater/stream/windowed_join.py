@@ -14,12 +14,12 @@ from typing import Any
 from lowwater.catalog.expr import Column, Expr
 from lowwater.plan.operators import Join
 from lowwater.plan.temporal import Temporal
-from lowwater.stream.operators import Life, Operator, Promise, Row, compile_items, evaluate, names_of
+from lowwater.stream.operators import Life, Promise, Row, StreamOperator, compile_items, evaluate, names_of
 from lowwater.stream.values import Evaluate, Faults, Values, compile_expr, compile_predicate
 
 
 @dataclass
-class Kept:
+class JoinRow:
     """A row that a join keeps until its match window has ended."""
 
     row: Row
@@ -29,7 +29,7 @@ class Kept:
 
 
 @dataclass
-class Side:
+class JoinSide:
     """State of one input of a join.
 
     Attributes:
@@ -45,26 +45,26 @@ class Side:
     other: Temporal
     shift: int
     keeps: bool
-    buckets: dict[Values, dict[int, Kept]] = field(default_factory=dict)
-    ends: list[tuple[int, int, Kept]] = field(default_factory=list)
+    buckets: dict[Values, dict[int, JoinRow]] = field(default_factory=dict)
+    ends: list[tuple[int, int, JoinRow]] = field(default_factory=list)
 
-    def keep(self, kept: Kept, number: int) -> None:
+    def keep(self, entry: JoinRow, number: int) -> None:
         """Adds a row to the state."""
-        self.buckets.setdefault(kept.key, {})[number] = kept
-        heapq.heappush(self.ends, (self.other.last(kept.value + self.shift) + 1, number, kept))
+        self.buckets.setdefault(entry.key, {})[number] = entry
+        heapq.heappush(self.ends, (self.other.last(entry.value + self.shift) + 1, number, entry))
 
-    def purge(self, promise: int) -> Iterator[Kept]:
+    def purge(self, promise: int) -> Iterator[JoinRow]:
         """Removes the rows that no later row of the other input can match (SEMANTICS P4)."""
         while self.ends and self.ends[0][0] <= promise:
-            _, number, kept = heapq.heappop(self.ends)
-            bucket = self.buckets[kept.key]
+            _, number, entry = heapq.heappop(self.ends)
+            bucket = self.buckets[entry.key]
             del bucket[number]
             if not bucket:
-                del self.buckets[kept.key]
-            yield kept
+                del self.buckets[entry.key]
+            yield entry
 
 
-class JoinOperator(Operator):
+class JoinOperator(StreamOperator):
     """OOP-Join (002, figure 4, with the bounds of SEMANTICS P4); port 0 is the left input."""
 
     def __init__(self, node: Join, life: Life) -> None:
@@ -83,36 +83,36 @@ class JoinOperator(Operator):
         right_keys = [compile_expr(pair[1], right, faults) for pair in pairs]
         left_value, right_value = compile_expr(window.left, left, faults), compile_expr(window.right, right, faults)
         self._sides = (
-            Side(left_value, left_keys, window.right_time, ahead, node.kind.keeps_left),
-            Side(right_value, right_keys, window.left_time, behind, node.kind.keeps_right),
+            JoinSide(left_value, left_keys, window.right_time, ahead, node.kind.keeps_left),
+            JoinSide(right_value, right_keys, window.left_time, behind, node.kind.keeps_right),
         )
         self._residual = compile_predicate(node.residual, left + right, faults)
         self._items = compile_items(node.items, left + right)
         # What an unmatched row of each side gives to the other: its columns that an equality ties, else NULL.
         self._fillers = (
-            _ties(right, [(b, a) for a, b in pairs], left, faults),
-            _ties(left, pairs, right, faults),
+            _filler_columns(right, [(b, a) for a, b in pairs], left, faults),
+            _filler_columns(left, pairs, right, faults),
         )
         self._order = count()
         self._origin = window.left_time.origin
 
     def row(self, port: int, row: Row) -> None:
         """Joins a row with the kept rows of the other input, then keeps it while later ones may match."""
-        own, other = self._sides[port], self._sides[1 - port]
-        kept = Kept(row, evaluate(own.keys, row.values), own.window(row.values))
-        for candidate in other.buckets.get(kept.key, {}).values():
-            left, right = (kept, candidate) if port == 0 else (candidate, kept)
+        side, other = self._sides[port], self._sides[1 - port]
+        entry = JoinRow(row, evaluate(side.keys, row.values), side.window(row.values))
+        for candidate in other.buckets.get(entry.key, {}).values():
+            left, right = (entry, candidate) if port == 0 else (candidate, entry)
             values = left.row.values + right.row.values
-            if self._meet(left.value, right.value) and self._residual(values):
+            if self._within_window(left.value, right.value) and self._residual(values):
                 left.matched = right.matched = True
                 self.emit(Row(evaluate(self._items, values), max(left.row.last, right.row.last)))
-        own.keep(kept, next(self._order))
-        self._purge(port, row.last)
+        side.keep(entry, next(self._order))
+        self._purge_side(port, row.last)
 
     def release(self, port: int, promise: Promise) -> None:
         """A promise of one input ends match windows of the other."""
         if promise.origin == self._origin:
-            self._purge(1 - port, promise.at)
+            self._purge_side(1 - port, promise.at)
 
     def due(self) -> Iterator[tuple[int, int]]:
         """The promises that end the oldest match windows."""
@@ -120,48 +120,48 @@ class JoinOperator(Operator):
             return iter(())
         return iter([(1 - port, side.ends[0][0]) for port, side in enumerate(self._sides) if side.ends])
 
-    def kept(self) -> Iterator[Values]:
+    def state_rows(self) -> Iterator[Values]:
         """The rows of both sides."""
         return (k.row.values for side in self._sides for bucket in side.buckets.values() for k in bucket.values())
 
-    def held(self) -> Any:
+    def saved_state(self) -> Any:
         """The kept rows of both sides, and whether each has met one."""
         return [
-            [(tuple(kept.row), kept.matched) for bucket in side.buckets.values() for kept in bucket.values()]
+            [(tuple(entry.row), entry.matched) for bucket in side.buckets.values() for entry in bucket.values()]
             for side in self._sides
         ]
 
-    def hold(self, held: Any) -> None:
+    def load_state(self, state: Any) -> None:
         """Takes up kept rows."""
-        for side, rows in zip(self._sides, held, strict=True):
+        for side, rows in zip(self._sides, state, strict=True):
             for parts, matched in rows:
                 row = Row(*parts)
-                kept = Kept(row, evaluate(side.keys, row.values), side.window(row.values), matched)
-                side.keep(kept, next(self._order))
+                entry = JoinRow(row, evaluate(side.keys, row.values), side.window(row.values), matched)
+                side.keep(entry, next(self._order))
 
-    def _meet(self, left: int, right: int) -> bool:
+    def _within_window(self, left: int, right: int) -> bool:
         window = self._node.window
         return window.equality or left - window.below <= right <= left + window.above
 
-    def _purge(self, port: int, at: int) -> None:
+    def _purge_side(self, port: int, at: int) -> None:
         side = self._sides[port]
-        for kept in side.purge(self.progress(1 - port, self._origin)):
-            if side.keeps and not kept.matched:
-                self.emit(self._unmatched(port, kept, at))
+        for entry in side.purge(self.progress(1 - port, self._origin)):
+            if side.keeps and not entry.matched:
+                self.emit(self._unmatched(port, entry, at))
 
-    def _unmatched(self, port: int, kept: Kept, at: int) -> Row:
-        filler = evaluate(self._fillers[port], kept.row.values)
-        values = kept.row.values + filler if port == 0 else filler + kept.row.values
+    def _unmatched(self, port: int, entry: JoinRow, at: int) -> Row:
+        filler = evaluate(self._fillers[port], entry.row.values)
+        values = entry.row.values + filler if port == 0 else filler + entry.row.values
         ends = self._node.window.last_left if port == 0 else self._node.window.last_right
-        return Row(evaluate(self._items, values), at if self._origin else ends(kept.value) + self._life.late)
+        return Row(evaluate(self._items, values), at if self._origin else ends(entry.value) + self._life.late)
 
 
-def _ties(
+def _filler_columns(
     missing: Sequence[str], pairs: Sequence[tuple[Expr, Expr]], present: Sequence[str], faults: Faults
 ) -> list[Evaluate]:
     """For each column of the missing side, what the row of the present side puts there (SEMANTICS V1)."""
     tied: dict[str, Evaluate] = {}
-    for own, other in pairs:
-        if isinstance(own, Column):
-            tied.setdefault(own.name, compile_expr(other, present, faults))
+    for missing_expr, other in pairs:
+        if isinstance(missing_expr, Column):
+            tied.setdefault(missing_expr.name, compile_expr(other, present, faults))
     return [tied.get(name, lambda row: None) for name in missing]

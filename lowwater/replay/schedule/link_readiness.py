@@ -15,7 +15,7 @@ from lowwater.replay.job import Job
 
 
 @dataclass(frozen=True)
-class Reports:
+class LinkReadiness:
     """What the links of an interval lack.
 
     Attributes:
@@ -33,7 +33,7 @@ class Reports:
         return not self.missing and self.failure is None
 
 
-def reports(job: Job, start: int, end: int, patient: bool) -> Reports:
+def link_readiness(job: Job, start: int, end: int, patient: bool) -> LinkReadiness:
     """Looks which links have reported to the end of an interval.
 
     A gap that a capture was to cover, but which is cut, will not close by itself: policy `fail` fails at once and
@@ -52,18 +52,18 @@ def reports(job: Job, start: int, end: int, patient: bool) -> Reports:
         mine = captures.get(gap.link, ())
         definite = not patient or _was_covered(gap, mine)
         if policy == "fail" and definite:
-            return Reports((), gap_error(gap, start, end, mine))
+            return LinkReadiness((), gap_error(gap, start, end, mine))
         if policy == "wait" or not definite:
             missing.append(gap)
-    return Reports(tuple(gap_texts(missing, captures)), None)
+    return LinkReadiness(tuple(gap_texts(missing, captures)), None)
 
 
 def _was_covered(gap: Gap, captures: Sequence[Capture]) -> bool:
     """Whether a capture was declared to cover the gap, and broke off before."""
     return any(
-        each.declared is not None
-        and each.declared[0] <= gap.since
-        and gap.until <= each.declared[1]
-        and not each.growing
-        for each in captures
+        capture.declared is not None
+        and capture.declared[0] <= gap.since
+        and gap.until <= capture.declared[1]
+        and not capture.growing
+        for capture in captures
     )

@@ -11,23 +11,23 @@ from typing import Any
 from lowwater.errors import LowwaterError
 from lowwater.plan.operators import Running
 from lowwater.stream.aggregates import Accumulator, Aggregates, kept_values, results_of
-from lowwater.stream.epochs import Epoch, Epochs, Waiting
-from lowwater.stream.operators import Life, Operator, Row, compile_items, evaluate, names_of
-from lowwater.stream.sources import Filter
+from lowwater.stream.epochs import Epoch, EpochOperator, EpochRow
+from lowwater.stream.operators import Life, Row, StreamOperator, compile_items, evaluate, names_of
+from lowwater.stream.packet_source import Filter
 from lowwater.stream.values import Faults, Values, compile_predicate
 
 MOST_IDLE = 1_000
 """Epochs without rows, one after the other, through which groups stay open."""
 
 
-class RunningOperator(Epochs):
+class RunningOperator(EpochOperator):
     """At the end of each epoch every group is given where HAVING holds, then dropped where CLOSING_WHEN does.
 
     Groups that stay begin the next epoch with plain aggregates emptied. Epochs without rows count while
     there are groups, up to the end of the links.
     """
 
-    def __init__(self, node: Running, below: Operator, life: Life) -> None:
+    def __init__(self, node: Running, below: StreamOperator, life: Life) -> None:
         super().__init__(node, life)
         names, results = names_of(node.input.fields), results_of(node)
         self._query = node.query
@@ -47,16 +47,16 @@ class RunningOperator(Epochs):
 
     def next_epoch(self) -> Epoch | None:
         """The earliest epoch with rows, or the one after the last where groups stayed, unless the links are over."""
-        known = super().next_epoch()
+        earliest = super().next_epoch()
         if not self._groups or self._before is None:
-            return known
+            return earliest
         over = self.ending if self.origin else self.last(self._before) + 1 >= self.life.over
-        if known is None and over:
+        if earliest is None and over:
             return None
         following = self.after(self._before)
-        return following if known is None or self.last(following) < self.last(known) else known
+        return following if earliest is None or self.last(following) < self.last(earliest) else earliest
 
-    def work(self, epoch: Epoch, last: int, rows: list[Waiting]) -> Iterator[Row]:
+    def work(self, epoch: Epoch, last: int, rows: list[EpochRow]) -> Iterator[Row]:
         """Adds the rows of the epoch, and gives its groups.
 
         Raises:
@@ -74,31 +74,31 @@ class RunningOperator(Epochs):
                 "close them: CLOSING_WHEN count(*) = 0, or `OR count(*) = 0` behind the condition",
             )
         self.counts.update(rows_in=len(rows), groups=len(self._groups))
-        self.look()
+        self.before_release()
         for key, group in list(self._groups.items()):
-            found = (*self.named(epoch, key), *self._aggregates.results(group))
-            if self._having(found):
-                yield Row(evaluate(self._items, found), last)
-            if self._closing(found):
+            results = (*self.named(epoch, key), *self._aggregates.results(group))
+            if self._having(results):
+                yield Row(evaluate(self._items, results), last)
+            if self._closing(results):
                 del self._groups[key]
             else:
                 for accumulator in group:
                     accumulator.next_epoch()
 
-    def kept(self) -> Iterator[Values]:
+    def state_rows(self) -> Iterator[Values]:
         """The waiting rows, and the groups."""
-        yield from super().kept()
+        yield from super().state_rows()
         for key, group in self._groups.items():
             yield (*key, *kept_values(group))
 
-    def held(self) -> Any:
+    def saved_state(self) -> Any:
         """The waiting rows, the last epoch, how many before it were idle, and the groups."""
-        groups = [(key, [each.state for each in group]) for key, group in self._groups.items()]
+        groups = [(key, [accumulator.state for accumulator in group]) for key, group in self._groups.items()]
         return [self.waiting, self._before, self._idle, groups]
 
-    def hold(self, held: Any) -> None:
+    def load_state(self, saved: Any) -> None:
         """Takes up what another interval left."""
-        self.waiting, self._before, self._idle, groups = held
+        self.waiting, self._before, self._idle, groups = saved
         for key, states in groups:
             group = self._groups[key] = self._aggregates.fresh()
             for accumulator, state in zip(group, states, strict=True):

@@ -36,11 +36,11 @@ def heartbeat_rows(result: LinkResult, start: int, end: int) -> pa.Table:
     for row in merge_work([_within(result.work, start, end)]).to_pylist():
         at = row["lfta"], row["minute"]
         rows[at] = {**dict.fromkeys(COUNTED, 0), **rows.get(at, {}), **row}
-    found = []
+    ledger_rows = []
     for (_, minute), row in sorted(rows.items()):
         bounds = {"start": max(start, minute * MINUTE), "end": min(end, (minute + 1) * MINUTE)}
-        found.append({**row, "link": result.link, **bounds})
-    return pa.Table.from_pylist(found, schema=_ROWS)
+        ledger_rows.append({**row, "link": result.link, **bounds})
+    return pa.Table.from_pylist(ledger_rows, schema=_ROWS)
 
 
 def _within(work: pa.Table, start: int, end: int) -> pa.Table:

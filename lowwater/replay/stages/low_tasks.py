@@ -78,12 +78,12 @@ def low_tasks(
         LakeError: its packets cannot be read.
     """
     return [
-        LowTask(read.link, part, lftas, _of_chunk(bounds, part), settings, folder, number)
+        LowTask(read.link, part, lftas, _chunk_bounds(bounds, part), settings, folder, number)
         for number, part in enumerate(divide(read, settings.task_packets))
     ]
 
 
-def _of_chunk(bounds: Bounds, part: LinkRead) -> Bounds:
+def _chunk_bounds(bounds: Bounds, part: LinkRead) -> Bounds:
     return replace(bounds, entered=part.entered, left=part.left, before=part.before)
 
 
@@ -94,31 +94,33 @@ def run_tasks(tasks: Sequence[LowTask], runner: Runner) -> list[LowOutcome]:
     """
     shedding = [task for task in tasks if task.settings.shed is not None]
     loads: dict[str, dict[str, Load]] = {}
-    for task, found in zip(shedding, runner(count_loads, shedding), strict=True):
-        known = loads.setdefault(task.link, {})
-        loads[task.link] = {name: known[name].also(load) if known else load for name, load in found.items()}
-    thinned = {link: {name: load.thinning() for name, load in each.items()} for link, each in loads.items()}
+    for task, task_loads in zip(shedding, runner(count_loads, shedding), strict=True):
+        link_loads = loads.setdefault(task.link, {})
+        loads[task.link] = {
+            name: link_loads[name].also(load) if link_loads else load for name, load in task_loads.items()
+        }
+    thinned = {link: {name: load.thinning() for name, load in lfta_loads.items()} for link, lfta_loads in loads.items()}
     whole = [replace(task, thinnings=thinned.get(task.link, {})) for task in tasks]
     links: dict[str, list[LowOutcome]] = {}
     for outcome in runner(run_low, whole):
         links.setdefault(outcome.result.link, []).append(outcome)
-    return [_together(parts) for parts in links.values()]
+    return [_merged_outcome(parts) for parts in links.values()]
 
 
-def compiling(tasks: Sequence[LowTask]) -> dict[str, int]:
+def links_to_compile(tasks: Sequence[LowTask]) -> dict[str, int]:
     """The links whose kernels some tasks will compile first, each with how many LFTAs the kernel is of."""
     links: dict[str, list[LowTask]] = {}
     for task in tasks:
         links.setdefault(task.link, []).append(task)
-    found: dict[str, int] = {}
+    links_to_compile: dict[str, int] = {}
     for link, (task, *more) in links.items():
-        records = sum(each.read.packets for each in (task, *more))
+        records = sum(chunk.read.packets for chunk in (task, *more))
         if compiles(task.lftas, link, task.settings, records):
-            found[link] = len(task.lftas)
-    return found
+            links_to_compile[link] = len(task.lftas)
+    return links_to_compile
 
 
-def _together(parts: Sequence[LowOutcome]) -> LowOutcome:
+def _merged_outcome(parts: Sequence[LowOutcome]) -> LowOutcome:
     names = parts[0].files
     files = {name: tuple(path for part in parts for path in part.files[name]) for name in names}
     return LowOutcome(merged([part.result for part in parts]), files)
@@ -131,7 +133,7 @@ def run_low(task: LowTask) -> LowOutcome:
         LakeError: the files cannot be written.
     """
     sinks = {
-        lfta.name: Sink(
+        lfta.name: StreamWriter(
             task.folder / safe_name(lfta.name), f"{safe_name(task.link)}-{task.number}", stream_schema(lfta.fields)
         )
         for lfta in task.lftas
@@ -143,8 +145,8 @@ def run_low(task: LowTask) -> LowOutcome:
         def write(name: str, batch: pa.RecordBatch) -> None:
             sinks[name].write(batch)
 
-        known = task.settings, write, task.thinnings, task.read.packets
-        result = run_link(task.lftas, task.link, batches, task.bounds, *known)
+        arguments = task.settings, write, task.thinnings, task.read.packets
+        result = run_link(task.lftas, task.link, batches, task.bounds, *arguments)
         for sink in sinks.values():
             sink.close()
     except OSError as error:
@@ -162,11 +164,13 @@ def count_loads(task: LowTask) -> dict[str, Load]:
     """
     budget = task.settings.shed
     assert budget is not None
-    asked = {lfta.name: (lfta.member, Thinning.of(lfta.sample, task.link)) for lfta in task.lftas}
-    loads = {pair: Load(pair[1], budget) for pair in asked.values()}
+    selections = {lfta.name: (lfta.member, Thinning.of(lfta.sample, task.link)) for lfta in task.lftas}
+    loads = {pair: Load(pair[1], budget) for pair in selections.values()}
     members = {member: Predicate(member, None) for member, _ in loads}
     tests = {member: predicate.test(task.link) for member, predicate in members.items()}
-    columns = list(dict.fromkeys([*THINNED_BY, *(name for each in members.values() for name in each.columns)]))
+    columns = list(
+        dict.fromkeys([*THINNED_BY, *(name for predicate in members.values() for name in predicate.columns)])
+    )
     for batch in task.read.batches(columns, ROW_GROUP):
         stamps, arrivals, lengths, heads = (
             batch.column(name).to_numpy() for name in ("timestamp", "arrival", *THINNED_BY)
@@ -177,10 +181,10 @@ def count_loads(task: LowTask) -> dict[str, Load]:
             for (of, _), load in loads.items():
                 if of == member:
                     load.add(stamps[chosen], lengths[chosen], heads[chosen])
-    return {name: loads[pair] for name, pair in asked.items()}
+    return {name: loads[pair] for name, pair in selections.items()}
 
 
-class Sink:
+class StreamWriter:
     """A stream's parquet file that gathers small batches into whole row groups."""
 
     def __init__(self, folder: Path, name: str, schema: pa.Schema) -> None:

@@ -15,9 +15,9 @@ from lowwater.catalog.expr import Expr, StateCall, conjunction, conjuncts, walk
 from lowwater.catalog.functions import StateFunction
 from lowwater.plan.operators import Sampling
 from lowwater.stream.aggregates import Accumulator, Aggregates, results_of
-from lowwater.stream.epochs import Epoch, Epochs, Waiting
-from lowwater.stream.operators import Life, Operator, Row, evaluate, names_of
-from lowwater.stream.sources import Filter
+from lowwater.stream.epochs import Epoch, EpochOperator, EpochRow
+from lowwater.stream.operators import Life, Row, StreamOperator, evaluate, names_of
+from lowwater.stream.packet_source import Filter
 from lowwater.stream.values import Faults, Value, Values, compile_expr, compile_predicate
 
 States = dict[str, SamplingState]
@@ -44,19 +44,19 @@ class Supergroup:
     def state(self, name: str) -> SamplingState:
         """A state: it takes over from that of the epoch before, if there was one."""
         if name not in self.states:
-            old, kept = self.before
-            self.states[name] = old[name].following(kept) if name in old else STATE_CLASSES[name]()
+            old, group_count = self.before
+            self.states[name] = old[name].following(group_count) if name in old else STATE_CLASSES[name]()
         return self.states[name]
 
 
-class SamplingOperator(Epochs):
+class SamplingOperator(EpochOperator):
     """Works on the rows of an epoch in canonical order: WHERE admits, CLEANING_WHEN asks, CLEANING_BY keeps.
 
     At the end of the epoch HAVING keeps. A supergroup hands its states to the same one of the next epoch with rows; one
     that has no rows in that epoch ends.
     """
 
-    def __init__(self, node: Sampling, below: Operator, life: Life) -> None:
+    def __init__(self, node: Sampling, below: StreamOperator, life: Life) -> None:
         super().__init__(node, life)
         names, keys = names_of(node.input.fields), [key.name for key in node.keys]
         early, late = _at_first_state(node.predicate)
@@ -80,67 +80,73 @@ class SamplingOperator(Epochs):
         if self._filter.passes(row.values):
             self.wait(row)
 
-    def work(self, epoch: Epoch, last: int, rows: list[Waiting]) -> Iterator[Row]:
+    def work(self, epoch: Epoch, last: int, rows: list[EpochRow]) -> Iterator[Row]:
         """The groups that the epoch keeps."""
-        known: dict[Values, Supergroup] = {}
+        supergroups: dict[Values, Supergroup] = {}
         for _, key, values in rows:
             which = tuple([key[at] for at in self._shared])
-            if which not in known:
-                known[which] = Supergroup(self._supers.fresh(), self._handed.get(which, ({}, 0)))
-            self._current = known[which]
-            self._take(known[which], epoch, key, values)
+            if which not in supergroups:
+                supergroups[which] = Supergroup(self._supers.fresh(), self._handed.get(which, ({}, 0)))
+            self._current = supergroups[which]
+            self._take(supergroups[which], epoch, key, values)
         # A supergroup that admitted nothing and asked no state was not there.
-        known = {which: one for which, one in known.items() if one.groups or one.states}
-        for one in known.values():
-            self._current = one
-            yield from self._end(one, epoch, last)
-        if known:
-            self._handed = {which: (one.states, len(one.groups)) for which, one in known.items()}
+        supergroups = {
+            which: supergroup for which, supergroup in supergroups.items() if supergroup.groups or supergroup.states
+        }
+        for supergroup in supergroups.values():
+            self._current = supergroup
+            yield from self._end(supergroup, epoch, last)
+        if supergroups:
+            self._handed = {
+                which: (supergroup.states, len(supergroup.groups)) for which, supergroup in supergroups.items()
+            }
 
-    def held(self) -> Any:
+    def saved_state(self) -> Any:
         """The waiting rows, and the states of the latest epoch with how many groups were kept."""
         return [self.waiting, self._handed]
 
-    def hold(self, held: Any) -> None:
+    def load_state(self, state: Any) -> None:
         """Takes up what another interval left."""
-        self.waiting, self._handed = held
+        self.waiting, self._handed = state
 
-    def _take(self, one: Supergroup, epoch: Epoch, key: Values, values: Values) -> None:
-        one.counted = len(one.groups)
-        for state in one.states.values():
+    def _take(self, supergroup: Supergroup, epoch: Epoch, key: Values, values: Values) -> None:
+        supergroup.counted = len(supergroup.groups)
+        for state in supergroup.states.values():
             state.next_row()
         if not self._where(values):
             return
-        if key not in one.groups:
-            one.groups[key] = self._aggregates.fresh()
-            one.counted = len(one.groups)
-        self._aggregates.add(one.groups[key], self._aggregates.arguments(values), ())
-        self._supers.add(one.supers, self._supers.arguments(values), ())
-        if self._cleaning_when and self._cleaning_when((*self.named(epoch, key), *self._supers.results(one.supers))):
-            for other in list(one.groups):
-                if not self._cleaning_by(self._results(one, epoch, other)):
-                    del one.groups[other]
+        if key not in supergroup.groups:
+            supergroup.groups[key] = self._aggregates.fresh()
+            supergroup.counted = len(supergroup.groups)
+        self._aggregates.add(supergroup.groups[key], self._aggregates.arguments(values), ())
+        self._supers.add(supergroup.supers, self._supers.arguments(values), ())
+        if self._cleaning_when and self._cleaning_when(
+            (*self.named(epoch, key), *self._supers.results(supergroup.supers))
+        ):
+            for other in list(supergroup.groups):
+                if not self._cleaning_by(self._results(supergroup, epoch, other)):
+                    del supergroup.groups[other]
 
-    def _end(self, one: Supergroup, epoch: Epoch, last: int) -> Iterator[Row]:
-        one.counted = len(one.groups)
-        for state in one.states.values():
-            state.finish(one.counted)
-        for key in list(one.groups):
-            found = self._results(one, epoch, key)
-            if self._having(found):
-                yield Row(evaluate(self._items, found), last)
+    def _end(self, supergroup: Supergroup, epoch: Epoch, last: int) -> Iterator[Row]:
+        supergroup.counted = len(supergroup.groups)
+        for state in supergroup.states.values():
+            state.finish(supergroup.counted)
+        for key in list(supergroup.groups):
+            results = self._results(supergroup, epoch, key)
+            if self._having(results):
+                yield Row(evaluate(self._items, results), last)
             else:
-                del one.groups[key]
+                del supergroup.groups[key]
 
-    def _results(self, one: Supergroup, epoch: Epoch, key: Values) -> Values:
-        groups = self._aggregates.results(one.groups[key])
-        return (*self.named(epoch, key), *groups, *self._supers.results(one.supers))
+    def _results(self, supergroup: Supergroup, epoch: Epoch, key: Values) -> Values:
+        groups = self._aggregates.results(supergroup.groups[key])
+        return (*self.named(epoch, key), *groups, *self._supers.results(supergroup.supers))
 
     def _on_state(self, function: StateFunction, arguments: Values) -> Value:
         assert self._current is not None and function.value is not None, function.name
         state = self._current.state(function.state)
-        found: Value = guarded(function, function.value, function.returns)(state, self._current.counted, *arguments)
-        return found
+        value: Value = guarded(function, function.value, function.returns)(state, self._current.counted, *arguments)
+        return value
 
     def _condition(self, expr: Expr | None, names: list[str]) -> Callable[[Values], bool]:
         """Whether every conjunct is true; those after one that is not are not asked, which only states notice."""

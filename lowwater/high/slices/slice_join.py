@@ -13,11 +13,11 @@ import pyarrow as pa
 
 from lowwater.catalog.expr import Column, Expr, columns_of
 from lowwater.catalog.streams import LAST, STREAM_TYPES
-from lowwater.high.slices import blocks
-from lowwater.high.slices.blocks import repeated
+from lowwater.high.slices import row_blocks
+from lowwater.high.slices.canonical_order import link_of
 from lowwater.high.slices.instants import last, window_end
 from lowwater.high.slices.keys import Numbers, codes
-from lowwater.high.slices.places import link_of
+from lowwater.high.slices.row_blocks import repeated
 from lowwater.high.slices.values import Frame
 from lowwater.high.source.row_groups import PLACE
 from lowwater.plan.operators import Field, FilterJoin, Join, WatchJoin
@@ -44,8 +44,8 @@ def by_keys(left: Sequence[pa.Array], right: Sequence[pa.Array], rows: tuple[int
     numbers, size = codes(both, sum(rows))
     ours, theirs = numbers[: rows[0]], numbers[rows[0] :]
     if size > 2 * (sum(rows) + 1):  # no table of all numbers, which may be few among many
-        known, dense = np.unique(numbers, return_inverse=True)
-        ours, theirs, size = dense[: rows[0]], dense[rows[0] :], len(known)
+        distinct, dense = np.unique(numbers, return_inverse=True)
+        ours, theirs, size = dense[: rows[0]], dense[rows[0] :], len(distinct)
     counts = np.bincount(theirs, minlength=size)
     begins = np.cumsum(counts) - counts
     return _Ranges(np.argsort(theirs, kind="stable"), begins[ours], counts[ours])
@@ -67,33 +67,36 @@ def by_band(
     numbers, _ = codes(both, len(low) + len(values))
     _, dense = np.unique(numbers, return_inverse=True)
     ours, theirs = dense[: len(low)].astype(np.int64), dense[len(low) :].astype(np.int64)
-    known = np.unique(values)
-    width = len(known) + 1
-    places = theirs * width + np.searchsorted(known, values)
+    distinct = np.unique(values)
+    width = len(distinct) + 1
+    places = theirs * width + np.searchsorted(distinct, values)
     order = np.argsort(places, kind="stable")
     ordered = places[order]
-    begins = np.searchsorted(ordered, ours * width + np.searchsorted(known, low, side="left"), side="left")
-    ends = np.searchsorted(ordered, ours * width + np.searchsorted(known, high, side="right"), side="left")
+    begins = np.searchsorted(ordered, ours * width + np.searchsorted(distinct, low, side="left"), side="left")
+    ends = np.searchsorted(ordered, ours * width + np.searchsorted(distinct, high, side="right"), side="left")
     return _Ranges(order, begins, np.maximum(ends - begins, 0))
 
 
-def joined(node: Join, left: Frame, right: Frame) -> Iterator[tuple[Frame, str]]:
+def join_rows(node: Join, left: Frame, right: Frame) -> Iterator[tuple[Frame, str]]:
     """Pairs, then the unmatched rows of the kept sides, by blocks (SEMANTICS P4, V1).
 
     Yields:
         Columns of both sides that the items read, and `_last`; and which side was unmatched, empty for pairs.
     """
-    ours, theirs = named(left, node.left.fields, node.left_alias), named(right, node.right.fields, node.right_alias)
+    ours, theirs = (
+        with_alias(left, node.left.fields, node.left_alias),
+        with_alias(right, node.right.fields, node.right_alias),
+    )
     values = ours.of_expr(node.window.left), theirs.of_expr(node.window.right)
     met = np.zeros(ours.rows, np.bool_), np.zeros(theirs.rows, np.bool_)
     needed = columns_of(*(item.expr for item in node.items))
-    asked = columns_of(node.residual)
+    residual_columns = columns_of(node.residual)
     lasts = [_numbers(frame[LAST]) for frame in (ours, theirs)]
     for a, b in _ranges(node, ours, theirs, values).blocks():
         if node.residual is not None:
-            chosen = _pairs(ours, theirs, a, b, asked).of_expr(node.residual).fill_null(False)
-            kept = chosen.to_numpy(zero_copy_only=False)
-            a, b = a[kept], b[kept]
+            chosen = _pairs(ours, theirs, a, b, residual_columns).of_expr(node.residual).fill_null(False)
+            selected = chosen.to_numpy(zero_copy_only=False)
+            a, b = a[selected], b[selected]
         met[0][a], met[1][b] = True, True
         ends = np.maximum(lasts[0][a], lasts[1][b])
         yield _dated(_pairs(ours, theirs, a, b, needed), ends), ""
@@ -104,11 +107,11 @@ def joined(node: Join, left: Frame, right: Frame) -> Iterator[tuple[Frame, str]]
         (node.kind.keeps_right, "right", theirs, ours, ties),
     )
     fields = {f"{alias}.{f.name}": f for alias, below in _inputs(node) for f in below}
-    for at, (keeps, side, own, other, pairs) in enumerate(sides):
+    for at, (keeps, side, frame, other, pairs) in enumerate(sides):
         alone = np.flatnonzero(~met[at]) if keeps else np.zeros(0, np.int64)
-        for begin in range(0, len(alone), blocks.BLOCK):
-            rows = alone[begin : begin + blocks.BLOCK]
-            present = own.take(rows)
+        for begin in range(0, len(alone), row_blocks.BLOCK):
+            rows = alone[begin : begin + row_blocks.BLOCK]
+            present = frame.take(rows)
             columns = dict(present.columns) | _tied(pairs, present, other, needed, fields)
             ends = _ends(node, values[at], rows, at == 0, lasts[at][rows])
             yield _dated(Frame({name: columns[name] for name in needed}, len(rows)), ends), side
@@ -123,8 +126,8 @@ def join_keys(node: Join, frame: Frame, left: bool) -> list[pa.Array]:
     """What is equal where rows of an input meet rows of the other one."""
     at, (alias, fields) = (0, _inputs(node)[0]) if left else (1, _inputs(node)[1])
     pairs = [(node.window.left, node.window.right)] if node.window.equality else []
-    own = named(frame, fields, alias)
-    return [own.of_expr(pair[at]) for pair in (*pairs, *node.equalities)]
+    inputs = with_alias(frame, fields, alias)
+    return [inputs.of_expr(pair[at]) for pair in (*pairs, *node.equalities)]
 
 
 def _inputs(node: Join) -> tuple[tuple[str, tuple[Field, ...]], tuple[str, tuple[Field, ...]]]:
@@ -137,8 +140,8 @@ def _ranges(node: Join, left: Frame, right: Frame, values: tuple[pa.Array, pa.Ar
     if window.equality:
         return by_keys([values[0], *ours], [values[1], *theirs], (left.rows, right.rows))
     value = _numbers(values[0])
-    found = by_band(ours, theirs, _moved(value, -window.below), _moved(value, window.above), _numbers(values[1]))
-    return found
+    ranges = by_band(ours, theirs, _moved(value, -window.below), _moved(value, window.above), _numbers(values[1]))
+    return ranges
 
 
 def _moved(values: Numbers, by: int) -> Numbers:
@@ -148,10 +151,10 @@ def _moved(values: Numbers, by: int) -> Numbers:
     return np.where(values < -INT64_MAX - by, -INT64_MAX, values + max(by, -INT64_MAX))
 
 
-def _ends(node: Join, values: pa.Array, rows: Numbers, left: bool, own: Numbers) -> Numbers:
+def _ends(node: Join, values: pa.Array, rows: Numbers, left: bool, row_ends: Numbers) -> Numbers:
     chosen = values.take(pa.array(rows))
-    given = chosen.is_valid().to_numpy(zero_copy_only=False)
-    return np.where(given, window_end(node.window, _numbers(chosen), left), own)
+    has_value = chosen.is_valid().to_numpy(zero_copy_only=False)
+    return np.where(has_value, window_end(node.window, _numbers(chosen), left), row_ends)
 
 
 def _tied(
@@ -163,15 +166,15 @@ def _tied(
 ) -> dict[str, pa.Array]:
     """The columns of the missing side: what an equality ties has the present side's value (V1), else NULL."""
     tied: dict[str, Expr] = {}
-    for own, other in pairs:
-        if isinstance(own, Column):
-            tied.setdefault(own.name, other)
-    found = {}
+    for missing_expr, other in pairs:
+        if isinstance(missing_expr, Column):
+            tied.setdefault(missing_expr.name, other)
+    columns = {}
     for name in needed:
         if name in missing.columns:
             kind = STREAM_TYPES[fields[name].type]
-            found[name] = present.of_expr(tied[name]) if name in tied else pa.nulls(present.rows, kind)
-    return found
+            columns[name] = present.of_expr(tied[name]) if name in tied else pa.nulls(present.rows, kind)
+    return columns
 
 
 def _pairs(left: Frame, right: Frame, a: Numbers, b: Numbers, names: Sequence[str]) -> Frame:
@@ -185,36 +188,39 @@ def _dated(frame: Frame, ends: Numbers) -> Frame:
 
 
 def _numbers(column: pa.Array) -> Numbers:
-    found: Numbers = column.fill_null(0).to_numpy(zero_copy_only=False)
-    return found
+    numbers: Numbers = column.fill_null(0).to_numpy(zero_copy_only=False)
+    return numbers
 
 
-def named(frame: Frame, fields: Sequence[Field], alias: str) -> Frame:
+def with_alias(frame: Frame, fields: Sequence[Field], alias: str) -> Frame:
     """The rows with their fields named by an alias, and the columns that every operator carries."""
-    own = {f.name for f in fields}
-    columns = {(f"{alias}.{name}" if name in own else name): column for name, column in frame.columns.items()}
+    field_names = {f.name for f in fields}
+    columns = {(f"{alias}.{name}" if name in field_names else name): column for name, column in frame.columns.items()}
     return Frame(columns, frame.rows)
 
 
-def filter_joined(node: FilterJoin, left: Frame, right: Frame) -> Frame:
+def filter_join_rows(node: FilterJoin, left: Frame, right: Frame) -> Frame:
     """The left rows that pass, with their `_last` (SEMANTICS O6); both sides have the places of packets."""
-    ours, theirs = named(left, node.left.fields, node.left_alias), named(right, node.right.fields, node.right_alias)
+    ours, theirs = (
+        with_alias(left, node.left.fields, node.left_alias),
+        with_alias(right, node.right.fields, node.right_alias),
+    )
     keys = [
         [link_of(frame[PLACE]), *(frame.of_expr(pair[at]) for pair in node.keys)]
         for at, frame in enumerate((ours, theirs))
     ]
     values = _numbers(ours.of_expr(node.left_time))
-    seen = _numbers(theirs.of_expr(node.right_time))
-    ranges = by_band(keys[0], keys[1], _moved(values, -node.range), values, seen)
+    right_values = _numbers(theirs.of_expr(node.right_time))
+    ranges = by_band(keys[0], keys[1], _moved(values, -node.range), values, right_values)
     time = node.time
     ends = last(time, values if time.increasing else _moved(values, -node.range))
     return _dated(ours, ends).where(pa.array(ranges.counts > 0))
 
 
-def looked_up(node: WatchJoin, frame: Frame, listed: Frame) -> Iterator[Frame]:
+def watchlist_rows(node: WatchJoin, frame: Frame, listed: Frame) -> Iterator[Frame]:
     """Every row with every row of the list that has its keys and fits the rest."""
-    ours = named(frame, node.input.fields, node.alias)
+    ours = with_alias(frame, node.input.fields, node.alias)
     keys = [ours.of_expr(expr) for expr, _ in node.keys], [listed[name] for _, name in node.keys]
     for a, b in by_keys(*keys, (ours.rows, listed.rows)).blocks():
-        whole = Frame(ours.take(a).columns | listed.take(b).columns, len(a))
-        yield whole.filtered(node.residual)
+        pairs = Frame(ours.take(a).columns | listed.take(b).columns, len(a))
+        yield pairs.filtered(node.residual)

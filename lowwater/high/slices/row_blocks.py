@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from lowwater.high.slices.keys import Numbers
-from lowwater.high.slices.values import Frame, together
+from lowwater.high.slices.values import Frame, concat_frames
 
 BLOCK = 1 << 20
 """Rows that are made at once, but for what one row brings."""
@@ -29,22 +29,22 @@ def repeated(counts: Numbers) -> Iterator[tuple[Numbers, Numbers]]:
     upto = np.cumsum(counts)
     at = 0
     while at < len(upto):
-        done = int(upto[at - 1]) if at else 0
-        until = max(at + 1, int(np.searchsorted(upto, done + BLOCK, side="right")))
-        own = counts[at:until]
-        places = np.repeat(np.arange(at, until), own)
-        yield places, np.arange(len(places)) - np.repeat(np.cumsum(own) - own, own)
+        before = int(upto[at - 1]) if at else 0
+        until = max(at + 1, int(np.searchsorted(upto, before + BLOCK, side="right")))
+        row_counts = counts[at:until]
+        places = np.repeat(np.arange(at, until), row_counts)
+        yield places, np.arange(len(places)) - np.repeat(np.cumsum(row_counts) - row_counts, row_counts)
         at = until
 
 
-def gathered(blocks: Iterable[Frame]) -> Iterator[Frame]:
+def in_blocks(blocks: Iterable[Frame]) -> Iterator[Frame]:
     """The same rows in blocks of about BLOCK rows."""
     waiting: list[Frame] = []
     for frame in blocks:
         if frame.rows:
             waiting.append(frame)
-        if sum(each.rows for each in waiting) >= BLOCK:
-            yield together(waiting)
+        if sum(block.rows for block in waiting) >= BLOCK:
+            yield concat_frames(waiting)
             waiting = []
     if waiting:
-        yield together(waiting)
+        yield concat_frames(waiting)

@@ -15,14 +15,14 @@ import pyarrow.parquet as pq
 
 from lowwater.catalog.streams import CONTROL, LAST, ROW, TICK
 from lowwater.errors import LowwaterError
-from lowwater.high.slices.choice import GRAIN
+from lowwater.high.slices.slice_choice import ROW_COUNT_UNIT
 from lowwater.high.source.row_groups import Chunk
 from lowwater.high.timeline import Instants, Promise, Timeline, grid
 from lowwater.plan.temporal import END_OF_TIME
 
 
 @dataclass
-class Feed:
+class StoredStream:
     """The stored stream behind one source: one LFTA on one link, or one part of a cut plan.
 
     Attributes:
@@ -43,7 +43,7 @@ class Feed:
     latest: int = -END_OF_TIME
 
     @classmethod
-    def scan(cls, files: Iterable[str]) -> Feed:
+    def scan(cls, files: Iterable[str]) -> StoredStream:
         """Reads the control columns of the files.
 
         Raises:
@@ -72,7 +72,7 @@ class Feed:
         rows = table.filter(is_row)
         if rows.num_rows:
             last = rows[LAST].to_numpy()
-            ends, counts = np.unique(last // GRAIN, return_counts=True)
+            ends, counts = np.unique(last // ROW_COUNT_UNIT, return_counts=True)
             self.ends.update(dict(zip(ends.tolist(), counts.tolist(), strict=True)))
             self.chunks.append(Chunk(file, group, int(last.min()), int(last.max()), self.stored))
             self.rows += rows.num_rows
@@ -81,13 +81,13 @@ class Feed:
 
     def promised(self, instants: Instants) -> Instants:
         """The highest promise (ns) of any punctuation up to each instant; below every one where there is none."""
-        found = np.full(len(instants), -END_OF_TIME, np.int64)
+        highest_at = np.full(len(instants), -END_OF_TIME, np.int64)
         for promise in self.promises:
             begin = int(np.searchsorted(instants, promise.first))
             # One instant more than its ticks has what it said last.
             part = slice(begin, int(np.searchsorted(instants, promise.until, side="right")) + 1)
-            found[part] = np.maximum(found[part], promise.at(instants[part]))
-        highest: Instants = np.maximum.accumulate(found)
+            highest_at[part] = np.maximum(highest_at[part], promise.at(instants[part]))
+        highest: Instants = np.maximum.accumulate(highest_at)
         return highest
 
 
@@ -104,7 +104,7 @@ class Replay:
     instants: Instants
 
     @classmethod
-    def over(cls, feeds: Sequence[Feed], end: int, step: int, start: int | None = None) -> Replay:
+    def over(cls, feeds: Sequence[StoredStream], end: int, step: int, start: int | None = None) -> Replay:
         """The replay of a query that reads these feeds.
 
         Args:
@@ -115,16 +115,16 @@ class Replay:
             start: `_last` (ns) of the first row that may come out of a state that was handed over.
         """
         closing = max(end if end < END_OF_TIME else -END_OF_TIME, *(feed.latest for feed in feeds))
-        known = [] if start is None else [start]
+        starts = [] if start is None else [start]
         # Before the first there is nothing that a promise could let go.
-        first = min([*known, *(feed.tick for feed in feeds if feed.rows)], default=closing)
+        first = min([*starts, *(feed.tick for feed in feeds if feed.rows)], default=closing)
         return cls(closing, grid(first, closing, step))
 
-    def promised(self, feeds: Sequence[Feed]) -> Instants:
+    def promised(self, feeds: Sequence[StoredStream]) -> Instants:
         """What one source with these feeds promises at each instant: what all of them do (P3), at last all time."""
-        together: Instants = np.min([feed.promised(self.instants) for feed in feeds], axis=0)
-        together[-1] = END_OF_TIME
-        return together
+        least: Instants = np.min([feed.promised(self.instants) for feed in feeds], axis=0)
+        least[-1] = END_OF_TIME
+        return least
 
     def timeline(self, promised: Sequence[Instants]) -> Timeline:
         """What the output of the query promises: what each source does, since a row is final by that (I1, P4)."""

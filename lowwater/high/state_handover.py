@@ -15,7 +15,7 @@ from lowwater.plan.temporal import END_OF_TIME
 
 
 @dataclass(frozen=True)
-class Carry:
+class StateHandover:
     """The place of one run of a query in its chain.
 
     Attributes:
@@ -24,16 +24,16 @@ class Carry:
         latest: the largest timestamp (ns) of the links where nothing is known after it, so that idle time ends there;
             None where the coverage of the links goes to the end.
         late: how far (ns) the timestamp of a record may be behind its arrival, for a query that is evaluated so.
-        held: folder of the states that the interval before left; None for the first of a chain.
-        kept: folder for the states that this one leaves; None where nobody asks.
+        earlier: folder of the states that the interval before left; None for the first of a chain.
+        left: folder for the states that this one leaves; None where nobody asks.
     """
 
     start: int = 0
     end: int = END_OF_TIME
     latest: int | None = None
     late: int = 0
-    held: Path | None = None
-    kept: Path | None = None
+    earlier: Path | None = None
+    left: Path | None = None
 
 
 def state_file(folder: Path, query: str) -> Path:
@@ -41,7 +41,7 @@ def state_file(folder: Path, query: str) -> Path:
     return folder / f"{sha256(query.encode()).hexdigest()[:32]}.state"
 
 
-def leave_state(file: Path, text: str) -> None:
+def write_state_file(file: Path, text: str) -> None:
     """Writes a state, whole or not at all."""
     file.parent.mkdir(parents=True, exist_ok=True)
     part = file.with_suffix(f".{os.getpid()}")

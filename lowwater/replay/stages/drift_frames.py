@@ -43,32 +43,32 @@ def compare(scope: AuditScope, scans: Sequence[LinkScan], links: pa.Table, queri
     """
     settings, length = scope.config.history, scope.end - scope.start
     metrics = read_metrics(scope.lake, scope.query_set, history_start(settings, scope.start, length), scope.start)
-    known, now = interval_history(settings, metrics, length), time.time_ns()
-    kept: list[Row] = []
+    history, now = interval_history(settings, metrics, length), time.time_ns()
+    metrics_rows: list[Row] = []
     late, by_link, by_query = [], [], []
     for row, scan in zip(links.to_pylist(), scans, strict=True):
         skew = scope.config.link(scan.link).skew
         items = link_items(row, scan.profile, _types(scope, scan.link))
-        kept += metric_rows(LINK, scan.link, items, now)
+        metrics_rows += metric_rows(LINK, scan.link, items, now)
         late.append(lateness_row(scan.link, scope.start, scope.end, skew, scan.profile, now))
         about = {name: row[name] for name in ("link", "interval", "captures")}
-        before = known.before(LINK, scan.link, scope.start)
+        before = history.before(LINK, scan.link, scope.start)
         by_link.append(link_row(about, items, before, settings, skew))
     for row in queries.to_pylist():
         items = query_items(row)
-        kept += metric_rows(QUERY, row["query"], items, now)
+        metrics_rows += metric_rows(QUERY, row["query"], items, now)
         about = {name: row[name] for name in ("query", "interval", "links", "captures")}
-        before = known.before(QUERY, row["query"], scope.start)
+        before = history.before(QUERY, row["query"], scope.start)
         by_query.append(query_row(about, items, before, settings))
-    record_metrics(scope.lake, scope.query_set, scope.start, scope.end, metric_table(kept))
+    record_metrics(scope.lake, scope.query_set, scope.start, scope.end, metric_table(metrics_rows))
     record_lateness(scope.lake, late)
     return {"link_history": pa.Table.from_pylist(by_link), "query_history": pa.Table.from_pylist(by_query)}
 
 
 def _types(scope: AuditScope, link: str) -> dict[str, int]:
     """Link type -> packets of the captures that meet the interval."""
-    found: Counter[str] = Counter()
-    for each in scope.captures.get(link, ()):
-        if each.meets(scope.start, scope.end):
-            found[each.link_type] += each.packets
-    return dict(found)
+    packets: Counter[str] = Counter()
+    for capture in scope.captures.get(link, ()):
+        if capture.meets(scope.start, scope.end):
+            packets[capture.link_type] += capture.packets
+    return dict(packets)

@@ -22,14 +22,14 @@ from pyspark.sql import SparkSession
 from lowwater.catalog.streams import STREAM_TYPES
 from lowwater.catalog.watchlists import read_watchlist
 from lowwater.errors import LowwaterError, ValueOverflowError
-from lowwater.high.handover import Carry
 from lowwater.high.results import HighResult, HighSettings
-from lowwater.high.sink.files import StreamFiles
-from lowwater.high.slices.choice import choose_chain, choose_slices
-from lowwater.high.slices.driver import Sliced, add_up, run_slices
-from lowwater.high.slices.places import links_of, placed_leaves
-from lowwater.high.slices.task import SliceTask, Stored
-from lowwater.high.source.streams import Feed, Replay
+from lowwater.high.sink.stream_files import StreamFiles
+from lowwater.high.slices.canonical_order import links_of, placed_leaves
+from lowwater.high.slices.driver import SlicedPlan, add_slice_counts, run_slices
+from lowwater.high.slices.slice_choice import choose_chain, choose_slices
+from lowwater.high.slices.task import SliceTask, StoredLeaf
+from lowwater.high.source.stored_streams import Replay, StoredStream
+from lowwater.high.state_handover import StateHandover
 from lowwater.high.timeline import Timeline
 from lowwater.plan.cuts import by_slices, cut, waits_for_promises
 from lowwater.plan.operators import Cut, Group, LftaInput, Node, WatchJoin
@@ -39,7 +39,7 @@ from lowwater.plan.temporal import END_OF_TIME, INT64_MAX
 from lowwater.plan.tree import leaf_name, leaves, walk
 
 Inputs = Mapping[tuple[str, str], list[str]]
-Behind = Mapping[str, tuple[LftaInput | Cut, list[Feed]]]
+Behind = Mapping[str, tuple[LftaInput | Cut, list[StoredStream]]]
 """The leaves of a plan by name, each with what is stored behind it."""
 
 CONF = {
@@ -62,7 +62,7 @@ INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.facto
 
 
 @dataclass(frozen=True)
-class _Plan(Sliced):
+class _Plan(SlicedPlan):
     """A plan in slices, and where its rows and its punctuation go.
 
     Attributes:
@@ -80,15 +80,15 @@ class _Run:
     """What the output queries of one run share."""
 
     session: SparkSession
-    feeds: Mapping[tuple[str, str], Feed]
+    feeds: Mapping[tuple[str, str], StoredStream]
     start: int
     end: int
     work: Path
     settings: HighSettings
-    carries: Mapping[str, Carry]
+    carries: Mapping[str, StateHandover]
     published: bool
 
-    def together(self, queries: Mapping[str, Node]) -> dict[str, HighResult | ValueOverflowError]:
+    def run_uncut(self, queries: Mapping[str, Node]) -> dict[str, HighResult | ValueOverflowError]:
         """Runs output queries of one part each on one stream; a query without a result has its error."""
         began = time.monotonic()
         results = {name: HighResult() for name in queries}
@@ -111,33 +111,37 @@ class _Run:
         began = time.monotonic()
         result = HighResult()
         parts, top = cut(node)
-        made: dict[str, Feed] = {}
+        part_feeds: dict[str, StoredStream] = {}
         for part in parts:
             # A part keeps every row: whether one is owned can only be said of the rows that its consumers make of it.
             all_time = (-END_OF_TIME, INT64_MAX)
             everything = StreamFiles(self.work / name / part.name, part.node.fields, all_time, END_OF_TIME)
             everything.folder.mkdir(parents=True)
-            self._part(name, part.node, made, everything, result)
-            made[part.name] = Feed.scan(everything.files)
+            self._part(name, part.node, part_feeds, everything, result)
+            part_feeds[part.name] = StoredStream.scan(everything.files)
         stream = self._output(name, top)
-        self._part(name, top, made, stream, result)
+        self._part(name, top, part_feeds, stream, result)
         _finish(result, stream, began)
         return result
 
-    def _part(self, query: str, node: Node, made: Mapping[str, Feed], stream: StreamFiles, result: HighResult) -> None:
-        if (plan := self._sliced(query, node, made, stream)) is not None:
+    def _part(
+        self, query: str, node: Node, part_feeds: Mapping[str, StoredStream], stream: StreamFiles, result: HighResult
+    ) -> None:
+        if (plan := self._sliced(query, node, part_feeds, stream)) is not None:
             for error in self._evaluate({query: plan}, {query: result}, stream.folder.parent / "slices").values():
                 raise error
 
-    def _sliced(self, query: str, node: Node, made: Mapping[str, Feed], stream: StreamFiles) -> _Plan | None:
+    def _sliced(
+        self, query: str, node: Node, part_feeds: Mapping[str, StoredStream], stream: StreamFiles
+    ) -> _Plan | None:
         """A plan in slices, which are evaluated as promises close them; None where there is nothing to do."""
-        behind = {leaf_name(leaf): (leaf, self._behind(leaf, made)) for leaf in leaves(node)}
+        behind = {leaf_name(leaf): (leaf, self._behind(leaf, part_feeds)) for leaf in leaves(node)}
         feeds = [feed for _, group in behind.values() for feed in group]
         rows, handed = any(feed.rows for feed in feeds), hands_over(node)
         if not rows and not handed:
             stream.close(self.end)
             return None
-        carry = self.carries.get(query, Carry(end=self.end))
+        carry = self.carries.get(query, StateHandover(end=self.end))
         start = carry.start if handed and (carry.start or not rows) else None
         replay = Replay.over(feeds, self.end, self.settings.tick, start)
         timeline = replay.timeline([replay.promised(group) for _, group in behind.values()])
@@ -147,15 +151,15 @@ class _Run:
         most = max(1, -(-ends.total() // self.settings.slice_rows))
         chained = not by_slices(node)
         slices = choose_chain(behind, ends, most) if chained else choose_slices(node, ends, most)
-        lists = {(each.file, each.columns): _watch_table(each) for each in walk(node) if isinstance(each, WatchJoin)}
+        lists = {(join.file, join.columns): _watch_table(join) for join in walk(node) if isinstance(join, WatchJoin)}
         stored = _stored(node, behind)
         step = None if waits_for_promises(node) else self.settings.tick
-        known = stream.owned, timeline, step, replay.closing, stream.published, carry if chained else None
+        settings = stream.owned, timeline, step, replay.closing, stream.published, carry if chained else None
         tasks = [
-            SliceTask(node, each, stored, lists, stream.folder, f"{number:05d}", *known)
-            for number, each in enumerate(slices)
+            SliceTask(node, slice_, stored, lists, stream.folder, f"{number:05d}", *settings)
+            for number, slice_ in enumerate(slices)
         ]
-        python = any(isinstance(each, Group) and bool(each.in_python) for each in walk(node))
+        python = any(isinstance(group, Group) and bool(group.in_python) for group in walk(node))
         return _Plan(tasks, ends.total(), python, stream, replay.closing, timeline)
 
     def _evaluate(
@@ -163,25 +167,25 @@ class _Run:
     ) -> dict[str, ValueOverflowError]:
         """Evaluates plans in slices on one stream of punctuation; the errors of those of which a sum does not fit."""
         try:
-            found = run_slices(plans, self.session, folder, self.settings)
+            outcomes_of = run_slices(plans, self.session, folder, self.settings)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         errors = {}
         for name, plan in plans.items():
-            outcomes = found[name]
+            outcomes = outcomes_of[name]
             if isinstance(outcomes, ValueOverflowError):
                 errors[name] = outcomes
                 continue
             for outcome in outcomes:
                 for file, rows in outcome.files.items():
                     plan.stream.take(file, rows)
-            add_up(outcomes, results[name])
+            add_slice_counts(outcomes, results[name])
             plan.stream.close(plan.closing, plan.timeline)
         return errors
 
-    def _behind(self, leaf: LftaInput | Cut, made: Mapping[str, Feed]) -> list[Feed]:
+    def _behind(self, leaf: LftaInput | Cut, part_feeds: Mapping[str, StoredStream]) -> list[StoredStream]:
         if isinstance(leaf, Cut):
-            return [made[leaf.name]]
+            return [part_feeds[leaf.name]]
         return [self.feeds[leaf.lfta.name, link] for link in leaf.lfta.links]
 
 
@@ -190,7 +194,7 @@ def _finish(result: HighResult, stream: StreamFiles, began: float) -> None:
     result.seconds = time.monotonic() - began
 
 
-def _stored(node: Node, behind: Behind) -> dict[str, Stored]:
+def _stored(node: Node, behind: Behind) -> dict[str, StoredLeaf]:
     """What is stored behind each leaf of a plan; the numbers of rows are not."""
     links, placed = links_of(node), placed_leaves(node)
     stored = {}
@@ -199,7 +203,7 @@ def _stored(node: Node, behind: Behind) -> dict[str, Stored]:
         numbers = [links.index(link) for link in lfta.links] if lfta else [0]
         chunks = [(number, chunk) for number, feed in zip(numbers, group, strict=True) for chunk in feed.chunks]
         record = NUMBER if lfta and lfta.placed else ""
-        stored[name] = Stored(lfta.stored if lfta else leaf.fields, chunks, name in placed, record)
+        stored[name] = StoredLeaf(lfta.stored if lfta else leaf.fields, chunks, name in placed, record)
     return stored
 
 
@@ -237,7 +241,7 @@ def run_high(
     end: int,
     work: Path,
     settings: HighSettings | None = None,
-    carries: Mapping[str, Carry] | None = None,
+    carries: Mapping[str, StateHandover] | None = None,
     overflows: dict[str, ValueOverflowError] | None = None,
     published: bool = False,
 ) -> dict[str, HighResult]:
@@ -262,23 +266,25 @@ def run_high(
         LowwaterError: if an input cannot be read or Spark fails.
     """
     settings = settings or HighSettings()
-    wanted = {leaf.lfta for node in queries.values() for leaf in leaves(node) if isinstance(leaf, LftaInput)}
-    feeds = {(lfta.name, link): Feed.scan(_files(inputs, lfta.name, link)) for lfta in wanted for link in lfta.links}
+    lftas = {leaf.lfta for node in queries.values() for leaf in leaves(node) if isinstance(leaf, LftaInput)}
+    feeds = {
+        (lfta.name, link): StoredStream.scan(_files(inputs, lfta.name, link)) for lfta in lftas for link in lfta.links
+    }
     session = run_session(spark, INTERPRETED)
     run = _Run(session, feeds, start, end, work, settings, carries or {}, published)
-    whole = {name: node for name, node in queries.items() if not cut(node)[0]}
+    uncut = {name: node for name, node in queries.items() if not cut(node)[0]}
     with ThreadPoolExecutor(settings.concurrency, thread_name_prefix="lowwater-high") as pool:
-        together = pool.submit(run.together, whole)
-        apart = {name: pool.submit(run.query, name, node) for name, node in queries.items() if name not in whole}
-        found: dict[str, HighResult | ValueOverflowError] = {**together.result()}
-        for name, future in apart.items():
+        uncut_future = pool.submit(run.run_uncut, uncut)
+        cut_futures = {name: pool.submit(run.query, name, node) for name, node in queries.items() if name not in uncut}
+        outcomes: dict[str, HighResult | ValueOverflowError] = {**uncut_future.result()}
+        for name, future in cut_futures.items():
             try:
-                found[name] = future.result()
+                outcomes[name] = future.result()
             except ValueOverflowError as error:
-                found[name] = error
+                outcomes[name] = error
     results = {}
     for name in queries:
-        result = found[name]
+        result = outcomes[name]
         if isinstance(result, HighResult):
             results[name] = result
         elif overflows is None:

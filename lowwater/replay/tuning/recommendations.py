@@ -1,0 +1,241 @@
+"""What the statistics of the last runs recommend for each LFTA: table, heartbeat period, order of its conjuncts.
+
+Between `replay.tuning.lfta_statistics` and `replay.stages.engines`, which runs the low level so where the settings say
+`tuned_lftas`, and `lowwater explain --with-stats`, which shows it. Rows and accounts are the same with any of it (000,
+section 6.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+
+from lowwater.catalog.expr import Expr, conjunction, conjuncts, show
+from lowwater.config import Config
+from lowwater.instants import SECOND, format_duration
+from lowwater.lake.layout import Lake
+from lowwater.low.code.filters import divided
+from lowwater.plan.operators import Lfta
+from lowwater.plan.prefilter import choose_prefilters
+from lowwater.plan.properties.cost import cost
+from lowwater.plan.properties.granularity import needed
+from lowwater.plan.queryset import Plan
+from lowwater.replay.tuning.lfta_statistics import LftaStatistics, lfta_statistics
+
+SLOTS_PER_GROUP = 2
+"""Slots for each group (002, Figure 9: tables of half, once and twice the groups)."""
+
+TOLERATED_SHARE = 0.01
+"""Share of accepted records that collide, and of the time that heartbeats take, which nobody needs to mend."""
+
+OVERSIZED = 8
+"""A table is made smaller where it has so many times the slots that are needed."""
+
+FEWEST_SLOTS, MOST_SLOTS = 1 << 8, 1 << 20
+FEWEST_SAMPLES = 100
+"""Drawn records below which a share says nothing."""
+
+PERIODS: tuple[int, ...] = tuple(number * 10**power for power in range(6, 12) for number in (1, 2, 5))
+"""The heartbeat periods that are recommended, ns: 1 ms to 500 s."""
+
+
+@dataclass(frozen=True)
+class Advice:
+    """One recommendation.
+
+    Attributes:
+        setting: what it is about: table, heartbeat or predicate.
+        current: as it is; `recommended` as it should be, the same where nothing is to change.
+        why: with the numbers that say so.
+    """
+
+    setting: str
+    current: str
+    recommended: str
+    why: str
+
+    @property
+    def changes(self) -> bool:
+        """Whether something is recommended."""
+        return self.current != self.recommended
+
+
+@dataclass(frozen=True)
+class Conjunct:
+    """What is known of a conjunct.
+
+    Attributes:
+        text: the text of the query.
+        true: share of the drawn records of which it is; None where too few were asked.
+        asked: how many were.
+        cost: operations of one evaluation, by the cost model.
+        place: prefilter, first (it is cheap or may fail, so it is always asked) or ordered.
+    """
+
+    text: str
+    true: float | None
+    asked: int
+    cost: int
+    place: str
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What is recommended for one LFTA.
+
+    Attributes:
+        slots: the slots of its table.
+        period: of heartbeats, ns; None where nothing is said of it.
+        predicate: with its conjuncts in the order that is recommended.
+        conjuncts: in the order of the query.
+        advice: the recommendations in words.
+    """
+
+    slots: int
+    period: int | None
+    predicate: Expr | None
+    conjuncts: tuple[Conjunct, ...] = ()
+    advice: tuple[Advice, ...] = field(default=())
+
+
+def recommended(lake: Lake, plan: Plan, config: Config) -> tuple[dict[str, LftaStatistics], dict[str, Tuning]]:
+    """What the last runs over a lake measured of the LFTAs of a plan, and what follows from it, by LFTA."""
+    grains = needed(*(query.high for query in plan.queries))
+    waits = {
+        lfta.name: grains[lfta.name][0] + max((config.link(link).skew for link in lfta.links), default=0)
+        for lfta in plan.lftas
+    }
+    statistics = lfta_statistics(lake, plan.lftas)
+    return statistics, tuning(plan.lftas, statistics, waits)
+
+
+def tuning(
+    lftas: Sequence[Lfta], statistics: Mapping[str, LftaStatistics], waits: Mapping[str, int]
+) -> dict[str, Tuning]:
+    """What is recommended for some LFTAs, of those that were measured.
+
+    Args:
+        lftas: all that read their links, since they share the prefilter.
+        found: what was measured, by LFTA.
+        waits: LFTA -> how long a row waits anyway, ns: skew, and the end of its epoch.
+    """
+    bits = frozenset(chain.from_iterable(prefilter.bits for prefilter in choose_prefilters(lftas)))
+    return {
+        lfta.name: _tuning(lfta, statistics[lfta.name], waits[lfta.name], bits)
+        for lfta in lftas
+        if lfta.name in statistics
+    }
+
+
+def tuned_lftas(lftas: Sequence[Lfta], tunings: Mapping[str, Tuning]) -> tuple[Lfta, ...]:
+    """The LFTAs as they are recommended."""
+    return tuple(
+        replace(lfta, slots=tunings[lfta.name].slots, predicate=tunings[lfta.name].predicate)
+        if lfta.name in tunings
+        else lfta
+        for lfta in lftas
+    )
+
+
+def shortest_period(tunings: Mapping[str, Tuning]) -> int | None:
+    """The heartbeat period of a query set, ns: the shortest that one of its LFTAs is recommended."""
+    return min((tuning_.period for tuning_ in tunings.values() if tuning_.period is not None), default=None)
+
+
+def _tuning(lfta: Lfta, statistics: LftaStatistics, wait: int, bits: frozenset[Expr]) -> Tuning:
+    parts = conjuncts(lfta.predicate)
+    conjunct_facts = _conjuncts(parts, statistics, bits)
+    order, ordering = _ordered(parts, conjunct_facts)
+    advice = [] if ordering is None else [ordering]
+    slots, period = lfta.slots, None
+    if lfta.aggregates and statistics.slots:
+        slots = _slots(lfta.slots, statistics)
+        advice.append(
+            Advice("table", f"{lfta.slots:,} slots", f"{slots:,} slots", _why_slots(lfta.slots, slots, statistics))
+        )
+    if statistics.period is not None:
+        period = _period(statistics, wait)
+        words = format_duration(statistics.period), format_duration(period)
+        advice.append(Advice("heartbeat", *words, _why_period(statistics, period, wait)))
+    return Tuning(slots, period, conjunction(order), conjunct_facts, tuple(advice))
+
+
+def _slots(current: int, statistics: LftaStatistics) -> int:
+    enough = min(MOST_SLOTS, max(FEWEST_SLOTS, 1 << max(0, SLOTS_PER_GROUP * statistics.alive - 1).bit_length()))
+    if enough > current:
+        return enough if statistics.colliding > TOLERATED_SHARE or statistics.slots != current else current
+    return enough if enough * OVERSIZED <= current else current
+
+
+def _why_slots(current: int, slots: int, statistics: LftaStatistics) -> str:
+    occupancy = f"{statistics.groups:,} of {statistics.slots:,} slots were taken at once"
+    groups = f"groups: {statistics.alive:,} or more" if statistics.full else f"groups: about {statistics.alive:,}"
+    share = f"{statistics.colliding:.1%} of the accepted records collide"
+    if slots > current:
+        after = "; measure again with it" if statistics.full else ""
+        return f"{occupancy}, {groups}, {share}: {SLOTS_PER_GROUP} slots for each{after}"
+    if slots < current:
+        return f"{occupancy}, {groups}: a smaller table stays in the cache and is sooner looked through at each close"
+    return f"{occupancy}, {groups}, {share}"
+
+
+def _period(statistics: LftaStatistics, wait: int) -> int:
+    period = statistics.period or SECOND
+    least = period * statistics.beats / TOLERATED_SHARE
+    longest = max((candidate for candidate in PERIODS if candidate <= wait), default=PERIODS[0])
+    if period > wait and longest >= least:
+        return longest
+    if statistics.beats > TOLERATED_SHARE:
+        bearable = next((candidate for candidate in PERIODS if candidate >= least), PERIODS[-1])
+        return max(period, min(bearable, longest))
+    return period
+
+
+def _why_period(statistics: LftaStatistics, period: int, wait: int) -> str:
+    cost_of = f"heartbeats take {statistics.beats:.2%} of the time"
+    waits = f"a row waits {format_duration(wait)} for skew and epoch, and for a tick besides"
+    current = statistics.period or SECOND
+    if period > current:
+        return f"{cost_of}, more than {TOLERATED_SHARE:.0%}; {waits}"
+    if period < current:
+        return f"{cost_of}; {waits}: at most as long again"
+    return f"{cost_of}; {waits}"
+
+
+def _conjuncts(parts: Sequence[Expr], statistics: LftaStatistics, bits: frozenset[Expr]) -> tuple[Conjunct, ...]:
+    outside_prefilter = [part for part in dict.fromkeys(parts) if part not in bits]
+    _, first = divided(outside_prefilter)
+    facts = []
+    for part in dict.fromkeys(parts):
+        text = show(part)
+        evaluations, _ = statistics.conjuncts.get(text, (0, 0))
+        place = "prefilter" if part in bits else "first" if part in first else "ordered"
+        facts.append(
+            Conjunct(
+                text,
+                statistics.true(text) if evaluations >= FEWEST_SAMPLES else None,
+                evaluations,
+                max(1, cost(part)),
+                place,
+            )
+        )
+    return tuple(facts)
+
+
+def _ordered(parts: Sequence[Expr], facts: Sequence[Conjunct]) -> tuple[list[Expr], Advice | None]:
+    """The conjuncts, those that can be put off by what they cost for each record that they decide."""
+    texts = {show(part): part for part in parts}
+    movable = [conjunct for conjunct in facts if conjunct.place == "ordered"]
+    if len(movable) < 2 or any(conjunct.true is None for conjunct in movable):
+        return list(parts), None
+    best = sorted(movable, key=_rank)
+    others = [texts[conjunct.text] for conjunct in facts if conjunct.place != "ordered"]
+    current, order = (", ".join(conjunct.text for conjunct in some) for some in (movable, best))
+    why = "what costs least for each record that it rejects comes first"
+    return [*others, *(texts[conjunct.text] for conjunct in best)], Advice("predicate", current, order, why)
+
+
+def _rank(conjunct: Conjunct) -> float:
+    rejected = 1 - (conjunct.true or 0.0)
+    return conjunct.cost / rejected if rejected else float("inf")
