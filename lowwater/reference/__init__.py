@@ -1,6 +1,6 @@
-"""The reference engine: OOP operators, tuple at a time, in virtual time; the executable semantics.
+"""The reference engine: evaluates logical plans one tuple at a time in virtual time.
 
-Beside `low` and `high`, over the logical plan: their oracle.
+It is the oracle of `low` and `high`, and shares only the operators of `stream/` with them.
 """
 
 from lowwater.reference.clock import Disorder

@@ -1,6 +1,6 @@
-"""Virtual time: feeds records, and makes the promises of the ticks between them (SEMANTICS T2, T8).
+"""Virtual time: feeds records to sources and makes the promises of ticks (SEMANTICS T2, T8).
 
-Between `stream.records` and the operators of a plan.
+Takes the records of `stream.records`; the operators of a plan receive them.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ POLICIES = (PERIODIC, DATA_DRIVEN, NONE)
 
 @dataclass(frozen=True)
 class Disorder:
-    """How late the records of a link may be.
+    """The lateness that a link allows.
 
     Attributes:
-        skew: of their timestamps, ns.
-        attributes: of temporal attributes that are no function of the clock, in their unit, by origin.
-        groups: skews (ns) of values of a column; of every other value it is `skew`.
-        column: the column of the packets, whose values these are.
+        skew: largest lateness of timestamps, ns.
+        attributes: origin -> allowed disorder of a temporal attribute other than the clock, in its unit.
+        groups: value of `column` -> skew, ns; other values have `skew`.
+        column: column of packets that `groups` refers to; empty without groups.
     """
 
     skew: int
@@ -38,7 +38,7 @@ class Disorder:
 
     @property
     def longest(self) -> int:
-        """The largest skew of any value, which the link's promise keeps (SEMANTICS T8)."""
+        """The largest skew of any value; the promise of the link allows for it (SEMANTICS T8)."""
         return max([self.skew, *self.groups.values()])
 
     @property
@@ -49,13 +49,14 @@ class Disorder:
 
 @dataclass(frozen=True)
 class RecordSelection:
-    """Which records an evaluation takes.
+    """The records that an evaluation feeds.
 
     Attributes:
-        start: the start of the interval, ns; `end` its end.
-        resumed: whether what lies before the start has been taken by the interval before.
+        start: first instant of the interval, ns since the epoch.
+        end: end of the interval, ns since the epoch, exclusive.
+        resumed: whether the evaluation continues a state, so that earlier records are not fed again.
         by_arrival: whether records belong to the interval of their arrival, not of their timestamp.
-        carried: whether a state is left for the next interval.
+        carried: whether the evaluation leaves a state for the next interval.
     """
 
     start: int
@@ -72,14 +73,14 @@ class RecordSelection:
 
 @dataclass(frozen=True)
 class SourcePort:
-    """A port of a source that reads a link.
+    """The port of a source that reads a link.
 
     Attributes:
-        pick: the source's columns from a record's values; the number of the record is the last of these.
-        attributes: origin -> the attribute in the direction of its progress, from the same values.
-        groupwise: whether the source is promised for each value of the column on its own.
+        pick: selects the columns of the source from the values of a record, which end with the number of the record.
+        attributes: origin -> selects the attribute from the same values, negated where it decreases.
+        groupwise: whether each value of the column has its own promises.
         numbered: whether the source counts its records.
-        judged: whether a late timestamp is a violation: not where progress is by other attributes alone.
+        judged: whether a late timestamp is a violation; not where only other attributes progress.
     """
 
     source: SourceOperator
@@ -93,12 +94,13 @@ class SourcePort:
 
 @dataclass
 class Link:
-    """One link in virtual time.
+    """The state of one link in virtual time.
 
     Attributes:
-        group: the value of a record whose skew counts; None where all records have one skew.
-        seen: the largest arrival, None before the first record.
-        records: how many there were; `highest` the largest values of its attributes, by source and origin.
+        group: selects the value that determines the skew of a record; None where all records have one skew.
+        seen: largest arrival, ns; None before the first record.
+        records: number of records.
+        highest: (source, origin) -> largest value of the attribute.
     """
 
     name: str
@@ -111,18 +113,19 @@ class Link:
 
 
 class Clock:
-    """Feeds records and makes promises.
+    """The clock of an evaluation: feeds records and makes promises.
 
     Args:
-        links: in virtual time.
-        holders: operators that keep rows until a promise, with the smallest skew below each input.
-        span: which records are taken.
-        life: the life of the links; told to operators when it is over.
-        period: ns between ticks; `policy` when promises are made.
+        links: links in virtual time.
+        holders: operators that keep rows until a promise, with the smallest skew (ns) below each input.
+        span: records that are fed.
+        life: end of the links; set at the closing where it is unknown.
+        period: time between ticks, ns.
+        policy: heartbeat policy, one of POLICIES.
 
     Attributes:
-        tick: at which rows and promises that are made now are emitted, ns.
-        numbers: records that each source with windows of rows has counted.
+        tick: tick of the rows and promises that are emitted now, ns.
+        numbers: source with windows of rows -> number of its records.
     """
 
     def __init__(
@@ -142,7 +145,7 @@ class Clock:
         self._done = -1
 
     def record(self, record: Record) -> None:
-        """One record arrives: the ticks up to it come first, then it is fed or counted as a violation."""
+        """Takes one record: makes the ticks up to its arrival, then feeds it or counts it as a violation."""
         if self._span.by_arrival and not self._span.takes(record, 0):
             return
         self._advance(record.arrival)
@@ -159,9 +162,10 @@ class Clock:
             self._feed(feed, link, record, row)
 
     def close(self) -> None:
-        """The ticks after the last record, then the closing promise (SEMANTICS T6).
+        """Makes the ticks after the last record, then the closing promise (SEMANTICS T6).
 
-        Of an interval that leaves a state it is the interval's end, else it releases everything.
+        In an interval that leaves a state, the closing promise is the end of the interval; otherwise it releases
+        everything.
         """
         end = self._span.end
         latest = max((link.seen for link in self._links.values() if link.seen is not None), default=None)
@@ -182,11 +186,11 @@ class Clock:
         self._promise(closing, [(link, END_OF_TIME) for link in self._links.values()])
 
     def state(self) -> Any:
-        """What the next interval goes on from."""
+        """The state of the clock for the next interval."""
         return [self.numbers, {name: (link.records, link.highest) for name, link in self._links.items()}]
 
     def restore(self, state: Any) -> None:
-        """Goes on from where another interval ended."""
+        """Restores the state that another interval left."""
         self.numbers, links = state
         for name, (records, highest) in links.items():
             self._links[name].records, self._links[name].highest = records, highest
@@ -210,7 +214,7 @@ class Clock:
             source.announce(Promise(number + 1, ROWS, (), record.arrival))
 
     def _violates(self, feed: SourcePort, link: Link, record: Record, values: Values) -> bool:
-        """Whether a record is late in an attribute that counts (SEMANTICS T2, T8); notes its attributes."""
+        """Whether a record is late in an attribute that counts (SEMANTICS T2, T8); updates the highest values."""
         skew = link.disorder.skew
         if link.group is not None:
             skew = link.disorder.groups.get(link.group(values), skew)
@@ -225,7 +229,7 @@ class Clock:
         return late
 
     def _behind(self, link: Link) -> int:
-        """How far the promise of a complete interval lags behind its end."""
+        """The time by which the promise of a complete interval trails its end, ns."""
         return link.disorder.longest if self._span.by_arrival else 0
 
     def _after(self, instant: int) -> int:
@@ -246,7 +250,7 @@ class Clock:
                 self._promise(tick, [(link, tick - link.disorder.longest) for link in self._links.values()])
 
     def _due(self) -> int:
-        """The next tick at which a promise releases a row; the ticks before it change nothing but the clock (T4)."""
+        """The next tick at which a promise releases a row; earlier ticks only move the clock (T4)."""
         next_tick = END_OF_TIME
         for operator, skews in self._holders:
             for port, promise in operator.due():
@@ -264,7 +268,7 @@ class Clock:
         self._promise_groups({link.name: instant for link, instant in capped})
 
     def _promise_groups(self, promised: Mapping[str, int]) -> None:
-        """Promises the values that have skews of their own, where all links of a source promise something (T8)."""
+        """Makes the promises of values with their own skew, where all links of a source promise something (T8)."""
         feeds = [feed for link in self._links.values() for feed in link.feeds]
         for source in dict.fromkeys(feed.source for feed in feeds if feed.groupwise):
             disorder = {name: self._links[name].disorder for name in source.links}

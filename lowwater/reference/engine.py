@@ -1,7 +1,7 @@
-"""The reference engine: a logical plan evaluated over stored packets in virtual time, the oracle of the other engines.
+"""Evaluates a logical plan over stored packets in virtual time: the oracle of the other engines.
 
-Beside `low` and `high`: it reads the same packet batches and makes the rows that they must make, sharing only the
-parser, the planner and the catalog with them.
+It reads the same packet batches as `low` and must give the same rows as `high`. Beside the parser, the planner and the
+catalog it shares the operators of `stream/` with the slices that have a state.
 """
 
 from __future__ import annotations
@@ -30,19 +30,21 @@ from lowwater.stream.values import Values
 
 @dataclass
 class ReferenceResult:
-    """What a query gives over an interval.
+    """The result of a query over an interval.
 
     Attributes:
-        rows: values of the output fields, in the form of streams, in order of emission.
+        rows: values of the output fields in stream types, in order of emission.
         lasts: `_last` of each row, ns.
-        ticks: virtual time of each row's emission, ns: of what a record releases, the first tick after its arrival; of
-            what a promise releases, the first tick that makes it; of what the interval before released, the start.
-        punctuation: (tick, promise) of the output, at most one a tick, after the rows of the tick. Ticks at which
-            nothing changes but the clock are left out.
-        counts: accounting, one per source and link.
-        state: what the next interval goes on from, as `catalog.states` writes it; None where the intervals of the query
-            do not follow one another (SEMANTICS I4).
-        observed: of each operator, where an experiment asks.
+        ticks: tick of each row, ns: for a row released by a record, the first tick after its arrival; for a row
+            released by a
+            promise, the first tick that makes the promise; for a row released by the interval before, the start.
+        punctuation: (tick, promise) of the output, at most one for each tick, after the rows of the tick. Ticks at
+            which
+            only the clock moves are left out.
+        counts: accounting of each source and link.
+        state: state for the next interval in the format of `catalog.states`; None for a query without one (SEMANTICS
+            I4).
+        observed: measures of each operator, where an experiment asks for them.
     """
 
     rows: list[Values] = field(default_factory=list)
@@ -68,24 +70,25 @@ def evaluate(
     experiment: Experiment | None = None,
     packet_samplings: PacketSamplings = MappingProxyType({}),
 ) -> ReferenceResult:
-    """The rows of a query whose last instant lies in [start, end) (SEMANTICS I1).
+    """Evaluates a query; returns the rows whose last instant lies in [start, end) (SEMANTICS I1).
 
-    A query that carries a state (`plan.properties.state.carried_state`) either goes on from that of the interval
-    before, and reads its own records only, or is evaluated from everything that lies before.
+    A query with a state (`plan.properties.state.carried_state`) either continues the state of the interval before and
+    reads
+    its own records only, or is evaluated from all records before.
 
     Args:
         node: logical plan.
         packets: link -> batches of `catalog.packets.RECORD` in canonical order, `arrival` absolute. They may reach
             beyond the read range; records outside it are not fed.
-        links: link -> how late its records may be; a number is its skew, ns (SEMANTICS T2).
+        links: link -> its allowed lateness; a number is the skew, ns (SEMANTICS T2).
         start: first owned instant, ns.
         end: first instant, ns, that is neither owned nor read; END_OF_TIME where unbounded.
         read_from: `query.alias` of each source -> first timestamp that it reads, ns (SEMANTICS I2).
         period: ns between ticks.
         policy: `periodic`, `data-driven` or `none`; changes ticks, never rows.
-        state: that of the interval that ends at `start`.
-        over: first instant, ns, after the lives of all links; in an unbounded evaluation that after the last record.
-        experiment: form of the operators, which are then observed.
+        state: state of the interval that ends at `start`; None for none.
+        over: first instant after the end of all links, ns; END_OF_TIME takes the instant after the last record.
+        experiment: form of the operators, which are then measured; None for none.
         thinnings: what sources take of links, where that is not all (SEMANTICS O5).
 
     Raises:
@@ -138,7 +141,7 @@ def _restore(state: Any, start: int, plan: Operators, clock: Clock, sink: _Resul
 
 
 class _ResultCollector(StreamOperator):
-    """Collects what an interval owns of the output; what a later one owns is left to it."""
+    """Collects the output rows that the interval owns; rows of later intervals go into the state."""
 
     def __init__(self, clock: Clock, owned: range, carries: bool) -> None:
         super().__init__()
@@ -147,11 +150,11 @@ class _ResultCollector(StreamOperator):
         self._clock, self._owned, self._carries = clock, owned, carries
 
     def row(self, port: int, row: Row) -> None:
-        """Keeps a row whose last instant is owned."""
+        """Collects a row whose last instant the interval owns."""
         self.keep(row, self._clock.tick)
 
     def keep(self, row: Row, tick: int) -> None:
-        """Keeps a row that is emitted at a tick, ns."""
+        """Collects a row that is emitted at a tick, ns."""
         if row.last in self._owned:
             self.result.rows.append(row.values)
             self.result.lasts.append(row.last)
@@ -160,7 +163,8 @@ class _ResultCollector(StreamOperator):
             self.later.append((row.values, row.last))
 
     def promise(self, port: int, promise: Promise) -> None:
-        """Notes a promise; of a tick only the last, so that the rows of the tick come before it (SEMANTICS P5)."""
+        """Collects a promise; only the last one of a tick, so that the rows of the tick come before it (SEMANTICS
+        P5)."""
         if promise.origin or promise.of:
             return
         punctuation, capped = self.result.punctuation, min(promise.instant, self._owned.stop)

@@ -1,6 +1,6 @@
-"""The operators of a logical plan: made, connected, named.
+"""Builds the operators of a logical plan and connects them.
 
-Between the plan and `reference.engine`.
+`reference.engine` and `high.slices.arrival` run them.
 """
 
 from __future__ import annotations
@@ -50,18 +50,18 @@ class Operators:
     """The operators of a logical plan; equal nodes are one operator with several consumers.
 
     Args:
-        owned: instants of the interval.
-        read_from: of each source.
-        life: the life of the links.
+        owned: instants of the interval, ns.
+        read_from: `query.alias` of each source -> first timestamp that it reads, ns.
+        life: end of the links.
         in_order: whether merges restore order and windows are buffered (IOP).
         thinnings: what sources take of links, where that is not all.
-        flush: results that an aggregation gives for each row that it reads; 0 for all at once.
+        flush: results that an aggregation emits for each row it reads; 0 for all at once.
 
     Attributes:
-        sources: in the order of the plan.
+        sources: source operators in the order of the plan.
         columns: link -> stored columns that its sources read.
-        fed: name of an LFTA -> the operator that stands for it, in a plan of the high level; others feed it.
-        named: all operators, in the order in which they were made, by query, kind and number.
+        fed: LFTA -> operator that takes its rows, in a plan of the high level.
+        named: query/kind/number -> operator, in the order of creation.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Operators:
         self.named: dict[str, StreamOperator] = {}
 
     def operator(self, node: Node) -> StreamOperator:
-        """The operator of a node, connected to those below it."""
+        """Returns the operator of a node, connected to its inputs."""
         if node not in self._operators:
             self._origins |= set(node.origins())
             if isinstance(node, Aggregation):
@@ -99,7 +99,7 @@ class Operators:
         return self._operators[node]
 
     def links(self, disorder: Mapping[str, Disorder]) -> list[Link]:
-        """The links that are read, with the ports that read them."""
+        """The links that sources read, with the ports that read them."""
         return [self._link(name, disorder[name]) for name in self.columns]
 
     def _link(self, name: str, disorder: Disorder) -> Link:
@@ -109,9 +109,9 @@ class Operators:
         return Link(name, disorder, self._feeds(name), _at(columns.index(column)) if column else None)
 
     def holders(self, disorder: Mapping[str, Disorder]) -> list[tuple[StreamOperator, list[int]]]:
-        """The operators that keep rows until a promise, with how far each input is behind the clock at least.
+        """Operators that keep rows until a promise, with the least time (ns) by which each input trails the clock.
 
-        That is as far as its slowest link, by the smallest skew of any of that link's values.
+        An input trails the clock by its slowest link, taken with the smallest skew of any value.
         """
         return [
             (operator, [max((disorder[name].shortest for name in names), default=0) for names in inputs])
@@ -131,7 +131,7 @@ class Operators:
         self._below.setdefault(operator, [frozenset[str]().union(*self._below[below]) for below in inputs])
 
     def _placed(self, node: Node, child: Node) -> StreamOperator:
-        """The operator below, its rows with a place where the reader looks at it (SEMANTICS O1)."""
+        """The operator below, with a canonical order on its rows where the reader needs it (SEMANTICS O1)."""
         below = self.operator(child)
         if isinstance(node, Join | Union) or (isinstance(node, Group) and not node.order_dependent):
             return below
@@ -142,10 +142,10 @@ class Operators:
         return place
 
     def _above(self, node: Node, operator: StreamOperator, inputs: Sequence[StreamOperator]) -> StreamOperator:
-        """The operator with what an experiment puts above it, for all its readers.
+        """The operator, or the experimental operator above it that all readers share.
 
-        A merge stands where rows are in no order of themselves. Those of the other kinds are, over inputs in order: an
-        aggregation lets its epochs go one after the other.
+        A merge stands above operators that do not emit rows in order. The other operators do over ordered inputs: an
+        aggregation emits its epochs one after the other.
         """
         if self._flush and isinstance(node, Aggregation):
             slow = self._add(node.query, SlowFlushOperator(self._flush, self._owned.stop))
@@ -182,7 +182,7 @@ class Operators:
         self._below[source] = [frozenset([link]) for link in node.links]
         for link, thinning in zip(node.links, packet_samplings, strict=True):
             columns = self.columns.setdefault(link, [])
-            # What packets are chosen by is stored where they are.
+            # The columns that sampling hashes are read only where a link samples.
             read = names if thinning else source_columns
             columns.extend(name for name in read if name != ROW and name not in columns)
         return source
@@ -193,7 +193,7 @@ class Operators:
         for source, node in self._nodes.items():
             assert isinstance(source, SourceOperator)
             if link in node.links:
-                # The number of the record is behind its columns.
+                # The number of the record comes after the columns.
                 places = [columns.index(name) if name in columns else len(columns) for name in source.names]
                 attributes = {
                     f.temporal.origin: _progress(columns.index(f.name), f.temporal.increasing)
@@ -218,11 +218,11 @@ OPERATORS: dict[type[Node], Callable[[Any, Sequence[StreamOperator], Life], Stre
     FilterJoin: lambda node, inputs, life: FilterJoinOperator(node, life),
     WatchJoin: lambda node, inputs, life: WatchJoinOperator(node),
 }
-"""What runs each operator, but for leaves, and for those that another architecture runs otherwise."""
+"""Node type -> operator; without leaves, and without the operators that the in-order architecture replaces."""
 
 
 def _has_places(node: Node) -> bool:
-    """Whether the rows of an operator have a place: packets have one in the query that reads them."""
+    """Whether the rows of an operator have a canonical order: packets have one in the query that reads them."""
     if isinstance(node, Source):
         return True
     if isinstance(node, Union):
@@ -245,7 +245,7 @@ def _at(place: int) -> Callable[[Values], Value]:
 
 
 def _progress(place: int, increasing: bool) -> Callable[[Values], int | None]:
-    """An attribute in the direction of its progress."""
+    """Selects an attribute, negated where it decreases."""
 
     def pick(values: Values) -> int | None:
         value = values[place]

@@ -1,6 +1,6 @@
-"""Aggregation by epochs and windows: a group is given when a promise says that no later row can change it.
+"""Aggregation by epochs and windows: a group is emitted once a promise excludes later rows for it.
 
-Beside the other operators; 002, figure A-3 with its erratum: all groups that end at or before the promise close.
+Paper 002, figure A-3 with its erratum: a promise closes all groups that end at or before it.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class OpenGroup:
     """A group that may still change.
 
     Attributes:
-        aggregates: the aggregates of the rows so far.
-        last: its last instant (ns); None where only a record can tell it (SEMANTICS I4).
+        aggregates: accumulators of the rows so far.
+        last: last instant of the group, ns; None where only a later record can tell it (SEMANTICS I4).
     """
 
     aggregates: list[Accumulator]
@@ -34,9 +34,9 @@ class OpenGroup:
 
 
 class GroupOperator(StreamOperator):
-    """Aggregation: closes all groups that end at or before the promise, that of either of their attributes.
+    """Aggregation: a promise closes all groups that end at or before it, by the clock or by another attribute.
 
-    Rows of a link or partition with promises of its own are closed by these as well (SEMANTICS T8).
+    A link or partition may have its own promises; they close its groups as well (SEMANTICS T8).
     """
 
     def __init__(self, node: Group, below: StreamOperator, life: Life) -> None:
@@ -58,7 +58,7 @@ class GroupOperator(StreamOperator):
         self._order = count()
 
     def row(self, port: int, row: Row) -> None:
-        """Absorbs a row into its group."""
+        """Adds a row to its group."""
         if not self._filter.passes(row.values):
             return
         key = evaluate(self._keys, row.values)
@@ -68,7 +68,7 @@ class GroupOperator(StreamOperator):
         self._aggregates.add(group.aggregates, self._aggregates.arguments(row.values), row.order)
 
     def groupwise_below(self) -> bool:
-        """Whether the keys tell apart what is promised apart."""
+        """Whether the keys contain the columns whose values have their own promises."""
         return bool(self._groupwise_places)
 
     def release(self, port: int, promise: Promise) -> None:
@@ -88,7 +88,7 @@ class GroupOperator(StreamOperator):
         return iter([(0, ends[0][0] + 1) for (origin, _), ends in self._ends.items() if not origin])
 
     def state_rows(self) -> Iterator[Values]:
-        """The open groups, with what their aggregates keep."""
+        """The keys of open groups with the values that their aggregates keep."""
         for key, group in self._groups.items():
             yield (*key, *kept_values(group.aggregates))
 
@@ -97,7 +97,7 @@ class GroupOperator(StreamOperator):
         return [(key, [accumulator.state for accumulator in group.aggregates]) for key, group in self._groups.items()]
 
     def load_state(self, saved: Any) -> None:
-        """Takes up open groups."""
+        """Restores open groups."""
         for key, states in saved:
             for accumulator, state in zip(self._open_group(key).aggregates, states, strict=True):
                 accumulator.state = state
@@ -119,9 +119,9 @@ class GroupOperator(StreamOperator):
 
 
 def last_values(fields: Sequence[Field], key: Values) -> dict[str, int]:
-    """For each attribute that the keys progress by, its last value that may change the group; "" is the clock.
+    """Origin of each temporal attribute -> the last of its values that may still change the group; "" is the clock.
 
-    A group none of whose epochs is known can change until the end.
+    A group without a temporal value can change until the end of time.
     """
     last_by_origin: dict[str, int] = {}
     for time, value in ((f.temporal, v) for f, v in zip(fields, key, strict=True) if v is not None):

@@ -1,6 +1,6 @@
-"""The joins that look rows up: FILTER_JOIN by keys and time, WATCHLIST_JOIN in a list (SEMANTICS O6, S1).
+"""Lookup joins: FILTER_JOIN by keys and time, WATCHLIST_JOIN in a list (SEMANTICS O6, S1).
 
-Beside the other operators.
+FILTER_JOIN keeps rows until promises decide on them. WATCHLIST_JOIN has no state.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from lowwater.stream.values import Faults, Values, compile_expr, compile_predica
 
 @dataclass(eq=False)
 class WaitingRow:
-    """A row of the left side whose last instant has not passed.
+    """A left row that may still be matched.
 
     Attributes:
-        found: whether a row of the right side lets it pass: it is given at once, or when its last instant is known.
+        matched: whether a right row lets it pass; the row is then emitted at once, or when its last instant is known.
     """
 
     row: Row
@@ -32,10 +32,10 @@ class WaitingRow:
 
 
 class FilterJoinOperator(StreamOperator):
-    """Lets a row of the left input pass when the right one has a row of its keys, at most the range before it.
+    """Passes a left row if the right input has a row with its keys, at most the range before it.
 
-    A row passes as soon as such a row is known, and is forgotten when none can come any more. Where the attribute is no
-    function of the clock, a row waits for its last instant, which only a record can tell.
+    A left row passes as soon as such a right row has come, and is dropped once none can come. If the attribute is no
+    function of the clock, the row waits for its last instant, which only a record can tell.
     """
 
     def __init__(self, node: FilterJoin, life: Life) -> None:
@@ -56,7 +56,7 @@ class FilterJoinOperator(StreamOperator):
         self._order = count()
 
     def row(self, port: int, row: Row) -> None:
-        """Takes a row of either side; the left rows that it decides pass."""
+        """Takes a row of either input and emits the left rows that it decides."""
         key, time = evaluate(self._keys[port], row.values), self._times[port](row.values)
         if port == 0:
             near = any(self._in_range(time, other) for other in self._right_times.get(key, ()))
@@ -72,7 +72,7 @@ class FilterJoinOperator(StreamOperator):
                     self._pass(waiting, 0)
 
     def release(self, port: int, promise: Promise) -> None:
-        """The right side's promise ends waiting, the left side's forgets rows of the right side."""
+        """Lets a right promise end the wait of left rows, and a left promise remove right rows."""
         ends = self._ends[1 - port]
         while promise.origin == self._clock.origin and ends and ends[0][0] < promise.instant:
             _, _, ended = heapq.heappop(ends)
@@ -85,17 +85,17 @@ class FilterJoinOperator(StreamOperator):
                     _remove(self._waiting, ended.key, ended)
 
     def state_rows(self) -> Iterator[Values]:
-        """The waiting rows, and keys with times of the right side."""
+        """The waiting left rows, and keys with times of right rows."""
         yield from (waiting.row.values for rows in self._waiting.values() for waiting in rows)
         yield from ((*key, time) for key, times in self._right_times.items() for time in times)
 
     def saved_state(self) -> Any:
-        """The waiting rows, and keys with times of the right side."""
+        """The waiting left rows, and keys with times of right rows."""
         waiting = [(tuple(waiting.row), waiting.matched) for rows in self._waiting.values() for waiting in rows]
         return [waiting, [ended for _, _, ended in self._ends[1]]]
 
     def load_state(self, state: Any) -> None:
-        """Takes up what waits and what was seen."""
+        """Restores waiting left rows, and keys with times of right rows."""
         for parts, matched in state[0]:
             row = Row(*parts)
             self._add_left(WaitingRow(row, evaluate(self._keys[0], row.values), self._times[0](row.values), matched))
@@ -123,7 +123,7 @@ class FilterJoinOperator(StreamOperator):
         self.emit(Row(evaluate(self._items, waiting.row.values), last, waiting.row.order))
 
     def _last(self, time: int) -> int:
-        """The last instant at which a row may come that lets a left row of this time pass."""
+        """The last instant at which a right row may come that lets a left row of this time pass."""
         return self._clock.last(time - (0 if self._clock.increasing else self._range))
 
 
@@ -134,7 +134,7 @@ def _remove(rows_by_key: dict[Values, list[Any]], key: Values, entry: Any) -> No
 
 
 class WatchJoinOperator(StreamOperator):
-    """Every row with the rows of a watch list that have its key."""
+    """Joins every row with the rows of a watch list that have its key."""
 
     def __init__(self, node: WatchJoin) -> None:
         super().__init__()
@@ -151,7 +151,7 @@ class WatchJoinOperator(StreamOperator):
             self._listed.setdefault(tuple([entry[at] for at in places]), []).append(entry)
 
     def row(self, port: int, row: Row) -> None:
-        """Emits the row with each of its entries."""
+        """Emits the row once for each matching entry of the list."""
         for entry in self._listed.get(evaluate(self._keys, row.values), ()):
             values = (*row.values, *entry)
             if self._residual(values):

@@ -1,6 +1,6 @@
-"""Operators that make rows of single rows: selection, union, windows, grouping sets, and the place in canonical order.
+"""Operators without stored rows: selection, union, windows, grouping sets, canonical order.
 
-Beside the other families; none of them keeps a row.
+Each row is processed by itself. Only windows with PARTITION BY keep counts.
 """
 
 from __future__ import annotations
@@ -37,16 +37,17 @@ class MapOperator(StreamOperator):
         self._items = compile_items(node.items, names)
 
     def row(self, port: int, row: Row) -> None:
-        """Emits the items of a row whose predicate is true."""
+        """Emits the items of a row for which the predicate is true."""
         if self._filter.passes(row.values):
             self.emit(row._replace(values=evaluate(self._items, row.values)))
 
 
 class UnionOperator(StreamOperator):
-    """Merge of inputs in whatever order they come (002, figure A-1); packets keep their place, that of the branch last.
+    """Merges inputs in the order in which rows come (002, figure A-1). The order of a packet gets the number of its
+    branch.
 
     Args:
-        ports: how many inputs.
+        ports: number of inputs.
         packets: whether all rows are packets of the union's own query.
     """
 
@@ -55,12 +56,12 @@ class UnionOperator(StreamOperator):
         self._packets = packets
 
     def row(self, port: int, row: Row) -> None:
-        """Hands on a row."""
+        """Passes a row on."""
         self.emit(row._replace(order=(*row.order, port) if self._packets else ()))
 
 
 class PlaceOperator(StreamOperator):
-    """Gives the rows of another query, and of operators without an order, their place by their columns (O1)."""
+    """Gives rows of another query, and of operators without an order, a canonical order by their columns (O1)."""
 
     def __init__(self, fields: tuple[Field, ...], below: StreamOperator) -> None:
         super().__init__()
@@ -68,15 +69,15 @@ class PlaceOperator(StreamOperator):
         self._place = by_columns(fields)
 
     def row(self, port: int, row: Row) -> None:
-        """Hands on a row with its place."""
+        """Passes a row on with its canonical order."""
         self.emit(row._replace(order=self._place(row.values)))
 
 
 class BucketOperator(StreamOperator):
-    """Tags each row with its windows, one row out for each (WID; 002, figure A-2).
+    """Assigns windows: emits a row once for each of its windows (WID; 002, figure A-2).
 
-    Rows of a window of rows bring their number; with PARTITION BY they are counted here, in the order in which they
-    come, and each partition is promised for itself.
+    Rows of a window of rows bring their number. With PARTITION BY they are counted here in order of arrival, and each
+    partition has its own promises.
     """
 
     def __init__(self, node: Bucket, below: StreamOperator) -> None:
@@ -100,16 +101,16 @@ class BucketOperator(StreamOperator):
         self.emit(Promise(number + 1, ROWS, of, row.last))
 
     def promise(self, port: int, promise: Promise) -> None:
-        """Hands on a promise; that of all rows says nothing of the rows of a partition, until the links have ended."""
+        """Passes a promise on. With PARTITION BY a promise about all rows is dropped until the links have ended."""
         if not self._partition or promise.origin != ROWS or promise.instant == MOST:
             super().promise(port, promise)
 
     def saved_state(self) -> Any:
-        """The rows of each partition so far."""
+        """The number of rows of each partition."""
         return self._counts
 
     def load_state(self, state: Any) -> None:
-        """Takes up the counts."""
+        """Restores the counts."""
         self._counts = state
 
     def _tag(self, row: Row, value: int | None) -> None:
@@ -123,7 +124,7 @@ class BucketOperator(StreamOperator):
 
 
 class ExpandOperator(StreamOperator):
-    """One row out for each grouping set; a column that the set leaves out is NULL."""
+    """Emits a row for each grouping set; columns outside the set are NULL."""
 
     def __init__(self, node: Expand, below: StreamOperator) -> None:
         super().__init__()

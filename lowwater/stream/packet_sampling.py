@@ -1,7 +1,7 @@
 """Sampling and load shedding of packets, one at a time (SEMANTICS O5).
 
-Below `stream.operators`. Whether a packet is kept is a function of the packet, of the query's seed and rate, and of
-how many packets of the protocol its second has on its link: of nothing that differs from run to run.
+The decision depends on the packet, the seed and the rate of the query, and the number of packets of the protocol in the
+same second on the link. Nothing that differs between runs takes part.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _WORD = (1 << 64) - 1
 
 
 def chance(key: int, packet: Packet) -> float:
-    """The number in [0, 1) that a packet is kept below: SplitMix64's mixing of its words, one after the other."""
+    """The random number in [0, 1) of a packet, by SplitMix64 over its words; it is kept at higher rates."""
     mixed = key
     for word in packet:
         mixed ^= word & _WORD
@@ -41,18 +41,18 @@ def chance(key: int, packet: Packet) -> float:
 
 
 def key_of(seed: int, link: str) -> int:
-    """The first word of the hash: of the query's seed and the link's name."""
+    """The first word of the hash, from the seed of the query and the name of the link."""
     return int.from_bytes(hashlib.blake2b(f"{seed}\0{link}".encode(), digest_size=8).digest(), "big")
 
 
 @dataclass(frozen=True)
 class PacketSampling:
-    """What a source takes of one link.
+    """The packets that a source takes from one link.
 
     Attributes:
-        key: as `key_of` gives it.
-        rate: of sampling, 1 without it.
-        shares: second -> which share of what is sampled load shedding keeps; 1 for others.
+        key: result of `key_of`.
+        rate: sampling rate, 0 to 1; 1 without sampling.
+        shares: second -> share of the sampled packets that load shedding keeps; 1 for other seconds.
     """
 
     key: int
@@ -61,13 +61,13 @@ class PacketSampling:
 
     @staticmethod
     def of(sample: Sample | None, link: str, budget: int | None, packets: Iterable[Packet]) -> PacketSampling:
-        """The thinning of a link.
+        """Computes the sampling and load shedding of a link.
 
         Args:
-            sample: the sample of the source.
-            link: its name.
-            budget: most packets of a second, None for all.
-            packets: all admitted ones of the protocol in the seconds that are read; of no use without a budget.
+            sample: sampling clause of the source; None without one.
+            link: name of the link.
+            budget: most packets of a second; None for all.
+            packets: all admitted packets of the protocol in whole seconds; only read with a budget.
         """
         key, rate = key_of(sample.seed if sample else 0, link), sample.rate if sample else 1.0
         if budget is None:
@@ -76,7 +76,7 @@ class PacketSampling:
         return PacketSampling(key, rate, {second: min(1.0, budget / count) for second, count in counts.items()})
 
     def outcome(self, packet: Packet) -> tuple[str, float]:
-        """What becomes of a packet, and the rate with which packets like it are kept."""
+        """The outcome of a packet, and the effective sampling rate."""
         draw, rate = chance(self.key, packet), self.rate * self.shares.get(packet[0] // SECOND, 1.0)
         return (KEPT if draw < rate else SHED if draw < self.rate else SAMPLED_OUT), rate
 
@@ -86,7 +86,7 @@ PacketSamplings = Mapping[tuple[str, str], PacketSampling]
 
 
 def packet_of(timestamp: int, values: Values, names: Sequence[str]) -> Packet:
-    """What sampling knows a record by."""
+    """The properties of a record that sampling hashes."""
     length, head = (values[names.index(name)] for name in THINNED_BY)
     assert isinstance(length, int) and isinstance(head, int)
     return timestamp, length, head
@@ -98,7 +98,7 @@ def packet_samplings(
     skews: Mapping[str, int],
     budgets: Mapping[str, int],
 ) -> PacketSamplings:
-    """What the sources of a plan take of their links, where that is not all.
+    """Computes sampling and load shedding for the sources of a plan; sources that take every packet are left out.
 
     Args:
         node: logical plan.

@@ -1,6 +1,6 @@
-"""The packets of one protocol, counted, and the predicates right above them.
+"""The source operator: packets of one protocol with their accounting, and the predicates directly above.
 
-Between `reference.clock`, which feeds records and ticks, and the other operators.
+`reference.clock` feeds it with records and promises.
 """
 
 from __future__ import annotations
@@ -18,17 +18,18 @@ from lowwater.stream.values import Faults, Values, compile_predicate
 
 @dataclass
 class SourceCount:
-    """Accounting of one source on one link (SEMANTICS A1): records owned by the interval, by what became of them.
+    """Accounting of one source on one link (SEMANTICS A1): records of the interval, by outcome.
 
     Attributes:
         source: `query.alias`.
-        link: its name.
-        sane: records in order, by their own timestamp; by their arrival where the plan is evaluated so.
-        not_of_protocol: those that are no packet of the protocol.
-        sampled_out: those that its sampling leaves out, `shed` load shedding (O5).
-        filtered: those for which the predicate directly above the source is not true; `failed` where a V2 failure
-            took part.
-        violating: records later than the skew, by their arrival.
+        link: name of the link.
+        sane: records within the skew, by timestamp; by arrival in a plan evaluated by arrival.
+        not_of_protocol: records that are no packet of the protocol.
+        sampled_out: records left out by sampling (O5).
+        shed: records left out by load shedding (O5).
+        filtered: records for which the predicate directly above the source is not true.
+        failed: the same, where a V2 failure took part.
+        violating: records later than the skew, by arrival.
     """
 
     source: str
@@ -51,10 +52,11 @@ class SourceOperator(StreamOperator):
 
     Attributes:
         name: `query.alias`.
-        links: names, one a port.
-        names: columns of the rows fed: the fields, then what else the protocol's predicate reads.
-        read_from: first timestamp (ns) that is read (SEMANTICS I2).
-        counts: one per link; `charged` is that of the row on its way, one of its own for rows that nobody owns.
+        links: names of the links, one for each port.
+        names: columns of the incoming rows: the fields, then further columns of the protocol's predicate.
+        read_from: first timestamp that is read, ns (SEMANTICS I2).
+        counts: accounting of each link.
+        charged: accounting of the present row; a separate one for rows that no interval owns.
     """
 
     def __init__(
@@ -80,7 +82,7 @@ class SourceOperator(StreamOperator):
         self._rate = names.index(SAMPLING_RATE) if SAMPLING_RATE in names else None
 
     def row(self, port: int, row: Row) -> None:
-        """Takes an admitted record of the link `port`."""
+        """Takes an admitted record of the link of a port."""
         self.charged = self.counts[port] if row.last in self._owned else self._nobody
         self.charged.sane += 1
         if not self._member(row.values):
@@ -106,12 +108,12 @@ class SourceOperator(StreamOperator):
         self.counts[port].violating += arrival in self._owned
 
     def announce(self, promise: Promise) -> None:
-        """Hands on a promise that is about all links of the source together."""
+        """Passes on a promise about all links of the source together."""
         self.emit(promise)
 
 
 class Filter:
-    """A predicate; what it drops directly above a source is charged there."""
+    """A predicate; rows that it drops directly above a source are counted there."""
 
     def __init__(self, predicate: Expr | None, names: Sequence[str], below: StreamOperator) -> None:
         self._faults = Faults()
@@ -119,7 +121,7 @@ class Filter:
         self._source = below if isinstance(below, SourceOperator) else None
 
     def passes(self, values: Values) -> bool:
-        """Whether the row stays."""
+        """Whether the predicate is true for a row."""
         before = self._faults.count
         if self._test(values):
             return True

@@ -1,6 +1,6 @@
 """Running aggregation: groups that outlive their epoch, until CLOSING_WHEN holds (SEMANTICS O4, 004).
 
-Beside the other operators.
+Built on `epochs`; the high level runs the same operator (`high.slices.chained_operators`).
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ from lowwater.stream.packet_source import Filter
 from lowwater.stream.values import Faults, Values, compile_predicate
 
 MOST_IDLE = 1_000
-"""Epochs without rows, one after the other, through which groups stay open."""
+"""Number of successive epochs without rows through which groups may stay open."""
 
 
 class RunningOperator(EpochOperator):
-    """At the end of each epoch every group is given where HAVING holds, then dropped where CLOSING_WHEN does.
+    """Emits, at the end of each epoch, the groups for which HAVING holds; drops those for which CLOSING_WHEN holds.
 
-    Groups that stay begin the next epoch with plain aggregates emptied. Epochs without rows count while
-    there are groups, up to the end of the links.
+    A group that stays begins the next epoch with empty plain aggregates. While groups are open, epochs without rows
+    count
+    as well, up to the end of the links.
     """
 
     def __init__(self, node: Running, below: StreamOperator, life: Life) -> None:
@@ -46,7 +47,7 @@ class RunningOperator(EpochOperator):
             self.wait(row)
 
     def next_epoch(self) -> Epoch | None:
-        """The earliest epoch with rows, or the one after the last where groups stayed, unless the links are over."""
+        """The earliest epoch with rows, or the epoch after the last one while groups are open and the links go on."""
         earliest = super().next_epoch()
         if not self._groups or self._before is None:
             return earliest
@@ -57,7 +58,7 @@ class RunningOperator(EpochOperator):
         return following if earliest is None or self.last(following) < self.last(earliest) else earliest
 
     def work(self, epoch: Epoch, last: int, rows: list[EpochRow]) -> Iterator[Row]:
-        """Adds the rows of the epoch, and gives its groups.
+        """Adds the rows of the epoch and yields its groups.
 
         Raises:
             LowwaterError: groups stayed open over too many epochs without rows.
@@ -92,12 +93,12 @@ class RunningOperator(EpochOperator):
             yield (*key, *kept_values(group))
 
     def saved_state(self) -> Any:
-        """The waiting rows, the last epoch, how many before it were idle, and the groups."""
+        """The waiting rows, the last epoch, the number of idle epochs before it, and the groups."""
         groups = [(key, [accumulator.state for accumulator in group]) for key, group in self._groups.items()]
         return [self.waiting, self._before, self._idle, groups]
 
     def load_state(self, saved: Any) -> None:
-        """Takes up what another interval left."""
+        """Restores the state of the interval before."""
         self.waiting, self._before, self._idle, groups = saved
         for key, states in groups:
             group = self._groups[key] = self._aggregates.fresh()

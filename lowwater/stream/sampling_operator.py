@@ -1,6 +1,6 @@
-"""The sampling operator: supergroups whose states decide which rows and groups are kept (004; SEMANTICS O1, I4).
+"""The sampling operator: states of supergroups decide which rows and groups stay (004; SEMANTICS O1, I4).
 
-Beside the other operators; the states are in `catalog.builtin.supergroups`.
+Built on `epochs`; the states are defined in `catalog.builtin.supergroups`.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ class Supergroup:
 
     Attributes:
         supers: superaggregates of the admitted rows.
-        before: the states of the epoch before, with how many groups it kept.
-        states: by name, those that were asked for.
-        groups: by their keys.
-        counted: how many groups the states are told of.
+        before: states of the epoch before, and its number of groups.
+        states: name -> state, for the states that were used.
+        groups: keys -> accumulators.
+        counted: number of groups that the states see.
     """
 
     supers: list[Accumulator]
@@ -42,7 +42,7 @@ class Supergroup:
     counted: int = 0
 
     def state(self, name: str) -> SamplingState:
-        """A state: it takes over from that of the epoch before, if there was one."""
+        """Returns a state; a new one continues the state of the epoch before."""
         if name not in self.states:
             old, group_count = self.before
             self.states[name] = old[name].following(group_count) if name in old else STATE_CLASSES[name]()
@@ -50,10 +50,11 @@ class Supergroup:
 
 
 class SamplingOperator(EpochOperator):
-    """Works on the rows of an epoch in canonical order: WHERE admits, CLEANING_WHEN asks, CLEANING_BY keeps.
+    """Processes the rows of an epoch in canonical order: WHERE admits rows, CLEANING_WHEN triggers CLEANING_BY.
 
-    At the end of the epoch HAVING keeps. A supergroup hands its states to the same one of the next epoch with rows; one
-    that has no rows in that epoch ends.
+    At the end of the epoch HAVING selects groups. A supergroup hands its states to the same supergroup of the next
+    epoch
+    with rows; a supergroup without rows in that epoch ends.
     """
 
     def __init__(self, node: Sampling, below: StreamOperator, life: Life) -> None:
@@ -76,12 +77,12 @@ class SamplingOperator(EpochOperator):
         self._current: Supergroup | None = None
 
     def row(self, port: int, row: Row) -> None:
-        """Keeps a row until its epoch has ended; what no state decides is decided at once."""
+        """Keeps a row until its epoch has ended; conditions without a state are checked at once."""
         if self._filter.passes(row.values):
             self.wait(row)
 
     def work(self, epoch: Epoch, last: int, rows: list[EpochRow]) -> Iterator[Row]:
-        """The groups that the epoch keeps."""
+        """Yields the groups that remain at the end of the epoch."""
         supergroups: dict[Values, Supergroup] = {}
         for _, key, values in rows:
             which = tuple([key[at] for at in self._shared])
@@ -89,7 +90,7 @@ class SamplingOperator(EpochOperator):
                 supergroups[which] = Supergroup(self._supers.fresh(), self._handed.get(which, ({}, 0)))
             self._current = supergroups[which]
             self._take(supergroups[which], epoch, key, values)
-        # A supergroup that admitted nothing and asked no state was not there.
+        # A supergroup without groups and states does not count as one of the epoch.
         supergroups = {
             which: supergroup for which, supergroup in supergroups.items() if supergroup.groups or supergroup.states
         }
@@ -102,11 +103,11 @@ class SamplingOperator(EpochOperator):
             }
 
     def saved_state(self) -> Any:
-        """The waiting rows, and the states of the latest epoch with how many groups were kept."""
+        """The waiting rows, and the states of the latest epoch with its number of groups."""
         return [self.waiting, self._handed]
 
     def load_state(self, state: Any) -> None:
-        """Takes up what another interval left."""
+        """Restores the state of the interval before."""
         self.waiting, self._handed = state
 
     def _take(self, supergroup: Supergroup, epoch: Epoch, key: Values, values: Values) -> None:
@@ -149,13 +150,13 @@ class SamplingOperator(EpochOperator):
         return value
 
     def _condition(self, expr: Expr | None, names: list[str]) -> Callable[[Values], bool]:
-        """Whether every conjunct is true; those after one that is not are not asked, which only states notice."""
+        """Builds a test of all conjuncts; conjuncts after a false one are not evaluated, which states would notice."""
         parts = [compile_predicate(part, names, Faults(), self._on_state) for part in conjuncts(expr)]
         return lambda values: all(part(values) for part in parts)
 
 
 def _at_first_state(predicate: Expr | None) -> tuple[Expr | None, Expr | None]:
-    """The conjuncts before the first with a state, and the others."""
+    """Splits a predicate at the first conjunct with a state."""
     parts = conjuncts(predicate)
     stateful = (at for at, part in enumerate(parts) if any(isinstance(e, StateCall) for e in walk(part)))
     first = next(stateful, len(parts))

@@ -1,6 +1,6 @@
 """OOP-Join: the windowed join of two streams, purged by promises (002, section 5.3).
 
-Beside the other operators.
+Promises of one input remove rows of the other that no later row can match.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lowwater.stream.values import Evaluate, Faults, Values, compile_expr, compi
 
 @dataclass
 class JoinRow:
-    """A row that a join keeps until its match window has ended."""
+    """A row in the state of a join; it stays until its match window has ended."""
 
     row: Row
     key: Values
@@ -30,14 +30,16 @@ class JoinRow:
 
 @dataclass
 class JoinSide:
-    """State of one input of a join.
+    """The state of one input of a join.
 
     Attributes:
-        window: the temporal expression of the match window.
-        keys: the equalities, and the window's value where that is one too.
-        other: progress of the other input; `shift` is how far beyond a value its match window reaches there.
-        keeps: whether unmatched rows come out.
-        buckets: kept rows by key; `ends` orders them by the promise of the other input that ends their window.
+        window: temporal expression of the match window.
+        keys: expressions of the equalities, and of the window where it is an equality.
+        other: temporal attribute of the other input.
+        shift: how far the match window of a value reaches into the other input.
+        keeps: whether unmatched rows are emitted.
+        buckets: key -> number -> row.
+        ends: heap of rows by the promise of the other input that ends their window.
     """
 
     window: Evaluate
@@ -54,7 +56,7 @@ class JoinSide:
         heapq.heappush(self.ends, (self.other.last(entry.value + self.shift) + 1, number, entry))
 
     def purge(self, promise: int) -> Iterator[JoinRow]:
-        """Removes the rows that no later row of the other input can match (SEMANTICS P4)."""
+        """Removes and yields the rows that no later row of the other input can match (SEMANTICS P4)."""
         while self.ends and self.ends[0][0] <= promise:
             _, number, entry = heapq.heappop(self.ends)
             bucket = self.buckets[entry.key]
@@ -97,7 +99,7 @@ class JoinOperator(StreamOperator):
         self._origin = window.left_time.origin
 
     def row(self, port: int, row: Row) -> None:
-        """Joins a row with the kept rows of the other input, then keeps it while later ones may match."""
+        """Joins a row with the stored rows of the other input, then stores it for later rows."""
         side, other = self._sides[port], self._sides[1 - port]
         entry = JoinRow(row, evaluate(side.keys, row.values), side.window(row.values))
         for candidate in other.buckets.get(entry.key, {}).values():
@@ -110,7 +112,7 @@ class JoinOperator(StreamOperator):
         self._purge_side(port, row.last)
 
     def release(self, port: int, promise: Promise) -> None:
-        """A promise of one input ends match windows of the other."""
+        """Lets a promise of one input end match windows of the other."""
         if promise.origin == self._origin:
             self._purge_side(1 - port, promise.at)
 
@@ -121,18 +123,18 @@ class JoinOperator(StreamOperator):
         return iter([(1 - port, side.ends[0][0]) for port, side in enumerate(self._sides) if side.ends])
 
     def state_rows(self) -> Iterator[Values]:
-        """The rows of both sides."""
+        """The stored rows of both inputs."""
         return (k.row.values for side in self._sides for bucket in side.buckets.values() for k in bucket.values())
 
     def saved_state(self) -> Any:
-        """The kept rows of both sides, and whether each has met one."""
+        """The stored rows of both inputs, each with whether it has matched."""
         return [
             [(tuple(entry.row), entry.matched) for bucket in side.buckets.values() for entry in bucket.values()]
             for side in self._sides
         ]
 
     def load_state(self, state: Any) -> None:
-        """Takes up kept rows."""
+        """Restores stored rows."""
         for side, rows in zip(self._sides, state, strict=True):
             for parts, matched in rows:
                 row = Row(*parts)
@@ -159,7 +161,7 @@ class JoinOperator(StreamOperator):
 def _filler_columns(
     missing: Sequence[str], pairs: Sequence[tuple[Expr, Expr]], present: Sequence[str], faults: Faults
 ) -> list[Evaluate]:
-    """For each column of the missing side, what the row of the present side puts there (SEMANTICS V1)."""
+    """For each column of the missing side, the expression over the present side that fills it (SEMANTICS V1)."""
     tied: dict[str, Evaluate] = {}
     for missing_expr, other in pairs:
         if isinstance(missing_expr, Column):

@@ -41,10 +41,10 @@ def choose_slices(node: Node, rows: Counter[int], most: int) -> list[TimeSlice]:
     Args:
         node: plan without a state that outlives a slice.
         rows: number of rows of its LFTAs, by the ROW_COUNT_UNIT of time that holds their `_last`.
-        most: how many slices there may be, at least 1.
+        most: largest number of slices, at least 1.
 
     Returns:
-        Slices in order, that have all of time together.
+        Slices in order; together they cover all of time.
     """
     ends = {(at + 1) * ROW_COUNT_UNIT: count for at, count in rows.items()}
     cuts: list[int] = []
@@ -62,12 +62,12 @@ def choose_slices(node: Node, rows: Counter[int], most: int) -> list[TimeSlice]:
 
 
 def choose_chain(names: Iterable[str], rows: Counter[int], most: int) -> list[TimeSlice]:
-    """Slices of about as many rows each, of a plan whose state goes from slice to slice: each row is read once.
+    """Chooses slices with about equal numbers of rows for a plan with a state; each row is read once.
 
     Args:
-        names: of the LFTAs that the plan reads.
-        rows: how many rows of them there are by the GRAIN of time in which their `_last` lies.
-        most: how many slices there may be, at least 1.
+        names: names of the LFTAs that the plan reads.
+        rows: number of their rows, by the ROW_COUNT_UNIT of time that holds their `_last`.
+        most: largest number of slices, at least 1.
     """
     ends = {(at + 1) * ROW_COUNT_UNIT: count for at, count in rows.items()}
     edges = [-ALL_TIME, *choose_boundaries(ends, ALL_TIME, ROW_COUNT_UNIT, most)[:-1], ALL_TIME]
@@ -76,6 +76,6 @@ def choose_chain(names: Iterable[str], rows: Counter[int], most: int) -> list[Ti
 
 
 def _aligned(node: Node, cut: int) -> int:
-    """The nearest instant before that needs nothing earlier, where there is one: epochs begin there."""
+    """The nearest earlier instant that needs no earlier rows, such as the begin of an epoch; the cut itself without one."""
     first = min(read_from(node, cut).values())
     return first if first >= 0 and min(read_from(node, first).values()) == first else cut
