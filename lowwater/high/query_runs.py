@@ -1,9 +1,8 @@
-"""Runs the high stage of one interval: the output queries as Spark streaming queries over the replayed LFTAs.
+"""Runs the high stage of one interval: output queries as Spark streaming queries over the rows of LFTAs.
 
-Those that are not cut share one. Its rows are punctuation, and each promise closes a slice of time.
-
-Between `low` and the lake. At the closing boundary the sources promise the end of time, so that every row comes out,
-and only rows owned by the interval (SEMANTICS I1) are kept.
+Queries whose plans are not cut share one stream. Its rows are punctuation, and each promise closes a slice of time.
+`low` writes the input files, the lake stores the result. At the closing tick the sources promise the end of time, so
+every row comes out; only rows that the interval owns are kept (SEMANTICS I1).
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ from lowwater.plan.tree import leaf_name, leaves, walk
 
 Inputs = Mapping[tuple[str, str], list[str]]
 Behind = Mapping[str, tuple[LftaInput | Cut, list[StoredStream]]]
-"""The leaves of a plan by name, each with what is stored behind it."""
+"""Name of a leaf -> the leaf and its stored streams."""
 
 CONF = {
     "spark.sql.streaming.minBatchesToRetain": "1",
@@ -52,22 +51,22 @@ CONF = {
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
     "mapreduce.fileoutputcommitter.algorithm.version": "2",
 }
-"""Settings of the session of a run: a micro-batch costs no more than it must.
+"""Spark settings of a run that make a micro-batch cheap.
 
 Spark's default manager of checkpoint files starts four processes (`readlink`) for every file on a local disk.
 """
 
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-"""Settings over those for streams of punctuation, which has few rows: no Java is generated and compiled."""
+"""Further settings for streams of punctuation: they have few rows, so no Java code is generated and compiled."""
 
 
 @dataclass(frozen=True)
 class _Plan(SlicedPlan):
-    """A plan in slices, and where its rows and its punctuation go.
+    """A plan in slices with its output stream.
 
     Attributes:
-        stream: takes them.
-        closing: tick (ns) of the last promise of the timeline.
+        stream: takes rows and punctuation.
+        closing: tick of the last promise, ns.
     """
 
     stream: StreamFiles
@@ -77,7 +76,7 @@ class _Plan(SlicedPlan):
 
 @dataclass(frozen=True)
 class _Run:
-    """What the output queries of one run share."""
+    """State that the output queries of one run share."""
 
     session: SparkSession
     feeds: Mapping[tuple[str, str], StoredStream]
@@ -89,7 +88,7 @@ class _Run:
     published: bool
 
     def run_uncut(self, queries: Mapping[str, Node]) -> dict[str, HighResult | ValueOverflowError]:
-        """Runs output queries of one part each on one stream; a query without a result has its error."""
+        """Runs queries whose plans are not cut on one stream; a query without a result has its error."""
         began = time.monotonic()
         results = {name: HighResult() for name in queries}
         streams = {name: self._output(name, node) for name, node in queries.items()}
@@ -101,19 +100,19 @@ class _Run:
         return {**results, **errors}
 
     def _output(self, name: str, node: Node) -> StreamFiles:
-        """The stream of the rows of an output query."""
+        """Opens the output stream of a query."""
         stream = StreamFiles(self.work / name / "rows", node.fields, (self.start, self.end), self.end, self.published)
         stream.folder.mkdir(parents=True)
         return stream
 
     def query(self, name: str, node: Node) -> HighResult:
-        """Runs the parts of the plan of one output query one after another."""
+        """Runs the parts of one query's plan one after another."""
         began = time.monotonic()
         result = HighResult()
         parts, top = cut(node)
         part_feeds: dict[str, StoredStream] = {}
         for part in parts:
-            # A part keeps every row: whether one is owned can only be said of the rows that its consumers make of it.
+            # A part keeps every row: only rows of its consumers show whether the interval owns them.
             all_time = (-END_OF_TIME, INT64_MAX)
             everything = StreamFiles(self.work / name / part.name, part.node.fields, all_time, END_OF_TIME)
             everything.folder.mkdir(parents=True)
@@ -134,7 +133,7 @@ class _Run:
     def _sliced(
         self, query: str, node: Node, part_feeds: Mapping[str, StoredStream], stream: StreamFiles
     ) -> _Plan | None:
-        """A plan in slices, which are evaluated as promises close them; None where there is nothing to do."""
+        """Divides a plan into slices; None where there is nothing to do."""
         behind = {leaf_name(leaf): (leaf, self._behind(leaf, part_feeds)) for leaf in leaves(node)}
         feeds = [feed for _, group in behind.values() for feed in group]
         rows, handed = any(feed.rows for feed in feeds), hands_over(node)
@@ -165,7 +164,7 @@ class _Run:
     def _evaluate(
         self, plans: Mapping[str, _Plan], results: Mapping[str, HighResult], folder: Path
     ) -> dict[str, ValueOverflowError]:
-        """Evaluates plans in slices on one stream of punctuation; the errors of those of which a sum does not fit."""
+        """Evaluates plans on one stream of punctuation; returns the overflow errors by query."""
         try:
             outcomes_of = run_slices(plans, self.session, folder, self.settings)
         finally:
@@ -195,7 +194,7 @@ def _finish(result: HighResult, stream: StreamFiles, began: float) -> None:
 
 
 def _stored(node: Node, behind: Behind) -> dict[str, StoredLeaf]:
-    """What is stored behind each leaf of a plan; the numbers of rows are not."""
+    """Describes the stored rows of each leaf of a plan."""
     links, placed = links_of(node), placed_leaves(node)
     stored = {}
     for name, (leaf, group) in behind.items():
@@ -208,7 +207,7 @@ def _stored(node: Node, behind: Behind) -> dict[str, StoredLeaf]:
 
 
 def _watch_table(node: WatchJoin) -> pa.Table:
-    """The rows of a watch list, with the columns of the operator.
+    """Reads a watch list as a table with the columns of the operator.
 
     Raises:
         ConfigError: the file of the list cannot be read, or a line of it is wrong.
@@ -226,7 +225,7 @@ def _files(inputs: Inputs, lfta: str, link: str) -> list[str]:
 
 
 def run_session(spark: SparkSession, more: Mapping[str, str]) -> SparkSession:
-    """A session of its own beside `spark`, as `build_session` makes it, with the settings CONF and more."""
+    """Opens a new session of `spark` with the settings CONF and further ones."""
     session = spark.newSession()
     for key, value in {**CONF, **more}.items():
         session.conf.set(key, value)
@@ -245,18 +244,18 @@ def run_high(
     overflows: dict[str, ValueOverflowError] | None = None,
     published: bool = False,
 ) -> dict[str, HighResult]:
-    """Runs every output query over the replayed LFTAs of one interval.
+    """Runs every output query over the LFTA rows of one interval.
 
     Args:
-        spark: as `build_session` makes it.
-        queries: high plan by name of the output.
-        inputs: parquet files of each LFTA instance, by LFTA name and link, in order of `_tick`.
+        spark: session of `build_session`.
+        queries: output query -> high plan.
+        inputs: (LFTA, link) -> parquet files in order of `_tick`.
         start, end: the interval, ns; rows with `_last` in [start, end) are kept.
-        work: folder for rows, parts and checkpoints, one folder a query in it; the caller removes it.
-        settings: how to replay; rows do not depend on it.
-        carries: the carries of the queries that hand something over from interval to interval.
-        overflows: takes the error of each query of which a sum does not fit; None where that ends the run.
-        published: whether rows are written as they are published, else in stream types.
+        work: folder for rows, parts and checkpoints, with a folder for each query; the caller removes it.
+        settings: settings of the stage; rows do not depend on them.
+        carries: query -> its place in a chain, for queries with a state.
+        overflows: filled with query -> overflow error; None lets the first overflow end the run.
+        published: whether rows are written in published types instead of stream types.
 
     Returns:
         Files and statistics by query, without those in `overflows`.

@@ -1,6 +1,6 @@
-"""Runs plain functions as Spark tasks: how ingest and the low level spread over a cluster.
+"""Runs plain functions as Spark tasks, so that ingest, the low stage and slices use a cluster.
 
-Below ingest, the low level and slices. Functions write their files themselves (Arrow); only small results come back.
+The functions write their files themselves with Arrow; only small results come back.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from lowwater.errors import LowwaterError
 
 Runner = Callable[[Callable[[Any], Any], Iterable[Any]], list[Any]]
 Session = SparkSession
-"""The session's type, for modules that only pass one on and must not import pyspark."""
+"""The type of a session, for modules that must not import pyspark."""
 
 
 def spark_runner(spark: SparkSession) -> Runner:
-    """A `map` that runs one Spark task per argument.
+    """Returns a `map` that runs one Spark task for each argument.
 
-    The first LowwaterError of a task, in order of the arguments, is raised as itself: Spark would hand it on as the
+    The first LowwaterError of a task, in order of the arguments, is raised unchanged: Spark would turn it into the
     text of a Java exception.
     """
 

@@ -1,7 +1,6 @@
-"""What a query hands over from interval to interval (SEMANTICS I4): one file of state for each operator that has one.
+"""The state that a query hands from one interval to the next (SEMANTICS I4): a file for each operator with a state.
 
-Between the stages, which keep the folders, and the operators, which read one before their first row and leave one after
-their last promise.
+Stages keep the folders. An operator reads its file before its first row and writes one after its last promise.
 """
 
 from __future__ import annotations
@@ -16,16 +15,17 @@ from lowwater.plan.temporal import END_OF_TIME
 
 @dataclass(frozen=True)
 class StateHandover:
-    """The place of one run of a query in its chain.
+    """The place of one interval in the chain of a query.
 
     Attributes:
-        start: rows of a smaller `_last` (ns) are in the state already.
-        end: the end of the interval, ns; the state that is left holds what is before it.
-        latest: the largest timestamp (ns) of the links where nothing is known after it, so that idle time ends there;
-            None where the coverage of the links goes to the end.
-        late: how far (ns) the timestamp of a record may be behind its arrival, for a query that is evaluated so.
-        earlier: folder of the states that the interval before left; None for the first of a chain.
-        left: folder for the states that this one leaves; None where nobody asks.
+        start: rows with a smaller `_last` (ns) are already in the state.
+        end: end of the interval, ns, exclusive; the next state contains the rows before it.
+        latest: largest timestamp of the links, ns, if nothing is known after it, so that idle time ends there; None
+            where
+            coverage reaches the end.
+        late: largest time from a timestamp to its arrival, ns, for a query evaluated by arrival; otherwise 0.
+        earlier: folder with the states of the interval before; None for the first interval of a chain.
+        left: folder for the states of this interval; None where they are not needed.
     """
 
     start: int = 0
@@ -37,12 +37,12 @@ class StateHandover:
 
 
 def state_file(folder: Path, query: str) -> Path:
-    """The file of the operator of a query."""
+    """The state file of a query's operator."""
     return folder / f"{sha256(query.encode()).hexdigest()[:32]}.state"
 
 
 def write_state_file(file: Path, text: str) -> None:
-    """Writes a state, whole or not at all."""
+    """Writes a state file by a rename, so that it appears whole or not at all."""
     file.parent.mkdir(parents=True, exist_ok=True)
     part = file.with_suffix(f".{os.getpid()}")
     part.write_text(text, encoding="utf-8")

@@ -1,6 +1,6 @@
-"""Rows of a stream that share their unique key, found by Spark on the stream's files.
+"""Finds the rows of a stream that share their unique key, by a Spark query over its files.
 
-Between `streams/` and the audit: groups may be more than fit in memory, so Spark counts them and spills.
+The audit calls it. Keys may not fit into memory, so Spark groups them and spills to disk.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class KeyedStream:
     Attributes:
         files: the files of the interval, with the columns of `fields` and CONTROL.
         fields: the fields of the query's plan node.
-        key: names of the columns that no two rows have in common; NULL equals NULL.
+        key: columns whose values no two rows should share; NULL equals NULL.
     """
 
     files: Sequence[str]
@@ -49,12 +49,12 @@ class KeyedStream:
 
 @dataclass(frozen=True)
 class SharedKeys:
-    """The rows that have their key in common with another.
+    """The rows of a query whose key is not unique.
 
     Attributes:
-        keys: how many keys have several rows.
-        total: how many rows have such a key.
-        rows: the first of them by key, with the control columns.
+        keys: number of keys with several rows.
+        total: number of rows with such a key.
+        rows: first of these rows in order of the key, with the control columns.
     """
 
     keys: int
@@ -63,20 +63,20 @@ class SharedKeys:
 
 
 def plain(name: str) -> Column:
-    """The column of this name, dots and all."""
+    """The column of a name that may contain dots."""
     return F.col(f"`{name}`")
 
 
 def shared_keys(
     spark: SparkSession, streams: Mapping[str, KeyedStream], most: int, partitions: int
 ) -> dict[str, SharedKeys]:
-    """Looks for rows that share their unique key.
+    """Finds rows that share their unique key.
 
     Args:
         spark: the session.
-        streams: by name of the query; each has at least one file.
-        most: rows to give back of each query.
-        partitions: the partitions of the shuffles.
+        streams: query -> its stream with at least one file.
+        most: number of rows to return for each query.
+        partitions: number of shuffle partitions.
 
     Raises:
         LowwaterError: if a file cannot be read.
@@ -107,7 +107,7 @@ def _rows(session: SparkSession, stream: KeyedStream) -> DataFrame:
 
 
 def _published(field: Field) -> str:
-    """Spark's type of a field as it is published."""
+    """Spark's type of a field in published form."""
     return SPARK_TYPES[Type.STRING if TABLE_TYPES[field.type] == TABLE_TYPES[Type.STRING] else field.type]
 
 

@@ -89,7 +89,7 @@ def evaluate(
         state: state of the interval that ends at `start`; None for none.
         over: first instant after the end of all links, ns; END_OF_TIME takes the instant after the last record.
         experiment: form of the operators, which are then measured; None for none.
-        thinnings: what sources take of links, where that is not all (SEMANTICS O5).
+        packet_samplings: sampling and load shedding of sources; other sources take every packet (SEMANTICS O5).
 
     Raises:
         ConfigError: no such policy, a period that is not positive, other forms of operators where records count.

@@ -54,7 +54,7 @@ class Operators:
         read_from: `query.alias` of each source -> first timestamp that it reads, ns.
         life: end of the links.
         in_order: whether merges restore order and windows are buffered (IOP).
-        thinnings: what sources take of links, where that is not all.
+        packet_samplings: sampling and load shedding of sources; other sources take every packet.
         flush: results that an aggregation emits for each row it reads; 0 for all at once.
 
     Attributes:

@@ -1,6 +1,6 @@
-"""The files of a query's stream: rows as its slices write them, and punctuation in a file of its own.
+"""Collects the files of a query's stream: rows written by slices, and a file of punctuation.
 
-Between the slices and `streams/`; the files have the fields of the plan node, then CONTROL.
+They become the files of `streams/`. Columns are the fields of the plan node, then CONTROL.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from lowwater.plan.operators import Field
 
 @dataclass
 class StreamFiles:
-    """The files of one stream as they are written.
+    """The files of one stream.
 
     Attributes:
-        folder: that holds them.
+        folder: folder of the files.
         fields: the fields of the stream.
-        owned: rows with `_last` (ns) in [first, second) belong in it.
-        closing: promise (ns) of the closing punctuation.
-        published: whether rows are written as they are published, a file for each hour, else in stream types.
-        files: as they were written; ticks say what comes before what (SEMANTICS P5).
-        rows, punctuation: how many are in them.
+        owned: rows with `_last` (ns) in [first, second) belong to the stream.
+        closing: promise of the closing punctuation, ns.
+        published: whether rows are written in published types, a file for each hour, instead of stream types.
+        files: paths in the order of writing; ticks define the order of rows (SEMANTICS P5).
+        rows, punctuation: number of rows of each kind.
     """
 
     folder: Path
@@ -43,16 +43,16 @@ class StreamFiles:
 
     @property
     def schema(self) -> pa.Schema:
-        """Of the files."""
+        """The schema of the files."""
         return file_schema(self.fields, self.published)
 
     def take(self, file: str, rows: int) -> None:
-        """Takes in a file whose rows have their ticks."""
+        """Adds a file of rows."""
         self.files.append(file)
         self.rows += rows
 
     def close(self, tick: int, timeline: Timeline | None = None) -> None:
-        """Writes the punctuation, of which the closing one comes at a tick (ns)."""
+        """Writes the punctuation; the closing one has the tick given (ns)."""
         promises = [] if timeline is None else list(timeline.below(self.closing))
         promises.append(Promise(tick, tick, 0, self.closing))
         schema = self.schema

@@ -1,6 +1,6 @@
-"""What is stored behind each leaf of a plan, and the instants at which its sources promise.
+"""The stored streams below a plan, and the ticks at which its sources promise.
 
-Runs on the driver, before the slices: between the files of `lfta/` (or of a part) and the tasks.
+Runs on the driver before the slices, over the files of `lfta/` or of a part of a cut plan.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ from lowwater.plan.temporal import END_OF_TIME
 
 @dataclass
 class StoredStream:
-    """The stored stream behind one source: one LFTA on one link, or one part of a cut plan.
+    """The stored stream of one source: an LFTA on a link, or a part of a cut plan.
 
     Attributes:
         chunks: row groups with data rows.
         promises: punctuation rows.
-        rows: how many data rows; `stored` with the punctuation rows.
-        tick: the instant (ns) of the first data row; meaningless without any.
-        ends: how many there are by the GRAIN of time in which their `_last` lies.
-        latest: instant (ns) of the last emission; below every instant where there is none.
+        rows: number of data rows.
+        stored: number of rows with punctuation.
+        tick: tick of the first data row, ns; undefined without rows.
+        ends: number of data rows, by the ROW_COUNT_UNIT of time that holds their `_last`.
+        latest: tick of the last row or punctuation, ns; below every instant without any.
     """
 
     chunks: list[Chunk] = field(default_factory=list)
@@ -44,7 +45,7 @@ class StoredStream:
 
     @classmethod
     def scan(cls, files: Iterable[str]) -> StoredStream:
-        """Reads the control columns of the files.
+        """Reads the control columns of the files of a stream.
 
         Raises:
             LowwaterError: if a file cannot be read.
@@ -80,11 +81,11 @@ class StoredStream:
         self.stored += table.num_rows
 
     def promised(self, instants: Instants) -> Instants:
-        """The highest promise (ns) of any punctuation up to each instant; below every one where there is none."""
+        """The highest promise (ns) up to each instant; below every instant where there is none."""
         highest_at = np.full(len(instants), -END_OF_TIME, np.int64)
         for promise in self.promises:
             begin = int(np.searchsorted(instants, promise.first))
-            # One instant more than its ticks has what it said last.
+            # The instant after its last tick still has its last promise.
             part = slice(begin, int(np.searchsorted(instants, promise.until, side="right")) + 1)
             highest_at[part] = np.maximum(highest_at[part], promise.at(instants[part]))
         highest: Instants = np.maximum.accumulate(highest_at)
@@ -93,11 +94,11 @@ class StoredStream:
 
 @dataclass(frozen=True)
 class Replay:
-    """How the sources of one query advance.
+    """The ticks at which the sources of one query advance.
 
     Attributes:
-        closing: the last instant (ns), at which all of time is promised.
-        instants: the ticks up to it, ns.
+        closing: last tick, ns, at which all of time is promised.
+        instants: ticks up to the closing one, ns.
     """
 
     closing: int
@@ -105,27 +106,27 @@ class Replay:
 
     @classmethod
     def over(cls, feeds: Sequence[StoredStream], end: int, step: int, start: int | None = None) -> Replay:
-        """The replay of a query that reads these feeds.
+        """Chooses the ticks of a query over its stored streams.
 
         Args:
-            feeds: at least one has rows, or there is a start.
-            end: end of the interval, ns; the replay closes there, or at the last emission if that is later or `end` is
-                the end of time.
-            step: the replay tick, ns.
-            start: `_last` (ns) of the first row that may come out of a state that was handed over.
+            feeds: stored streams; at least one has rows, or `start` is given.
+            end: end of the interval, ns; the last tick, unless a later row exists or `end` is the end of time.
+            step: time between ticks, ns.
+            start: smallest `_last` (ns) of a row from the earlier state; None without a state.
         """
         closing = max(end if end < END_OF_TIME else -END_OF_TIME, *(feed.latest for feed in feeds))
         starts = [] if start is None else [start]
-        # Before the first there is nothing that a promise could let go.
+        # Before the first row a promise releases nothing.
         first = min([*starts, *(feed.tick for feed in feeds if feed.rows)], default=closing)
         return cls(closing, grid(first, closing, step))
 
     def promised(self, feeds: Sequence[StoredStream]) -> Instants:
-        """What one source with these feeds promises at each instant: what all of them do (P3), at last all time."""
+        """The promise of one source with these streams at each tick: the minimum of its streams (P3), finally all of
+        time."""
         least: Instants = np.min([feed.promised(self.instants) for feed in feeds], axis=0)
         least[-1] = END_OF_TIME
         return least
 
     def timeline(self, promised: Sequence[Instants]) -> Timeline:
-        """What the output of the query promises: what each source does, since a row is final by that (I1, P4)."""
+        """The timeline of the query: the minimum of the promises of its sources (I1, P4)."""
         return Timeline.of(self.instants, np.min(promised, axis=0))
