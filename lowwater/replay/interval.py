@@ -1,7 +1,7 @@
-"""Runs the intervals of a query set over a lake: low, high, audit, publish, each recorded in the ledgers.
+"""Runs the intervals of a query set over a lake: stages low, high, audit and publish, each recorded in the ledgers.
 
-What the command line and the scheduler's tasks call. A stage takes what it needs from the lake, so the four may run
-in one process or in four.
+The command line and the tasks of Airflow call it. A stage reads its inputs from the lake, so the four stages may run in
+one process or in four.
 """
 
 from __future__ import annotations
@@ -67,22 +67,23 @@ if TYPE_CHECKING:
 STAGES = (LOW, HIGH, AUDIT, PUBLISH)
 
 INDEX_PERIOD = 30.0
-"""Seconds between two indexes of the reports while many intervals run."""
+"""Seconds between two rewrites of the report index while many intervals run."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one interval.
+    """The outcome of one interval.
 
     Attributes:
-        start: ns; `end` as well.
-        state: done, provisional or incomplete; the name of the stage where only one was asked for.
-        reason: why it is not done.
-        rows: per query.
+        start: first instant of the interval, ns since the epoch.
+        end: end of the interval, ns since the epoch, exclusive.
+        state: done, provisional or incomplete; the name of the stage if only one was run.
+        reason: why the interval is not done; empty if it is.
+        rows: query -> number of rows.
         committed: whether anything in `tables/` changed.
-        digests: the digests of the inputs, per query (S1).
-        verdict: the verdict of the audit that it rests on, passed or warned; empty where there was none.
-        report: absolute path of the audit's page.
+        digests: query -> digest of its inputs (S1).
+        verdict: verdict of the audit, passed or warned; empty without an audit.
+        report: absolute path of the audit's page; empty without an audit.
     """
 
     start: int
@@ -107,50 +108,52 @@ def replay(
 ) -> list[Outcome]:
     """Runs the intervals of [start, end), ns, one after another.
 
-    An interval whose inputs have not changed since it was published is left alone. A failure is recorded and ends the
+    An interval that was published from the same inputs is skipped. A failure is recorded and ends the
     call; earlier intervals stay published.
 
     Args:
         job: the query set.
-        start: first instant; `end` the end, both bounds of intervals.
-        stage: only this one, or None for all.
+        start: first instant, a bound of an interval, ns since the epoch.
+        end: end, a bound of an interval, ns since the epoch, exclusive.
+        stage: stage to run; None for all.
         progress: told what is being done.
-        spark: session to use; one is built at the first need where none is given.
-        hold: stop before publishing; an interval that is published already is still left alone.
+        spark: session to use; None to start one when it is needed.
+        hold: stop before publishing; an interval that is already published is still skipped.
 
     Raises:
         GapError: a link has not reported.
-        LowwaterError: anything else that keeps an interval from being published.
+        LowwaterError: an interval cannot be published for another reason.
     """
     sessions = job_sessions("lowwater replay", job, progress, spark)
     return [_Run(job, at, until, progress, sessions).run(stage, hold) for at, until in job.intervals(start, end)]
 
 
 def run_interval(job: Job, start: int, end: int, progress: Progress, sessions: Sessions) -> Outcome:
-    """Runs one interval through all stages, on a session that many share; may be called from several threads.
+    """Runs one interval through all stages on a shared session; may be called from several threads.
 
-    The index of the reports, which lists every interval, is not written each time: the caller does it at the end.
+    The caller rewrites the index of the reports at the end, since it lists every interval.
 
     Args:
         job: the query set.
-        start: the start of the interval, ns; `end` its end.
+        start: first instant of the interval, ns since the epoch.
+        end: end of the interval, ns since the epoch, exclusive.
         progress: told what is being done.
-        sessions: the Spark session, begun at the first need.
+        sessions: Spark session, started when it is needed.
 
     Raises:
-        LowwaterError: what keeps the interval from being published; it is recorded.
+        LowwaterError: the interval cannot be published; the error is recorded.
     """
     return _Run(job, start, end, progress, sessions, INDEX_PERIOD).run(None, False)
 
 
 def job_sessions(app: str, job: Job, progress: Progress, spark: Session | None = None) -> Sessions:
-    """The Spark session of a query set's runs, of the sizes that its settings say.
+    """Builds the Spark session of a query set, with the sizes of its settings.
 
     Args:
         app: name of the Spark application.
         job: the query set.
         progress: is told when a session starts.
-        spark: session to use; None to build one at the first need.
+        spark: session to use; None to start one when it is needed.
     """
     sizes: dict[str, Any] = {"shuffle_partitions": job.partitions, "driver_memory": job.config.replay.memory}
     return Sessions(app, progress, spark, **sizes)
@@ -158,7 +161,7 @@ def job_sessions(app: str, job: Job, progress: Progress, spark: Session | None =
 
 @dataclass
 class _Run:
-    """One interval of one query set, while its lock is held."""
+    """The run of one interval of a query set, while its lock is held."""
 
     job: Job
     start: int
@@ -209,7 +212,7 @@ class _Run:
                 raise
 
     def _index(self, last: str, folder: Path) -> None:
-        """Writes the index of the reports once a run, when it has got as far as the audit."""
+        """Rewrites the index of the reports after the audit or publishing."""
         if last in (AUDIT, PUBLISH):
             write_index(self.job.lake, folder / "index", self.pause)
 
@@ -233,7 +236,7 @@ class _Run:
         return Outcome(self.start, self.end, stage, outcome.reason, rows, False) if stage != PUBLISH else outcome
 
     def _published(self, digests: dict[str, str]) -> bool:
-        """Whether every query is visible from just these inputs, and nothing has failed since."""
+        """Whether every query is published from these inputs, and nothing has failed since."""
         publications = [self._last(query) for query in digests]
         mine = [row for row in self._rows() if row.query in ("", *digests)]
         return (not mine or mine[-1].state != FAILED) and all(
@@ -244,7 +247,7 @@ class _Run:
         return last_published(self.job.lake, self.job.query_set, query, self.start, self.end)
 
     def _confirm(self, digests: dict[str, str], state: str, reason: str, folder: Path) -> Outcome:
-        """Nothing to compute: only a provisional interval whose links have reported since becomes done."""
+        """Confirms a published interval; a provisional one becomes done once its links have reported."""
         rows = {}
         for query in digests:
             last = self._last(query)
@@ -314,7 +317,7 @@ class _Run:
         return {name: result.rows for name, result in results.items()}
 
     def _audit(self, inputs: IntervalInputs, digests: dict[str, str], folder: Path) -> dict[str, int]:
-        """What fails is an error, recorded by the caller: then nothing of the interval is published (Q1)."""
+        """Runs the audit; a failure is an error, and nothing of the interval is published (Q1)."""
         written = {}
         for query, digest in digests.items():
             row = self._require(HIGH, query, digest)
@@ -359,19 +362,19 @@ class _Run:
         return state_folder(self.job.lake, self.job.query_set, query, self.start, self.end, digests[query])
 
     def _rows(self) -> list[Replay]:
-        """What is recorded of the interval, oldest first."""
+        """The ledger rows of the interval, oldest first."""
         rows = read_replays(self.job.lake, self.job.query_set, (self.start, self.end))
         return [row for row in rows if (row.interval_start, row.interval_end) == (self.start, self.end)]
 
     def _recall(self, row: Replay) -> str:
-        """Takes verdict and report from the record of an audit; gives the fingerprint of what it found good."""
+        """Reads verdict and report from the record of an audit; returns the fingerprint of the audited files."""
         accounting = json.loads(row.accounting)
         self.verdict, self.report = accounting.get("verdict", ""), accounting.get("report", "")
         return str(accounting.get("fingerprint", ""))
 
     def _require(self, stage: str, query: str, digest: str) -> Replay:
-        """The newest row of an earlier stage, which must have run on the inputs as they are now."""
-        # A failure is recorded of the whole set.
+        """Returns the newest row of an earlier stage, which must have run on the present inputs."""
+        # A failure is recorded for the whole query set.
         rows = [row for row in self._rows() if row.stage == stage and row.query in (query, "")]
         if not rows or rows[-1].state == FAILED or rows[-1].digest != digest:
             cause = "has not run" if not rows else "failed" if rows[-1].state == FAILED else "ran on other inputs"
@@ -411,7 +414,7 @@ class _Run:
 
 
 def lfta_folder(lfta: Lfta) -> str:
-    """Name of an LFTA's table: another schema of the same node, after a change of its query, is another table."""
+    """The folder of an LFTA's rows; it contains a hash of the columns, so a changed query gets a new folder."""
     columns = ",".join(f"{f.name}:{f.type}" for f in lfta.fields)
     return f"{lfta.name}-{sha256(columns.encode()).hexdigest()[:8]}"
 
@@ -421,12 +424,13 @@ def _joined(digests: dict[str, str]) -> str:
 
 
 def statuses(root: Path, queries: Path, tell: Callable[[str, LowwaterError], None] | None = None) -> list[StatusRow]:
-    """The state of every interval of the query sets that are configured, were ever run, or else lie in a folder.
+    """The state of every interval of the query sets that are configured or were ever run; without any, of those in a
+    folder.
 
     Args:
         root: folder of the lake.
         queries: folder of query sets.
-        tell: told of each set that cannot be planned over the lake, and why; without it the first one is raised.
+        tell: called with each query set that cannot be planned and the error; None raises the first error.
     """
     sets = []
     for name in set_names(root, queries):
@@ -441,7 +445,7 @@ def statuses(root: Path, queries: Path, tell: Callable[[str, LowwaterError], Non
 
 
 def expected(job: Job, captures: Mapping[str, Captures]) -> Expected:
-    """What `status` asks of a query set, given the ledger of its links."""
+    """Collects what `status` needs to know of a query set, given the captures of its links."""
     queries = {query.name: query for query in job.plan.queries}
 
     def digest(query: str, start: int, end: int) -> str:
@@ -467,9 +471,10 @@ def expected(job: Job, captures: Mapping[str, Captures]) -> Expected:
 
 
 def end_of_rows(job: Job, captures: Mapping[str, Captures]) -> int:
-    """The first instant (ns) after the last row of a query set whose links have all ended and are covered to there.
+    """The first instant (ns) after the last possible row of a query set whose links have all ended and are fully
+    covered.
 
-    0 where a link goes on, or where nobody can say.
+    0 where a link goes on or its end is unknown.
     """
     ends = []
     for name in job.plan.links:

@@ -76,6 +76,6 @@ def choose_chain(names: Iterable[str], rows: Counter[int], most: int) -> list[Ti
 
 
 def _aligned(node: Node, cut: int) -> int:
-    """The nearest earlier instant that needs no earlier rows, such as the begin of an epoch; the cut itself without one."""
+    """The nearest earlier instant that needs no earlier rows (the begin of an epoch); otherwise the cut."""
     first = min(read_from(node, cut).values())
     return first if first >= 0 and min(read_from(node, first).values()) == first else cut

@@ -1,7 +1,7 @@
-"""The audit of an interval: its links, accounts and streams measured, judged, and what was found kept.
+"""Audits an interval: measures links, accounts and streams, judges the measures, and records the verdict.
 
-Between the high stage and publishing. `quality` measures, `lowwater_expectations` judges; here the verdict is recorded,
-and a critical failure becomes the one error that holds back every query of the set (SEMANTICS Q1).
+`quality` measures and `lowwater_expectations` judges, between the high stage and publishing. A critical failure becomes
+the one error that holds back every query of the set (SEMANTICS Q1).
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ EVIDENCE = {
     "expect_query_promises_to_be_kept": "below_promise",
     "expect_query_keys_to_be_unique": "duplicate_keys",
 }
-"""Expectations about single rows of a stream, and the measure that counts the rows that break them."""
+"""Expectation about single rows of a stream -> measure that counts the rows that break it."""
 
 CUSTOM_RULE = "expect_query_rows_to_keep_rule"
-"""The expectation about the rules of a suite that people wrote."""
+"""The expectation that stands for the rules of custom suites."""
 
 SUBJECTS = {
     "links": ("link",),
@@ -56,19 +56,19 @@ SUBJECTS = {
     "link_history": ("link",),
     "query_history": ("query",),
 }
-"""The columns that name what a row of a frame is about."""
+"""Suite -> columns that identify a row of its frame."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What an audit came to.
+    """The result of an audit.
 
     Attributes:
-        verdict: passed or warned; a failed one is an error.
+        verdict: passed or warned; a failed audit is an error.
         report: absolute path of the page to read first.
-        rows: the rows of each query.
-        fingerprints: the fingerprints of each query's stream, as it was audited.
-        accounting: of links and LFTAs (A1).
+        rows: query -> number of rows.
+        fingerprints: query -> fingerprint of its stream when audited.
+        accounting: accounts of links and LFTAs (A1).
     """
 
     verdict: str
@@ -81,18 +81,18 @@ class Verdict:
 def audit(
     job: Job, inputs: IntervalInputs, written: Mapping[str, WrittenStream], spark: Callable[[], Session], scratch: Path
 ) -> Verdict:
-    """Audits an interval, and keeps what was found: `quality`, `quarantine`, the pages of the report without the index.
+    """Audits an interval and stores the findings: `quality`, `quarantine`, pages of the report without the index.
 
     Args:
         job: the query set.
         inputs: the inputs of the interval.
-        made: what the high stage said of the stream of each query.
-        spark: gives the session, at the first need.
-        scratch: folder of this run's own, on the lake's disk.
+        written: query -> record of the high stage about its stream.
+        spark: returns the Spark session; called only if it is needed.
+        scratch: temporary folder of this run, on the disk of the lake.
 
     Raises:
         AuditError: a critical expectation failed.
-        LakeError: something cannot be read, or what was found cannot be kept.
+        LakeError: an input cannot be read, or the findings cannot be stored.
     """
     from lowwater_expectations import validate, verdict
 
@@ -138,7 +138,7 @@ def _scope(job: Job, inputs: IntervalInputs) -> AuditScope:
 def _queries(
     job: Job, inputs: IntervalInputs, written: Mapping[str, WrittenStream], spark: Callable[[], Session]
 ) -> list[QueryMeasures]:
-    """The measures of every output query."""
+    """Measures every output query."""
     files = {
         query.name: stream_files(job.lake.stream(query.name), inputs.start, inputs.end) for query in job.plan.queries
     }
@@ -157,7 +157,7 @@ def _queries(
 
 
 def _judged(job: Job, inputs: IntervalInputs, query: QueryMeasures) -> list[RuleResult]:
-    """What people wrote of the rows of a query; a stream that is not as it was made is told by the suite `queries`."""
+    """Checks the rows of a query against its custom suite; the suite `queries` reports a stream that has changed."""
     sound = query.fingerprint == query.written.fingerprint and not query.stream.columns
     files = stream_files(job.lake.stream(query.query), inputs.start, inputs.end) if sound else []
     return check_rows(files, job.suites.get(query.query, ()))
@@ -166,7 +166,7 @@ def _judged(job: Job, inputs: IntervalInputs, query: QueryMeasures) -> list[Rule
 def _evidence(
     queries: Sequence[QueryMeasures], rules: Mapping[str, Sequence[RuleResult]]
 ) -> dict[tuple[str, tuple[str, ...]], BrokenRows]:
-    """(expectation, what it is about) -> the rows of streams that break it."""
+    """(expectation, subject) -> rows of streams that break it."""
     evidence = {(kind, (query.query,)): query.broken[name] for query in queries for kind, name in EVIDENCE.items()}
     return evidence | {(CUSTOM_RULE, (query, rule.name)): rule.broken for query in rules for rule in rules[query]}
 
@@ -175,7 +175,7 @@ def _fingerprint(files: Sequence[Path]) -> str:
     try:
         return fingerprint(files)
     except LakeError:
-        return ""  # a file that is gone is no error of the audit but what it is to find
+        return ""  # the audit reports a missing file as a finding
 
 
 def _shared_keys(
@@ -185,7 +185,7 @@ def _shared_keys(
     spark: Callable[[], Session],
     partitions: int,
 ) -> dict[str, tuple[int, BrokenRows]]:
-    """Query -> how many keys several rows have, and these rows; only of streams that have a key and can be read."""
+    """Query -> number of shared keys, and their rows; only for readable streams with a key."""
     fields = {query.name: query.high.fields for query in queries}
     keys = {query.name: query.key for query in queries}
     chosen = {
@@ -211,7 +211,7 @@ def _keep(
     evidence: Mapping[tuple[str, tuple[str, ...]], BrokenRows],
     scratch: Path,
 ) -> None:
-    """Keeps what was found, tables first: a page that cannot be written takes nothing away."""
+    """Stores the findings: tables first, so that an unwritable page loses nothing."""
     now = time.time_ns()
     addresses = {
         validation.suite: page_of(scope.query_set, scope.start, scope.end, validation.suite)
@@ -250,7 +250,7 @@ def _rows(
     frame: Sequence[Mapping[str, Any]],
     evidence: Mapping[tuple[str, tuple[str, ...]], BrokenRows],
 ) -> Iterator[tuple[str, int, str]]:
-    """The rows that break an expectation: what they are about, how many there are of it, the row as JSON."""
+    """Yields the rows that break an expectation: subject, total number for it, row as JSON."""
     room = EXAMPLE_ROWS
     for position in finding.rows:
         measures = frame[position]

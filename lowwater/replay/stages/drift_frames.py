@@ -1,6 +1,7 @@
-"""The audited interval beside those before it: keeps its measures in the ledgers, and makes the frames of its history.
+"""Compares the audited interval with earlier ones: stores its measures, and builds the frames of drift.
 
-A step of `audit`. What is kept does not depend on the order of runs; what is usual is what was audited by then.
+A step of `audit`. The stored measures do not depend on the order of runs; the comparison uses the intervals audited by
+then.
 """
 
 from __future__ import annotations
@@ -31,12 +32,13 @@ from lowwater.quality.measures import AuditScope
 
 
 def compare(scope: AuditScope, scans: Sequence[LinkScan], links: pa.Table, queries: pa.Table) -> dict[str, pa.Table]:
-    """The frames `link_history` and `query_history`; the measures of the interval are in the ledgers afterwards.
+    """Builds the frames `link_history` and `query_history`, and stores the measures of the interval in the ledgers.
 
     Args:
-        scope: what is audited.
-        scans: the scans of the links, in the order of the frame.
-        links: the frame of that name; `queries` too.
+        scope: the interval, with its ledgers and settings.
+        scans: scans of the links, in the order of the frame `links`.
+        links: the frame `links`.
+        queries: the frame `queries`.
 
     Raises:
         LakeError: a ledger cannot be read or written.
@@ -66,7 +68,7 @@ def compare(scope: AuditScope, scans: Sequence[LinkScan], links: pa.Table, queri
 
 
 def _types(scope: AuditScope, link: str) -> dict[str, int]:
-    """Link type -> packets of the captures that meet the interval."""
+    """Link type -> packets of the captures that overlap the interval."""
     packets: Counter[str] = Counter()
     for capture in scope.captures.get(link, ()):
         if capture.meets(scope.start, scope.end):

@@ -1,6 +1,6 @@
-"""The stages of one interval as functions of their inputs: low, high, and the reference engine beside them.
+"""The stages of one interval as functions of their inputs: low, high, and the reference engine.
 
-`command.run` and `interval` (the lake) both call these, so there is one way to evaluate an interval.
+`command.run_command` and `interval` both call them, so there is one way to evaluate an interval.
 """
 
 from __future__ import annotations
@@ -47,16 +47,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LowInputs:
-    """What an interval of a query set is evaluated from.
+    """The inputs of an interval of a query set.
 
     Attributes:
-        lake: holds the packets.
-        plan: the queries.
+        lake: lake with the packets.
+        plan: plan of the queries.
         config: settings of the links.
-        start: the start of the interval, ns; `end` its end.
-        captures: the ledger, per link in the order of T1.
-        ends: first instant after the life of each link that has ended, ns.
-        handed: whether states go from interval to interval, where queries have such.
+        start: first instant of the interval, ns since the epoch.
+        end: end of the interval, ns since the epoch, exclusive.
+        captures: link -> its captures in the order of T1.
+        ends: link -> first instant after its end, ns; links that go on are not in it.
+        handed: whether queries with a state pass it from interval to interval.
     """
 
     lake: Lake
@@ -70,7 +71,7 @@ class LowInputs:
 
     @cached_property
     def lfta_starts(self) -> dict[str, int]:
-        """From which timestamp each LFTA reads (I2), over all output queries."""
+        """LFTA -> first timestamp that it reads for any output query (I2), ns."""
         starts: dict[str, int] = {}
         for query in self.plan.queries:
             for name, start in self._read_from(query).items():
@@ -78,7 +79,7 @@ class LowInputs:
         return starts
 
     def link_starts(self, queries: Sequence[QueryPlan]) -> dict[str, int]:
-        """From which timestamp some queries read each of their links."""
+        """Link -> first timestamp that some queries read, ns."""
         starts: dict[str, int] = {}
         for query in queries:
             needed = self._read_from(query)
@@ -91,7 +92,7 @@ class LowInputs:
         return read_from(query.high, self.start, self.handed and hands_over(query.high))
 
     def carry(self, query: QueryPlan, earlier_state: Path | None, state_folder: Path) -> StateHandover:
-        """What a query takes from the interval before, and leaves to the next."""
+        """The place of the interval in the chain of a query: earlier state, and folder for the next one."""
         ends = [self.ends[link] for link in query.links if link in self.ends]
         latest = max(ends) - 1 if ends and len(ends) == len(query.links) else None
         late = arrival_lag(self.config, query.links, query.high)
@@ -101,7 +102,8 @@ class LowInputs:
 
     @property
     def packets(self) -> int:
-        """About how many packets the low stage reads: all those of the captures that meet the read ranges."""
+        """The approximate number of packets that the low stage reads: all packets of captures that overlap the read
+        ranges."""
         starts = self.link_starts(self.plan.queries)
         ledger = {link: Captures.of(self.captures.get(link, ())) for link in starts}
         return sum(
@@ -109,7 +111,7 @@ class LowInputs:
         )
 
     def read(self, link: str, start: int) -> LinkRead:
-        """The packets of a link from a timestamp on, in canonical order."""
+        """Reads the packets of a link from a timestamp on, in canonical order."""
         captures = self.captures.get(link, ())
         return packet_files(self._files, link, captures, self.config.link(link), start, self.start, self.end)
 
@@ -118,13 +120,13 @@ class LowInputs:
         return PacketFiles.of(self.lake)
 
     def scan(self, link: str) -> LinkScan:
-        """The records of the interval of a link, counted apart from every engine (A1)."""
+        """Counts the records of a link in the interval, independently of every engine (A1)."""
         return scan_link(self.read(link, self.start), link_skews(self.config, link))
 
 
 @dataclass(frozen=True)
 class LowResult:
-    """The outcome of the low stage, per link, links sorted."""
+    """The outcomes of the low stage for each link, links sorted."""
 
     outcomes: tuple[LowOutcome, ...]
 
@@ -139,15 +141,13 @@ class LowResult:
 
 
 def arrival_lag(config: Config, links: Sequence[str], plan: Node) -> int:
-    """How much later than by the clock an epoch of a plan over some links may end, ns: a skew by arrival, else 0."""
+    """The time (ns) by which an epoch of a plan evaluated by arrival ends later: the largest skew of its links;
+    otherwise 0."""
     return max(config.link(link).longest_skew for link in links) if by_arrival(plan) else 0
 
 
 def last_instant(config: Config, query: QueryPlan, latest: int) -> int:
-    """The largest `_last` of a query after whose last packet, at `latest` (ns), nothing comes; where intervals may end.
-
-    By arrival an epoch of the clock ends a skew later.
-    """
+    """The largest `_last` (ns) of a query whose last packet is at `latest` (ns)."""
     last = horizon(query.logical, latest) + arrival_lag(config, query.links, query.logical)
     return min(last, END_OF_TIME - 1)
 
@@ -160,15 +160,15 @@ def low_stage(
     tunings: Mapping[str, Tuning] = MappingProxyType({}),
     say: Callable[[str], None] = lambda _: None,
 ) -> LowResult:
-    """Runs every LFTA over every link that it reads, a task a link or, where it is large, a chunk of it.
+    """Runs every LFTA over every link that it reads: a task for each link, or for each chunk of a large one.
 
     Args:
         inputs: the inputs of the interval.
-        settings: the settings of the kernels; the skew is each link's own.
-        folder: where the streams go.
+        settings: settings of the kernels; each link has its own skew.
+        folder: folder for the streams of the LFTAs.
         runner: runs the tasks, in this process or on Spark.
-        tunings: what is recommended for LFTAs, by name.
-        say: told which kernels are compiled first.
+        tunings: LFTA -> recommended settings.
+        say: called with a line for each kernel that must be compiled.
     """
     starts = inputs.lfta_starts
     grains = {name: grain for name, (grain, _) in needed(*(query.high for query in inputs.plan.queries)).items()}
@@ -193,9 +193,10 @@ def low_stage(
 
 
 def _whole_seconds(inputs: LowInputs, link: str, start: int, arriving: bool) -> int:
-    """From where a link is read: with load shedding whole seconds, since their packets are counted (O5).
+    """The first timestamp to read from a link; with load shedding a whole second, since packets are counted by second
+    (O5).
 
-    What arrives from the start on may be of a second before it.
+    Packets that arrive after the start may have an earlier timestamp.
 
     Raises:
         ConfigError: the interval does not end with a second.
@@ -225,12 +226,12 @@ def high_stage(
         spark: the session.
         inputs: the inputs of the interval.
         files: (LFTA, link) -> files of its stream.
-        folder: for rows and checkpoints; the caller removes it.
-        settings: of `HighSettings`, where they are not the defaults.
-        held: per query, the folder of what the interval before left; what this one leaves is in `state_folders`.
-        overflows: takes the error of each query of which a sum does not fit, and a query in it is left out; None where
-            such a sum ends the stage.
-        published: whether rows are written as they are published, else in stream types.
+        folder: folder for rows and checkpoints; the caller removes it.
+        settings: fields of `HighSettings` other than the defaults.
+        states: query -> folder with the earlier state; `state_folders` names the folders of the next one.
+        overflows: filled with query -> overflow error; queries in it are skipped. None lets the first overflow end the
+            stage.
+        published: whether rows are written in published types instead of stream types.
     """
     from lowwater.high.query_runs import run_high
     from lowwater.high.results import HighSettings
@@ -245,18 +246,18 @@ def high_stage(
 
 
 def state_folders(plan: Plan, folder: Path) -> dict[str, Path]:
-    """Where `high_stage` leaves the state of each query, in its folder."""
+    """Query -> folder where `high_stage` writes its state."""
     return {query.name: folder / "states" / str(number) for number, query in enumerate(plan.queries)}
 
 
 @dataclass(frozen=True)
 class ReferenceRows:
-    """What the reference engine makes of an interval.
+    """The results of the reference engine for an interval.
 
     Attributes:
-        rows: per query, its fields with `_last` and `_tick`.
-        results: per query, punctuation and accounting.
-        scans: per link.
+        rows: query -> its fields with `_last` and `_tick`.
+        results: query -> punctuation and accounting.
+        scans: scan of each link.
     """
 
     rows: dict[str, pa.Table]
@@ -275,8 +276,9 @@ def reference_stage(
 
     Args:
         inputs: the inputs of the interval.
-        period: the period of the heartbeats, ns; `policy` when they are made; no stream is stored to leave any out of.
-        states: per query, what the interval before left (SEMANTICS I4).
+        period: heartbeat period, ns.
+        policy: heartbeat policy; on-demand makes the periodic promises, since no stream is stored.
+        states: query -> state of the interval before (SEMANTICS I4).
         overflows: as for `high_stage`.
     """
     rows: dict[str, pa.Table] = {}
@@ -324,7 +326,7 @@ def _disorder(config: Config, link: str) -> Disorder:
 
 
 def _over(inputs: LowInputs, links: Sequence[str]) -> int:
-    """The first instant after the lives of some links; END_OF_TIME where one has no end (SEMANTICS T5)."""
+    """The first instant after the end of some links, ns; END_OF_TIME if one goes on (SEMANTICS T5)."""
     return max((inputs.ends.get(link, END_OF_TIME) for link in links), default=END_OF_TIME)
 
 

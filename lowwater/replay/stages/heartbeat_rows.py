@@ -1,6 +1,6 @@
-"""The rows of the ledger `heartbeats` that the pass over one link makes: its accounts, and what its LFTAs did.
+"""Builds the rows of the ledger `heartbeats` for one link: accounts and statistics of its LFTAs.
 
-Between `low` and `lake.ledgers.runs`; the low stage of an interval writes them.
+The low stage of an interval stores them through `lake.ledgers.runs`.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ _ROWS = pa.schema([each for each in HEARTBEATS if each.name != "query_set"])
 
 
 def heartbeat_rows(result: LinkResult, start: int, end: int) -> pa.Table:
-    """The accounts and statistics of one link by LFTA and minute, cut to an interval.
+    """Builds the accounts and statistics of one link, by LFTA and minute, within an interval.
 
     Args:
-        result: the result of the pass.
-        start: the start of the interval, ns; `end` its end.
+        result: result of the low stage for the link.
+        start: first instant of the interval, ns since the epoch.
+        end: end of the interval, ns since the epoch, exclusive.
 
     Returns:
-        HEARTBEATS without `query_set`. A minute of which only one of both says something has zeros in the accounts, or
-        NULL in the statistics.
+        HEARTBEATS without `query_set`. A minute without accounts has zeros, a minute without statistics has NULL.
     """
     rows: dict[tuple[str, int], dict[str, Any]] = {}
     for row in result.minutes.to_pylist():
@@ -44,7 +44,7 @@ def heartbeat_rows(result: LinkResult, start: int, end: int) -> pa.Table:
 
 
 def _within(work: pa.Table, start: int, end: int) -> pa.Table:
-    """The statistics with what lies outside of an interval in its first or last minute."""
+    """Moves statistics outside the interval to its first or last minute."""
     first, last = (pa.scalar(instant // MINUTE, pa.int64()) for instant in (start, end - 1))
     minutes = pc.min_element_wise(pc.max_element_wise(work.column("minute"), first), last)
     at = work.schema.get_field_index("minute")

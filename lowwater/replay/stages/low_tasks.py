@@ -1,6 +1,6 @@
-"""The low stage of one interval: a task a chunk of a link, the rows of each of its LFTAs into a file of their own.
+"""The tasks of the low stage: one for each chunk of a link, with a file of rows for each LFTA.
 
-Between `lake` (packets) and `low` (kernels); the tasks run in this process or on Spark (docs/adr/0024).
+They read packets of the lake and run the kernels of `low`, in this process or on Spark (docs/adr/0024).
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from lowwater.replay.packets.predicate import Predicate
 
 ROW_GROUP = 1 << 17
 FRAME_ROWS = 1 << 13
-"""Packets of a batch with their frames, which may be as long as 64 KiB."""
+"""Packets of a batch with frames, each up to 64 KiB."""
 
 
 @dataclass(frozen=True)
 class LowTask:
-    """The pass over a chunk of one link; of a small link that is all of it.
+    """A pass over a chunk of one link; a small link is one chunk.
 
     Attributes:
-        link: its name.
-        read: which packets, in canonical order.
-        lftas: all that read the link.
-        bounds: the bounds of the interval, of every read range, and of the chunk.
-        settings: the settings of the kernels.
-        folder: where the files go: `<folder>/<lfta>/<link>-<number>.parquet`.
-        number: the number of the chunk.
-        thinnings: what each LFTA takes of a link that sheds load.
+        link: name of the link.
+        read: packets of the chunk, in canonical order.
+        lftas: all LFTAs that read the link.
+        bounds: bounds of the interval, of every read range, and of the chunk, ns.
+        settings: settings of the kernels.
+        folder: folder for the files
+        number: number of the chunk.
+        thinnings: LFTA -> its sampling of a link that sheds load.
     """
 
     link: str
@@ -56,7 +56,7 @@ class LowTask:
 
 @dataclass(frozen=True)
 class LowOutcome:
-    """What a link, or a chunk of it, leaves: its accounting, and the files of each LFTA in the order of the chunks."""
+    """The result of a link or of a chunk: its accounting, and the files of each LFTA in the order of chunks."""
 
     result: LinkResult
     files: dict[str, tuple[str, ...]]
@@ -65,7 +65,7 @@ class LowOutcome:
 def low_tasks(
     read: LinkRead, lftas: tuple[Lfta, ...], bounds: Bounds, settings: LowSettings, folder: Path
 ) -> list[LowTask]:
-    """The tasks of a link: one for every chunk of about `task_packets`, in order.
+    """Divides a link into tasks: one for each chunk of about `task_packets`, in order.
 
     Args:
         read: packets of one link.
@@ -88,9 +88,9 @@ def _chunk_bounds(bounds: Bounds, part: LinkRead) -> Bounds:
 
 
 def run_tasks(tasks: Sequence[LowTask], runner: Runner) -> list[LowOutcome]:
-    """Runs tasks, chunks side by side; one outcome a link, in the order of the tasks.
+    """Runs tasks in parallel; returns one outcome for each link, in the order of the tasks.
 
-    Of links that shed load the packets of every second are counted first, over all chunks (SEMANTICS O5).
+    On links that shed load, the packets of every second are counted first, over all chunks (SEMANTICS O5).
     """
     shedding = [task for task in tasks if task.settings.shed is not None]
     loads: dict[str, dict[str, Load]] = {}
@@ -108,7 +108,7 @@ def run_tasks(tasks: Sequence[LowTask], runner: Runner) -> list[LowOutcome]:
 
 
 def links_to_compile(tasks: Sequence[LowTask]) -> dict[str, int]:
-    """The links whose kernels some tasks will compile first, each with how many LFTAs the kernel is of."""
+    """The links whose kernels must be compiled first, each with its number of LFTAs."""
     links: dict[str, list[LowTask]] = {}
     for task in tasks:
         links.setdefault(task.link, []).append(task)
@@ -158,9 +158,9 @@ def run_low(task: LowTask) -> LowOutcome:
 
 
 def count_loads(task: LowTask) -> dict[str, Load]:
-    """The packets of every second that each LFTA would take of a chunk of a link that sheds load (SEMANTICS O5).
+    """Counts, for each LFTA, the packets of every second in a chunk of a link that sheds load (SEMANTICS O5).
 
-    What counts is the protocol, since which conjuncts the prefilter has depends on the other queries of the set.
+    Only the protocol counts: the prefilter depends on the other queries of the set.
     """
     budget = task.settings.shed
     assert budget is not None
@@ -185,7 +185,7 @@ def count_loads(task: LowTask) -> dict[str, Load]:
 
 
 class StreamWriter:
-    """A stream's parquet file that gathers small batches into whole row groups."""
+    """Writes a stream to a parquet file, collecting small batches into row groups."""
 
     def __init__(self, folder: Path, name: str, schema: pa.Schema) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -212,6 +212,6 @@ class StreamWriter:
 
 
 def by_link(lftas: Sequence[Lfta]) -> dict[str, tuple[Lfta, ...]]:
-    """The LFTAs that read each link, links sorted."""
+    """Link -> LFTAs that read it, links sorted."""
     links = sorted({link for lfta in lftas for link in lfta.links})
     return {link: tuple(lfta for lfta in lftas if link in lfta.links) for link in links}

@@ -1,6 +1,6 @@
-"""Leaves out of the streams of the low stage the promises that nobody waits for.
+"""Removes promises that no query waits for from the streams of the low stage.
 
-The last step of `low` where the policy is `on-demand`; `demand` says which promises stay. Rows are not touched.
+The last step of `low` under the policy `on-demand`. `demand` selects the promises that stay. Rows do not change.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from lowwater.replay.stages.demand import Demand, Promises, StreamName, fewest_t
 from lowwater.replay.stages.low_tasks import LowOutcome, StreamWriter
 
 StayingTicks = Mapping[int, tuple[int, int]]
-"""Number of a stored promise, or run of promises -> the first and the last tick of it that stay."""
+"""Number of a stored run of promises -> first and last tick of it that stay."""
 
 
 def on_demand(outcomes: Sequence[LowOutcome], lftas: Sequence[Lfta], plans: Sequence[Node]) -> tuple[LowOutcome, ...]:
-    """The outcomes of the low stage with streams that promise only what somebody waits for.
+    """Rewrites the streams of the low stage so that they keep only needed promises; returns the new outcomes.
 
     Args:
-        outcomes: the outcomes of the low stage under periodic heartbeats, one a link.
-        lftas: that were run.
+        outcomes: outcomes of the low stage under periodic heartbeats, one for each link.
+        lftas: LFTAs that were run.
         plans: high plans of the output queries.
 
     Raises:
@@ -86,7 +86,7 @@ def _demand(plan: Node, files: Mapping[StreamName, Sequence[Path]], promises: Ma
 
 
 def _thin(lfta: Lfta, paths: Sequence[Path], requested: StayingTicks, promises: Promises) -> int:
-    """Writes a stream anew; how many promises are left out of it. The closing one stays (SEMANTICS T6)."""
+    """Rewrites a stream; returns the number of promises removed. The closing one stays (SEMANTICS T6)."""
     total, number = len(promises.first), 0
     staying = {**requested, total - 1: (int(promises.first[-1]), int(promises.until[-1]))}
     for path in paths:
@@ -95,7 +95,7 @@ def _thin(lfta: Lfta, paths: Sequence[Path], requested: StayingTicks, promises: 
 
 
 def _thin_file(lfta: Lfta, path: Path, staying: StayingTicks, promises: Promises, number: int) -> int:
-    """Writes a file of a stream anew, whose first promise has this number; the number behind its last one."""
+    """Rewrites a file whose first promise has this number; returns the number after its last promise."""
     sink = StreamWriter(path.with_suffix(".demand"), path.stem, stream_schema(lfta.fields))
     with pq.ParquetFile(path) as file:
         for batch in file.iter_batches():
@@ -113,7 +113,7 @@ def _thin_file(lfta: Lfta, path: Path, staying: StayingTicks, promises: Promises
 
 
 def _part(promises: Promises, ticks: tuple[int, int], run: int, before: int) -> Punctuation:
-    """The part of a run between two of its ticks."""
+    """The part of a run of promises between two ticks."""
     return Punctuation(before, int(promises.promise[run]) + ticks[0] - int(promises.first[run]), *ticks)
 
 
@@ -128,7 +128,7 @@ def _joined(
 
 
 def _counted(outcome: LowOutcome, spared: Mapping[StreamName, int]) -> LowOutcome:
-    """The outcome with the promises that are left."""
+    """The outcome with the counts of the remaining promises."""
     statistics = []
     for counts in outcome.result.statistics:
         out = spared[counts.lfta, outcome.result.link]
