@@ -1,6 +1,6 @@
-"""What a query would cost beyond reason: windows and groupings that multiply its rows too often.
+"""Refuses excessive costs: windows and groupings that multiply rows too often.
 
-Beside `capabilities`: `run` and `replay` ask before anything starts, `check` and `explain` say it as notes.
+`run` and `replay` check before they start; `check` and `explain` print notes.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ MOST_COPIES = Replay().copies
 
 
 def require_affordable(plan: Plan, most: int) -> None:
-    """Checks that no operator makes more than so many rows of one.
+    """Checks that no operator makes more than a number of rows from one row.
 
     Raises:
-        QueryError: one that does, with the query and the place; QueryErrors: several of these.
+        QueryError: an operator exceeds the limit, with query and place; QueryErrors for several operators.
     """
     files = {query.name: query.file for query in (*plan.queries, *plan.internal)}
     raise_all(
@@ -36,12 +36,12 @@ def require_affordable(plan: Plan, most: int) -> None:
 
 
 def cost_notes(plan: Plan, most: int = MOST_COPIES) -> tuple[Note, ...]:
-    """What `require_affordable` refuses, as notes."""
+    """The findings of `require_affordable` as notes."""
     return tuple(replace(note, text=f"{note.text}; {hint}") for note, hint in _exceeding(plan, most))
 
 
 def _exceeding(plan: Plan, most: int) -> Iterator[tuple[Note, str]]:
-    """What is above the limit, each once: a note of what is made, and what to do."""
+    """Yields each operator above the limit once: a note about its factor, and a hint."""
     reported: set[tuple[str, Place]] = set()
     for query in plan.queries:
         for node, factor, total in copies(query.logical):

@@ -20,17 +20,17 @@ from lowwater.replay.stages.engines import LowInputs
 
 
 def optional_columns(lftas: Sequence[Lfta]) -> set[str]:
-    """The stored columns that LFTAs read and only some links keep."""
+    """The columns that LFTAs read and only some links store."""
     return {name for name in needed_columns(lftas) if name in KEPT.names}
 
 
 def applications_of(columns: set[str]) -> list[str]:
-    """The applications, as settings name them, whose fields are among kept columns."""
+    """The applications, as named in the settings, whose fields are among optional columns."""
     return sorted({name.partition("_")[0] for name in columns - {FRAME, HEAD}})
 
 
 def missing_column_notes(inputs: LowInputs) -> tuple[str, ...]:
-    """One line for each LFTA that reads kept columns none of whose links has them; links without packets say nothing.
+    """A note for each LFTA that reads optional columns stored by none of its links; links without packets do not count.
 
     Raises:
         LakeError: a file of packets cannot be read.
@@ -45,7 +45,7 @@ def missing_column_notes(inputs: LowInputs) -> tuple[str, ...]:
 
 
 def _stored(inputs: LowInputs, link: str) -> set[str] | None:
-    """The columns that the files of a link have, all together; None without files."""
+    """All columns that the files of a link have; None without files."""
     starts = (inputs.lfta_starts[lfta.name] for lfta in inputs.plan.lftas if link in lfta.links)
     read = inputs.read(link, min(starts))
     files = [file.path for capture in read.captures for file in capture.files]

@@ -1,7 +1,8 @@
-"""Packets out of the lake into a capture: those that a WHERE clause selects, with the bytes that were kept of them.
+"""Exports packets of the lake as a capture: the packets that a WHERE clause selects, with the stored part of their
+frames.
 
-Beside the stages of a replay: reads `packets/` through the ledger, selects by `replay.packets.predicate`, writes what
-`capture.formats.write` makes. Two passes, so that a file is begun only when it is known that it can be written whole.
+Reads `packets/` through the ledger, selects by `replay.packets.predicate`, and writes with `capture.formats.write`. A
+first pass surveys the packets, so that a file is only begun if it can be written whole.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class _LinkPackets:
     """The packets of one link that a selection reads.
 
     Attributes:
-        read: its files; `start` and `end` of the selection are its read range.
+        read: its files; the read range is [start, end) of the selection.
         link_types: capture -> name of its link type.
     """
 
@@ -57,16 +58,16 @@ class _LinkPackets:
 
 @dataclass
 class Selection:
-    """Packets of some links that a predicate selects, surveyed in a first pass.
+    """The packets that a predicate selects, as surveyed in a first pass.
 
     Attributes:
-        packets: how many.
-        cut: those of which less was kept than was captured.
-        kept: the most bytes that were kept of one that is cut.
-        interfaces: (link, link type) of them, in order of the links.
-        nanoseconds: whether a timestamp is no whole microsecond.
-        latest: the largest timestamp, ns.
-        snaplen: at least the length of each frame.
+        packets: number of packets.
+        cut: packets of which less is stored than was captured.
+        kept: largest number of bytes stored of a cut packet.
+        interfaces: (link, link type) of the packets, in order of the links.
+        nanoseconds: whether a timestamp is not a whole microsecond.
+        latest: largest timestamp, ns.
+        snaplen: upper limit of the frame length, bytes.
     """
 
     feeds: tuple[_LinkPackets, ...]
@@ -81,12 +82,12 @@ class Selection:
 
     @property
     def link_types(self) -> list[str]:
-        """Names of the link types, each once."""
+        """The link types, without duplicates."""
         return list(dict.fromkeys(link_type for _, link_type in self.interfaces))
 
 
 def exported_links(lake: Lake, config: Config, names: Sequence[str]) -> list[str]:
-    """Links by their names, those of sets, and those whose interfaces are links; all that have captures for no name.
+    """Resolves names of links, sets and captures with interface links; no name stands for all links with captures.
 
     Raises:
         LakeError: the lake has no captures.
@@ -113,19 +114,19 @@ def select(
     end: int = END_OF_TIME,
     progress: Callable[[int], None] = lambda packets: None,
 ) -> Selection:
-    """Surveys the packets of some links with a timestamp in [start, end), ns, that a predicate selects.
+    """Surveys the packets with a timestamp in [start, end), ns, that a predicate selects.
 
     Args:
         lake: the open lake.
         config: settings of the lake.
-        links: names of links with captures, as `exported_links` gives them.
-        predicate: which packets are taken.
+        links: names of links with captures, from `exported_links`.
+        predicate: selects the packets.
         start: first timestamp, ns since the epoch.
         end: end of the timestamps, ns, exclusive.
-        progress: is told how many were found so far.
+        progress: called with the number of packets so far.
 
     Raises:
-        LakeError: nothing is kept of the frames of some of them, a link type is not known, or the lake cannot be read.
+        LakeError: frames of some packets are not stored, a link type is unknown, or the lake cannot be read.
     """
     captures, files = read_captures(lake, links), PacketFiles.of(lake)
     feeds = []
@@ -165,7 +166,7 @@ def _survey(selection: Selection, link: str, link_type: str, batch: pa.RecordBat
 
 
 def _require_frames(batch: pa.RecordBatch, link: str, packets: str) -> None:
-    """Refuses packets of which bytes were captured and none are kept."""
+    """Refuses packets whose captured bytes are not stored."""
     if pc.any(pc.and_(batch.column(FRAME).is_null(), pc.greater(batch.column("caplen"), 0))).as_py():
         raise LakeError(
             f"link {link!r}: nothing is kept of the frames {packets}",
@@ -175,7 +176,7 @@ def _require_frames(batch: pa.RecordBatch, link: str, packets: str) -> None:
 
 
 def _selected(feed: _LinkPackets, predicate: Predicate) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """(link type, selected packets), batch by batch, in the order of the link; no batch is empty."""
+    """Yields (link type, selected packets) in the order of the link; no batch is empty."""
     read = feed.read
     test = predicate.test(read.link)
     low, high = max(read.read_from, read.since), min(read.end, read.until)
@@ -197,7 +198,7 @@ def _selected(feed: _LinkPackets, predicate: Predicate) -> Iterator[tuple[str, p
 
 
 def _batches(path: Path, capture: CaptureRead, names: list[str], low: int, high: int) -> Iterator[pa.RecordBatch]:
-    """The packets of a file within [low, high), ns, with absolute arrivals; a column that it lacks is NULL."""
+    """Reads the packets of a file within [low, high), ns, with absolute arrivals; a missing column is NULL."""
     with pq.ParquetFile(path) as file:
         stored = file.schema_arrow.names
         for group in range(file.num_row_groups):
@@ -228,21 +229,21 @@ def _meets(group: pq.RowGroupMetaData, names: list[str], low: int, high: int) ->
 
 
 def _rows_at_once(group: pq.RowGroupMetaData, names: list[str]) -> int:
-    """So many rows that their frames take some 32 MiB."""
+    """The number of rows whose frames take about 32 MiB."""
     size = int(group.column(names.index(FRAME)).total_uncompressed_size) if FRAME in names else 0
     return max(256, min(65_536, BATCH_BYTES * int(group.num_rows) // max(size, 1)))
 
 
 def write_selection(selection: Selection, form: str, write: Callable[[bytes], object]) -> None:
-    """Writes the selected packets as a capture: of one link in its order, of several merged by (arrival, link).
+    """Writes the selected packets as a capture; several links are merged by (arrival, link).
 
     Args:
-        selection: as `select` gives it.
+        selection: result of `select`.
         form: `pcap` or `pcapng`.
-        write: takes the next bytes.
+        write: called with the next bytes.
 
     Raises:
-        ConfigError: the format cannot hold them.
+        ConfigError: the format cannot hold the packets.
     """
     numbers = {link_type: _number(link_type) for link_type in selection.link_types}
     if form == "pcapng":
@@ -270,7 +271,7 @@ def _check_pcap(selection: Selection) -> None:
 
 
 def _numbered(link_type: str) -> bool:
-    """Whether it is one link type, by name or as a number."""
+    """Whether a text is a single link type, by name or number."""
     return link_type in LINK_NUMBERS or link_type.isdecimal()
 
 
@@ -279,7 +280,7 @@ def _number(link_type: str) -> int:
 
 
 Row = tuple[int, int, int, int, int, bytes]
-"""Arrival, place of the link, interface, timestamp (ns), length on the wire, what was kept of the frame."""
+"""Arrival (ns), number of the link, interface, timestamp (ns), length on the wire, stored part of the frame."""
 
 
 def _merged(selection: Selection) -> Iterator[Row]:

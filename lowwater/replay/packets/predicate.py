@@ -1,6 +1,7 @@
-"""A WHERE clause over stored packets: bound as in a query, evaluated batch by batch without one.
+"""A WHERE clause over stored packets, evaluated batch by batch without a query.
 
-Below `replay.packets.capture_export`. It is compiled as the conditions of a query are, so that it keeps SEMANTICS V1 and V2.
+`capture_export` and the counting of load shedding use it. It is compiled like the conditions of a query, so it follows
+SEMANTICS V1 and V2.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from lowwater.plan.queryset import plan_texts
 from lowwater.plan.text import nearest
 
 Test = Callable[[pa.RecordBatch], NDArray[np.bool_]]
-"""Which rows of a batch are selected."""
+"""Returns which rows of a batch are selected."""
 
 OPTION = "--where"
 QUERY_START = "SELECT timestamp FROM packets.{} "
@@ -38,11 +39,11 @@ QUERY_START = "SELECT timestamp FROM packets.{} "
 
 @dataclass(frozen=True)
 class Predicate:
-    """Which packets are meant; see `read_predicate`.
+    """Selects packets; see `read_predicate`.
 
     Attributes:
-        member: those of the protocol; None for all.
-        condition: the condition of the WHERE clause; None for all.
+        member: condition of the protocol; None for all packets.
+        condition: condition of the WHERE clause; None for all packets.
     """
 
     member: Expr | None
@@ -50,17 +51,17 @@ class Predicate:
 
     @property
     def reads_payload(self) -> bool:
-        """Whether what was kept of the frames decides."""
+        """Whether the condition reads stored frames."""
         return PAYLOAD in columns_of(self.condition)
 
     @property
     def columns(self) -> list[str]:
-        """The stored columns that a test reads; of a batch it reads `arrival` and `timestamp` besides."""
+        """The stored columns that a test reads, beside `arrival` and `timestamp`."""
         names = columns_of(self.member, self.condition)
         return stored(names)
 
     def test(self, link: str) -> Test:
-        """The test of the packets of one link, whose name is their `interface`."""
+        """Compiles the test for the packets of one link."""
         return _compiled_test(self.member, self.condition, link)
 
 
@@ -68,7 +69,7 @@ def read_predicate(text: str | None, protocol: str = "ETH") -> Predicate:
     """Binds the text of a WHERE clause over the columns of a protocol.
 
     Raises:
-        QueryError: it has no meaning, marked in the text; QueryErrors for several.
+        QueryError: the clause is wrong, marked in the text; QueryErrors for several errors.
         ConfigError: there is no such protocol.
     """
     if protocol not in PROTOCOLS:
@@ -94,14 +95,14 @@ def read_predicate(text: str | None, protocol: str = "ETH") -> Predicate:
 
 
 def _require_value(expr: Expr, source: str) -> None:
-    """Refuses what has a meaning to the planner and no value for one packet."""
+    """Refuses expressions that have no value for a single packet."""
     if isinstance(expr, StateCall) or (isinstance(expr, Call) and expr.function.value is None):
         line, column = expr.place
         raise UnsupportedError(f"{expr.function.name} has no value of a packet", "", OPTION, line - 1, column, source)
 
 
 def _in_text(error: QueryError, source: str) -> QueryError:
-    """The error at its place in the clause: the query has a line before it."""
+    """Moves an error to its place in the clause: the query has one more line before it."""
     line, column = (error.line - 1, error.column) if error.line > 1 else (1, 1)
     hint = re.sub(r"(?<= at )\d+(?=:\d)", lambda match: str(int(match[0]) - 1), error.hint)
     return type(error)(error.message, hint, OPTION, line, column, source)

@@ -1,7 +1,7 @@
-"""Runs what is due: many intervals of some query sets on one Spark session, in any order, several at once.
+"""Backfill: runs due intervals of query sets on one Spark session, several at once.
 
-What `lowwater backfill` calls. Killed at any moment it loses the intervals at work, of which nothing was visible yet;
-started again it finds in the ledgers what is left (SEMANTICS S1, S4).
+`lowwater backfill` calls it. A killed backfill loses only intervals that were running and not yet visible. A new one
+reads from the ledgers which intervals remain (SEMANTICS S1, S4).
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from lowwater.high.spark_tasks import Session
 
 WAITING = "waiting"
-"""What becomes of an interval that cannot start: its links have not reported, or an earlier one of its chain failed."""
+"""State of an interval that cannot start: its links have not reported, or an earlier interval of its chain failed."""
 
 
 class Order(StrEnum):
-    """In which order intervals are begun; the tables do not depend on it."""
+    """The order in which intervals start; tables do not depend on it."""
 
     OLDEST = "oldest"
     NEWEST = "newest"
@@ -43,14 +43,14 @@ class Order(StrEnum):
 
 @dataclass(frozen=True)
 class IntervalResult:
-    """What became of an interval.
+    """The result of an interval in a backfill.
 
     Attributes:
-        due: what was to be done.
-        state: the state of the publication, failed, or waiting.
-        reason: why it is not done; the whole message of an error.
-        rows: published, per query.
-        seconds: that it took.
+        due: the interval.
+        state: state of the publication, failed, or waiting.
+        reason: why the interval is not done, or the whole error message.
+        rows: query -> number of rows published.
+        seconds: duration, s.
     """
 
     due: Due
@@ -67,7 +67,7 @@ class IntervalResult:
 
 @dataclass(frozen=True)
 class BackfillListener:
-    """Who is told what happens, from any thread: `begins` of an interval, `ends` with what became of it."""
+    """Callbacks of a backfill, called from any thread: `begins` with an interval, `ends` with its result."""
 
     begins: Callable[[Due], None] = lambda due: None
     ends: Callable[[IntervalResult], None] = lambda tried: None
@@ -81,22 +81,22 @@ def backfill(
     watch: BackfillListener | None = None,
     spark: Session | None = None,
 ) -> list[IntervalResult]:
-    """Runs intervals; one that fails does not stop the others, except those of a chained set that come after it.
+    """Runs intervals; a failure stops only later intervals of the same chained set.
 
     Args:
-        jobs: the query sets; one of them owns each piece of work.
-        work: the intervals, as `due` gives them.
-        workers: how many intervals are at work at once.
-        order: in which order they are begun; those of a chained set are always begun oldest first, one at a time.
-        watch: who is told.
-        spark: session to use; one is built where none is given.
+        jobs: query sets of the intervals.
+        work: intervals to run, from `due`.
+        workers: number of intervals that run at once.
+        order: order in which intervals start; a chained set always starts oldest first, one at a time.
+        watch: callbacks; None for none.
+        spark: session to use; None to start one.
 
     Returns:
-        One entry a piece of work, in the order in which they ended.
+        The result of each interval, in the order in which they ended.
 
     Raises:
-        LowwaterError: the session cannot be built.
-        KeyboardInterrupt: the user interrupted it; intervals at work were finished first.
+        LowwaterError: the session cannot be started.
+        KeyboardInterrupt: the user interrupted the backfill; running intervals were finished first.
     """
     by_name = {job.query_set: job for job in jobs}
     sessions = job_sessions("lowwater backfill", jobs[0], Progress(quiet=True), spark)
@@ -110,7 +110,7 @@ def backfill(
 
 
 def _ordered(jobs: dict[str, Job], work: Iterable[Due], order: Order) -> list[tuple[Due, ...]]:
-    """The work in units that may run side by side: an interval each, all of a chained set in one."""
+    """Divides the work into units that may run in parallel: single intervals, or all intervals of a chained set."""
     chains: dict[str, list[Due]] = {}
     units: list[tuple[Due, ...]] = []
     for interval in sorted(work, key=lambda due: (due.start, due.query_set)):
@@ -127,7 +127,7 @@ def _ordered(jobs: dict[str, Job], work: Iterable[Due], order: Order) -> list[tu
 
 @dataclass
 class _Backfill:
-    """What the threads of one backfill share."""
+    """The state that the threads of one backfill share."""
 
     jobs: dict[str, Job]
     sessions: Sessions
@@ -136,13 +136,13 @@ class _Backfill:
     tried: list[IntervalResult] = field(default_factory=list)
 
     def all(self, units: Sequence[tuple[Due, ...]], workers: int) -> list[IntervalResult]:
-        """Runs every unit; after an interruption those that have begun."""
+        """Runs every unit; after an interruption only units that have started."""
         with ThreadPoolExecutor(workers, thread_name_prefix="lowwater-backfill") as pool:
             waiting: set[Future[None]] = set()
             remaining = iter(units)
             try:
                 while True:
-                    # No more are handed out than can run, so that an interruption has nothing to take back.
+                    # Only as many units are submitted as can run, so that an interruption has nothing to cancel.
                     while len(waiting) < workers and (unit := next(remaining, None)) is not None:
                         waiting.add(pool.submit(self._unit, unit))
                     if not waiting:

@@ -1,7 +1,7 @@
-"""Which intervals are due, why, and how much work that is: what a backfill would do, before it does anything.
+"""Finds the intervals that are due, why, and the work they need, before a backfill does anything.
 
-Reads the ledgers and plans the queries; runs nothing. Shown by `lowwater plan`, worked off by
-`replay.schedule.backfill`.
+It reads the ledgers and plans the queries, but runs nothing. `lowwater plan` shows the result, and
+`replay.schedule.backfill` runs it.
 """
 
 from __future__ import annotations
@@ -26,34 +26,35 @@ from lowwater.replay.job import IntervalInputs, Job
 from lowwater.replay.schedule.estimate import Estimate, PacketEstimate, estimate, packet_estimate
 
 KINDS = (MISSING, FAILED, STALE)
-"""Why an interval may be due; one that is half published counts as missing."""
+"""Reasons for an interval to be due; a half-published one counts as missing."""
 
 MAY_RUN = (*KINDS, HALF, PROVISIONAL)
-"""The states of the queries of an interval that make it due."""
+"""States of a query that make its interval due."""
 
 VISIBLE = (DONE, INCOMPLETE, PROVISIONAL)
-"""The states in which nothing is to be made anew."""
+"""States in which a query need not run again."""
 
 CHANGES = "the state of the interval before changes"
-"""Why an interval of a chained set becomes stale while one before it runs."""
+"""Reason of an interval of a chained set that becomes stale when an earlier interval runs."""
 
 
 @dataclass(frozen=True)
 class Due:
-    """An interval of a query set that is to run.
+    """An interval of a query set that should run.
 
     Attributes:
-        query_set: its name.
-        start: ns; `end` as well.
-        state: missing, failed, stale, half published; provisional where its links have reported since.
-        reasons: why, one line each, the same for several queries once.
-        queries: those that are in this state or another one that is due.
-        packets: how many the run reads; 0 where it only confirms what is published.
-        exact: whether they were counted; else they are about so many.
-        seconds: about how long it takes; None where no earlier run tells.
-        bytes: about how many it leaves in `lfta/` and `streams/`, and needs in `_work/` meanwhile; None likewise.
-        blocked: why it cannot start, empty where it can.
-        at_edge: whether it is blocked only since captures begin or end in it, so that `through_end` would run it.
+        query_set: name of the query set.
+        start: first instant of the interval, ns since the epoch.
+        end: end of the interval, ns since the epoch, exclusive.
+        state: missing, failed, stale or half published; provisional if its links have reported since.
+        reasons: reasons, one line each, without duplicates.
+        queries: queries that are in a due state.
+        packets: number of packets that the run reads; 0 if it only confirms a publication.
+        exact: whether the packets were counted rather than estimated.
+        seconds: estimated duration, s; None without earlier runs.
+        bytes: estimated size in `lfta/` and `streams/`, and meanwhile in `_work/`; None without earlier runs.
+        blocked: why the interval cannot start; empty if it can.
+        at_edge: whether only the begin or end of captures blocks it, so that `through_end` would run it.
     """
 
     query_set: str
@@ -72,7 +73,7 @@ class Due:
 
 @dataclass(frozen=True)
 class DueSelection:
-    """What a plan is asked about: `start` and `end` in ns, both bounds of intervals, None for all that is known."""
+    """Limits the intervals of a plan: `start` and `end` are bounds of intervals in ns, None for no limit."""
 
     start: int | None = None
     end: int | None = None
@@ -83,24 +84,24 @@ class DueSelection:
         return (self.start is None or start >= self.start) and (self.end is None or end <= self.end)
 
     def wants(self, state: str) -> bool:
-        """Whether intervals of this state are asked for."""
+        """Whether intervals of this state are selected."""
         return not self.kinds or (MISSING if state == HALF else state) in self.kinds
 
 
 def open_jobs(
     root: Path, names: Sequence[str], queries: Path, tell: Callable[[str, LowwaterError], None] | None = None
 ) -> list[Job]:
-    """The query sets of these names; without any those that are configured or were ever run, else those in a folder.
+    """Opens query sets by name; without names those that are configured or were ever run, otherwise those in a folder.
 
     Args:
         root: folder of the lake.
-        names: the names of the query sets.
+        names: names of the query sets; may be empty.
         queries: folder of query sets.
-        tell: told of each configured set that cannot be planned over the lake; without it the first one is raised.
+        tell: called with each configured set that cannot be planned and the error; None raises the first error.
 
     Raises:
         ConfigError: there is no such query set, or none at all.
-        LowwaterError: one that was named cannot be planned over the lake.
+        LowwaterError: a named query set cannot be planned over the lake.
     """
     if names:
         return [Job.open(root, name, queries) for name in dict.fromkeys(names)]
@@ -128,10 +129,11 @@ def open_jobs(
 
 
 def due(job: Job, selection: DueSelection) -> list[Due]:
-    """The intervals of a query set that are to run, oldest first.
+    """The intervals of a query set that are due, oldest first.
 
-    Of a chained set those too that are published and become stale while those before them run: the digest of the
-    publication before is an input of each (I4), so that one that is made anew changes all that follow.
+    In a chained set, published intervals become stale when an earlier one runs: the digest of the earlier publication
+    is an
+    input of each (I4). They are included.
 
     Raises:
         ConfigError: the range does not bound whole intervals.
@@ -159,12 +161,12 @@ def due(job: Job, selection: DueSelection) -> list[Due]:
 
 @dataclass
 class _Chain:
-    """What the runs of a chained set will change for the intervals after them (I4), asked in order of time.
+    """Predicts which intervals of a chained set become stale when earlier ones run (I4); used in order of time.
 
     Attributes:
-        queries: those of the set that hand a state over.
-        anew: queries and instants whose state will be another one: the interval that ends there is published anew.
-        halted: whether an interval cannot start: then none after it runs.
+        queries: queries that hand a state over.
+        anew: (query, instant) of states that will change, because the interval that ends there is published again.
+        halted: whether an interval cannot start, so that no later one runs.
     """
 
     queries: Sequence[QueryPlan]
@@ -172,7 +174,7 @@ class _Chain:
     halted: bool = False
 
     def rows_then(self, inputs: IntervalInputs, rows: Sequence[StatusRow]) -> list[StatusRow]:
-        """The states of an interval's queries once those before it have run."""
+        """The states of an interval's queries after the earlier intervals have run."""
         queries = self._taken_up_anew(inputs)
         if not any(row.query in queries and row.state in VISIBLE for row in rows):
             return list(rows)
@@ -185,7 +187,7 @@ class _Chain:
         ]
 
     def runs(self, inputs: IntervalInputs, due: Due) -> None:
-        """Told of each interval that is to run."""
+        """Records an interval that will run."""
         self.halted = self.halted or bool(due.blocked)
         if self.halted:
             return
@@ -200,9 +202,9 @@ class _Chain:
 
 
 def outdated_audits(job: Job, selection: DueSelection) -> list[tuple[int, int]]:
-    """The intervals whose newest audit asked other things of the rows than the suites do now, oldest first.
+    """The intervals whose newest audit used other custom suites than the present ones, oldest first.
 
-    They are not due: a suite changes no row. `lowwater replay --stage audit` judges them again.
+    They are not due, since a suite changes no row.
     """
     newest = {
         (row.interval_start, row.interval_end, row.query): row
@@ -231,7 +233,7 @@ def _check_bounds(job: Job, selection: DueSelection) -> None:
 
 
 def _all_of(job: Job, selection: DueSelection) -> tuple[tuple[int, int], ...]:
-    """Every interval of a range of two bounds, those included that no capture covers."""
+    """Every interval of a range with two bounds, also without captures."""
     if selection.start is None or selection.end is None:
         return ()
     return tuple(job.intervals(selection.start, selection.end))

@@ -1,6 +1,6 @@
-"""How much work an interval is: its packets by the files that hold them, seconds and bytes by those of earlier runs.
+"""Estimates the work of an interval: packets from file statistics, seconds and bytes from earlier runs.
 
-Beside `due`, which shows it before anything runs.
+`due` shows the estimate before anything runs.
 """
 
 from __future__ import annotations
@@ -18,48 +18,49 @@ from lowwater.replay.interval import lfta_folder
 from lowwater.replay.job import IntervalInputs, Job
 
 NEWEST = 200
-"""How many of the newest runs are judged by."""
+"""Number of newest runs that the estimate uses."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Seconds of a run as a part that every run has and one for each packet, and what it leaves between the stages.
+    """The cost of a run: fixed seconds, seconds for each packet, and bytes stored between the stages.
 
     Attributes:
-        fixed: seconds of a run without packets; None where no earlier run tells.
-        each: seconds a packet.
-        stored: bytes a packet in `lfta/` and `streams/`; None where no earlier run tells.
+        fixed: seconds of a run without packets; None without earlier runs.
+        per_packet: seconds for each packet.
+        stored: bytes for each packet in `lfta/` and `streams/`; None without earlier runs.
     """
 
     fixed: float | None = None
-    each: float = 0.0
+    per_packet: float = 0.0
     stored: float | None = None
 
     def seconds(self, packets: int) -> float | None:
-        """Seconds of a run over so many packets."""
-        return None if self.fixed is None else round(self.fixed + self.each * packets, 1)
+        """The estimated seconds of a run over a number of packets."""
+        return None if self.fixed is None else round(self.fixed + self.per_packet * packets, 1)
 
     def bytes(self, packets: int) -> int | None:
-        """Bytes that a run over so many packets leaves between the stages, and the most of its staging, about."""
+        """The estimated bytes that a run stores between the stages; its temporary files need about as much."""
         return None if self.stored is None else round(self.stored * packets)
 
 
 @dataclass(frozen=True)
 class PacketEstimate:
-    """How many packets a run reads: counted, or about."""
+    """The number of packets that a run reads, exact or estimated."""
 
     packets: int = 0
     exact: bool = True
 
 
 def packet_estimate(files: PacketFiles, inputs: IntervalInputs) -> PacketEstimate:
-    """How many packets a run reads, by the statistics of the files that hold them.
+    """Counts the packets that a run reads, from the statistics of the files.
 
-    A file of which every packet is read counts as it is, as nearly all do whose intervals are hours; of one that is
-    read in part the share of its time, and then the whole is an estimate.
+    A file that is read whole counts exactly, as nearly all files do for intervals of hours. A file that is read in part
+    counts
+    by its share of time, and then the sum is an estimate.
 
     Args:
-        files: the files of the lake.
+        files: packet files of the lake.
         inputs: the inputs of the interval.
     """
     packets, exact = 0.0, True
@@ -80,18 +81,18 @@ def packet_estimate(files: PacketFiles, inputs: IntervalInputs) -> PacketEstimat
 
 
 def _share(smallest: int, largest: int, start: int, end: int) -> float:
-    """The share of the time from `smallest` to `largest`, ns, that lies in [start, end)."""
+    """The share of the time from `smallest` to `largest`, ns, that lies in [start, end), 0 to 1."""
     span = largest - smallest + 1
     return max(0, min(end, largest + 1) - max(start, smallest)) / span
 
 
 def estimate(job: Job, captures: Mapping[str, Sequence[Capture]], replays: Iterable[Replay]) -> Estimate:
-    """The line of least squares through the newest runs of a query set; their median where they are too alike.
+    """Fits a line of least squares through the newest runs; takes the median if their packet counts are too similar.
 
     Args:
         job: the query set.
-        captures: the ledger of its links.
-        replays: its rows, oldest first.
+        captures: link -> its captures.
+        replays: rows of the ledger `replays`, oldest first.
     """
     seconds: dict[tuple[int, int], dict[str, float]] = {}
     for row in replays:
@@ -110,7 +111,7 @@ def estimate(job: Job, captures: Mapping[str, Sequence[Capture]], replays: Itera
 
 
 def _stored_bytes(job: Job) -> dict[str, int]:
-    """Bytes of the files between the stages, by the label of their interval; what was removed since is not there."""
+    """Label of an interval -> bytes stored between the stages; removed intervals are missing."""
     sizes: dict[str, int] = {}
     lftas = (job.lake.lfta(job.query_set, lfta_folder(lfta)) for lfta in job.plan.lftas)
     for path in (*lftas, *(job.lake.stream(query.name) for query in job.plan.queries)):

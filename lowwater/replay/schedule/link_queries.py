@@ -1,6 +1,6 @@
-"""The queries that read a link: how long their rows wait for other links, and how many rows they make.
+"""Finds the queries that read a link, their wait for other links, and their rate of rows.
 
-What the skew review needs of plans and of the ledger `replays`, to say what a bound would cost.
+The skew review uses it to show the cost of a bound.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ from lowwater.replay.job import Job
 
 
 def set_names(root: Path, queries: Path) -> list[str]:
-    """The query sets that are configured or were ever run over a lake; without any, those of a folder."""
+    """The names of the query sets that are configured or were ever run; without any, of those in a folder."""
     lake = open_lake(root, make=False)
     names = {*load_config(root).query_sets, *replayed_sets(lake)}
     return sorted(names or {path.stem for path in queries.glob("*.gsql")})
 
 
 def jobs(root: Path, queries: Path, tell: Callable[[str, LowwaterError], None]) -> list[Job]:
-    """The query sets of a lake that can be planned.
+    """Opens the query sets of a lake that can be planned.
 
     Args:
-        root: folder of the lake; `queries` that of the query sets.
-        tell: told of each that cannot, and why.
+        root: folder of the lake.
+        queries: folder of query sets.
+        tell: called with each query set that cannot be planned and the error.
     """
     opened = []
     for name in set_names(root, queries):
@@ -42,12 +43,12 @@ def jobs(root: Path, queries: Path, tell: Callable[[str, LowwaterError], None]) 
 
 
 def readers(chosen: Iterable[Job], link: str, rates: Mapping[tuple[str, str], float]) -> list[ReadingQuery]:
-    """The output queries of some sets that read a link.
+    """The output queries that read a link.
 
     Args:
-        chosen: the query sets.
-        link: its name.
-        rates: as `row_rates` gives them.
+        chosen: query sets to look at.
+        link: name of the link.
+        rates: result of `row_rates`.
     """
     reading = []
     for job in chosen:
@@ -60,7 +61,7 @@ def readers(chosen: Iterable[Job], link: str, rates: Mapping[tuple[str, str], fl
 
 
 class Row(Protocol):
-    """What `row_rates` reads of a row of `replays`."""
+    """The columns that `row_rates` reads from a row of `replays`."""
 
     @property
     def query_set(self) -> str: ...
@@ -79,11 +80,12 @@ class Row(Protocol):
 
 
 def row_rates(replays: Iterable[Row], start: int, end: int) -> dict[tuple[str, str], float]:
-    """(query set, query) -> rows a second that it published over the intervals that meet [start, end), ns.
+    """(query set, query) -> rows per second published in the intervals that overlap [start, end), ns.
 
     Args:
         replays: rows of the ledger, oldest first.
-        start: ns; `end` as well.
+        start: first instant of the range, ns since the epoch.
+        end: end of the range, ns since the epoch, exclusive.
     """
     newest = {
         (row.query_set, row.query, row.interval_start): (row.rows or 0, row.interval_end - row.interval_start)

@@ -1,6 +1,7 @@
-"""Whether an interval may start: which of its links have not reported yet, and which never will (SEMANTICS T5, T6).
+"""Checks whether an interval may start: links that have not reported yet, and gaps that will not close (SEMANTICS T5,
+T6).
 
-Asked by the scheduler's sensor, again and again; the run itself asks `IntervalInputs.require` once more.
+The sensor of Airflow asks repeatedly; the run itself checks once more with `IntervalInputs.require`.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from lowwater.replay.job import Job
 
 @dataclass(frozen=True)
 class LinkReadiness:
-    """What the links of an interval lack.
+    """The readiness of the links of an interval.
 
     Attributes:
-        missing: why the interval cannot start yet, one line for gaps that captures may still close.
-        failure: the error of a gap that lets no run start: its link has policy `fail`, and either the capture of that
-            time is there and cut, or nobody waits any longer.
+        missing: one line for each gap that captures may still close.
+        failure: error of a gap that no run can pass: its link has policy `fail`, and either the capture of that time is
+            cut, or
+            the patience is over.
     """
 
     missing: tuple[str, ...]
@@ -34,16 +36,16 @@ class LinkReadiness:
 
 
 def link_readiness(job: Job, start: int, end: int, patient: bool) -> LinkReadiness:
-    """Looks which links have reported to the end of an interval.
+    """Checks which links have reported to the end of an interval.
 
-    A gap that a capture was to cover, but which is cut, will not close by itself: policy `fail` fails at once and
-    `publish` starts at once. Any other gap may only mean that the capture has not been ingested yet, or was still
-    growing.
+    A gap inside the declared coverage of a cut capture does not close by itself: policy `fail` fails at once, policy
+    `publish` starts at once. Any other gap may only mean that the capture is not ingested yet, or was still growing.
 
     Args:
         job: the query set.
-        start: the start of the interval, ns; `end` its end.
-        patient: whether captures may still come; if not, only links of policy `wait` are waited for.
+        start: first instant of the interval, ns since the epoch.
+        end: end of the interval, ns since the epoch, exclusive.
+        patient: whether captures may still come; otherwise only links of policy `wait` are waited for.
     """
     captures = job.captures()
     missing: list[Gap] = []
@@ -59,7 +61,7 @@ def link_readiness(job: Job, start: int, end: int, patient: bool) -> LinkReadine
 
 
 def _was_covered(gap: Gap, captures: Sequence[Capture]) -> bool:
-    """Whether a capture was declared to cover the gap, and broke off before."""
+    """Whether a capture was declared to cover the gap, and ended before it."""
     return any(
         capture.declared is not None
         and capture.declared[0] <= gap.since
