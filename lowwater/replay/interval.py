@@ -116,7 +116,7 @@ def replay(
         start: first instant, a bound of an interval, ns since the epoch.
         end: end, a bound of an interval, ns since the epoch, exclusive.
         stage: stage to run; None for all.
-        progress: told what is being done.
+        progress: reports the stages.
         spark: session to use; None to start one when it is needed.
         hold: stop before publishing; an interval that is already published is still skipped.
 
@@ -137,7 +137,7 @@ def run_interval(job: Job, start: int, end: int, progress: Progress, sessions: S
         job: the query set.
         start: first instant of the interval, ns since the epoch.
         end: end of the interval, ns since the epoch, exclusive.
-        progress: told what is being done.
+        progress: reports the stages.
         sessions: Spark session, started when it is needed.
 
     Raises:

@@ -1,7 +1,7 @@
-"""Writes the rows of a query for people: CSV, JSON lines or Parquet.
+"""Writes the rows of a query as CSV, JSON lines or Parquet: the last step of `lowwater run`.
 
-Last step of `lowwater run`. Integers plain, floats with 17 significant digits, booleans true/false, addresses as text,
-NULL an empty field; rows sorted by all columns, NULL last, so that two equal results are equal files.
+Integers are plain, floats have 17 significant digits, booleans are true or false, addresses are texts, and NULL is an
+empty field. Rows are sorted by all columns, NULL last, so that equal results give equal files.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FORMATS = ("csv", "json", "parquet")
 
 
 def published_rows(rows: pa.Table, fields: Sequence[Field]) -> pa.Table:
-    """Rows of a stream in their published types: addresses as text, control columns gone.
+    """Converts rows of a stream to published types: addresses as texts, without control columns.
 
     Args:
         rows: at least the columns of `fields`, in stream types.
@@ -37,7 +37,7 @@ def published_rows(rows: pa.Table, fields: Sequence[Field]) -> pa.Table:
 
 
 def sort_rows(rows: pa.Table, fields: Sequence[Field]) -> pa.Table:
-    """Rows sorted by all columns of the query, by value (an address by its bytes), NULL last."""
+    """Sorts rows by all columns of the query: by value (an address by its bytes), NULL last."""
     if rows.num_rows == 0 or not fields:
         return rows
     keys = [(f.name, "ascending", "at_end") for f in fields]
@@ -45,7 +45,7 @@ def sort_rows(rows: pa.Table, fields: Sequence[Field]) -> pa.Table:
 
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""With these a text begins that a spreadsheet would evaluate."""
+"""A spreadsheet evaluates texts that begin with these characters."""
 
 
 def spreadsheet_cell(value: object) -> object:
@@ -57,7 +57,7 @@ def spreadsheet_cell(value: object) -> object:
     """
     if not isinstance(value, str):
         return value
-    # Texts of others may hold line feeds, which end a row for whoever reads line by line.
+    # Texts from packets may contain line feeds, which would end a row for line-based readers.
     text = shown(value).replace("\n", "\\n").replace("\t", "\\t")
     return f"'{text}" if value.startswith(FORMULA) else text
 
@@ -73,7 +73,7 @@ def write_rows(
         folder: an existing folder.
         name: name of the query, and of the file.
         kind: one of FORMATS.
-        spreadsheet: as for `write_csv`; other formats do not change.
+        spreadsheet: see `write_csv`; other formats ignore it.
 
     Raises:
         LowwaterError: the folder cannot be written, or the format is unknown.
@@ -97,12 +97,12 @@ def write_rows(
 
 
 def write_csv(table: pa.Table, path: Path, spreadsheet: bool = False) -> None:
-    """Writes a table as CSV: a header row, then rows; see the module for the form of values.
+    """Writes a table as CSV: a header row, then rows; the module describes the format of values.
 
     Args:
-        table: to write.
-        path: the path of the file.
-        spreadsheet: whether texts are made harmless to a spreadsheet, which evaluates what looks like a formula.
+        table: table to write.
+        path: path of the file.
+        spreadsheet: whether texts are made safe for a spreadsheet, which evaluates texts that look like formulas.
     """
     options = pyarrow.csv.WriteOptions(include_header=False, quoting_style="none")
     with path.open("wb") as out:
@@ -118,16 +118,16 @@ def write_csv(table: pa.Table, path: Path, spreadsheet: bool = False) -> None:
 
 
 def _lines(rows: Iterable[Iterable[object]]) -> bytes:
-    """Rows as lines of CSV."""
+    """Formats rows as lines of CSV."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue().encode("utf-8")
 
 
 def _plain(batch: pa.RecordBatch) -> bool:
-    """Whether no value needs quotes, so that Arrow may write the batch, five times as fast as Python.
+    """Whether no value needs quotes, so that Arrow can write the batch, five times as fast as Python.
 
-    A row of one empty value does: it would be an empty line.
+    A single empty value needs quotes: the row would be an empty line.
     """
     kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_string)
     return batch.num_columns > 1 and all(
@@ -141,7 +141,7 @@ def _plain(batch: pa.RecordBatch) -> bool:
 
 
 def _with_digits(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """A batch with floats as the texts that CSV has of them; Arrow would write fewer digits."""
+    """Converts floats to their texts in CSV; Arrow would write fewer digits."""
     columns = [
         pa.array(csv_values(column), pa.string()) if pa.types.is_floating(column.type) else column
         for column in batch.columns
@@ -150,12 +150,12 @@ def _with_digits(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _harmless(column: pa.Array, values: list[object]) -> list[object]:
-    # Numbers are texts here too, and a minus before one is no formula.
+    # Numbers are texts here too, and a minus sign before a number is no formula.
     return [spreadsheet_cell(value) for value in values] if pa.types.is_string(column.type) else values
 
 
 def csv_values(column: pa.Array) -> list[object]:
-    """The values of a column as CSV has them; None for NULL."""
+    """The values of a column as written to CSV; None for NULL."""
     if pa.types.is_floating(column.type):
         return [None if v is None else format(v, ".17g") for v in column.to_pylist()]
     if pa.types.is_boolean(column.type):

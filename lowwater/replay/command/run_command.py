@@ -1,6 +1,6 @@
-"""`lowwater run`: captures in, one file per output query out, through a lake that lives as long as the run.
+"""`lowwater run`: reads captures and writes one file for each output query, through a temporary lake.
 
-The stages are those of a scheduled run; only audit and publishing are replaced by writing files.
+The stages are the same as in a scheduled run; writing files replaces audit and publishing.
 """
 
 from __future__ import annotations
@@ -60,22 +60,25 @@ MOST_INTERVALS = 100_000
 
 @dataclass(frozen=True)
 class RunRequest:
-    """What `lowwater run` was asked.
+    """The options of `lowwater run`.
 
     Attributes:
-        plan: the queries; `replan` plans them again once the interfaces of captures are known (link -> theirs).
-        config: links with their skews.
-        captures: (link, file).
-        out: folder of the results.
+        plan: plan of the queries.
+        replan: plans the queries again once the interfaces of captures are known: link -> its interfaces; None to keep
+            the plan.
+        config: settings of the links.
+        captures: (link, file) of each capture.
+        out: folder for the results.
         form: csv, json or parquet.
-        period: the period of the heartbeats, ns; `policy` when they are made.
+        period: heartbeat period, ns.
+        policy: heartbeat policy.
         engine: spark or reference.
-        interval: length of the intervals, ns; None for one interval.
-        order: number of another order of the intervals, which then hand nothing on; for tests of the law.
-        low: other settings of the low level, over the defaults; for tests of the law.
-        high: the same of the high level.
-        traces: whether heartbeats.csv says what every node promised.
-        spreadsheet: whether texts in CSV are made harmless to a spreadsheet.
+        interval: length of the intervals, ns; None for one interval over everything.
+        order: seed of a random order of intervals, which then pass no state; for tests.
+        low: settings of the low level other than the defaults; for tests.
+        high: settings of the high level other than the defaults; for tests.
+        traces: whether to write heartbeats.csv with the promises of every node.
+        spreadsheet: whether texts in CSV are made safe for a spreadsheet.
     """
 
     plan: Plan
@@ -97,16 +100,17 @@ class RunRequest:
 
 @dataclass
 class RunResults:
-    """Results of all intervals.
+    """The results of all intervals.
 
     Attributes:
-        rows: per query, the rows of each interval: its fields, `_last`, `_tick`.
-        punctuation: per query, how many rows.
-        violations: packets that were refused; `accounts` of everything that was read.
-        notes: what the reader should know.
-        states: per query, what its last interval left.
-        latest: per link that is read, the largest lateness of its packets, ns.
-        overflows: the errors of the queries that have no result, since a sum of them does not fit 64 bits (O3).
+        rows: query -> rows of each interval with `_last` and `_tick`.
+        punctuation: query -> number of punctuation rows.
+        violations: late packets of each link.
+        accounts: accounts of all records read.
+        notes: notes for the user, without duplicates.
+        states: query -> state of its last interval.
+        latest: link -> largest lateness of its packets, ns.
+        overflows: query -> its overflow error (O3); these queries have no result.
     """
 
     rows: dict[str, list[pa.Table]]
@@ -124,16 +128,16 @@ def run(request: RunRequest, progress: Progress, spark: Session | None = None) -
     """Runs the queries and writes the results.
 
     Args:
-        request: what to run.
-        progress: told what is being done.
-        spark: session to use; one is built, and left to the process, where the engine needs it and none is given.
+        request: options of the run.
+        progress: reports the stages.
+        spark: session to use; None to start one if the engine needs it.
 
     Returns:
         The summary, as written to `summary.json`.
 
     Raises:
         ConfigError: a link that a query reads has no capture.
-        LowwaterError: a capture or the output folder is wrong.
+        LowwaterError: a capture or the output folder cannot be used.
         LawError: a record is in no account, or Spark dropped rows as late.
         PartialError: a sum of some queries does not fit 64 bits (O3); the results of the others are written.
         ValueOverflowError: a sum of every query does not fit, so nothing is written.
@@ -169,7 +173,7 @@ def _told(overflows: Mapping[str, ValueOverflowError]) -> str:
 
 
 def _require_captures(request: RunRequest) -> None:
-    """Every link that a query reads must have a capture, be it one of which the link is an interface."""
+    """Checks that every link of a query has a capture, or is an interface of a link with one."""
     links_with_captures = {name for name, _ in request.captures}
     missing = [name for name in request.plan.links if not {name, name.partition("/")[0]} & links_with_captures]
     if missing:
@@ -189,7 +193,7 @@ def _ingest(request: RunRequest, lake: Lake, progress: Progress) -> dict[str, Ca
 
 
 def _refuse_same_content(link: str, ingested: Sequence[Ingested]) -> None:
-    """Raises the error of two files of a link with the same packets, which are one capture of it (T1)."""
+    """Refuses two files of a link with the same packets: they are one capture (T1)."""
     paths: dict[str, Path] = {}
     for ingested_file in ingested:
         if not any(row.packets for row in ingested_file.captures):
@@ -203,9 +207,9 @@ def _refuse_same_content(link: str, ingested: Sequence[Ingested]) -> None:
 
 
 def _keeping_what_is_read(request: RunRequest, links: Sequence[str]) -> Config:
-    """The settings, with all kept that queries read of packets: nobody could ask for it later.
+    """Extends the settings so that every column that queries read is stored: the lake is temporary.
 
-    What a link says of payloads stays, and of one that is anonymised nothing is kept.
+    A link keeps its own payload setting, and an anonymised link stores no more.
     """
     read = optional_columns(request.plan.lftas)
     sections = dict(request.config.links)
@@ -220,7 +224,7 @@ def _keeping_what_is_read(request: RunRequest, links: Sequence[str]) -> Config:
 
 
 def _planned_anew(request: RunRequest, captures: Mapping[str, Sequence[Capture]]) -> RunRequest:
-    """The request with the links of interfaces in the place of those that stand for them (T1)."""
+    """Replaces links by their interfaces (T1) and plans the queries again."""
     interfaces = interface_links(captures)
     if interfaces and request.replan is not None:
         request = replace(request, plan=request.replan(interfaces))
@@ -232,7 +236,7 @@ def _planned_anew(request: RunRequest, captures: Mapping[str, Sequence[Capture]]
 
 
 def _intervals(request: RunRequest, captures: dict[str, Captures]) -> list[tuple[int, int]]:
-    """Every interval up to the last that can own a row (I3), without those that no packet can give one."""
+    """The intervals that can own a row (I3); intervals without packets that reach them are left out."""
     length = request.interval
     if length is None:
         return [(0, END_OF_TIME)]
@@ -255,7 +259,7 @@ def _intervals(request: RunRequest, captures: dict[str, Captures]) -> list[tuple
 
 
 def _numbers(spans: Sequence[tuple[int, int]], length: int) -> list[tuple[int, int]]:
-    """The numbers of the intervals of a length (ns) that meet a span, as ranges, both ends included, none touching."""
+    """The numbers of the intervals of a length (ns) that overlap a span, as disjoint ranges with both ends included."""
     chosen: list[tuple[int, int]] = []
     for lo, hi in sorted((lo // length, hi // length) for lo, hi in spans):
         if chosen and lo <= chosen[-1][1] + 1:
@@ -270,7 +274,7 @@ def _count(chosen: Sequence[tuple[int, int]]) -> int:
 
 
 def _lengths() -> Iterator[int]:
-    """Lengths (ns) that people write, from the shortest on: 1, 2 and 5 of each power of ten, then of minutes, hours."""
+    """Yields usual interval lengths (ns), ascending: 1, 2 and 5 times powers of ten, then minutes, hours, days."""
     digits = (1, 2, 5)
     yield from (digit * 10**power for power in range(10) for digit in digits)
     yield from (10 * SECOND, 20 * SECOND, 30 * SECOND)
@@ -280,7 +284,7 @@ def _lengths() -> Iterator[int]:
 
 
 def _spans(request: RunRequest, rows: Sequence[Capture]) -> list[tuple[int, int]]:
-    """Between which instants records are counted or rows are final, both included; overlapping each other."""
+    """The spans of instants, ends included, in which records count or rows become final; they may overlap."""
     spans: set[tuple[int, int]] = set()
     ranges = [(row.smallest, row.largest) for row in rows if row.smallest is not None and row.largest is not None]
     for query in request.plan.queries:
@@ -294,12 +298,12 @@ def _spans(request: RunRequest, rows: Sequence[Capture]) -> list[tuple[int, int]
 
 
 def _end(captures: Sequence[Capture]) -> int:
-    """The first instant after the life of a link: outside its files it contributes nothing (SEMANTICS T5)."""
+    """The first instant after the end of a link, ns: outside its files it has no packets (SEMANTICS T5)."""
     return max((row.largest + 1 for row in captures if row.largest is not None), default=0)
 
 
 def _held(plan: Plan, stage_folder: Path, folder: Path) -> dict[str, Path]:
-    """Puts what an interval left aside for the next, by query (SEMANTICS I4)."""
+    """Moves the states of an interval to a folder for the next one, by query (SEMANTICS I4)."""
     folders = {name: path for name, path in state_folders(plan, stage_folder).items() if path.is_dir()}
     stored = {name: folder / path.name for name, path in folders.items()}
     for name, path in folders.items():
@@ -315,15 +319,15 @@ def run_intervals(
     progress: Progress,
     sessions: Sessions | None = None,
 ) -> RunResults:
-    """Runs the queries over a lake, interval by interval, and writes no results.
+    """Runs the queries over a lake, interval by interval, and collects the results in memory.
 
     Args:
-        request: what to run.
-        lake: holds the captures.
-        captures: its ledger, by link.
-        folder: for what lies between the stages.
-        progress: told what is being done.
-        sessions: the Spark session; None where the reference engine runs the queries.
+        request: options of the run.
+        lake: lake with the captures.
+        captures: link -> its captures.
+        folder: folder for the files between the stages.
+        progress: reports the stages.
+        sessions: Spark session; None to use the reference engine.
 
     Raises:
         LawError: a record is in no account, or Spark dropped rows as late.
@@ -405,7 +409,7 @@ def _violations(link: str, rows: pa.Table, config: Config) -> pa.Table:
 
 
 def read_rows(files: Sequence[str], fields: Sequence[Field]) -> pa.Table:
-    """The data rows of some stream files, with `_last` and `_tick`."""
+    """Reads the data rows of stream files, with `_last` and `_tick`."""
     names = [f.name for f in fields]
     schema = stream_schema(fields)
     tables = [pq.ParquetFile(path).read().select(schema.names).cast(schema) for path in files]

@@ -1,7 +1,7 @@
-"""Traces of heartbeats: what every node promised when, and which heartbeat of the sources had come by then.
+"""Traces of heartbeats: the promises of every node, with the newest heartbeat of the sources at that time.
 
-Beside `replay.command.run_command`, which writes them where `lowwater run --traces` asks; over a lake the review pages draw the
-same from `lfta/` and `streams/` (000, section 6.2).
+`lowwater run --traces` writes them (`replay.command.run_command`). Over a lake, the review pages draw the same from
+`lfta/` and `streams/` (000, section 6.2).
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ PUNCTUATION_COLUMNS = {"tick": "_tick", "until": "_until", "period": "_period", 
 def traces(
     lftas: Mapping[tuple[str, str], Sequence[str]], queries: Mapping[str, tuple[Iterable[str], Sequence[str]]]
 ) -> pa.Table:
-    """The heartbeats of one interval in the order of their ticks, those of LFTAs before those of their readers.
+    """Builds the heartbeats of one interval in order of ticks, LFTAs before their readers.
 
     Args:
         lftas: (LFTA, link) -> files of its stream.
-        queries: query -> the LFTAs that it reads, files of its stream.
+        queries: query -> (LFTAs that it reads, files of its stream).
     """
     heartbeats = {key: _punctuation(files) for key, files in lftas.items()}
     tables = [_trace_rows(rows, rows["tick"], "lfta", name, link) for (name, link), rows in heartbeats.items()]

@@ -1,7 +1,7 @@
-"""The archive of Java classes that every session starts from: recorded by a small replay, once, at set-up.
+"""Records the archive of Java classes that sessions start from, by a small replay at set-up.
 
-Above the stages; `make setup` runs `python -m lowwater.replay.setup.training`. A JVM that maps the classes of Spark
-from one file, parsed and verified, is ready seconds earlier than one that reads them from 270 jars (docs/adr/0007).
+`make setup` runs `python -m lowwater.replay.setup.training`. A JVM that maps Spark's classes from one verified file is
+ready seconds earlier than one that reads 270 jars (docs/adr/0007).
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ SELECT left_flow.tb, left_flow.srcIP, left_flow.destIP, left_flow.cnt AS cnt1, r
 OUTER_JOIN FROM left_flow, right_flow
 WHERE left_flow.srcIP = right_flow.srcIP AND left_flow.destIP = right_flow.destIP AND left_flow.tb = right_flow.tb
 """
-"""One of each kind of operator, so that their classes are recorded."""
+"""Queries with each kind of operator, so that their classes are recorded."""
 
 
 def train(folder: Path) -> Path:
-    """Records the classes of a replay into an archive in a folder, whole or not at all, in the place of older ones.
+    """Records the classes of a replay into an archive that replaces older ones, whole or not at all.
 
     Raises:
-        LowwaterError: if it cannot be recorded.
+        LowwaterError: if the archive cannot be recorded.
     """
     from lowwater.high.session import SessionSettings, archive_of, build_session, end_jvm
 
@@ -76,7 +76,7 @@ def train(folder: Path) -> Path:
 
 
 def _replay(spark: Session, folder: Path) -> None:
-    """An interval of few rows, audit and publishing included, then its queries once more as many rows are replayed."""
+    """Runs an interval of few rows with audit and publishing, then the same queries as `lowwater run`."""
     (folder / "training.gsql").write_text(QUERIES, encoding="utf-8")
     captures = generate(folder / "captures", START, 1, LINKS, rate=0.2, seed=1, cut=())
     lake = open_lake(folder / "lake")
@@ -95,7 +95,7 @@ def main() -> None:
     try:
         say(str(train(jars_folder().parent)))
     except LowwaterError as error:
-        # It only saves time: nothing else is lost without it.
+        # Only time is lost without the archive.
         say(f"no archive of Java classes, every session starts some seconds slower: {error}", err=True)
 
 

@@ -1,6 +1,6 @@
-"""What the last runs measured of each LFTA: the statistics of the ledger `heartbeats`, added up.
+"""Adds up the statistics of the ledger `heartbeats` for each LFTA.
 
-Between `lake.ledgers.runs` and `replay.tuning.recommendations`, which says what follows from it.
+`replay.tuning.recommendations` computes settings from them.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from lowwater.low.runtime.statistics import shape
 from lowwater.plan.operators import Lfta
 
 STATISTICS_AGE = 24 * HOUR
-"""How far back from the newest statistics of a query set they count."""
+"""Age of the oldest statistics that count, back from the newest ones, ns."""
 
 FULL_SHARE = 0.95
-"""A table with this share of its slots taken says only that there are FULL_TIMES as many groups, or more."""
+"""A table with this share of occupied slots is full: it had at least FULL_TIMES as many groups as slots."""
 
 FULL_TIMES = 3
 _SUMS = ("sane", *OUTCOMES, "records", "rows_out", "ejections", "collisions", "nanoseconds", "beat_nanoseconds")
@@ -31,12 +31,16 @@ class LftaStatistics:
     """The statistics of one LFTA over its links.
 
     Attributes:
-        start: the start of the minutes that are measured, ns; `end` their end, `minutes` how many rows there are.
-        sums: outcomes and counts by the names of HEARTBEATS.
-        groups: most in one table at once; `slots` of the table, 0 for a selection.
-        alive: groups that one table would have held at once without collisions, estimated; `full` if it was.
-        period: the period of the heartbeats, ns; None for another policy.
-        conjuncts: text -> drawn records that were asked, and those of which it is true.
+        start: begin of the first minute, ns.
+        end: end of the last minute, ns.
+        minutes: number of rows.
+        sums: name of a column of HEARTBEATS -> sum.
+        groups: largest number of groups in a table.
+        slots: slots of the table; 0 for a selection.
+        alive: estimated number of groups at once without collisions.
+        full: whether the table was full, so that `alive` is a lower limit.
+        period: heartbeat period, ns; None for another policy.
+        conjuncts: text -> (sampled records evaluated, sampled records for which it is true).
     """
 
     start: int
@@ -52,21 +56,21 @@ class LftaStatistics:
 
     @property
     def per_record(self) -> float | None:
-        """Nanoseconds of processor time a record that the kernel read."""
+        """Processor time for each record that the kernel read, ns."""
         return _ratio(self.sums["nanoseconds"], self.sums["records"])
 
     @property
     def beats(self) -> float:
-        """Share of the time that promises took, from 0 to 1."""
+        """Share of the time that heartbeats took, 0 to 1."""
         return _ratio(self.sums["beat_nanoseconds"], self.sums["nanoseconds"]) or 0.0
 
     @property
     def colliding(self) -> float:
-        """Share of the accepted records at which another group had to leave, from 0 to 1."""
+        """Share of the accepted records that evicted another group, 0 to 1."""
         return _ratio(self.sums["collisions"], self.sums["accepted"]) or 0.0
 
     def true(self, conjunct: str) -> float | None:
-        """Share of the drawn records of which a conjunct is true; None where none was asked."""
+        """Share of the sampled records for which a conjunct is true; None without samples."""
         evaluations, met = self.conjuncts.get(conjunct, (0, 0))
         return _ratio(met, evaluations)
 
@@ -87,9 +91,9 @@ class LftaStatistics:
 
 
 def groups_of(occupied: int, slots: int) -> tuple[int, bool]:
-    """How many groups a direct-mapped table saw of which so many slots are taken, and whether it was full.
+    """Estimates the groups of a direct-mapped table from its occupied slots, and whether it was full.
 
-    N groups leave a slot empty with probability (1 - 1 / slots)^N, whatever ejects whom.
+    N groups leave a slot empty with probability (1 - 1 / slots)^N, whatever the evictions.
 
     Example:
         >>> groups_of(39, 64), groups_of(64, 64)
@@ -101,9 +105,9 @@ def groups_of(occupied: int, slots: int) -> tuple[int, bool]:
 
 
 def lfta_statistics(lake: Lake, lftas: Sequence[Lfta]) -> dict[str, LftaStatistics]:
-    """What the last runs measured of some LFTAs, by name, with the table and the period of the newest minute.
+    """LFTA -> statistics of the last runs with the table and period of the newest minute.
 
-    Those that no run computed as they are now are missing.
+    An LFTA that no run computed in its present form is missing.
     """
     shapes = {lfta.name: shape(lfta) for lfta in lftas}
     rows = read_statistics(lake, list(shapes), STATISTICS_AGE).sort_by([("start", "descending")]).to_pylist()
@@ -117,7 +121,7 @@ def lfta_statistics(lake: Lake, lftas: Sequence[Lfta]) -> dict[str, LftaStatisti
 
 
 def add_slice_counts(rows: Iterable[Mapping[str, Any]]) -> dict[str, LftaStatistics]:
-    """Rows of HEARTBEATS with statistics, by LFTA."""
+    """Adds up rows of HEARTBEATS by LFTA."""
     by_lfta: dict[str, LftaStatistics] = {}
     for row in rows:
         by_lfta.setdefault(row["lfta"], LftaStatistics(row["start"], row["end"])).add(row)

@@ -1,9 +1,8 @@
-"""What the statistics of the last runs recommend for each LFTA: table, heartbeat period, order of its conjuncts.
+"""Recommends settings for each LFTA from the statistics of the last runs: table, heartbeat period, order of conjuncts.
 
-Between `replay.tuning.lfta_statistics` and `replay.stages.engines`, which runs the low level so where the settings say
-`tuned_lftas`, and `lowwater explain --with-stats`, which shows it. Rows and accounts are the same with any of it (000,
-section 6.3).
-"""
+`replay.stages.engines` applies them where the settings say `tuned`; `lowwater explain --with-stats` prints them. Rows
+and
+accounts do not depend on them (000, section 6.3)."""
 
 from __future__ import annotations
 
@@ -24,20 +23,20 @@ from lowwater.plan.queryset import Plan
 from lowwater.replay.tuning.lfta_statistics import LftaStatistics, lfta_statistics
 
 SLOTS_PER_GROUP = 2
-"""Slots for each group (002, Figure 9: tables of half, once and twice the groups)."""
+"""Slots for each group (002, Figure 9: tables with half, once and twice as many slots as groups)."""
 
 TOLERATED_SHARE = 0.01
-"""Share of accepted records that collide, and of the time that heartbeats take, which nobody needs to mend."""
+"""Tolerated share of accepted records that collide, and of the time that heartbeats take."""
 
 OVERSIZED = 8
-"""A table is made smaller where it has so many times the slots that are needed."""
+"""A table is made smaller if it has this many times the needed slots."""
 
 FEWEST_SLOTS, MOST_SLOTS = 1 << 8, 1 << 20
 FEWEST_SAMPLES = 100
-"""Drawn records below which a share says nothing."""
+"""With fewer sampled records a share is not used."""
 
 PERIODS: tuple[int, ...] = tuple(number * 10**power for power in range(6, 12) for number in (1, 2, 5))
-"""The heartbeat periods that are recommended, ns: 1 ms to 500 s."""
+"""The heartbeat periods to recommend, ns: 1 ms to 500 s."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +44,10 @@ class Advice:
     """One recommendation.
 
     Attributes:
-        setting: what it is about: table, heartbeat or predicate.
-        current: as it is; `recommended` as it should be, the same where nothing is to change.
-        why: with the numbers that say so.
+        setting: table, heartbeat or predicate.
+        current: present value.
+        recommended: recommended value; equal to `current` for no change.
+        why: reason, with the numbers.
     """
 
     setting: str
@@ -57,20 +57,20 @@ class Advice:
 
     @property
     def changes(self) -> bool:
-        """Whether something is recommended."""
+        """Whether a change is recommended."""
         return self.current != self.recommended
 
 
 @dataclass(frozen=True)
 class Conjunct:
-    """What is known of a conjunct.
+    """The statistics of a conjunct.
 
     Attributes:
-        text: the text of the query.
-        true: share of the drawn records of which it is; None where too few were asked.
-        asked: how many were.
+        text: conjunct as text.
+        true: share of the sampled records for which it is true; None with too few samples.
+        asked: number of sampled records it was evaluated on.
         cost: operations of one evaluation, by the cost model.
-        place: prefilter, first (it is cheap or may fail, so it is always asked) or ordered.
+        place: prefilter, first (cheap or may fail, so always evaluated first) or ordered.
     """
 
     text: str
@@ -82,14 +82,14 @@ class Conjunct:
 
 @dataclass(frozen=True)
 class Tuning:
-    """What is recommended for one LFTA.
+    """The recommendations for one LFTA.
 
     Attributes:
-        slots: the slots of its table.
-        period: of heartbeats, ns; None where nothing is said of it.
-        predicate: with its conjuncts in the order that is recommended.
-        conjuncts: in the order of the query.
-        advice: the recommendations in words.
+        slots: number of slots of its table.
+        period: heartbeat period, ns; None for no recommendation.
+        predicate: predicate with its conjuncts in the recommended order.
+        conjuncts: statistics of the conjuncts, in the order of the query.
+        advice: recommendations in words.
     """
 
     slots: int
@@ -100,7 +100,7 @@ class Tuning:
 
 
 def recommended(lake: Lake, plan: Plan, config: Config) -> tuple[dict[str, LftaStatistics], dict[str, Tuning]]:
-    """What the last runs over a lake measured of the LFTAs of a plan, and what follows from it, by LFTA."""
+    """Reads the statistics of the last runs for the LFTAs of a plan, and the recommendations, both by LFTA."""
     grains = needed(*(query.high for query in plan.queries))
     waits = {
         lfta.name: grains[lfta.name][0] + max((config.link(link).skew for link in lfta.links), default=0)
@@ -113,12 +113,12 @@ def recommended(lake: Lake, plan: Plan, config: Config) -> tuple[dict[str, LftaS
 def tuning(
     lftas: Sequence[Lfta], statistics: Mapping[str, LftaStatistics], waits: Mapping[str, int]
 ) -> dict[str, Tuning]:
-    """What is recommended for some LFTAs, of those that were measured.
+    """Computes the recommendations for LFTAs with statistics.
 
     Args:
-        lftas: all that read their links, since they share the prefilter.
+        lftas: all LFTAs of their links, since they share the prefilter.
         found: what was measured, by LFTA.
-        waits: LFTA -> how long a row waits anyway, ns: skew, and the end of its epoch.
+        waits: LFTA -> time that a row waits without heartbeats, ns: skew and rest of the epoch.
     """
     bits = frozenset(chain.from_iterable(prefilter.bits for prefilter in choose_prefilters(lftas)))
     return {
@@ -129,7 +129,7 @@ def tuning(
 
 
 def tuned_lftas(lftas: Sequence[Lfta], tunings: Mapping[str, Tuning]) -> tuple[Lfta, ...]:
-    """The LFTAs as they are recommended."""
+    """Applies the recommendations to LFTAs."""
     return tuple(
         replace(lfta, slots=tunings[lfta.name].slots, predicate=tunings[lfta.name].predicate)
         if lfta.name in tunings
@@ -139,7 +139,7 @@ def tuned_lftas(lftas: Sequence[Lfta], tunings: Mapping[str, Tuning]) -> tuple[L
 
 
 def shortest_period(tunings: Mapping[str, Tuning]) -> int | None:
-    """The heartbeat period of a query set, ns: the shortest that one of its LFTAs is recommended."""
+    """The heartbeat period of a query set, ns: the shortest recommended for its LFTAs."""
     return min((tuning_.period for tuning_ in tunings.values() if tuning_.period is not None), default=None)
 
 
@@ -224,7 +224,7 @@ def _conjuncts(parts: Sequence[Expr], statistics: LftaStatistics, bits: frozense
 
 
 def _ordered(parts: Sequence[Expr], facts: Sequence[Conjunct]) -> tuple[list[Expr], Advice | None]:
-    """The conjuncts, those that can be put off by what they cost for each record that they decide."""
+    """Orders the movable conjuncts by their cost for each record they reject."""
     texts = {show(part): part for part in parts}
     movable = [conjunct for conjunct in facts if conjunct.place == "ordered"]
     if len(movable) < 2 or any(conjunct.true is None for conjunct in movable):
