@@ -1,7 +1,7 @@
-"""Queries with windows of rows: the operators of the reference engine, over the rows of slices in order of arrival.
+"""Runs queries with windows of rows: operators of `stream/` over the rows of slices in order of arrival.
 
-Beside the evaluation of a slice (SEMANTICS I4). Rows are counted over all links of a query, so all of it above the low
-level is in one place, where its rows meet in order of arrival (docs/adr/0028).
+Rows are counted over all links of a query (SEMANTICS I4), so its whole high plan runs in one place, where the rows meet
+in order of arrival (docs/adr/0028).
 """
 
 from __future__ import annotations
@@ -27,20 +27,21 @@ from lowwater.stream.operators import MOST, Life, Promise, Row, StreamOperator
 from lowwater.stream.values import Values
 
 OF_LINK = -1
-"""Stands for the leaves of a link whose rows bring the numbers of their records."""
+"""Stands for all leaves of a link whose rows bring the numbers of their records."""
 
 ArrivedRow = tuple[int, str, int, int, Values]
-"""A row of an LFTA, in the order of its turn: arrival (ns), link, number of the leaf, place, values."""
+"""A waiting row of an LFTA, in sort order: arrival (ns), link, number of the leaf, place, values."""
 
 
 class _IntervalRows(StreamOperator):
-    """Collects what a query gives: rows of the interval, and those that a later one owns.
+    """Collects the output of a query: rows of the interval, and rows of later intervals.
 
     Attributes:
-        rows: each with the last instant (ns) that could change it: of what an arrival lets go that is the arrival, and
-            `_last` may be later, since an epoch of the clock would have ended then.
+        rows: (row, instant in ns at which it was final). A row released by an arrival is final then, although its
+            `_last` may
+            be later, where an epoch of the clock would have ended.
         later: rows of a later interval.
-        arrival: (ns) of the record that is evaluated; END_OF_TIME while none is.
+        arrival: arrival of the present record, ns; END_OF_TIME between records.
     """
 
     def __init__(self, end: int) -> None:
@@ -59,15 +60,15 @@ class _IntervalRows(StreamOperator):
 
 
 class ArrivalChain:
-    """A query over the slices of an interval: takes rows, and promises what the clock of arrivals says.
+    """Runs a query over the slices of an interval in order of arrival.
 
     Args:
         node: high plan of the query.
-        carry: start and end of the interval, how late records may be, states.
+        carry: place of the interval in the chain of the query.
 
     Raises:
         LowwaterError: the state that the interval before left cannot be read.
-        LawError: it is of another instant.
+        LawError: the state is of another instant.
     """
 
     def __init__(self, node: Node, carry: StateHandover) -> None:
@@ -79,17 +80,17 @@ class ArrivalChain:
         self._leaves = [(leaf, self._plan.fed[leaf.lfta.name]) for leaf in row_leaves(node)]
         self._links = links_of(node)
         self._waiting: list[ArrivedRow] = []
-        # Records that each leaf has counted.
+        # Number of records of each leaf.
         self._numbers: dict[int, int] = {}
-        # Rows of each leaf and link; of leaves whose rows bring the numbers of their records, by the link alone, the
-        # records of the intervals before, and those of this one as far as rows have brought their numbers.
-        self._records: dict[tuple[int, str], int] = {}
+        # Number of rows of each (leaf, link) before this interval. Leaves whose rows bring record numbers share the
+        # entry
+        # OF_LINK of their link; `_read` counts its records in this interval.
         self._read: dict[str, int] = {}
         if carry.earlier is not None:
             self._restore(load_state(state_file(carry.earlier, node.query)))
 
     def take(self, name: str, frame: Frame) -> int:
-        """Keeps rows of the LFTA of this name until their turn; how many."""
+        """Stores rows of an LFTA until their arrival is passed; returns their number."""
         number, leaf = next((at, leaf) for at, (leaf, _) in enumerate(self._leaves) if leaf.lfta.name == name)
         values = zip(*(frame[f.name].to_pylist() for f in leaf.lfta.stored), strict=True)
         rows = zip(frame[LAST].to_pylist(), frame[PLACE].to_pylist(), values, strict=True)
@@ -99,9 +100,10 @@ class ArrivalChain:
         return frame.rows
 
     def advance(self, promise: int) -> Frame:
-        """The rows that are final by a promise (ns): fields, `_last`, the instant at which each was final as its tick.
+        """Returns the rows that a promise (ns) makes final: fields, `_last`, and as tick the instant at which they were
+        final.
 
-        With the last promise the state is left behind.
+        The last promise writes the state.
         """
         until = min(promise, self._carry.end)
         for arrived in sorted(
@@ -122,7 +124,7 @@ class ArrivalChain:
 
     @property
     def held(self) -> int:
-        """How many rows and groups it holds."""
+        """The number of stored rows and groups."""
         in_operators = sum(1 for operator in self._plan.named.values() for _ in operator.state_rows())
         return len(self._waiting) + len(self._given.later) + in_operators
 
@@ -155,7 +157,7 @@ class ArrivalChain:
             fed.receive(0, Promise(at + 1, ROWS, (), arrival))
 
     def _before(self, leaf: LftaInput, link: str, number: int, place: int) -> int:
-        """How many rows, or records where several leaves read the link, precede a row on its link."""
+        """The number of rows (or of records, where several leaves read the link) before a row on its link."""
         if not leaf.lfta.placed:
             before = self._records.get((number, link), 0)
             self._records[number, link] = before + 1
@@ -165,7 +167,7 @@ class ArrivalChain:
         return self._records.get((OF_LINK, link), 0) + number_on_link
 
     def _end(self) -> None:
-        """The links have ended: nothing comes any more."""
+        """Promises the end of time, since the links have ended."""
         for leaf, fed in self._leaves:
             if _counted(leaf):
                 fed.receive(0, Promise(MOST, ROWS, (), self._over - 1))
@@ -177,14 +179,14 @@ class ArrivalChain:
 
 
 def by_arrival(node: Node, chain: ArrivalChain, leaves: Leaves, counts: Counts, promise: int) -> Frame:
-    """The rows of a query that the records of a slice, and the promise (ns) that closes it, let go.
+    """Evaluates a slice: returns the rows that its records and its closing promise release.
 
     Args:
         node: high plan of the query.
-        chain: the query as the slices before left it.
-        leaves: rows of each LFTA, by its name.
-        counts: the counts of the slice.
-        promise: ns.
+        chain: state of the query after the earlier slices.
+        leaves: LFTA -> its rows.
+        counts: counts of the slice.
+        promise: closing promise of the slice, ns.
     """
     read, emitted = counts.point("rows", node, "rows_in"), counts.point("by arrival", node, "rows_out")
     for name, frames in leaves.items():
@@ -196,11 +198,11 @@ def by_arrival(node: Node, chain: ArrivalChain, leaves: Leaves, counts: Counts, 
 
 
 def row_leaves(node: Node) -> list[LftaInput]:
-    """The LFTAs that a plan reads, each once."""
+    """The LFTAs that a plan reads, without duplicates."""
     by_name = {leaf.lfta.name: leaf for leaf in walk(node) if isinstance(leaf, LftaInput)}
     return list(by_name.values())
 
 
 def _counted(leaf: LftaInput) -> bool:
-    """Whether the rows of a leaf have numbers."""
+    """Whether the rows of a leaf are numbered."""
     return any(field.name == ROW for field in leaf.fields)

@@ -1,10 +1,11 @@
-"""The canonical order of rows (SEMANTICS O1): the place of a packet, which rows bring to the operators that ask for it.
+"""The canonical order of rows (SEMANTICS O1) for the operators of a slice that need it.
 
-Below the operators of a slice. The place of a packet is its link and its number in the LFTA's stream of that link,
-which is in order of capture and position; its order is (timestamp, place). Numbers of two LFTAs say nothing of each
-other, so branches that read one link bring the numbers of its records (`plan.properties.placing`). Rows of queries go
-by (temporal value, columns).
-"""
+Packets are ordered by (timestamp, PLACE). PLACE is the number of the link and the number of the row in the LFTA's
+stream
+of that link, which is in order of capture and position. Numbers of different LFTAs cannot be compared, so branches that
+read one link use the numbers of its records (`plan.properties.placing`). Rows of queries are ordered by (temporal
+value,
+columns)."""
 
 from __future__ import annotations
 
@@ -23,12 +24,12 @@ from lowwater.stream.operators import order_key
 from lowwater.stream.values import Values
 
 ORDER = "#"
-"""Begins the names of columns that rows go by; of no field."""
+"""Prefix of the columns that define the order of rows; no field has it."""
 _OWN = (1 << LINK_BITS) - 1
 
 
 def placed_leaves(node: Node, ordered: bool = False) -> set[str]:
-    """The LFTAs below an operator whose rows must bring their place."""
+    """The LFTAs below an operator whose rows need the column PLACE."""
     if isinstance(node, LftaInput):
         needs_place = node.lfta.arrival or (ordered and not node.lfta.aggregates)
         return {node.lfta.name} if needs_place else set()
@@ -40,7 +41,7 @@ def placed_leaves(node: Node, ordered: bool = False) -> set[str]:
 
 
 def of_packets(node: Node, query: str) -> bool:
-    """Whether rows of an operator are packets to a reader in this query, each in its place."""
+    """Whether rows of an operator are packets in canonical order to a reader in this query."""
     if node.query != query:
         return False
     if node.facts.passes:
@@ -49,25 +50,26 @@ def of_packets(node: Node, query: str) -> bool:
 
 
 def links_of(node: Node) -> list[str]:
-    """The links that a query reads, whose places are their numbers in the order of their names."""
+    """The links that a query reads, sorted; PLACE contains their index."""
     return sorted({link for lfta in lftas_of(node) for link in lfta.links})
 
 
 def link_of(place: pa.Array) -> pa.Array:
-    """The links of packets, as their numbers."""
+    """The numbers of the links of packets."""
     return pc.shift_right(place, LINK_BITS)
 
 
 def of_branch(place: pa.Array, number: int, branches: int) -> pa.Array:
-    """The places of packets of one branch of a union: a packet of several branches goes by their number."""
+    """The PLACE of packets of one branch of a union; a packet in several branches is ordered by the number of the
+    branch."""
     link = pc.shift_left(link_of(place), LINK_BITS)
     return pc.add(link, pc.add(pc.multiply(pc.bit_wise_and(place, _OWN), branches), number))
 
 
 def ordered_inputs(node: Node) -> set[tuple[int, int]]:
-    """The inputs, by the identity of their reader and their number, whose rows go by their columns from there on.
+    """The inputs, as (identity of the reader, number), whose rows are ordered by their columns from there on.
 
-    They are where the rows of an operator that sees their order begin to be rows of its query, and no packets.
+    At these inputs the rows of an order-dependent operator stop being packets of another query.
     """
     inputs = set()
     for operator in walk(node):
@@ -81,7 +83,7 @@ def ordered_inputs(node: Node) -> set[tuple[int, int]]:
 
 
 def with_order(node: Node, frame: Frame) -> Frame:
-    """The rows of an operator with what they go by in further columns, whatever becomes of their fields."""
+    """Adds columns that define the order of rows, independent of later changes of their fields."""
     columns = {name: column for name, column in frame.columns.items() if not name.startswith(ORDER)}
     temporal = [f.name for f in node.fields if f.temporal][:1]
     names = (*temporal, *(f.name for f in node.fields))
@@ -89,12 +91,12 @@ def with_order(node: Node, frame: Frame) -> Frame:
 
 
 def order_of(frame: Frame) -> list[str]:
-    """The columns that rows go by for a reader that sees their order."""
+    """The columns that define the order of rows for an order-dependent reader."""
     return [name for name in frame.columns if name.startswith(ORDER)] or [LAST, PLACE]
 
 
 def orders(frame: Frame) -> Iterator[tuple[Any, ...]]:
-    """What rows go by, in a form that compares as canonical order does."""
+    """Yields sort keys of rows that compare in canonical order."""
     names = order_of(frame)
     rows = zip(*(frame[name].to_pylist() for name in names), strict=True)
     # Instants and places are never NULL.
@@ -102,6 +104,6 @@ def orders(frame: Frame) -> Iterator[tuple[Any, ...]]:
 
 
 def tuples(node: Node, frame: Frame) -> Iterator[Values]:
-    """The fields of an operator's rows as Python values, a tuple a row."""
+    """Yields the fields of each row as a tuple of Python values."""
     columns = [frame[f.name].to_pylist() for f in node.fields]
     return zip(*columns, strict=True) if columns else iter([()] * frame.rows)

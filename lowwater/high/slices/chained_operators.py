@@ -1,6 +1,6 @@
-"""Operators whose state goes from slice to slice: those of the reference engine, over the rows of slices in order.
+"""Runs operators whose state outlives a slice: operators of `stream/` over the rows of slices in order.
 
-Operators of a slice. Groups that outlive their epoch, and the states of the sampling operator (004; SEMANTICS O1, O4).
+These are CLOSING_WHEN, whose groups outlive their epoch, and the sampling operator (004; SEMANTICS O1, O4).
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from lowwater.stream.sampling_operator import SamplingOperator
 
 
 class ChainedOperator:
-    """One operator over the slices of an interval, whose states it begins with, and leaves behind.
+    """One operator over the slices of an interval; it reads the state before and writes the state after the interval.
 
     Args:
-        node: the operator; its input has admitted the rows where it is a Running.
-        carry: the carry of its query.
+        node: the operator; for a Running the input has already applied the predicate.
+        carry: place of the interval in the chain of the query.
 
     Raises:
         LowwaterError: the state that the interval before left cannot be read.
@@ -44,9 +44,9 @@ class ChainedOperator:
             self._operator.restore(load_state(state_file(carry.earlier, node.query)))
 
     def take(self, frame: Frame) -> int:
-        """Keeps rows until their epoch has ended; how many.
+        """Stores rows until their epoch has ended; returns their number.
 
-        What is before the interval is in the state that was handed over, what is behind it is not whole yet.
+        Rows before the interval are in the earlier state; rows after it are not complete yet.
         """
         lasts = frame[LAST].to_numpy(zero_copy_only=False)
         inside = (lasts >= self._carry.start) & (lasts < self._carry.end)
@@ -57,7 +57,7 @@ class ChainedOperator:
         return frame.rows
 
     def advance(self, promise: int) -> tuple[Frame, Counter[str]]:
-        """The rows of the epochs that a promise (ns) ends, and counts; with the last promise the state is left behind.
+        """Returns the rows of epochs that a promise (ns) ends, with counts; the last promise writes the state.
 
         Raises:
             ValueOverflowError: the sum of a group does not fit 64 bits (SEMANTICS O3).
@@ -73,12 +73,12 @@ class ChainedOperator:
 
     @property
     def held(self) -> int:
-        """How many rows and groups it holds."""
+        """The number of stored rows and groups."""
         return sum(1 for _ in self._operator.state_rows())
 
 
 class RowCollector(StreamOperator):
-    """Collects what an operator gives."""
+    """Collects the output rows of an operator."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -90,7 +90,7 @@ class RowCollector(StreamOperator):
 
 
 def frame_of(fields: Sequence[Field], rows: Sequence[Row], **more: Sequence[Any]) -> Frame:
-    """Rows as columns: the fields, `_last`, and more integers by their names."""
+    """Converts rows to columns: fields, `_last`, and further integer columns by name."""
     values = list(zip(*(row.values for row in rows), strict=True)) if rows else [()] * len(fields)
     columns = {f.name: pa.array(value, STREAM_TYPES[f.type]) for f, value in zip(fields, values, strict=True)}
     columns[LAST] = pa.array([row.last for row in rows], pa.int64())

@@ -1,6 +1,6 @@
-"""`Temporal.last` over columns: from values of an attribute to the instants that end them.
+"""Computes over columns the instants at which values of temporal attributes end.
 
-Below the operators of a slice, beside `plan.temporal`, which has the same for one value.
+The vector form of `Temporal.last` in `plan.temporal`, used by the operators of a slice.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ def last(temporal: Temporal, values: Integers) -> Integers:
 
 
 def map_distinct(function: Callable[[int], int], values: Integers) -> Integers:
-    """A function of Python's integers over a column, held to 64 bits."""
+    """Maps a Python function over the distinct values of a column, limited to 64 bits."""
     distinct, places = np.unique(values, return_inverse=True)
     results = [max(-INT64_MAX, min(function(value), INT64_MAX)) for value in distinct.tolist()]
     return np.array(results, np.int64)[places]
 
 
 def group_end(fields: Sequence[Field], keys: Sequence[pa.Array], rows: int) -> Integers:
-    """The last instant of each group; one none of whose temporal keys has a value ends with the replay."""
+    """The last instant of each group (ns); a group without a temporal value ends with the replay."""
     ends = np.full(rows, LATEST, np.int64)
     for field, key in zip(fields, keys, strict=True):
         if field.temporal and not field.temporal.origin:
@@ -68,7 +68,7 @@ def window_end(window: Window, values: Integers, left: bool) -> Integers:
 
 
 def _fits(steps: Component, value: int, at_most: bool) -> bool:
-    """Whether 64 bits hold what every step makes of a value."""
+    """Whether every step of a value fits 64 bits."""
     for step in reversed(steps):
         if step.op == "neg":
             value, at_most = -value, not at_most
@@ -80,7 +80,7 @@ def _fits(steps: Component, value: int, at_most: bool) -> bool:
 
 
 def _bound(steps: Component, values: Integers, at_most: bool) -> Integers:
-    """A bound on the values carried inward, as `plan.temporal` has it."""
+    """The bound of values carried through the steps, as in `plan.temporal`."""
     for step in reversed(steps):
         if step.op == "neg":
             values, at_most = -values, not at_most

@@ -1,6 +1,6 @@
-"""Aggregation by epochs over the rows of a slice where an aggregate is Python: row by row, a group at a time.
+"""Aggregation by epochs over the rows of a slice with an aggregate in Python: row by row.
 
-One operator of a slice, beside `group`, for what Arrow has no aggregate for.
+The counterpart of `group` for aggregates that Arrow does not have.
 """
 
 from __future__ import annotations
@@ -26,19 +26,20 @@ from lowwater.stream.values import Value
 
 
 def grouped_in_python(node: Group, blocks: Iterable[Frame], slice_: tuple[int, int], folder: Path) -> Iterator[Frame]:
-    """The groups, as `group.grouped` has them.
+    """Yields the groups in the form of `group.grouped`.
 
-    A group before the slice, of which not every row may have been read, is nobody's if its aggregates fail: where it is
-    whole and anybody's, the slice that it lies in says so.
+    Rows of a group before the slice may be missing. If its aggregates fail, no error is raised: the slice that owns the
+    group
+    raises it.
 
     Args:
-        node: the operator.
-        blocks: the blocks of the rows that its predicate admits.
-        slice_: groups with `_last` (ns) in [first, second) are whole.
-        folder: for files where the rows are too many for memory; the caller removes it.
+        node: operator of the aggregation.
+        blocks: blocks of rows that its predicate admits.
+        slice_: groups with `_last` (ns) in [first, second) are complete.
+        folder: folder for spilled rows; the caller removes it.
 
     Raises:
-        ValueOverflowError: the sum of a whole group does not fit 64 bits (SEMANTICS O3).
+        ValueOverflowError: the sum of a complete group does not fit 64 bits (SEMANTICS O3).
         LowwaterError: the Python of a user fails.
     """
     aggregates = Aggregates(node.query, node.aggregates, [f.name for f in node.input.fields], node.items)
@@ -64,7 +65,7 @@ def grouped_in_python(node: Group, blocks: Iterable[Frame], slice_: tuple[int, i
 
 
 def _columns(node: Group, frame: Frame) -> Frame:
-    """Keys, arguments, and what the order of rows is told by where an aggregate sees it."""
+    """The columns of keys and arguments, and of the order of rows if an aggregate depends on it."""
     columns = {item.name: normal(frame.of_expr(item.expr)) for item in node.keys}
     for aggregate in node.aggregates:
         for at, expr in enumerate(aggregate.taken):

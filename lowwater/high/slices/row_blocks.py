@@ -1,6 +1,6 @@
-"""Rows in blocks: what an operator makes of a row may be many, and is made and given on a block at a time.
+"""Processes rows in blocks, since an operator may make many rows from one.
 
-Below the operators of a slice.
+The operators of a slice use it.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from lowwater.high.slices.keys import Numbers
 from lowwater.high.slices.values import Frame, concat_frames
 
 BLOCK = 1 << 20
-"""Rows that are made at once, but for what one row brings."""
+"""Largest number of rows of a block, unless a single row makes more."""
 
 
 def repeated(counts: Numbers) -> Iterator[tuple[Numbers, Numbers]]:
-    """Each row as often as it counts, a block at a time.
+    """Repeats each row as often as its count, a block at a time.
 
     Yields:
-        The places of the rows, and which of the times of its row each is.
+        Positions of the rows, and the number of each repetition.
 
     Example:
         >>> [(places.tolist(), times.tolist()) for places, times in repeated(np.array([2, 0, 1]))]
@@ -38,7 +38,7 @@ def repeated(counts: Numbers) -> Iterator[tuple[Numbers, Numbers]]:
 
 
 def in_blocks(blocks: Iterable[Frame]) -> Iterator[Frame]:
-    """The same rows in blocks of about BLOCK rows."""
+    """Regroups rows into blocks of about BLOCK rows."""
     waiting: list[Frame] = []
     for frame in blocks:
         if frame.rows:

@@ -1,6 +1,6 @@
-"""Windowed joins over the rows of a slice: pairs by equal keys, or within a band of values, block by block.
+"""Windowed joins over the rows of a slice: pairs with equal keys, or with values within a band, block by block.
 
-Operators of a slice. Both sides are in memory; the pairs are made and given on a block at a time.
+Both inputs are in memory; pairs are built and passed on one block at a time.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from lowwater.plan.temporal import INT64_MAX
 
 @dataclass(frozen=True)
 class _Ranges:
-    """Which right rows each left row meets: `order[begins:begins + counts]`."""
+    """The right rows that match each left row: `order[begins:begins + counts]`."""
 
     order: Numbers
     begins: Numbers
     counts: Numbers
 
     def blocks(self) -> Iterator[tuple[Numbers, Numbers]]:
-        """Places of left and right rows of the pairs, a block at a time."""
+        """Yields positions of the left and right rows of pairs, a block at a time."""
         for left, times in repeated(self.counts):
             yield left, self.order[self.begins[left] + times]
 
 
 def by_keys(left: Sequence[pa.Array], right: Sequence[pa.Array], rows: tuple[int, int]) -> _Ranges:
-    """The right rows with the keys of each left row; NULL equals NULL."""
+    """Finds the right rows with the keys of each left row; NULL equals NULL."""
     both = [pa.concat_arrays([a, b]) for a, b in zip(left, right, strict=True)]
     numbers, size = codes(both, sum(rows))
     ours, theirs = numbers[: rows[0]], numbers[rows[0] :]
@@ -54,13 +54,13 @@ def by_keys(left: Sequence[pa.Array], right: Sequence[pa.Array], rows: tuple[int
 def by_band(
     left: Sequence[pa.Array], right: Sequence[pa.Array], low: Numbers, high: Numbers, values: Numbers
 ) -> _Ranges:
-    """The right rows with the keys of each left row whose value lies within its bounds, both included.
+    """Finds the right rows with the keys of each left row and a value within its bounds, both included.
 
     Args:
         left: key columns of the n left rows.
         right: key columns of the m right rows, in the order and of the types of `left`.
-        low: least value that each left row meets; shape (n).
-        high: largest such value; shape (n).
+        low: smallest matching value of each left row; shape (n).
+        high: largest matching value of each left row; shape (n).
         values: value of each right row; shape (m).
     """
     both = [pa.concat_arrays([a, b]) for a, b in zip(left, right, strict=True)]
@@ -78,10 +78,10 @@ def by_band(
 
 
 def join_rows(node: Join, left: Frame, right: Frame) -> Iterator[tuple[Frame, str]]:
-    """Pairs, then the unmatched rows of the kept sides, by blocks (SEMANTICS P4, V1).
+    """Yields pairs, then the unmatched rows of outer sides, in blocks (SEMANTICS P4, V1).
 
     Yields:
-        Columns of both sides that the items read, and `_last`; and which side was unmatched, empty for pairs.
+        Columns of both sides that the items read, with `_last`; and the unmatched side, empty for pairs.
     """
     ours, theirs = (
         with_alias(left, node.left.fields, node.left_alias),
@@ -118,12 +118,12 @@ def join_rows(node: Join, left: Frame, right: Frame) -> Iterator[tuple[Frame, st
 
 
 def has_keys(node: Join) -> bool:
-    """Whether rows that meet have something equal."""
+    """Whether the join has an equality."""
     return node.window.equality or bool(node.equalities)
 
 
 def join_keys(node: Join, frame: Frame, left: bool) -> list[pa.Array]:
-    """What is equal where rows of an input meet rows of the other one."""
+    """The values of the equalities for the rows of one input."""
     at, (alias, fields) = (0, _inputs(node)[0]) if left else (1, _inputs(node)[1])
     pairs = [(node.window.left, node.window.right)] if node.window.equality else []
     inputs = with_alias(frame, fields, alias)
@@ -145,7 +145,7 @@ def _ranges(node: Join, left: Frame, right: Frame, values: tuple[pa.Array, pa.Ar
 
 
 def _moved(values: Numbers, by: int) -> Numbers:
-    """Values moved by a constant, held to 64 bits."""
+    """Adds a constant to values, limited to 64 bits."""
     if by >= 0:
         return np.where(values > INT64_MAX - by, INT64_MAX, values + min(by, INT64_MAX))
     return np.where(values < -INT64_MAX - by, -INT64_MAX, values + max(by, -INT64_MAX))
@@ -164,7 +164,7 @@ def _tied(
     needed: Sequence[str],
     fields: Mapping[str, Field],
 ) -> dict[str, pa.Array]:
-    """The columns of the missing side: what an equality ties has the present side's value (V1), else NULL."""
+    """The columns of the missing side: an equality fills in the value of the present side (V1), the rest is NULL."""
     tied: dict[str, Expr] = {}
     for missing_expr, other in pairs:
         if isinstance(missing_expr, Column):
@@ -193,14 +193,14 @@ def _numbers(column: pa.Array) -> Numbers:
 
 
 def with_alias(frame: Frame, fields: Sequence[Field], alias: str) -> Frame:
-    """The rows with their fields named by an alias, and the columns that every operator carries."""
+    """Prefixes the fields of rows with an alias; other columns keep their names."""
     field_names = {f.name for f in fields}
     columns = {(f"{alias}.{name}" if name in field_names else name): column for name, column in frame.columns.items()}
     return Frame(columns, frame.rows)
 
 
 def filter_join_rows(node: FilterJoin, left: Frame, right: Frame) -> Frame:
-    """The left rows that pass, with their `_last` (SEMANTICS O6); both sides have the places of packets."""
+    """The left rows that pass, with their `_last` (SEMANTICS O6); both inputs have the column PLACE."""
     ours, theirs = (
         with_alias(left, node.left.fields, node.left_alias),
         with_alias(right, node.right.fields, node.right_alias),
@@ -218,7 +218,7 @@ def filter_join_rows(node: FilterJoin, left: Frame, right: Frame) -> Frame:
 
 
 def watchlist_rows(node: WatchJoin, frame: Frame, listed: Frame) -> Iterator[Frame]:
-    """Every row with every row of the list that has its keys and fits the rest."""
+    """Joins rows with the rows of a watch list that have their keys and fulfil the residual condition."""
     ours = with_alias(frame, node.input.fields, node.alias)
     keys = [ours.of_expr(expr) for expr, _ in node.keys], [listed[name] for _, name in node.keys]
     for a, b in by_keys(*keys, (ours.rows, listed.rows)).blocks():

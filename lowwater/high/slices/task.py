@@ -1,7 +1,6 @@
-"""One slice of a query as a task: rows of LFTAs in, a file of rows out. It runs wherever a runner takes it.
+"""Evaluates one slice of a query as a task: reads rows of LFTAs and writes files of result rows.
 
-Between `high.query_runs` and the evaluation.
-"""
+`driver` creates the tasks; threads or Spark's workers run them."""
 
 from __future__ import annotations
 
@@ -35,13 +34,13 @@ from lowwater.plan.tree import walk
 
 @dataclass(frozen=True)
 class StoredLeaf:
-    """What is stored of one LFTA.
+    """The stored rows of one leaf of a plan.
 
     Attributes:
-        fields: the fields of its rows.
-        chunks: row groups by the number of their link.
-        placed: whether rows bring their place.
-        number: column with the number of a row's record in its link, if there is one; empty for none.
+        fields: fields of its rows.
+        chunks: (number of the link, row group).
+        placed: whether to add the canonical order (PLACE) to its rows.
+        number: column with the number of the record on its link; empty for none.
     """
 
     fields: Sequence[Field]
@@ -52,19 +51,21 @@ class StoredLeaf:
 
 @dataclass(frozen=True)
 class SliceTask:
-    """What a slice is evaluated by.
+    """The description of a slice to evaluate.
 
     Attributes:
-        node: the plan of the query; `slice_` the part of its time.
-        stored: rows of each LFTA, by its name.
-        lists: rows of each watch list, by its file and columns.
-        folder: for the files of its rows; `name` is what theirs begin with.
-        owned: rows with `_last` (ns) in [first, second) belong in them.
-        timeline: the timeline of the query; it gives rows that waited their ticks.
-        step: the replay tick, ns, where rows wait for nothing and bring the ticks at which they came; else None.
-        closing: last tick (ns) of the replay.
-        published: whether rows are written as they are published, else in stream types.
-        carry: of a plan whose state goes from slice to slice; None where no slice needs another.
+        node: plan of the query.
+        slice_: time of the slice.
+        stored: name of a leaf -> its stored rows.
+        lists: (file, columns) of a watch list -> its rows.
+        folder: folder for the result files.
+        name: prefix of their names.
+        owned: rows with `_last` (ns) in [first, second) are written.
+        timeline: promises of the query; they give waiting rows their ticks.
+        step: time between ticks, ns, if rows wait for no promise and have their own ticks; otherwise None.
+        closing: last tick, ns.
+        published: whether rows are written in published types instead of stream types.
+        carry: place of the interval in the chain, for a plan with a state; None for independent slices.
     """
 
     node: Node
@@ -82,20 +83,20 @@ class SliceTask:
 
     @property
     def span(self) -> tuple[int, int]:
-        """Rows with `_last` (ns) in [first, second) come out of it and are counted; in order, each comes out once."""
+        """Rows with `_last` (ns) in [first, second) are counted; with a state every row comes out once."""
         return (self.slice_.start, self.slice_.end) if self.carry is None else (-END_OF_TIME, INT64_MAX)
 
 
 @dataclass
 class SliceOutcome:
-    """What a slice leaves.
+    """The result of a slice.
 
     Attributes:
-        files: the files of its rows, with the number of rows in each.
-        read: how many rows of LFTAs were read.
-        held: how many rows and groups go on to the next slice.
-        points: counts of the operators, as `Counts.points`.
-        error: why there is nothing of all this: an integer sum does not fit 64 bits.
+        files: path -> number of rows.
+        read: number of LFTA rows read.
+        held: number of rows and groups that go on to the next slice.
+        points: counts of the operators, see `Counts.points`.
+        error: overflow of an integer sum; the slice then has no result.
     """
 
     files: dict[str, int] = field(default_factory=dict)
@@ -106,10 +107,10 @@ class SliceOutcome:
 
 
 class ChainState:
-    """What goes from slice to slice of one plan: its operators with a state.
+    """The state of one plan from slice to slice: its operators with a state.
 
     Args:
-        task: any of the plan's tasks.
+        task: any task of the plan.
 
     Raises:
         LowwaterError: the state that the interval before left cannot be read.
@@ -127,16 +128,16 @@ class ChainState:
 
     @property
     def held(self) -> int:
-        """How many rows and groups they hold."""
+        """The number of stored rows and groups."""
         return sum(chain.held for chain in (self.arrivals, *self.operators.values()) if chain is not None)
 
 
 def run_slice(task: SliceTask, chains: ChainState | None = None) -> SliceOutcome:
-    """Evaluates a slice and writes its rows; a sum that does not fit is no failure, other queries go on.
+    """Evaluates a slice and writes its rows; an overflow is returned, so that other queries go on.
 
     Args:
-        task: the slice.
-        chains: what the slices before left, where the plan has a carry.
+        task: description of the slice.
+        chains: state after the earlier slices; None for independent slices.
 
     Raises:
         LowwaterError: if the Python of a user fails.
@@ -148,7 +149,7 @@ def run_slice(task: SliceTask, chains: ChainState | None = None) -> SliceOutcome
 
 
 def run_chain(tasks: Sequence[SliceTask], chains: ChainState) -> list[SliceOutcome]:
-    """Evaluates slices of a plan whose state goes from slice to slice; after a sum that does not fit none is evaluated.
+    """Evaluates slices of a plan with a state in order; stops at the first overflow.
 
     Raises:
         LowwaterError: if groups stay open for too long, or the Python of a user fails.
@@ -183,7 +184,7 @@ def _evaluated(task: SliceTask, chains: ChainState | None) -> SliceOutcome:
 def _frames(
     task: SliceTask, chains: ChainState | None, counts: Counts, spill: Path, outcome: SliceOutcome
 ) -> Iterator[Frame]:
-    """The rows of the plan; how many rows it reads is counted."""
+    """Yields the result rows of the plan, and counts the rows it reads."""
 
     def leaf(name: str) -> Callable[[], Iterator[Frame]]:
         def frames() -> Iterator[Frame]:

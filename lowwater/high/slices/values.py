@@ -1,7 +1,7 @@
-"""Bound expressions over Arrow columns, with the values of SEMANTICS V1 and V2.
+"""Evaluates bound expressions over Arrow columns, with the values of SEMANTICS V1 and V2.
 
-Below the operators of a slice. What Arrow has a kernel for it computes; everything else is the reference engine's
-value, once for each distinct combination of operands.
+The operators of a slice use it. Arrow computes what it has kernels for. Other operations use the functions of the
+reference engine, once for each distinct combination of operands.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Frame:
     """Rows as columns of equal length.
 
     Args:
-        columns: by name.
+        columns: name -> column.
         rows: how many.
     """
 
@@ -69,18 +69,18 @@ class Frame:
         return self.columns[name]
 
     def take(self, places: npt.NDArray[np.int64]) -> Frame:
-        """The rows at these places."""
+        """The rows at these positions."""
         chosen = pa.array(places)
         return Frame({name: column.take(chosen) for name, column in self.columns.items()}, len(places))
 
     def where(self, test: pa.Array) -> Frame:
-        """The rows of which a test is true."""
+        """The rows for which a test is true."""
         if test.true_count == self.rows:
             return self
         return Frame({name: column.filter(test) for name, column in self.columns.items()}, test.true_count)
 
     def filtered(self, predicate: Expr | None) -> Frame:
-        """The rows of which a predicate is true."""
+        """The rows for which a predicate is true."""
         return self if predicate is None else self.where(self.of_expr(predicate).fill_null(False))
 
     def of_expr(self, expr: Expr) -> pa.Array:
@@ -88,12 +88,12 @@ class Frame:
         return evaluate(expr, self.columns.__getitem__, self.rows)
 
     def renamed(self, names: Mapping[str, str]) -> Frame:
-        """The columns that have a new name, under it."""
+        """The columns with a new name, under that name."""
         return Frame({new: self.columns[old] for old, new in names.items()}, self.rows)
 
 
 def concat_frames(frames: list[Frame]) -> Frame:
-    """The rows of several frames with the same columns."""
+    """Concatenates frames with the same columns."""
     if len(frames) == 1:
         return frames[0]
     names = frames[0].columns
@@ -107,11 +107,11 @@ def one_array(column: pa.ChunkedArray) -> pa.Array:
 
 
 def evaluate(expr: Expr, column: Resolve, rows: int) -> pa.Array:
-    """The values of an expression, one a row, in the types of streams.
+    """Evaluates an expression for every row, in stream types.
 
     Args:
-        expr: over the columns of a row.
-        column: gives the values of a column by its name.
+        expr: expression over the columns of a row.
+        column: returns a column by its name.
         rows: how many.
 
     Raises:
@@ -141,7 +141,7 @@ def constant(expr: Const, rows: int) -> pa.Array:
 
 
 def _slowly(expr: Expr, parts: list[pa.Array], rows: int) -> pa.Array:
-    """By the reference engine, which has a value for every operator."""
+    """Evaluates with the functions of the reference engine, which has one for every operator."""
     coded = [Coded.of(part) for part in parts]
     if isinstance(expr, Call):
         return called(expr.function, coded, rows).array(expr.type)
@@ -192,7 +192,7 @@ def _binary(expr: Binary, left: pa.Array, right: pa.Array, rows: int) -> pa.Arra
 
 
 def _floats(values: pa.Array) -> pa.Array:
-    # Without a look at whether an integer is a float exactly, as Python converts.
+    # Not every integer is a float exactly; Python converts the same way.
     return values if values.type == pa.float64() else values.cast(pa.float64(), safe=False)
 
 
@@ -202,11 +202,11 @@ def _float(op: str, left: pa.Array, right: pa.Array) -> pa.Array:
 
 
 def _divided(op: str, left: pa.Array, right: pa.Array) -> pa.Array:
-    """Quotient toward zero or its remainder; NULL where there is none: Arrow's kernels pass NULL over."""
+    """Quotient toward zero, or its remainder; NULL for division by zero, since Arrow's kernels skip NULL."""
     none = pa.scalar(None, pa.int64())
     divisor = pc.if_else(pc.equal(right, 0), none, right)
     negated = pc.fill_null(pc.equal(divisor, -1), False)
-    # The least integer has no quotient by -1, and the remainder 0.
+    # The smallest integer divided by -1 overflows; its remainder is 0.
     quotient = pc.divide(left, pc.if_else(negated, pa.scalar(1, pa.int64()), divisor))
     if op == "%":
         remainder = pc.subtract(left, pc.multiply(quotient, divisor))
