@@ -1,6 +1,6 @@
 """The operators of Lowwater's DAGs: find and ingest captures, replay an interval, publish it.
 
-Used by `dags/`. They call what the command line calls; whatever needs Spark runs in a process of its own.
+They call the same functions as the command line. Work that needs Spark runs in a child process.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ from lowwater_airflow.notes import WHY
 
 PACKETS = Asset(name="packets", uri="lowwater://packets", group="lowwater")
 SPARK = "lowwater_spark"
-"""Connection of a Spark cluster: host spark://name, port, password its secret; without one Spark is the task's own."""
+"""Airflow connection of a Spark cluster: host spark://name, port, secret as password; without one Spark runs in the
+task."""
 
 
 def interval_of(context: Context) -> tuple[int, int]:
     """The data interval of a run as instants, ns.
 
     Raises:
-        ConfigError: the run has none (it was triggered without a logical date).
+        ConfigError: the run has no data interval (it was triggered without a logical date).
     """
     start, end = context.get("data_interval_start"), context.get("data_interval_end")
     if start is None or end is None or start >= end:
@@ -46,7 +47,7 @@ def _instant(moment: datetime) -> int:
 
 @contextmanager
 def telling(context: Context) -> Iterator[None]:
-    """Leaves why an interval is not published, for the note of its run."""
+    """Stores the reason why an interval is not published, for the note of its run."""
     try:
         yield
     except (LowwaterError, AirflowSkipException) as error:
@@ -55,14 +56,15 @@ def telling(context: Context) -> Iterator[None]:
 
 
 class FindCaptures(BaseOperator):
-    """Lists the dumps of the run's interval, of every link that has a pattern: what `IngestCapture` is mapped over."""
+    """Lists the capture files of the run's interval for every link with a file pattern; `IngestCapture` is mapped over
+    them."""
 
     def __init__(self, *, lake: Path, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.lake = str(lake)
 
     def execute(self, context: Context) -> list[dict[str, str]]:
-        """One entry a file: link and path."""
+        """Returns link and path of each file."""
         from lowwater.lake.files.rotation import files_of
 
         start, end = interval_of(context)
@@ -79,7 +81,7 @@ class FindCaptures(BaseOperator):
 
 
 class IngestCapture(Lineage, BaseOperator):
-    """Ingests one capture; an event for the asset `packets`, which is to be its outlet, with what was read."""
+    """Ingests one capture, and adds an event with the counts to its outlet, the asset `packets`."""
 
     def __init__(self, *, lake: Path, link: str, path: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -88,7 +90,7 @@ class IngestCapture(Lineage, BaseOperator):
         self.path = path
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """What became of the file; the same as the event's metadata."""
+        """Returns the result of the ingest, which is also the metadata of the event."""
         from lowwater.lake.ingestion.ingest import ingest
         from lowwater.lake.layout import open_lake
 
@@ -120,12 +122,13 @@ class IngestCapture(Lineage, BaseOperator):
 
 
 class ReplayStages(Lineage, BaseOperator):
-    """Runs stages of the run's interval in a process of its own, which dies with the task.
+    """Runs stages of the run's interval in a child process, which dies with the task.
 
     Args:
-        lake: folder of the lake; `queries` that of the query sets.
-        query_set: which one.
-        stage: the one stage to run; None for low, high and audit in one process.
+        lake: folder of the lake.
+        queries: folder of the query sets.
+        query_set: name of the query set.
+        stage: stage to run; None for low, high and audit in one process.
     """
 
     def __init__(self, *, lake: Path, queries: Path, query_set: str, stage: str | None = None, **kwargs: Any) -> None:
@@ -156,14 +159,14 @@ class ReplayStages(Lineage, BaseOperator):
 
 
 class PublishInterval(ReplayStages):
-    """Publishes what the audit found good; an event for each table, with its rows, digest and verdict as metadata."""
+    """Publishes the audited interval, and adds an event for each table with rows, digest and verdict."""
 
     def __init__(self, *, query_set: str, **kwargs: Any) -> None:
         self.tables = AssetAlias(f"tables of {query_set}", group="lowwater")
         super().__init__(query_set=query_set, stage="publish", outlets=[self.tables], **kwargs)
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """The outcome of the interval."""
+        """Returns the outcome of the interval."""
         outcome = super().execute(context)
         start, end = (format_instant(bound) for bound in interval_of(context))
         self.datasets = tables(self.lake, "streams", outcome["rows"]), tables(self.lake, "tables", outcome["rows"])
@@ -176,14 +179,14 @@ class PublishInterval(ReplayStages):
 
 
 class MaintainLake(BaseOperator):
-    """Does the upkeep of the lake: what `lowwater maintain` does."""
+    """Maintains the lake, like `lowwater maintain`."""
 
     def __init__(self, *, lake: Path, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.lake = str(lake)
 
     def execute(self, context: Context) -> dict[str, int]:
-        """Bytes by what was done."""
+        """Returns the bytes removed by each kind of maintenance."""
         from lowwater.lake.layout import open_lake
         from lowwater.lake.maintain import maintain
 
@@ -196,7 +199,7 @@ class MaintainLake(BaseOperator):
 
 
 def _cluster() -> dict[str, str]:
-    """The environment that names the Spark master and its secret, where a connection does."""
+    """The environment with the Spark master and its secret; empty without a connection."""
     try:
         connection = Connection.get(SPARK)
     except AirflowNotFoundException:

@@ -82,9 +82,9 @@ class ArrivalChain:
         self._waiting: list[ArrivedRow] = []
         # Number of records of each leaf.
         self._numbers: dict[int, int] = {}
-        # Number of rows of each (leaf, link) before this interval. Leaves whose rows bring record numbers share the
-        # entry
-        # OF_LINK of their link; `_read` counts its records in this interval.
+        # Number of rows of each (leaf, link) before this interval; leaves whose rows bring record numbers share the
+        # entry OF_LINK of their link. `_read` is the number of records of a link in this interval.
+        self._records: dict[tuple[int, str], int] = {}
         self._read: dict[str, int] = {}
         if carry.earlier is not None:
             self._restore(load_state(state_file(carry.earlier, node.query)))

@@ -53,7 +53,7 @@ class Frame:
 
     Args:
         columns: name -> column.
-        rows: how many.
+        rows: number of rows.
     """
 
     def __init__(self, columns: Mapping[str, pa.Array], rows: int) -> None:
@@ -112,7 +112,7 @@ def evaluate(expr: Expr, column: Resolve, rows: int) -> pa.Array:
     Args:
         expr: expression over the columns of a row.
         column: returns a column by its name.
-        rows: how many.
+        rows: number of rows.
 
     Raises:
         LowwaterError: if the Python of a user fails.
