@@ -1,6 +1,6 @@
-"""Whether two lakes hold the same of a query set: publications with their digests, every row, what was refused.
+"""Compares a query set in two lakes: publications with their digests, every row, late packets.
 
-What `endurance.py` ends with; it prints how many there are of each, and their hash.
+`endurance.py` calls it at the end; it prints the number of each and a hash.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from lowwater.lake.ledgers.runs import FAILED, PUBLISH, Replay, read_replays
 from lowwater.lake.tables import open_table, read_rows
 
 MEASURED = ("nanoseconds", "beat_nanoseconds")
-"""Columns of processor time, which no two runs share."""
+"""Columns of processor time, which differ between runs."""
 
 
 def published(lake: Lake, query_set: str) -> list[Replay]:
-    """The newest publication of each query and interval: what it is of, its state, digest and number of rows."""
+    """The newest publication of each query and interval."""
     newest = {(row.query, row.interval_start): row for row in read_replays(lake, query_set) if row.stage == PUBLISH}
     return [row for row in newest.values() if row.state != FAILED]
 

@@ -1,4 +1,4 @@
-"""`make demo`: captures of three links, ingested and replayed hour by hour by Airflow, and what became of every packet.
+"""`make demo`: ingests and replays captures of three links hour by hour with Airflow, and reports on every packet.
 
 A second run finds everything published from the same inputs and commits nothing to `tables/`.
 """
@@ -114,7 +114,7 @@ def _write_settings(lake: Lake) -> None:
 
 
 def _backfill(home: Home, console: Terminal) -> dict[str, str]:
-    """Backfills both DAGs side by side; the state of each run in the end."""
+    """Backfills both DAGs at once; returns the final state of each run."""
     last = format_instant(END - HOUR)
     for dag in DAGS:
         home.backfill(dag, format_instant(START), last)
@@ -135,7 +135,7 @@ def _backfill(home: Home, console: Terminal) -> dict[str, str]:
 
 
 class _Silent:
-    """Stands for the live table where there is no terminal."""
+    """Replaces the live table where there is no terminal."""
 
     def __enter__(self) -> _Silent:
         return self
@@ -148,7 +148,7 @@ class _Silent:
 
 
 def _grid(tasks: Iterable[Mapping[str, Any]]) -> Table:
-    """One row a run, one column a task: as Airflow's own grid, on its side."""
+    """A table with a row for each run and its tasks."""
     cells: dict[tuple[str, str], dict[str, list[str]]] = {}
     for task in tasks:
         row = cells.setdefault((task["dag_id"], _hour(task)), {})

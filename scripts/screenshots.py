@@ -52,10 +52,10 @@ LIGHT, DARK = "--blink-settings=preferredColorScheme=1", "--blink-settings=prefe
 
 
 def shoot(browser: str, address: str, image: Path, size: str, theme: str = LIGHT) -> None:
-    """One page as a picture.
+    """Takes a screenshot of one page.
 
     Raises:
-        HomeError: the browser made none.
+        HomeError: the browser made no screenshot.
     """
     image.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory() as profile:
@@ -73,7 +73,7 @@ def shoot(browser: str, address: str, image: Path, size: str, theme: str = LIGHT
 
 
 def make_lake(folder: Path, queries: Path) -> Path:
-    """The lake for the pages: ten hours of three links, all that can run has run.
+    """Makes the lake for the pages: ten hours of three links, with every interval run that can run.
 
     Raises:
         HomeError: a command failed.
@@ -100,7 +100,7 @@ def make_lake(folder: Path, queries: Path) -> Path:
 
 
 def shuffle(path: Path, window: int = 800) -> None:
-    """Puts the records of a pcap in the wrong order, within so many at a time."""
+    """Shuffles the records of a pcap within windows of records."""
     data = path.read_bytes()
     records, at = [], 24
     while at < len(data):
@@ -116,10 +116,10 @@ def shuffle(path: Path, window: int = 800) -> None:
 
 
 def review_pages(browser: str, lake: Path, queries: Path) -> None:
-    """The review pages of a lake, light and dark: the gravest interval, the last query set, its last query, one link.
+    """Takes the review pages of a lake, light and dark: the gravest interval, the last query set and query, one link.
 
     Raises:
-        HomeError: there is nothing to show.
+        HomeError: no interval has run.
     """
     from lowwater_review import Board, write_site
     from lowwater_review.board import GRAVITY
@@ -154,7 +154,7 @@ def review_pages(browser: str, lake: Path, queries: Path) -> None:
 
 
 def main() -> int:
-    """Takes all of them; returns the exit code."""
+    """Takes all screenshots; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     home = default_home(anyone=True)
     parser.add_argument("--pages", action="store_true", help="only the review pages")

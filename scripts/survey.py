@@ -1,4 +1,4 @@
-"""Surveys GSQL that others wrote: which share parses, binds and plans, and why the rest does not.
+"""Surveys GSQL files: the share of statements that parse, bind and plan, and the reasons for the others.
 
     python scripts/survey.py [--together] [--schema FILE]... [--functions FILE]... [--links FILE] FILE.gsql...
 
@@ -37,12 +37,13 @@ STEPS = ("parses", "binds", "plans")
 
 @dataclass(frozen=True)
 class Outcome:
-    """How far one statement came.
+    """The result of one statement.
 
     Attributes:
-        file: its file; `query` its name.
-        steps: which of STEPS it passed.
-        reason: why no further; empty where it passed all.
+        file: file of the statement.
+        query: name of the statement.
+        steps: number of STEPS passed.
+        reason: error of the next step; empty if it passed all.
     """
 
     file: str
@@ -52,7 +53,7 @@ class Outcome:
 
 
 def survey(files: Sequence[Path], context: Context) -> list[Outcome]:
-    """The outcomes of one query set."""
+    """Surveys one query set."""
     texts = [(str(path), path.read_text(encoding="utf-8", errors="replace")) for path in files]
     outcomes: list[Outcome] = []
     readable = []
@@ -115,7 +116,7 @@ def main(
     links: Path | None,
     files: tuple[Path, ...],
 ) -> None:
-    """Surveys files and prints the shares and the reasons."""
+    """Surveys files and prints shares and reasons."""
     try:
         config = load_config(path=links) if links else None
         known_links = config_links(config, sorted(config.links)) if config else Links()

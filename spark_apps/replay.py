@@ -1,6 +1,6 @@
-"""One interval of a query set in a process of its own: what a scheduler's task starts, or `spark-submit`.
+"""Runs one interval of a query set in a separate process, started by a task of Airflow or by `spark-submit`.
 
-Beside the command line, which calls the same functions; this one leaves its outcome as JSON for whoever started it.
+It calls the same functions as the command line, and writes its outcome as JSON for the caller.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
     if chosen.stage in (None, "high"):
         launch_jvm_early()
-    # These imports take as long as the JVM takes to start.
+    # These imports take as long as the start of the JVM.
     from lowwater.replay.interval import replay
     from lowwater.replay.job import Job
     from lowwater.replay.progress import Progress
