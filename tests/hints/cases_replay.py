@@ -20,7 +20,7 @@ from lowwater.catalog.streams import ROW
 from lowwater.config import Config, load_config
 from lowwater.high import session
 from lowwater.high.query_runs import _files
-from lowwater.high.source.stored_streams import Feed
+from lowwater.high.source.stored_streams import StoredStream
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.plan.context import Links
@@ -166,7 +166,7 @@ def _stored(desk: Desk, good: bool) -> None:
         pq.write_table(pa.table({"n": [1], **control}), path)
     else:
         path.write_bytes(b"no parquet")
-    assert Feed.scan([str(path)]).rows == 1
+    assert StoredStream.scan([str(path)]).rows == 1
 
 
 def _streams(desk: Desk, link: str) -> None:

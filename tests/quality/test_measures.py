@@ -200,14 +200,14 @@ def keyed(folder: Path, rows: Sequence[tuple[str | None, int | None]]) -> list[P
 
 @pytest.mark.spark
 def test_rows_that_share_their_key(spark: SparkSession, tmp_path: Path) -> None:
-    from lowwater.high.unique import Keyed, shared_keys
+    from lowwater.high.unique import KeyedStream, shared_keys
 
     rows = [("10.0.0.1", 1), (None, 1), ("10.0.0.1", None), (None, None), ("10.0.0.1", 1), (None, None), (None, None)]
     files = [str(path) for path in keyed(tmp_path, rows)]
     asked = {
-        "both": Keyed(files, FIELDS, ("addr", "n")),
-        "one": Keyed(files, FIELDS, ("n",)),
-        "none": Keyed(files[:4], FIELDS, ("addr", "n")),
+        "both": KeyedStream(files, FIELDS, ("addr", "n")),
+        "one": KeyedStream(files, FIELDS, ("n",)),
+        "none": KeyedStream(files[:4], FIELDS, ("addr", "n")),
     }
     found = shared_keys(spark, asked, 4, 2)
     assert {name: (each.keys, each.total) for name, each in found.items()} == {

@@ -22,7 +22,7 @@ from lowwater.lake.parts import changes
 from lowwater.lake.tables import interval_label
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.due import DueSelection, due, open_jobs
-from lowwater.replay.schedule.estimate import amount, estimate
+from lowwater.replay.schedule.estimate import estimate, packet_estimate
 from tests.capturemaker import pcap_bytes, udp
 from tests.replay.support import END, HOURS, LINKS, QUERIES, START, copy_lake, ingest_all, lowwater, write_settings
 
@@ -161,7 +161,7 @@ def test_what_a_run_leaves_on_disk_is_told_by_earlier_ones(published: Path, tmp_
     shares = []
     for start in range(START, END, HOUR):
         inputs = opened.inputs(start, start + HOUR, opened.captures())
-        packets = amount(PacketFiles.of(opened.lake), inputs).packets
+        packets = packet_estimate(PacketFiles.of(opened.lake), inputs).packets
         label = f"interval={interval_label(start, start + HOUR)}"
         folders = [*root.glob(f"lfta/demo/*/{label}"), *root.glob(f"streams/*/{label}")]
         size = sum(file.stat().st_size for folder in folders for file in folder.glob("*.parquet"))

@@ -12,7 +12,7 @@ from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.parts import changes
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.due import DueSelection, due
-from lowwater.replay.schedule.link_readiness import reports
+from lowwater.replay.schedule.link_readiness import link_readiness
 from tests.capturemaker import pcap_bytes, tcp
 from tests.replay.support import lowwater
 
@@ -101,9 +101,9 @@ def test_a_missing_file_blocks_exactly_its_intervals(lake: Path) -> None:
     assert [ready for _, _, ready in shape(job, asked)] == [True, True, False, True]
     (blocked,) = [each for each in due(job, asked) if each.blocked]
     assert "link 'a': no capture covers 2026-03-29T02:30:00Z to 2026-03-29T02:45:00Z" in blocked.blocked
-    waits = reports(job, blocked.start, blocked.end, patient=True)
+    waits = link_readiness(job, blocked.start, blocked.end, patient=True)
     assert "link 'a': no capture covers 2026-03-29T02:30:00Z" in waits.missing[0] and waits.failure is None
-    failure = reports(job, blocked.start, blocked.end, patient=False).failure
+    failure = link_readiness(job, blocked.start, blocked.end, patient=False).failure
     assert failure is not None and (failure.link, failure.since) == ("a", BEGIN + 2 * HOUR + 2 * QUARTER)
 
 
@@ -123,7 +123,7 @@ def test_the_policy_of_a_silent_link(policy: str, ready: bool, lake: Path) -> No
     job = settle(lake, b=f'policy = "{policy}"')
     start, end = BEGIN + 22 * HOUR, BEGIN + 23 * HOUR
     assert shape(job, DueSelection(start, end)) == [(22, 1, ready)]
-    impatient = reports(job, start, end, patient=False)
+    impatient = link_readiness(job, start, end, patient=False)
     assert (impatient.ready, impatient.failure is not None) == (ready, policy == "fail")
 
 

@@ -22,7 +22,7 @@ from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.plan.context import Links
 from lowwater.plan.queryset import plan_texts
-from lowwater.replay.command import run as scratch
+from lowwater.replay.command import run_command as scratch
 from lowwater.replay.command.run_command import RunRequest, RunResults, run_intervals
 from lowwater.replay.progress import Progress
 from tests.capturemaker import Record, pcap_bytes, udp
