@@ -122,7 +122,9 @@ class Operators:
         ]
 
     def _add(self, query: str, operator: StreamOperator) -> StreamOperator:
-        self.named[f"{query}/{type(operator).__name__.removesuffix('StreamOperator')}/{len(self.named)}"] = operator
+        # Stored states contain these names, so a class that gets another name must keep its kind.
+        kind = type(operator).__name__.removeprefix("Stream").removesuffix("Operator")
+        self.named[f"{query}/{kind}/{len(self.named)}"] = operator
         return operator
 
     def _connect(self, operator: StreamOperator, inputs: Sequence[StreamOperator]) -> None:
