@@ -28,7 +28,7 @@ from lowwater.plan.operators import Aggregation, Field, Group, Node, Running, Sa
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.plan.tree import walk
-from lowwater.stream.aggregates import Native as Fold
+from lowwater.stream.aggregates import Fold
 from tests.plan.batch import Batch
 from tests.plan.batch_pools import CONTEXT, KNOWN, LINKS
 from tests.plan.batch_questions import FAMILIES, Question
