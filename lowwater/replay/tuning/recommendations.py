@@ -117,7 +117,7 @@ def tuning(
 
     Args:
         lftas: all LFTAs of their links, since they share the prefilter.
-        found: what was measured, by LFTA.
+        statistics: LFTA -> its statistics.
         waits: LFTA -> time that a row waits without heartbeats, ns: skew and rest of the epoch.
     """
     bits = frozenset(chain.from_iterable(prefilter.bits for prefilter in choose_prefilters(lftas)))
