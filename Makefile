@@ -57,7 +57,7 @@ $(VENV)/.jars: $(VENV)/.packages | $(VENV)/.package
 	@touch $@
 
 # A process that meets a kind of link for the first time compiles for ten seconds and more: a small capture of each is read.
-$(VENV)/.kernels: $(wildcard lowwater/capture/*.py lowwater/capture/*/*.py lowwater/capture/*/*/*.py lowwater/quality/*.py) | $(VENV)/.package
+$(VENV)/.kernels: $(wildcard lowwater/capture/*.py lowwater/capture/*/*.py lowwater/capture/*/*/*.py lowwater/quality/*/*.py) | $(VENV)/.package
 	$(BIN)/python -m lowwater.replay.setup.kernels
 	@touch $@
 

@@ -27,8 +27,8 @@ import pyarrow.parquet as pq
 
 from lowwater.catalog.expr import Type
 from lowwater.catalog.streams import PUNCTUATION, ROW
+from lowwater.high.query_runs import run_high
 from lowwater.high.results import HighResult, HighSettings
-from lowwater.high.run import run_high
 from lowwater.high.session import SessionSettings, build_session
 from lowwater.plan.context import Links
 from lowwater.plan.operators import Lfta

@@ -21,7 +21,7 @@ import duckdb
 from lowwater.capture.generate import generate
 from lowwater.config import Config, Link
 from lowwater.high.session import build_session
-from lowwater.high.tasks import spark_runner
+from lowwater.high.spark_tasks import spark_runner
 from lowwater.instants import HOUR, parse_instant
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake

@@ -1,4 +1,4 @@
-"""DAGs `replay_<query set>`, one a query set: wait, evaluate, publish, once an interval.
+"""DAGs `replay_<query set>`, one for each query set: wait, evaluate and publish each interval.
 
 Settings come from LOWWATER_LAKE, LOWWATER_QUERIES and the `lowwater.toml` in the lake.
 """
@@ -62,7 +62,7 @@ PARAMS = {
 
 
 def replay_dag(settings: Settings, query_set: str) -> DAG:
-    """The DAG of one query set."""
+    """Builds the DAG of one query set."""
     common: dict[str, Any] = {"lake": settings.lake, "queries": settings.queries, "query_set": query_set}
     chained = settings.chained(query_set)
     deadline = settings.deadline(query_set)
@@ -91,25 +91,29 @@ def replay_dag(settings: Settings, query_set: str) -> DAG:
         patience = settings.patience.total_seconds()
         wait = LinksReported(task_id="wait", patience=patience, wait_for_downstream=chained, **common)
         stages = settings.stages(query_set)
-        work: list[Any] = [ReplayStages(task_id=each or "evaluate", stage=each, pool=POOL, **common) for each in stages]
+        work: list[Any] = [
+            ReplayStages(task_id=stage or "evaluate", stage=stage, pool=POOL, **common) for stage in stages
+        ]
         if settings.approval(query_set):
-            # Imported where it is wanted: every parse of the file pays for what it imports.
+            # Imported only here: every parse of the file pays for its imports.
             from lowwater_airflow.approval import ApproveWarnings
 
             work.append(ApproveWarnings(task_id="approve", query_set=query_set, audited_by=work[-1].task_id))
-        # One at a time: of two first publications that end together, Airflow 3.3 makes the asset of a table twice, and
-        # calls the task failed that comes second.
+        # One at a time: when two first publications end together, Airflow 3.3 creates the asset of a table twice and
+        # fails the
+        # second task.
         publish = PublishInterval(task_id="publish", max_active_tis_per_dag=1, **common)
         chain(wait, *work, publish)
         if chained:
-            # A backfill of Airflow begins as many runs as it is told, whatever the DAG says: `wait` waits for what is
-            # directly downstream of it in the run before, which is `publish` too.
+            # A backfill of Airflow ignores `max_active_runs`: `wait` waits for the tasks directly downstream of it in
+            # the run
+            # before, so `publish` must be one of them.
             chain(wait, publish)
     return dag
 
 
 _settings = Settings.load()
-_asked = get_parsing_context().dag_id  # a task needs its own DAG only
+_parsed_dag = get_parsing_context().dag_id  # a task needs its own DAG only
 for _name in _settings.query_sets():
-    if _asked in (None, f"replay_{_name}"):
+    if _parsed_dag in (None, f"replay_{_name}"):
         globals()[f"replay_{_name}"] = replay_dag(_settings, _name)

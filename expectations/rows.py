@@ -1,7 +1,7 @@
 """What people expect of the rows of a query, in suites of their own beside `lowwater.toml`.
 
 The suite `rows`, on the frame with one row a rule: what a person wrote was judged where the rows are
-(`lowwater.quality.rows`), here its severity decides.
+(`lowwater.quality.custom.row_checks`), here its severity decides.
 """
 
 from __future__ import annotations

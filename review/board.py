@@ -24,10 +24,10 @@ from lowwater.lake.ledgers.runs import FAILED, ReplayRow
 from lowwater.lake.ledgers.status import BLOCKED, HALF, MISSING, STALE, StatusRow, covered, gravest, interval_status
 from lowwater.lake.locks import held_ranges
 from lowwater.lake.tables import open_table, read_rows
-from lowwater.quality.verdicts import Audited, Key, audited
+from lowwater.quality.verdicts import IntervalAudit, Key, interval_audits
 from lowwater.replay.interval import expected
 from lowwater.replay.job import Job
-from lowwater.replay.schedule.readers import jobs
+from lowwater.replay.schedule.link_queries import jobs
 
 RUNNING, HELD, WARNED = "running", "held", "warned"
 """States that `lowwater status` does not know: at work now, audited and not published, published with warnings."""
@@ -77,7 +77,7 @@ class Part:
     start: int
     end: int
     replays: Mapping[Key, Sequence[ReplayRow]]
-    audits: Mapping[Key, Audited]
+    audits: Mapping[Key, IntervalAudit]
     intervals: Sequence[Interval]
 
     def of(self, key: Key) -> Interval | None:
@@ -186,7 +186,7 @@ def _part(known: Snapshot, start: int, end: int) -> Part:
     replays: dict[Key, list[ReplayRow]] = defaultdict(list)
     for row in rows:
         replays[row["query_set"], row["interval_start"], row["interval_end"]].append(ReplayRow(**row))
-    audits = {each.key: each for each in audited(known.lake, start, end)}
+    audits = {each.key: each for each in interval_audits(known.lake, start, end)}
     found = []
     for name, job in sorted(known.jobs.items()):
         links = {link: known.captures[link] for link in job.plan.links}
@@ -202,7 +202,7 @@ def _part(known: Snapshot, start: int, end: int) -> Part:
     return Part(start, end, dict(replays), audits, found)
 
 
-def _interval(key: Key, rows: Sequence[StatusRow], audit: Audited | None) -> Interval:
+def _interval(key: Key, rows: Sequence[StatusRow], audit: IntervalAudit | None) -> Interval:
     first = gravest(rows)
     state, reason = first.shown, first.why
     if audit is not None and audit.messages and (state == FAILED or (audit.verdict == WARNED and state == "done")):

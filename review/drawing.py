@@ -187,7 +187,7 @@ def lateness(bounds: Sequence[tuple[int, int]], marks: Mapping[str, int]) -> Plo
     """Records by lateness, both axes logarithmic, with the share that is later as a curve.
 
     Args:
-        bounds: (bound of two digits, records), as `Lags.bounds` gives them.
+        bounds: (bound of two digits, records), as `LatenessCounts.bounds` gives them.
         marks: bounds to mark, by what they are.
     """
     late = [(bound, count) for bound, count in bounds if bound]

@@ -14,7 +14,7 @@ from lowwater.instants import format_duration, format_instant
 from lowwater.lake.ledgers.captures import Capture, malformed_between
 from lowwater.lake.ledgers.history import LinkLateness, read_lateness
 from lowwater.lake.ledgers.runs import ReplayRow, read_quarantine, read_violations
-from lowwater.quality.lags import Lags
+from lowwater.quality.lateness.counts import LatenessCounts
 from lowwater.quality.verdicts import CRITICAL, Key, findings
 
 from .board import Part, Snapshot
@@ -191,7 +191,7 @@ def _link(known: Snapshot, link: str, start: int, end: int, account: Mapping[str
     captures = known.captures.get(link, ())
     mine = [each for each in captures if each.meets(start, end) or (each.covers_from < end and each.covers_to > start)]
     rows = [each for each in read_lateness(known.lake, link, start, start + 1) if each.interval_end == end]
-    lags = Lags.of(rows[0].bounds, rows[0].counts, rows[0].largest) if rows else Lags()
+    lags = LatenessCounts.of(rows[0].bounds, rows[0].counts, rows[0].largest) if rows else LatenessCounts()
     shares = {share: lags.quantile(share) or 0 for share in (0.5, 0.99, 0.999)}
     late = read_violations(known.lake, link, settings.skew, start, end)
     broken = malformed_between(known.lake, link, captures, start, end)

@@ -7,9 +7,9 @@ from functools import lru_cache
 
 from lowwater.instants import HOUR
 from lowwater.lake.ledgers.history import LinkLateness, read_lateness
-from lowwater.quality.lags import Lags
-from lowwater.quality.skew import Review, Seen, review
-from lowwater.replay.schedule.readers import readers, row_rates
+from lowwater.quality.lateness.counts import LatenessCounts
+from lowwater.quality.lateness.review import IntervalLateness, SkewReview, review
+from lowwater.replay.schedule.link_queries import readers, row_rates
 
 from .board import Snapshot
 
@@ -18,7 +18,7 @@ RECENT = 31 * 24 * HOUR
 
 
 @lru_cache(maxsize=64)
-def link_review(known: Snapshot, link: str) -> Review:
+def link_review(known: Snapshot, link: str) -> SkewReview:
     """The review of the last month of a link, over intervals of the length that most of its audits had."""
     end = max((each.covers_to for each in known.captures.get(link, ())), default=0)
     rows = read_lateness(known.lake, link, max(0, end - RECENT), end + 1)
@@ -31,7 +31,7 @@ def link_review(known: Snapshot, link: str) -> Review:
     return review(link, skew, seen, readers=waiting, captures=known.captures.get(link, ()))
 
 
-def _seen(row: LinkLateness, skew: int) -> Seen:
-    lags = Lags.of(row.bounds, row.counts, row.largest)
+def _seen(row: LinkLateness, skew: int) -> IntervalLateness:
+    lags = LatenessCounts.of(row.bounds, row.counts, row.largest)
     refused = row.refused if row.skew == skew else lags.lost(skew)
-    return Seen(row.interval_start, row.interval_end, lags, refused, row.busiest)
+    return IntervalLateness(row.interval_start, row.interval_end, lags, refused, row.busiest)

@@ -16,9 +16,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from lowwater.instants import format_duration, format_instant, parse_instant
 from lowwater.lake.tables import interval_label, safe_name
-from lowwater.quality.advice import headline, marks, remarks, share_text
-from lowwater.quality.lags import bound_of
-from lowwater.quality.skew import QUANTILES, recommend
+from lowwater.quality.lateness.counts import bound_of
+from lowwater.quality.lateness.review import QUANTILES, recommend
+from lowwater.quality.lateness.wording import bound_labels, headline, remarks, share_text
 
 from .board import GRAVITY, Interval, Part, Snapshot
 from .calendar import LINK_STATES, SIGNS, Month, link_calendar, months, set_calendar, tally
@@ -256,7 +256,7 @@ def _skew(known: Snapshot, safe: str, root: str) -> str | None:
         review=found,
         headline=headline(found),
         remarks=remarks(found),
-        rungs=[(rung, marks(found, rung)) for rung in found.rungs],
+        rungs=[(rung, bound_labels(found, rung)) for rung in found.rungs],
         plot=plot,
         shares=QUANTILES,
         intervals=listed,

@@ -1,6 +1,6 @@
-"""Whether two lakes hold the same of a query set: publications with their digests, every row, what was refused.
+"""Compares a query set in two lakes: publications with their digests, every row, late packets.
 
-What `endurance.py` ends with; it prints how many there are of each, and their hash.
+`endurance.py` calls it at the end; it prints the number of each and a hash.
 """
 
 from __future__ import annotations
@@ -16,38 +16,39 @@ from lowwater.lake.ledgers.runs import FAILED, PUBLISH, ReplayRow, read_replays
 from lowwater.lake.tables import open_table, read_rows
 
 MEASURED = ("nanoseconds", "beat_nanoseconds")
-"""Columns of processor time, which no two runs share."""
+"""Columns of processor time, which differ between runs."""
 
 
 def published(lake: Lake, query_set: str) -> list[ReplayRow]:
-    """The newest publication of each query and interval: what it is of, its state, digest and number of rows."""
+    """The newest publication of each query and interval."""
     newest = {(row.query, row.interval_start): row for row in read_replays(lake, query_set) if row.stage == PUBLISH}
     return [row for row in newest.values() if row.state != FAILED]
 
 
-def differences(one: Path, other: Path, query_set: str) -> list[str]:
+def differences(first: Path, other: Path, query_set: str) -> list[str]:
     """Compares two lakes: the publications, every published row, the packets refused and the accounts of the LFTAs."""
-    found = []
-    left, right = open_lake(one), open_lake(other)
+    lines = []
+    first_lake, right = open_lake(first), open_lake(other)
     facts = [
         sorted(
-            (each.query, each.interval_start, each.state, each.digest, each.rows) for each in published(lake, query_set)
+            (interval.query, interval.interval_start, interval.state, interval.digest, interval.rows)
+            for interval in published(lake, query_set)
         )
-        for lake in (left, right)
+        for lake in (first_lake, right)
     ]
-    found += ["the publications differ"] if facts[0] != facts[1] else []
+    lines += ["the publications differ"] if facts[0] != facts[1] else []
     print(f"publications: {len(facts[0])}, sha256 {_hash(facts[0])}")
-    for name in sorted(path.name for path in (one / "tables").iterdir()):
-        tables = [open_table(lake / "tables" / name) for lake in (one, other)]
+    for name in sorted(path.name for path in (first / "tables").iterdir()):
+        tables = [open_table(lake / "tables" / name) for lake in (first, other)]
         rows = [[] if table is None else _rows(table.to_pyarrow_table()) for table in tables]
         print(f"tables/{name}: {len(rows[0])} rows, sha256 {_hash(rows[0])}")
-        found += [f"tables/{name} differ"] if rows[0] != rows[1] else []
+        lines += [f"tables/{name} differ"] if rows[0] != rows[1] else []
     for name, schema in (("violations", VIOLATIONS), ("heartbeats", HEARTBEATS)):
-        rows = [_rows(read_rows(getattr(lake, name), schema)) for lake in (left, right)]
+        rows = [_rows(read_rows(getattr(lake, name), schema)) for lake in (first_lake, right)]
         print(f"{name}: {len(rows[0])} rows, sha256 {_hash(rows[0])}")
-        found += [f"{name} differ"] if rows[0] != rows[1] else []
-    found += [f"{lake.name}: something is left in _work/" for lake in (one, other) if any((lake / "_work").iterdir())]
-    return found
+        lines += [f"{name} differ"] if rows[0] != rows[1] else []
+    lines += [f"{lake.name}: something is left in _work/" for lake in (first, other) if any((lake / "_work").iterdir())]
+    return lines
 
 
 def _rows(table: pa.Table) -> list[str]:

@@ -1,4 +1,4 @@
-"""`make demo`: captures of three links, ingested and replayed hour by hour by Airflow, and what became of every packet.
+"""`make demo`: ingests and replays captures of three links hour by hour with Airflow, and reports on every packet.
 
 A second run finds everything published from the same inputs and commits nothing to `tables/`.
 """
@@ -114,18 +114,18 @@ def _write_settings(lake: Lake) -> None:
 
 
 def _backfill(home: Home, console: Terminal) -> dict[str, str]:
-    """Backfills both DAGs side by side; the state of each run in the end."""
+    """Backfills both DAGs at once; returns the final state of each run."""
     last = format_instant(END - HOUR)
     for dag in DAGS:
         home.backfill(dag, format_instant(START), last)
     deadline = time.monotonic() + LONGEST
-    told: set[str] = set()
+    changed: set[str] = set()
     with Live(console=console, transient=True) if console.is_terminal else _Silent() as live:
         while True:
             tasks = [task for dag in DAGS for task in home.tasks(dag)]
             live.update(_grid(tasks))
             if not console.is_terminal:
-                _say_changes(console, tasks, told)
+                _say_changes(console, tasks, changed)
             runs = {run["dag_run_id"] + run["dag_id"]: run["state"] for dag in DAGS for run in home.runs(dag)}
             if runs and set(runs.values()) <= {"success", "failed"}:
                 return runs
@@ -135,7 +135,7 @@ def _backfill(home: Home, console: Terminal) -> dict[str, str]:
 
 
 class _Silent:
-    """Stands for the live table where there is no terminal."""
+    """Replaces the live table where there is no terminal."""
 
     def __enter__(self) -> _Silent:
         return self
@@ -148,7 +148,7 @@ class _Silent:
 
 
 def _grid(tasks: Iterable[Mapping[str, Any]]) -> Table:
-    """One row a run, one column a task: as Airflow's own grid, on its side."""
+    """A table with a row for each run and its tasks."""
     cells: dict[tuple[str, str], dict[str, list[str]]] = {}
     for task in tasks:
         row = cells.setdefault((task["dag_id"], _hour(task)), {})
@@ -169,14 +169,14 @@ def _summary(states: list[str]) -> Text:
     return styled(" ").join(parts)
 
 
-def _say_changes(console: Terminal, tasks: Iterable[Mapping[str, Any]], told: set[str]) -> None:
+def _say_changes(console: Terminal, tasks: Iterable[Mapping[str, Any]], changed: set[str]) -> None:
     for task in tasks:
         if task["state"] in ("success", "deferred", "failed", "up_for_retry"):
             name = task["task_id"] + (f" [{task['rendered_map_index']}]" if task["map_index"] >= 0 else "")
             seconds = f" in {task['duration']:.1f} s" if task["state"] == "success" and task["duration"] else ""
             line = f"  {task['dag_id']} {_hour(task)} {name}: {task['state']}{seconds}"
-            if line not in told:
-                told.add(line)
+            if line not in changed:
+                changed.add(line)
                 console.print(line)
 
 
@@ -196,11 +196,11 @@ def _explain_failures(console: Terminal, home: Home) -> int:
 def _versions(lake: Lake) -> dict[str, int]:
     """Commits of each published table."""
     folder = lake.root / "tables"
-    found = {}
+    versions = {}
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         table = open_table(path)
-        found[path.name] = table.version() + 1 if table else 0
-    return found
+        versions[path.name] = table.version() + 1 if table else 0
+    return versions
 
 
 def _show_captures(console: Terminal, captures: Iterable[GeneratedCapture]) -> None:
@@ -208,10 +208,10 @@ def _show_captures(console: Terminal, captures: Iterable[GeneratedCapture]) -> N
     table = Table(box=None)
     for name in ("link", "covers from", "packets", "note"):
         table.add_column(name, justify="right" if name == "packets" else "left")
-    for each in captures:
-        if each.start < END:
-            note = "cut inside its last record" if each.cut else ""
-            table.add_row(each.link, format_instant(each.start), f"{each.packets:,}", note)
+    for capture in captures:
+        if capture.start < END:
+            note = "cut inside its last record" if capture.cut else ""
+            table.add_row(capture.link, format_instant(capture.start), f"{capture.packets:,}", note)
     console.print(table)
 
 

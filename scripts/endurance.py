@@ -1,4 +1,4 @@
-"""Many intervals of three links, killed again and again, and the same in one sequential run: every row and digest.
+"""Endurance test: runs many intervals with random kills, and compares every row and digest with a sequential run.
 
 `python scripts/endurance.py backfill` runs 30 days of hours through `lowwater backfill`: once oldest first, in one
 process that lives through all of them, once two at a time in random order, with `kill -9` at moments of chance.
@@ -44,9 +44,9 @@ main0_and_control = ["main1", "control"]
 maintain = "never"
 """
 SAMPLE = 5.0
-"""Seconds between two looks at the memory."""
+"""Seconds between two measurements of memory."""
 AT_ONCE = 3
-"""Runs that Airflow has at a time: an order of chance stays one, since it starts what waits oldest first."""
+"""Runs in Airflow at a time. More would not be random: Airflow starts waiting runs oldest first."""
 ENDED = re.compile(rf"^{QUERY_SET} \S+: (\w+), ([\d,.]+) s \(", re.MULTILINE)
 
 
@@ -55,9 +55,9 @@ class Plan:
     """One experiment.
 
     Attributes:
-        folder: where everything lies.
-        hours: intervals.
-        seed: of the order and of the kills.
+        folder: folder of the experiment.
+        hours: number of intervals.
+        seed: seed of the captures, of the order and of the kills.
     """
 
     folder: Path
@@ -70,7 +70,7 @@ class Plan:
         return self.folder / "queries"
 
     def lake(self, name: str, rate: float) -> Path:
-        """A lake with every packet and nothing published, made at the first call; the captures as well."""
+        """Returns a lake with every packet and no publication; the first call generates captures and ingests them."""
         lake = self.folder / name
         if lake.exists():
             return lake
@@ -110,14 +110,14 @@ def backfill(plan: Plan, lake: Path, options: Sequence[str], lives: Sequence[flo
 
     Args:
         plan: the experiment.
-        lake: to work on; `<lake>.log` and `<lake>.memory.csv` beside it are added to.
-        options: of the command.
-        lives: seconds after which a process is killed, one a process; those after them live to their end.
+        lake: lake to run on; `<lake>.log` and `<lake>.memory.csv` beside it are appended to.
+        options: options of the command.
+        lives: seconds after which each process is killed; later processes are not killed.
 
     Returns:
-        How many were killed.
+        Number of processes killed.
     """
-    # What lies behind the last hour is in the lake too.
+    # The lake also has packets after the last hour.
     span = ["--from", format_instant(START), "--to", format_instant(START + plan.hours * HOUR)]
     command = _command("backfill", lake, "--queries", str(plan.queries), *span, *options)
     waiting, kills = list(lives), 0
@@ -138,60 +138,62 @@ def backfill(plan: Plan, lake: Path, options: Sequence[str], lives: Sequence[flo
 
 
 def _watched(child: psutil.Popen, life: float, lake: Path) -> list[psutil.Process]:
-    """Keeps the memory of a process and of those below it while it lives, at most so long; those below it."""
+    """Records the memory of a process and its children for a limited time; returns the children."""
     begin = time.monotonic()
     family: list[psutil.Process] = []
-    with lake.with_suffix(".memory.csv").open("a") as kept:
+    with lake.with_suffix(".memory.csv").open("a") as samples_kept:
         while child.poll() is None and (passed := time.monotonic() - begin) < life:
             try:
                 family = child.children(recursive=True)
-                below = sum(each.memory_info().rss for each in family)
-                kept.write(f"{child.pid},{passed:.1f},{child.memory_info().rss},{below}\n")
+                below = sum(process.memory_info().rss for process in family)
+                samples_kept.write(f"{child.pid},{passed:.1f},{child.memory_info().rss},{below}\n")
             except psutil.Error:
                 continue
-            kept.flush()
+            samples_kept.flush()
             time.sleep(min(SAMPLE, max(0.0, life - passed)))
     return family
 
 
-def told(lake: Path) -> str:
-    """What the log and the memory of a run say."""
+def summary(lake: Path) -> str:
+    """Summarises the log and the memory of a run."""
     spent = [float(seconds.replace(",", "")) for _, seconds in ENDED.findall(lake.with_suffix(".log").read_text())]
     samples = [line.split(",") for line in lake.with_suffix(".memory.csv").read_text().splitlines()]
-    pids = [each[0] for each in samples]
-    longest = [each for each in samples if each[0] == max(set(pids), key=pids.count)]
+    pids = [sample[0] for sample in samples]
+    longest = [sample for sample in samples if sample[0] == max(set(pids), key=pids.count)]
     lines = [
         f"{lake.name}: {len(spent)} intervals ended, {sum(spent) / len(spent):.2f} s each, at most {max(spent):.1f} s"
     ]
     quarter = len(spent) // 4
     if quarter and len(set(pids)) == 1:
         halves = spent[:quarter], spent[-quarter:]
-        first, last = (sum(each) / quarter for each in halves)
+        first, last = (sum(half) / quarter for half in halves)
         lines.append(f"  the first quarter took {first:.2f} s each, the last {last:.2f} s")
     lines.append(
         f"  {len(set(pids))} processes; memory of the longest, MB at its seconds (itself and what it started):"
     )
     for part in range(0, 11):
-        _, passed, own, below = longest[min(len(longest) - 1, part * len(longest) // 10)]
-        lines.append(f"    {float(passed):7.0f} s  {int(own) / 1e6:7.0f} {int(below) / 1e6:7.0f}")
+        _, passed, longest_value, below = longest[min(len(longest) - 1, part * len(longest) // 10)]
+        lines.append(f"    {float(passed):7.0f} s  {int(longest_value) / 1e6:7.0f} {int(below) / 1e6:7.0f}")
     return "\n".join(lines)
 
 
 def airflow(plan: Plan, lake: Path, share: float) -> tuple[int, int, float]:
-    """Runs every interval that is not published yet through Airflow, in an order of chance.
+    """Runs every interval that is not published yet through Airflow, in random order.
 
     Returns:
-        How many ran, how many had a process killed, and the seconds of all.
+        Number of runs, number of runs with a killed process, and total seconds.
 
     Raises:
         HomeError: a run failed.
     """
     chance = random.Random(f"{plan.seed} {time.time_ns()}")
-    done = {row.interval_start for row in published(open_lake(lake), QUERY_SET)}
-    left = [start for start in (START + hour * HOUR for hour in range(plan.hours)) if start not in done]
-    if not left:
+    published_starts = {row.interval_start for row in published(open_lake(lake), QUERY_SET)}
+    remaining = [
+        start for start in (START + hour * HOUR for hour in range(plan.hours)) if start not in published_starts
+    ]
+    if not remaining:
         return 0, 0, 0.0
-    chance.shuffle(left)
+    chance.shuffle(remaining)
     home = Home(plan.folder / "airflow", lake, plan.queries)
     dag = f"replay_{QUERY_SET}"
     try:
@@ -200,14 +202,14 @@ def airflow(plan: Plan, lake: Path, share: float) -> tuple[int, int, float]:
         home.ready(dag, slots=2)
         begin = time.monotonic()
         with Killer(lake, chance, share) as killer:
-            ran = _shuffled(home, dag, left)
+            ran = _shuffled(home, dag, remaining)
         return ran, len(killer.killed), time.monotonic() - begin
     finally:
         home.stop()
 
 
 def _shuffled(home: Home, dag: str, starts: Sequence[int]) -> int:
-    """Triggers one run after another, `AT_ONCE` of them at a time, until all have ended; how many there were."""
+    """Triggers runs, `AT_ONCE` at a time, until all have ended; returns their number."""
     waiting, at_work = list(starts), set[str]()
     while waiting or at_work:
         while waiting and len(at_work) < AT_ONCE:
@@ -227,7 +229,7 @@ def _shuffled(home: Home, dag: str, starts: Sequence[int]) -> int:
 
 
 def main() -> int:
-    """Runs one experiment, or what is left of it; 1 where anything differs."""
+    """Runs or continues one experiment; returns 1 on a difference."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("through", choices=sorted(HOURS))
     parser.add_argument("--folder", type=Path, help="default: var/endurance/<through>")
@@ -242,26 +244,26 @@ def main() -> int:
     sequential, killed = plan.lake("sequential", chosen.rate), plan.lake("killed", chosen.rate)
     if chosen.only != "killed":
         backfill(plan, sequential, ["--order", "oldest"], [])
-        print(told(sequential), flush=True)
+        print(summary(sequential), flush=True)
     if chosen.only != "sequential":
         run_killed(plan, killed, chosen.through, chosen.kills)
     if chosen.only:
         return 0
-    found = differences(sequential, killed, QUERY_SET)
-    print("\n".join(found) or f"identical: {plan.hours} intervals", flush=True)
-    return 1 if found else 0
+    differing = differences(sequential, killed, QUERY_SET)
+    print("\n".join(differing) or f"identical: {plan.hours} intervals", flush=True)
+    return 1 if differing else 0
 
 
 def run_killed(plan: Plan, lake: Path, through: str, kills: int) -> None:
-    """The run in an order of chance with kills, or what is left of it, and what it says."""
+    """Runs or continues the random run with kills, and prints its summary."""
     if through == "airflow":
         ran, killed, seconds = airflow(plan, lake, 0.5)
         print(f"killed: {ran} runs through Airflow, a process killed in {killed}, {seconds / max(ran, 1):.1f} s each")
         return
     chance = random.Random(f"{plan.seed} {time.time_ns()}")
     lives = [chance.uniform(20, 120) for _ in range(kills)]
-    done = backfill(plan, lake, ["--jobs", str(os.cpu_count() or 1), "--order", "random"], lives)
-    print(told(lake) + f"\n  {done} killed", flush=True)
+    lives_used = backfill(plan, lake, ["--jobs", str(os.cpu_count() or 1), "--order", "random"], lives)
+    print(summary(lake) + f"\n  {lives_used} killed", flush=True)
 
 
 if __name__ == "__main__":

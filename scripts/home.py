@@ -1,7 +1,7 @@
-"""An Airflow of its own under `var/airflow`: prepared, started, asked, stopped. `python scripts/home.py up|down`.
+"""Manages an Airflow under `var/airflow`: prepare, start, query, stop. `python scripts/home.py up|down`.
 
-Used by the demo, the tests and whoever wants to look around. SQLite, LocalExecutor, a free port on loopback, a password
-of its own; nothing outside its folder is touched and nothing is left running.
+The demo and the tests use it. It has SQLite, the LocalExecutor, a free port on loopback and its own password. It
+touches nothing outside its folder and leaves no process running.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ USER = "admin"
 STARTS = 120.0
 """Seconds that Airflow may take to start on a busy machine."""
 LOCKED = 60
-"""Seconds that a component waits while another one writes to SQLite; its default of 5 passes on a busy machine."""
+"""Seconds that a component waits for a lock of SQLite; the default of 5 is too short on a busy machine."""
 POOL = "lowwater"
 AIRFLOW_PORT = 8080
-"""Where Airflow's web interface usually is."""
+"""The usual port of Airflow's web interface."""
 
 
 class HomeError(RuntimeError):
-    """Airflow did not do as it was told; the message says what to look at."""
+    """Airflow failed; the message names the log to read."""
 
 
 @dataclass
@@ -51,11 +51,12 @@ class Home:
 
     Attributes:
         folder: AIRFLOW_HOME.
-        lake: the lake that its DAGs work on; `queries` the folder of query sets, one DAG each.
-        anyone: no login; for taking screenshots only.
+        lake: lake of its DAGs.
+        queries: folder of query sets, with a DAG for each.
+        anyone: whether no login is needed; for screenshots only.
         database: URL of Airflow's database; SQLite in its folder unless given.
-        port: wanted for the web interface; any that is free unless given, or where it is taken. Two that prepare side
-            by side must not want the same: a port is free until its Airflow has started.
+        port: preferred port of the web interface; 0, or a port in use, takes any free one. Two that are prepared at the
+            same time must prefer different ports: a port is free until its Airflow has started.
     """
 
     folder: Path
@@ -67,15 +68,15 @@ class Home:
     _started: subprocess.Popen[bytes] | None = field(default=None, init=False, repr=False)
 
     def prepare(self, keep: bool = False) -> None:
-        """Makes the folder afresh, or keeps its runs; its password stays, settings and the free port are new.
+        """Creates the folder, or keeps its runs; the password stays, settings and port are new.
 
         Raises:
             HomeError: an Airflow runs in it.
         """
         if self.running():
             raise HomeError(f"Airflow runs in {self.folder}: stop it with `make down`")
-        kept = self.folder / "password.json"
-        password = self.password if kept.exists() else secrets.token_urlsafe(9)
+        password_file = self.folder / "password.json"
+        password = self.password if password_file.exists() else secrets.token_urlsafe(9)
         if not keep:
             shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -86,11 +87,11 @@ class Home:
         config.read_dict(self._settings(address))
         with _private(self.folder / "airflow.cfg") as file:
             config.write(file)
-        with _private(kept) as file:
+        with _private(password_file) as file:
             json.dump({USER: password}, file)
 
     def _settings(self, address: str) -> dict[str, dict[str, object]]:
-        cores, own = os.cpu_count() or 1, self.folder / "airflow.db"
+        cores, database_file = os.cpu_count() or 1, self.folder / "airflow.db"
         return {
             "core": {
                 "dags_folder": ROOT / "dags",
@@ -103,7 +104,7 @@ class Home:
                 "simple_auth_manager_passwords_file": self.folder / "password.json",
                 "simple_auth_manager_all_admins": self.anyone,
             },
-            "database": {"sql_alchemy_conn": self.database or f"sqlite:///{own}?timeout={LOCKED}"},
+            "database": {"sql_alchemy_conn": self.database or f"sqlite:///{database_file}?timeout={LOCKED}"},
             "logging": {"base_log_folder": self.folder / "logs"},
             "api": {
                 "host": "127.0.0.1",
@@ -116,11 +117,11 @@ class Home:
         }
 
     def environment(self) -> dict[str, str]:
-        """The environment of every process of this Airflow; settings of another one in ours do not reach it."""
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW__")}
-        return kept | {
+        """The environment of every process of this Airflow, without settings of another Airflow."""
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW__")}
+        return inherited | {
             "AIRFLOW_HOME": str(self.folder),
-            "PATH": f"{BIN}{os.pathsep}{kept.get('PATH', '')}",
+            "PATH": f"{BIN}{os.pathsep}{inherited.get('PATH', '')}",
             "LOWWATER_LAKE": str(self.lake),
             "LOWWATER_QUERIES": str(self.queries),
             "GX_ANALYTICS_ENABLED": "false",
@@ -128,29 +129,29 @@ class Home:
 
     @property
     def address(self) -> str:
-        """Of the web interface."""
+        """The address of the web interface."""
         config = configparser.RawConfigParser()
         config.read(self.folder / "airflow.cfg")
         return config["api"]["base_url"]
 
     @property
     def password(self) -> str:
-        """Of the user `admin`."""
+        """The password of the user `admin`."""
         return str(json.loads((self.folder / "password.json").read_text())[USER])
 
     @property
     def log(self) -> Path:
-        """What the components print."""
+        """The log of the components."""
         return self.folder / "airflow.log"
 
     def start(self) -> None:
-        """Starts scheduler, web server, triggerer and DAG processor, and waits until all of them are well.
+        """Starts scheduler, web server, triggerer and DAG processor, and waits until they are healthy.
 
         Raises:
-            HomeError: they are not well in time.
+            HomeError: they are not healthy in time.
         """
         with _private(self.log) as log:
-            # A session of its own: it outlives `make up`, and an interrupt of the terminal does not reach it.
+            # A new session: it outlives `make up`, and an interrupt in the terminal does not reach it.
             self._started = subprocess.Popen(
                 [str(BIN / "airflow"), "standalone"],
                 cwd=self.folder,
@@ -179,20 +180,20 @@ class Home:
         return all(health[part]["status"] == "healthy" for part in ("scheduler", "triggerer", "dag_processor"))
 
     def running(self) -> bool:
-        """Whether any process of it is alive."""
+        """Whether any process of this Airflow is alive."""
         return bool(self._processes())
 
     def _processes(self) -> list[psutil.Process]:
         """Every process of this Airflow, tasks and their JVMs included.
 
-        Most are known by the AIRFLOW_HOME that they inherit, those that overwrite it with a title by their session.
+        Most have the inherited AIRFLOW_HOME. Processes that overwrite their environment with a title have its session.
         """
-        kept = self.folder / "session"
-        session = int(kept.read_text()) if kept.exists() else -1  # kernel threads are of session 0
+        session_file = self.folder / "session"
+        session = int(session_file.read_text()) if session_file.exists() else -1  # kernel threads are of session 0
         return list(_of_session_or_variable(session, "AIRFLOW_HOME", str(self.folder)))
 
     def stop(self) -> None:
-        """Stops everything that it started, tasks included."""
+        """Stops every process of this Airflow, tasks included."""
         for sent in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
             alive = self._processes()
             for process in alive:
@@ -207,10 +208,10 @@ class Home:
         (self.folder / "session").unlink(missing_ok=True)
 
     def ask(self, method: str, path: str, body: object = None) -> Any:
-        """One request to Airflow's REST interface, as the user `admin`.
+        """Sends one request to Airflow's REST interface as the user `admin`.
 
         Raises:
-            HomeError: it refused, or was too busy for STARTS seconds.
+            HomeError: Airflow refused the request, or was busy for STARTS seconds.
         """
         data = None if body is None else json.dumps(body).encode()
         headers = {"Content-Type": "application/json", "Authorization": f"Bearer {self._token()}"}
@@ -222,41 +223,41 @@ class Home:
                     text = answer.read()
                 return json.loads(text) if text else None
             except urllib.error.HTTPError as error:
-                # SQLite has one writer at a time: who comes second on a busy machine is told to come again.
+                # SQLite has one writer at a time; Airflow asks a second one to retry.
                 if error.code != HTTPStatus.SERVICE_UNAVAILABLE or time.monotonic() > deadline:
                     refused = error.read().decode(errors="replace")[:500]
                     raise HomeError(f"{method} {path}: {error.code} {refused}") from error
             time.sleep(1)
 
     def _token(self) -> str:
-        kept = self.folder / "token"
-        if not kept.exists():
+        token_file = self.folder / "token"
+        if not token_file.exists():
             body = json.dumps({"username": USER, "password": self.password}).encode()
             headers = {"Content-Type": "application/json"}
             request = urllib.request.Request(f"{self.address}/auth/token", body, headers)
             try:
-                with urllib.request.urlopen(request, timeout=30) as answer, _private(kept) as file:
+                with urllib.request.urlopen(request, timeout=30) as answer, _private(token_file) as file:
                     file.write(json.load(answer)["access_token"])
             except urllib.error.HTTPError as error:
                 raise HomeError(f"{self.address} does not know our password: another Airflow answers there") from error
-        return kept.read_text()
+        return token_file.read_text()
 
     def ready(self, *dags: str, slots: int | None = None) -> None:
-        """Waits until the DAGs are there, switches them on, and makes the pool of Spark processes.
+        """Waits until the DAGs exist, unpauses them, and creates the pool of Spark processes.
 
         Args:
-            dags: their names.
-            slots: Spark processes at once; one for two cores unless given.
+            dags: names of the DAGs.
+            slots: number of Spark processes at once; None for one for every two cores.
 
         Raises:
-            HomeError: a DAG file has an error, or they do not appear.
+            HomeError: a DAG file has an error, or the DAGs do not appear.
         """
         slots = slots or max(1, (os.cpu_count() or 1) // 2)
-        if POOL not in [each["name"] for each in self.ask("GET", "pools")["pools"]]:
+        if POOL not in [pool["name"] for pool in self.ask("GET", "pools")["pools"]]:
             about = {"description": "Spark processes at once", "include_deferred": False}
             self.ask("POST", "pools", {"name": POOL, "slots": slots, **about})
         deadline = time.monotonic() + STARTS
-        while set(dags) - {each["dag_id"] for each in self.ask("GET", "dags?limit=100")["dags"]}:
+        while set(dags) - {dag["dag_id"] for dag in self.ask("GET", "dags?limit=100")["dags"]}:
             broken = self.ask("GET", "importErrors")["import_errors"]
             if broken or time.monotonic() > deadline:
                 cause = broken[0]["stack_trace"] if broken else f"see {self.log}"
@@ -275,15 +276,16 @@ class Home:
         again: str = "none",
         params: dict[str, Any] | None = None,
     ) -> int:
-        """Airflow's own backfill over the runs from the interval that begins at `first` to that at `last`; its id.
+        """Starts a backfill of Airflow from the interval at `first` to the one at `last`; returns its id.
 
         Args:
             dag: name of the DAG.
-            first: begin of the first interval; `last` that of the last.
-            parallel: runs at once.
-            backwards: the newest first.
-            again: which runs that are there run again: none, failed or completed.
-            params: of the runs, over those of the DAG.
+            first: begin of the first interval.
+            last: begin of the last interval.
+            parallel: number of runs at once.
+            backwards: whether the newest interval runs first.
+            again: which existing runs run again: none, failed or completed.
+            params: parameters of the runs, over those of the DAG.
         """
         body: dict[str, Any] = {"dag_id": dag, "from_date": first, "to_date": last, "run_backwards": backwards}
         body |= {"max_active_runs": parallel, "reprocess_behavior": again, "dag_run_conf": params or {}}
@@ -291,12 +293,12 @@ class Home:
 
     def tasks(self, dag: str) -> list[dict[str, Any]]:
         """The task instances of all runs of a DAG."""
-        found = self.ask("GET", f"dags/{dag}/dagRuns/~/taskInstances?limit=100")["task_instances"]
-        return [dict(each) for each in found]
+        instances = self.ask("GET", f"dags/{dag}/dagRuns/~/taskInstances?limit=100")["task_instances"]
+        return [dict(instance) for instance in instances]
 
     def runs(self, dag: str) -> list[dict[str, Any]]:
         """The runs of a DAG."""
-        return [dict(each) for each in self.ask("GET", f"dags/{dag}/dagRuns?limit=100")["dag_runs"]]
+        return [dict(dag_run) for dag_run in self.ask("GET", f"dags/{dag}/dagRuns?limit=100")["dag_runs"]]
 
     def why(self, task: dict[str, Any]) -> str:
         """The last lines of a task's log, one text each."""
@@ -304,15 +306,15 @@ class Home:
         path = f"dags/{task['dag_id']}/dagRuns/{task['dag_run_id']}/taskInstances/{task['task_id']}"
         content = self.ask("GET", f"{path}/logs/{task['try_number']}{index}")["content"]
         lines = []
-        for each in content:
-            if isinstance(each, dict) and not str(each.get("event", "")).startswith("::"):
-                errors = [f"{one['exc_type']}: {one['exc_value']}" for one in each.get("error_detail") or []]
-                lines.append("\n".join([str(each.get("event", "")), *errors]))
+        for entry in content:
+            if isinstance(entry, dict) and not str(entry.get("event", "")).startswith("::"):
+                errors = [f"{error['exc_type']}: {error['exc_value']}" for error in entry.get("error_detail") or []]
+                lines.append("\n".join([str(entry.get("event", "")), *errors]))
         return "\n".join(lines[-12:])
 
 
 def _private(path: Path) -> TextIO:
-    """A new file that nobody else can read, not even before it has its content."""
+    """Opens a new file that only this user can read, from its creation on."""
     path.unlink(missing_ok=True)
     return open(path, "x", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600))
 
@@ -328,16 +330,16 @@ def _of_session_or_variable(session: int, name: str, value: str) -> Iterator[psu
             continue
 
 
-def _free_port(wanted: int) -> int:
-    """The port that is wanted if it is free, else any."""
-    for port in (wanted, 0):
-        with socket.socket() as found:
-            found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+def _free_port(preferred: int) -> int:
+    """Returns the preferred port if it is free, otherwise any free port."""
+    for port in (preferred, 0):
+        with socket.socket() as sock:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
-                found.bind(("127.0.0.1", port))
+                sock.bind(("127.0.0.1", port))
             except OSError:
                 continue
-            return int(found.getsockname()[1])
+            return int(sock.getsockname()[1])
     raise HomeError("no free port on 127.0.0.1")
 
 

@@ -1,4 +1,4 @@
-"""Lays captures out as hourly files, one folder a link, as a rotating dump would have left them.
+"""Splits captures into hourly files, one folder for each link, like the files of a rotating dump.
 
 `python scripts/hourly.py --out DIR LINK=FILE...` writes `DIR/<link>/<link>_<hour>.pcap` and `DIR/lowwater.toml`. For
 classic pcap captures that were made in one piece; their bytes are copied as they are. A record goes where the clock
@@ -28,14 +28,14 @@ until = "{until}"
 
 @dataclass(frozen=True)
 class Record:
-    """One record: seconds of its timestamp, and its bytes with the header."""
+    """A record: seconds of its timestamp, and its bytes with the header."""
 
     seconds: int
     data: bytes
 
 
 def records(data: bytes, order: str) -> Iterator[Record]:
-    """The whole records of a capture; what is cut at its end belongs to the last one."""
+    """Yields the records of a capture; the last one may be cut."""
     at = HEADER
     while at + RECORD <= len(data):
         seconds, _, length, _ = struct.unpack_from(f"{order}4I", data, at)
@@ -73,20 +73,20 @@ def split(link: str, path: Path, out: Path) -> tuple[int, int]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Lays out every capture; returns the exit code."""
+    """Splits every capture; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("captures", nargs="+", metavar="LINK=FILE")
     chosen = parser.parse_args(arguments)
     text = ""
-    for each in chosen.captures:
-        link, _, path = each.partition("=")
+    for capture in chosen.captures:
+        link, _, path = capture.partition("=")
         try:
             first, last = split(link, Path(path), chosen.out)
         except (OSError, ValueError) as error:
             print(f"error: {error}", file=sys.stderr)
             return 1
-        # The dump began and ended within its hours: before and after, the link owes nothing (T5).
+        # The dump began and ended within its hours: before and after, no packets are expected (T5).
         since, until = (_moment(second).strftime("%Y-%m-%dT%H:%M:%SZ") for second in (first, last + 1))
         text += LINK.format(name=link, since=since, until=until)
     (chosen.out / "lowwater.toml").write_text(text.lstrip(), encoding="utf-8")

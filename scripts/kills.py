@@ -1,6 +1,6 @@
-"""Kills processes of a running Airflow by chance: what the tests and `endurance.py` put the DAGs through.
+"""Kills random processes of a running Airflow, for tests and `endurance.py`.
 
-A task that computes is a process with the lake's folder on its command line, and above it the task of Airflow itself.
+A computing task is a process with the folder of the lake on its command line, and its parent, the task of Airflow.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from types import TracebackType
 import psutil
 
 LATEST = 6.0
-"""Seconds after which a process that is to die is dead."""
+"""Latest time of a kill after a process has started, s."""
 
 
 class Killer(threading.Thread):
-    """Kills one process of an interval, some time after it came: the one that computes, or the task above it.
+    """Kills one process of an interval some time after its start: the computing process, or the task above it.
 
     Attributes:
-        killed: begin of the interval -> which of the two.
+        killed: begin of the interval -> `process` or `task`.
     """
 
     def __init__(self, lake: Path, chance: random.Random, share: float = 1.0) -> None:
@@ -44,7 +44,7 @@ class Killer(threading.Thread):
         self.join()
 
     def run(self) -> None:
-        """Looks for processes until it is over."""
+        """Looks for processes until the thread is stopped."""
         while not self._over.wait(0.1):
             for process in psutil.process_iter(["cmdline"]):
                 line = process.info["cmdline"] or []

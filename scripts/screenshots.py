@@ -52,10 +52,10 @@ LIGHT, DARK = "--blink-settings=preferredColorScheme=1", "--blink-settings=prefe
 
 
 def shoot(browser: str, address: str, image: Path, size: str, theme: str = LIGHT) -> None:
-    """One page as a picture.
+    """Takes a screenshot of one page.
 
     Raises:
-        HomeError: the browser made none.
+        HomeError: the browser made no screenshot.
     """
     image.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory() as profile:
@@ -67,13 +67,13 @@ def shoot(browser: str, address: str, image: Path, size: str, theme: str = LIGHT
             f"--screenshot={image}",
             address,
         ]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        finished = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     if not image.exists():
-        raise HomeError(f"{browser} took no picture of {address}:\n{done.stderr[-500:]}")
+        raise HomeError(f"{browser} took no picture of {address}:\n{finished.stderr[-500:]}")
 
 
 def make_lake(folder: Path, queries: Path) -> Path:
-    """The lake for the pages: ten hours of three links, all that can run has run.
+    """Makes the lake for the pages: ten hours of three links, with every interval run that can run.
 
     Raises:
         HomeError: a command failed.
@@ -85,54 +85,54 @@ def make_lake(folder: Path, queries: Path) -> Path:
     for name, policy in (("main1", "fail"), ("main2", "fail"), ("control", "exclude")):
         text += LINK.format(name=name, policy=policy, **bounds)
     (lake / "lowwater.toml").write_text(text, encoding="utf-8")
-    for each in generate(folder / "demo" / "captures", START, HOURS, rate=4.0, seed=7):
-        hour = (each.start - START) // HOUR
-        if (each.link, hour) == ("main2", MISSING) or hour >= HOURS:
-            each.path.unlink()
-        elif (each.link, hour) == ("main1", SHUFFLED):
-            shuffle(each.path)
+    for capture in generate(folder / "demo" / "captures", START, HOURS, rate=4.0, seed=7):
+        hour = (capture.start - START) // HOUR
+        if (capture.link, hour) == ("main2", MISSING) or hour >= HOURS:
+            capture.path.unlink()
+        elif (capture.link, hour) == ("main1", SHUFFLED):
+            shuffle(capture.path)
     for command in ("ingest", "backfill"):
-        asked = [sys.executable, "-m", "lowwater.cli.main", command, "--lake", str(lake)]
-        done = subprocess.run(asked, capture_output=True, text=True, timeout=900, check=False)
-        if done.returncode not in (0, 1):  # 1: an interval has failed, as it is to
-            raise HomeError(f"lowwater {command}: {done.stderr[-500:]}")
+        command_line = [sys.executable, "-m", "lowwater.cli.main", command, "--lake", str(lake)]
+        finished = subprocess.run(command_line, capture_output=True, text=True, timeout=900, check=False)
+        if finished.returncode not in (0, 1):  # 1: an interval has failed, as it is to
+            raise HomeError(f"lowwater {command}: {finished.stderr[-500:]}")
     return lake
 
 
 def shuffle(path: Path, window: int = 800) -> None:
-    """Puts the records of a pcap in the wrong order, within so many at a time."""
+    """Shuffles the records of a pcap within windows of records."""
     data = path.read_bytes()
     records, at = [], 24
     while at < len(data):
         (length,) = struct.unpack_from("<I", data, at + 8)
         records.append(data[at : at + 16 + length])
         at += 16 + length
-    made = random.Random(7)
+    generator = random.Random(7)
     for begin in range(0, len(records), window):
         part = records[begin : begin + window]
-        made.shuffle(part)
+        generator.shuffle(part)
         records[begin : begin + window] = part
     path.write_bytes(data[:24] + b"".join(records))
 
 
 def review_pages(browser: str, lake: Path, queries: Path) -> None:
-    """The review pages of a lake, light and dark: the gravest interval, the last query set, its last query, one link.
+    """Takes the review pages of a lake, light and dark: the gravest interval, the last query set and query, one link.
 
     Raises:
-        HomeError: there is nothing to show.
+        HomeError: no interval has run.
     """
     from lowwater_review import Board, write_site
     from lowwater_review.board import GRAVITY
     from lowwater_review.pages import months
 
     board = Board(lake, queries)
-    known = board.now()
-    intervals = [each for part in months(known) for each in known.part(part.start, part.end).intervals]
-    judged = [each for each in intervals if each.state not in ("missing", "cannot start", "running")]
-    if not judged or not known.jobs:
+    snapshot = board.now()
+    intervals = [interval for part in months(snapshot) for interval in snapshot.part(part.start, part.end).intervals]
+    judged = [interval for interval in intervals if interval.state not in ("missing", "cannot start", "running")]
+    if not judged or not snapshot.jobs:
         raise HomeError(f"{lake}: no interval has run")
-    worst = min(judged, key=lambda each: GRAVITY.index(each.state))
-    job = list(known.jobs.values())[-1]
+    worst = min(judged, key=lambda interval: GRAVITY.index(interval.state))
+    job = list(snapshot.jobs.values())[-1]
     name, query, link = safe_name(job.query_set), safe_name(job.plan.queries[-1].name), safe_name(job.plan.links[-2])
     shown = {
         "calendar": ("index.html", "1280,1000"),
@@ -154,14 +154,14 @@ def review_pages(browser: str, lake: Path, queries: Path) -> None:
 
 
 def main() -> int:
-    """Takes all of them; returns the exit code."""
+    """Takes all screenshots; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     home = default_home(anyone=True)
     parser.add_argument("--pages", action="store_true", help="only the review pages")
     parser.add_argument("--lake", type=Path)
     parser.add_argument("--queries", type=Path, default=home.queries)
     chosen = parser.parse_args()
-    browser = next((found for name in NAMES if (found := shutil.which(name))), None)
+    browser = next((path for name in NAMES if (path := shutil.which(name))), None)
     if browser is None:
         print("error: no Chromium\n  hint: apt-get install chromium", file=sys.stderr)
         return 1
@@ -182,7 +182,9 @@ def main() -> int:
         shoot(browser, f"{home.address}/dags/replay_demo/", IMAGES / "grid.png", "1700,700")
         shoot(browser, f"{home.address}/plugin/lowwater", IMAGES / "airflow-review.png", "1500,900")
         begin = format_instant(START + HOUR)[:13]  # the hour with the cut capture
-        run = next(each["dag_run_id"] for each in home.runs("replay_demo") if each["logical_date"].startswith(begin))
+        run = next(
+            dag_run["dag_run_id"] for dag_run in home.runs("replay_demo") if dag_run["logical_date"].startswith(begin)
+        )
         tab = f"{home.address}/dags/replay_demo/runs/{run}/plugin/lowwater_interval"
         shoot(browser, tab, IMAGES / "airflow-run.png", "1500,1000")
     finally:

@@ -1,4 +1,4 @@
-"""Surveys GSQL that others wrote: which share parses, binds and plans, and why the rest does not.
+"""Surveys GSQL files: the share of statements that parse, bind and plan, and the reasons for the others.
 
     python scripts/survey.py [--together] [--schema FILE]... [--functions FILE]... [--links FILE] FILE.gsql...
 
@@ -37,12 +37,13 @@ STEPS = ("parses", "binds", "plans")
 
 @dataclass(frozen=True)
 class Outcome:
-    """How far one statement came.
+    """The result of one statement.
 
     Attributes:
-        file: its file; `query` its name.
-        steps: which of STEPS it passed.
-        reason: why no further; empty where it passed all.
+        file: file of the statement.
+        query: name of the statement.
+        steps: number of STEPS passed.
+        reason: error of the next step; empty if it passed all.
     """
 
     file: str
@@ -52,35 +53,35 @@ class Outcome:
 
 
 def survey(files: Sequence[Path], context: Context) -> list[Outcome]:
-    """The outcomes of one query set."""
+    """Surveys one query set."""
     texts = [(str(path), path.read_text(encoding="utf-8", errors="replace")) for path in files]
-    found: list[Outcome] = []
+    outcomes: list[Outcome] = []
     readable = []
     for file, text in texts:
         try:
             parse(text, file)
             readable.append((file, text))
         except QueryErrors as errors:
-            found += [Outcome(file, "", 0, error.message) for error in errors.errors]
+            outcomes += [Outcome(file, "", 0, error.message) for error in errors.errors]
         except QueryError as error:
-            found.append(Outcome(file, "", 0, error.message))
+            outcomes.append(Outcome(file, "", 0, error.message))
     try:
         read = read_texts(readable, sorted({Path(file).parent for file, _ in readable}))
         context = replace(context, protocols=declare(read.protocols, context.protocols))
     except LowwaterError as error:
         return [
-            *found,
+            *outcomes,
             *(Outcome(file, "", 1, error.message) for file, text in readable for _ in parse(text).statements),
         ]
     binder = Binder(context, read.statements)
-    own = {name: named for name, named in read.statements.items() if name not in read.library}
-    found += [_outcome(binder, name, statement, text.file) for name, (statement, text) in own.items()]
-    if all(not outcome.reason for outcome in found) and readable:
+    statements = {name: named for name, named in read.statements.items() if name not in read.library}
+    outcomes += [_outcome(binder, name, statement, text.file) for name, (statement, text) in statements.items()]
+    if all(not outcome.reason for outcome in outcomes) and readable:
         try:
             plan_texts(readable, context.links, context=context, folders=[path.parent for path in files])
         except LowwaterError as error:
-            found[-1] = replace(found[-1], steps=2, reason=error.message)
-    return found
+            outcomes[-1] = replace(outcomes[-1], steps=2, reason=error.message)
+    return outcomes
 
 
 def _outcome(binder: Binder, name: str, statement: syntax.Statement, file: str) -> Outcome:
@@ -115,11 +116,11 @@ def main(
     links: Path | None,
     files: tuple[Path, ...],
 ) -> None:
-    """Surveys files and prints the shares and the reasons."""
+    """Surveys files and prints shares and reasons."""
     try:
         config = load_config(path=links) if links else None
-        known = config_links(config, sorted(config.links)) if config else Links()
-        context = make_context(known, schemas, functions)
+        known_links = config_links(config, sorted(config.links)) if config else Links()
+        context = make_context(known_links, schemas, functions)
     except LowwaterError as error:
         sys.exit(f"error: {error}")
     outcomes: list[Outcome] = []

@@ -1,6 +1,6 @@
-"""One interval of a query set in a process of its own: what a scheduler's task starts, or `spark-submit`.
+"""Runs one interval of a query set in a separate process, started by a task of Airflow or by `spark-submit`.
 
-Beside the command line, which calls the same functions; this one leaves its outcome as JSON for whoever started it.
+It calls the same functions as the command line, and writes its outcome as JSON for the caller.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 from lowwater.errors import LowwaterError
 from lowwater.instants import parse_instant
-from lowwater.replay.warmup import launch_ahead
+from lowwater.replay.warmup import launch_jvm_early
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -31,27 +31,27 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--outcome", type=Path, required=True, help="where the outcome goes, as JSON")
     chosen = parser.parse_args(arguments)
     if chosen.stage in (None, "high"):
-        launch_ahead()
-    # These imports take as long as the JVM takes to start.
+        launch_jvm_early()
+    # These imports take as long as the start of the JVM.
     from lowwater.replay.interval import replay
     from lowwater.replay.job import Job
     from lowwater.replay.progress import Progress
 
-    said: dict[str, Any]
+    report: dict[str, Any]
     try:
         job = Job.open(chosen.lake, chosen.query_set, chosen.queries)
         outcomes = replay(job, chosen.start, chosen.end, chosen.stage, Progress(), hold=chosen.hold)
-        said = {"outcome": [asdict(each) for each in outcomes]}
+        report = {"outcome": [asdict(outcome) for outcome in outcomes]}
     except LowwaterError as error:
-        said = {"error": type(error).__name__, "message": str(error)}
-    _leave(chosen.outcome, said)
-    return 1 if "error" in said else 0
+        report = {"error": type(error).__name__, "message": str(error)}
+    _leave(chosen.outcome, report)
+    return 1 if "error" in report else 0
 
 
-def _leave(path: Path, said: dict[str, Any]) -> None:
+def _leave(path: Path, report: dict[str, Any]) -> None:
     """Writes the outcome, whole or not at all."""
     scratch = path.with_suffix(".tmp")
-    scratch.write_text(json.dumps(said), encoding="utf-8")
+    scratch.write_text(json.dumps(report), encoding="utf-8")
     os.replace(scratch, path)
 
 

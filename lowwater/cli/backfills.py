@@ -19,8 +19,8 @@ from rich.table import Table
 from lowwater.errors import LowwaterError
 from lowwater.instants import format_instant
 from lowwater.replay.job import Job
-from lowwater.replay.schedule.backfill import WAITING, Order, Tried, Watch, backfill
-from lowwater.replay.schedule.due import Due, Range, due, judged_otherwise, open_jobs
+from lowwater.replay.schedule.backfill import WAITING, BackfillListener, IntervalResult, Order, backfill
+from lowwater.replay.schedule.due import Due, DueSelection, due, open_jobs, outdated_audits
 from lowwater.terminal import open_console, say, styled
 
 DIGITS = 3
@@ -64,7 +64,7 @@ def show_plan(asked: Asked, form: str) -> None:
     else:
         _show_table(work)
     for job in jobs:
-        if others := judged_otherwise(job, Range(asked.start, asked.end)):
+        if others := outdated_audits(job, DueSelection(asked.start, asked.end)):
             where, first, last = (
                 shlex.quote(str(asked.lake)),
                 format_instant(others[0][0]),
@@ -114,7 +114,7 @@ def _due(asked: Asked) -> tuple[list[Job], list[Due], bool]:
     jobs = [
         replace(job, through_end=asked.through_end) for job in open_jobs(asked.lake, asked.names, asked.queries, tell)
     ]
-    return jobs, [each for job in jobs for each in due(job, Range(start, end, asked.kinds))], not refused
+    return jobs, [each for job in jobs for each in due(job, DueSelection(start, end, asked.kinds))], not refused
 
 
 def _why(each: Due) -> str:
@@ -191,7 +191,7 @@ def run_backfill(asked: Asked, workers: int, order: str) -> bool:
     return sound and all(each.published for each in tried)
 
 
-def _summary(tried: Sequence[Tried]) -> None:
+def _summary(tried: Sequence[IntervalResult]) -> None:
     for each in sorted(tried, key=lambda one: (one.due.query_set, one.due.start)):
         if not each.published:
             say(f"{_name(each.due)}: {each.state}: {each.reason}", err=True)
@@ -201,12 +201,12 @@ def _summary(tried: Sequence[Tried]) -> None:
 
 
 @contextmanager
-def _watched(work: Sequence[Due], workers: int) -> Iterator[Watch]:
+def _watched(work: Sequence[Due], workers: int) -> Iterator[BackfillListener]:
     """A bar with the intervals at work on a terminal, a line an interval elsewhere."""
     clock = _Clock(len(work), workers)
     console = open_console(stderr=True)
     if not console.is_terminal:
-        yield Watch(ends=lambda tried: say(clock.line(tried), err=True))
+        yield BackfillListener(ends=lambda tried: say(clock.line(tried), err=True))
         return
     columns = TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     with Progress(*columns, TextColumn("{task.fields[left]}", markup=False), console=console) as bar:
@@ -217,14 +217,14 @@ def _watched(work: Sequence[Due], workers: int) -> Iterator[Watch]:
             at_work[each.query_set, each.start] = _name(each)
             bar.update(task, description=", ".join(list(at_work.values())))
 
-        def ends(tried: Tried) -> None:
+        def ends(tried: IntervalResult) -> None:
             at_work.pop((tried.due.query_set, tried.due.start), None)
             line = clock.line(tried)
             if not tried.published:
                 bar.console.print(line)
             bar.update(task, advance=1, description=", ".join(list(at_work.values())), left=clock.left)
 
-        yield Watch(begins, ends)
+        yield BackfillListener(begins, ends)
 
 
 class _Clock:
@@ -237,7 +237,7 @@ class _Clock:
         self._lock = Lock()
         self.left = ""
 
-    def line(self, tried: Tried) -> str:
+    def line(self, tried: IntervalResult) -> str:
         """What became of an interval, and where the whole is."""
         with self._lock:
             self._done += 1

@@ -1,6 +1,6 @@
 """The command `expect`: what audits expect of an interval, limits that fit what was seen, suites to begin with.
 
-Beside `cli.main`, which takes it up; suites are those of `quality.written`.
+Beside `cli.main`, which takes it up; suites are those of `quality.custom`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lowwater.terminal import open_console, say
 
 if TYPE_CHECKING:
     from lowwater.config import Config
-    from lowwater.quality.suggest import Suggestion
+    from lowwater.quality.limit_proposals import LimitProposal
 
 
 @click.command()
@@ -69,7 +69,7 @@ def _expectations() -> Table:
 
 def _suites(root: Path, query_set: str, queries: Path, write: bool) -> None:
     """Prints the suite of each query, or writes those that are missing."""
-    from lowwater.quality.written import starting_suite, suite_file
+    from lowwater.quality.custom.suites import starting_suite, suite_file
     from lowwater.replay.job import Job
 
     for query in Job.open(root, query_set, queries).plan.queries:
@@ -85,13 +85,13 @@ def _suites(root: Path, query_set: str, queries: Path, write: bool) -> None:
             say(f"wrote {path}")
 
 
-def _suggestions(root: Path, config: Config) -> list[Suggestion]:
+def _suggestions(root: Path, config: Config) -> list[LimitProposal]:
     import pyarrow.compute as pc
 
     from lowwater.lake.layout import open_lake
     from lowwater.lake.ledgers.history import read_metrics
-    from lowwater.quality.history import past
-    from lowwater.quality.suggest import suggestions
+    from lowwater.quality.drift import interval_history
+    from lowwater.quality.limit_proposals import limit_proposals
 
     metrics = read_metrics(open_lake(root, make=False))
     known = []
@@ -99,8 +99,8 @@ def _suggestions(root: Path, config: Config) -> list[Suggestion]:
         section = config.query_sets.get(name)
         length = section.interval if section and section.interval else config.interval.length
         mine = metrics.filter(pc.equal(metrics.column("query_set"), name))
-        known.append(past(config.history, mine, length))
-    found = suggestions(config, known)
+        known.append(interval_history(config.history, mine, length))
+    found = limit_proposals(config, known)
     if not found:
         raise LakeError(
             f"{root}: nothing to judge by: fewer than {config.history.least} intervals before any that was audited",
@@ -109,7 +109,7 @@ def _suggestions(root: Path, config: Config) -> list[Suggestion]:
     return found
 
 
-def _table(found: list[Suggestion]) -> Table:
+def _table(found: list[LimitProposal]) -> Table:
     table = Table("section", "limit", box=None)
     for name in ("intervals", "median", "largest", "in force", "beyond it", "proposed", "beyond that"):
         table.add_column(name, justify="right")
@@ -120,7 +120,7 @@ def _table(found: list[Suggestion]) -> Table:
     return table
 
 
-def _toml(found: list[Suggestion]) -> list[str]:
+def _toml(found: list[LimitProposal]) -> list[str]:
     """What to write into `lowwater.toml`."""
     lines = []
     for section, limits in groupby(found, key=lambda each: each.section):

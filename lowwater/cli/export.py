@@ -11,7 +11,7 @@ from lowwater.config import load_config
 from lowwater.errors import LowwaterError
 from lowwater.lake.layout import open_lake
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.replay.packets.extract import Selection, chosen_links, select, write_selection
+from lowwater.replay.packets.capture_export import Selection, exported_links, select, write_selection
 from lowwater.replay.packets.predicate import read_predicate
 from lowwater.terminal import Terminal, say
 
@@ -53,7 +53,7 @@ def export_packets(
             raise LowwaterError(f"{out}: is there already", "give another name, or --force to replace it")
     predicate = read_predicate(where, protocol)
     lake, config = open_lake(root, make=False), load_config(root)
-    links = chosen_links(lake, config, names)
+    links = exported_links(lake, config, names)
     with Terminal(stderr=True).working("selecting packets") as working:
 
         def progress(count: int) -> None:

@@ -16,7 +16,7 @@ from lowwater.capture.records.sanity import END_OF_TIME
 from lowwater.cli.inspected import FAMILIES, TUNNELS, Inspected, document, rows
 from lowwater.errors import LowwaterError
 from lowwater.instants import SECOND, format_duration, format_instant
-from lowwater.replay.command.export import spreadsheet_cell
+from lowwater.replay.command.row_files import spreadsheet_cell
 from lowwater.terminal import Terminal, open_console, say, styled
 
 _COLUMNS_OF_A_SHEET = 4

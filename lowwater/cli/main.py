@@ -17,7 +17,7 @@ import click
 from lowwater import __version__
 from lowwater.cli import expect, intake, options, packets, rows, schedule, skew, upkeep
 from lowwater.errors import LowwaterError
-from lowwater.replay.warmup import launch_ahead
+from lowwater.replay.warmup import launch_jvm_early
 from lowwater.terminal import say, say_refused
 
 
@@ -182,7 +182,7 @@ def run(files: tuple[Path, ...], **chosen: Any) -> None:
       lowwater run queries/flows.gsql --capture main1=a.pcap --capture main2=b.pcap --out results
     """
     if chosen["engine"] == "spark":
-        launch_ahead()
+        launch_jvm_early()
     from lowwater.cli.queries import run_files
 
     run_files(files, **chosen)
@@ -205,7 +205,7 @@ def replay(query_set: str, lake: Path, start: int, end: int, stage: str | None, 
     if stage and hold:
         raise click.UsageError("--stage runs one stage, --hold all but publishing; give one of them")
     if stage in (None, "high"):
-        launch_ahead()
+        launch_jvm_early()
     from lowwater.cli.queries import replay_range
 
     replay_range(query_set, lake, start, end, stage, hold, queries)

@@ -26,9 +26,9 @@ from lowwater.plan.explain import explain
 from lowwater.plan.queryset import Plan, plan_files
 from lowwater.plan.text import Note
 from lowwater.refused import refusals
-from lowwater.replay.checks.affordable import costly, require_affordable
+from lowwater.replay.checks.affordable import cost_notes, require_affordable
 from lowwater.replay.checks.capabilities import not_run, require_lowered
-from lowwater.replay.command.run import Request, run
+from lowwater.replay.command.run_command import RunRequest, run
 from lowwater.replay.job import config_links
 from lowwater.replay.progress import Progress
 from lowwater.terminal import open_console, say, styled
@@ -93,7 +93,7 @@ def explain_kernels(files: Sequence[Path], links: Path | None, **definitions: An
 def _noted(files: Sequence[Path], links: Path | None, definitions: dict[str, Any]) -> Plan:
     """The plan with notes on what `run` would refuse."""
     plan = Definitions(**definitions).plan(files, *_known(links))
-    return replace(plan, notes=(*plan.notes, *not_run(plan), *costly(plan, _settings(links).replay.copies)))
+    return replace(plan, notes=(*plan.notes, *not_run(plan), *cost_notes(plan, _settings(links).replay.copies)))
 
 
 def check_files(files: Sequence[Path], form: str, links: Path | None, **definitions: Any) -> bool:
@@ -192,7 +192,7 @@ def run_files(
         return plan
 
     progress = Progress()
-    request = Request(planned({}), config, captures, out, form, period, policy, engine, interval, replan=planned)
+    request = RunRequest(planned({}), config, captures, out, form, period, policy, engine, interval, replan=planned)
     try:
         _show(run(replace(request, traces=traces, spreadsheet=spreadsheet), progress), out)
     except PartialError as error:

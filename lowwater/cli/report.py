@@ -17,8 +17,8 @@ from lowwater.lake.ledgers.coverage import tolerated_lines
 from lowwater.lake.ledgers.outside import outside_lines
 from lowwater.lake.ledgers.runs import DONE, FAILED, INCOMPLETE, PROVISIONAL, read_quarantine, replayed_sets
 from lowwater.lake.ledgers.status import BLOCKED, HALF, MISSING, STALE, StatusRow, gravest
-from lowwater.quality.pages import HELD, INDEX
-from lowwater.quality.verdicts import Audited, Key, audited, findings
+from lowwater.quality.report_pages import HELD, INDEX
+from lowwater.quality.verdicts import IntervalAudit, Key, findings, interval_audits
 from lowwater.replay.interval import statuses
 from lowwater.terminal import open_console, say, styled
 
@@ -35,7 +35,7 @@ def show_report(root: Path, interval: int | None, queries: Path) -> None:
         LakeError: there is no interval, or not this one.
     """
     lake = open_lake(root, make=False)
-    audits = {each.key: each for each in audited(lake)}
+    audits = {each.key: each for each in interval_audits(lake)}
     states = _states(lake, queries)
     keys = sorted({*audits, *states})
     if not keys:
@@ -121,7 +121,7 @@ def _say_marked(before: str, shown: str, behind: str = "") -> None:
     open_console().print(styled(before) + state + styled(behind), soft_wrap=True)
 
 
-def _show(lake: Lake, audit: Audited, state: StatusRow | None, detailed: bool) -> None:
+def _show(lake: Lake, audit: IntervalAudit, state: StatusRow | None, detailed: bool) -> None:
     _say_marked(f"{audit.query_set}, {audit.interval}: ", audit.verdict)
     if state is not None and state.shown not in (DONE, audit.verdict):
         held = state.shown == MISSING and audit.verdict != FAILED
@@ -135,7 +135,7 @@ def _show(lake: Lake, audit: Audited, state: StatusRow | None, detailed: bool) -
     say(f"  page: {lake.reports / audit.page}")
 
 
-def _expectations(lake: Lake, audit: Audited) -> Table:
+def _expectations(lake: Lake, audit: IntervalAudit) -> Table:
     rows = read_quarantine(lake, audit.query_set, audit.start, audit.end)
     kept = Counter(rows.column("expectation").to_pylist())
     subjects = {(row["expectation"], row["subject"]): row["total"] for row in rows.to_pylist()}

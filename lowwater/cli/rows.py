@@ -92,7 +92,7 @@ def _json(_: tuple[str, ...], batches: Iterator[pa.RecordBatch]) -> None:
 
 
 def _values(column: pa.Array) -> list[Any]:
-    from lowwater.replay.command.export import csv_values
+    from lowwater.replay.command.row_files import csv_values
 
     return csv_values(column)
 

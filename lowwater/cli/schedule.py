@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from lowwater.cli import options
-from lowwater.replay.warmup import launch_ahead
+from lowwater.replay.warmup import launch_jvm_early
 
 
 def _RANGE(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -85,7 +85,7 @@ def backfill(jobs: int, order: str, **asked: Any) -> None:
     Example:
       lowwater backfill --lake var/lake --from 2026-01-01 --to 2026-02-01 --jobs 2
     """
-    launch_ahead()
+    launch_jvm_early()
     from lowwater.cli.backfills import Asked, run_backfill
 
     if not run_backfill(Asked(**asked), jobs, order):

@@ -17,7 +17,7 @@ from lowwater.terminal import Terminal, open_console, say, shown, styled
 if TYPE_CHECKING:
     from lowwater.config import Config
     from lowwater.lake.layout import Lake
-    from lowwater.quality.skew import Review
+    from lowwater.quality.lateness.review import SkewReview
     from lowwater.replay.job import Job
 
 
@@ -50,11 +50,11 @@ def skew(
     """
     if start is not None and end is not None and start >= end:
         raise click.UsageError("--to must be after --from")
-    from lowwater.quality.advice import document
+    from lowwater.quality.lateness.wording import review_json
 
     found = list(_reviews(lake, links, start, end, loss, queries))
     if form == "json":
-        say(json.dumps({"links": [document(each) for each in found]}, indent=2))
+        say(json.dumps({"links": [review_json(each) for each in found]}, indent=2))
         return
     console = open_console()
     for each in found:
@@ -63,11 +63,11 @@ def skew(
 
 def _reviews(
     root: Path, links: Sequence[str], start: int | None, end: int | None, loss: float, queries: Path
-) -> Iterator[Review]:
+) -> Iterator[SkewReview]:
     from lowwater.config import load_config
     from lowwater.lake.layout import open_lake
     from lowwater.lake.ledgers.captures import ingested_links
-    from lowwater.replay.schedule.readers import jobs
+    from lowwater.replay.schedule.link_queries import jobs
 
     lake, config = open_lake(root, make=False), load_config(root)
     chosen = links or ingested_links(lake)
@@ -78,13 +78,13 @@ def _reviews(
 
 def _review(
     lake: Lake, config: Config, link: str, start: int | None, end: int | None, loss: float, sets: list[Job]
-) -> Review:
+) -> SkewReview:
     from lowwater.errors import LakeError
     from lowwater.lake.ledgers.captures import read_captures
     from lowwater.lake.ledgers.runs import read_replays
     from lowwater.lake.packets import PacketFiles, packet_files
-    from lowwater.quality.skew import review, watch_link
-    from lowwater.replay.schedule.readers import readers, row_rates
+    from lowwater.quality.lateness.review import link_lateness, review
+    from lowwater.replay.schedule.link_queries import readers, row_rates
 
     settings = config.link(link)
     captures = read_captures(lake, [link])[link]
@@ -94,13 +94,13 @@ def _review(
     last = max((each.largest for each in captures if each.largest is not None), default=0)
     begin, until = first if start is None else start, last + 1 if end is None else end
     read = packet_files(PacketFiles.of(lake), link, captures, settings, begin, begin, until)
-    seen = watch_link(read, settings.skew, config.interval.length)
+    seen = link_lateness(read, settings.skew, config.interval.length)
     waiting = readers(sets, link, row_rates(read_replays(lake), begin, until))
     return review(link, settings.skew, seen, loss, waiting, captures)
 
 
-def _show(console: Terminal, found: Review) -> None:
-    from lowwater.quality.advice import headline, marks, remarks, share_text
+def _show(console: Terminal, found: SkewReview) -> None:
+    from lowwater.quality.lateness.wording import bound_labels, headline, remarks, share_text
 
     console.print(styled(found.link, "bold") + f": {shown(headline(found))}", soft_wrap=True)
     if not found.total.records:
@@ -109,7 +109,7 @@ def _show(console: Terminal, found: Review) -> None:
     table.add_column("")
     for rung in found.rungs:
         cells = (f"{rung.lost:,}", share_text(rung.share), format_duration(rung.bound), f"{rung.alive:,.0f}")
-        table.add_row(format_duration(rung.bound), *cells, f"{rung.busiest:,.0f}", ", ".join(marks(found, rung)))
+        table.add_row(format_duration(rung.bound), *cells, f"{rung.busiest:,.0f}", ", ".join(bound_labels(found, rung)))
     console.print(table)
     console.print(_intervals(found))
     for line in remarks(found):
@@ -117,9 +117,9 @@ def _show(console: Terminal, found: Review) -> None:
     console.print()
 
 
-def _intervals(found: Review) -> Table:
-    from lowwater.quality.lags import bound_of
-    from lowwater.quality.skew import QUANTILES, recommend
+def _intervals(found: SkewReview) -> Table:
+    from lowwater.quality.lateness.counts import bound_of
+    from lowwater.quality.lateness.review import QUANTILES, recommend
 
     shares = [f"{100 * share:g} %" for share in QUANTILES]
     table = _numbers("interval of arrival", "records", "out of order", *shares, "latest", "refused", "its own bound")

@@ -1,6 +1,7 @@
 """What `lowwater explain --with-stats` prints: what the last runs measured of each LFTA, and what follows from it.
 
-Beside `cli.queries`; the numbers come from `replay.tuning.measured`, the recommendations from `replay.tuning.advice`.
+Beside `cli.queries`; the numbers come from `replay.tuning.lfta_statistics`, the recommendations from
+`replay.tuning.recommendations`.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from lowwater.instants import format_instant
 from lowwater.lake.layout import OUTCOMES, open_lake
 from lowwater.plan.operators import Lfta
 from lowwater.replay.job import lake_links
-from lowwater.replay.tuning.advice import Conjunct, Tuning, recommended
-from lowwater.replay.tuning.measured import Measured
+from lowwater.replay.tuning.lfta_statistics import LftaStatistics
+from lowwater.replay.tuning.recommendations import Conjunct, Tuning, recommended
 
 _UNKNOWN = "no run has counted it yet: lowwater replay it, with the same parameters"
 
@@ -47,7 +48,7 @@ def explain_statistics(files: Sequence[Path], form: str, lake: Path, definitions
     return "\n".join([*lines, f"{applied} what is recommended; rows and accounts are the same", ""])
 
 
-def _as_json(lfta: Lfta, found: Measured | None, tuning: Tuning | None) -> dict[str, Any]:
+def _as_json(lfta: Lfta, found: LftaStatistics | None, tuning: Tuning | None) -> dict[str, Any]:
     shown: dict[str, Any] = {"lfta": lfta.name, "links": list(lfta.links), "measured": None}
     if found is None or tuning is None:
         return shown
@@ -58,7 +59,7 @@ def _as_json(lfta: Lfta, found: Measured | None, tuning: Tuning | None) -> dict[
     return shown
 
 
-def _text(lfta: Lfta, found: Measured | None, tuning: Tuning | None) -> Iterator[str]:
+def _text(lfta: Lfta, found: LftaStatistics | None, tuning: Tuning | None) -> Iterator[str]:
     yield f"LFTA {lfta.name} on {', '.join(lfta.links)}"
     if found is None or tuning is None:
         yield f"  {_UNKNOWN}"

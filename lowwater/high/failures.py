@@ -1,6 +1,6 @@
-"""From the exception of a streaming query to one clear error.
+"""Translates the exception of a Spark query into one clear error.
 
-Between Spark and whoever called `run_high`.
+Callers of `run_high` and `shared_keys` see this error only.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ _CAUSE = re.compile(r"^(?:Caused by: )?(?:[\w.$]+(?:Exception|Error)): ?(.*)$")
 
 
 def translate(query: str, error: PySparkException) -> LowwaterError:
-    """The error of the interface that stands for a failed streaming query.
+    """Builds the error for a failed Spark query.
 
     Args:
         query: name of the output query.
-        error: what Spark raised; its text holds the texts of its causes.
+        error: exception of Spark; its text contains the texts of its causes.
     """
     return LowwaterError(f"query {query}: Spark failed: {_root(str(error))}", "with --debug the whole trace is shown")
 
 
 def _root(text: str) -> str:
-    """The innermost cause that a text names, else what Spark says of the query, on one line."""
+    """The innermost cause in a text, otherwise Spark's message about the query, on one line."""
     lines = [line.strip() for line in text.splitlines() if line.strip() and not _NOISE.match(line)]
     causes = [match.group(1) for match in map(_CAUSE.match, lines) if match and match.group(1)]
-    # After what Spark says comes the plan, which is no cause.
-    said = _FAILED.findall(text)
-    return (causes or said or lines or ["no message"])[-1][:500]
+    # Spark prints the plan after its message; the plan is no cause.
+    spark_messages = _FAILED.findall(text)
+    return (causes or spark_messages or lines or ["no message"])[-1][:500]

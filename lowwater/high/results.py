@@ -1,6 +1,6 @@
-"""What a high stage is told and what it answers: settings, results, statistics.
+"""Settings, results and statistics of the high stage.
 
-Read by `replay` and the command line; pure data.
+`replay` and the command line read them; plain data.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class HighSettings:
-    """How the high stage replays; none of it changes rows.
+    """Settings of the high stage; rows do not depend on them.
 
     Attributes:
-        tick: ns of virtual time: what comes out, comes at a multiple of it.
-        most_rows: rows that the slices of a micro-batch read, about.
-        slice_rows: rows of a slice, about.
-        concurrency: output queries that run at once.
+        tick: time between ticks, ns of virtual time; rows and punctuation come at multiples of it.
+        most_rows: approximate number of rows that the slices of a micro-batch read.
+        slice_rows: approximate number of rows of a slice.
+        concurrency: number of output queries that run at once.
     """
 
     tick: int = 900_000_000_000
@@ -27,7 +27,7 @@ class HighSettings:
 
 @dataclass(frozen=True)
 class OperatorCounts:
-    """Rows that one operator took and gave, over everything that was read (SEMANTICS A1).
+    """Row counts of one operator over all rows that were read (SEMANTICS A1).
 
     Attributes:
         query: the query that the operator belongs to.
@@ -42,16 +42,16 @@ class OperatorCounts:
 
 @dataclass
 class HighResult:
-    """The outcome of one output query.
+    """The result of one output query.
 
     Attributes:
-        files: parquet files of rows and punctuation; the ticks of the rows say what comes before what.
-        rows: owned data rows in them.
-        punctuation: punctuation rows in them.
-        seconds: wall time.
-        batches: slices that were evaluated, all parts of the plan together.
+        files: parquet files of rows and punctuation; ticks define the order across files.
+        rows: number of data rows that the interval owns.
+        punctuation: number of punctuation rows.
+        seconds: wall time, s.
+        batches: number of slices evaluated, over all parts of the plan.
         operators: counts of the observed operators.
-        state_rows: greatest number of rows that a slice read, with the rows and groups that it left to the next.
+        state_rows: largest number of rows that a slice read, plus the rows and groups it left for the next.
     """
 
     files: list[str] = field(default_factory=list)

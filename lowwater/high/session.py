@@ -1,6 +1,6 @@
-"""The Spark session of a replay: local, quiet, offline once the Delta jars are there.
+"""The Spark session of a replay: local, without output, offline once the Delta jars are installed.
 
-Above everything that runs on Spark; `make setup` runs `python -m lowwater.high.session --fetch` once.
+The stages use its session; `make setup` runs `python -m lowwater.high.session --fetch` once.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ NEEDED = {
     "delta-kernel-api": "ee9b5a14ac3b7efdff4d61a58478fe8eb0e5a3fbca43889dca7290795fe79a11",
     "delta-kernel-defaults": "225c975199e4718b38ee5b7e6da7f19e9585024262b2cec2656b32151a856b0b",
 }
-"""Jars that path tables need, with their sha256; what else Delta drags in are older copies of jars that Spark has."""
+"""Jars that Delta needs, with their sha256. Its other dependencies are older copies of jars in Spark."""
 
 _STARTING = Lock()
 _HOME = "lowwater-spark-"
-"""How the folder of a JVM begins."""
+"""Prefix of the folder of a JVM."""
 _SAID = "jvm.log"
 JVM_ENDS = 300.0
-"""Seconds that a JVM may take to end: to write its classes takes about twenty."""
+"""Seconds that a JVM may take to end; writing its classes takes about twenty."""
 
 _QUIET = """\
 rootLogger.level = {level}
@@ -60,17 +60,17 @@ appender.console.layout.pattern = %d{{HH:mm:ss}} %p %c{{1}}: %m%n
 
 @dataclass(frozen=True)
 class SessionSettings:
-    """How the session is sized.
+    """Size and options of a session.
 
     Attributes:
         master: Spark master URL; the environment variable LOWWATER_SPARK_MASTER overrides it.
         shuffle_partitions: partitions of every shuffle.
         driver_memory: heap of the JVM, as Spark writes sizes.
         log_level: the log level of the JVM's log.
-        quick_start: compile no further than the JVM's first tier, and collect garbage on one thread. A session's first
-            queries then take two thirds of the time; worth turning off where a run reads millions of rows.
-        delta: Spark can read the tables of a lake. No stage needs it, and it costs each session most of a second.
-        record: write the Java classes that were loaded to this file when the JVM ends, see `replay.setup.training`.
+        quick_start: use only the first compiler tier of the JVM and one thread for garbage collection. The first
+            queries of a session then take two thirds of the time; turn it off for runs over millions of rows.
+        delta: let Spark read the tables of a lake. No stage needs it, and it costs nearly a second.
+        record: file for the Java classes that were loaded, written when the JVM ends; see `replay.setup.training`.
     """
 
     master: str = "local[*]"
@@ -84,12 +84,12 @@ class SessionSettings:
 
 @dataclass(frozen=True)
 class _Jvm:
-    """A JVM that no session has yet.
+    """A JVM without a session.
 
     Attributes:
-        settings: by which it was started.
-        home: its folder.
-        gateway: of py4j.
+        settings: settings it was started with.
+        home: its temporary folder.
+        gateway: gateway of py4j.
     """
 
     settings: SessionSettings
@@ -97,7 +97,7 @@ class _Jvm:
     gateway: Any
 
     def suits(self, settings: SessionSettings) -> bool:
-        """Whether a session of these settings would have started it so: master and shuffles are told later."""
+        """Whether the JVM fits these settings; master and shuffle partitions are set later."""
         later = replace(self.settings, master=settings.master, shuffle_partitions=settings.shuffle_partitions)
         return later == settings
 
@@ -106,43 +106,43 @@ _waiting: _Jvm | None = None
 
 
 def jars_folder() -> Path:
-    """Where the Delta jars of this installation lie."""
+    """The folder of the Delta jars of this installation."""
     return Path(sys.prefix) / "share" / "lowwater" / "jars"
 
 
 def class_archive(folder: Path | None = None) -> Path | None:
-    """The archive of Java classes of this installation, by which sessions start sooner; None where it was not made.
+    """The archive of Java classes that makes sessions start sooner; None where it was not recorded.
 
-    Its name holds its size: the JVM does not survive to map an archive that was cut.
+    Its name contains its size: a JVM crashes when it maps a truncated archive.
     """
-    for found in (folder or jars_folder().parent).glob("classes-*.jsa"):
-        if found == archive_of(found, found.parent):
-            return found
+    for archive in (folder or jars_folder().parent).glob("classes-*.jsa"):
+        if archive == archive_of(archive, archive.parent):
+            return archive
     return None
 
 
 def archive_of(recorded: Path, folder: Path) -> Path:
-    """The name in a folder by which `class_archive` knows a recorded archive."""
+    """The file name that `class_archive` accepts for a recorded archive."""
     return folder / f"classes-{recorded.stat().st_size}.jsa"
 
 
 def delta_jars() -> list[Path]:
-    """The jars by which a session reads Delta tables.
+    """The jars that a session needs to read Delta tables.
 
     Raises:
         ConfigError: if they were never fetched.
     """
-    found = [jar for name in NEEDED for jar in sorted(jars_folder().glob(f"{name}-[0-9]*.jar"))]
-    if len(found) < len(NEEDED):
+    jars = [jar for name in NEEDED for jar in sorted(jars_folder().glob(f"{name}-[0-9]*.jar"))]
+    if len(jars) < len(NEEDED):
         raise ConfigError(f"the Delta jars are not in {jars_folder()}", "run `make setup` once, with network access")
-    return found
+    return jars
 
 
 def fetch_jars() -> list[Path]:
-    """Fetches the Delta jars through Spark's own package resolution; where they are already, only checks them.
+    """Downloads the Delta jars through Spark's package resolution; jars that exist are only checked.
 
     Raises:
-        LowwaterError: if the resolution fails, with its last lines, or a jar is not the one that is meant.
+        LowwaterError: if the download fails, with its last lines, or a jar has another checksum.
     """
     try:
         return _checked(delta_jars())
@@ -161,9 +161,9 @@ def fetch_jars() -> list[Path]:
             str(script),
         ]
         environment = {**os.environ, "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable}
-        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-        if done.returncode != 0:
-            tail = "\n".join((done.stdout + done.stderr).splitlines()[-12:])
+        finished = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+        if finished.returncode != 0:
+            tail = "\n".join((finished.stdout + finished.stderr).splitlines()[-12:])
             raise LowwaterError(f"Spark could not resolve {DELTA}:\n{tail}", "is there a way to a Maven repository?")
         for name in NEEDED:
             for jar in (Path(ivy) / "jars").glob(f"*_{name}-[0-9]*.jar"):
@@ -172,14 +172,14 @@ def fetch_jars() -> list[Path]:
 
 
 def _checked(jars: list[Path]) -> list[Path]:
-    """The jars, if each is byte for byte the one that is meant: a repository may answer with anything."""
-    for jar, (name, wanted) in zip(jars, NEEDED.items(), strict=True):
+    """Checks the sha256 of each jar: a repository may answer with anything."""
+    for jar, (name, expected) in zip(jars, NEEDED.items(), strict=True):
         with jar.open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
-        if found != wanted:
+            actual = hashlib.file_digest(file, "sha256").hexdigest()
+        if actual != expected:
             jar.unlink()  # no session is to load it
             raise LowwaterError(
-                f"{jar}: is not the {name} that Lowwater was built with: sha256 {found}, not {wanted}",
+                f"{jar}: is not the {name} that Lowwater was built with: sha256 {actual}, not {expected}",
                 "look at where it came from, then run `make setup` again",
             )
     return jars
@@ -193,23 +193,25 @@ def _master(settings: SessionSettings) -> str:
 
 
 def _authenticated(master: str) -> bool:
-    """Whether Spark's ports ask for a secret: one of its own in a single process, else that of the cluster."""
+    """Whether Spark's ports require a secret: a generated one in a single process, otherwise that of the cluster."""
     return master.startswith("local") or bool(os.environ.get("LOWWATER_SPARK_SECRET"))
 
 
 def _submitted(home: Path) -> dict[str, str]:
-    """The variable that tells Spark a cluster's secret, by a file: what a command says, every process can read."""
+    """The variable that names a file with the secret of a cluster: every process can read a command line."""
     secret = os.environ.get("LOWWATER_SPARK_SECRET")
     if not secret:
         return {}
-    kept = home / "secret.conf"
-    kept.touch(0o600)
-    kept.write_text(f"spark.authenticate.secret={secret}\n", encoding="utf-8")
-    return {"PYSPARK_SUBMIT_ARGS": f"--properties-file {shlex.quote(str(kept))} --load-spark-defaults pyspark-shell"}
+    secret_file = home / "secret.conf"
+    secret_file.touch(0o600)
+    secret_file.write_text(f"spark.authenticate.secret={secret}\n", encoding="utf-8")
+    return {
+        "PYSPARK_SUBMIT_ARGS": f"--properties-file {shlex.quote(str(secret_file))} --load-spark-defaults pyspark-shell"
+    }
 
 
 def _host() -> str:
-    """The address by which the workers of a cluster reach this process: LOWWATER_SPARK_HOST, else loopback."""
+    """The address at which the workers of a cluster reach this process: LOWWATER_SPARK_HOST, otherwise loopback."""
     return os.environ.get("LOWWATER_SPARK_HOST") or LOOPBACK
 
 
@@ -218,22 +220,22 @@ def _environment() -> None:
     os.environ["SPARK_LOCAL_IP"] = _host()
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     root = str(Path(lowwater.__file__).resolve().parents[1])
-    known = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path and path != root]
-    os.environ["PYTHONPATH"] = os.pathsep.join([root, *known])
+    paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path and path != root]
+    os.environ["PYTHONPATH"] = os.pathsep.join([root, *paths])
 
 
 def _options(settings: SessionSettings, home: Path) -> dict[str, str]:
     log = home / "log4j2.properties"
     log.write_text(_QUIET.format(level=settings.log_level))
     java = f"-Dlog4j2.configurationFile=file:{log} -Dderby.system.home={home} -Djava.io.tmpdir={home}"
-    # What a micro-batch holds dies with it: a large young generation does not copy it.
+    # Objects of a micro-batch die with it: a large young generation avoids copying them.
     java += (
         " -XX:+UseSerialGC -XX:TieredStopAtLevel=1" if settings.quick_start else " -XX:+UseParallelGC -XX:NewRatio=1"
     )
     if settings.record is not None:
         java += f' "-XX:ArchiveClassesAtExit={settings.record}"'
     elif archive := class_archive():
-        # The JVM goes without an archive that is of another Java or other jars, or whose checksums are wrong.
+        # The JVM ignores an archive of another Java, of other jars or with wrong checksums.
         java += f' -Xshare:auto -XX:+VerifySharedSpaces "-XX:SharedArchiveFile={archive}"'
     return {
         **(_delta() if settings.delta else {}),
@@ -265,9 +267,9 @@ def _delta() -> dict[str, str]:
 
 
 def build_session(app: str = "lowwater", settings: SessionSettings | None = None) -> SparkSession:
-    """Starts the session, or gives the one that runs.
+    """Starts the session, or returns the running one.
 
-    What the JVM and its Python workers say goes to a file, so that nothing of it reaches the user's terminal.
+    The output of the JVM and its Python workers goes to a file, so that none reaches the user's terminal.
 
     Args:
         app: name shown by Spark.
@@ -275,9 +277,9 @@ def build_session(app: str = "lowwater", settings: SessionSettings | None = None
 
     Raises:
         ConfigError: if the Delta jars are missing that the settings ask for.
-        LowwaterError: if the JVM does not start, with the last lines it said.
+        LowwaterError: if the JVM does not start, with the last lines of its output.
     """
-    # A call that failed may have left a thread that still starts it.
+    # A failed call may have left a thread that still starts the session.
     with _STARTING:
         if SparkContext._active_spark_context is not None:
             return SparkSession.builder.getOrCreate()
@@ -285,7 +287,7 @@ def build_session(app: str = "lowwater", settings: SessionSettings | None = None
 
 
 def launch_jvm() -> None:
-    """Starts the JVM of a session of default sizes before anybody asks for one; does nothing where there is one."""
+    """Starts a JVM of default size in advance; does nothing where there is one."""
     global _waiting
     with _STARTING:
         if _waiting is None and SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
@@ -306,7 +308,7 @@ def _started(app: str, settings: SessionSettings) -> SparkSession:
 
 
 def _jvm(settings: SessionSettings) -> _Jvm:
-    """The JVM for a session: that of an earlier session, the one that waits if its sizes are those, else a new one."""
+    """Returns the JVM for a session: that of an earlier session, a waiting one that fits, or a new one."""
     global _waiting
     if SparkContext._gateway is not None:  # a JVM outlives its session
         return _Jvm(settings, make_folder(_HOME), SparkContext._gateway)
@@ -332,7 +334,7 @@ def _launched(settings: SessionSettings) -> _Jvm:
 
 
 def _discard() -> None:
-    """Ends the JVM that waits, if there is one."""
+    """Ends the waiting JVM, if there is one."""
     global _waiting
     if _waiting is not None:
         _kill(_waiting.gateway)
@@ -351,16 +353,16 @@ def _unstarted(error: Exception, home: Path) -> LowwaterError:
 
 
 def _end(session: SparkSession, alone: bool) -> None:
-    """Ends a session with its process; a JVM that is `alone` without a word, since to stop takes it half a second.
+    """Ends a session at process exit. A JVM that serves this process alone is killed: stopping it takes half a second.
 
-    What it leaves lies in a folder that is removed.
+    Its files lie in a folder that is removed.
     """
     gateway = SparkContext._gateway
     process = getattr(gateway, "proc", None)
     if gateway is None or process is None or not alone:
         session.stop()
     else:
-        # What Python counted for Spark comes by a connection that breaks now; the server would tell that as an error.
+        # Spark's accumulators use a connection that breaks now; the server would report that as an error.
         server: Any = session.sparkContext._accumulatorServer
         if server is not None:  # the session was not stopped
             server.handle_error = lambda *_: None
@@ -374,7 +376,7 @@ def _kill(gateway: Any) -> None:
 
 
 def end_jvm(session: SparkSession) -> None:
-    """Stops a session, ends its JVM and waits for that: one that records its classes writes them only now.
+    """Stops a session, ends its JVM and waits for it: a JVM that records its classes writes them only now.
 
     Raises:
         LowwaterError: if the JVM was not started by this process, or does not end.

@@ -1,7 +1,7 @@
-"""Promises as virtual time goes on, and the ticks that they give to rows, whatever the slices are.
+"""The timeline of a stream: its promises over virtual time, and the ticks of its rows.
 
-Between the stored streams and the slices. A row that had to wait for a promise belongs to the first tick at which its
-stream promises what lies behind it, whichever slice makes it.
+A row that waits for a promise gets the first tick at which its stream promises more than its `_last`, whichever slice
+evaluates it.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from lowwater.plan.temporal import END_OF_TIME
 Instants = npt.NDArray[np.int64]
 
 MOST_TICKS = 1 << 16
-"""Greatest number of ticks that are told apart; over more of them, each is as long as it must be."""
+"""Largest number of ticks; beyond it ticks are made longer."""
 
 
 @dataclass(frozen=True)
 class Promise:
-    """A stored punctuation: `last` (ns) at tick `first`, rising with the ticks of its period up to `until` (T4)."""
+    """A stored run of punctuation: promise `last` (ns) at tick `first`, rising each period up to tick `until` (T4)."""
 
     first: int
     until: int
@@ -30,21 +30,21 @@ class Promise:
     last: int
 
     def at(self, instants: Instants) -> Instants:
-        """What it promises at instants (ns) that are not before `first`."""
+        """The promises at instants (ns) that are not before `first`."""
         if self.period == 0:
             return np.full(len(instants), self.last)
         passed = np.minimum(instants, self.until) - self.first
-        said: Instants = self.last + passed // self.period * self.period
-        return said
+        promised: Instants = self.last + passed // self.period * self.period
+        return promised
 
 
 @dataclass(frozen=True)
 class Timeline:
-    """What a stream promises as virtual time goes on.
+    """The promises of a stream over virtual time.
 
     Attributes:
-        instants: the instants of the ticks at which the promise rises, ns, increasing; the last is the closing one.
-        promises: from each on, ns, increasing.
+        instants: ticks at which the promise rises, ns, ascending; the last is the closing tick.
+        promises: promise from each tick on, ns, ascending.
     """
 
     instants: Instants
@@ -52,7 +52,8 @@ class Timeline:
 
     @classmethod
     def of(cls, instants: Instants, promises: Instants) -> Timeline:
-        """The timeline of promises (ns, never falling) at some instants (ns), of which those that say more are kept.
+        """Builds the timeline from promises (ns, never falling) at instants (ns); instants without a new promise are
+        dropped.
 
         Example:
             >>> Timeline.of(np.array([10, 20, 30]), np.array([4, 4, 25])).promises.tolist()
@@ -62,18 +63,18 @@ class Timeline:
         return cls(instants[rises], promises[rises])
 
     def ticks(self, lasts: Instants) -> Instants:
-        """The first tick (ns) at which rows with these last instants (ns) are promised to be out.
+        """The tick (ns) of rows with these last instants (ns): the first one that promises more.
 
         Example:
             >>> Timeline(np.array([10, 20, 30]), np.array([4, 15, 90])).ticks(np.array([3, 4, 20])).tolist()
             [10, 20, 30]
         """
-        found = np.searchsorted(self.promises, lasts, side="right")
-        ticks: Instants = self.instants[np.minimum(found, len(self.instants) - 1)]
+        places = np.searchsorted(self.promises, lasts, side="right")
+        ticks: Instants = self.instants[np.minimum(places, len(self.instants) - 1)]
         return ticks
 
     def below(self, closing: int) -> Iterator[Promise]:
-        """The promises (ns) that say something, but less than the closing one; those in one that rise as time does.
+        """Yields the promises above nothing and below the closing one (ns); promises that rise with time form one run.
 
         Example:
             >>> line = Timeline(np.array([10, 20, 30, 50]), np.array([4, 14, 24, 98]))
@@ -94,7 +95,8 @@ class Timeline:
 
 
 def grid(first: int, closing: int, step: int) -> Instants:
-    """The multiples of a step (ns) from an instant (ns) on, then the closing one; of a longer step where too many.
+    """The multiples of a step (ns) from an instant (ns) on, then the closing one; the step doubles while there are too
+    many.
 
     Example:
         >>> grid(7, 32, 10).tolist()

@@ -1,6 +1,6 @@
-"""Rows of a stream that share their unique key, found by Spark on the stream's files.
+"""Finds the rows of a stream that share their unique key, by a Spark query over its files.
 
-Between `streams/` and the audit: groups may be more than fit in memory, so Spark counts them and spills.
+The audit calls it. Keys may not fit into memory, so Spark groups them and spills to disk.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from lowwater.catalog.expr import Type
 from lowwater.catalog.streams import CONTROL, ROW, TABLE_TYPES
 from lowwater.high.failures import translate
-from lowwater.high.run import run_session
+from lowwater.high.query_runs import run_session
 from lowwater.plan.operators import Field
 from lowwater.plan.properties.schemas import result_schema
 
@@ -33,13 +33,13 @@ CONTROL_TYPES = {name: "string" if name == "_kind" else "bigint" for name in CON
 
 
 @dataclass(frozen=True)
-class Keyed:
+class KeyedStream:
     """The stream of a query with a unique key.
 
     Attributes:
         files: the files of the interval, with the columns of `fields` and CONTROL.
         fields: the fields of the query's plan node.
-        key: names of the columns that no two rows have in common; NULL equals NULL.
+        key: columns whose values no two rows should share; NULL equals NULL.
     """
 
     files: Sequence[str]
@@ -48,13 +48,13 @@ class Keyed:
 
 
 @dataclass(frozen=True)
-class Shared:
-    """The rows that have their key in common with another.
+class SharedKeys:
+    """The rows of a query whose key is not unique.
 
     Attributes:
-        keys: how many keys have several rows.
-        total: how many rows have such a key.
-        rows: the first of them by key, with the control columns.
+        keys: number of keys with several rows.
+        total: number of rows with such a key.
+        rows: first of these rows in order of the key, with the control columns.
     """
 
     keys: int
@@ -63,25 +63,27 @@ class Shared:
 
 
 def plain(name: str) -> Column:
-    """The column of this name, dots and all."""
+    """The column of a name that may contain dots."""
     return F.col(f"`{name}`")
 
 
-def shared_keys(spark: SparkSession, streams: Mapping[str, Keyed], most: int, partitions: int) -> dict[str, Shared]:
-    """Looks for rows that share their unique key.
+def shared_keys(
+    spark: SparkSession, streams: Mapping[str, KeyedStream], most: int, partitions: int
+) -> dict[str, SharedKeys]:
+    """Finds rows that share their unique key.
 
     Args:
         spark: the session.
-        streams: by name of the query; each has at least one file.
-        most: rows to give back of each query.
-        partitions: the partitions of the shuffles.
+        streams: query -> its stream with at least one file.
+        most: number of rows to return for each query.
+        partitions: number of shuffle partitions.
 
     Raises:
         LowwaterError: if a file cannot be read.
     """
-    found = {name: Shared(0, 0, result_schema(stream.fields).empty_table()) for name, stream in streams.items()}
+    shared = {name: SharedKeys(0, 0, result_schema(stream.fields).empty_table()) for name, stream in streams.items()}
     if not streams:
-        return found
+        return shared
     session = run_session(spark, {"spark.sql.shuffle.partitions": str(partitions)})
     try:
         counts = [
@@ -92,29 +94,29 @@ def shared_keys(spark: SparkSession, streams: Mapping[str, Keyed], most: int, pa
         ]
         for name, keys, total in reduce(DataFrame.unionAll, counts).collect():
             if keys:
-                found[name] = Shared(keys, total, _first(session, streams[name], most))
+                shared[name] = SharedKeys(keys, total, _first(session, streams[name], most))
     except PySparkException as error:
         raise translate(", ".join(streams), error) from error
-    return found
+    return shared
 
 
-def _rows(session: SparkSession, stream: Keyed) -> DataFrame:
+def _rows(session: SparkSession, stream: KeyedStream) -> DataFrame:
     kinds = [*((f.name, _published(f)) for f in stream.fields), *CONTROL_TYPES.items()]
     reader = session.read.schema(", ".join(f"`{name}` {kind}" for name, kind in kinds))
     return reader.parquet(*stream.files).filter(F.col("_kind") == ROW).select(*(plain(name) for name, _ in kinds))
 
 
 def _published(field: Field) -> str:
-    """Spark's type of a field as it is published."""
+    """Spark's type of a field in published form."""
     return SPARK_TYPES[Type.STRING if TABLE_TYPES[field.type] == TABLE_TYPES[Type.STRING] else field.type]
 
 
-def _several(rows: DataFrame, stream: Keyed) -> DataFrame:
+def _several(rows: DataFrame, stream: KeyedStream) -> DataFrame:
     counted = rows.groupBy(*(plain(name) for name in stream.key)).agg(F.count(F.lit(1)).alias("_count"))
     return counted.filter(F.col("_count") > 1)
 
 
-def _first(session: SparkSession, stream: Keyed, most: int) -> pa.Table:
+def _first(session: SparkSession, stream: KeyedStream, most: int) -> pa.Table:
     rows = _rows(session, stream)
     keys = _several(rows, stream).select(*(plain(name).alias(f"_key{i}") for i, name in enumerate(stream.key)))
     same = reduce(lambda a, b: a & b, (plain(n).eqNullSafe(F.col(f"_key{i}")) for i, n in enumerate(stream.key)))

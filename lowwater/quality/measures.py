@@ -1,7 +1,7 @@
-"""The measures of an interval that its audit looks at: one row a link, one an LFTA and link, one
-an output query, one a rule that people wrote for the rows of a query.
+"""The measures that the audit of an interval judges: a row for each link, each LFTA of a link, each output query and
+each custom expectation.
 
-Between the ledgers and streams of a run and `lowwater_expectations`, which holds the frames against its suites.
+Reads the ledgers and the checks of the streams. `lowwater_expectations` judges the frames that come out.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from lowwater.lake.ledgers.coverage import Gap, gap_text
 from lowwater.lake.ledgers.outside import OutsideCount, elsewhere, outside, outside_words
 from lowwater.lake.ledgers.runs import read_heartbeats, read_violations
 from lowwater.lake.packets import PacketFiles
-from lowwater.quality.queries import QueryMeasures
-from lowwater.quality.rows import Judged
-from lowwater.quality.scan import MINUTE, LinkScan
+from lowwater.quality.custom.row_checks import RuleResult
+from lowwater.quality.links.packet_scan import MINUTE, LinkScan
+from lowwater.quality.outputs.query_measures import QueryMeasures
 
 EXAMPLES = 5
-"""Most files, records and offsets that a measure names."""
+"""Number of files, records and offsets that a measure names."""
 
 _RECORD = ("capture", "position")
 
@@ -37,18 +37,20 @@ Counts = Mapping[tuple[str, str], Mapping[str, int]]
 
 
 @dataclass(frozen=True)
-class Scope:
-    """What is measured.
+class AuditScope:
+    """The interval that an audit measures, with the ledgers and settings it needs.
 
     Attributes:
         lake: holds the ledgers.
         config: settings of the links.
-        query_set: its name.
-        start: the start of the interval, ns; `end` its end.
-        captures: the ledger, per link in the order of T1.
-        lftas: (LFTA, link) of every instance.
-        gaps: in the coverage of the links over what the run reads, that are not let pass.
-        excluded: those that are let pass, by policy `publish` or since captures begin or end there (T6).
+        query_set: name of the query set.
+        start: first instant of the interval, ns since the epoch.
+        end: end of the interval, ns since the epoch, exclusive.
+        captures: link -> ledger rows of its captures, in the order of rule T1.
+        lftas: (LFTA, link) of every LFTA instance.
+        gaps: gaps in the coverage of the read range that should stop the run.
+        excluded: gaps that the run passes over, by policy `publish` or because they lie before the first or after the
+            last capture (T6).
     """
 
     lake: Lake
@@ -72,52 +74,53 @@ class Scope:
         return sorted({link for _, link in self.lftas})
 
     def files(self, *links: str) -> str:
-        """The names of the captures of some links that meet the interval."""
+        """The file names of the captures of some links that overlap the interval."""
         names = [
-            Path(each.path).name
+            Path(capture.path).name
             for link in links
-            for each in self.captures.get(link, ())
-            if each.meets(self.start, self.end) or (each.covers_from < self.end and each.covers_to > self.start)
+            for capture in self.captures.get(link, ())
+            if capture.meets(self.start, self.end)
+            or (capture.covers_from < self.end and capture.covers_to > self.start)
         ]
-        return _first(names, len(names)) or "none"
+        return _abbreviated(names, len(names)) or "none"
 
 
-def lfta_counts(scope: Scope) -> Counts:
-    """The account of every LFTA instance from the ledger of heartbeats: sane records, and what became of them (A1)."""
+def lfta_counts(scope: AuditScope) -> Counts:
+    """The account of every LFTA instance, from the ledger of heartbeats: sane records and their outcomes (A1)."""
     beats = read_heartbeats(scope.lake, scope.query_set, scope.start, scope.end)
     names = ("sane", *OUTCOMES)
     sums = beats.group_by(["lfta", "link"]).aggregate([(name, "sum") for name in names]).to_pylist()
-    found = {(row["lfta"], row["link"]): {name: row[f"{name}_sum"] for name in names} for row in sums}
-    return {instance: found.get(instance, dict.fromkeys(names, 0)) for instance in scope.lftas}
+    counts_by_instance = {(row["lfta"], row["link"]): {name: row[f"{name}_sum"] for name in names} for row in sums}
+    return {instance: counts_by_instance.get(instance, dict.fromkeys(names, 0)) for instance in scope.lftas}
 
 
 def frames(
-    scope: Scope,
+    scope: AuditScope,
     scans: Sequence[LinkScan],
     counts: Counts,
     queries: Sequence[QueryMeasures],
-    rules: Mapping[str, Sequence[Judged]],
+    rules: Mapping[str, Sequence[RuleResult]],
 ) -> dict[str, pa.Table]:
-    """The four frames, by the name of their suite.
+    """Builds the four frames that the suites judge, by the name of the suite.
 
     Args:
-        scope: what is measured.
-        scans: the scans of every link that is read.
+        scope: the interval, with its ledgers and settings.
+        scans: the scan of every link that the query set reads.
         counts: as `lfta_counts` gives them.
-        queries: every output query.
-        rules: what people expect of the rows of each of them, judged.
+        queries: the measures of every output query.
+        rules: output query -> the results of its custom expectations.
     """
     return {
         "links": pa.Table.from_pylist([_link(scope, scan, counts) for scan in scans]),
         "lftas": pa.Table.from_pylist([_lfta(scope, counts, *instance) for instance in scope.lftas]),
-        "queries": pa.Table.from_pylist([_query(scope, each) for each in queries]),
+        "queries": pa.Table.from_pylist([_query(scope, query) for query in queries]),
         "rows": pa.Table.from_pylist(
-            [{**_about(scope, each), **rule.measures()} for each in queries for rule in rules[each.query]]
+            [{**_query_identity(scope, query), **rule.measures()} for query in queries for rule in rules[query.query]]
         ),
     }
 
 
-def _link(scope: Scope, scan: LinkScan, counts: Counts) -> Row:
+def _link(scope: AuditScope, scan: LinkScan, counts: Counts) -> Row:
     link, settings = scan.link, scope.config.link(scan.link)
     captures = scope.captures.get(link, ())
     late = read_violations(scope.lake, link, settings.skew, scope.start, scope.end)
@@ -128,7 +131,7 @@ def _link(scope: Scope, scan: LinkScan, counts: Counts) -> Row:
     unread = sum(count.unread for _, count in apart)
     misdated = elsewhere(files, link, captures, settings, scope.start, scope.end)
     read = malformed.num_rows + scan.violations.num_rows + scan.sane + unread
-    unaccounted = _unaccounted(scan.sane - sane, scan.violations.num_rows - late.num_rows)
+    unaccounted = _unaccounted_count(scan.sane - sane, scan.violations.num_rows - late.num_rows)
     limits = scope.config.limits(link)
     gaps = [gap for gap in scope.gaps if gap.link == link]
     excluded = [gap for gap in scope.excluded if gap.link == link]
@@ -144,9 +147,9 @@ def _link(scope: Scope, scan: LinkScan, counts: Counts) -> Row:
         "uncovered": sum(count.uncovered for _, count in apart),
         "places": _places(apart, settings),
         "misdated": sum(count for _, count in misdated),
-        "elsewhere": _elsewhere(misdated, settings),
+        "elsewhere": _misdated_places(misdated, settings),
         "unaccounted": unaccounted,
-        "strays": _first(found := strays(scope, scan, late), len(found)) if unaccounted else "",
+        "strays": _abbreviated(strays := unaccounted_records(scope, scan, late), len(strays)) if unaccounted else "",
         "gap_ns": sum(gap.until - gap.since for gap in gaps),
         "excluded_ns": sum(gap.until - gap.since for gap in excluded),
         "gaps": "; ".join(gap_text(gap, captures) for gap in (*gaps, *excluded)),
@@ -159,24 +162,31 @@ def _link(scope: Scope, scan: LinkScan, counts: Counts) -> Row:
     }
 
 
-def strays(scope: Scope, scan: LinkScan, late: pa.Table) -> list[str]:
-    """Where packets and accounts differ (A1): violations by record, sane records by minute, capture and positions.
+def unaccounted_records(scope: AuditScope, scan: LinkScan, late: pa.Table) -> list[str]:
+    """Names the records on which `packets/` and the accounts differ (A1): late records one by one, sane records by
+    minute.
 
     Args:
-        scope: what is measured.
+        scope: the interval, with its ledgers and settings.
         scan: the scan of the link.
-        late: its violations, as the ledger has them.
+        late: the late records of the link in the ledger of violations.
     """
-    names = {each.capture: Path(each.path).name for each in scope.captures.get(scan.link, ())}
-    here, there = (set(zip(*(t[name].to_pylist() for name in _RECORD), strict=True)) for t in (scan.violations, late))
-    found = [f"{names.get(capture)} record {at}, late, in no account" for capture, at in sorted(here - there)]
-    found += [f"{names.get(capture)} record {at}, late, not in packets/" for capture, at in sorted(there - here)]
-    known = _minutes(scope, scan.link)
+    names = {capture.capture: Path(capture.path).name for capture in scope.captures.get(scan.link, ())}
+    scanned, recorded = (
+        set(zip(*(t[name].to_pylist() for name in _RECORD), strict=True)) for t in (scan.violations, late)
+    )
+    differences = [
+        f"{names.get(capture)} record {at}, late, in no account" for capture, at in sorted(scanned - recorded)
+    ]
+    differences += [
+        f"{names.get(capture)} record {at}, late, not in packets/" for capture, at in sorted(recorded - scanned)
+    ]
+    recorded_minutes = _minutes(scope, scan.link)
     counted: dict[int, int] = {}
     for (minute, _), stretch in scan.minutes.items():
         counted[minute] = counted.get(minute, 0) + stretch.count
-    for minute in sorted(counted.keys() | known.keys()):
-        missing = counted.get(minute, 0) - known.get(minute, 0)
+    for minute in sorted(counted.keys() | recorded_minutes.keys()):
+        missing = counted.get(minute, 0) - recorded_minutes.get(minute, 0)
         if missing:
             where = ", ".join(
                 f"{names.get(capture)} records {stretch.first} to {stretch.last}"
@@ -184,30 +194,32 @@ def strays(scope: Scope, scan: LinkScan, late: pa.Table) -> list[str]:
                 if at == minute
             )
             kind = "more in packets/" if missing > 0 else "more in the accounts"
-            found.append(f"{format_instant(minute * MINUTE)} {abs(missing)} {kind} ({where or 'no packet'})")
-    return found
+            differences.append(f"{format_instant(minute * MINUTE)} {abs(missing)} {kind} ({where or 'no packet'})")
+    return differences
 
 
-def _minutes(scope: Scope, link: str) -> dict[int, int]:
-    """The sane records of a link by minute, as the LFTA that saw most says."""
+def _minutes(scope: AuditScope, link: str) -> dict[int, int]:
+    """Sane records of a link by minute, from the account of the LFTA that read most of them."""
     beats = read_heartbeats(scope.lake, scope.query_set, scope.start, scope.end)
-    found: dict[int, int] = {}
+    sane_by_minute: dict[int, int] = {}
     for row in beats.filter(pc.equal(beats.column("link"), link)).select(["start", "sane"]).to_pylist():
         minute = row["start"] // MINUTE
-        found[minute] = max(found.get(minute, 0), row["sane"])
-    return found
+        sane_by_minute[minute] = max(sane_by_minute.get(minute, 0), row["sane"])
+    return sane_by_minute
 
 
-def _unaccounted(sane: int, violating: int) -> int:
-    """Records of `packets/` that are in no account; below 0: records in the accounts that `packets/` lacks (A1).
+def _unaccounted_count(sane: int, violating: int) -> int:
+    """Counts the records of `packets/` without an account; negative: records of the accounts that `packets/` lacks
+    (A1).
 
     Args:
-        sane: how many more there are than the accounts say; `violating` too.
+        sane: sane records of `packets/` less those of the accounts.
+        violating: late records of `packets/` less those of the accounts.
     """
     return max(0, sane) + max(0, violating) or min(0, sane) + min(0, violating)
 
 
-def _lfta(scope: Scope, counts: Counts, lfta: str, link: str) -> Row:
+def _lfta(scope: AuditScope, counts: Counts, lfta: str, link: str) -> Row:
     mine = counts[lfta, link]
     named = sum(mine[name] for name in OUTCOMES)
     others = [mine["sane"] - count["sane"] for (_, on), count in counts.items() if on == link]
@@ -225,11 +237,11 @@ def _lfta(scope: Scope, counts: Counts, lfta: str, link: str) -> Row:
     }
 
 
-def _query(scope: Scope, query: QueryMeasures) -> Row:
-    return {**_about(scope, query), **query.measures()}
+def _query(scope: AuditScope, query: QueryMeasures) -> Row:
+    return {**_query_identity(scope, query), **query.measures()}
 
 
-def _about(scope: Scope, query: QueryMeasures) -> Row:
+def _query_identity(scope: AuditScope, query: QueryMeasures) -> Row:
     links = sorted(query.links)
     named = {"links": ", ".join(links), "captures": scope.files(*links)}
     return {"query": query.query, "interval": scope.interval, **named}
@@ -245,43 +257,43 @@ def _share(kind: str, count: int, whole: int, limits: Thresholds) -> Row:
 
 
 def _violations(captures: Sequence[Capture], late: pa.Table) -> str:
-    names = {each.capture: Path(each.path).name for each in captures}
-    found = [
+    names = {capture.capture: Path(capture.path).name for capture in captures}
+    examples = [
         f"{names.get(row['capture'])} record {row['position']} ({row['lateness'] / SECOND:.6g}s late)"
         for row in late.slice(0, EXAMPLES).to_pylist()
     ]
-    return _first(found, late.num_rows)
+    return _abbreviated(examples, late.num_rows)
 
 
 def _places(apart: Sequence[tuple[Capture, OutsideCount]], settings: Link) -> str:
-    found = [f"{Path(each.path).name} ({outside_words(each, count, settings)})" for each, count in apart]
-    return _first(found, len(apart))
+    places = [f"{Path(capture.path).name} ({outside_words(capture, count, settings)})" for capture, count in apart]
+    return _abbreviated(places, len(apart))
 
 
-def _elsewhere(misdated: Sequence[tuple[Capture, int]], settings: Link) -> str:
-    """Captures with records outside of what they are declared to cover, and where their records lie."""
-    found = [
-        f"{Path(each.path).name} ({outside_words(each, OutsideCount(uncovered=count), settings)}; its records are from "
-        f"{format_instant(each.smallest or 0)} to {format_instant(each.largest or 0)})"
-        for each, count in misdated
+def _misdated_places(misdated: Sequence[tuple[Capture, int]], settings: Link) -> str:
+    """Captures with records outside their declared coverage, and the time of these records."""
+    places = [
+        f"{Path(capture.path).name} ({outside_words(capture, OutsideCount(uncovered=count), settings)}; "
+        f"its records are from {format_instant(capture.smallest or 0)} to {format_instant(capture.largest or 0)})"
+        for capture, count in misdated
     ]
-    return _first(found, len(found))
+    return _abbreviated(places, len(places))
 
 
 def _offsets(captures: Sequence[Capture], malformed: pa.Table) -> str:
-    names = {each.attempt: Path(each.path).name for each in captures}
-    found = [
+    names = {capture.attempt: Path(capture.path).name for capture in captures}
+    places = [
         f"{names[row['attempt']]} at byte {row['offset']} ({row['reason']})"
         for row in malformed.slice(0, EXAMPLES).to_pylist()
     ]
-    return _first(found, malformed.num_rows)
+    return _abbreviated(places, malformed.num_rows)
 
 
-def _first(texts: Sequence[str], total: int) -> str:
-    """The first texts, and how many there are beyond.
+def _abbreviated(texts: Sequence[str], total: int) -> str:
+    """Joins the first EXAMPLES texts and says how many more there are.
 
     Example:
-        >>> _first(["a", "b"], 2), _first(list("abcdefg"), 7), _first([], 0)
+        >>> _abbreviated(["a", "b"], 2), _abbreviated(list("abcdefg"), 7), _abbreviated([], 0)
         ('a, b', 'a, b, c, d, e and 2 more', '')
     """
     shown = list(texts[:EXAMPLES])

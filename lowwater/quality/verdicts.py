@@ -1,6 +1,6 @@
-"""What the audits of a lake found, interval by interval: verdict, messages, pages.
+"""The audits of a lake, interval by interval: verdict, messages, pages.
 
-Read from the table `quality` by the index of the report and by `lowwater report`.
+Reads the ledger `quality`. The index of the report and `lowwater report` use it.
 """
 
 from __future__ import annotations
@@ -21,22 +21,23 @@ if TYPE_CHECKING:
 
 FAILED = "failed"
 CRITICAL = "critical"
-ALIKE = 3
-"""Messages of one kind that are told one by one; of more the first, and how many."""
+MESSAGES_SHOWN = 3
+"""Messages of one finding that are listed; beyond this number only the first is, with a count."""
 
 KEY = ("query_set", "interval_start", "interval_end")
 Key = tuple[str, int, int]
 
 
 @dataclass(frozen=True)
-class Audited:
+class IntervalAudit:
     """The newest audit of one interval of a query set.
 
     Attributes:
-        query_set: its name.
-        start: the start of the interval, ns; `end` its end.
+        query_set: name of the query set.
+        start: first instant of the interval, ns since the epoch.
+        end: end of the interval, ns since the epoch, exclusive.
         verdict: passed, warned or failed.
-        failures: the findings that failed, critical ones first, each fact once; their rows are not kept.
+        failures: failed findings without duplicates, critical ones first, without their rows.
         pages: suite -> address of its page, relative to `reports/`.
     """
 
@@ -49,7 +50,7 @@ class Audited:
 
     @property
     def key(self) -> Key:
-        """What tells it from others: query set and bounds."""
+        """The key of the audit: query set, start and end."""
         return self.query_set, self.start, self.end
 
     @property
@@ -59,19 +60,19 @@ class Audited:
 
     @property
     def messages(self) -> tuple[str, ...]:
-        """What failed, critical ones first."""
+        """The messages of all failures, critical ones first."""
         return tuple(message for finding in self.failures for message in finding.messages)
 
     @property
     def brief(self) -> tuple[tuple[str, str], ...]:
-        """(severity, message) of each kind of failure: of many links or queries that fail alike the first."""
-        found = []
+        """(severity, message) of the failures; many messages of one finding are shortened to the first and a count."""
+        lines = []
         for finding in self.failures:
-            more = len(finding.messages) - ALIKE
-            kept = finding.messages if more <= 0 else finding.messages[:1]
-            found += [(finding.severity, message) for message in kept]
-            found += [(finding.severity, f"and {more + ALIKE - 1} more like it")] if more > 0 else []
-        return tuple(found)
+            more = len(finding.messages) - MESSAGES_SHOWN
+            messages = finding.messages if more <= 0 else finding.messages[:1]
+            lines += [(finding.severity, message) for message in messages]
+            lines += [(finding.severity, f"and {more + MESSAGES_SHOWN - 1} more like it")] if more > 0 else []
+        return tuple(lines)
 
     @property
     def page(self) -> str:
@@ -80,13 +81,13 @@ class Audited:
 
 
 def graver_first(findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """Findings that failed, critical ones first, else in their order."""
+    """The failed findings, critical ones first, otherwise in their order."""
     failed = [finding for finding in findings if not finding.success]
     return tuple(sorted(failed, key=lambda finding: finding.severity != CRITICAL))
 
 
-def audited(lake: Lake, start: int = 0, end: int = 1 << 62) -> list[Audited]:
-    """Every audit of an interval that begins in [start, end), ns, by query set and interval."""
+def interval_audits(lake: Lake, start: int = 0, end: int = 1 << 62) -> list[IntervalAudit]:
+    """Reads the newest audit of every interval that begins in [start, end), ns, sorted by query set and interval."""
     from lowwater_expectations import SUITES, once, verdict
 
     rows = read_qualities(lake, start, end)
@@ -97,7 +98,7 @@ def audited(lake: Lake, start: int = 0, end: int = 1 << 62) -> list[Audited]:
     for row in rows.select([*KEY, "suite", "page"]).group_by([*KEY, "suite", "page"]).aggregate([]).to_pylist():
         pages.setdefault(_key(row), {})[row["suite"]] = row["page"]
     return [
-        Audited(
+        IntervalAudit(
             *key,
             verdict(failed.get(key, ())),
             graver_first(once(failed.get(key, ()))),
@@ -107,8 +108,8 @@ def audited(lake: Lake, start: int = 0, end: int = 1 << 62) -> list[Audited]:
     ]
 
 
-def findings(lake: Lake, audit: Audited) -> list[Finding]:
-    """Every finding of an audit, in the order of its suites."""
+def findings(lake: Lake, audit: IntervalAudit) -> list[Finding]:
+    """Reads every finding of an audit, in the order of the suites."""
     rows = read_quality(lake, audit.query_set, audit.start, audit.end)
     return [_finding(row) for row in _in_order(rows)]
 
@@ -116,8 +117,8 @@ def findings(lake: Lake, audit: Audited) -> list[Finding]:
 def _in_order(rows: pa.Table) -> list[dict[str, Any]]:
     from lowwater_expectations import SUITES
 
-    found: list[dict[str, Any]] = rows.to_pylist()
-    return sorted(found, key=lambda row: (SUITES.index(row["suite"]), row["kind"], row["severity"]))
+    records: list[dict[str, Any]] = rows.to_pylist()
+    return sorted(records, key=lambda row: (SUITES.index(row["suite"]), row["kind"], row["severity"]))
 
 
 def _key(row: dict[str, Any]) -> Key:
@@ -127,8 +128,8 @@ def _key(row: dict[str, Any]) -> Key:
 def _finding(row: dict[str, Any]) -> Finding:
     from lowwater_expectations import Finding
 
-    said = {name: row[name] for name in ("suite", "expectation", "kind", "severity", "success")}
+    texts = {name: row[name] for name in ("suite", "expectation", "kind", "severity", "success")}
     counts = {name: row[name] for name in ("evaluated", "unexpected")}
     messages = tuple(filter(None, row["messages"].split("\n")))
     title = row["title"] or row["kind"].removeprefix("expect_").replace("_", " ")
-    return Finding(**said, **counts, rows=(), messages=messages, title=title)
+    return Finding(**texts, **counts, rows=(), messages=messages, title=title)

@@ -1,11 +1,11 @@
-"""The reference engine: OOP operators, tuple at a time, in virtual time; the executable semantics.
+"""The reference engine: evaluates logical plans one tuple at a time in virtual time.
 
-Beside `low` and `high`, over the logical plan: their oracle.
+It is the oracle of `low` and `high`, and shares only the operators of `stream/` with them.
 """
 
 from lowwater.reference.clock import Disorder
 from lowwater.reference.engine import ReferenceResult, evaluate
-from lowwater.reference.observe import Experiment, Observed
-from lowwater.stream.sources import SourceCount
+from lowwater.reference.observe import Experiment, OperatorMeasures
+from lowwater.stream.packet_source import SourceCount
 
-__all__ = ["Disorder", "Experiment", "Observed", "ReferenceResult", "SourceCount", "evaluate"]
+__all__ = ["Disorder", "Experiment", "OperatorMeasures", "ReferenceResult", "SourceCount", "evaluate"]

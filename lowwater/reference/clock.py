@@ -1,6 +1,6 @@
-"""Virtual time: feeds records, and makes the promises of the ticks between them (SEMANTICS T2, T8).
+"""Virtual time: feeds records to sources and makes the promises of ticks (SEMANTICS T2, T8).
 
-Between `stream.records` and the operators of a plan.
+Takes the records of `stream.records`; the operators of a plan receive them.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Any
 
 from lowwater.plan.fields import ROWS
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.stream.operators import LEAST, MOST, Life, Operator, Promise, Row
+from lowwater.stream.operators import LEAST, MOST, Life, Promise, Row, StreamOperator
+from lowwater.stream.packet_source import SourceOperator
 from lowwater.stream.records import Record
-from lowwater.stream.sources import SourceOperator
 from lowwater.stream.values import Value, Values
 
 PERIODIC, DATA_DRIVEN, NONE = "periodic", "data-driven", "none"
@@ -22,13 +22,13 @@ POLICIES = (PERIODIC, DATA_DRIVEN, NONE)
 
 @dataclass(frozen=True)
 class Disorder:
-    """How late the records of a link may be.
+    """The lateness that a link allows.
 
     Attributes:
-        skew: of their timestamps, ns.
-        attributes: of temporal attributes that are no function of the clock, in their unit, by origin.
-        groups: skews (ns) of values of a column; of every other value it is `skew`.
-        column: the column of the packets, whose values these are.
+        skew: largest lateness of timestamps, ns.
+        attributes: origin -> allowed disorder of a temporal attribute other than the clock, in its unit.
+        groups: value of `column` -> skew, ns; other values have `skew`.
+        column: column of packets that `groups` refers to; empty without groups.
     """
 
     skew: int
@@ -38,7 +38,7 @@ class Disorder:
 
     @property
     def longest(self) -> int:
-        """The largest skew of any value, which the link's promise keeps (SEMANTICS T8)."""
+        """The largest skew of any value; the promise of the link allows for it (SEMANTICS T8)."""
         return max([self.skew, *self.groups.values()])
 
     @property
@@ -48,14 +48,15 @@ class Disorder:
 
 
 @dataclass(frozen=True)
-class Span:
-    """Which records an evaluation takes.
+class RecordSelection:
+    """The records that an evaluation feeds.
 
     Attributes:
-        start: the start of the interval, ns; `end` its end.
-        resumed: whether what lies before the start has been taken by the interval before.
+        start: first instant of the interval, ns since the epoch.
+        end: end of the interval, ns since the epoch, exclusive.
+        resumed: whether the evaluation continues a state, so that earlier records are not fed again.
         by_arrival: whether records belong to the interval of their arrival, not of their timestamp.
-        carried: whether a state is left for the next interval.
+        carried: whether the evaluation leaves a state for the next interval.
     """
 
     start: int
@@ -71,15 +72,15 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Feed:
-    """A port of a source that reads a link.
+class SourcePort:
+    """The port of a source that reads a link.
 
     Attributes:
-        pick: the source's columns from a record's values; the number of the record is the last of these.
-        attributes: origin -> the attribute in the direction of its progress, from the same values.
-        groupwise: whether the source is promised for each value of the column on its own.
+        pick: selects the columns of the source from the values of a record, which end with the number of the record.
+        attributes: origin -> selects the attribute from the same values, negated where it decreases.
+        groupwise: whether each value of the column has its own promises.
         numbered: whether the source counts its records.
-        judged: whether a late timestamp is a violation: not where progress is by other attributes alone.
+        judged: whether a late timestamp is a violation; not where only other attributes progress.
     """
 
     source: SourceOperator
@@ -93,17 +94,18 @@ class Feed:
 
 @dataclass
 class Link:
-    """One link in virtual time.
+    """The state of one link in virtual time.
 
     Attributes:
-        group: the value of a record whose skew counts; None where all records have one skew.
-        seen: the largest arrival, None before the first record.
-        records: how many there were; `highest` the largest values of its attributes, by source and origin.
+        group: selects the value that determines the skew of a record; None where all records have one skew.
+        seen: largest arrival, ns; None before the first record.
+        records: number of records.
+        highest: (source, origin) -> largest value of the attribute.
     """
 
     name: str
     disorder: Disorder
-    feeds: list[Feed]
+    feeds: list[SourcePort]
     group: Callable[[Values], Value] | None = None
     seen: int | None = None
     records: int = 0
@@ -111,25 +113,26 @@ class Link:
 
 
 class Clock:
-    """Feeds records and makes promises.
+    """The clock of an evaluation: feeds records and makes promises.
 
     Args:
-        links: in virtual time.
-        holders: operators that keep rows until a promise, with the smallest skew below each input.
-        span: which records are taken.
-        life: the life of the links; told to operators when it is over.
-        period: ns between ticks; `policy` when promises are made.
+        links: links in virtual time.
+        holders: operators that keep rows until a promise, with the smallest skew (ns) below each input.
+        span: records that are fed.
+        life: end of the links; set at the closing where it is unknown.
+        period: time between ticks, ns.
+        policy: heartbeat policy, one of POLICIES.
 
     Attributes:
-        tick: at which rows and promises that are made now are emitted, ns.
-        numbers: records that each source with windows of rows has counted.
+        tick: tick of the rows and promises that are emitted now, ns.
+        numbers: source with windows of rows -> number of its records.
     """
 
     def __init__(
         self,
         links: Iterable[Link],
-        holders: list[tuple[Operator, list[int]]],
-        span: Span,
+        holders: list[tuple[StreamOperator, list[int]]],
+        span: RecordSelection,
         life: Life,
         period: int,
         policy: str,
@@ -142,7 +145,7 @@ class Clock:
         self._done = -1
 
     def record(self, record: Record) -> None:
-        """One record arrives: the ticks up to it come first, then it is fed or counted as a violation."""
+        """Takes one record: makes the ticks up to its arrival, then feeds it or counts it as a violation."""
         if self._span.by_arrival and not self._span.takes(record, 0):
             return
         self._advance(record.arrival)
@@ -159,18 +162,19 @@ class Clock:
             self._feed(feed, link, record, row)
 
     def close(self) -> None:
-        """The ticks after the last record, then the closing promise (SEMANTICS T6).
+        """Makes the ticks after the last record, then the closing promise (SEMANTICS T6).
 
-        Of an interval that leaves a state it is the interval's end, else it releases everything.
+        In an interval that leaves a state, the closing promise is the end of the interval; otherwise it releases
+        everything.
         """
         end = self._span.end
-        seen = max((link.seen for link in self._links.values() if link.seen is not None), default=None)
-        closing = 0 if seen is None else self._after(seen)
+        latest = max((link.seen for link in self._links.values() if link.seen is not None), default=None)
+        closing = 0 if latest is None else self._after(latest)
         if end < END_OF_TIME:
             self._advance(end - 1)
             closing = max(closing, end)
-        elif self._life.over == END_OF_TIME and seen is not None:
-            self._life.over = seen + 1
+        elif self._life.over == END_OF_TIME and latest is not None:
+            self._life.over = latest + 1
         if self._span.carried and self._life.over > end:
             self._promise(closing, [(link, end - self._behind(link)) for link in self._links.values()])
             return
@@ -182,16 +186,16 @@ class Clock:
         self._promise(closing, [(link, END_OF_TIME) for link in self._links.values()])
 
     def state(self) -> Any:
-        """What the next interval goes on from."""
+        """The state of the clock for the next interval."""
         return [self.numbers, {name: (link.records, link.highest) for name, link in self._links.items()}]
 
     def restore(self, state: Any) -> None:
-        """Goes on from where another interval ended."""
+        """Restores the state that another interval left."""
         self.numbers, links = state
         for name, (records, highest) in links.items():
             self._links[name].records, self._links[name].highest = records, highest
 
-    def _feed(self, feed: Feed, link: Link, record: Record, row: Row) -> None:
+    def _feed(self, feed: SourcePort, link: Link, record: Record, row: Row) -> None:
         source, number = feed.source, 0
         if feed.numbered:
             number = self.numbers.get(source.name, 0)
@@ -209,8 +213,8 @@ class Clock:
         if feed.numbered:
             source.announce(Promise(number + 1, ROWS, (), record.arrival))
 
-    def _violates(self, feed: Feed, link: Link, record: Record, values: Values) -> bool:
-        """Whether a record is late in an attribute that counts (SEMANTICS T2, T8); notes its attributes."""
+    def _violates(self, feed: SourcePort, link: Link, record: Record, values: Values) -> bool:
+        """Whether a record is late in an attribute that counts (SEMANTICS T2, T8); updates the highest values."""
         skew = link.disorder.skew
         if link.group is not None:
             skew = link.disorder.groups.get(link.group(values), skew)
@@ -218,14 +222,14 @@ class Clock:
         for origin, pick in feed.attributes.items():
             value = pick(values)
             if value is not None:
-                known = feed.source.name, origin
-                highest = max(value, link.highest.get(known, LEAST))
-                link.highest[known] = highest
+                attribute = feed.source.name, origin
+                highest = max(value, link.highest.get(attribute, LEAST))
+                link.highest[attribute] = highest
                 late = late or highest - value > link.disorder.attributes.get(origin, 0)
         return late
 
     def _behind(self, link: Link) -> int:
-        """How far the promise of a complete interval lags behind its end."""
+        """The time by which the promise of a complete interval trails its end, ns."""
         return link.disorder.longest if self._span.by_arrival else 0
 
     def _after(self, instant: int) -> int:
@@ -234,9 +238,11 @@ class Clock:
     def _advance(self, instant: int) -> None:
         """Makes the promises of the ticks up to and including an instant."""
         if self._policy == DATA_DRIVEN:
-            seen = [(link, link.seen - link.disorder.longest) for link in self._links.values() if link.seen is not None]
-            if seen and self._done < self.tick <= instant:
-                self._promise(self.tick, seen)
+            promises = [
+                (link, link.seen - link.disorder.longest) for link in self._links.values() if link.seen is not None
+            ]
+            if promises and self._done < self.tick <= instant:
+                self._promise(self.tick, promises)
         elif self._policy == PERIODIC:
             latest = instant // self._period * self._period
             while self._done < latest:
@@ -244,31 +250,32 @@ class Clock:
                 self._promise(tick, [(link, tick - link.disorder.longest) for link in self._links.values()])
 
     def _due(self) -> int:
-        """The next tick at which a promise releases a row; the ticks before it change nothing but the clock (T4)."""
-        found = END_OF_TIME
+        """The next tick at which a promise releases a row; earlier ticks only move the clock (T4)."""
+        next_tick = END_OF_TIME
         for operator, skews in self._holders:
             for port, promise in operator.due():
                 if promise <= self._span.end:
                     tick = -(-(promise + skews[port]) // self._period) * self._period
-                    found = min(found, max(tick, self._done + self._period))
-        return found
+                    next_tick = min(next_tick, max(tick, self._done + self._period))
+        return next_tick
 
     def _promise(self, tick: int, promises: Iterable[tuple[Link, int]]) -> None:
         self._done = self.tick = tick
-        made = [(link, i if i == END_OF_TIME else min(i, self._span.end)) for link, i in promises]
-        for link, instant in made:
+        capped = [(link, i if i == END_OF_TIME else min(i, self._span.end)) for link, i in promises]
+        for link, instant in capped:
             for feed in link.feeds:
                 feed.source.receive(feed.port, Promise(instant))
-        self._promise_groups({link.name: instant for link, instant in made})
+        self._promise_groups({link.name: instant for link, instant in capped})
 
-    def _promise_groups(self, made: Mapping[str, int]) -> None:
-        """Promises the values that have skews of their own, where all links of a source promise something (T8)."""
+    def _promise_groups(self, promised: Mapping[str, int]) -> None:
+        """Makes the promises of values with their own skew, where all links of a source promise something (T8)."""
         feeds = [feed for link in self._links.values() for feed in link.feeds]
         for source in dict.fromkeys(feed.source for feed in feeds if feed.groupwise):
             disorder = {name: self._links[name].disorder for name in source.links}
-            for value in dict.fromkeys(value for each in disorder.values() for value in each.groups):
-                if disorder.keys() <= made.keys():
+            for value in dict.fromkeys(value for link_disorder in disorder.values() for value in link_disorder.groups):
+                if disorder.keys() <= promised.keys():
                     least = min(
-                        made[n] + each.longest - each.groups.get(value, each.skew) for n, each in disorder.items()
+                        promised[n] + link_disorder.longest - link_disorder.groups.get(value, link_disorder.skew)
+                        for n, link_disorder in disorder.items()
                     )
                     source.announce(Promise(min(least, self._span.end), "", (value,)))

@@ -1,7 +1,7 @@
-"""The reference engine: a logical plan evaluated over stored packets in virtual time, the oracle of the other engines.
+"""Evaluates a logical plan over stored packets in virtual time: the oracle of the other engines.
 
-Beside `low` and `high`: it reads the same packet batches and makes the rows that they must make, sharing only the
-parser, the planner and the catalog with them.
+It reads the same packet batches as `low` and must give the same rows as `high`. Beside the parser, the planner and the
+catalog it shares the operators of `stream/` with the slices that have a state.
 """
 
 from __future__ import annotations
@@ -18,31 +18,32 @@ from lowwater.errors import ConfigError, LawError
 from lowwater.plan.operators import Node
 from lowwater.plan.properties.state import by_arrival, carried_state
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.reference.clock import PERIODIC, POLICIES, Clock, Disorder, Span
-from lowwater.reference.observe import IOP, Experiment, Observed, probes
+from lowwater.reference.clock import PERIODIC, POLICIES, Clock, Disorder, RecordSelection
+from lowwater.reference.observe import IOP, Experiment, OperatorMeasures, probes
 from lowwater.reference.plan import Operators
-from lowwater.stream.operators import Life, Operator, Promise, Row
+from lowwater.stream.operators import Life, Promise, Row, StreamOperator
+from lowwater.stream.packet_sampling import PacketSamplings
+from lowwater.stream.packet_source import SourceCount
 from lowwater.stream.records import merge
-from lowwater.stream.sources import SourceCount
-from lowwater.stream.thinning import Thinnings
 from lowwater.stream.values import Values
 
 
 @dataclass
 class ReferenceResult:
-    """What a query gives over an interval.
+    """The result of a query over an interval.
 
     Attributes:
-        rows: values of the output fields, in the form of streams, in order of emission.
+        rows: values of the output fields in stream types, in order of emission.
         lasts: `_last` of each row, ns.
-        ticks: virtual time of each row's emission, ns: of what a record releases, the first tick after its arrival; of
-            what a promise releases, the first tick that makes it; of what the interval before released, the start.
-        punctuation: (tick, promise) of the output, at most one a tick, after the rows of the tick. Ticks at which
-            nothing changes but the clock are left out.
-        counts: accounting, one per source and link.
-        state: what the next interval goes on from, as `catalog.state_json` writes it; None where the intervals of the
-            query do not follow one another (SEMANTICS I4).
-        observed: of each operator, where an experiment asks.
+        ticks: tick of each row, ns: for a row released by a record, the first tick after its arrival; for a row
+            released by a promise, the first tick that makes the promise; for a row released by the interval before, the
+            start.
+        punctuation: (tick, promise) of the output, at most one for each tick, after the rows of the tick. Ticks at
+            which only the clock moves are left out.
+        counts: accounting of each source and link.
+        state: state for the next interval in the format of `catalog.state_json`; None for a query without one
+            (SEMANTICS I4).
+        observed: measures of each operator, where an experiment asks for them.
     """
 
     rows: list[Values] = field(default_factory=list)
@@ -51,7 +52,7 @@ class ReferenceResult:
     punctuation: list[tuple[int, int]] = field(default_factory=list)
     counts: list[SourceCount] = field(default_factory=list)
     state: str | None = None
-    observed: list[Observed] = field(default_factory=list)
+    observed: list[OperatorMeasures] = field(default_factory=list)
 
 
 def evaluate(
@@ -66,27 +67,27 @@ def evaluate(
     state: str | None = None,
     over: int = END_OF_TIME,
     experiment: Experiment | None = None,
-    thinnings: Thinnings = MappingProxyType({}),
+    packet_samplings: PacketSamplings = MappingProxyType({}),
 ) -> ReferenceResult:
-    """The rows of a query whose last instant lies in [start, end) (SEMANTICS I1).
+    """Evaluates a query; returns the rows whose last instant lies in [start, end) (SEMANTICS I1).
 
-    A query that carries a state (`plan.properties.state.carried_state`) either goes on from that of the interval
-    before, and reads its own records only, or is evaluated from everything that lies before.
+    A query with a state (`plan.properties.state.carried_state`) either continues the state of the interval before and
+    reads its own records only, or is evaluated from all records before.
 
     Args:
         node: logical plan.
         packets: link -> batches of `catalog.packets.RECORD` in canonical order, `arrival` absolute. They may reach
             beyond the read range; records outside it are not fed.
-        links: link -> how late its records may be; a number is its skew, ns (SEMANTICS T2).
+        links: link -> its allowed lateness; a number is the skew, ns (SEMANTICS T2).
         start: first owned instant, ns.
         end: first instant, ns, that is neither owned nor read; END_OF_TIME where unbounded.
         read_from: `query.alias` of each source -> first timestamp that it reads, ns (SEMANTICS I2).
         period: ns between ticks.
         policy: `periodic`, `data-driven` or `none`; changes ticks, never rows.
-        state: that of the interval that ends at `start`.
-        over: first instant, ns, after the lives of all links; in an unbounded evaluation that after the last record.
-        experiment: form of the operators, which are then observed.
-        thinnings: what sources take of links, where that is not all (SEMANTICS O5).
+        state: state of the interval that ends at `start`; None for none.
+        over: first instant after the end of all links, ns; END_OF_TIME takes the instant after the last record.
+        experiment: form of the operators, which are then measured; None for none.
+        packet_samplings: sampling and load shedding of sources; other sources take every packet (SEMANTICS O5).
 
     Raises:
         ConfigError: no such policy, a period that is not positive, other forms of operators where records count.
@@ -98,18 +99,18 @@ def evaluate(
         raise ConfigError(f"there is no heartbeat policy {policy!r}", f"there are: {', '.join(POLICIES)}")
     if period <= 0:
         raise ConfigError(f"the heartbeat period is {period} ns", "give a duration above 0")
-    disorder = {name: Disorder(known) if isinstance(known, int) else known for name, known in links.items()}
+    disorder = {name: Disorder(lateness) if isinstance(lateness, int) else lateness for name, lateness in links.items()}
     carries = bool(carried_state(node))
-    span = Span(start, end, state is not None, by_arrival(node), carries)
-    late = max((each.longest for each in disorder.values()), default=0) if span.by_arrival else 0
+    span = RecordSelection(start, end, state is not None, by_arrival(node), carries)
+    late = max((link_disorder.longest for link_disorder in disorder.values()), default=0) if span.by_arrival else 0
     life = Life(over, late)
-    asked = experiment or Experiment()
-    if asked != Experiment() and span.by_arrival:
-        raise ConfigError(f"operators as in {asked} know the order of the clock only", "leave the experiment away")
-    plan = Operators(range(start, end), read_from, life, asked.form == IOP, thinnings, asked.flush)
+    forms = experiment or Experiment()
+    if forms != Experiment() and span.by_arrival:
+        raise ConfigError(f"operators as in {forms} know the order of the clock only", "leave the experiment away")
+    plan = Operators(range(start, end), read_from, life, forms.form == IOP, packet_samplings, forms.flush)
     top = plan.operator(node)
     clock = Clock(plan.links(disorder), plan.holders(disorder), span, life, period, policy)
-    sink = _Sink(clock, range(start, end), carries)
+    sink = _ResultCollector(clock, range(start, end), carries)
     top.connect(sink, 0)
     observing = probes(plan.named, clock) if experiment is not None else []
     if state is not None:
@@ -120,25 +121,25 @@ def evaluate(
     sink.result.counts = [count for source in plan.sources for count in source.counts]
     sink.result.observed = [probe.observed for probe in observing]
     if carries:
-        operators = {name: each.state() for name, each in plan.named.items()}
+        operators = {name: operator.state() for name, operator in plan.named.items()}
         sink.result.state = write_state([end, operators, clock.state(), sink.later])
     return sink.result
 
 
-def _restore(state: Any, start: int, plan: Operators, clock: Clock, sink: _Sink) -> None:
+def _restore(state: Any, start: int, plan: Operators, clock: Clock, sink: _ResultCollector) -> None:
     at, operators, times, rows = state
     if at != start or operators.keys() != plan.named.keys():
         hint = "evaluate the intervals from the start of the chain"
         raise LawError(f"the state is of {at} ns and of another plan than that of {start} ns", hint)
-    for name, each in plan.named.items():
-        each.restore(operators[name])
+    for name, operator in plan.named.items():
+        operator.restore(operators[name])
     clock.restore(times)
     for values, last in rows:
         sink.keep(Row(values, last), start)
 
 
-class _Sink(Operator):
-    """Collects what an interval owns of the output; what a later one owns is left to it."""
+class _ResultCollector(StreamOperator):
+    """Collects the output rows that the interval owns; rows of later intervals go into the state."""
 
     def __init__(self, clock: Clock, owned: range, carries: bool) -> None:
         super().__init__()
@@ -147,11 +148,11 @@ class _Sink(Operator):
         self._clock, self._owned, self._carries = clock, owned, carries
 
     def row(self, port: int, row: Row) -> None:
-        """Keeps a row whose last instant is owned."""
+        """Collects a row whose last instant the interval owns."""
         self.keep(row, self._clock.tick)
 
     def keep(self, row: Row, tick: int) -> None:
-        """Keeps a row that is emitted at a tick, ns."""
+        """Collects a row that is emitted at a tick, ns."""
         if row.last in self._owned:
             self.result.rows.append(row.values)
             self.result.lasts.append(row.last)
@@ -160,12 +161,13 @@ class _Sink(Operator):
             self.later.append((row.values, row.last))
 
     def promise(self, port: int, promise: Promise) -> None:
-        """Notes a promise; of a tick only the last, so that the rows of the tick come before it (SEMANTICS P5)."""
+        """Collects a promise; only the last one of a tick, so that the rows of the tick come before it (SEMANTICS
+        P5)."""
         if promise.origin or promise.of:
             return
-        made, capped = self.result.punctuation, min(promise.instant, self._owned.stop)
-        if made and made[-1][1] >= capped:
+        punctuation, capped = self.result.punctuation, min(promise.instant, self._owned.stop)
+        if punctuation and punctuation[-1][1] >= capped:
             return
-        if made and made[-1][0] == self._clock.tick:
-            made.pop()
-        made.append((self._clock.tick, capped))
+        if punctuation and punctuation[-1][0] == self._clock.tick:
+            punctuation.pop()
+        punctuation.append((self._clock.tick, capped))

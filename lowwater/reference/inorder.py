@@ -1,8 +1,8 @@
-"""Operators of the in-order architecture (IOP), for experiments: the merge that restores order, buffered windows.
+"""Operators of the in-order architecture (IOP), for experiments: an order-preserving merge and buffered windows.
 
-Beside the operators that they stand in for; 002, sections 1, 3.2 and 5.5. The rows are the same, later and from another
-state: a merge keeps rows until all inputs have passed them, buffered windows keep a row until its last window has
-ended. Every operator gives its rows in order of `_last`; merges stand above what has none of itself.
+They replace operators of `stream/` (002, sections 1, 3.2 and 5.5). The rows are the same, but come later and need more
+state: a merge keeps rows until all inputs have passed them; buffered windows keep a row until its last window has
+ended. Every operator gives its rows in order of `_last`; a merge stands above operators that do not.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from lowwater.catalog.expr import Expr
 from lowwater.plan.operators import Aggregation, Bucket, Expand, Field, Map
 from lowwater.plan.tree import substitute
 from lowwater.stream.groups import last_values
-from lowwater.stream.operators import Operator, Promise, Row, evaluate, names_of
+from lowwater.stream.operators import Promise, Row, StreamOperator, evaluate, names_of
 from lowwater.stream.values import Faults, Values, compile_expr
 
 
-class OrderOperator(Operator):
-    """The order-preserving merge: keeps rows until no earlier one can come, and gives them in order.
+class OrderOperator(StreamOperator):
+    """The order-preserving merge: keeps rows until no earlier row can come, and emits them in order.
 
     Args:
-        ports: inputs; one above a source, whose records are merged over its links, and above a join.
-        union: whether it stands for a union, whose packets keep the place of their branch last.
+        ports: number of inputs; 1 above a source, whose links are merged, and above a join.
+        union: whether it replaces a union; the order of a packet then ends with the number of its branch.
         packets: whether all rows are packets of the union's own query.
     """
 
@@ -42,44 +42,45 @@ class OrderOperator(Operator):
         heapq.heappush(self._waiting, (row.last, order, next(self._number), row.values))
 
     def promise(self, port: int, promise: Promise) -> None:
-        """Takes a promise of the clock; others say nothing of rows that wait here for it."""
+        """Takes a promise of the clock and ignores promises of other attributes."""
         if not promise.origin:
             super().promise(port, promise)
 
     def release(self, port: int, promise: Promise) -> None:
-        """Gives the rows that all inputs have passed."""
+        """Emits the rows that all inputs have passed."""
         least = min(self.promised)
         while self._waiting and self._waiting[0][0] < least:
             last, order, _, values = heapq.heappop(self._waiting)
             self.emit(Row(values, last, order))
 
     def due(self) -> Iterator[tuple[int, int]]:
-        """The promise that lets the oldest row go; every input has to make it."""
+        """The promise that releases the oldest row; every input has to make it."""
         ports = [port for port, promised in enumerate(self.promised) if promised == min(self.promised)]
         return iter([(port, self._waiting[0][0] + 1) for port in ports] if self._waiting else [])
 
-    def kept(self) -> Iterator[Values]:
+    def state_rows(self) -> Iterator[Values]:
         """The waiting rows."""
         return (values for _, _, _, values in self._waiting)
 
-    def held(self) -> Any:
+    def saved_state(self) -> Any:
         """The waiting rows, in order."""
         return sorted(self._waiting, key=lambda waiting: waiting[:3])
 
-    def hold(self, held: Any) -> None:
+    def load_state(self, state: Any) -> None:
         """Takes up waiting rows."""
-        self._waiting, self._number = held, count(len(held))
+        self._waiting, self._number = state, count(len(state))
 
 
-class BufferedWindowsOperator(Operator):
-    """Sliding windows without WID: keeps a row until its last window has ended, and gives the rows of one at a time.
+class BufferedWindowsOperator(StreamOperator):
+    """Sliding windows without WID: keeps a row until its last window has ended, and emits the rows of one window at a
+    time.
 
-    It stands for a Bucket over an attribute of the clock. A row goes when the group ends that takes it: with its
-    window, or with another epoch that the aggregation above has too, since that may end before. That is its `_last`.
+    It replaces a Bucket over an attribute of the clock. The `_last` of a row is the end of its group: the end of its
+    window, or of another epoch of the aggregation above if that ends earlier.
 
     Args:
-        node: the windows.
-        epochs: all epochs of the aggregation above.
+        node: operator that assigns the windows.
+        epochs: epochs of the aggregation above: expression over the rows, field.
     """
 
     def __init__(self, node: Bucket, epochs: Sequence[tuple[Expr, Field]]) -> None:
@@ -92,7 +93,7 @@ class BufferedWindowsOperator(Operator):
         self._rows: list[tuple[list[tuple[int, int]], Row]] = []
 
     def row(self, port: int, row: Row) -> None:
-        """Keeps a row that is in a window, with the ends of its windows, the next one last."""
+        """Stores a row with the ends of its windows, the next end last."""
         value = self._attribute(row.values)
         if value is not None:
             numbers = range((value - self._range) // self._slide + 1, value // self._slide + 1)
@@ -101,40 +102,41 @@ class BufferedWindowsOperator(Operator):
                 self._rows.append((sorted(ends, reverse=True), row))
 
     def release(self, port: int, promise: Promise) -> None:
-        """Gives the rows of the windows that have ended, and promises after each: what is above keeps one at a time."""
-        given: list[tuple[int, int, int, Row]] = []
+        """Emits the rows of ended windows, with a promise after each, so that the aggregation keeps one window at a
+        time."""
+        ended_rows: list[tuple[int, int, int, Row]] = []
         for ends, row in self._rows:
             while ends and ends[-1][0] < promise.instant:
-                given.append((*ends.pop(), len(given), row))
-        for last, ended in groupby(sorted(given), itemgetter(0)):
+                ended_rows.append((*ends.pop(), len(ended_rows), row))
+        for last, ended in groupby(sorted(ended_rows), itemgetter(0)):
             for _, number, _, row in ended:
                 self.emit(Row((*row.values, number), last, row.order))
             self.emit(Promise(last + 1))
-        self._rows = [kept for kept in self._rows if kept[0]]
+        self._rows = [entry for entry in self._rows if entry[0]]
 
     def due(self) -> Iterator[tuple[int, int]]:
         """The promise that ends the next window."""
         least = min((ends[-1][0] for ends, _ in self._rows), default=None)
         return iter([] if least is None else [(0, least + 1)])
 
-    def kept(self) -> Iterator[Values]:
+    def state_rows(self) -> Iterator[Values]:
         """The rows of open windows, each once."""
         return (row.values for _, row in self._rows)
 
-    def held(self) -> Any:
+    def saved_state(self) -> Any:
         """The rows, with the ends of their open windows."""
         return [(ends, tuple(row)) for ends, row in self._rows]
 
-    def hold(self, held: Any) -> None:
-        """Takes up rows."""
-        self._rows = [(ends, Row(*parts)) for ends, parts in held]
+    def load_state(self, state: Any) -> None:
+        """Restores rows."""
+        self._rows = [(ends, Row(*parts)) for ends, parts in state]
 
     def _end(self, values: Values) -> int:
         return last_values(self._fields, evaluate(self._keys, values))[""]
 
 
 def epochs_over_windows(node: Aggregation) -> dict[Bucket, list[tuple[Expr, Field]]]:
-    """The windows that an aggregation is over, with its epochs of the clock as expressions over their rows."""
+    """The windows below an aggregation, with its epochs of the clock as expressions over their rows."""
     pairs = zip(node.keys, node.key_fields, strict=True)
     epochs = [(key.expr, f) for key, f in pairs if f.temporal and not f.temporal.origin]
     below = node.input

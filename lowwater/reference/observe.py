@@ -1,6 +1,6 @@
-"""What an experiment sees of each operator: its memory in tuples and bytes, its latency in virtual time.
+"""Measures of each operator for experiments: memory in tuples and bytes, latency in virtual time.
 
-Beside `reference.engine`; nothing is counted unless an experiment asks.
+`reference.engine` attaches probes only if an experiment asks for them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from lowwater.errors import ConfigError
 from lowwater.reference.clock import Clock
-from lowwater.stream.operators import Operator, Promise, Row
+from lowwater.stream.operators import Promise, Row, StreamOperator
 from lowwater.stream.values import Values
 
 OOP, IOP = "oop", "iop"
@@ -18,12 +18,12 @@ OOP, IOP = "oop", "iop"
 
 @dataclass(frozen=True)
 class Experiment:
-    """How the operators are chosen, so that their memory and latency can be compared (002, section 8).
+    """The form of the operators in an experiment about memory and latency (002, section 8).
 
     Attributes:
         form: `oop`, or `iop`: merges that restore order above every source, union and join, buffered sliding windows.
-        flush: results that an aggregation gives for each row that it reads (slow flush; 000, section 3.1); 0 for all
-            that are final at once.
+        flush: results that an aggregation emits for each row it reads (slow flush; 000, section 3.1); 0 emits all at
+            once.
 
     Raises:
         ConfigError: no such form, or a negative number.
@@ -40,14 +40,16 @@ class Experiment:
 
 
 @dataclass
-class Observed:
-    """One operator over an evaluation.
+class OperatorMeasures:
+    """The measures of one operator over an evaluation.
 
     Attributes:
         operator: `query/kind/number`.
-        rows: rows out.
-        tuples: most rows and groups that it kept, looked at before it forgets any; `bytes` most of their values.
-        latency: sum over the rows out of emission less `_last`, ns of virtual time; `longest` the largest.
+        rows: number of rows emitted.
+        tuples: largest number of stored rows and groups.
+        bytes: largest size of their values, bytes.
+        latency: sum over the rows of emission time minus `_last`, ns of virtual time.
+        longest: largest such difference, ns.
     """
 
     operator: str
@@ -58,43 +60,44 @@ class Observed:
     longest: int = 0
 
 
-class Probe(Operator):
-    """Listens to the output of an operator, and looks at what it keeps."""
+class Probe(StreamOperator):
+    """Measures the output and the state of an operator."""
 
-    def __init__(self, name: str, operator: Operator, clock: Clock) -> None:
+    def __init__(self, name: str, operator: StreamOperator, clock: Clock) -> None:
         super().__init__()
-        self.observed = Observed(name)
+        self.observed = OperatorMeasures(name)
         self._operator, self._clock = operator, clock
 
     def row(self, port: int, row: Row) -> None:
-        """Counts a row, and how long after its last instant it comes."""
+        """Counts a row and its latency."""
         waited = max(self._clock.tick - row.last, 0)
         self.observed.rows += 1
         self.observed.latency += waited
         self.observed.longest = max(self.observed.longest, waited)
 
     def promise(self, port: int, promise: Promise) -> None:
-        """Nothing."""
+        """Ignores promises."""
 
     def measure(self) -> None:
         """Measures the state of the operator."""
-        sizes = [size(values) for values in self._operator.kept()]
+        sizes = [size(values) for values in self._operator.state_rows()]
         self.observed.tuples = max(self.observed.tuples, len(sizes))
         self.observed.bytes = max(self.observed.bytes, sum(sizes))
 
 
-def probes(named: Mapping[str, Operator], clock: Clock) -> list[Probe]:
-    """A probe of every operator."""
-    found = [Probe(name, operator, clock) for name, operator in named.items()]
-    for probe, operator in zip(found, named.values(), strict=True):
+def probes(named: Mapping[str, StreamOperator], clock: Clock) -> list[Probe]:
+    """Attaches a probe to every operator."""
+    operator_probes = [Probe(name, operator, clock) for name, operator in named.items()]
+    for probe, operator in zip(operator_probes, named.values(), strict=True):
         operator.connect(probe, 0)
-        # Not at ticks: what one operator lets go at a promise fills the next, which forgets it at the same tick.
-        operator.look = probe.measure
-    return found
+        # Measured before rows are removed, not at ticks: rows that leave one operator at a promise fill the next at the
+        # same tick.
+        operator.before_release = probe.measure
+    return operator_probes
 
 
 def size(values: Values) -> int:
-    """The bytes of values: 8 a number, a text or an address as long as it is.
+    """The size of values in bytes: 8 for a number, the length of a text or an address.
 
     Example:
         >>> size((1, None, "abc", 2.5))

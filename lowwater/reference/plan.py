@@ -1,6 +1,6 @@
-"""The operators of a logical plan: made, connected, named.
+"""Builds the operators of a logical plan and connects them.
 
-Between the plan and `reference.engine`.
+`reference.engine` and `high.slices.arrival` run them.
 """
 
 from __future__ import annotations
@@ -30,38 +30,38 @@ from lowwater.plan.operators import (
     WatchJoin,
 )
 from lowwater.plan.properties.state import ROW
-from lowwater.reference.clock import Disorder, Feed, Link
+from lowwater.reference.clock import Disorder, Link, SourcePort
 from lowwater.reference.inorder import BufferedWindowsOperator, OrderOperator, epochs_over_windows
 from lowwater.reference.slow_flush import SlowFlushOperator
-from lowwater.stream.epochs import Epochs
+from lowwater.stream.epochs import EpochOperator
 from lowwater.stream.groups import GroupOperator
-from lowwater.stream.joins import JoinOperator
-from lowwater.stream.lookups import FilterJoinOperator, WatchJoinOperator
+from lowwater.stream.lookup_joins import FilterJoinOperator, WatchJoinOperator
 from lowwater.stream.maps import BucketOperator, ExpandOperator, MapOperator, PlaceOperator, UnionOperator
-from lowwater.stream.operators import Life, Operator, names_of
-from lowwater.stream.running import RunningOperator
-from lowwater.stream.sampling import SamplingOperator
-from lowwater.stream.sources import SourceOperator
-from lowwater.stream.thinning import Thinnings
+from lowwater.stream.operators import Life, StreamOperator, names_of
+from lowwater.stream.packet_sampling import PacketSamplings
+from lowwater.stream.packet_source import SourceOperator
+from lowwater.stream.running_groups import RunningOperator
+from lowwater.stream.sampling_operator import SamplingOperator
 from lowwater.stream.values import Value, Values
+from lowwater.stream.windowed_join import JoinOperator
 
 
 class Operators:
     """The operators of a logical plan; equal nodes are one operator with several consumers.
 
     Args:
-        owned: instants of the interval.
-        read_from: of each source.
-        life: the life of the links.
+        owned: instants of the interval, ns.
+        read_from: `query.alias` of each source -> first timestamp that it reads, ns.
+        life: end of the links.
         in_order: whether merges restore order and windows are buffered (IOP).
-        thinnings: what sources take of links, where that is not all.
-        flush: results that an aggregation gives for each row that it reads; 0 for all at once.
+        packet_samplings: sampling and load shedding of sources; other sources take every packet.
+        flush: results that an aggregation emits for each row it reads; 0 for all at once.
 
     Attributes:
-        sources: in the order of the plan.
+        sources: source operators in the order of the plan.
         columns: link -> stored columns that its sources read.
-        fed: name of an LFTA -> the operator that stands for it, in a plan of the high level; others feed it.
-        named: all operators, in the order in which they were made, by query, kind and number.
+        fed: LFTA -> operator that takes its rows, in a plan of the high level.
+        named: query/kind/number -> operator, in the order of creation.
     """
 
     def __init__(
@@ -70,66 +70,70 @@ class Operators:
         read_from: Mapping[str, int],
         life: Life,
         in_order: bool = False,
-        thinnings: Thinnings = MappingProxyType({}),
+        packet_samplings: PacketSamplings = MappingProxyType({}),
         flush: int = 0,
     ) -> None:
         self._in_order, self._flush = in_order, flush
-        self._thinnings = thinnings
+        self._samplings = packet_samplings
         self._owned, self._read_from, self._life = owned, read_from, life
-        self._made: dict[Node, Operator] = {}
+        self._operators: dict[Node, StreamOperator] = {}
         self._epochs: dict[Bucket, list[tuple[Expr, Field]]] = {}
-        self._nodes: dict[Operator, Source] = {}
-        self._below: dict[Operator, list[frozenset[str]]] = {}
+        self._nodes: dict[StreamOperator, Source] = {}
+        self._below: dict[StreamOperator, list[frozenset[str]]] = {}
         self._origins: set[str] = set()
         self.sources: list[SourceOperator] = []
         self.columns: dict[str, list[str]] = {}
-        self.fed: dict[str, Operator] = {}
-        self.named: dict[str, Operator] = {}
+        self.fed: dict[str, StreamOperator] = {}
+        self.named: dict[str, StreamOperator] = {}
 
-    def operator(self, node: Node) -> Operator:
-        """The operator of a node, connected to those below it."""
-        if node not in self._made:
+    def operator(self, node: Node) -> StreamOperator:
+        """Returns the operator of a node, connected to its inputs."""
+        if node not in self._operators:
             self._origins |= set(node.origins())
             if isinstance(node, Aggregation):
                 self._epochs |= epochs_over_windows(node)
             inputs = [self._placed(node, child) for child in node.inputs()]
-            made = self._add(node.query, self._make(node, inputs))
-            self._connect(made, inputs)
-            self._made[node] = self._above(node, made, inputs)
-        return self._made[node]
+            operator = self._add(node.query, self._make(node, inputs))
+            self._connect(operator, inputs)
+            self._operators[node] = self._above(node, operator, inputs)
+        return self._operators[node]
 
     def links(self, disorder: Mapping[str, Disorder]) -> list[Link]:
-        """The links that are read, with the ports that read them."""
+        """The links that sources read, with the ports that read them."""
         return [self._link(name, disorder[name]) for name in self.columns]
 
     def _link(self, name: str, disorder: Disorder) -> Link:
-        known, column = self.columns[name], disorder.column
-        if column and column not in known:
-            known.append(column)
-        return Link(name, disorder, self._feeds(name), _at(known.index(column)) if column else None)
+        columns, column = self.columns[name], disorder.column
+        if column and column not in columns:
+            columns.append(column)
+        return Link(name, disorder, self._feeds(name), _at(columns.index(column)) if column else None)
 
-    def holders(self, disorder: Mapping[str, Disorder]) -> list[tuple[Operator, list[int]]]:
-        """The operators that keep rows until a promise, with how far each input is behind the clock at least.
+    def holders(self, disorder: Mapping[str, Disorder]) -> list[tuple[StreamOperator, list[int]]]:
+        """Operators that keep rows until a promise, with the least time (ns) by which each input trails the clock.
 
-        That is as far as its slowest link, by the smallest skew of any of that link's values.
+        An input trails the clock by its slowest link, taken with the smallest skew of any value.
         """
         return [
             (operator, [max((disorder[name].shortest for name in names), default=0) for names in inputs])
             for operator, inputs in self._below.items()
-            if isinstance(operator, GroupOperator | JoinOperator | Epochs | OrderOperator | BufferedWindowsOperator)
+            if isinstance(
+                operator, GroupOperator | JoinOperator | EpochOperator | OrderOperator | BufferedWindowsOperator
+            )
         ]
 
-    def _add(self, query: str, made: Operator) -> Operator:
-        self.named[f"{query}/{type(made).__name__.removesuffix('Operator')}/{len(self.named)}"] = made
-        return made
+    def _add(self, query: str, operator: StreamOperator) -> StreamOperator:
+        # Stored states contain these names, so a class that gets another name must keep its kind.
+        kind = type(operator).__name__.removeprefix("Stream").removesuffix("Operator")
+        self.named[f"{query}/{kind}/{len(self.named)}"] = operator
+        return operator
 
-    def _connect(self, made: Operator, inputs: Sequence[Operator]) -> None:
+    def _connect(self, operator: StreamOperator, inputs: Sequence[StreamOperator]) -> None:
         for port, below in enumerate(inputs):
-            below.connect(made, port)
-        self._below.setdefault(made, [frozenset[str]().union(*self._below[below]) for below in inputs])
+            below.connect(operator, port)
+        self._below.setdefault(operator, [frozenset[str]().union(*self._below[below]) for below in inputs])
 
-    def _placed(self, node: Node, child: Node) -> Operator:
-        """The operator below, its rows with a place where the reader looks at it (SEMANTICS O1)."""
+    def _placed(self, node: Node, child: Node) -> StreamOperator:
+        """The operator below, with a canonical order on its rows where the reader needs it (SEMANTICS O1)."""
         below = self.operator(child)
         if isinstance(node, Join | Union) or (isinstance(node, Group) and not node.order_dependent):
             return below
@@ -139,27 +143,27 @@ class Operators:
         self._connect(place, [below])
         return place
 
-    def _above(self, node: Node, made: Operator, inputs: Sequence[Operator]) -> Operator:
-        """The operator with what an experiment puts above it, for all its readers.
+    def _above(self, node: Node, operator: StreamOperator, inputs: Sequence[StreamOperator]) -> StreamOperator:
+        """The operator, or the experimental operator above it that all readers share.
 
-        A merge stands where rows are in no order of themselves. Those of the other kinds are, over inputs in order: an
-        aggregation lets its epochs go one after the other.
+        A merge stands above operators that do not emit rows in order. The other operators do over ordered inputs: an
+        aggregation emits its epochs one after the other.
         """
         if self._flush and isinstance(node, Aggregation):
             slow = self._add(node.query, SlowFlushOperator(self._flush, self._owned.stop))
-            self._connect(slow, [made, *inputs])
+            self._connect(slow, [operator, *inputs])
             return slow
         if self._in_order and isinstance(node, Source | Join | FilterJoin):
             merge = self._add(node.query, OrderOperator(1, False, True))
-            self._connect(merge, [made])
+            self._connect(merge, [operator])
             return merge
-        return made
+        return operator
 
-    def _make(self, node: Node, inputs: Sequence[Operator]) -> Operator:
+    def _make(self, node: Node, inputs: Sequence[StreamOperator]) -> StreamOperator:
         if isinstance(node, Source):
             return self._source(node)
         if isinstance(node, LftaInput):
-            return self.fed.setdefault(node.lfta.name, Operator())
+            return self.fed.setdefault(node.lfta.name, StreamOperator())
         if isinstance(node, Union):
             packets = _has_places(node)
             return OrderOperator(len(inputs), True, packets) if self._in_order else UnionOperator(len(inputs), packets)
@@ -171,41 +175,41 @@ class Operators:
 
     def _source(self, node: Source) -> SourceOperator:
         name = f"{node.query}.{node.alias}"
-        thinnings = [self._thinnings.get((name, link)) for link in node.links]
-        own = list(dict.fromkeys([*names_of(node.fields), *columns_of(node.member)]))
-        names = list(dict.fromkeys([*own, *(THINNED_BY if any(thinnings) else ())]))
-        source = SourceOperator(node, names, self._read_from[name], self._owned, thinnings)
+        packet_samplings = [self._samplings.get((name, link)) for link in node.links]
+        source_columns = list(dict.fromkeys([*names_of(node.fields), *columns_of(node.member)]))
+        names = list(dict.fromkeys([*source_columns, *(THINNED_BY if any(packet_samplings) else ())]))
+        source = SourceOperator(node, names, self._read_from[name], self._owned, packet_samplings)
         self.sources.append(source)
         self._nodes[source] = node
         self._below[source] = [frozenset([link]) for link in node.links]
-        for link, thinning in zip(node.links, thinnings, strict=True):
-            known = self.columns.setdefault(link, [])
-            # What packets are chosen by is stored where they are.
-            read = names if thinning else own
-            known.extend(name for name in read if name != ROW and name not in known)
+        for link, thinning in zip(node.links, packet_samplings, strict=True):
+            columns = self.columns.setdefault(link, [])
+            # The columns that sampling hashes are read only where a link samples.
+            read = names if thinning else source_columns
+            columns.extend(name for name in read if name != ROW and name not in columns)
         return source
 
-    def _feeds(self, link: str) -> list[Feed]:
-        known = self.columns[link]
+    def _feeds(self, link: str) -> list[SourcePort]:
+        columns = self.columns[link]
         feeds = []
         for source, node in self._nodes.items():
             assert isinstance(source, SourceOperator)
             if link in node.links:
-                # The number of the record is behind its columns.
-                places = [known.index(name) if name in known else len(known) for name in source.names]
+                # The number of the record comes after the columns.
+                places = [columns.index(name) if name in columns else len(columns) for name in source.names]
                 attributes = {
-                    f.temporal.origin: _progress(known.index(f.name), f.temporal.increasing)
+                    f.temporal.origin: _progress(columns.index(f.name), f.temporal.increasing)
                     for f in node.fields
                     if f.temporal and f.temporal.origin in self._origins - {"", ROWS}
                 }
                 judged = not attributes or bool(self._origins & {"", ROWS})
                 port = node.links.index(link)
                 numbered = ROW in source.names
-                feeds.append(Feed(source, port, _picker(places), attributes, bool(node.group), numbered, judged))
+                feeds.append(SourcePort(source, port, _picker(places), attributes, bool(node.group), numbered, judged))
         return feeds
 
 
-OPERATORS: dict[type[Node], Callable[[Any, Sequence[Operator], Life], Operator]] = {
+OPERATORS: dict[type[Node], Callable[[Any, Sequence[StreamOperator], Life], StreamOperator]] = {
     Map: lambda node, inputs, life: MapOperator(node, inputs[0]),
     Bucket: lambda node, inputs, life: BucketOperator(node, inputs[0]),
     Expand: lambda node, inputs, life: ExpandOperator(node, inputs[0]),
@@ -216,11 +220,11 @@ OPERATORS: dict[type[Node], Callable[[Any, Sequence[Operator], Life], Operator]]
     FilterJoin: lambda node, inputs, life: FilterJoinOperator(node, life),
     WatchJoin: lambda node, inputs, life: WatchJoinOperator(node),
 }
-"""What runs each operator, but for leaves, and for those that another architecture runs otherwise."""
+"""Node type -> operator; without leaves, and without the operators that the in-order architecture replaces."""
 
 
 def _has_places(node: Node) -> bool:
-    """Whether the rows of an operator have a place: packets have one in the query that reads them."""
+    """Whether the rows of an operator have a canonical order: packets have one in the query that reads them."""
     if isinstance(node, Source):
         return True
     if isinstance(node, Union):
@@ -243,7 +247,7 @@ def _at(place: int) -> Callable[[Values], Value]:
 
 
 def _progress(place: int, increasing: bool) -> Callable[[Values], int | None]:
-    """An attribute in the direction of its progress."""
+    """Selects an attribute, negated where it decreases."""
 
     def pick(values: Values) -> int | None:
         value = values[place]

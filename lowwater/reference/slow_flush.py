@@ -1,8 +1,7 @@
-"""Slow flush of results, for experiments: an aggregation gives its finished groups a few at a time.
+"""Slow flush, for experiments: an aggregation emits its finished groups a few at a time.
 
-Beside the operators that it stands above. Gigascope spreads the results of an epoch over the rows that come after it,
-so that they are no burst for what reads them (000, section 3.1; 002, section 6). Rows are the same, later, and kept
-for longer.
+Gigascope spreads the results of an epoch over the rows after it, so that readers get no burst (000, section 3.1; 002,
+section 6). The operator stands above the aggregation. Rows are the same, but come later and are stored longer.
 """
 
 from __future__ import annotations
@@ -12,63 +11,63 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
-from lowwater.stream.operators import Operator, Promise, Row
+from lowwater.stream.operators import Promise, Row, StreamOperator
 from lowwater.stream.values import Values
 
 RESULTS = 0
-"""Port of the results of the aggregation; the other is of what that reads, which sets the pace."""
+"""Port of the results of the aggregation; the other port gets the input of the aggregation, which sets the pace."""
 
 
-class SlowFlushOperator(Operator):
-    """Gives so many results for each row that the aggregation reads, and all that are left when the next epoch ends.
+class SlowFlushOperator(StreamOperator):
+    """Emits a number of results for each row that the aggregation reads, and the rest when the next epoch ends.
 
-    It promises no more than it has given.
+    Its promises stay below the results it still holds.
 
     Args:
-        most: results for a row.
-        end: first instant (ns) that the interval does not own.
+        most: number of results emitted for a row.
+        end: end of the interval, ns, exclusive.
     """
 
     def __init__(self, most: int, end: int) -> None:
         super().__init__()
-        self._most, self._end, self._said = most, end, 0
+        self._most, self._end, self._promised = most, end, 0
         self._waiting: list[tuple[int, int, Row]] = []
         self._number = count()
 
     def row(self, port: int, row: Row) -> None:
-        """Keeps a result, or gives some for a row that the aggregation reads."""
+        """Stores a result, or emits some for a row that the aggregation reads."""
         if port == RESULTS:
             if self._waiting and self._waiting[0][0] < row.last:
-                self.look()
+                self.before_release()
             while self._waiting and self._waiting[0][0] < row.last:
                 self.emit(heapq.heappop(self._waiting)[2])
             heapq.heappush(self._waiting, (row.last, next(self._number), row))
         elif self._waiting:
-            self.look()
-            self._give(self._most)
+            self.before_release()
+            self._emit_results(self._most)
 
     def promise(self, port: int, promise: Promise) -> None:
-        """Takes the promise of the aggregation, which what waits holds back."""
+        """Takes a promise of the aggregation; stored results hold it back."""
         if port == RESULTS and not promise.origin and not promise.of:
-            self.look()
-            self._said = promise.instant
-            self._give(len(self._waiting) if promise.instant >= self._end else 0)
+            self.before_release()
+            self._promised = promise.instant
+            self._emit_results(len(self._waiting) if promise.instant >= self._end else 0)
 
-    def kept(self) -> Iterator[Values]:
-        """The results that wait."""
+    def state_rows(self) -> Iterator[Values]:
+        """The stored results."""
         return (row.values for _, _, row in self._waiting)
 
-    def held(self) -> Any:
-        """The results that wait, and what has been promised of them."""
-        return self._said, [tuple(row) for _, _, row in sorted(self._waiting)]
+    def saved_state(self) -> Any:
+        """The stored results, and the last promise of the aggregation."""
+        return self._promised, [tuple(row) for _, _, row in sorted(self._waiting)]
 
-    def hold(self, held: Any) -> None:
-        """Takes up results."""
-        self._said, rows = held
+    def load_state(self, state: Any) -> None:
+        """Restores results."""
+        self._promised, rows = state
         self._waiting = [(row.last, next(self._number), row) for row in (Row(*parts) for parts in rows)]
 
-    def _give(self, most: int) -> None:
+    def _emit_results(self, most: int) -> None:
         for _ in range(min(most, len(self._waiting))):
             self.emit(heapq.heappop(self._waiting)[2])
-        least = min(self._said, self._waiting[0][0] if self._waiting else self._said)
+        least = min(self._promised, self._waiting[0][0] if self._waiting else self._promised)
         super().promise(RESULTS, Promise(least))

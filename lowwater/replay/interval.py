@@ -1,7 +1,7 @@
-"""Runs the intervals of a query set over a lake: low, high, audit, publish, each recorded in the ledgers.
+"""Runs the intervals of a query set over a lake: stages low, high, audit and publish, each recorded in the ledgers.
 
-What the command line and the scheduler's tasks call. A stage takes what it needs from the lake, so the four may run
-in one process or in four.
+The command line and the tasks of Airflow call it. A stage reads its inputs from the lake, so the four stages may run in
+one process or in four.
 """
 
 from __future__ import annotations
@@ -46,43 +46,44 @@ from lowwater.lake.results.streams import fingerprint, stream_files, stream_part
 from lowwater.lake.tables import check_owner
 from lowwater.plan.operators import Lfta
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.quality.pages import write_index
-from lowwater.quality.queries import Made
-from lowwater.quality.written import suite_digest
-from lowwater.replay.checks.missing_columns import unkept
+from lowwater.quality.custom.suites import suite_digest
+from lowwater.quality.outputs.query_measures import WrittenStream
+from lowwater.quality.report_pages import write_index
+from lowwater.replay.checks.missing_columns import missing_column_notes
 from lowwater.replay.command.summary import Accounts
 from lowwater.replay.job import IntervalInputs, Job
 from lowwater.replay.progress import Progress
-from lowwater.replay.schedule.readers import set_names
-from lowwater.replay.sessions import Sessions, quick
+from lowwater.replay.schedule.link_queries import set_names
+from lowwater.replay.sessions import Sessions, starts_quickly
 from lowwater.replay.stages.audit import audit
 from lowwater.replay.stages.engines import high_stage, last_instant, low_stage, state_folders
-from lowwater.replay.stages.heartbeats import heartbeat_rows
+from lowwater.replay.stages.heartbeat_rows import heartbeat_rows
 from lowwater.replay.stages.runners import low_runner
-from lowwater.replay.warmup import import_ahead
+from lowwater.replay.warmup import import_early
 
 if TYPE_CHECKING:
-    from lowwater.high.tasks import Session
+    from lowwater.high.spark_tasks import Session
 
 STAGES = (LOW, HIGH, AUDIT, PUBLISH)
 
-INDEXED = 30.0
-"""Seconds between two indexes of the reports while many intervals run."""
+INDEX_PERIOD = 30.0
+"""Seconds between two rewrites of the report index while many intervals run."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one interval.
+    """The outcome of one interval.
 
     Attributes:
-        start: ns; `end` as well.
-        state: done, provisional or incomplete; the name of the stage where only one was asked for.
-        reason: why it is not done.
-        rows: per query.
+        start: first instant of the interval, ns since the epoch.
+        end: end of the interval, ns since the epoch, exclusive.
+        state: done, provisional or incomplete; the name of the stage if only one was run.
+        reason: why the interval is not done; empty if it is.
+        rows: query -> number of rows.
         committed: whether anything in `tables/` changed.
-        digests: the digests of the inputs, per query (S1).
-        verdict: the verdict of the audit that it rests on, passed or warned; empty where there was none.
-        report: absolute path of the audit's page.
+        digests: query -> digest of its inputs (S1).
+        verdict: verdict of the audit, passed or warned; empty without an audit.
+        report: absolute path of the audit's page; empty without an audit.
     """
 
     start: int
@@ -107,50 +108,52 @@ def replay(
 ) -> list[Outcome]:
     """Runs the intervals of [start, end), ns, one after another.
 
-    An interval whose inputs have not changed since it was published is left alone. A failure is recorded and ends the
+    An interval that was published from the same inputs is skipped. A failure is recorded and ends the
     call; earlier intervals stay published.
 
     Args:
         job: the query set.
-        start: first instant; `end` the end, both bounds of intervals.
-        stage: only this one, or None for all.
-        progress: told what is being done.
-        spark: session to use; one is built at the first need where none is given.
-        hold: stop before publishing; an interval that is published already is still left alone.
+        start: first instant, a bound of an interval, ns since the epoch.
+        end: end, a bound of an interval, ns since the epoch, exclusive.
+        stage: stage to run; None for all.
+        progress: reports the stages.
+        spark: session to use; None to start one when it is needed.
+        hold: stop before publishing; an interval that is already published is still skipped.
 
     Raises:
         GapError: a link has not reported.
-        LowwaterError: anything else that keeps an interval from being published.
+        LowwaterError: an interval cannot be published for another reason.
     """
     sessions = job_sessions("lowwater replay", job, progress, spark)
     return [_Run(job, at, until, progress, sessions).run(stage, hold) for at, until in job.intervals(start, end)]
 
 
 def run_interval(job: Job, start: int, end: int, progress: Progress, sessions: Sessions) -> Outcome:
-    """Runs one interval through all stages, on a session that many share; may be called from several threads.
+    """Runs one interval through all stages on a shared session; may be called from several threads.
 
-    The index of the reports, which lists every interval, is not written each time: the caller does it at the end.
+    The caller rewrites the index of the reports at the end, since it lists every interval.
 
     Args:
         job: the query set.
-        start: the start of the interval, ns; `end` its end.
-        progress: told what is being done.
-        sessions: the Spark session, begun at the first need.
+        start: first instant of the interval, ns since the epoch.
+        end: end of the interval, ns since the epoch, exclusive.
+        progress: reports the stages.
+        sessions: Spark session, started when it is needed.
 
     Raises:
-        LowwaterError: what keeps the interval from being published; it is recorded.
+        LowwaterError: the interval cannot be published; the error is recorded.
     """
-    return _Run(job, start, end, progress, sessions, INDEXED).run(None, False)
+    return _Run(job, start, end, progress, sessions, INDEX_PERIOD).run(None, False)
 
 
 def job_sessions(app: str, job: Job, progress: Progress, spark: Session | None = None) -> Sessions:
-    """The Spark session of a query set's runs, of the sizes that its settings say.
+    """Builds the Spark session of a query set, with the sizes of its settings.
 
     Args:
         app: name of the Spark application.
         job: the query set.
         progress: is told when a session starts.
-        spark: session to use; None to build one at the first need.
+        spark: session to use; None to start one when it is needed.
     """
     sizes: dict[str, Any] = {"shuffle_partitions": job.partitions, "driver_memory": job.config.replay.memory}
     return Sessions(app, progress, spark, **sizes)
@@ -158,7 +161,7 @@ def job_sessions(app: str, job: Job, progress: Progress, spark: Session | None =
 
 @dataclass
 class _Run:
-    """One interval of one query set, while its lock is held."""
+    """The run of one interval of a query set, while its lock is held."""
 
     job: Job
     start: int
@@ -173,7 +176,7 @@ class _Run:
 
     def run(self, stage: str | None, hold: bool) -> Outcome:
         stages = (stage,) if stage else STAGES[:-1] if hold else STAGES
-        done = stages[0]
+        current = stages[0]
         with run_attempt(self.job.lake, self.job.query_set, self.start, self.end) as folder:
             try:
                 for query in self.job.plan.queries:  # before any work: another set's table is no matter of inputs
@@ -191,25 +194,25 @@ class _Run:
                     return replace(outcome, digests=digests, verdict=self.verdict, report=self.report)
                 outcome = Outcome(self.start, self.end, state, reason, {}, False)
                 if HIGH in stages:
-                    self.sessions.begin(quick())
-                for each in stages:
-                    done = each
-                    if AUDIT in stages and each in (HIGH, AUDIT):
-                        import_ahead("lowwater_expectations.validation")
-                    outcome = self._stage(each, inputs, digests, outcome, folder)
+                    self.sessions.begin(starts_quickly())
+                for next_stage in stages:
+                    current = next_stage
+                    if AUDIT in stages and next_stage in (HIGH, AUDIT):
+                        import_early("lowwater_expectations.validation")
+                    outcome = self._stage(next_stage, inputs, digests, outcome, folder)
                 self._index(stages[-1], folder)
                 return replace(outcome, digests=digests, verdict=self.verdict, report=self.report)
             except (BusyError, OwnerError):
                 raise  # says nothing about this interval: another run, or another query set, is at it
             except LowwaterError as error:
                 account = error.accounting if isinstance(error, AuditError) else {}
-                self._record(done, FAILED, "", "", None, account, error.message)
+                self._record(current, FAILED, "", "", None, account, error.message)
                 with suppress(LowwaterError):  # what went wrong first is what is said
-                    self._index(done, folder)
+                    self._index(current, folder)
                 raise
 
     def _index(self, last: str, folder: Path) -> None:
-        """Writes the index of the reports once a run, when it has got as far as the audit."""
+        """Rewrites the index of the reports after the audit or publishing."""
         if last in (AUDIT, PUBLISH):
             write_index(self.job.lake, folder / "index", self.pause)
 
@@ -233,26 +236,26 @@ class _Run:
         return Outcome(self.start, self.end, stage, outcome.reason, rows, False) if stage != PUBLISH else outcome
 
     def _published(self, digests: dict[str, str]) -> bool:
-        """Whether every query is visible from just these inputs, and nothing has failed since."""
-        found = [self._last(query) for query in digests]
+        """Whether every query is published from these inputs, and nothing has failed since."""
+        publications = [self._last(query) for query in digests]
         mine = [row for row in self._rows() if row.query in ("", *digests)]
         return (not mine or mine[-1].state != FAILED) and all(
-            last is not None and last.digest == digests[last.query] for last in found
+            last is not None and last.digest == digests[last.query] for last in publications
         )
 
     def _last(self, query: str) -> ReplayRow | None:
         return last_published(self.job.lake, self.job.query_set, query, self.start, self.end)
 
     def _confirm(self, digests: dict[str, str], state: str, reason: str, folder: Path) -> Outcome:
-        """Nothing to compute: only a provisional interval whose links have reported since becomes done."""
+        """Confirms a published interval; a provisional one becomes done once its links have reported."""
         rows = {}
         for query in digests:
             last = self._last(query)
             assert last is not None
             rows[query] = last.rows or 0
             if last.state == PROVISIONAL and state != PROVISIONAL:
-                kept = json.loads(last.accounting)
-                self._record(PUBLISH, state, query, digests[query], last.rows, kept, reason)
+                accounting = json.loads(last.accounting)
+                self._record(PUBLISH, state, query, digests[query], last.rows, accounting, reason)
                 write_index(self.job.lake, folder)
         for row in self._rows():
             if row.stage == AUDIT and row.query in digests:
@@ -262,7 +265,7 @@ class _Run:
     def _low(self, inputs: IntervalInputs, folder: Path) -> dict[str, int]:
         job = self.job
         runner = low_runner(inputs.packets, lambda: self.sessions.spark)
-        for note in unkept(inputs):
+        for note in missing_column_notes(inputs):
             self.progress.say(note)
         tunings = job.tunings()
         result = low_stage(inputs, job.low_settings(tunings), folder, runner, tunings, self.progress.say)
@@ -273,10 +276,10 @@ class _Run:
             skew = job.config.link(link).skew
             record_violations(job.lake, link, skew, self.start, self.end, outcome.result.violations)
         accounts.check()
-        beats = [heartbeat_rows(each.result, self.start, self.end) for each in result.outcomes]
+        beats = [heartbeat_rows(outcome.result, self.start, self.end) for outcome in result.outcomes]
         record_heartbeats(job.lake, job.query_set, self.start, self.end, pa.concat_tables(beats))
-        made = accounts.lftas.values()
-        self.promises = {name: sum(counts[name] for counts in made) for name in ("punctuations", "spared")}
+        lfta_counts = accounts.lftas.values()
+        self.promises = {name: sum(counts[name] for counts in lfta_counts) for name in ("punctuations", "spared")}
         rows = {}
         for lfta in job.plan.lftas:
             files = [[*map(Path, paths)] for (name, _), paths in result.files.items() if name == lfta.name]
@@ -290,9 +293,9 @@ class _Run:
         self._require(LOW, "", _joined(digests))
         files = {}
         for lfta in job.plan.lftas:
-            found = stream_parts(job.lake.lfta(job.query_set, lfta_folder(lfta)), self.start, self.end)
+            parts = stream_parts(job.lake.lfta(job.query_set, lfta_folder(lfta)), self.start, self.end)
             # One part a link, in the order of the links: the low stage writes them so.
-            for link, paths in zip(sorted(lfta.links), found, strict=True):
+            for link, paths in zip(sorted(lfta.links), parts, strict=True):
                 files[lfta.name, link] = [str(path) for path in paths]
         chosen = {"tick": job.config.replay.tick}
         begin = time.monotonic()
@@ -304,32 +307,32 @@ class _Run:
             schema = result_schema(query.high.fields)
             write_stream(job.lake.stream(query.name), schema, self.start, self.end, paths, job.query_set)
             accounting = {
-                "operators": [asdict(each) for each in result.operators],
+                "operators": [asdict(operator) for operator in result.operators],
                 "fingerprint": fingerprint(stream_files(job.lake.stream(query.name), self.start, self.end)),
             }
-            left = state_folders(job.plan, folder)[query.name]
-            if left.is_dir():
-                keep_state(left, self._state(query.name, digests))
+            state_files = state_folders(job.plan, folder)[query.name]
+            if state_files.is_dir():
+                keep_state(state_files, self._state(query.name, digests))
             self._record(HIGH, "done", query.name, digests[query.name], result.rows, accounting)
         return {name: result.rows for name, result in results.items()}
 
     def _audit(self, inputs: IntervalInputs, digests: dict[str, str], folder: Path) -> dict[str, int]:
-        """What fails is an error, recorded by the caller: then nothing of the interval is published (Q1)."""
-        made = {}
+        """Runs the audit; a failure is an error, and nothing of the interval is published (Q1)."""
+        written = {}
         for query, digest in digests.items():
             row = self._require(HIGH, query, digest)
-            said = json.loads(row.accounting)
-            made[query] = Made(row.rows or 0, said.get("fingerprint", ""))
+            stored = json.loads(row.accounting)
+            written[query] = WrittenStream(row.rows or 0, stored.get("fingerprint", ""))
         begin = time.monotonic()
-        found = audit(self.job, inputs, made, lambda: self.sessions.spark, folder)
+        verdict = audit(self.job, inputs, written, lambda: self.sessions.spark, folder)
         self.seconds[AUDIT] = round(time.monotonic() - begin, 3)
-        self.verdict, self.report = found.verdict, found.report
-        for query, count in found.rows.items():
-            judged = {"verdict": found.verdict, "report": found.report, "fingerprint": found.fingerprints[query]}
+        self.verdict, self.report = verdict.verdict, verdict.report
+        for query, count in verdict.rows.items():
+            judged = {"verdict": verdict.verdict, "report": verdict.report, "fingerprint": verdict.fingerprints[query]}
             judged["suite"] = suite_digest(self.job.suites.get(query, ()))
-            accounting = {**found.accounting, **judged}
+            accounting = {**verdict.accounting, **judged}
             self._record(AUDIT, "done", query, digests[query], count, accounting)
-        return found.rows
+        return verdict.rows
 
     def _publish(self, digests: dict[str, str], outcome: Outcome) -> Outcome:
         job, begin = self.job, time.monotonic()
@@ -344,12 +347,14 @@ class _Run:
         for query in job.plan.queries:
             fields, digest = query.high.fields, digests[query.name]
             audited = prints[query.name]
-            done = publish(job.lake, job.query_set, query.name, fields, self.start, self.end, digest, audited)
-            rows[query.name] = done.rows
-            committed = committed or done.committed
-            if done.committed:
+            publication = publish(job.lake, job.query_set, query.name, fields, self.start, self.end, digest, audited)
+            rows[query.name] = publication.rows
+            committed = committed or publication.committed
+            if publication.committed:
                 self.seconds[PUBLISH] = round(time.monotonic() - begin, 3)
-                self._record(PUBLISH, state, query.name, digest, done.rows, {"inputs": inputs.parts(query)}, reason)
+                self._record(
+                    PUBLISH, state, query.name, digest, publication.rows, {"inputs": inputs.parts(query)}, reason
+                )
             forget_others(self._state(query.name, digests))
         return Outcome(self.start, self.end, state, reason, rows, committed)
 
@@ -357,19 +362,19 @@ class _Run:
         return state_folder(self.job.lake, self.job.query_set, query, self.start, self.end, digests[query])
 
     def _rows(self) -> list[ReplayRow]:
-        """What is recorded of the interval, oldest first."""
+        """The ledger rows of the interval, oldest first."""
         rows = read_replays(self.job.lake, self.job.query_set, (self.start, self.end))
         return [row for row in rows if (row.interval_start, row.interval_end) == (self.start, self.end)]
 
     def _recall(self, row: ReplayRow) -> str:
-        """Takes verdict and report from the record of an audit; gives the fingerprint of what it found good."""
-        said = json.loads(row.accounting)
-        self.verdict, self.report = said.get("verdict", ""), said.get("report", "")
-        return str(said.get("fingerprint", ""))
+        """Reads verdict and report from the record of an audit; returns the fingerprint of the audited files."""
+        accounting = json.loads(row.accounting)
+        self.verdict, self.report = accounting.get("verdict", ""), accounting.get("report", "")
+        return str(accounting.get("fingerprint", ""))
 
     def _require(self, stage: str, query: str, digest: str) -> ReplayRow:
-        """The newest row of an earlier stage, which must have run on the inputs as they are now."""
-        # A failure is recorded of the whole set.
+        """Returns the newest row of an earlier stage, which must have run on the present inputs."""
+        # A failure is recorded for the whole query set.
         rows = [row for row in self._rows() if row.stage == stage and row.query in (query, "")]
         if not rows or rows[-1].state == FAILED or rows[-1].digest != digest:
             cause = "has not run" if not rows else "failed" if rows[-1].state == FAILED else "ran on other inputs"
@@ -409,7 +414,7 @@ class _Run:
 
 
 def lfta_folder(lfta: Lfta) -> str:
-    """Name of an LFTA's table: another schema of the same node, after a change of its query, is another table."""
+    """The folder of an LFTA's rows; it contains a hash of the columns, so a changed query gets a new folder."""
     columns = ",".join(f"{f.name}:{f.type}" for f in lfta.fields)
     return f"{lfta.name}-{sha256(columns.encode()).hexdigest()[:8]}"
 
@@ -419,27 +424,28 @@ def _joined(digests: dict[str, str]) -> str:
 
 
 def statuses(root: Path, queries: Path, tell: Callable[[str, LowwaterError], None] | None = None) -> list[StatusRow]:
-    """The state of every interval of the query sets that are configured, were ever run, or else lie in a folder.
+    """The state of every interval of the query sets that are configured or were ever run; without any, of those in a
+    folder.
 
     Args:
         root: folder of the lake.
         queries: folder of query sets.
-        tell: told of each set that cannot be planned over the lake, and why; without it the first one is raised.
+        tell: called with each query set that cannot be planned and the error; None raises the first error.
     """
-    found = []
+    sets = []
     for name in set_names(root, queries):
         try:
             job = Job.open(root, name, queries)
-            found.append(expected(job, job.captures()))
+            sets.append(expected(job, job.captures()))
         except LowwaterError as error:
             if tell is None:
                 raise
             tell(name, error)
-    return status(open_lake(root, make=False), found)
+    return status(open_lake(root, make=False), sets)
 
 
 def expected(job: Job, captures: Mapping[str, Captures]) -> StatusInputs:
-    """What `status` asks of a query set, given the ledger of its links."""
+    """Collects what `status` needs to know of a query set, given the captures of its links."""
     queries = {query.name: query for query in job.plan.queries}
 
     def digest(query: str, start: int, end: int) -> str:
@@ -458,21 +464,22 @@ def expected(job: Job, captures: Mapping[str, Captures]) -> StatusInputs:
     def lost(query: str, start: int, end: int) -> str:
         return job.inputs(start, end, captures).lost(queries[query])
 
-    held = occupied_intervals(PacketFiles.of(job.lake), captures, job.config, job.length)
+    covered = occupied_intervals(PacketFiles.of(job.lake), captures, job.config, job.length)
     links = tuple(job.plan.links)
-    asked = digest, outdated, lacking, through_life(job, captures), tuple(held)
-    return StatusInputs(job.query_set, tuple(queries), links, job.length, *asked, changed=changed, lost=lost)
+    arguments = digest, outdated, lacking, end_of_rows(job, captures), tuple(covered)
+    return StatusInputs(job.query_set, tuple(queries), links, job.length, *arguments, changed=changed, lost=lost)
 
 
-def through_life(job: Job, captures: Mapping[str, Captures]) -> int:
-    """The first instant (ns) after the last row of a query set whose links have all ended and are covered to there.
+def end_of_rows(job: Job, captures: Mapping[str, Captures]) -> int:
+    """The first instant (ns) after the last possible row of a query set whose links have all ended and are fully
+    covered.
 
-    0 where a link goes on, or where nobody can say.
+    0 where a link goes on or its end is unknown.
     """
     ends = []
     for name in job.plan.links:
         settings = job.config.link(name)
-        covered = max((each.covers_to for each in captures.get(name, ())), default=0)
+        covered = max((capture.covers_to for capture in captures.get(name, ())), default=0)
         if settings.until is None or covered + settings.gap_tolerance < settings.until:
             return 0
         ends.append(settings.until)

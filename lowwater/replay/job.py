@@ -1,6 +1,6 @@
-"""What a scheduled run of a query set is about: the lake, its settings, the plan, and the inputs of an interval.
+"""A query set over a lake: settings, plan, and the inputs of each interval.
 
-Opened by the command line and by the scheduler's tasks; `interval` runs it.
+The command line and the tasks of Airflow open it; `interval` runs it.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from lowwater.plan.properties.state import hands_over
 from lowwater.plan.queryset import Plan, QueryPlan, plan_files
 from lowwater.plan.text import nearest
 from lowwater.plan.tree import walk
-from lowwater.quality.written import Suites, read_suites
+from lowwater.quality.custom.suites import Suites, read_suites
 from lowwater.replay.checks.affordable import require_affordable
 from lowwater.replay.checks.capabilities import require_lowered
 from lowwater.replay.stages.engines import LowInputs
-from lowwater.replay.tuning.advice import Tuning, recommended, shortest
+from lowwater.replay.tuning.recommendations import Tuning, recommended, shortest_period
 
 
 @dataclass(frozen=True)
@@ -47,12 +47,13 @@ class Job:
 
     Attributes:
         lake: the lake.
-        config: its settings.
+        config: settings of the lake.
         query_set: name of the set, owner of its tables (S3).
-        plan: its queries.
-        length: the length of an interval, ns.
-        suites: what people expect of the rows of each output query.
-        through_end: whether intervals run that captures cover only from the first or to the last of a link (T6).
+        plan: plan of its queries.
+        length: length of an interval, ns.
+        suites: output query -> custom expectations about its rows.
+        through_end: whether an interval runs that captures cover only from the first or to the last record of a link
+            (T6).
     """
 
     lake: Lake
@@ -65,14 +66,14 @@ class Job:
 
     @staticmethod
     def open(root: Path, query_set: str, queries: Path) -> Job:
-        """Opens a query set: a section of the settings, or a file of that name in a folder.
+        """Opens a query set: a section of the settings, or a file of its name in a folder.
 
-        The lake keeps whether the set is chained: DAG files, which plan no queries, read it there.
+        The lake stores whether the set is chained, for DAG files, which plan no queries.
 
         Raises:
             ConfigError: there is no such query set, or a suite of it is wrong.
             LakeError: there is no such lake, or it cannot be written.
-            QueryError: its text has no meaning.
+            QueryError: a query is wrong.
         """
         config = load_config(root)
         lake = open_lake(root, make=False)
@@ -88,14 +89,14 @@ class Job:
         return job
 
     def intervals(self, start: int, end: int) -> list[tuple[int, int]]:
-        """The intervals of [start, end), ns, anchored at the epoch (I3).
+        """The intervals of [start, end), ns, aligned to the epoch (I3).
 
         Raises:
-            ConfigError: a bound is not one of an interval, or none lies between.
+            ConfigError: a bound is no bound of an interval, or the range is empty.
         """
         if start >= end:
-            told = f"--from {format_instant(start)} is not before --to {format_instant(end)}"
-            raise ConfigError(told, "--to is the end of the last interval: give a later one, or exchange the two")
+            message = f"--from {format_instant(start)} is not before --to {format_instant(end)}"
+            raise ConfigError(message, "--to is the end of the last interval: give a later one, or exchange the two")
         if start % self.length or end % self.length:
             unit = format_duration(self.length)
             raise ConfigError(
@@ -105,25 +106,25 @@ class Job:
 
     @property
     def partitions(self) -> int:
-        """Partitions of every shuffle: as set, else one a core."""
+        """Number of shuffle partitions: the setting, otherwise one for each core."""
         return self.config.replay.partitions or os.cpu_count() or 1
 
     @property
     def chained(self) -> bool:
-        """Whether its intervals run in order, each from the state that the one before left (I4).
+        """Whether its intervals run in order, each from the state of the one before (I4).
 
-        A set that asks for it with `chain_start`, and one that hands a state over: its chain begins somewhere anyway.
+        True for a set with the setting `chain_start`, and for a set with a query that hands a state over.
         """
         section = self.config.query_sets.get(self.query_set)
-        asked = section is not None and section.chain_start is not None
-        return asked or any(hands_over(query.high) for query in self.plan.queries)
+        configured = section is not None and section.chain_start is not None
+        return configured or any(hands_over(query.high) for query in self.plan.queries)
 
     def tunings(self) -> dict[str, Tuning]:
-        """What the last runs recommend for the LFTAs, where the settings say that runs are tuned."""
+        """The recommendations of the last runs for the LFTAs, if the settings turn tuning on."""
         return recommended(self.lake, self.plan, self.config)[1] if self.config.replay.tuned else {}
 
     def low_settings(self, tunings: Mapping[str, Tuning] = MappingProxyType({})) -> LowSettings:
-        """Settings of the kernels; the skew is each link's own."""
+        """The settings of the kernels; the skew is set for each link later."""
         section = self.config.query_sets.get(self.query_set)
         beat = section.heartbeat if section and section.heartbeat is not None else self.config.replay.heartbeat
         replay = self.config.replay
@@ -137,14 +138,14 @@ class Job:
         )
         if not isinstance(beat, int):
             return replace(settings, policy=Policy(beat))
-        return replace(settings, period=shortest(tunings) or beat)
+        return replace(settings, period=shortest_period(tunings) or beat)
 
     def captures(self) -> dict[str, Captures]:
-        """The ledger of the links that the set reads."""
+        """The captures of the links that the set reads."""
         return read_captures(self.lake, self.plan.links)
 
     def inputs(self, start: int, end: int, captures: Mapping[str, Sequence[Capture]]) -> IntervalInputs:
-        """What the interval is evaluated from, as things are now."""
+        """The inputs of an interval as they are now."""
         return IntervalInputs(
             self.lake,
             self.plan,
@@ -159,31 +160,32 @@ class Job:
         )
 
     def _ends(self, end: int, captures: Mapping[str, Sequence[Capture]]) -> dict[str, int]:
-        """Where the life of links ends: at `until`, else where coverage does that does not go to `end` (T5)."""
-        found = {}
+        """The end of each link that has one, ns: `until`, otherwise the end of coverage before `end` (T5)."""
+        ends = {}
         for link in self.plan.links:
             until = self.config.link(link).until
-            covered = max((each.covers_to for each in captures.get(link, ())), default=end)
+            covered = max((capture.covers_to for capture in captures.get(link, ())), default=end)
             if until is not None or covered < end:
-                found[link] = covered if until is None else until
-        return found
+                ends[link] = covered if until is None else until
+        return ends
 
 
 def lake_links(config: Config, lake: Lake) -> Links:
-    """The links that queries over a lake may name: those configured, else those ingested, and their interfaces (T1)."""
+    """The links that queries over a lake may name: configured ones, otherwise ingested ones, and their interfaces
+    (T1)."""
     ingested = ingested_links(lake)
     standing = interface_links(ingested)
     chosen = set(config.links) or {*ingested, *standing}
     chosen |= {link for link in ingested if link.partition("/")[0] in chosen}
-    known = config_links(config, sorted(chosen))
-    return replace(known, interfaces=standing)
+    links = config_links(config, sorted(chosen))
+    return replace(links, interfaces=standing)
 
 
 def config_links(config: Config, names: Sequence[str] | None) -> Links:
-    """The links that queries may name, with their properties; None where they are not known.
+    """The links that queries may name, with their properties; None for unknown names.
 
     Raises:
-        ConfigError: the skews of a link are given for what packets do not have.
+        ConfigError: the skews of a link refer to a column that packets do not have.
     """
     properties = {name: link.properties for name, link in config.links.items()}
     kinds = {name: link.kind for name, link in config.links.items()}
@@ -192,10 +194,10 @@ def config_links(config: Config, names: Sequence[str] | None) -> Links:
 
 
 def set_context(config: Config, query_set: str) -> Context:
-    """What the section of a query set lets its queries name: protocols, functions, parameters.
+    """The names that the section of a query set adds for its queries: protocols, functions, parameters.
 
     Raises:
-        QueryError: a definition has no meaning.
+        QueryError: a definition is wrong.
     """
     section = config.query_sets.get(query_set)
     if section is None:
@@ -208,35 +210,36 @@ def query_files(config: Config, query_set: str, folder: Path) -> list[Path]:
     """The files of a query set.
 
     Raises:
-        ConfigError: it is neither in the settings nor in the folder.
+        ConfigError: the query set is neither in the settings nor in the folder.
     """
     if query_set in config.query_sets and config.query_sets[query_set].files:
         return [Path(file) for file in config.query_sets[query_set].files]
     path = folder / f"{query_set}.gsql"
     if Path(query_set).name == query_set and path.is_file():
         return [path]
-    known = {*config.query_sets, *(found.stem for found in folder.glob("*.gsql"))}
-    raise ConfigError(f"there is no query set {query_set!r}", nearest(query_set, known))
+    names = {*config.query_sets, *(path.stem for path in folder.glob("*.gsql"))}
+    raise ConfigError(f"there is no query set {query_set!r}", nearest(query_set, names))
 
 
 @dataclass(frozen=True)
 class IntervalInputs(LowInputs):
-    """The inputs of one interval, with what coverage and the digest say of them.
+    """The inputs of one interval, with their coverage and digest.
 
     Attributes:
-        query_set: its name.
-        through_end: whether a gap before the first capture of a link, or after its last, is let pass.
+        query_set: name of the query set.
+        through_end: whether a gap before the first capture of a link, or after its last, is accepted.
     """
 
     query_set: str = ""
     through_end: bool = False
 
     def takes_up(self, query: QueryPlan) -> bool:
-        """Whether a query begins with the state that the interval before left (I4)."""
+        """Whether a query continues the state of the interval before (I4)."""
         return hands_over(query.high) and self.start > self.chain_start(query)
 
     def before(self, query: QueryPlan) -> str | None:
-        """The digest of the publication whose state a query takes up (I4); empty for none, None where it is missing."""
+        """The digest of the publication whose state a query continues (I4); empty for none, None where it is
+        missing."""
         if not self.takes_up(query):
             return ""
         length = self.end - self.start
@@ -244,41 +247,41 @@ class IntervalInputs(LowInputs):
         return last.digest if last is not None else None
 
     def chain_start(self, query: QueryPlan) -> int:
-        """Where the chain of a query begins, ns: as set, else the first coverage of its links."""
+        """The start of a query's chain, ns: the setting, otherwise the first coverage of its links."""
         section = self.config.query_sets.get(self.query_set)
         if section is not None and section.chain_start is not None:
             return section.chain_start
-        first = min((each.covers_from for link in query.links for each in self.captures.get(link, ())), default=0)
+        first = min((capture.covers_from for link in query.links for capture in self.captures.get(link, ())), default=0)
         return first // (self.end - self.start) * (self.end - self.start)
 
     def held(self) -> dict[str, Path]:
-        """The states that the interval before left, by query."""
-        found = {}
+        """Query -> folder with the state of the interval before."""
+        folders = {}
         for query in self.plan.queries:
             digest, first = self.before(query), 2 * self.start - self.end
             if digest:
-                found[query.name] = state_folder(self.lake, self.query_set, query.name, first, self.start, digest)
-        return found
+                folders[query.name] = state_folder(self.lake, self.query_set, query.name, first, self.start, digest)
+        return folders
 
     def digest(self, query: QueryPlan) -> str:
-        """The digest of one query's inputs (S1)."""
+        """The digest of a query's inputs (S1)."""
         sources = {f"links of {lfta.name}": " ".join(lfta.links) for lfta in query.lftas}
         return inputs_digest(query.text, {**sources, **self._named(query)}, self._links(query))
 
     def published(self, query: QueryPlan) -> bool:
-        """Whether the newest publication of a query was made of these inputs."""
+        """Whether the newest publication of a query has these inputs."""
         last = last_published(self.lake, self.query_set, query.name, self.start, self.end)
         return last is not None and last.digest == self.digest(query)
 
     def lost(self, query: QueryPlan) -> str:
-        """Why the interval runs again though it is published: its state is gone; empty where it is there."""
+        """Why a published interval must run again: its state is missing; empty otherwise."""
         if not hands_over(query.high):
             return ""
-        left = state_folder(self.lake, self.query_set, query.name, self.start, self.end, self.digest(query))
-        return "" if left.is_dir() else "the state that it left is not in the lake"
+        folder = state_folder(self.lake, self.query_set, query.name, self.start, self.end, self.digest(query))
+        return "" if folder.is_dir() else "the state that it left is not in the lake"
 
     def parts(self, query: QueryPlan) -> Parts:
-        """What the digest is of, part by part."""
+        """The parts of the digest of a query's inputs."""
         return inputs_parts([*query.parts, *self._named(query).items()], self._links(query))
 
     def _links(self, query: QueryPlan) -> list[dict[str, Any]]:
@@ -288,20 +291,20 @@ class IntervalInputs(LowInputs):
         ]
 
     def _named(self, query: QueryPlan) -> dict[str, str]:
-        """What a query rests on beside its text and its links, by name."""
+        """Further inputs of a query, by name: watch lists, the format of states, the earlier state."""
         lists = (node for node in walk(query.high) if isinstance(node, WatchJoin))
-        found = {f"watch list {node.watchlist}": watchlist_digest(node.file) for node in lists}
+        inputs = {f"watch list {node.watchlist}": watchlist_digest(node.file) for node in lists}
         if hands_over(query.high):  # of another form no state is read, so the intervals that left it are stale
-            found["the form of states"] = str(FORM)
+            inputs["the form of states"] = str(FORM)
         before = self.before(query)
-        return found if before == "" else {**found, "the state of the interval before": before or "missing"}
+        return inputs if before == "" else {**inputs, "the state of the interval before": before or "missing"}
 
     def gaps(self) -> list[Gap]:
-        """The gaps in the coverage of the links over their read ranges (T5)."""
+        """The gaps in the coverage of the links over the read range (T5)."""
         return check(self.captures, self.config, self.link_starts(self.plan.queries), self.end)
 
     def passes(self, gap: Gap) -> bool:
-        """Whether a run goes on without a link where it has this gap, and is `incomplete` (T6)."""
+        """Whether a run accepts this gap of a link and becomes `incomplete` (T6)."""
         return self.config.link(gap.link).policy == "publish" or (self.through_end and self.at_edge(gap))
 
     def at_edge(self, gap: Gap) -> bool:
@@ -309,10 +312,10 @@ class IntervalInputs(LowInputs):
         return at_edge(gap, self.captures.get(gap.link, ()))
 
     def require(self) -> list[Gap]:
-        """The gaps that policy `publish`, or `through_end`, lets pass.
+        """Checks coverage and states; returns the gaps that policy `publish` or `through_end` accepts.
 
         Raises:
-            GapError: a link with another policy has not reported (T6).
+            GapError: a link with another policy has a gap (T6).
             LakeError: a capture must be ingested again first (T7).
         """
         gaps = self.gaps()
@@ -325,9 +328,9 @@ class IntervalInputs(LowInputs):
         return gaps
 
     def _require_states(self) -> None:
-        held = self.held()
+        states = self.held()
         for query in self.plan.queries:
-            folder = held.get(query.name)
+            folder = states.get(query.name)
             if self.before(query) is None or (folder is not None and not folder.is_dir()):
                 first, second = format_instant(2 * self.start - self.end), format_instant(self.start)
                 raise LakeError(
@@ -339,7 +342,7 @@ class IntervalInputs(LowInputs):
                 )
 
     def outdated(self) -> list[str]:
-        """Why captures must be ingested again before the interval can run."""
+        """The reasons why captures must be ingested again before the interval can run."""
         return [
             reason
             for link, start in self.link_starts(self.plan.queries).items()
@@ -349,12 +352,13 @@ class IntervalInputs(LowInputs):
         ]
 
     def lacking(self) -> list[str]:
-        """Why the interval cannot start: gaps of links that are not left out, captures that must be ingested again."""
+        """The reasons why the interval cannot start: gaps that are not accepted, captures that must be ingested
+        again."""
         gaps = [gap for gap in self.gaps() if not self.passes(gap)]
         return [*gap_texts(gaps, self.captures), *self.outdated()]
 
     def state(self, excluded: Sequence[Gap]) -> tuple[str, str]:
-        """What a publication now would be: done, provisional or incomplete, and why (T6)."""
+        """The state of a publication now, and its reason: done, provisional or incomplete (T6)."""
         if excluded:
             return INCOMPLETE, "; ".join(gap_texts(excluded, self.captures))
         open_links = unsettled(self.captures, self.config, dict.fromkeys(self.plan.links, self.start), self.end)

@@ -13,10 +13,10 @@ from lowwater.terminal import Terminal
 
 
 class Progress:
-    """Says what is being done, and how long it took; keeps the seconds per stage.
+    """Reports stages with their duration, and adds up the seconds of each stage.
 
     Attributes:
-        seconds: stage -> seconds spent in it so far.
+        seconds: stage -> seconds spent so far.
     """
 
     def __init__(self, quiet: bool = False) -> None:
@@ -25,7 +25,7 @@ class Progress:
 
     @contextmanager
     def stage(self, name: str, detail: str = "") -> Iterator[None]:
-        """Times a stage; `detail` says what of, such as the interval."""
+        """Times a stage; `detail` names the object, such as the interval."""
         text = f"{name} {detail}".strip()
         begin = time.monotonic()
         if self.console.is_terminal:
@@ -38,5 +38,5 @@ class Progress:
         self.console.print(f"  {text}: {spent:.1f} s")
 
     def say(self, text: str) -> None:
-        """One line for the reader."""
+        """Prints one line."""
         self.console.print(text)

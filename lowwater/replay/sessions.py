@@ -1,4 +1,4 @@
-"""The Spark session of a call: built in a thread of its own while the low stage runs, waited for at the first need."""
+"""The Spark session of a command: it starts in a thread while the low stage runs."""
 
 from __future__ import annotations
 
@@ -11,52 +11,52 @@ from lowwater.errors import LowwaterError
 from lowwater.replay.progress import Progress
 
 if TYPE_CHECKING:
-    from lowwater.high.tasks import Session
+    from lowwater.high.spark_tasks import Session
 
 
-MANY = 50
-"""Intervals from which the JVM's better compiler is worth its time: slices are computed by Arrow and in Python."""
+LONG_SESSION_INTERVALS = 50
+"""From this number of intervals on the optimising compiler of the JVM pays; Arrow and Python compute the slices."""
 
 
-def quick(intervals: int = 1) -> bool:
-    """Whether the session of a call that runs so many intervals is made to start soon, not to compute fast."""
-    return intervals < MANY
+def starts_quickly(intervals: int = 1) -> bool:
+    """Whether a command over so many intervals should start its session quickly rather than compute fast."""
+    return intervals < LONG_SESSION_INTERVALS
 
 
 class Sessions:
-    """The one Spark session of a call: the given one, else one that is built at the first need or ahead of it.
+    """The Spark session of a command: an existing one, otherwise one that is started in advance or when needed.
 
     Args:
         app: name of the session, shown by Spark.
-        progress: told how long the call waits for the session.
-        given: session to use.
-        sizes: of `SessionSettings`, where they are not the defaults.
+        progress: reports how long the command waits for the session.
+        existing: session to use; None to start one.
+        sizes: fields of `SessionSettings` other than the defaults.
     """
 
-    def __init__(self, app: str, progress: Progress, given: Session | None = None, **sizes: Any) -> None:
+    def __init__(self, app: str, progress: Progress, existing: Session | None = None, **sizes: Any) -> None:
         self._app = app
         self._progress = progress
-        self._given = given
+        self._given = existing
         self._sizes = sizes
         self._building: Future[Session] | None = None
 
     def begin(self, soon: bool = True) -> None:
-        """Begins to build the session and does not wait for it; what goes wrong is raised by `spark`.
+        """Starts the session in the background; `spark` raises its errors.
 
         Args:
-            soon: whether it is made to start soon, as `quick` says.
+            soon: whether it should start quickly, see `starts_quickly`.
         """
         if self._given is None and self._building is None:
             self._building = _in_thread(lambda: self._build(soon))
 
     def broken(self, error: LowwaterError) -> bool:
-        """Whether an error is the one by which the session could not be built: it meets everybody alike."""
+        """Whether an error is the failure to start the session, which affects every interval."""
         building = self._building
         return building is not None and building.done() and building.exception() is error
 
     @cached_property
     def spark(self) -> Session:
-        """The session, waited for where it must be.
+        """The session; waits until it has started.
 
         Raises:
             LowwaterError: if it cannot be built.

@@ -13,12 +13,12 @@ from importlib import import_module
 from threading import Thread
 
 
-def launch_ahead() -> None:
-    """Begins the JVM in a thread of its own; `build_session` takes it if it is of the sizes that are asked for.
+def launch_jvm_early() -> None:
+    """Starts the JVM in a thread; `build_session` uses it if its sizes fit.
 
-    What goes wrong is met, and told, by who builds the session. A JVM that nobody takes ends with this process.
+    `build_session` reports errors. An unused JVM ends with this process.
     """
-    # A daemon, since the process does not wait for a JVM that nobody wants.
+    # A daemon: the process must not wait for an unused JVM.
     Thread(target=_launch, name="lowwater-jvm", daemon=True).start()
 
 
@@ -29,8 +29,8 @@ def _launch() -> None:
         launch_jvm()
 
 
-def import_ahead(module: str) -> None:
-    """Imports a module in a thread of its own; who imports it meanwhile waits, and meets the error if there is one."""
+def import_early(module: str) -> None:
+    """Imports a module in a thread; an import of it elsewhere waits, and gets the error if there is one."""
     if module not in sys.modules:
         Thread(target=_import, args=(module,), name=f"import {module}").start()
 

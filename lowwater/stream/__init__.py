@@ -1,2 +1,2 @@
-"""Operators over rows and punctuation, a tuple at a time: what the reference engine and Spark's Python workers
-share."""
+"""Operators that take one row or punctuation at a time. The reference engine runs them, and slices run those with a
+state."""

@@ -1,6 +1,6 @@
-"""Aggregation by epochs and windows: a group is given when a promise says that no later row can change it.
+"""Aggregation by epochs and windows: a group is emitted once a promise excludes later rows for it.
 
-Beside the other operators; 002, figure A-3 with its erratum: all groups that end at or before the promise close.
+Paper 002, figure A-3 with its erratum: a promise closes all groups that end at or before it.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ from lowwater.catalog.expr import Column
 from lowwater.plan.operators import Field, Group
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.stream.aggregates import Accumulator, Aggregates, compile_keys, kept_values, results_of
-from lowwater.stream.operators import Life, Operator, Promise, Row, carried, compile_items, evaluate, names_of
-from lowwater.stream.sources import Filter
+from lowwater.stream.operators import Life, Promise, Row, StreamOperator, carried, compile_items, evaluate, names_of
+from lowwater.stream.packet_source import Filter
 from lowwater.stream.values import Faults, Values, compile_predicate
 
 
 @dataclass
-class Open:
+class OpenGroup:
     """A group that may still change.
 
     Attributes:
-        aggregates: the aggregates of the rows so far.
-        last: its last instant (ns); None where only a record can tell it (SEMANTICS I4).
+        aggregates: accumulators of the rows so far.
+        last: last instant of the group, ns; None where only a later record can tell it (SEMANTICS I4).
     """
 
     aggregates: list[Accumulator]
     last: int | None
 
 
-class GroupOperator(Operator):
-    """Aggregation: closes all groups that end at or before the promise, that of either of their attributes.
+class GroupOperator(StreamOperator):
+    """Aggregation: a promise closes all groups that end at or before it, by the clock or by another attribute.
 
-    Rows of a link or partition with promises of its own are closed by these as well (SEMANTICS T8).
+    A link or partition may have its own promises; they close its groups as well (SEMANTICS T8).
     """
 
-    def __init__(self, node: Group, below: Operator, life: Life) -> None:
+    def __init__(self, node: Group, below: StreamOperator, life: Life) -> None:
         super().__init__()
         names = names_of(node.input.fields)
         results = results_of(node)
@@ -51,25 +51,25 @@ class GroupOperator(Operator):
         self._items = compile_items(node.items, results)
         mine = carried(below.groupwise, node.keys)
         self.groupwise = carried(mine, node.items)
-        known = [Column(key.expr.type, key.name) for key in node.keys]
-        self._apart = [known.index(column) for column in mine if isinstance(column, Column)]
-        self._groups: dict[Values, Open] = {}
+        key_columns = [Column(key.expr.type, key.name) for key in node.keys]
+        self._groupwise_places = [key_columns.index(column) for column in mine if isinstance(column, Column)]
+        self._groups: dict[Values, OpenGroup] = {}
         self._ends: dict[tuple[str, Values], list[tuple[int, int, Values]]] = {}
         self._order = count()
 
     def row(self, port: int, row: Row) -> None:
-        """Absorbs a row into its group."""
+        """Adds a row to its group."""
         if not self._filter.passes(row.values):
             return
         key = evaluate(self._keys, row.values)
         group = self._groups.get(key)
         if group is None:
-            group = self._open(key)
+            group = self._open_group(key)
         self._aggregates.add(group.aggregates, self._aggregates.arguments(row.values), row.order)
 
     def groupwise_below(self) -> bool:
-        """Whether the keys tell apart what is promised apart."""
-        return bool(self._apart)
+        """Whether the keys contain the columns whose values have their own promises."""
+        return bool(self._groupwise_places)
 
     def release(self, port: int, promise: Promise) -> None:
         """Emits the groups that no later row can change."""
@@ -79,7 +79,7 @@ class GroupOperator(Operator):
             while ends and ends[0][0] < promise.instant:
                 _, _, key = heapq.heappop(ends)
                 if key in self._groups:
-                    self._close(key, promise.at)
+                    self._close_group(key, promise.at)
             if not ends:
                 del self._ends[origin, of]
 
@@ -87,31 +87,31 @@ class GroupOperator(Operator):
         """The promises that close the oldest groups."""
         return iter([(0, ends[0][0] + 1) for (origin, _), ends in self._ends.items() if not origin])
 
-    def kept(self) -> Iterator[Values]:
-        """The open groups, with what their aggregates keep."""
+    def state_rows(self) -> Iterator[Values]:
+        """The keys of open groups with the values that their aggregates keep."""
         for key, group in self._groups.items():
             yield (*key, *kept_values(group.aggregates))
 
-    def held(self) -> Any:
+    def saved_state(self) -> Any:
         """The open groups."""
-        return [(key, [each.state for each in group.aggregates]) for key, group in self._groups.items()]
+        return [(key, [accumulator.state for accumulator in group.aggregates]) for key, group in self._groups.items()]
 
-    def hold(self, held: Any) -> None:
-        """Takes up open groups."""
-        for key, states in held:
-            for accumulator, state in zip(self._open(key).aggregates, states, strict=True):
+    def load_state(self, saved: Any) -> None:
+        """Restores open groups."""
+        for key, states in saved:
+            for accumulator, state in zip(self._open_group(key).aggregates, states, strict=True):
                 accumulator.state = state
 
-    def _open(self, key: Values) -> Open:
-        of = tuple([key[at] for at in self._apart])
+    def _open_group(self, key: Values) -> OpenGroup:
+        of = tuple([key[at] for at in self._groupwise_places])
         ends = last_values(self._node.key_fields, key)
         for origin, last in ends.items():
             heapq.heappush(self._ends.setdefault((origin, of), []), (last, next(self._order), key))
-        opened = Open(self._aggregates.fresh(), ends[""] + self._life.late if "" in ends else None)
+        opened = OpenGroup(self._aggregates.fresh(), ends[""] + self._life.late if "" in ends else None)
         self._groups[key] = opened
         return opened
 
-    def _close(self, key: Values, at: int) -> None:
+    def _close_group(self, key: Values, at: int) -> None:
         group = self._groups.pop(key)
         values = (*key, *self._aggregates.results(group.aggregates))
         if self._having(values):
@@ -119,14 +119,14 @@ class GroupOperator(Operator):
 
 
 def last_values(fields: Sequence[Field], key: Values) -> dict[str, int]:
-    """For each attribute that the keys progress by, its last value that may change the group; "" is the clock.
+    """Origin of each temporal attribute -> the last of its values that may still change the group; "" is the clock.
 
-    A group none of whose epochs is known can change until the end.
+    A group without a temporal value can change until the end of time.
     """
-    found: dict[str, int] = {}
+    last_by_origin: dict[str, int] = {}
     for time, value in ((f.temporal, v) for f, v in zip(fields, key, strict=True) if v is not None):
         if time is not None:
             assert isinstance(value, int)
             last = time.last(value)
-            found[time.origin] = min(last, found.get(time.origin, last))
-    return found or {"": END_OF_TIME - 1}
+            last_by_origin[time.origin] = min(last, last_by_origin.get(time.origin, last))
+    return last_by_origin or {"": END_OF_TIME - 1}

@@ -1,6 +1,6 @@
-"""Operators that make rows of single rows: selection, union, windows, grouping sets, and the place in canonical order.
+"""Operators without stored rows: selection, union, windows, grouping sets, canonical order.
 
-Beside the other families; none of them keeps a row.
+Each row is processed by itself. Only windows with PARTITION BY keep counts.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from lowwater.plan.operators import Bucket, Expand, Field, Map
 from lowwater.stream.aggregates import compile_keys
 from lowwater.stream.operators import (
     MOST,
-    Operator,
     Promise,
     Row,
+    StreamOperator,
     by_columns,
     carried,
     compile_items,
     evaluate,
     names_of,
 )
-from lowwater.stream.sources import Filter
+from lowwater.stream.packet_source import Filter
 from lowwater.stream.values import Faults, Values, compile_expr
 
 
-class MapOperator(Operator):
+class MapOperator(StreamOperator):
     """Selection and projection."""
 
-    def __init__(self, node: Map, below: Operator) -> None:
+    def __init__(self, node: Map, below: StreamOperator) -> None:
         super().__init__()
         names = names_of(node.input.fields)
         self.groupwise = carried(below.groupwise, node.items)
@@ -37,16 +37,17 @@ class MapOperator(Operator):
         self._items = compile_items(node.items, names)
 
     def row(self, port: int, row: Row) -> None:
-        """Emits the items of a row whose predicate is true."""
+        """Emits the items of a row for which the predicate is true."""
         if self._filter.passes(row.values):
             self.emit(row._replace(values=evaluate(self._items, row.values)))
 
 
-class UnionOperator(Operator):
-    """Merge of inputs in whatever order they come (002, figure A-1); packets keep their place, that of the branch last.
+class UnionOperator(StreamOperator):
+    """Merges inputs in the order in which rows come (002, figure A-1). The order of a packet gets the number of its
+    branch.
 
     Args:
-        ports: how many inputs.
+        ports: number of inputs.
         packets: whether all rows are packets of the union's own query.
     """
 
@@ -55,31 +56,31 @@ class UnionOperator(Operator):
         self._packets = packets
 
     def row(self, port: int, row: Row) -> None:
-        """Hands on a row."""
+        """Passes a row on."""
         self.emit(row._replace(order=(*row.order, port) if self._packets else ()))
 
 
-class PlaceOperator(Operator):
-    """Gives the rows of another query, and of operators without an order, their place by their columns (O1)."""
+class PlaceOperator(StreamOperator):
+    """Gives rows of another query, and of operators without an order, a canonical order by their columns (O1)."""
 
-    def __init__(self, fields: tuple[Field, ...], below: Operator) -> None:
+    def __init__(self, fields: tuple[Field, ...], below: StreamOperator) -> None:
         super().__init__()
         self.groupwise = below.groupwise
         self._place = by_columns(fields)
 
     def row(self, port: int, row: Row) -> None:
-        """Hands on a row with its place."""
+        """Passes a row on with its canonical order."""
         self.emit(row._replace(order=self._place(row.values)))
 
 
-class BucketOperator(Operator):
-    """Tags each row with its windows, one row out for each (WID; 002, figure A-2).
+class BucketOperator(StreamOperator):
+    """Assigns windows: emits a row once for each of its windows (WID; 002, figure A-2).
 
-    Rows of a window of rows bring their number; with PARTITION BY they are counted here, in the order in which they
-    come, and each partition is promised for itself.
+    Rows of a window of rows bring their number. With PARTITION BY they are counted here in order of arrival, and each
+    partition has its own promises.
     """
 
-    def __init__(self, node: Bucket, below: Operator) -> None:
+    def __init__(self, node: Bucket, below: StreamOperator) -> None:
         super().__init__()
         names = names_of(node.input.fields)
         self._attribute = compile_expr(node.attribute, names, Faults())
@@ -100,17 +101,17 @@ class BucketOperator(Operator):
         self.emit(Promise(number + 1, ROWS, of, row.last))
 
     def promise(self, port: int, promise: Promise) -> None:
-        """Hands on a promise; that of all rows says nothing of the rows of a partition, until the links have ended."""
+        """Passes a promise on. With PARTITION BY a promise about all rows is dropped until the links have ended."""
         if not self._partition or promise.origin != ROWS or promise.instant == MOST:
             super().promise(port, promise)
 
-    def held(self) -> Any:
-        """The rows of each partition so far."""
+    def saved_state(self) -> Any:
+        """The number of rows of each partition."""
         return self._counts
 
-    def hold(self, held: Any) -> None:
-        """Takes up the counts."""
-        self._counts = held
+    def load_state(self, state: Any) -> None:
+        """Restores the counts."""
+        self._counts = state
 
     def _tag(self, row: Row, value: int | None) -> None:
         if value is None:
@@ -122,18 +123,18 @@ class BucketOperator(Operator):
             number += 1
 
 
-class ExpandOperator(Operator):
-    """One row out for each grouping set; a column that the set leaves out is NULL."""
+class ExpandOperator(StreamOperator):
+    """Emits a row for each grouping set; columns outside the set are NULL."""
 
-    def __init__(self, node: Expand, below: Operator) -> None:
+    def __init__(self, node: Expand, below: StreamOperator) -> None:
         super().__init__()
         names = names_of(node.input.fields)
         left_out = {Column(f.type, f.name) for f in node.input.fields if f.name in node.keys}
         self.groupwise = () if left_out.intersection(below.groupwise) else below.groupwise
-        self._kept = [[name not in node.keys or name in kept for name in names] for kept in node.sets]
+        self._kept = [[name not in node.keys or name in set_keys for name in names] for set_keys in node.sets]
 
     def row(self, port: int, row: Row) -> None:
         """Emits the row of each set."""
-        for number, kept in enumerate(self._kept):
-            values = tuple([value if keep else None for value, keep in zip(row.values, kept, strict=True)])
+        for number, flags in enumerate(self._kept):
+            values = tuple([value if keep else None for value, keep in zip(row.values, flags, strict=True)])
             self.emit(row._replace(values=(*values, number)))

@@ -1,9 +1,8 @@
-"""The messages between operators, and their base (002, sections 5 and A.2).
+"""The messages between operators, and the base class of operators (002, sections 5 and A.2).
 
-Below every family of operators. Each takes two kinds of message: a row, which it keeps or hands on, and a promise,
-which releases what it keeps. Promises of the clock are instants: no later row has a smaller `_last`. An attribute that
-is no function of the clock is promised in its own values, as records come (SEMANTICS T8, I4).
-"""
+An operator takes two kinds of message. It stores a row or passes it on; a promise (punctuation) releases stored rows.
+A promise of the clock is an instant: no later row has a smaller `_last`. An attribute that is no function of the clock
+is promised in its own values, as records come (SEMANTICS T8, I4)."""
 
 from __future__ import annotations
 
@@ -25,8 +24,8 @@ class Row(NamedTuple):
 
     Attributes:
         values: the values of the columns, in order.
-        last: the last instant (ns) that could still have changed it (SEMANTICS I1).
-        order: its place in canonical order (SEMANTICS O1), empty where it has none.
+        last: last instant that could still have changed the row, ns (SEMANTICS I1).
+        order: canonical order (SEMANTICS O1); empty where it has none.
     """
 
     values: Values
@@ -38,10 +37,10 @@ class Promise(NamedTuple):
     """A punctuation: no later row is below it (SEMANTICS P1).
 
     Attributes:
-        instant: in ns; in values of the attribute where `origin` names one.
+        instant: promised value: ns, or a value of the attribute that `origin` names.
         origin: attribute that is no function of the clock; empty for the clock.
-        of: values of the `groupwise` columns whose rows alone it is about; empty for all rows.
-        at: arrival (ns) of the record that makes it; of promises with an origin.
+        of: values of the `groupwise` columns that limit the promise to some rows; empty for all rows.
+        at: arrival of the record that makes a promise with an origin, ns.
     """
 
     instant: int
@@ -55,27 +54,27 @@ Message = Row | Promise
 
 @dataclass
 class Life:
-    """What operators know of their links besides records.
+    """The end of the links, as far as operators know it.
 
     Attributes:
-        over: first instant (ns) after all links have ended: nothing comes then, and idle time is over too.
-        late: how far (ns) behind the arrival of a record its timestamp may be, where the plan is evaluated by arrival;
-            0 where it is evaluated by timestamp.
+        over: first instant after all links have ended, ns; idle time ends there too.
+        late: largest time from a timestamp to its arrival, ns, in a plan evaluated by arrival; 0 in a plan evaluated by
+            timestamp.
     """
 
     over: int = END_OF_TIME
     late: int = 0
 
 
-class Operator:
-    """Base of operators: hands rows on as they are, and promises the minimum of its inputs (SEMANTICS P3).
+class StreamOperator:
+    """Base class of operators: passes rows on unchanged, and promises the minimum of its inputs (SEMANTICS P3).
 
-    Subclasses say what they do with a row, and what a promise of one input releases.
+    A subclass defines `row` and `release`.
 
     Attributes:
-        promised: the clock's promise of each input, ns.
-        look: called before something is forgotten; of an experiment, which measures the state then.
-        groupwise: over the output, the columns whose values have promises of their own; empty for none.
+        promised: promise of the clock for each input, ns.
+        before_release: called before stored rows are removed; an experiment measures the state there.
+        groupwise: output columns whose values have their own promises; empty for none.
     """
 
     groupwise: tuple[Expr, ...] = ()
@@ -84,30 +83,30 @@ class Operator:
         self._progress: dict[tuple[str, Values], list[int]] = {("", ()): [0] * ports}
         self._emitted: dict[tuple[str, Values], int] = {}
         self._ports = ports
-        self.look: Callable[[], None] = _nothing
-        self._consumers: list[tuple[Operator, int]] = []
+        self.before_release: Callable[[], None] = _nothing
+        self._consumers: list[tuple[StreamOperator, int]] = []
 
     @property
     def promised(self) -> list[int]:
         return self._progress["", ()]
 
     def progress(self, port: int, origin: str) -> int:
-        """What an input has promised of an attribute."""
+        """The promise of an input for an attribute."""
         return self._progress.get((origin, ()), [LEAST] * self._ports)[port]
 
-    def connect(self, consumer: Operator, port: int) -> None:
-        """Hands this operator's output to a port of another."""
+    def connect(self, consumer: StreamOperator, port: int) -> None:
+        """Connects the output to a port of another operator."""
         self._consumers.append((consumer, port))
 
     def receive(self, port: int, message: Message) -> None:
-        """Takes a message of an input."""
+        """Takes a message from an input."""
         if isinstance(message, Row):
             self.row(port, message)
         else:
             self.promise(port, message)
 
     def emit(self, message: Message) -> None:
-        """Hands a message to all consumers."""
+        """Sends a message to all consumers."""
         for consumer, port in self._consumers:
             consumer.receive(port, message)
 
@@ -116,52 +115,52 @@ class Operator:
         self.emit(row)
 
     def promise(self, port: int, promise: Promise) -> None:
-        """Takes a promise of an input: releases what it allows, then promises what is new for the output."""
+        """Takes a promise from an input: releases rows, then passes on the new minimum of all inputs."""
         if promise.of and not self.groupwise_below():
             return
         domain = promise.origin, promise.of
-        known = self._progress.setdefault(domain, [LEAST] * self._ports)
-        if promise.instant <= known[port]:
+        promised = self._progress.setdefault(domain, [LEAST] * self._ports)
+        if promise.instant <= promised[port]:
             return
-        known[port] = promise.instant
-        self.look()
+        promised[port] = promise.instant
+        self.before_release()
         self.release(port, promise)
-        least = min(known)
+        least = min(promised)
         if least > self._emitted.get(domain, 0 if not promise.origin else LEAST):
             self._emitted[domain] = least
             if not promise.of or self.groupwise:
                 self.emit(promise._replace(instant=least))
 
     def groupwise_below(self) -> bool:
-        """Whether promises about some rows only mean anything to this operator."""
+        """Whether this operator uses promises that are limited to some rows."""
         return bool(self.groupwise)
 
     def release(self, port: int, promise: Promise) -> None:
-        """Emits and forgets what the promise of an input allows."""
+        """Emits and removes stored rows that a promise of an input makes final."""
 
     def due(self) -> Iterator[tuple[int, int]]:
-        """For each input, the least promise (ns) that would release something."""
+        """Yields (input, least promise in ns) that would release a stored row."""
         return iter(())
 
-    def kept(self) -> Iterator[Values]:
-        """The rows and groups in the state, for experiments."""
+    def state_rows(self) -> Iterator[Values]:
+        """Yields the stored rows and groups; experiments count them."""
         return iter(())
 
     def state(self) -> Any:
-        """What the operator keeps, as plain values that `catalog.state_json` can write."""
-        return [dict(self._progress), dict(self._emitted), self.held()]
+        """The whole state as plain values that `catalog.state_json` can write."""
+        return [dict(self._progress), dict(self._emitted), self.saved_state()]
 
     def restore(self, state: Any) -> None:
-        """Takes up what another operator of the same plan kept."""
-        self._progress, self._emitted, held = state
-        self.hold(held)
+        """Restores the state of the same operator from an earlier interval."""
+        self._progress, self._emitted, saved_state = state
+        self.load_state(saved_state)
 
-    def held(self) -> Any:
-        """The rows, groups and states of the operator as plain values; None for none."""
+    def saved_state(self) -> Any:
+        """The stored rows and groups as plain values; None for none."""
         return None
 
-    def hold(self, held: Any) -> None:
-        """Takes up what `held` gave."""
+    def load_state(self, state: Any) -> None:
+        """Restores the result of `saved_state`."""
 
 
 def _nothing() -> None:
@@ -169,12 +168,12 @@ def _nothing() -> None:
 
 
 def names_of(fields: Sequence[Field]) -> list[str]:
-    """Names of the columns of a stream."""
+    """The names of the columns of a stream."""
     return [f.name for f in fields]
 
 
 def compile_items(items: Sequence[Item], names: Sequence[str]) -> list[Evaluate]:
-    """Closures of named expressions over the columns `names`."""
+    """Compiles named expressions over the columns `names`."""
     faults = Faults()
     return [compile_expr(item.expr, names, faults) for item in items]
 
@@ -185,19 +184,19 @@ def evaluate(closures: Iterable[Evaluate], values: Values) -> Values:
 
 
 def carried(exprs: Sequence[Expr], items: Sequence[Item]) -> tuple[Expr, ...]:
-    """The output columns that are these expressions of the input; empty unless all are among the items."""
-    found = [next((i for i in items if i.expr == expr), None) for expr in exprs]
-    known = [item for item in found if item is not None]
-    return tuple(Column(i.expr.type, i.name) for i in known) if len(known) == len(found) else ()
+    """The output columns that carry these input expressions; empty unless all are among the items."""
+    matches = [next((i for i in items if i.expr == expr), None) for expr in exprs]
+    matching = [item for item in matches if item is not None]
+    return tuple(Column(i.expr.type, i.name) for i in matching) if len(matching) == len(matches) else ()
 
 
 def order_key(value: Any) -> tuple[Any, ...]:
-    """Sorts NULL before everything, and NaN behind."""
+    """The sort key of a value: NULL first, NaN last."""
     return (0,) if value is None else (2,) if value != value else (1, value)
 
 
 def by_columns(fields: Sequence[Field]) -> Callable[[Values], tuple[Any, ...]]:
-    """The order of rows that are no packets: the temporal value, then all columns (SEMANTICS O1)."""
+    """Builds the sort key of rows that are no packets: the temporal value, then all columns (SEMANTICS O1)."""
     temporal = [at for at, f in enumerate(fields) if f.temporal][:1]
     places = [*temporal, *range(len(fields))]
     return lambda values: tuple([order_key(values[at]) for at in places])

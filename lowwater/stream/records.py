@@ -1,6 +1,6 @@
-"""Stored packets as records of virtual time: the feed of the reference engine.
+"""Turns stored packets into records of virtual time, the input of the reference engine.
 
-Between the batches of `packets/` and `reference.engine`. Records of all links come merged by arrival.
+Reads batches of `packets/`; `reference.engine` takes the records, merged over all links by arrival.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ class Record(NamedTuple):
 
     Attributes:
         arrival: virtual time, ns (SEMANTICS T2).
-        link: its name.
+        link: name of the link.
         timestamp: ns since the epoch.
-        values: the values of the columns that were asked for, in that order.
+        values: values of the requested columns, in that order.
     """
 
     arrival: int
@@ -34,11 +34,11 @@ class Record(NamedTuple):
 
 
 def merge(packets: Mapping[str, Iterable[pa.RecordBatch]], columns: Mapping[str, Sequence[str]]) -> Iterator[Record]:
-    """The records of all links by (arrival, link), each link in its own order.
+    """Merges the records of all links by (arrival, link); each link stays in its own order.
 
     Args:
         packets: link -> batches of `catalog.packets.RECORD` in canonical order, arrival absolute.
-        columns: link -> expression columns to give; links that are not among them are not read.
+        columns: link -> columns to read; other links are not read.
 
     Raises:
         LawError: the records of a link are not in order of arrival.
@@ -77,9 +77,9 @@ def _column(batch: pa.RecordBatch, name: str, link: str) -> list[Value]:
 
 
 def _payload(frame: bytes | None, offset: int | None, length: int | None) -> str | None:
-    """What is kept of a payload, one character a byte."""
+    """The stored part of a payload, one character for each byte."""
     if frame is None or offset is None:
         return None
-    kept = len(frame) - offset
-    size = max(kept if length is None else min(length, kept), 0)
+    available = len(frame) - offset
+    size = max(available if length is None else min(length, available), 0)
     return "".join(map(chr, frame[offset : offset + size]))

@@ -1,7 +1,6 @@
 """Evaluates bound expressions over one row: closures built once from the tree.
 
-Below `stream.operators`. The values are those of SEMANTICS V1 and V2; nothing raises at run time, because what has
-no value is None.
+Values follow SEMANTICS V1 and V2. Nothing raises at run time: an operation without a value gives None.
 """
 
 from __future__ import annotations
@@ -37,14 +36,14 @@ Value = int | float | bool | str | bytes | None
 Values = tuple[Value, ...]
 Evaluate = Callable[[Values], Any]
 OnState = Callable[[StateFunction, Values], Value]
-"""Calls a stateful function of the row's supergroup."""
+"""Calls a stateful function of the supergroup of a row."""
 
 INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
 
 
 @dataclass
 class Faults:
-    """Counts the failures of V2: operations that gave NULL over values that were not NULL."""
+    """Counts V2 failures: operations with NULL as result although no operand was NULL."""
 
     count: int = 0
 
@@ -53,13 +52,13 @@ class Faults:
 
 
 def compile_expr(expr: Expr, names: Sequence[str], faults: Faults, on_state: OnState | None = None) -> Evaluate:
-    """The closure that evaluates an expression; operands are all evaluated, so faults do not depend on their order.
+    """Compiles an expression to a closure. All operands are evaluated, so faults do not depend on their order.
 
     Args:
-        expr: over the columns `names`.
-        names: the names of the values of a row, in order.
+        expr: expression over the columns `names`.
+        names: names of the values of a row, in order.
         faults: counts the failures of every evaluation.
-        on_state: where stateful functions may stand.
+        on_state: evaluates stateful functions; None where they are not allowed.
 
     Example:
         >>> half = Binary(Type.INT, "/", Column(Type.INT, "x"), Const(Type.INT, 2))
@@ -89,12 +88,12 @@ def compile_expr(expr: Expr, names: Sequence[str], faults: Faults, on_state: OnS
 def compile_predicate(
     expr: Expr | None, names: Sequence[str], faults: Faults, on_state: OnState | None = None
 ) -> Callable[[Values], bool]:
-    """Whether the predicate is true; one that is absent always is, one that is NULL is not.
+    """Compiles a predicate to a test; an absent predicate is always true, and NULL is not true.
 
     Args:
         expr: the predicate; None for none.
         names: columns of the rows, in order.
-        faults: counts the rows on which it fails.
+        faults: counts the failures of every evaluation.
         on_state: gives the values of stateful functions; None where there are none.
     """
     if expr is None:
@@ -104,7 +103,7 @@ def compile_predicate(
 
 
 def _on_state(function: StateFunction, parts: Sequence[Evaluate], on_state: OnState | None) -> Evaluate:
-    """A call with NULL among its arguments is NULL, and the state does not see it."""
+    """A call with a NULL argument gives NULL, and the state does not see it."""
     if on_state is None:
         raise TypeError(f"{function.name} stands where no supergroup is")
 
@@ -116,18 +115,18 @@ def _on_state(function: StateFunction, parts: Sequence[Evaluate], on_state: OnSt
 
 
 def _case(branches: Sequence[tuple[Evaluate, ...]], otherwise: Evaluate) -> Evaluate:
-    """Only the conditions up to the first that is true and the value beside it are evaluated, and can fail."""
+    """Evaluates conditions up to the first true one, and only the value beside it."""
 
     def evaluate(row: Values) -> Value:
         chosen = next((value for condition, value in branches if condition(row) is True), otherwise)
-        found: Value = chosen(row)
-        return found
+        result: Value = chosen(row)
+        return result
 
     return evaluate
 
 
 def _strict(function: Callable[..., Value], operands: list[Evaluate], faults: Faults) -> Evaluate:
-    """NULL over NULL; a result of None over values is a fault."""
+    """NULL operands give NULL; a result of None without a NULL operand is a fault."""
 
     def evaluate(row: Values) -> Value:
         values = [operand(row) for operand in operands]
@@ -158,7 +157,7 @@ def _or(left: Evaluate, right: Evaluate) -> Evaluate:
 
 
 def operation(expr: Expr) -> Callable[..., Value]:
-    """The value of an operator over values that are not NULL: all but AND, OR and IS NULL, which take NULL."""
+    """The function of an operator over values that are not NULL; AND, OR and IS NULL are handled elsewhere."""
     if isinstance(expr, OneOf):
         return expr.holds()
     assert isinstance(expr, Unary | Binary)
@@ -202,7 +201,7 @@ def _summable(value: float) -> float:
 
 
 def _masked(merge: Callable[[int, int], int]) -> Callable[[bytes, bytes], bytes | None]:
-    """Bits of two addresses of one family; of two families there is no value."""
+    """A bitwise operation on two addresses of one family; None for different families."""
 
     def call(a: bytes, b: bytes) -> bytes | None:
         if a[0] != b[0]:

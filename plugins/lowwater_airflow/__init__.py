@@ -1,1 +1,2 @@
-"""What Airflow needs to run Lowwater: settings, operators, the sensor. The folder `plugins/` is on Airflow's path."""
+"""The parts of Lowwater that run inside Airflow: settings, operators, the sensor. Airflow has `plugins/` on its import
+path."""

@@ -1,6 +1,6 @@
-"""Who is told when a run fails or misses its deadline: the log, and the webhook of the settings.
+"""Alerts when a run fails or misses its deadline: to the log, and to the webhook of the settings.
 
-Named by the DAGs; deadlines are watched by Airflow's scheduler, which runs `late` in the triggerer.
+The DAGs name these callbacks. Airflow's scheduler watches deadlines and runs `late` in the triggerer.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TIMEOUT = 10.0
 
 
 async def late(context: Mapping[str, Any]) -> None:
-    """A run has not ended in time: the callback of its deadline."""
+    """Callback of a deadline: the run has not ended in time."""
     run = _run(context)
     text = f"{run['dag']} {run['run']} has missed its deadline and goes on"
     notify = _notify()
@@ -32,7 +32,7 @@ async def late(context: Mapping[str, Any]) -> None:
 
 
 def failed(context: Mapping[str, Any]) -> None:
-    """A run has failed: the callback of its DAG."""
+    """Callback of a DAG: a run has failed."""
     run = _run(context)
     text = f"{run['dag']} {run['run']} has failed: see the logs of its tasks"
     notify = _notify()
@@ -41,12 +41,12 @@ def failed(context: Mapping[str, Any]) -> None:
 
 
 def _notify() -> Notify:
-    """Read when there is something to tell: what a DAG names is stored in clear with it."""
+    """Reads the settings when an alert is due: arguments in a DAG would be stored in clear text."""
     return Settings.load().config.notify
 
 
 def _request(notify: Notify, connection: Any) -> Request | None:
-    """Where to post, with the token of the connection: host the address, password the token."""
+    """Builds the request to the webhook; a connection gives the address as host and the token as password."""
     headers = {"Content-Type": "application/json"}
     if connection is None:
         return Request(notify.url, headers=headers) if notify.url else None
@@ -60,24 +60,25 @@ def _request(notify: Notify, connection: Any) -> Request | None:
 
 
 def _run(context: Mapping[str, Any]) -> dict[str, str]:
-    """The names of the run: an object where a DAG has failed, JSON as the REST interface has it for a deadline."""
-    found = context.get("dag_run")
+    """The names of the run; the context has an object after a failure, and JSON of the REST interface after a
+    deadline."""
+    dag_run = context.get("dag_run")
     named = {"dag": ("dag_id",), "run": ("run_id", "dag_run_id"), "interval": ("data_interval_start",)}
-    return {key: _first(found, names) for key, names in named.items()}
+    return {key: _first(dag_run, names) for key, names in named.items()}
 
 
-def _first(found: Any, names: tuple[str, ...]) -> str:
-    """The first of some attributes, or keys, that there is."""
-    get = found.get if isinstance(found, Mapping) else lambda name: getattr(found, name, None)
+def _first(values: Any, names: tuple[str, ...]) -> str:
+    """The first existing attribute or key."""
+    get = values.get if isinstance(values, Mapping) else lambda name: getattr(values, name, None)
     return next((str(value) for name in names if (value := get(name)) is not None), "")
 
 
-def _tell(request: Request | None, said: dict[str, str]) -> None:
-    """Logs, and posts to the webhook; that it cannot be reached is logged and stops nothing."""
-    log.error(said["text"])
+def _tell(request: Request | None, alert: dict[str, str]) -> None:
+    """Logs an alert and posts it to the webhook; an unreachable webhook is logged only."""
+    log.error(alert["text"])
     if request is None:
         return
-    request.data = json.dumps(said).encode()
+    request.data = json.dumps(alert).encode()
     try:
         with urlopen(request, timeout=TIMEOUT):
             pass

@@ -1,6 +1,6 @@
-"""A human's approval before an interval is published whose audit warns; part of a DAG where its settings ask for it.
+"""Asks a human before an interval with audit warnings is published, if the settings ask for it.
 
-Between the audit and `PublishInterval`. The task waits in the state `awaiting_input` and costs no slot.
+The task stands between the audit and `PublishInterval`. It waits in the state `awaiting_input` without a worker slot.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ WARNED = "warned"
 
 
 class ApproveWarnings(ApprovalOperator):
-    """Asks whether to publish an interval in spite of its warnings; goes on at once where there are none.
+    """Asks whether to publish an interval in spite of its warnings; continues at once without warnings.
 
-    Reject fails the run: the interval stays as it was before, and what was audited stays in `streams/`.
+    Rejecting fails the run: the published interval stays as it was, and the audited rows stay in `streams/`.
 
     Args:
-        query_set: which one.
-        audited_by: id of the task whose outcome holds the verdict.
+        query_set: name of the query set.
+        audited_by: id of the task whose outcome has the verdict.
     """
 
     def __init__(self, *, query_set: str, audited_by: str, **kwargs: Any) -> None:
@@ -33,7 +33,7 @@ class ApproveWarnings(ApprovalOperator):
         self.audited_by = audited_by
 
     def execute(self, context: Context) -> Any:
-        """Waits for the answer, if there is something to ask."""
+        """Waits for the answer if the audit warned."""
         outcome = context["ti"].xcom_pull(task_ids=self.audited_by)
         # An interval that is published already from the same inputs is not published again.
         if outcome["verdict"] != WARNED or outcome["state"] != "audit":

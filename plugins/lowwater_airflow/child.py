@@ -1,6 +1,6 @@
-"""Runs an entry point of `spark_apps/` in a process of its own that dies with its task.
+"""Runs an entry point of `spark_apps/` in a child process that dies with its task.
 
-Between the operators and the package: no JVM ever lives in a process that Airflow forked.
+The operators use it, so that no JVM lives in a process that Airflow forked.
 """
 
 from __future__ import annotations
@@ -27,20 +27,22 @@ GRACE = 10.0
 
 
 class ChildDied(RuntimeError):
-    """The process ended without an outcome: killed, out of memory, or a fault of our own (its log tells)."""
+    """The child ended without an outcome: killed, out of memory, or an internal error; its log shows the cause."""
 
 
 PLACES = ("AIRFLOW_HOME", "HOME", "JAVA_HOME", "LD_LIBRARY_PATH", "PATH", "PYTHONPATH", "TMPDIR", "VIRTUAL_ENV")
 NAMED = {*PLACES, "XDG_CACHE_HOME", "GX_ANALYTICS_ENABLED", "LANG", "LANGUAGE", "TZ", "USER", "LOGNAME"}
-"""Variables that a process gets: where programs, packages and folders are, language and zone. AIRFLOW_HOME tells whose
-process it is. Proxies are not among them: their addresses hold passwords, and a replay fetches nothing."""
+"""Environment variables that a child gets: places of programs, packages and folders, language and time zone.
+AIRFLOW_HOME identifies its Airflow. Proxies are left out: their addresses contain passwords, and a replay downloads
+nothing.
+"""
 NAMED_SO = ("LC_", "LOWWATER_", "NUMBA_", "PYSPARK_", "SPARK_")
 SECRET = ("LOWWATER_NOTIFY", "LOWWATER_SPARK_SECRET")
-"""What begins so is not passed: an address with a token, the secret of a cluster that a connection names."""
+"""Prefixes of variables that a child does not get: an address with a token, the secret of a cluster."""
 
 
 def passed(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables that a process gets which runs the Python of users: none of Airflow's secrets.
+    """Selects the environment of a child, which runs Python of users: without Airflow's secrets.
 
     Example:
         >>> passed({"PATH": "/bin", "AIRFLOW__API_AUTH__JWT_SECRET": "x", "LOWWATER_REPLAY__MEMORY": "4g"})
@@ -54,7 +56,7 @@ def passed(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 class Child:
-    """One process; `run` starts it and waits, `stop` ends it from another thread or a signal handler."""
+    """A child process: `run` starts it and waits, `stop` ends it from another thread or a signal handler."""
 
     def __init__(self, app: str, arguments: Sequence[str], environment: dict[str, str] | None = None) -> None:
         self._command = [sys.executable, str(ROOT / "spark_apps" / f"{app}.py"), *arguments]
@@ -62,11 +64,11 @@ class Child:
         self._process: subprocess.Popen[str] | None = None
 
     def run(self) -> Any:
-        """The outcome that the entry point leaves, each of its lines logged as it comes.
+        """Starts the process, logs its output line by line, and returns its outcome.
 
         Raises:
-            LowwaterError: the one that the entry point raised, of its class.
-            ChildDied: it left no outcome.
+            LowwaterError: the error of the entry point, with its class.
+            ChildDied: the process left no outcome.
         """
         with tempfile.TemporaryDirectory(prefix="lowwater-task-") as folder:
             outcome = Path(folder) / "outcome.json"
@@ -90,28 +92,28 @@ class Child:
             if not outcome.exists():
                 cause = signal.Signals(-code).name if code < 0 else f"exit code {code}"
                 raise ChildDied(f"{Path(self._command[1]).name} ended without an outcome: {cause}; see its lines above")
-            said = json.loads(outcome.read_text(encoding="utf-8"))
-        if "error" in said:
-            raise getattr(errors, said["error"])(said["message"])
-        return said["outcome"]
+            report = json.loads(outcome.read_text(encoding="utf-8"))
+        if "error" in report:
+            raise getattr(errors, report["error"])(report["message"])
+        return report["outcome"]
 
     def stop(self) -> None:
-        """Ends the process and all that it started."""
+        """Ends the process and its children."""
         process = self._process
         if process is None or process.poll() is not None:
             return
-        for each in (signal.SIGTERM, signal.SIGKILL):
-            os.killpg(process.pid, each)
+        for signal_ in (signal.SIGTERM, signal.SIGKILL):
+            os.killpg(process.pid, signal_)
             try:
                 process.wait(GRACE)
                 return
             except subprocess.TimeoutExpired:
-                log.warning("process %s did not end on %s", process.pid, each.name)
+                log.warning("process %s did not end on %s", process.pid, signal_.name)
 
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def _die_with_parent() -> None:
-    # The task's process may be killed outright, and then nothing of it runs any more: the kernel must see to it.
+    # The task may be killed with SIGKILL and then runs no code, so the kernel must end the child.
     _LIBC.prctl(DIES_WITH_PARENT, signal.SIGKILL)

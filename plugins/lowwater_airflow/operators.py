@@ -1,6 +1,6 @@
 """The operators of Lowwater's DAGs: find and ingest captures, replay an interval, publish it.
 
-Used by `dags/`. They call what the command line calls; whatever needs Spark runs in a process of its own.
+They call the same functions as the command line. Work that needs Spark runs in a child process.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ from lowwater_airflow.notes import WHY
 
 PACKETS = Asset(name="packets", uri="lowwater://packets", group="lowwater")
 SPARK = "lowwater_spark"
-"""Connection of a Spark cluster: host spark://name, port, password its secret; without one Spark is the task's own."""
+"""Airflow connection of a Spark cluster: host spark://name, port, secret as password; without one Spark runs in the
+task."""
 
 
 def interval_of(context: Context) -> tuple[int, int]:
     """The data interval of a run as instants, ns.
 
     Raises:
-        ConfigError: the run has none (it was triggered without a logical date).
+        ConfigError: the run has no data interval (it was triggered without a logical date).
     """
     start, end = context.get("data_interval_start"), context.get("data_interval_end")
     if start is None or end is None or start >= end:
@@ -46,7 +47,7 @@ def _instant(moment: datetime) -> int:
 
 @contextmanager
 def telling(context: Context) -> Iterator[None]:
-    """Leaves why an interval is not published, for the note of its run."""
+    """Stores the reason why an interval is not published, for the note of its run."""
     try:
         yield
     except (LowwaterError, AirflowSkipException) as error:
@@ -55,31 +56,32 @@ def telling(context: Context) -> Iterator[None]:
 
 
 class FindCaptures(BaseOperator):
-    """Lists the dumps of the run's interval, of every link that has a pattern: what `IngestCapture` is mapped over."""
+    """Lists the capture files of the run's interval for every link with a file pattern; `IngestCapture` is mapped over
+    them."""
 
     def __init__(self, *, lake: Path, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.lake = str(lake)
 
     def execute(self, context: Context) -> list[dict[str, str]]:
-        """One entry a file: link and path."""
+        """Returns link and path of each file."""
         from lowwater.lake.files.rotation import files_of
 
         start, end = interval_of(context)
-        found = []
+        captures = []
         for name, link in sorted(load_config(Path(self.lake)).links.items()):
             if link.captures is None:
                 self.log.info("link %s has no pattern of files: ingest its captures by hand", name)
                 continue
             paths = files_of(link, start, end)
-            found += [{"link": name, "path": str(path)} for path in paths]
+            captures += [{"link": name, "path": str(path)} for path in paths]
             if not paths:
                 self.log.warning("link %s: no file of %s for %s", name, link.captures, format_instant(start))
-        return found
+        return captures
 
 
 class IngestCapture(Lineage, BaseOperator):
-    """Ingests one capture; an event for the asset `packets`, which is to be its outlet, with what was read."""
+    """Ingests one capture, and adds an event with the counts to its outlet, the asset `packets`."""
 
     def __init__(self, *, lake: Path, link: str, path: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -88,20 +90,20 @@ class IngestCapture(Lineage, BaseOperator):
         self.path = path
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """What became of the file; the same as the event's metadata."""
+        """Returns the result of the ingest, which is also the metadata of the event."""
         from lowwater.lake.ingestion.ingest import ingest
         from lowwater.lake.layout import open_lake
 
         context["map_index_label"] = f"{self.link} {Path(self.path).name}"  # type: ignore[typeddict-unknown-key]
         config = load_config(Path(self.lake))
-        (done,) = ingest(open_lake(Path(self.lake)), self.link, [Path(self.path)], config)
-        row = done.capture
-        said: dict[str, Any] = {
+        (result,) = ingest(open_lake(Path(self.lake)), self.link, [Path(self.path)], config)
+        row = result.capture
+        report: dict[str, Any] = {
             "link": self.link,
             "capture": Path(self.path).name,
-            "state": done.state,
-            "packets": sum(each.packets for each in done.captures),
-            "malformed": sum(each.malformed for each in done.captures),
+            "state": result.state,
+            "packets": sum(capture.packets for capture in result.captures),
+            "malformed": sum(capture.malformed for capture in result.captures),
             "from": format_instant(row.covers_from),
             "to": format_instant(row.covers_to),
             "sha256": row.capture,
@@ -109,23 +111,24 @@ class IngestCapture(Lineage, BaseOperator):
         self.log.info(
             "%s: %s, %s packets, %s malformed. %s",
             self.path,
-            done.state,
-            said["packets"],
-            said["malformed"],
-            done.note,
+            result.state,
+            report["packets"],
+            report["malformed"],
+            result.note,
         )
         self.datasets = [str(Path(self.path).absolute())], [str(Path(self.lake) / "packets")]
-        context["outlet_events"][PACKETS].extra = said
-        return said
+        context["outlet_events"][PACKETS].extra = report
+        return report
 
 
 class ReplayStages(Lineage, BaseOperator):
-    """Runs stages of the run's interval in a process of its own, which dies with the task.
+    """Runs stages of the run's interval in a child process, which dies with the task.
 
     Args:
-        lake: folder of the lake; `queries` that of the query sets.
-        query_set: which one.
-        stage: the one stage to run; None for low, high and audit in one process.
+        lake: folder of the lake.
+        queries: folder of the query sets.
+        query_set: name of the query set.
+        stage: stage to run; None for low, high and audit in one process.
     """
 
     def __init__(self, *, lake: Path, queries: Path, query_set: str, stage: str | None = None, **kwargs: Any) -> None:
@@ -144,10 +147,10 @@ class ReplayStages(Lineage, BaseOperator):
         self._child = Child("replay", arguments, _cluster())
         with telling(context):
             (outcome,) = self._child.run()
-        said: dict[str, Any] = outcome
-        self.log.info("%s %s: %s %s", self.query_set, start, said["state"], said["reason"])
-        self.datasets = [str(Path(self.lake) / "packets")], tables(self.lake, "streams", said["rows"])
-        return said
+        report: dict[str, Any] = outcome
+        self.log.info("%s %s: %s %s", self.query_set, start, report["state"], report["reason"])
+        self.datasets = [str(Path(self.lake) / "packets")], tables(self.lake, "streams", report["rows"])
+        return report
 
     def on_kill(self) -> None:
         """Ends the process when the task is cleared or times out."""
@@ -156,50 +159,52 @@ class ReplayStages(Lineage, BaseOperator):
 
 
 class PublishInterval(ReplayStages):
-    """Publishes what the audit found good; an event for each table, with its rows, digest and verdict as metadata."""
+    """Publishes the audited interval, and adds an event for each table with rows, digest and verdict."""
 
     def __init__(self, *, query_set: str, **kwargs: Any) -> None:
         self.tables = AssetAlias(f"tables of {query_set}", group="lowwater")
         super().__init__(query_set=query_set, stage="publish", outlets=[self.tables], **kwargs)
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """The outcome of the interval."""
+        """Returns the outcome of the interval."""
         outcome = super().execute(context)
         start, end = (format_instant(bound) for bound in interval_of(context))
         self.datasets = tables(self.lake, "streams", outcome["rows"]), tables(self.lake, "tables", outcome["rows"])
-        known = {key: outcome[key] for key in ("state", "reason", "verdict", "report")}
+        summary = {key: outcome[key] for key in ("state", "reason", "verdict", "report")}
         for table, rows in outcome["rows"].items():
-            extra = {"rows": rows, "digest": outcome["digests"][table], "from": start, "to": end, **known}
+            extra = {"rows": rows, "digest": outcome["digests"][table], "from": start, "to": end, **summary}
             asset = Asset(name=table, uri=f"lowwater://tables/{table}", group="lowwater")
             context["outlet_events"][self.tables].add(asset, extra=extra)
         return outcome
 
 
 class MaintainLake(BaseOperator):
-    """Does the upkeep of the lake: what `lowwater maintain` does."""
+    """Maintains the lake, like `lowwater maintain`."""
 
     def __init__(self, *, lake: Path, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.lake = str(lake)
 
     def execute(self, context: Context) -> dict[str, int]:
-        """Bytes by what was done."""
+        """Returns the bytes removed by each kind of maintenance."""
         from lowwater.lake.layout import open_lake
         from lowwater.lake.maintain import maintain
 
         lake = Path(self.lake)
         totals: dict[str, int] = {}
-        for each in maintain(open_lake(lake), load_config(lake).retention):
-            self.log.info("%s: %s, %s files, %s bytes", each.what, each.where, each.files, each.bytes)
-            totals[each.what] = totals.get(each.what, 0) + each.bytes
+        for removal in maintain(open_lake(lake), load_config(lake).retention):
+            self.log.info("%s: %s, %s files, %s bytes", removal.what, removal.where, removal.files, removal.bytes)
+            totals[removal.what] = totals.get(removal.what, 0) + removal.bytes
         return totals
 
 
 def _cluster() -> dict[str, str]:
-    """The environment that names the Spark master and its secret, where a connection does."""
+    """The environment with the Spark master and its secret; empty without a connection."""
     try:
-        found = Connection.get(SPARK)
+        connection = Connection.get(SPARK)
     except AirflowNotFoundException:
         return {}
-    named = {"LOWWATER_SPARK_MASTER": f"{found.host}:{found.port}" if found.port else str(found.host)}
-    return named | ({"LOWWATER_SPARK_SECRET": found.password} if found.password else {})
+    named = {
+        "LOWWATER_SPARK_MASTER": f"{connection.host}:{connection.port}" if connection.port else str(connection.host)
+    }
+    return named | ({"LOWWATER_SPARK_SECRET": connection.password} if connection.password else {})

@@ -1,4 +1,4 @@
-"""Which errors Airflow tries again: what another moment may mend is retried, what the user must mend is not."""
+"""Retry policy of tasks: errors that may pass are retried, errors that the user must fix are not."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ POLICY = ExceptionRetryPolicy(
         ),
     ]
 )
-"""The first rule that fits decides; everything else is retried after the task's own delay."""
+"""The first matching rule decides; other errors are retried after the delay of the task."""
 
 RETRYING: dict[str, Any] = {
     "retries": 3,

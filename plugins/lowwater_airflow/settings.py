@@ -1,6 +1,6 @@
-"""What the DAG files read at parse time: the lake, its intervals and the life of its links.
+"""The settings that DAG files read at parse time: lake, intervals, begin and end of links.
 
-Read by `dags/`; opens no table and plans no query, so that parsing stays fast.
+They open no table and plan no query, so that parsing stays fast.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from lowwater.lake.chains import is_chained
 
 ROOT = Path(__file__).resolve().parents[2]
 POOL = "lowwater"
-"""The pool that bounds how many Spark processes run at once; the task that computes takes a slot of it."""
+"""The Airflow pool that limits the number of Spark processes; a computing task takes one slot."""
 
 MINUTE, DAY = 60 * SECOND, 24 * HOUR
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Where the lake and the query sets are, and when their intervals are due.
+    """The lake, its query sets, and the schedule of their intervals.
 
     Attributes:
-        lake: folder of the lake; its `lowwater.toml` holds the rest.
-        queries: folder of the query sets, one DAG a file.
-        config: the settings of the lake.
+        lake: folder of the lake, with `lowwater.toml`.
+        queries: folder of the query sets; each file gets a DAG.
+        config: settings of the lake.
     """
 
     lake: Path
@@ -50,52 +50,52 @@ class Settings:
         return Settings(lake, Path(os.environ.get("LOWWATER_QUERIES") or ROOT / "queries"), load_config(lake))
 
     def query_sets(self) -> list[str]:
-        """Names of the query sets: the files in the folder, and those that the settings give files to."""
+        """The names of the query sets: files in the folder, and sets with files in the settings."""
         named = {name for name, section in self.config.query_sets.items() if section.files}
         return sorted({*named, *(path.stem for path in self.queries.glob("*.gsql"))})
 
     def length(self, query_set: str | None = None) -> int:
-        """Length of the intervals, ns: of a query set, or of the lake."""
+        """The length of the intervals of a query set or of the lake, ns."""
         section = self.config.query_sets.get(query_set or "")
         return section.interval if section and section.interval else self.config.interval.length
 
     def stages(self, query_set: str) -> tuple[str | None, ...]:
-        """The stages before publishing, one a task; None stands for all of them in one process."""
+        """The stages before publishing, one for each task; None stands for all stages in one process."""
         section = self.config.query_sets.get(query_set)
         processes = (section and section.processes) or self.config.replay.processes
         return ("low", "high", "audit") if processes == "each" else (None,)
 
     def deadline(self, query_set: str) -> timedelta | None:
-        """How long after it was queued a run should have ended; None for no deadline."""
+        """The time from queueing to the deadline of a run; None for no deadline."""
         section = self.config.query_sets.get(query_set)
         chosen = (section and section.deadline) or self.config.schedule.deadline
         return _duration(chosen) if chosen else None
 
     def approval(self, query_set: str) -> bool:
-        """Whether an interval with warnings waits for a human before it is published."""
+        """Whether an interval with warnings needs approval before it is published."""
         section = self.config.query_sets.get(query_set)
-        own = section.approval if section else None
-        return self.config.schedule.approval if own is None else own
+        configured = section.approval if section else None
+        return self.config.schedule.approval if configured is None else configured
 
     def chained(self, query_set: str) -> bool:
-        """Whether each interval needs the one before it (SEMANTICS I4): as set, or as the set was planned last."""
+        """Whether each interval needs the one before it (SEMANTICS I4), by the settings or the last plan."""
         section = self.config.query_sets.get(query_set)
         return (section is not None and section.chain_start is not None) or is_chained(self.lake, query_set)
 
     @property
     def maintenance(self) -> str | None:
-        """When the maintenance DAG runs."""
+        """The schedule of the maintenance DAG."""
         often = self.config.schedule.maintain
         return None if often == "never" else f"@{often}"
 
     @property
     def start(self) -> datetime:
-        """The first instant that a run may be about: the earliest `since` of the links."""
-        known = [link.since for link in self.config.links.values() if link.since is not None]
-        return _moment(min(known)) if known else datetime(2020, 1, 1, tzinfo=UTC)
+        """The first instant of the schedule: the earliest `since` of the links."""
+        starts = [link.since for link in self.config.links.values() if link.since is not None]
+        return _moment(min(starts)) if starts else datetime(2020, 1, 1, tzinfo=UTC)
 
     def end(self, query_set: str | None = None) -> datetime | None:
-        """The begin of the last interval that is due: None unless every link has an `until`."""
+        """The begin of the last interval of the schedule; None unless every link has an `until`."""
         ends = [link.until for link in self.config.links.values()]
         if not ends or None in ends:
             return None
@@ -104,15 +104,15 @@ class Settings:
 
     @property
     def patience(self) -> timedelta:
-        """How long a run waits for a link that has not reported."""
+        """The time that a run waits for a link that has not reported."""
         return _duration(self.config.replay.patience)
 
 
 def cron(length: int) -> str:
-    """The cron expression, in UTC, of intervals of a length (ns) that are anchored at the epoch (SEMANTICS I3).
+    """The cron expression (UTC) of intervals of a length (ns) aligned to the epoch (SEMANTICS I3).
 
     Raises:
-        ConfigError: cron cannot say it: it is no part of an hour or of a day in whole minutes or hours.
+        ConfigError: cron cannot express the length: it must divide an hour or a day in whole minutes or hours.
 
     Example:
         >>> cron(3600 * 10**9), cron(900 * 10**9), cron(6 * 3600 * 10**9)

@@ -1,7 +1,7 @@
-"""The review pages inside Airflow: in its navigation, on each DAG and each run, behind its login; the notes of runs.
+"""The review pages inside Airflow: in its navigation, on each DAG and run, behind its login; and the notes of runs.
 
-What Airflow loads as a plugin. Every process of Airflow imports it, so the app and what it needs are imported only
-where the app is asked for, in the web server.
+Airflow loads this plugin in every process, so the web app and its dependencies are imported only in the web server,
+when the app is requested.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 PREFIX = "lowwater"
 DAG = "replay_"
-"""What the name of the DAG of a query set begins with."""
+"""Prefix of the name of a query set's DAG."""
 
 
 def _icon(name: str) -> str:
@@ -30,9 +30,9 @@ def _icon(name: str) -> str:
 
 
 class LowwaterReview(AirflowPlugin):
-    """Mounts the pages below `/lowwater`, where LOWWATER_LAKE names a lake.
+    """Mounts the pages at `/lowwater` if LOWWATER_LAKE names a lake.
 
-    Addresses have no leading slash, so that they stay below the prefix that Airflow may be served under.
+    Addresses have no leading slash, so that they stay below a prefix of Airflow's own address.
     """
 
     name = "lowwater_review"
@@ -64,13 +64,13 @@ class LowwaterReview(AirflowPlugin):
 
     @cached_property
     def fastapi_apps(self) -> list[Any]:  # type: ignore[override]
-        """The app, mounted by the web server."""
+        """The app that the web server mounts."""
         root = os.environ.get("LOWWATER_LAKE")
         return [{"app": make_app(Path(root)), "url_prefix": f"/{PREFIX}", "name": "Lowwater review"}] if root else []
 
 
 def make_app(root: Path) -> FastAPI:
-    """The pages of a lake for whoever Airflow knows and lets see its plugins."""
+    """Builds the pages of a lake for users of Airflow who may see its plugins."""
     from airflow.api_fastapi.auth.managers.models.resource_details import AccessView
     from airflow.api_fastapi.core_api.security import get_user, requires_access_view
     from fastapi import Depends
@@ -80,21 +80,21 @@ def make_app(root: Path) -> FastAPI:
     queries = Path(os.environ.get("LOWWATER_QUERIES") or Path(__file__).resolve().parents[2] / "queries")
     board = Board(root, queries)
     allowed = [Depends(get_user), Depends(requires_access_view(AccessView.PLUGINS))]
-    seen = _seen()
-    return create(board, allowed, _doors(board, seen), seen)
+    visibility = _query_set_visibility()
+    return create(board, allowed, _redirects(board, visibility), visibility)
 
 
-def _seen() -> Callable[..., Callable[[str], bool]]:
-    """The dependency that says which query sets the user may see: those whose DAGs Airflow lets the user see."""
+def _query_set_visibility() -> Callable[..., Callable[[str], bool]]:
+    """A dependency that tells which query sets a user may see: those whose DAGs the user may see."""
     from airflow.api_fastapi.app import get_auth_manager
     from airflow.api_fastapi.auth.managers.models.resource_details import DagDetails
     from airflow.api_fastapi.core_api.security import get_user
     from airflow.models import DagModel
     from fastapi import Depends
 
-    known = Depends(get_user)
+    user_dependency = Depends(get_user)
 
-    def seen(user: Any = known) -> Callable[[str], bool]:
+    def seen(user: Any = user_dependency) -> Callable[[str], bool]:
         @cache
         def sees(name: str) -> bool:
             details = DagDetails(id=DAG + name, team_name=DagModel.get_team_name(DAG + name))
@@ -105,8 +105,8 @@ def _seen() -> Callable[..., Callable[[str], bool]]:
     return seen
 
 
-def _doors(board: Board, seen: Callable[..., Callable[[str], bool]]) -> APIRouter:
-    """From a DAG and from a run to the pages about them, for who may see the DAG."""
+def _redirects(board: Board, visibility: Callable[..., Callable[[str], bool]]) -> APIRouter:
+    """Redirects from a DAG or a run to its pages, for users who may see the DAG."""
     from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
     from airflow.api_fastapi.core_api.security import requires_access_dag
     from fastapi import APIRouter, Depends
@@ -115,35 +115,35 @@ def _doors(board: Board, seen: Callable[..., Callable[[str], bool]]) -> APIRoute
 
     from lowwater.lake.tables import interval_label, safe_name
 
-    doors, asked = APIRouter(), Depends(seen)
+    router, permission = APIRouter(), Depends(visibility)
 
-    @doors.api_route("/dag", methods=METHODS, dependencies=[Depends(requires_access_dag("GET"))])
-    def dag(dag_id: str, sees: Any = asked) -> Response:
+    @router.api_route("/dag", methods=METHODS, dependencies=[Depends(requires_access_dag("GET"))])
+    def dag(dag_id: str, sees: Any = permission) -> Response:
         name = dag_id.removeprefix(DAG)
         if name == dag_id or name not in board.now().jobs:
             return answered(board, "index.html", sees)
         return RedirectResponse(f"set/{safe_name(name)}.html", headers=HEADERS)
 
-    @doors.api_route("/run", methods=METHODS, dependencies=[Depends(requires_access_dag("GET", DagAccessEntity.RUN))])
-    def run(dag_id: str, run_id: str, sees: Any = asked) -> Response:
+    @router.api_route("/run", methods=METHODS, dependencies=[Depends(requires_access_dag("GET", DagAccessEntity.RUN))])
+    def run(dag_id: str, run_id: str, sees: Any = permission) -> Response:
         name, bounds = dag_id.removeprefix(DAG), interval_of_run(dag_id, run_id)
         if name == dag_id or bounds is None or name not in board.now().jobs:
             return answered(board, "index.html", sees)
         address = f"interval/{safe_name(name)}/{interval_label(*bounds)}.html"
         return RedirectResponse(address, headers=HEADERS)
 
-    return doors
+    return router
 
 
 def interval_of_run(dag_id: str, run_id: str) -> tuple[int, int] | None:
-    """The data interval of a run, ns; None where there is no such run or it has none."""
+    """The data interval of a run, ns; None without the run or an interval."""
     from airflow.models import DagRun
     from airflow.utils.session import create_session
     from sqlalchemy import select
 
     with create_session() as session:
-        found = session.scalar(select(DagRun).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id))
-        if found is None or found.data_interval_start is None or found.data_interval_end is None:
+        dag_run = session.scalar(select(DagRun).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id))
+        if dag_run is None or dag_run.data_interval_start is None or dag_run.data_interval_end is None:
             return None
-        start, end = (round(bound.timestamp()) for bound in (found.data_interval_start, found.data_interval_end))
+        start, end = (round(bound.timestamp()) for bound in (dag_run.data_interval_start, dag_run.data_interval_end))
     return start * 10**9, end * 10**9

@@ -11,8 +11,8 @@ import pytest
 from lowwater.instants import HOUR, parse_instant
 from lowwater.lake.layout import QUALITY, QUARANTINE, Lake, open_lake
 from lowwater.lake.ledgers.runs import read_quality, read_quarantine, record_quality
-from lowwater.quality.pages import page_of
-from lowwater.quality.verdicts import audited
+from lowwater.quality.report_pages import page_of
+from lowwater.quality.verdicts import interval_audits
 from tests.replay.support import lowwater
 
 START = parse_instant("2026-01-01T00:00:00Z")
@@ -71,7 +71,7 @@ def interval(hour: int) -> str:
 def test_every_interval_with_its_verdict(lake: Lake) -> None:
     said = lowwater("report", "--lake", lake.root)
     assert (said.code, said.err) == (0, "")
-    pages = {(each.query_set, each.start): f"  page: {lake.reports / each.page}" for each in audited(lake)}
+    pages = {(each.query_set, each.start): f"  page: {lake.reports / each.page}" for each in interval_audits(lake)}
     assert said.out.splitlines() == [
         f"demo, {interval(0)}: passed",
         pages["demo", START],
@@ -122,7 +122,7 @@ def test_what_many_links_have_alike_is_said_once(lake: Lake) -> None:
 
 def test_an_audit_takes_the_place_of_the_one_before(lake: Lake) -> None:
     record(lake, 1, GOOD, [])
-    assert [each.verdict for each in audited(lake)] == ["passed", "passed", "warned", "warned"]
+    assert [each.verdict for each in interval_audits(lake)] == ["passed", "passed", "warned", "warned"]
     assert read_quality(lake).num_rows == 2 + 2 + 3 + 3
     assert read_quarantine(lake, "demo", START + HOUR, START + 2 * HOUR).num_rows == 0
 

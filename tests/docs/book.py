@@ -23,7 +23,7 @@ from lowwater.errors import LowwaterError
 from lowwater.gsql.declarations import parse_declarations
 from lowwater.plan.context import Context, Links
 from lowwater.plan.queryset import Plan, plan_texts
-from lowwater.replay.command.run import Request, run
+from lowwater.replay.command.run_command import RunRequest, run
 from lowwater.replay.progress import Progress
 from tests.docs.tables import TABLES
 from tests.replay.drawings import write_captures
@@ -166,7 +166,7 @@ def _rows(queries: Plan) -> str:
     names = sorted(links().names or ())
     captures = [(name, folder() / f"{name}.pcap") for name in names]
     with tempfile.TemporaryDirectory() as out:
-        request = Request(
+        request = RunRequest(
             queries, Config(links={name: Link() for name in names}), captures, Path(out), engine="reference"
         )
         run(request, Progress(quiet=True))

@@ -19,7 +19,7 @@ from lowwater.lake.ledgers.captures import malformed_between
 from lowwater.lake.ledgers.outside import outside
 from lowwater.lake.packets import PacketFiles
 from lowwater.replay.job import Job
-from lowwater.replay.schedule.due import Range, due
+from lowwater.replay.schedule.due import DueSelection, due
 from tests.lake.support import BASE, at, capture
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "captures.md"
@@ -115,7 +115,7 @@ def _accounts(job: Job) -> tuple[str, str, int, int]:
     mine, link = captures["a"], job.config.link("a")
     files = PacketFiles.of(job.lake)
     said, total = [], 0
-    for each in due(job, Range()):
+    for each in due(job, DueSelection()):
         inputs = job.inputs(each.start, each.end, captures)
         scan = inputs.scan("a")
         apart = sum(count.unread for _, count in outside(files, "a", mine, link, each.start, each.end))

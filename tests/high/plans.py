@@ -69,7 +69,7 @@ Match = Callable[[dict[str, Any], dict[str, Any]], bool]
 """Whether two rows meet."""
 
 
-def join_rows(
+def joined(
     left: Sequence[Row], right: Sequence[Row], node: Join, names: Sequence[str], match: Match
 ) -> list[tuple[Any, ...]]:
     """The rows of a join as nested loops: tb, tb, k, k, x, x, `_last`; V1 for the columns of a missing side."""

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from lowwater.catalog.streams import ROW, TICK
 from lowwater.errors import LawError
-from lowwater.high.handover import Carry
 from lowwater.high.slices.arrival import ArrivalChain, row_leaves
-from lowwater.high.slices.places import links_of
+from lowwater.high.slices.canonical_order import links_of
 from lowwater.high.source.row_groups import LINK_BITS
+from lowwater.high.state_handover import StateHandover
 from lowwater.low import Bounds, LowSettings, Policy, run_link
 from lowwater.plan.operators import Lfta
 from lowwater.plan.properties.ranges import read_from
@@ -95,7 +95,9 @@ def low_rows(
     return found
 
 
-def played(query: QueryPlan, carry: Carry, rows: list[tuple[str, Input]], chance: Random) -> list[tuple[Any, ...]]:
+def played(
+    query: QueryPlan, carry: StateHandover, rows: list[tuple[str, Input]], chance: Random
+) -> list[tuple[Any, ...]]:
     """What a query makes of rows that come in disorder, with the promises that this allows: fields, tick, `_last`."""
     chain, leaves = ArrivalChain(query.high, carry), {each.lfta.name: each.lfta for each in row_leaves(query.high)}
     names, out = [*(f.name for f in query.high.fields), TICK], []
@@ -139,7 +141,7 @@ def low_streams(
 
 
 def evaluated(
-    query: QueryPlan, made: World, span: Span, low: LowSettings, chance: Random, carry: Carry, handed: bool
+    query: QueryPlan, made: World, span: Span, low: LowSettings, chance: Random, carry: StateHandover, handed: bool
 ) -> list[tuple[Any, ...]]:
     """The rows of an interval, those that no other one owns."""
     starts = read_from(query.high, span[0], handed)
@@ -161,7 +163,7 @@ def test_rows_are_those_of_the_reference_engine(number: int) -> None:
         query = planned((WITH_ROWS + BRANCHED)[number].replace("SOURCE", source).replace("WINDOW", window))
         made = arriving(world(chance.randrange(1 << 20), LINKS, catalog=CONTEXT.catalog))
         low = LowSettings(SKEW, chunk_rows=chance.choice((1, 5, 65_536)), compiled=False)
-        carry = Carry(0, END_OF_TIME, made.latest, SKEW)
+        carry = StateHandover(0, END_OF_TIME, made.latest, SKEW)
         found = evaluated(query, made, (0, END_OF_TIME), low, chance, carry, handed=False)
         assert ended(found) == owned_rows(whole(query.logical, made))
         seen += len(found)
@@ -180,7 +182,11 @@ def test_intervals_are_the_whole_with_the_state_before_or_with_everything_before
         chance, found, held, size = Random(seed), [], None, length * SECOND
         for number in range(BASE // size, (made.latest + 60 * SECOND) // size + 2):
             span, kept = (number * size, (number + 1) * size), tmp_path / f"{number}"
-            carry = Carry(*span, made.latest, SKEW, held, kept) if handed else Carry(0, span[1], made.latest, SKEW)
+            carry = (
+                StateHandover(*span, made.latest, SKEW, held, kept)
+                if handed
+                else StateHandover(0, span[1], made.latest, SKEW)
+            )
             found += evaluated(query, made, span, low, chance, carry, handed)
             held = kept
         assert ended(found) == owned_rows(whole(query.logical, made))
@@ -192,8 +198,8 @@ def test_intervals_are_the_whole_with_the_state_before_or_with_everything_before
 
 def test_a_state_is_of_the_instant_at_which_it_was_left(tmp_path: Path) -> None:
     query = planned("DEFINE{query_name 'q';} SELECT wid, count(*) FROM main1.TCP [RANGE 5 ROWS]")
-    chain = ArrivalChain(query.high, Carry(0, 5 * SECOND, kept=tmp_path))
+    chain = ArrivalChain(query.high, StateHandover(0, 5 * SECOND, left=tmp_path))
     assert chain.advance(END_OF_TIME).rows == 0
-    assert ArrivalChain(query.high, Carry(5 * SECOND, 9 * SECOND, held=tmp_path)).held == 0
+    assert ArrivalChain(query.high, StateHandover(5 * SECOND, 9 * SECOND, earlier=tmp_path)).held == 0
     with pytest.raises(LawError, match="of query q is of 5000000000 ns, not of 6000000000 ns"):
-        ArrivalChain(query.high, Carry(6 * SECOND, 9 * SECOND, held=tmp_path))
+        ArrivalChain(query.high, StateHandover(6 * SECOND, 9 * SECOND, earlier=tmp_path))

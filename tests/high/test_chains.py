@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 
 from lowwater.catalog.streams import LAST, STREAM_TYPES
 from lowwater.errors import LowwaterError
-from lowwater.high.handover import Carry, state_file
-from lowwater.high.slices.chains import Chain
+from lowwater.high.slices.chained_operators import ChainedOperator
 from lowwater.high.slices.python_group import grouped_in_python
 from lowwater.high.slices.values import Frame
 from lowwater.high.source.row_groups import PLACE
+from lowwater.high.state_handover import StateHandover, state_file
 from lowwater.plan.operators import Aggregation, Field, Group, Node, Running, Sampling
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import END_OF_TIME
@@ -67,9 +67,11 @@ def rows_of(frame: Frame, names: Sequence[str]) -> list[tuple[Any, ...]]:
     return list(zip(*(frame[name].to_pylist() for name in (*names, LAST)), strict=True))
 
 
-def played(node: Running | Sampling, carry: Carry, rows: Sequence[Input], chance: Random) -> list[tuple[Any, ...]]:
+def played(
+    node: Running | Sampling, carry: StateHandover, rows: Sequence[Input], chance: Random
+) -> list[tuple[Any, ...]]:
     """What an operator makes of rows that come in disorder, with the promises that this allows: fields, `_last`."""
-    chain, names = Chain(node, carry), [f.name for f in node.fields]
+    chain, names = ChainedOperator(node, carry), [f.name for f in node.fields]
     out: list[tuple[Any, ...]] = []
     rest = sorted(rows, key=lambda row: row[1] + chance.randrange(8 * SECOND))
     while rest:
@@ -116,7 +118,7 @@ def ended(found: Sequence[tuple[Any, ...]]) -> Rows:
 @pytest.mark.parametrize("most", [7, 1 << 22])
 @pytest.mark.parametrize("family", ["aggregations", "windows", "cubes", "runnings"])
 def test_groups_are_those_of_the_batch_evaluation(family: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lowwater.high.slices.spill.HELD_ROWS", most)
+    monkeypatch.setattr("lowwater.high.slices.spill.ROWS_IN_MEMORY", most)
     seen = 0
 
     @given(FAMILIES[family](), st.integers(0, 1 << 20))
@@ -127,7 +129,7 @@ def test_groups_are_those_of_the_batch_evaluation(family: str, most: int, monkey
             made = world(seed, LINKS, catalog=CONTEXT.catalog)
             rows, chance = inputs(node, made), Random(seed)
             if isinstance(node, Running):
-                found = counted(played(node, Carry(latest=made.latest), rows, chance))
+                found = counted(played(node, StateHandover(latest=made.latest), rows, chance))
             else:
                 assert isinstance(node, Group)
                 found = grouped(node, rows, chance)
@@ -174,7 +176,7 @@ def _by_intervals(
     held = None
     for number in numbers:
         kept = folder / str(number)
-        carry = Carry(number * size, (number + 1) * size, latest, 0, held, kept)
+        carry = StateHandover(number * size, (number + 1) * size, latest, 0, held, kept)
         found += played(node, carry, [row for row in rows if row[1] // size == number], chance)
         held = kept
     return found
@@ -191,7 +193,7 @@ def test_the_sampling_operator_is_that_of_the_reference_engine_whole_and_in_inte
         node = next(each for each in walk(plan.high) if isinstance(each, Sampling))
         rows = inputs(node, made)
         wanted = owned_rows(whole(plan.logical, made))
-        assert ended(played(node, Carry(), rows, Random(seed))) == wanted
+        assert ended(played(node, StateHandover(), rows, Random(seed))) == wanted
         size = length * SECOND
         numbers = range(BASE // size, made.latest // size + 60)
         found = _by_intervals(node, rows, numbers, size, made.latest, tmp_path, Random(seed))
@@ -218,7 +220,7 @@ def second(node: Running) -> tuple[Any, ...]:
 
 def test_groups_that_nothing_closes_are_an_error() -> None:
     made = replace(world(3, ("main1",)), end=0)
-    carry = Carry(latest=made.latest + 1002 * SECOND)
+    carry = StateHandover(latest=made.latest + 1002 * SECOND)
     with pytest.raises(LowwaterError, match="groups stay open over more than 1,000 epochs without rows"):
         played(growing(), carry, inputs(growing(), made), Random(1))
 
@@ -226,7 +228,7 @@ def test_groups_that_nothing_closes_are_an_error() -> None:
 def test_rows_and_groups_are_counted_and_those_that_are_held(tmp_path: Path) -> None:
     node = growing()
     row = second(node)
-    chain = Chain(node, Carry(0, 9 * SECOND, latest=8 * SECOND, kept=tmp_path))
+    chain = ChainedOperator(node, StateHandover(0, 9 * SECOND, latest=8 * SECOND, left=tmp_path))
     outside = [(row, 9 * SECOND, 2)]
     assert chain.take(frame_of(node.input.fields, [(row, 5 * SECOND, 0), (row, 5 * SECOND, 1), *outside])) == 2
     assert chain.held == 2
@@ -239,15 +241,15 @@ def test_rows_and_groups_are_counted_and_those_that_are_held(tmp_path: Path) -> 
 def test_a_state_is_text_and_a_pickle_is_not_loaded_as_one(tmp_path: Path) -> None:
     node = growing()
     row = second(node)
-    chain = Chain(node, Carry(0, 6 * SECOND, kept=tmp_path))
+    chain = ChainedOperator(node, StateHandover(0, 6 * SECOND, left=tmp_path))
     chain.take(frame_of(node.input.fields, [(row, 5 * SECOND, 0)]))
     chain.advance(END_OF_TIME)
     file = state_file(tmp_path, node.query)
     assert json.loads(file.read_text()), "text that any reader of JSON reads"
-    assert Chain(node, Carry(6 * SECOND, 9 * SECOND, held=tmp_path)).held == 1
+    assert ChainedOperator(node, StateHandover(6 * SECOND, 9 * SECOND, earlier=tmp_path)).held == 1
     file.write_bytes(pickle.dumps([1], 0))  # protocol 0 is text
     with pytest.raises(LowwaterError, match="a state cannot be read"):
-        Chain(node, Carry(6 * SECOND, 9 * SECOND, held=tmp_path))
+        ChainedOperator(node, StateHandover(6 * SECOND, 9 * SECOND, earlier=tmp_path))
 
 
 @pytest.mark.parametrize("values", [(1.0, float("nan"), 2.0), (float("nan"), 2.0, 1.0), (2.0, 1.0, float("nan"))])

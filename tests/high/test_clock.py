@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lowwater.errors import LowwaterError
 from lowwater.high.source.boundaries import choose_boundaries
-from lowwater.high.source.streams import Feed
+from lowwater.high.source.stored_streams import StoredStream
 from lowwater.high.timeline import Promise
 from lowwater.plan.context import Links
 from lowwater.plan.fragments import by_slices, fragment_plan
@@ -56,14 +56,14 @@ def test_a_lull_promises_by_its_ticks_and_a_punctuation_stays(tmp_path: Path) ->
         (1, 2, None, 3, 99, "row", 170, 170, 0),
         (*null, 150, "punctuation", 180, 180, 0),
     ]
-    feed = Feed.scan(write_rows(tmp_path / "lull.parquet", FLOWS, stored))
+    feed = StoredStream.scan(write_rows(tmp_path / "lull.parquet", FLOWS, stored))
     assert (feed.rows, feed.tick, feed.chunks[0].low, feed.chunks[0].high) == (1, 170, 99, 99)
     assert feed.promised(np.array([10, 60, 130, 175, 400])).tolist() == [-END_OF_TIME, 40, 115, 155, 155]
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(LowwaterError, match=r"gone\.parquet"):
-        Feed.scan([str(tmp_path / "gone.parquet")])
+        StoredStream.scan([str(tmp_path / "gone.parquet")])
 
 
 CHAIN = """DEFINE{query_name 'r';} SELECT tb, destPort, sum(len) AS s FROM main1.TCP

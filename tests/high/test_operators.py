@@ -13,16 +13,16 @@ import pytest
 
 from lowwater.catalog.expr import Const, Expr, Type
 from lowwater.errors import ValueOverflowError
+from lowwater.high.query_runs import run_high
 from lowwater.high.results import HighResult, HighSettings
-from lowwater.high.run import run_high
 from lowwater.high.slices import driver
-from lowwater.high.tasks import Runner
+from lowwater.high.spark_tasks import Runner
 from lowwater.plan.context import Links
 from lowwater.plan.operators import Aggregate, Field, JoinKind, LftaInput, Node, Union
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import CLOCK, Step
 from lowwater.plan.tree import walk
-from tests.high.plans import COUNT, group, join, join_rows, select, sum_of
+from tests.high.plans import COUNT, group, join, joined, select, sum_of
 from tests.high.streams import (
     FLOWS,
     SECOND,
@@ -149,7 +149,7 @@ def test_equality_joins_with_null_keys_and_a_lagging_side(spark: SparkSession, t
         fits = a["x"] is not None and b["x"] is not None and a["x"] + b["x"] != 3
         return bool(a["tb"] == b["tb"] and a["k"] == b["k"] and fits)
 
-    assert rows == sorted(join_rows(left, right, node, NAMES, meets), key=order)
+    assert rows == sorted(joined(left, right, node, NAMES, meets), key=order)
     assert result.operators[0].counts["rows_out"] == len(rows)
 
 
@@ -186,7 +186,7 @@ def test_band_joins(spark: SparkSession, tmp_path: Path, kind: JoinKind) -> None
     def meets(a: dict[str, Any], b: dict[str, Any]) -> bool:
         return bool(a["k"] == b["k"] and a["tb"] - 1 <= b["tb"] <= a["tb"] + 4)
 
-    assert rows == sorted(join_rows(left, right, node, NAMES, meets), key=order)
+    assert rows == sorted(joined(left, right, node, NAMES, meets), key=order)
 
 
 def test_a_band_on_a_decreasing_attribute(spark: SparkSession, tmp_path: Path) -> None:
@@ -205,7 +205,7 @@ def test_a_band_on_a_decreasing_attribute(spark: SparkSession, tmp_path: Path) -
     def meets(a: dict[str, Any], b: dict[str, Any]) -> bool:
         return bool(a["k"] == b["k"] and a["tb"] - 3 <= b["tb"] <= a["tb"] + 1)
 
-    assert rows == sorted(join_rows(sides[0], sides[1], node, NAMES, meets), key=order)
+    assert rows == sorted(joined(sides[0], sides[1], node, NAMES, meets), key=order)
 
 
 def test_an_equality_of_differently_scaled_clocks(spark: SparkSession, tmp_path: Path) -> None:
@@ -222,7 +222,7 @@ def test_an_equality_of_differently_scaled_clocks(spark: SparkSession, tmp_path:
     def meets(a: dict[str, Any], b: dict[str, Any]) -> bool:
         return bool(a["k"] == b["k"] and a["tb"] == b["tb"])
 
-    expected = [row for row in join_rows(left, right, node, NAMES, meets) if row[-1] < END]
+    expected = [row for row in joined(left, right, node, NAMES, meets) if row[-1] < END]
     assert rows == sorted(expected, key=order)
 
 
@@ -267,7 +267,7 @@ def test_an_aggregation_above_a_band(spark: SparkSession, tmp_path: Path, kind: 
         return bool(a["k"] == b["k"] and abs(a["tb"] - b["tb"]) <= 2)
 
     groups: dict[int, list[Any]] = {}
-    for l_tb, _, _, _, _, r_x, _ in join_rows(left, right, joined, NAMES, meets):
+    for l_tb, _, _, _, _, r_x, _ in joined(left, right, joined, NAMES, meets):
         if l_tb is not None and late.last(l_tb) < END:
             found = groups.setdefault(l_tb, [0, None])
             found[0] += 1
@@ -344,7 +344,7 @@ def test_an_aggregate_in_python_goes_to_executors_sooner(
         return original(session)
 
     monkeypatch.setattr(driver, "spark_runner", counted)
-    for most, times in ((len(rows) * driver.PYTHON + 1, 0), (len(rows) * driver.PYTHON, 2)):
+    for most, times in ((len(rows) * driver.PYTHON_ROW_COST + 1, 0), (len(rows) * driver.PYTHON_ROW_COST, 2)):
         monkeypatch.setattr(driver, "SPREAD_ROWS", most)
         there, _ = run(spark, node, inputs, tmp_path)
         assert there == here and len(spread) == times

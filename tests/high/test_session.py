@@ -48,7 +48,7 @@ with ThreadPoolExecutor(2) as pool:
 print(one.sparkContext is other.sparkContext)
 """
 
-PYTHON = """
+PYTHON_ROW_COST = """
 from lowwater.high.session import build_session
 print(build_session().sparkContext.parallelize(range(3)).map(lambda x: x + 1).sum())
 """
@@ -152,7 +152,7 @@ def test_two_threads_get_one_session(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_session_with_python_workers_ends_without_a_word(tmp_path: Path) -> None:
     """The JVM is killed at the end, with the connection by which it told what the workers counted."""
-    assert spoken(PYTHON, tmp_path) == "6\n"
+    assert spoken(PYTHON_ROW_COST, tmp_path) == "6\n"
 
 
 @pytest.mark.spark

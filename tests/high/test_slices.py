@@ -21,14 +21,14 @@ from hypothesis import strategies as st
 from lowwater.catalog.expr import Binary, Case, Column, Const, Expr, OneOf, Type, Unary
 from lowwater.catalog.streams import LAST
 from lowwater.errors import ValueOverflowError
-from lowwater.high.slices import blocks, spill
-from lowwater.high.slices.choice import EVER, Slice, choose_slices
+from lowwater.high.slices import row_blocks, spill
 from lowwater.high.slices.evaluate import Counts, Evaluation, Leaves
 from lowwater.high.slices.instants import last, window_end
 from lowwater.high.slices.keys import codes
-from lowwater.high.slices.task import SliceTask, Stored, run_slice
+from lowwater.high.slices.slice_choice import ALL_TIME, TimeSlice, choose_slices
+from lowwater.high.slices.task import SliceTask, StoredLeaf, run_slice
 from lowwater.high.slices.values import Frame, evaluate
-from lowwater.high.source.streams import Feed
+from lowwater.high.source.stored_streams import StoredStream
 from lowwater.high.timeline import Timeline
 from lowwater.plan.bind.windows import numbered
 from lowwater.plan.operators import Aggregate, Bucket, Expand, Field, JoinKind, LftaInput, Node, Window
@@ -36,7 +36,7 @@ from lowwater.plan.properties.schemas import value_schema
 from lowwater.plan.temporal import END_OF_TIME, INT64_MAX, Step, Temporal
 from lowwater.plan.tree import walk
 from lowwater.stream.values import Faults, compile_expr
-from tests.high.plans import COUNT, group, join, join_rows, select, sum_of
+from tests.high.plans import COUNT, group, join, joined, select, sum_of
 from tests.high.streams import FLOWS, SECOND, Row, binary, column, epoch, flows, leaf, number, order, write_stream
 from tests.low.test_expressions import EDGES
 
@@ -175,7 +175,7 @@ def rows_of(node: Node, sources: Leaves) -> list[tuple[Any, ...]]:
     """The rows of a plan over what its leaves have, with `_last`, sorted."""
     found: list[tuple[Any, ...]] = []
     with TemporaryDirectory() as folder:
-        for frame in Evaluation(sources, {}, Counts((-EVER, EVER)), Path(folder)).rows(node):
+        for frame in Evaluation(sources, {}, Counts((-ALL_TIME, ALL_TIME)), Path(folder)).rows(node):
             names = [*(f.name for f in node.fields), LAST]
             found += zip(*(frame[name].to_pylist() for name in names), strict=True)
     return sorted(found, key=order)
@@ -203,10 +203,10 @@ def test_pairs_and_unmatched_rows_are_those_of_nested_loops(
         return bool(a["k"] == b["k"] and a["tb"] - below <= b["tb"] <= a["tb"] + above and fits)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(blocks, "BLOCK", block)
-        patch.setattr(spill, "HELD_ROWS", most)
+        patch.setattr(row_blocks, "BLOCK", block)
+        patch.setattr(spill, "ROWS_IN_MEMORY", most)
         found = evaluated(node, {"l": left, "r": right})
-    assert found == sorted(join_rows(left, right, node, NAMES, meets), key=order)
+    assert found == sorted(joined(left, right, node, NAMES, meets), key=order)
 
 
 @given(seed=st.integers(0, 1 << 30))
@@ -220,7 +220,7 @@ def test_a_band_on_a_decreasing_attribute(seed: int) -> None:
         return bool(a["k"] == b["k"] and a["tb"] - 3 <= b["tb"] <= a["tb"] + 1)
 
     found = evaluated(node, {"l": sides[0], "r": sides[1]})
-    assert found == sorted(join_rows(sides[0], sides[1], node, NAMES, meets), key=order)
+    assert found == sorted(joined(sides[0], sides[1], node, NAMES, meets), key=order)
 
 
 KEYS = [(FLOWS[0], column("tb")), (FLOWS[1], column("k"))]
@@ -275,8 +275,8 @@ def test_groups_are_those_of_plain_python(seed: int, block: int, most: int, bits
         (*key, *(plainly(each, members) for each in chosen), epoch(10).last(key[0])) for key, members in whole.items()
     ]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(blocks, "BLOCK", block)
-        patch.setattr(spill, "HELD_ROWS", most)
+        patch.setattr(row_blocks, "BLOCK", block)
+        patch.setattr(spill, "ROWS_IN_MEMORY", most)
         found = rows_of(node, {"s": lambda: (frame for make in fed for frame in make())})
     assert found == sorted(wanted, key=order)
 
@@ -339,17 +339,23 @@ def test_rows_and_counts_do_not_depend_on_the_slices(
     folder = tmp_path_factory.mktemp("slices")
     names = sorted({each.lfta.name for each in walk(node) if isinstance(each, LftaInput)})
     feeds = {
-        each: Feed.scan(write_stream(folder / f"{each}.parquet", FLOWS, flows(80, SPAN, seed + at), SPAN * SECOND))
+        each: StoredStream.scan(
+            write_stream(folder / f"{each}.parquet", FLOWS, flows(80, SPAN, seed + at), SPAN * SECOND)
+        )
         for at, each in enumerate(names)
     }
     ends = sum((feed.ends for feed in feeds.values()), Counter[int]())
-    stored = {each: Stored(FLOWS, [(0, chunk) for chunk in feed.chunks]) for each, feed in feeds.items()}
+    stored = {each: StoredLeaf(FLOWS, [(0, chunk) for chunk in feed.chunks]) for each, feed in feeds.items()}
     timeline = Timeline(np.array([0, END_OF_TIME]), np.array([-END_OF_TIME, END_OF_TIME]))
     found = []
     for most in (1, chance.randint(2, 40)):
         slices = choose_slices(node, ends, most)
         outcomes = [
-            run_slice(SliceTask(node, each, stored, {}, folder, f"{most}-{at}", (0, EVER), timeline, None, EVER, False))
+            run_slice(
+                SliceTask(
+                    node, each, stored, {}, folder, f"{most}-{at}", (0, ALL_TIME), timeline, None, ALL_TIME, False
+                )
+            )
             for at, each in enumerate(slices)
         ]
         rows = [row for each in outcomes for file in each.files for row in pa.parquet.read_table(file).to_pylist()]
@@ -367,12 +373,14 @@ def test_slices_have_all_of_time_and_are_no_shorter_than_what_they_read_before(r
     for node in plans().values():
         slices = choose_slices(node, Counter(rows), most)
         assert 1 <= len(slices) <= most
-        assert (slices[0].start, slices[-1].end) == (-EVER, EVER)
+        assert (slices[0].start, slices[-1].end) == (-ALL_TIME, ALL_TIME)
         for before, after in pairwise(slices):
             assert before.end == after.start
             length = after.start - max(before.start, min(rows) * SECOND)
             assert after.start - min(after.reads.values()) <= length
-    assert choose_slices(node, Counter(), 4) == [Slice(-EVER, EVER, dict.fromkeys(slices[0].reads, -EVER))]
+    assert choose_slices(node, Counter(), 4) == [
+        TimeSlice(-ALL_TIME, ALL_TIME, dict.fromkeys(slices[0].reads, -ALL_TIME))
+    ]
 
 
 def test_a_range_of_a_day_is_not_read_again_for_each_slice(tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ from lowwater.instants import HOUR
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.history import record_metrics
 from lowwater.lake.ledgers.runs import ReplayRow, record_replays
-from lowwater.quality.history import LINK, metric_rows, metric_table
-from lowwater.replay.packets.extract import Selection, chosen_links, select, write_selection
+from lowwater.quality.drift import LINK, metric_rows, metric_table
+from lowwater.replay.packets.capture_export import Selection, exported_links, select, write_selection
 from lowwater.replay.packets.predicate import read_predicate
 from tests.hints.desk import Case, Desk, Site
 from tests.quality.test_history import items
@@ -175,17 +175,17 @@ def _twice(desk: Desk, *links: str) -> Said:
 
 def _links(desk: Desk, name: str) -> None:
     lake, config = open_lake(desk.settle(), make=False), load_config(desk.lake)
-    assert chosen_links(lake, config, [name])
+    assert exported_links(lake, config, [name])
 
 
 def _no_captures(desk: Desk) -> None:
     lake = open_lake(desk.settle(ingest=False))
-    chosen_links(lake, load_config(desk.lake), [])
+    exported_links(lake, load_config(desk.lake), [])
 
 
 def _captures(desk: Desk) -> None:
     assert desk.run("ingest", "--lake", desk.lake, "--link", "main1", "--covers", desk.life, desk.capture).code == 0
-    assert chosen_links(open_lake(desk.lake), load_config(desk.lake), []) == ["main1"]
+    assert exported_links(open_lake(desk.lake), load_config(desk.lake), []) == ["main1"]
 
 
 def _initialised(desk: Desk, anew: bool) -> Said:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from lowwater.quality.written import LONGEST
+from lowwater.quality.custom.suites import LARGEST_SUITE
 from tests.hints.desk import Case, Desk, Site
 from tests.replay.support import Said
 
@@ -45,7 +45,7 @@ def _between(column: str, **kwargs: Any) -> dict[str, Any]:
     return {"type": BETWEEN, "kwargs": {"column": column} | kwargs}
 
 
-LENGTHY = _suite(*({**_between("n", min_value=number), "notes": "x" * 1000} for number in range(LONGEST // 1000)))
+LENGTHY = _suite(*({**_between("n", min_value=number), "notes": "x" * 1000} for number in range(LARGEST_SUITE // 1000)))
 CASES = [
     _file("a suite of no query", _suite(), "did you mean flows?", file="lake/expectations/flows/flow.json"),
     _file("a suite that is no JSON", "name: flows", "write a suite of Great Expectations as JSON"),

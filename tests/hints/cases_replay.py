@@ -19,8 +19,8 @@ from lowwater.catalog.expr import Type
 from lowwater.catalog.streams import ROW
 from lowwater.config import Config, load_config
 from lowwater.high import session
-from lowwater.high.run import _files
-from lowwater.high.source.streams import Feed
+from lowwater.high.query_runs import _files
+from lowwater.high.source.stored_streams import StoredStream
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.plan.context import Links
@@ -28,7 +28,7 @@ from lowwater.plan.operators import Aggregate
 from lowwater.plan.queryset import plan_texts
 from lowwater.replay.checks.affordable import require_affordable
 from lowwater.replay.checks.missing_columns import _stored as _stored_columns
-from lowwater.replay.command.run import Request, _planned_anew
+from lowwater.replay.command.run_command import RunRequest, _planned_anew
 from lowwater.replay.interval import replay
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
@@ -166,7 +166,7 @@ def _stored(desk: Desk, good: bool) -> None:
         pq.write_table(pa.table({"n": [1], **control}), path)
     else:
         path.write_bytes(b"no parquet")
-    assert Feed.scan([str(path)]).rows == 1
+    assert StoredStream.scan([str(path)]).rows == 1
 
 
 def _streams(desk: Desk, link: str) -> None:
@@ -269,7 +269,7 @@ def _captured_links(desk: Desk, *links: str) -> None:
     """A run whose captures are of these links, when they have been read."""
     plan = plan_texts([("q.gsql", FLOWS)], Links(("main1",)))
     captures: dict[str, tuple[()]] = dict.fromkeys(links, ())
-    assert _planned_anew(Request(plan, Config(), [], desk.folder), captures).plan is plan
+    assert _planned_anew(RunRequest(plan, Config(), [], desk.folder), captures).plan is plan
 
 
 CHAINED = "SELECT tb, count(*) AS n FROM main1.TCP GROUP BY time/60 AS tb CLOSING_WHEN count(*) < 3"
@@ -450,7 +450,7 @@ LEFT: dict[Site, str] = {
     ("lowwater/high/session.py", "fetch_jars"): "a repository that does not answer",
     ("lowwater/high/session.py", "_unstarted"): "a machine without Java: tests/replay/test_sessions.py",
     ("lowwater/high/session.py", "end_jvm"): "a JVM of another process: nothing of ours starts one",
-    ("lowwater/replay/stages/low.py", "run_low"): "a disk that is full",
+    ("lowwater/replay/stages/low_tasks.py", "run_low"): "a disk that is full",
     ("lowwater/replay/stages/on_demand.py", "on_demand"): "a disk that is full",
     ("plugins/lowwater_airflow/operators.py", "interval_of"): "a context of Airflow, not imported here",
 }

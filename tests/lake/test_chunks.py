@@ -89,7 +89,7 @@ def test_tasks_make_the_table_that_one_makes(
 def test_workers_of_spark_make_the_same_table(
     lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkSession
 ) -> None:
-    from lowwater.high.tasks import spark_runner
+    from lowwater.high.spark_tasks import spark_runner
 
     path = many(tmp_path / "a.pcap")
     whole = open_lake(tmp_path / "whole")

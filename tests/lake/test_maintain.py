@@ -19,7 +19,7 @@ from lowwater.lake.locks import hold, hold_range, run_attempt
 from lowwater.lake.maintain import UpkeepStep, maintain
 from lowwater.lake.tables import live_files, open_table
 from lowwater.replay.job import Job
-from lowwater.replay.schedule.due import Range, due
+from lowwater.replay.schedule.due import DueSelection, due
 from tests.replay.support import (
     DEMO,
     QUERIES,
@@ -125,7 +125,7 @@ def test_streams_go_once_they_were_published_long_enough(halves: Path, spark: Sp
     maintain(opened, week, clock=lambda: later(8 * 24 * 3600))
     assert stream_rows(halves) == dict.fromkeys(rows, 0)
     assert all_tables(halves) == before and states(halves) == held
-    assert due(Job.open(halves, "demo", QUERIES), Range(START, START + HOUR)) == []
+    assert due(Job.open(halves, "demo", QUERIES), DueSelection(START, START + HOUR)) == []
     write_settings(halves, skews={"control": "2s"}, length="30min")
     (outcome,) = replay_range(halves, spark, START, START + HOUR // 2)
     assert outcome.committed, "what was removed is made again where it is needed"

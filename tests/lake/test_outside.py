@@ -21,7 +21,7 @@ from lowwater.lake.ledgers.captures import malformed_between, read_captures
 from lowwater.lake.ledgers.outside import OutsideCount, lake_records_outside, outside, outside_lines
 from lowwater.lake.packets import PacketFiles
 from lowwater.replay.job import Job
-from lowwater.replay.schedule.due import Range, due
+from lowwater.replay.schedule.due import DueSelection, due
 from tests.lake.support import BASE, at, capture
 
 QUERY = "DEFINE { query_name n; } SELECT tb, count(*) FROM a.ETH GROUP BY time/60 AS tb\n"
@@ -50,7 +50,7 @@ def accounted(root: Path) -> tuple[int, int]:
     captures = job.captures()
     mine = captures["a"]
     files, total = PacketFiles.of(job.lake), 0
-    for each in due(job, Range()):
+    for each in due(job, DueSelection()):
         scan = job.inputs(each.start, each.end, captures).scan("a")
         apart = outside(files, "a", mine, job.config.link("a"), each.start, each.end)
         total += scan.sane + scan.violations.num_rows + sum(count.unread for _, count in apart)
@@ -61,7 +61,7 @@ def accounted(root: Path) -> tuple[int, int]:
 def listed(root: Path, through_end: bool = False) -> list[tuple[int, bool, bool]]:
     """(hour, whether it is blocked, whether at an edge) of every interval that is due."""
     job = replace(Job.open(root, "n", root), through_end=through_end)
-    return [((each.start - BASE) // HOUR, bool(each.blocked), each.at_edge) for each in due(job, Range())]
+    return [((each.start - BASE) // HOUR, bool(each.blocked), each.at_edge) for each in due(job, DueSelection())]
 
 
 def test_a_record_before_since_is_in_an_interval_and_in_no_row(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_an_interval_in_which_captures_end_is_listed_and_runs_when_it_is_asked_f
     assert listed(root) == [(0, True, True), (1, True, True)]
     assert listed(root, through_end=True) == [(0, False, False), (1, False, False)]
     job = Job.open(root, "n", root)
-    found = due(job, Range())
+    found = due(job, DueSelection())
     assert [each.packets for each in found] == [1, 2] or sum(each.packets for each in found) == 3
 
 

@@ -24,7 +24,7 @@ from lowwater.plan.properties.state import counts_rows
 from lowwater.plan.queryset import Plan, plan_texts
 from lowwater.plan.tree import walk
 from lowwater.replay.checks.capabilities import require_lowered
-from lowwater.replay.command.run import Gathered, Request, gather
+from lowwater.replay.command.run_command import RunRequest, RunResults, run_intervals
 from lowwater.replay.command.summary import LinkCounts
 from lowwater.replay.progress import Progress
 from lowwater.replay.sessions import Sessions
@@ -84,13 +84,13 @@ def refused(question: Question, engine: str) -> str:
     return ""
 
 
-def evaluated(case: Case, engine: str, spark: SparkSession | None = None) -> Gathered:
+def evaluated(case: Case, engine: str, spark: SparkSession | None = None) -> RunResults:
     """What an engine makes of a case; the records of every link that is read are accounted for."""
     with tempfile.TemporaryDirectory() as folder, lake_of(case.world) as (lake, captures):
         request = request_of(case, engine, Path(folder))
         progress = Progress(quiet=True)
         sessions = None if spark is None else Sessions("law", progress, spark)
-        gathered = gather(request, lake, captures, Path(folder), progress, sessions)
+        gathered = run_intervals(request, lake, captures, Path(folder), progress, sessions)
     for link in request.plan.links:
         packets, account = case.world.packets[link], gathered.accounts.links.get(link, LinkCounts())
         assert account.violating == case.world.violations(link)
@@ -117,11 +117,11 @@ def lake_of(world: World) -> Iterator[tuple[Lake, dict[str, Captures]]]:
     yield _last[0][2:]
 
 
-def request_of(case: Case, engine: str, folder: Path) -> Request:
+def request_of(case: Case, engine: str, folder: Path) -> RunRequest:
     """A run of the queries of a case."""
     choice = case.choice
     high = {"tick": choice.pace[0], "slice_rows": 40 if choice.few else 4}
-    return Request(
+    return RunRequest(
         plan=plan_of(case.asked, choice.slots, folder),
         config=config_of(case.world),
         captures=[],
@@ -151,7 +151,7 @@ def low_settings(choice: Choice) -> dict[str, Any]:
     return {**sizes, "compiled": False, "adjacent": choice.adjacent, "flush": flush}
 
 
-def rows_of(gathered: Gathered, query: str, *more: str) -> Rows:
+def rows_of(gathered: RunResults, query: str, *more: str) -> Rows:
     """The rows of a query, with `_last` where it is asked for."""
     found: Rows = Counter()
     for table in gathered.rows[query]:
@@ -186,7 +186,7 @@ def expected(case: Case, question: Question, oracle: duckdb.DuckDBPyConnection) 
     return Counter(tuple(value(row.values[f.name]) for f in node.fields) for row in rows)
 
 
-def compare_oracle(case: Case, gathered: Gathered, engine: str) -> None:
+def compare_oracle(case: Case, gathered: RunResults, engine: str) -> None:
     """Holds every question of a case against its oracle."""
     with case.world.oracle() as oracle:
         for question in case.asked:
@@ -196,7 +196,7 @@ def compare_oracle(case: Case, gathered: Gathered, engine: str) -> None:
                 raise Difference(pair, question.name, theirs - ours, ours - theirs)
 
 
-def compare_ticks(case: Case, spark: Gathered, reference: Gathered) -> None:
+def compare_ticks(case: Case, spark: RunResults, reference: RunResults) -> None:
     """Holds the ticks of Spark's rows against those of the reference engine, of which none may be much later.
 
     A row that a promise lets go is at most one tick later; one that is let go by an arrival, of which Spark hears at a
@@ -216,7 +216,7 @@ def compare_ticks(case: Case, spark: Gathered, reference: Gathered) -> None:
                 assert mine - own <= most, f"query {query}: {row} at {mine} ns, the reference engine's at {own} ns"
 
 
-def ticks_of(gathered: Gathered, query: str) -> dict[Row, list[int]]:
+def ticks_of(gathered: RunResults, query: str) -> dict[Row, list[int]]:
     """The ticks of equal rows, `_last` at their end."""
     found: dict[Row, list[int]] = {}
     for table in gathered.rows[query]:
@@ -227,7 +227,7 @@ def ticks_of(gathered: Gathered, query: str) -> dict[Row, list[int]]:
     return found
 
 
-def compare_engines(spark: Gathered, reference: Gathered) -> None:
+def compare_engines(spark: RunResults, reference: RunResults) -> None:
     """Holds Spark against the reference engine over the same intervals: rows with their last instants."""
     for query in reference.rows:
         ours, theirs = rows_of(spark, query, "_last"), rows_of(reference, query, "_last")

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from lowwater.low import Policy
-from lowwater.replay.command.run import Gathered
+from lowwater.replay.command.run_command import RunResults
 from tests.law import fuzz as module
 from tests.law.cases import Case, case
 from tests.law.compare import REFERENCE, Difference, compare_ticks, rows_of
@@ -59,9 +59,9 @@ def test_a_tick_may_be_one_later_and_no_more(last: int, tick: int, allowed: int)
     asked = Question("q", "DEFINE{query_name 'q';} SELECT time, len FROM main1.TCP", "")
     run = replace(drawn, asked=(asked,), choice=choice, world=replace(drawn.world, skews={"main1": 4}))
 
-    def gathered(at: int) -> Gathered:
+    def gathered(at: int) -> RunResults:
         columns = {"x": [1], "_last": [last], "_tick": [at]}
-        return cast(Gathered, SimpleNamespace(rows={"q": [pa.table(columns)]}))
+        return cast(RunResults, SimpleNamespace(rows={"q": [pa.table(columns)]}))
 
     compare_ticks(run, gathered(tick + allowed), gathered(tick))
     with pytest.raises(AssertionError, match="query q"):

@@ -8,7 +8,7 @@ from lowwater.errors import QueryError, QueryErrors
 from lowwater.plan.context import Links
 from lowwater.plan.properties.copies import copies
 from lowwater.plan.queryset import Plan, plan_texts
-from lowwater.replay.checks.affordable import MOST_COPIES, costly, require_affordable
+from lowwater.replay.checks.affordable import MOST_COPIES, cost_notes, require_affordable
 
 
 def plan(*texts: str) -> Plan:
@@ -60,7 +60,7 @@ def test_all_are_refused_together_and_check_says_them() -> None:
         require_affordable(found, MOST_COPIES)
     texts = [error.message for error in caught.value.errors]
     assert "86,400,000,000,000 overlapping windows" in texts[0] and "8,192 groupings" in texts[1]
-    notes = [note.text.split("; write")[0].split("; use")[0] for note in costly(found)]
+    notes = [note.text.split("; write")[0].split("; use")[0] for note in cost_notes(found)]
     assert notes == [text.split(": ", 1)[1] for text in texts]
 
 

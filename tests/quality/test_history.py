@@ -20,24 +20,24 @@ from lowwater.instants import HOUR, SECOND
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.history import read_lateness, read_metrics, record_lateness, record_metrics
 from lowwater.lake.tables import open_table
-from lowwater.quality import profile
-from lowwater.quality.history import (
+from lowwater.quality.drift import (
     LINK,
     QUERY,
-    Past,
+    IntervalHistory,
+    history_start,
+    interval_history,
     lateness_row,
     link_row,
     metric_rows,
     metric_table,
-    past,
     query_items,
     query_row,
-    reach,
 )
-from lowwater.quality.lags import Lags
-from lowwater.quality.profile import Profile
-from lowwater.quality.sources import Sources
-from lowwater.quality.suggest import propose, suggestions
+from lowwater.quality.lateness.counts import LatenessCounts
+from lowwater.quality.limit_proposals import limit_proposals, propose
+from lowwater.quality.links import profile
+from lowwater.quality.links.profile import LinkProfile
+from lowwater.quality.links.senders import SenderCounts
 from lowwater.replay.stages.audit import SUBJECTS
 from tests.quality.frames import LINK_HISTORY, QUERY_HISTORY
 from tests.replay.support import lowwater
@@ -75,7 +75,7 @@ def test_a_profile_is_that_of_the_records_that_arrive_inside(
     found: list[tuple[int, int, str | None]], cut: int
 ) -> None:
     rows = [(arrival, arrival - late, source) for arrival, late, source in sorted(found, key=lambda each: each[0])]
-    made = Profile(10, 30, 4)
+    made = LinkProfile(10, 30, 4)
     for at in range(0, len(rows), cut):
         made.add(batch(rows[at : at + cut]))
     mine = [each for each in rows if 10 <= each[0] < 30]
@@ -89,7 +89,7 @@ def test_a_profile_is_that_of_the_records_that_arrive_inside(
 
 @given(st.lists(st.lists(st.tuples(st.sampled_from([4, 6]), *2 * [st.integers(-3, 3)]), max_size=60), max_size=5))
 def test_sources_are_counted_as_by_a_dictionary(batches: list[list[tuple[int, int, int]]]) -> None:
-    counted, expected = Sources(1000), Counter[tuple[int, int, int]]()
+    counted, expected = SenderCounts(1000), Counter[tuple[int, int, int]]()
     for rows in batches:
         counted.add(*np.array(rows, np.int64).reshape(-1, 3).T.copy())
         expected.update(rows)
@@ -99,7 +99,7 @@ def test_sources_are_counted_as_by_a_dictionary(batches: list[list[tuple[int, in
 
 
 def test_a_table_of_sources_grows() -> None:
-    counted = Sources(1 << 20)
+    counted = SenderCounts(1 << 20)
     lows = np.arange(50_000, dtype=np.int64) << 32  # of which many bits are alike
     for _ in range(2):
         counted.add(np.full(len(lows), 4), np.zeros(len(lows), np.int64), lows)
@@ -109,7 +109,7 @@ def test_a_table_of_sources_grows() -> None:
 
 def test_sources_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(profile, "MOST_SOURCES", 10)
-    made = Profile(0, 1000, 0)
+    made = LinkProfile(0, 1000, 0)
     for at in range(50):
         made.add(batch([(at, at, "10.0.0.1"), (at, at, f"10.0.1.{at}"), (at, at, f"10.0.2.{at}")]))
         assert len(made._sources) <= 10
@@ -185,9 +185,9 @@ def test_what_is_usual_are_the_last_intervals_before_of_the_same_length(lake: La
         record(lake, hour, 100 * hour)
     record(lake, 2, 222)
     record(lake, 4, 999, length=HOUR // 2)
-    known = past(SETTINGS, read_metrics(lake, "s"), HOUR)
+    known = interval_history(SETTINGS, read_metrics(lake, "s"), HOUR)
 
-    def volumes(found: Past, hour: int) -> list[float]:
+    def volumes(found: IntervalHistory, hour: int) -> list[float]:
         return [each["volume"][""] for each in found.before(LINK, "a", BASE + hour * HOUR)]
 
     assert volumes(known, 5) == [0, 100, 222, 300]
@@ -195,20 +195,20 @@ def test_what_is_usual_are_the_last_intervals_before_of_the_same_length(lake: La
     assert volumes(known, 2) == [] and volumes(known, 3) == [0, 100, 222]
     assert known.before(QUERY, "q", BASE + 5 * HOUR)[0] == {"volume": {"": 7.0}}
     assert known.before(LINK, "other", BASE + 5 * HOUR) == []
-    seasonal = past(History(least=1, season="2h"), read_metrics(lake, "s"), HOUR)  # type: ignore[arg-type]
+    seasonal = interval_history(History(least=1, season="2h"), read_metrics(lake, "s"), HOUR)  # type: ignore[arg-type]
     assert volumes(seasonal, 6) == [0, 222] and volumes(seasonal, 5) == [100, 300]
-    assert reach(SETTINGS, BASE, HOUR) == BASE - 5 * HOUR
+    assert history_start(SETTINGS, BASE, HOUR) == BASE - 5 * HOUR
     assert read_metrics(lake, "s", BASE + HOUR, BASE + 2 * HOUR).num_rows == read_metrics(lake, "s").num_rows / 7
 
 
 def test_lateness_is_added_once_and_the_newest_counts(lake: Lake) -> None:
-    late, early = Profile(BASE, BASE + HOUR, SECOND), Profile(BASE, BASE + HOUR, SECOND)
+    late, early = LinkProfile(BASE, BASE + HOUR, SECOND), LinkProfile(BASE, BASE + HOUR, SECOND)
     late.add(batch([(BASE + 9 * SECOND, BASE, "10.0.0.1"), (BASE + 9 * SECOND, BASE + 9 * SECOND, None)]))
     for now, made in enumerate((early, late, late)):
         record_lateness(lake, [lateness_row("a", BASE, BASE + HOUR, SECOND, made, now)])
     (found,) = read_lateness(lake, "a")
     assert (found.measured_at, found.refused, found.largest, found.busiest) == (1, 1, 9 * SECOND, 2)
-    lags = Lags.of(found.bounds, found.counts, found.largest)
+    lags = LatenessCounts.of(found.bounds, found.counts, found.largest)
     assert (lags.records, lags.late, lags.lost(8 * SECOND), lags.lost(9 * SECOND)) == (2, 1, 1, 0)
     table = open_table(lake.lateness)
     assert table is not None and table.version() == 2
@@ -219,7 +219,10 @@ def test_limits_fit_what_was_seen(lake: Lake) -> None:
     for hour in range(12):
         record(lake, hour, 1000 + 100 * (hour % 2), rows=5 if hour == 11 else 100)
     config = Config(links={"a": Link()}, history=SETTINGS)
-    found = {(each.section, each.key): each for each in suggestions(config, [past(SETTINGS, read_metrics(lake), HOUR)])}
+    found = {
+        (each.section, each.key): each
+        for each in limit_proposals(config, [interval_history(SETTINGS, read_metrics(lake), HOUR)])
+    }
     volume = found["history", "volume"]
     assert (volume.judged, volume.most, volume.now, volume.warned) == (18, 0.95, 0.8, 1)
     assert (volume.limit, volume.beyond) == (1.0, 0)

@@ -30,14 +30,14 @@ from lowwater.lake.ledgers.runs import record_heartbeats, record_violations
 from lowwater.lake.packets import PacketFiles, packet_files
 from lowwater.plan.operators import Field
 from lowwater.plan.properties.schemas import result_schema
-from lowwater.quality import keys, streams
-from lowwater.quality.keys import distinct_keys
-from lowwater.quality.measures import Scope, frames, lfta_counts
-from lowwater.quality.profile import Profile
-from lowwater.quality.queries import Made, QueryMeasures
-from lowwater.quality.rows import judge
-from lowwater.quality.scan import LinkScan, scan_link
-from lowwater.quality.streams import Broken, StreamCheck, check_stream
+from lowwater.quality.custom.row_checks import check_rows
+from lowwater.quality.links.packet_scan import LinkScan, scan_link
+from lowwater.quality.links.profile import LinkProfile
+from lowwater.quality.measures import AuditScope, frames, lfta_counts
+from lowwater.quality.outputs import stream_checks, unique_keys
+from lowwater.quality.outputs.query_measures import QueryMeasures, WrittenStream
+from lowwater.quality.outputs.stream_checks import BrokenRows, StreamCheck, check_stream
+from lowwater.quality.outputs.unique_keys import distinct_keys
 from lowwater.replay.stages.audit import EVIDENCE, SUBJECTS
 from tests.capturemaker import pcap_bytes, tcp
 from tests.lake.support import BASE, at
@@ -122,8 +122,8 @@ def test_counts_are_those_of_the_definitions(rows: list[Event], parts: int, batc
     broken = [last for last, tick in data if any(made < tick and last < promise for promise, made in promises)]
     size = -(-len(rows) // parts) or 1
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(streams, "BATCH", batch)
-        patch.setattr(streams, "KEPT", 3)
+        patch.setattr(stream_checks, "BATCH", batch)
+        patch.setattr(stream_checks, "EXAMPLE_ROWS", 3)
         found = checked(Path(folder), 3, 9, *(events(*rows[i : i + size]) for i in range(0, len(rows), size)))
     assert (found.rows, found.columns) == (len(data), "")
     assert found.open_ns == max(0, 9 - max((last for last, _ in promises), default=3))
@@ -200,14 +200,14 @@ def keyed(folder: Path, rows: Sequence[tuple[str | None, int | None]]) -> list[P
 
 @pytest.mark.spark
 def test_rows_that_share_their_key(spark: SparkSession, tmp_path: Path) -> None:
-    from lowwater.high.unique import Keyed, shared_keys
+    from lowwater.high.unique import KeyedStream, shared_keys
 
     rows = [("10.0.0.1", 1), (None, 1), ("10.0.0.1", None), (None, None), ("10.0.0.1", 1), (None, None), (None, None)]
     files = [str(path) for path in keyed(tmp_path, rows)]
     asked = {
-        "both": Keyed(files, FIELDS, ("addr", "n")),
-        "one": Keyed(files, FIELDS, ("n",)),
-        "none": Keyed(files[:4], FIELDS, ("addr", "n")),
+        "both": KeyedStream(files, FIELDS, ("addr", "n")),
+        "one": KeyedStream(files, FIELDS, ("n",)),
+        "none": KeyedStream(files[:4], FIELDS, ("addr", "n")),
     }
     found = shared_keys(spark, asked, 4, 2)
     assert {name: (each.keys, each.total) for name, each in found.items()} == {
@@ -234,8 +234,10 @@ def test_whether_keys_are_distinct(tmp_path: Path) -> None:
 @pytest.mark.parametrize("bits", [64, 3, 0])
 def test_distinct_keys_whatever_their_digests(bits: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beside Python's sets; digests of few bits are those of an attacker, for whom all rows share theirs."""
-    whole = keys.row_digests
-    monkeypatch.setattr(keys, "row_digests", lambda columns, rows: whole(columns, rows) & np.uint64((1 << bits) - 1))
+    whole = unique_keys.row_digests
+    monkeypatch.setattr(
+        unique_keys, "row_digests", lambda columns, rows: whole(columns, rows) & np.uint64((1 << bits) - 1)
+    )
     chance = random.Random(bits)
     answers = set()
     for number in range(40):
@@ -248,9 +250,9 @@ def test_distinct_keys_whatever_their_digests(bits: int, tmp_path: Path, monkeyp
         answers.add(len(set(rows)) == len(rows))
         assert distinct_keys(files, FIELDS, ("addr", "n")) == (len(set(rows)) == len(rows))
     assert answers == {True, False}
-    monkeypatch.setattr(keys, "FEW", 0)
+    monkeypatch.setattr(unique_keys, "LARGEST_COMPARISON", 0)
     assert distinct_keys(files, FIELDS, ("addr", "n")) == (bits == 64 and len(set(rows)) == len(rows))
-    monkeypatch.setattr(keys, "MOST", 0)
+    monkeypatch.setattr(unique_keys, "LARGEST_STREAM", 0)
     assert not distinct_keys(files, FIELDS, ("addr", "n"))
 
 
@@ -303,13 +305,13 @@ def measured(lake: Lake, instances: Sequence[tuple[str, str]], queries: Sequence
     config = load_config(lake.root)
     captures = read_captures(lake, ["a", "b"])
     gaps = [Gap("b", BASE, BASE + HOUR)]
-    scope = Scope(lake, config, "s", BASE, BASE + HOUR, captures, instances, [], gaps)
+    scope = AuditScope(lake, config, "s", BASE, BASE + HOUR, captures, instances, [], gaps)
     reads = [
         packet_files(PacketFiles.of(lake), link, captures[link], config.link(link), BASE, BASE, BASE + HOUR)
         for link in scope.links
     ]
     scans = [scan_link(read, Skews(config.link(read.link).skew)) for read in reads]
-    found = frames(scope, scans, lfta_counts(scope), queries, {each.query: judge([], ()) for each in queries})
+    found = frames(scope, scans, lfta_counts(scope), queries, {each.query: check_rows([], ()) for each in queries})
     return {name: frame.to_pylist() for name, frame in found.items()}
 
 
@@ -456,10 +458,10 @@ def test_lftas_that_disagree_or_do_not_add_up(lake: Lake) -> None:
 def test_malformed_records_are_charged_to_the_interval_of_the_record_before(lake: Lake) -> None:
     """The second capture is cut: its damage belongs to the second hour."""
     config, captures = load_config(lake.root), read_captures(lake, ["a"])
-    scope = Scope(lake, config, "s", BASE + HOUR, BASE + 2 * HOUR, captures, [("q", "a")], [])
+    scope = AuditScope(lake, config, "s", BASE + HOUR, BASE + 2 * HOUR, captures, [("q", "a")], [])
     found = frames(
         scope,
-        [LinkScan("a", 2, late_rows(lake).slice(0, 0), Profile(BASE + HOUR, BASE + 2 * HOUR, SECOND))],
+        [LinkScan("a", 2, late_rows(lake).slice(0, 0), LinkProfile(BASE + HOUR, BASE + 2 * HOUR, SECOND))],
         lfta_counts(scope),
         [],
         {},
@@ -470,10 +472,21 @@ def test_malformed_records_are_charged_to_the_interval_of_the_record_before(lake
 
 
 def test_queries(lake: Lake) -> None:
-    strays = Broken(2, [{"tb": 7, "srcIP": None, "_last": 70}])
-    check = StreamCheck(10, "", 5, strays, Broken())
-    bad = QueryMeasures("q", ("b", "a"), ("tb", "srcIP"), Made(9, "f"), "g", check, Broken(4, [{"tb": 1}]), 2)
-    good = QueryMeasures("p", ("a",), None, Made(1, "f"), "f", StreamCheck(1, "", 0, Broken(), Broken()), Broken(), 0)
+    strays = BrokenRows(2, [{"tb": 7, "srcIP": None, "_last": 70}])
+    check = StreamCheck(10, "", 5, strays, BrokenRows())
+    bad = QueryMeasures(
+        "q", ("b", "a"), ("tb", "srcIP"), WrittenStream(9, "f"), "g", check, BrokenRows(4, [{"tb": 1}]), 2
+    )
+    good = QueryMeasures(
+        "p",
+        ("a",),
+        None,
+        WrittenStream(1, "f"),
+        "f",
+        StreamCheck(1, "", 0, BrokenRows(), BrokenRows()),
+        BrokenRows(),
+        0,
+    )
     first, second = measured(lake, [("q", "a")], [bad, good])["queries"]
     assert first == {
         "query": "q",
@@ -505,8 +518,8 @@ def test_long_lists_are_cut(lake: Lake, tmp_path: Path) -> None:
 
 
 def test_the_frames_have_the_columns_that_the_suites_are_tested_with(lake: Lake) -> None:
-    empty = StreamCheck(0, "", 0, Broken(), Broken())
-    query = QueryMeasures("q", ("a",), None, Made(0, ""), "", empty, Broken(), 0)
+    empty = StreamCheck(0, "", 0, BrokenRows(), BrokenRows())
+    query = QueryMeasures("q", ("a",), None, WrittenStream(0, ""), "", empty, BrokenRows(), 0)
     found = measured(lake, [("q", "a")], [query])
     for name, expected in (("links", LINK), ("lftas", LFTA), ("queries", QUERY), ("rows", ROWS)):
         (row,) = found[name]

@@ -21,10 +21,20 @@ from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.ledgers.runs import ReplayRow
 from lowwater.lake.packets import PacketFiles, packet_files
-from lowwater.quality.advice import document, headline, remarks
-from lowwater.quality.lags import LATEST, Lags, Watch, bound_of
-from lowwater.quality.skew import LADDER, QUANTILES, Reader, Review, Seen, find_knee, recommend, review, watch_link
-from lowwater.replay.schedule.readers import row_rates
+from lowwater.quality.lateness.counts import LATEST_RECORDS, LatenessCounts, LatenessMonitor, bound_of
+from lowwater.quality.lateness.review import (
+    LADDER,
+    QUANTILES,
+    IntervalLateness,
+    ReadingQuery,
+    SkewReview,
+    find_knee,
+    link_lateness,
+    recommend,
+    review,
+)
+from lowwater.quality.lateness.wording import headline, remarks, review_json
+from lowwater.replay.schedule.link_queries import row_rates
 from tests.lake.support import BASE, capture
 from tests.replay.support import lowwater
 
@@ -35,8 +45,8 @@ LATENESS = st.lists(
 TWO_DIGITS = st.one_of(st.integers(0, 99), st.builds(lambda d, p: d * 10**p, st.integers(10, 99), st.integers(0, 16)))
 
 
-def counted(values: list[int]) -> Lags:
-    lags = Lags()
+def counted(values: list[int]) -> LatenessCounts:
+    lags = LatenessCounts()
     lags.add(np.array(values, np.int64))
     return lags
 
@@ -61,7 +71,7 @@ def test_counts_add_up_in_any_way(first: list[int], second: list[int]) -> None:
     merged = counted(first)
     merged.merge(counted(second))
     together = counted(first + second)
-    kept = Lags.of(*together.counted(), together.largest)
+    kept = LatenessCounts.of(*together.counted(), together.largest)
     for lags in (merged, kept):
         assert lags.bounds() == together.bounds()
         assert (lags.records, lags.late, lags.largest) == (together.records, together.late, together.largest)
@@ -108,11 +118,11 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "lake"
 
 
-def reviewed(root: Path, start: int, end: int, loss: float = 0.001) -> Review:
+def reviewed(root: Path, start: int, end: int, loss: float = 0.001) -> SkewReview:
     opened = open_lake(root)
     link = Link(skew="2s", max_jump="2h")  # type: ignore[arg-type]
     read = packet_files(PacketFiles.of(opened), "a", read_captures(opened, ["a"])["a"], link, start, start, end)
-    return review("a", link.skew, watch_link(read, link.skew, HOUR), loss)
+    return review("a", link.skew, link_lateness(read, link.skew, HOUR), loss)
 
 
 def queried(root: Path, sql: str, start: int = BASE, end: int = BASE + 3 * HOUR) -> list[tuple[Any, ...]]:
@@ -159,7 +169,9 @@ def test_the_review_is_what_duckdb_finds(lake: Path, start: int, end: int) -> No
     seconds = f"SELECT arrival // {HOUR} h, arrival // {SECOND} s, count(*) n FROM r GROUP BY ALL"
     busiest = queried(lake, f"SELECT max(n) FROM ({seconds}) GROUP BY h ORDER BY h", start, end)
     assert [(each.busiest,) for each in found.seen] == busiest
-    latest = queried(lake, f"SELECT lateness, capture, position FROM r ORDER BY ALL DESC LIMIT {LATEST}", start, end)
+    latest = queried(
+        lake, f"SELECT lateness, capture, position FROM r ORDER BY ALL DESC LIMIT {LATEST_RECORDS}", start, end
+    )
     assert [(each.lateness, each.capture, each.position) for each in found.latest] == latest
 
 
@@ -168,7 +180,7 @@ def test_small_batches_change_nothing(lake: Path) -> None:
     captures = read_captures(opened, ["a"])["a"]
     link = Link(skew="2s", max_jump="2h")  # type: ignore[arg-type]
     read = packet_files(PacketFiles.of(opened), "a", captures, link, BASE, BASE, BASE + HOUR)
-    whole, parts = Watch(link.skew), Watch(link.skew)
+    whole, parts = LatenessMonitor(link.skew), LatenessMonitor(link.skew)
     for batch in read.batches():
         whole.add(batch)
     for batch in read.batches(rows=7):
@@ -177,8 +189,8 @@ def test_small_batches_change_nothing(lake: Path) -> None:
     assert (whole.refused, whole.busiest, whole.latest) == (parts.refused, parts.busiest, parts.latest)
 
 
-def seen(values: list[int], skew: int = SECOND) -> Seen:
-    return Seen(0, HOUR, counted(values), sum(value > skew for value in values), 7)
+def seen(values: list[int], skew: int = SECOND) -> IntervalLateness:
+    return IntervalLateness(0, HOUR, counted(values), sum(value > skew for value in values), 7)
 
 
 def test_the_words() -> None:
@@ -189,7 +201,11 @@ def test_the_words() -> None:
     clock = review("a", SECOND, [seen([0] * 99_980 + [SECOND // 10] * 15 + [3600 * SECOND] * 5)])
     assert (clock.recommended, clock.advice, clock.apart) == (SECOND // 10, "lower", (5, 3600 * SECOND))
     assert "clock that was set" in remarks(clock)[0]
-    waits = (Reader("s", "q", 10 * SECOND, 2.0), Reader("s", "alone", None, 2.0), Reader("s", "idle", SECOND, None))
+    waits = (
+        ReadingQuery("s", "q", 10 * SECOND, 2.0),
+        ReadingQuery("s", "alone", None, 2.0),
+        ReadingQuery("s", "idle", SECOND, None),
+    )
     told = remarks(review("a", SECOND, [seen([0] * 9 + [4 * SECOND])], 0.0, waits))
     assert told == [
         "s/q: its rows wait 10s, as now (for another link, 10s)",
@@ -207,7 +223,7 @@ def test_an_interval_that_alone_is_late_is_an_outlier_and_the_others_are_advised
     wild = [0] * 300 + [each * SECOND // 5 for each in range(700)]
     hours = [*calm[:3], wild, *calm[3:]]
     of = [
-        Seen(at * HOUR, (at + 1) * HOUR, counted(values), sum(value > SECOND for value in values), 7)
+        IntervalLateness(at * HOUR, (at + 1) * HOUR, counted(values), sum(value > SECOND for value in values), 7)
         for at, values in enumerate(hours)
     ]
     found = review("a", SECOND, of)
@@ -220,7 +236,7 @@ def test_an_interval_that_alone_is_late_is_an_outlier_and_the_others_are_advised
     assert headline(found).endswith(f"; without {time}, skew 1s refuses 0 (0%): lower it to 500ms, which refuses none")
     said = f"outlier: {time}, where 697 records are more than 500ms late; with it 200s would be needed. Look at the "
     assert remarks(found)[1].startswith(said)
-    assert document(found)["outlier"]["recommended_with_it_ns"] == 200 * SECOND
+    assert review_json(found)["outlier"]["recommended_with_it_ns"] == 200 * SECOND
     hopeless = review("a", SECOND, [*of[:3], seen([2**62 - 1] * 1000), *of[4:]])
     assert hopeless.recommended == SECOND // 2 and "with it no skew would do" in remarks(hopeless)[1]
 
@@ -261,7 +277,7 @@ def test_the_command(lake: Path) -> None:
     said = lowwater("skew", "--lake", lake, "--format", "json", "--loss", "0.001", "--queries", lake)
     assert said.code == 0
     (got,) = json.loads(said.out)["links"]
-    assert got == document(reviewed(lake, BASE, BASE + 4 * HOUR))
+    assert got == review_json(reviewed(lake, BASE, BASE + 4 * HOUR))
     assert sum(each["records"] for each in got["histogram"]) == got["records"] == 2100
     said = lowwater("skew", "--lake", lake, "--link", "a", "--queries", lake)
     assert said.code == 0 and "recommended" in said.out and "in force" in said.out

@@ -18,18 +18,18 @@ from lowwater.catalog.streams import PUNCTUATION, ROW
 from lowwater.errors import ConfigError
 from lowwater.plan.operators import Field
 from lowwater.plan.properties.schemas import result_schema
-from lowwater.quality.rows import NOTHING, judge
-from lowwater.quality.streams import KEPT
-from lowwater.quality.written import (
+from lowwater.quality.custom.row_checks import NOTHING, check_rows
+from lowwater.quality.custom.suites import (
     KINDS,
-    LONGEST,
+    LARGEST_SUITE,
+    CustomExpectation,
     Suites,
-    Written,
     read_suites,
     starting_suite,
     suite_digest,
     suite_file,
 )
+from lowwater.quality.outputs.stream_checks import EXAMPLE_ROWS
 
 FIELDS = (
     Field("port", Type.INT),
@@ -109,7 +109,7 @@ def test_a_suite_means_what_it_means_in_great_expectations(tmp_path: Path) -> No
     import great_expectations as gx
 
     entries = [{"type": kind, "kwargs": kwargs} for kind, kwargs, _ in CASES]
-    found = judge(stream(tmp_path), written(tmp_path, *entries)["q"])
+    found = check_rows(stream(tmp_path), written(tmp_path, *entries)["q"])
     frame = pd.DataFrame(ROWS)
     source = gx.get_context(mode="ephemeral").data_sources.add_pandas("rows")
     batch = source.add_dataframe_asset("q").add_batch_definition_whole_dataframe("all").get_batch({"dataframe": frame})
@@ -128,17 +128,17 @@ def test_a_suite_means_what_it_means_in_great_expectations(tmp_path: Path) -> No
 
 def test_rows_that_break_a_rule_are_kept_as_they_are_published(tmp_path: Path) -> None:
     (suite, other) = written(tmp_path, {"type": BETWEEN, "kwargs": {"column": "port", "min_value": 1}}).values()
-    (found,) = judge(stream(tmp_path), suite)
+    (found,) = check_rows(stream(tmp_path), suite)
     assert (found.values, found.broken.total, found.allowed) == (9, 1, 0)
     (row,) = found.broken.rows
     assert (row["port"], row["ip"], row["_last"]) == (0, "10.0.0.2", 2)
     assert found.measures()["example"].startswith("port=0, most=1, share=NULL")
-    (none,) = judge(stream(tmp_path), other)
+    (none,) = check_rows(stream(tmp_path), other)
     assert (none.name, none.allowed, none.broken.total) == (NOTHING, 0, 0)
     many = tmp_path / "many.parquet"
-    pq.write_table(pa.concat_tables([pq.read_table(tmp_path / "0.parquet")] * 2 * KEPT), many)
-    (all_of,) = judge([many], suite)
-    assert (all_of.broken.total, len(all_of.broken.rows)) == (2 * KEPT, KEPT)
+    pq.write_table(pa.concat_tables([pq.read_table(tmp_path / "0.parquet")] * 2 * EXAMPLE_ROWS), many)
+    (all_of,) = check_rows([many], suite)
+    assert (all_of.broken.total, len(all_of.broken.rows)) == (2 * EXAMPLE_ROWS, EXAMPLE_ROWS)
 
 
 ENTRY = {"type": BETWEEN, "kwargs": {"column": "port", "min_value": 1}}
@@ -196,7 +196,7 @@ def test_what_is_no_suite_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="is written twice"):
         written(tmp_path, ENTRY, ENTRY)
     path = suite_file(tmp_path, "set", "q")
-    for text in ("[" * 100_000, '{"name": NaN}', "\udcff", " " * (LONGEST + 1), ""):
+    for text in ("[" * 100_000, '{"name": NaN}', "\udcff", " " * (LARGEST_SUITE + 1), ""):
         path.write_text(text, encoding="utf-8", errors="surrogateescape")
         with pytest.raises(ConfigError, match=r"q\.json: "):
             read_suites(tmp_path, "set", {"q": FIELDS})
@@ -214,7 +214,7 @@ def test_the_suite_to_begin_with_is_one(tmp_path: Path) -> None:
     assert [each.kwargs.get("column") for each in found] == [None, *(field.name for field in FIELDS)]
     theirs = gx.ExpectationSuite(**json.loads(text))
     assert [each.type for each in theirs.expectation_configurations] == [each.type for each in found]
-    assert {each.broken.total > each.allowed for each in judge(stream(tmp_path), found)} == {True, False}
+    assert {each.broken.total > each.allowed for each in check_rows(stream(tmp_path), found)} == {True, False}
 
 
 def test_the_page_on_reviews_names_every_kind_and_its_example_is_a_suite(tmp_path: Path) -> None:
@@ -230,8 +230,10 @@ def test_the_page_on_reviews_names_every_kind_and_its_example_is_a_suite(tmp_pat
 
 
 def test_the_digest_is_of_what_is_asked() -> None:
-    first = Written(BETWEEN, {"column": "port", "min_value": 1}, "warning", "why")
-    second = Written(COUNT, {"min_value": 1}, "critical")
+    first = CustomExpectation(BETWEEN, {"column": "port", "min_value": 1}, "warning", "why")
+    second = CustomExpectation(COUNT, {"min_value": 1}, "critical")
     assert suite_digest([]) == ""
-    assert suite_digest([first, second]) == suite_digest([second, Written(first.type, first.kwargs, "warning")])
-    assert suite_digest([first]) != suite_digest([Written(BETWEEN, first.kwargs, "critical")])
+    assert suite_digest([first, second]) == suite_digest(
+        [second, CustomExpectation(first.type, first.kwargs, "warning")]
+    )
+    assert suite_digest([first]) != suite_digest([CustomExpectation(BETWEEN, first.kwargs, "critical")])

@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 from lowwater.reference.inorder import OrderOperator
 from lowwater.reference.observe import Probe
-from lowwater.stream.operators import Operator, Promise, Row
+from lowwater.stream.operators import Promise, Row, StreamOperator
 
 
 @dataclass
@@ -25,7 +25,7 @@ class Output:
     lasts: list[int] = field(default_factory=list)
     promised: int = 0
     early: int = 0
-    readers: set[type[Operator]] = field(default_factory=set)
+    readers: set[type[StreamOperator]] = field(default_factory=set)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from lowwater.plan.operators import Node
 from lowwater.plan.properties.ranges import read_from
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.reference import Experiment, Observed, ReferenceResult, evaluate
+from lowwater.reference import Experiment, OperatorMeasures, ReferenceResult, evaluate
 from tests.planmaker import SECOND
 from tests.reference.outputs import check_order, outputs
 from tests.reference.plans import CASES, Case
@@ -37,7 +37,7 @@ def plan(query: str) -> Node:
     return plan_texts([("q.gsql", query)], Links(("main1", "main2"))).queries[0].logical
 
 
-def of(found: ReferenceResult, kind: str) -> list[Observed]:
+def of(found: ReferenceResult, kind: str) -> list[OperatorMeasures]:
     return [each for each in found.observed if each.operator.split("/")[1] == kind]
 
 

@@ -16,7 +16,7 @@ from lowwater.config import Config, Link
 from lowwater.gsql.declarations import parse_declarations
 from lowwater.plan.context import Context, Links
 from lowwater.plan.queryset import Plan, plan_files, plan_texts
-from lowwater.replay.command.run import Request, run
+from lowwater.replay.command.run_command import RunRequest, run
 from lowwater.replay.progress import Progress
 from tests.replay import seed_drawings
 from tests.replay.drawings import write_captures
@@ -141,7 +141,7 @@ def _text(
         known = {name: members for name, members in sets.items() if set(members) <= set(links)}
         config = Config(links={link: Link() for link in links}, sets=known)
         queries, out = planned(links), Path(folder) / "out"
-        summary = run(Request(queries, config, captures, out, engine=engine), Progress(quiet=True), spark)
+        summary = run(RunRequest(queries, config, captures, out, engine=engine), Progress(quiet=True), spark)
         for query in queries.queries:
             parts.append(f"rows of {query.name}\n\n{(out / f'{query.name}.csv').read_text(encoding='utf-8')}")
     refused = {link: counts["violating"] for link, counts in summary["links"].items()}

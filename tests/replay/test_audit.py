@@ -24,8 +24,8 @@ from lowwater.lake.ledgers.runs import read_quality, read_quarantine, read_repla
 from lowwater.lake.locks import hold
 from lowwater.lake.results.streams import stream_files
 from lowwater.lake.tables import interval_label
-from lowwater.quality import pages
-from lowwater.quality.verdicts import Audited, audited
+from lowwater.quality import report_pages
+from lowwater.quality.verdicts import IntervalAudit, interval_audits
 from lowwater.replay.interval import Outcome, replay, statuses
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
@@ -156,8 +156,8 @@ def quarantined(lake: Path, query_set: str = "demo") -> dict[str, list[dict[str,
     return found
 
 
-def of_first_hour(lake: Path) -> Audited:
-    return next(each for each in audited(open_lake(lake)) if each.start == START)
+def of_first_hour(lake: Path) -> IntervalAudit:
+    return next(each for each in interval_audits(open_lake(lake)) if each.start == START)
 
 
 @pytest.mark.spark
@@ -272,7 +272,7 @@ def test_what_people_expect_of_rows_decides_by_its_severity(lake: Path, spark: S
     assert "nothing is due\ndemo: 1 interval audited by other suites" in said.out and again in said.out
     assert lowwater("replay", "demo", *asked, "--stage", "audit").code == 0
     assert lowwater("plan", *asked).out == "nothing is due\n"
-    assert audited(opened)[0].verdict == "passed"
+    assert interval_audits(opened)[0].verdict == "passed"
     assert (all_tables(lake), commits(lake)) == before
 
 
@@ -292,7 +292,7 @@ def test_a_wrong_suite_is_refused_before_anything_runs(lake: Path) -> None:
 @pytest.mark.spark
 def test_the_verdicts_of_the_demo(published: Path, tmp_path: Path, spark: SparkSession) -> None:
     """The hour with the excluded gap is published with a warning that names link and gap."""
-    found = audited(open_lake(published))
+    found = interval_audits(open_lake(published))
     assert [(each.start, each.verdict) for each in found] == [
         (START, "passed"),
         (START + HOUR, "warned"),
@@ -333,9 +333,9 @@ def test_audits_of_several_intervals_at_once(published: Path, tmp_path: Path, sp
         for done in [pool.submit(replay_range, lake, spark, *span, "audit") for span in spans]:
             done.result()
     assert read_quality(open_lake(lake)).num_rows == before
-    assert [each.verdict for each in audited(open_lake(lake))] == ["passed", "warned", "passed"]
+    assert [each.verdict for each in interval_audits(open_lake(lake))] == ["passed", "warned", "passed"]
     index = (lake / "reports" / "index.html").read_text(encoding="utf-8")
-    assert all(page in index for each in audited(open_lake(lake)) for page in each.pages.values())
+    assert all(page in index for each in interval_audits(open_lake(lake)) for page in each.pages.values())
 
 
 @pytest.mark.spark
@@ -343,7 +343,7 @@ def test_a_report_that_cannot_be_written(
     published: Path, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake = copy_lake(published, tmp_path / "lake")
-    monkeypatch.setattr(pages, "PATIENCE", 0.1)
+    monkeypatch.setattr(report_pages, "LOCK_WAIT", 0.1)
     with hold(open_lake(lake), "reports"):  # another run is at the index: nobody waits for it
         (outcome,) = replay_range(lake, spark, *HOUR_0, "audit")
     assert outcome.verdict == "passed"
@@ -412,7 +412,7 @@ def test_thresholds_decide(tmp_path: Path, spark: SparkSession) -> None:
     assert title in shown.out and "1 of 1 fail" in shown.out
     assert "more than the warning limit" not in shown.out, "each fact is told once"
     page = render(Board(lake, QUERIES).now(), f"interval/lone/{interval_label(*HOUR_0)}.html") or ""
-    (audit,) = audited(open_lake(lake))
+    (audit,) = interval_audits(open_lake(lake))
     assert f"<h3>{title} " in page and title in (lake / "reports" / audit.pages["links"]).read_text()
     assert "more than the critical limit" in page and "more than the warning limit" not in page
     came = page.partition('id="came"')[2].partition("</table>")[0]
@@ -428,7 +428,7 @@ def test_thresholds_decide(tmp_path: Path, spark: SparkSession) -> None:
     )
     (outcome,) = replay_range(lake, spark, *HOUR_0, query_set="lone")
     assert (outcome.state, outcome.verdict, outcome.committed) == ("done", "warned", True)
-    (warned,) = audited(open_lake(lake))
+    (warned,) = interval_audits(open_lake(lake))
     assert [each.severity for each in warned.failures] == ["warning", "warning"]
     assert "more than the warning limit of 1%" in warned.messages[0]
     set_thresholds(lake, tmp_path / "lone.gsql", "[thresholds]\nviolating = 0.5\nmalformed = 0.5\n")

@@ -15,8 +15,8 @@ import pytest
 
 from lowwater.instants import HOUR
 from lowwater.replay.job import Job
-from lowwater.replay.schedule.backfill import Order, Tried, Watch, backfill
-from lowwater.replay.schedule.due import Due, Range, due
+from lowwater.replay.schedule.backfill import BackfillListener, IntervalResult, Order, backfill
+from lowwater.replay.schedule.due import Due, DueSelection, due
 from tests.replay.support import (
     END,
     HOURS,
@@ -40,21 +40,23 @@ ENDS = 300.0
 """Seconds that a backfill of three hours may take on a busy machine."""
 
 
-def run(lake: Path, spark: SparkSession, workers: int = 1, order: Order = Order.OLDEST) -> list[Tried]:
+def run(lake: Path, spark: SparkSession, workers: int = 1, order: Order = Order.OLDEST) -> list[IntervalResult]:
     job = Job.open(lake, "demo", QUERIES)
-    return backfill([job], due(job, Range(None, END)), workers, order, spark=spark)
+    return backfill([job], due(job, DueSelection(None, END)), workers, order, spark=spark)
 
 
 def test_newest_first_and_two_at_once(published: Path, lake: Path, spark: SparkSession) -> None:
     begun: list[Due] = []
-    ended: list[Tried] = []
+    ended: list[IntervalResult] = []
     job = Job.open(lake, "demo", QUERIES)
-    tried = backfill([job], due(job, Range(None, END)), 2, Order.NEWEST, Watch(begun.append, ended.append), spark)
+    tried = backfill(
+        [job], due(job, DueSelection(None, END)), 2, Order.NEWEST, BackfillListener(begun.append, ended.append), spark
+    )
     assert max(begun[0].start, begun[1].start) == START + 2 * HOUR
     assert tried == ended and {each.state for each in tried} == {"done", "incomplete"}
     assert all_tables(lake) == all_tables(published)
     assert states(lake) == states(published)
-    assert due(job, Range(None, END)) == []
+    assert due(job, DueSelection(None, END)) == []
     assert leftovers(lake) == []
 
 
@@ -64,15 +66,15 @@ def test_only_what_changed_is_due_and_says_why(published: Path, tmp_path: Path, 
     changed = tmp_path / "changed.gsql"
     changed.write_text(text.replace("sum(len) AS bytes", "max(len) AS bytes", 1), encoding="utf-8")
     write_settings(lake, sets={"demo": changed})
-    found = due(Job.open(lake, "demo", QUERIES), Range(None, END, ("stale",)))
+    found = due(Job.open(lake, "demo", QUERIES), DueSelection(None, END, ("stale",)))
     assert [(each.queries, each.reasons) for each in found] == [(("flows",), ("query flows has changed",))] * HOURS
     assert all(each.seconds is not None and each.seconds > 0 for each in found)
     write_settings(lake, skews={"control": "2s"})
-    found = due(Job.open(lake, "demo", QUERIES), Range(None, END))
+    found = due(Job.open(lake, "demo", QUERIES), DueSelection(None, END))
     assert [each.reasons for each in found] == [("link control: skew was 1s, is 2s",)] * HOURS
     (tried,) = backfill([Job.open(lake, "demo", QUERIES)], found[2:], spark=spark)
     assert tried.state == "done"
-    assert len(due(Job.open(lake, "demo", QUERIES), Range(None, END))) == HOURS - 1
+    assert len(due(Job.open(lake, "demo", QUERIES), DueSelection(None, END))) == HOURS - 1
 
 
 def test_one_that_cannot_run_does_not_stop_the_others(lake: Path, spark: SparkSession) -> None:

@@ -19,7 +19,7 @@ from lowwater.lake.ledgers.runs import LOW, read_replays
 from lowwater.plan.context import Links
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.tree import lftas_of
-from lowwater.replay.stages.demand import NEVER, Demand, Name, Promises, chosen
+from lowwater.replay.stages.demand import NO_TICK, Demand, Promises, StreamName, fewest_ticks
 from tests.replay.support import START, copy_lake, replay_range, table_rows, write_settings
 
 if TYPE_CHECKING:
@@ -61,19 +61,19 @@ def ticks_of(runs: Runs) -> list[tuple[int, int]]:
     ]
 
 
-def goes(streams: Mapping[Name, Runs], last: int) -> int:
+def goes(streams: Mapping[StreamName, Runs], last: int) -> int:
     """The tick at which the least promise of all streams has passed a row; NEVER where it does not."""
-    return max(next((tick for tick, made in ticks_of(runs) if made > last), NEVER) for runs in streams.values())
+    return max(next((tick for tick, made in ticks_of(runs) if made > last), NO_TICK) for runs in streams.values())
 
 
-def thinned(runs: Runs, kept: Mapping[int, tuple[int, int]]) -> Runs:
+def thinned(runs: Runs, runs_to_keep: Mapping[int, tuple[int, int]]) -> Runs:
     """The parts of runs that stay, and the last one, which closes the stream."""
     found = []
     for number, (first, until, period, promise) in enumerate(runs):
         if number == len(runs) - 1:
             found.append((first, until, period, promise))
-        elif number in kept:
-            begin, end = kept[number]
+        elif number in runs_to_keep:
+            begin, end = runs_to_keep[number]
             assert first <= begin <= end <= until and (begin - first) % (period or 1) == 0
             found.append((begin, end, period if end > begin else 0, promise + begin - first))
     return found
@@ -88,7 +88,10 @@ def test_rows_go_at_the_tick_of_periodic_heartbeats_or_at_the_end(text: str, see
     demand = Demand(plan, promises)
     for (lfta, _), (_, rows) in made.items():
         demand.add(lfta, np.array(rows, np.int64))
-    left = {name: thinned(of, promises[name].kept(chosen(demand.asked(name)))) for name, of in runs.items()}
+    left = {
+        name: thinned(of, promises[name].runs_to_keep(fewest_ticks(demand.tick_spans(name))))
+        for name, of in runs.items()
+    }
     for _, rows in made.values():
         for last in rows:
             assert goes(left, last) == goes(runs, last)
@@ -141,7 +144,7 @@ def promises(lake: Path) -> dict[str, int]:
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 9)), max_size=12))
 def test_the_fewest_ticks_lie_in_every_span(given_: list[tuple[int, int]]) -> None:
     spans = [(first, first + length) for first, length in given_]
-    found = chosen(spans)
+    found = fewest_ticks(spans)
     assert all(any(first <= tick <= latest for tick in found) for first, latest in spans)
     # As many spans lie apart from one another, so that no fewer ticks would do.
     apart, free = 0, -1

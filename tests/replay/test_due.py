@@ -21,8 +21,8 @@ from lowwater.lake.packets import PacketFiles, read_packets
 from lowwater.lake.parts import changes
 from lowwater.lake.tables import interval_label
 from lowwater.replay.job import Job
-from lowwater.replay.schedule.due import Range, due, open_jobs
-from lowwater.replay.schedule.estimate import amount, estimate
+from lowwater.replay.schedule.due import DueSelection, due, open_jobs
+from lowwater.replay.schedule.estimate import estimate, packet_estimate
 from tests.capturemaker import pcap_bytes, udp
 from tests.replay.support import END, HOURS, LINKS, QUERIES, START, copy_lake, ingest_all, lowwater, write_settings
 
@@ -48,7 +48,7 @@ def changed(before: object, lake: Path, query: str = "flows", hour: int = 1) -> 
 
 
 def test_what_was_never_run_is_missing(lake: Path) -> None:
-    found = due(job(lake), Range(None, END))
+    found = due(job(lake), DueSelection(None, END))
     assert [((each.start - START) // HOUR, each.state, each.reasons) for each in found] == [
         (hour, "missing", ("never run",)) for hour in range(HOURS)
     ]
@@ -60,22 +60,26 @@ def test_what_was_never_run_is_missing(lake: Path) -> None:
 
 
 def test_a_range_and_a_kind_choose(lake: Path) -> None:
-    asked = [(Range(START + HOUR, None), 3), (Range(None, START + HOUR), 1), (Range(START, START + HOUR), 1)]
+    asked = [
+        (DueSelection(START + HOUR, None), 3),
+        (DueSelection(None, START + HOUR), 1),
+        (DueSelection(START, START + HOUR), 1),
+    ]
     assert [len(due(job(lake), each)) for each, _ in asked] == [count for _, count in asked]
-    assert due(job(lake), Range(kinds=("failed", "stale"))) == []
-    assert len(due(job(lake), Range(None, END, ("missing",)))) == HOURS
+    assert due(job(lake), DueSelection(kinds=("failed", "stale"))) == []
+    assert len(due(job(lake), DueSelection(None, END, ("missing",)))) == HOURS
     with pytest.raises(ConfigError, match="whole intervals of 1h"):
-        due(job(lake), Range(START + 1, None))
+        due(job(lake), DueSelection(START + 1, None))
 
 
 def test_a_range_beyond_the_captures_cannot_start(lake: Path) -> None:
-    found = due(job(lake), Range(END, END + HOUR))
+    found = due(job(lake), DueSelection(END, END + HOUR))
     assert len(found) == 1 and found[0].blocked.startswith("2 links ('main1', ")
     assert found[0].blocked.endswith(": no capture after 2026-01-01T03:01:00Z")
 
 
 def test_the_hour_in_which_captures_end_is_listed_and_named(lake: Path) -> None:
-    *_, last = due(job(lake), Range())
+    *_, last = due(job(lake), DueSelection())
     assert (last.start, last.at_edge) == (END, True) and "'main1'" in last.blocked and last.packets
     said = lowwater("plan", "--lake", lake, "--queries", QUERIES)
     assert "1 cannot start; not run: 1 interval, " in said.out and "--through-end" in said.out.splitlines()[-1]
@@ -86,9 +90,9 @@ def test_the_hour_in_which_captures_end_is_listed_and_named(lake: Path) -> None:
 
 
 def test_a_gap_blocks_as_the_policy_of_its_link_says(lake: Path) -> None:
-    assert [each.blocked for each in due(job(lake), Range(None, END))] == ["", "", ""]
+    assert [each.blocked for each in due(job(lake), DueSelection(None, END))] == ["", "", ""]
     write_settings(lake, policy="fail")
-    blocked = [each.blocked for each in due(job(lake), Range(None, END))]
+    blocked = [each.blocked for each in due(job(lake), DueSelection(None, END))]
     assert blocked[0] == blocked[2] == "" and "link 'control': no capture covers" in blocked[1]
 
 
@@ -97,7 +101,7 @@ def test_packets_are_counted_or_said_to_be_about(lake: Path) -> None:
     opened = job(lake)
     captures = opened.captures()
     for length in (HOUR, 600 * SECOND):
-        found = due(replace(opened, length=length), Range())
+        found = due(replace(opened, length=length), DueSelection())
         for each in found:
             starts = opened.inputs(each.start, each.end, captures).link_starts(opened.plan.queries)
             packets = 0
@@ -121,7 +125,7 @@ def test_a_lone_capture_is_counted_exactly(tmp_path: Path) -> None:
     (tmp_path / "q.gsql").write_text("SELECT tb, count(*) as cnt FROM TCP GROUP BY time/60 as tb")
     lake = tmp_path / "lake"
     ingest(open_lake(lake), "main1", [tmp_path / "a.pcap"], Config(), (START, START + 2 * HOUR))
-    found = due(Job.open(lake, "q", tmp_path), Range())
+    found = due(Job.open(lake, "q", tmp_path), DueSelection())
     assert [(each.packets, each.exact) for each in found] == [(6000, True), (3001, True)]
 
 
@@ -134,7 +138,7 @@ def test_a_failure_and_an_estimate_come_from_the_ledger(lake: Path) -> None:
         ReplayRow("demo", "", second, second + HOUR, "audit", "failed", 3, reason="flows: a row is not owned"),
     ]
     record_replays(opened.lake, rows)
-    found = due(opened, Range(None, END))
+    found = due(opened, DueSelection(None, END))
     assert [each.state for each in found] == ["missing", "failed", "missing"]
     assert found[0].reasons == ("high was the last stage that ran", "low was the last stage that ran")
     assert found[1].reasons == ("audit: flows: a row is not owned",)
@@ -143,12 +147,12 @@ def test_a_failure_and_an_estimate_come_from_the_ledger(lake: Path) -> None:
 
 def test_seconds_grow_with_packets(lake: Path) -> None:
     opened = job(lake)
-    for hour, each in enumerate(due(opened, Range(None, END))):
+    for hour, each in enumerate(due(opened, DueSelection(None, END))):
         spent = json.dumps({"low": 1.0 + each.packets / 1000})
         record_replays(
             opened.lake, [ReplayRow("demo", "", each.start, each.end, "low", "done", hour + 1, timings=spent)]
         )
-    for each in due(opened, Range(None, END)):
+    for each in due(opened, DueSelection(None, END)):
         assert each.seconds == pytest.approx(1.0 + each.packets / 1000, abs=0.2)
 
 
@@ -159,7 +163,7 @@ def test_what_a_run_leaves_on_disk_is_told_by_earlier_ones(published: Path, tmp_
     shares = []
     for start in range(START, END, HOUR):
         inputs = opened.inputs(start, start + HOUR, opened.captures())
-        packets = amount(PacketFiles.of(opened.lake), inputs).packets
+        packets = packet_estimate(PacketFiles.of(opened.lake), inputs).packets
         label = f"interval={interval_label(start, start + HOUR)}"
         folders = [*root.glob(f"lfta/demo/*/{label}"), *root.glob(f"streams/*/{label}")]
         size = sum(file.stat().st_size for folder in folders for file in folder.glob("*.parquet"))

@@ -13,10 +13,10 @@ from lowwater.instants import HOUR, SECOND, format_instant
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.tables import open_table
-from lowwater.replay.interval import statuses, through_life
+from lowwater.replay.interval import end_of_rows, statuses
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.backfill import backfill
-from lowwater.replay.schedule.due import Range, due
+from lowwater.replay.schedule.due import DueSelection, due
 from tests.replay.support import QUERIES, START, lowwater, table_rows
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def _place(data: bytes, instant: int) -> int:
 
 def listed(lake: Path) -> list[tuple[int, int]]:
     """The intervals that are due, in minutes from the start."""
-    found = due(Job.open(lake, "ends", QUERIES), Range(None, None))
+    found = due(Job.open(lake, "ends", QUERIES), DueSelection(None, None))
     assert all(not each.blocked for each in found)
     return [((each.start - START) // MINUTE, (each.end - START) // MINUTE) for each in found]
 
@@ -91,10 +91,10 @@ def test_intervals_are_listed_up_to_the_last_row_that_can_be(capture: Path, tmp_
     job = Job.open(lake, "ends", QUERIES)
     captures = read_captures(open_lake(lake), ["main1"])
     # The last window begins at minute 28 and ends with minute 38.
-    assert through_life(job, captures) == START + 38 * MINUTE
+    assert end_of_rows(job, captures) == START + 38 * MINUTE
     assert listed(lake) == [(at, at + 6) for at in range(0, 42, 6)]
     without = lake_of(tmp_path / "on", capture, "6 min", until=None)
-    assert through_life(Job.open(without, "ends", QUERIES), job.captures()) == 0
+    assert end_of_rows(Job.open(without, "ends", QUERIES), job.captures()) == 0
     assert listed(without) == [(at, at + 6) for at in range(0, 30, 6)]
 
 
@@ -107,7 +107,7 @@ def test_rows_at_the_end_of_life_do_not_depend_on_the_intervals(
     for length in ("2h", "9 min"):
         lake = lake_of(tmp_path / length.replace(" ", ""), capture, length)
         job = Job.open(lake, "ends", QUERIES)
-        tried = backfill([job], due(job, Range(None, None)), 1, spark=spark)
+        tried = backfill([job], due(job, DueSelection(None, None)), 1, spark=spark)
         assert {each.state for each in tried} == {"done"}
         assert {row.state for row in statuses(lake, QUERIES)} == {"done"}
         found[length] = {name: table_rows(lake, name, 0, 1 << 62) for name in QUERIES_OF}
@@ -134,7 +134,7 @@ def test_a_lake_whose_link_ends_with_its_last_record_has_the_rows_of_a_run(
     exact = f"{format_instant(last // SECOND * SECOND)[:-1]}.{last % SECOND:09d}Z"
     settings.write_text(text.replace(format_instant(START + HOUR), exact), encoding="utf-8")
     job = Job.open(lake, "ends", QUERIES)
-    backfill([job], due(job, Range(None, None)), 1, spark=spark)
+    backfill([job], due(job, DueSelection(None, None)), 1, spark=spark)
     out = tmp_path / "out"
     asked = ("run", lake / "ends.gsql", "--capture", f"main1={capture}", "--out", out, "--engine", "reference")
     assert lowwater(*asked).code == 0

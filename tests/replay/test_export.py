@@ -27,7 +27,7 @@ from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.packets import PacketFiles, packet_files
 from lowwater.lake.tables import open_table
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.replay.packets.extract import Selection, chosen_links, select, write_selection
+from lowwater.replay.packets.capture_export import Selection, exported_links, select, write_selection
 from lowwater.replay.packets.predicate import read_predicate
 from tests import capturemaker as maker
 from tests.replay.frames import Record, records
@@ -64,7 +64,7 @@ def selected(
     end: int = END_OF_TIME,
 ) -> Selection:
     lake, config = open_lake(root, make=False), load_config(root)
-    return select(lake, config, chosen_links(lake, config, links), read_predicate(where, protocol), start, end)
+    return select(lake, config, exported_links(lake, config, links), read_predicate(where, protocol), start, end)
 
 
 def written(selection: Selection, form: str = "pcap") -> bytes:
@@ -212,13 +212,13 @@ def test_links_by_name_set_and_interface(tmp_path: Path) -> None:
         path.write_bytes(maker.pcap_bytes([(START + number * HOUR, maker.arp())]))
         add(root, link, path)
     lake, config = open_lake(root), load_config(root)
-    assert chosen_links(lake, config, []) == ["a", "b", "c/eth0", "c/eth1"]
-    assert chosen_links(lake, config, ["both", "a"]) == ["b", "a"]
-    assert chosen_links(lake, config, ["c", "c/eth1"]) == ["c/eth0", "c/eth1"]
+    assert exported_links(lake, config, []) == ["a", "b", "c/eth0", "c/eth1"]
+    assert exported_links(lake, config, ["both", "a"]) == ["b", "a"]
+    assert exported_links(lake, config, ["c", "c/eth1"]) == ["c/eth0", "c/eth1"]
     with pytest.raises(ConfigError, match="link 'd' has no captures"):
-        chosen_links(lake, config, ["d"])
+        exported_links(lake, config, ["d"])
     with pytest.raises(LakeError, match="no captures in the lake"):
-        chosen_links(open_lake(tmp_path / "other"), config, [])
+        exported_links(open_lake(tmp_path / "other"), config, [])
 
 
 INTS = ("len", "srcPort", "destPort", "protocol", "flags", "total_length", "ttl", "sequence_number", "vlan_id", "time")

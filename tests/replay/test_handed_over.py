@@ -24,7 +24,7 @@ from lowwater.lake.results.states import forget_others, state_folder
 from lowwater.replay.interval import statuses
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.backfill import Order, backfill
-from lowwater.replay.schedule.due import Range, due
+from lowwater.replay.schedule.due import DueSelection, due
 from tests.replay.support import (
     END,
     HOURS,
@@ -136,7 +136,7 @@ def test_a_mended_hour_makes_those_after_it_stale_and_a_backfill_mends_them(
 
     def newest_first() -> list[tuple[int, str]]:
         job = Job.open(hours, "chain", QUERIES)
-        tried = backfill([job], due(job, Range(None, END)), 2, Order.NEWEST, spark=spark)
+        tried = backfill([job], due(job, DueSelection(None, END)), 2, Order.NEWEST, spark=spark)
         return [((each.due.start - START) // HOUR, each.state) for each in tried]
 
     assert newest_first() == [(0, "incomplete"), (1, "done"), (2, "done")]
@@ -187,7 +187,7 @@ def made_of_others(lake: Path, hour: int) -> None:
 
 def planned(lake: Path, first: int = 0, last: int = HOURS, *kinds: str) -> list[tuple[int, str, str]]:
     """What of some hours is due: hours, states, and the queries with the reasons."""
-    found = due(Job.open(lake, "chain", QUERIES), Range(START + first * HOUR, START + last * HOUR, kinds))
+    found = due(Job.open(lake, "chain", QUERIES), DueSelection(START + first * HOUR, START + last * HOUR, kinds))
     told = [f"{', '.join(each.queries)}: {'; '.join(each.reasons)}" for each in found]
     return [((each.start - START) // HOUR, each.state, said) for each, said in zip(found, told, strict=True)]
 
@@ -233,7 +233,7 @@ def test_an_hour_that_cannot_start_changes_nothing_behind_it(captures: list[Gene
     lake = lake_of(tmp_path / "gap", [each for each in captures if each.start != START + HOUR], "1h", TEXT)
     record(lake, 0)
     made_of_others(lake, 1)
-    (only,) = due(Job.open(lake, "chain", QUERIES), Range(START, END))
+    (only,) = due(Job.open(lake, "chain", QUERIES), DueSelection(START, END))
     assert only.start == START + HOUR and only.state == "stale" and only.blocked
 
 

@@ -21,7 +21,7 @@ from lowwater.lake.results.streams import stream_parts
 from lowwater.lake.tables import open_table
 from lowwater.plan.context import Links
 from lowwater.plan.queryset import plan_files
-from lowwater.replay.command.run import Request, run
+from lowwater.replay.command.run_command import RunRequest, run
 from lowwater.replay.interval import statuses
 from lowwater.replay.progress import Progress
 from tests.replay.support import (
@@ -167,7 +167,7 @@ def reference_rows(captures: list[tuple[str, Path]], out: Path) -> dict[str, Cou
     """The rows of the demo's queries that the reference engine makes of captures, those before END, as text."""
     config = Config(links={link: Link() for link in LINKS}, sets=SETS)
     plan = plan_files([QUERIES / "demo.gsql"], Links(tuple(sorted(LINKS)), SETS))
-    run(Request(plan, config, captures, out, engine="reference"), Progress(quiet=True))
+    run(RunRequest(plan, config, captures, out, engine="reference"), Progress(quiet=True))
     found = {}
     for query in DEMO:
         with (out / f"{query}.csv").open(newline="") as file:

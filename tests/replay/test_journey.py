@@ -23,7 +23,7 @@ from lowwater.lake.ledgers.outside import lake_records_outside
 from lowwater.lake.tables import open_table
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.backfill import WAITING, backfill
-from lowwater.replay.schedule.due import Range, due
+from lowwater.replay.schedule.due import DueSelection, due
 from tests.capturemaker import pcap_bytes, tcp
 from tests.replay.support import lowwater
 
@@ -140,7 +140,7 @@ def test_every_packet_is_published_or_named(tmp_path: Path, layout: tuple[str, s
     lake, packets = begun(tmp_path, layout)
     job = Job.open(lake, "per_minute", tmp_path)
     for each in (job, replace(job, through_end=True)):
-        tried = backfill([each], due(each, Range()), spark=spark)
+        tried = backfill([each], due(each, DueSelection()), spark=spark)
         assert all(one.published or (one.state == WAITING and one.reason) for one in tried), tried
         named = sum(one.due.packets for one in tried if not one.published)
         assert published(lake) + named == sum(packets.values())

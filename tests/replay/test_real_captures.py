@@ -20,7 +20,7 @@ from lowwater.capture.generate import GeneratedCapture
 from lowwater.config import Config, Link
 from lowwater.plan.context import Links
 from lowwater.plan.queryset import plan_files
-from lowwater.replay.command.run import Request, run
+from lowwater.replay.command.run_command import RunRequest, run
 from lowwater.replay.progress import Progress
 from tests.replay.support import LINKS, QUERIES, SETS
 
@@ -102,7 +102,7 @@ def spark_rows(
     known = tuple(sorted({link for link, _ in captures}))
     config = Config(links={link: Link() for link in known}, sets=sets)
     plan = plan_files([QUERIES / f"{name}.gsql"], Links(known, sets))
-    summary = run(Request(plan, config, captures, folder), Progress(quiet=True), spark)
+    summary = run(RunRequest(plan, config, captures, folder), Progress(quiet=True), spark)
     with (folder / f"{name}.csv").open(newline="") as file:
         rows = csv.reader(file)
         next(rows)

@@ -16,7 +16,7 @@ import pytest
 
 from lowwater.config import Config, Link
 from lowwater.replay.checks.capabilities import require_lowered
-from lowwater.replay.command.run import Request, run
+from lowwater.replay.command.run_command import RunRequest, run
 from lowwater.replay.progress import Progress
 from tests.capturemaker import ACK, FIN, SYN, icmp, pcap_bytes, tcp, udp
 from tests.replay.drawings import packets_of
@@ -172,7 +172,7 @@ def rows_of(
     chosen = seed_plan(name, LINKS)
     links = {link: Link() for link in LINKS}
     captures = [(link, path) for link, path in world.captures if link in chosen.links]
-    request = Request(chosen, Config(links=links, sets=SEED_SETS), captures, out, engine=engine, interval=interval)
+    request = RunRequest(chosen, Config(links=links, sets=SEED_SETS), captures, out, engine=engine, interval=interval)
     run(request, Progress(quiet=True), spark)
     with (out / f"{chosen.queries[-1].name}.csv").open(newline="") as file:
         return told(name, file)

@@ -19,11 +19,11 @@ from lowwater.lake.ingestion.tasks import MOST_THREADS, in_process, on_threads
 from lowwater.plan.context import Links
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
-from lowwater.replay.sessions import MANY, Sessions, quick
+from lowwater.replay.sessions import LONG_SESSION_INTERVALS, Sessions, starts_quickly
 from lowwater.replay.setup.training import train
 from lowwater.replay.stages.engines import LowResult, low_stage
 from lowwater.replay.stages.runners import SPREAD_BYTES, SPREAD_LOCALLY, SPREAD_PACKETS, ingest_runner, low_runner
-from lowwater.replay.warmup import import_ahead
+from lowwater.replay.warmup import import_early
 from tests.replay.support import DEMO, QUERIES, ROOT, START, copy_lake, states
 
 if TYPE_CHECKING:
@@ -163,8 +163,8 @@ def test_an_import_ahead_is_the_import(tmp_path: Path, monkeypatch: pytest.Monke
     (tmp_path / "slow_ahead.py").write_text("import time\ntime.sleep(0.3)\nVALUE = 7\n", encoding="utf-8")
     (tmp_path / "broken_ahead.py").write_text("raise ValueError('broken on purpose')\n", encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
-    import_ahead("slow_ahead")
-    import_ahead("broken_ahead")
+    import_early("slow_ahead")
+    import_early("broken_ahead")
     assert __import__("slow_ahead").VALUE == 7
     with pytest.raises(ValueError, match="broken on purpose"):
         __import__("broken_ahead")
@@ -172,7 +172,11 @@ def test_an_import_ahead_is_the_import(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_much_work_is_compiled_well() -> None:
-    assert [quick(), quick(MANY - 1), quick(MANY)] == [True, True, False]
+    assert [starts_quickly(), starts_quickly(LONG_SESSION_INTERVALS - 1), starts_quickly(LONG_SESSION_INTERVALS)] == [
+        True,
+        True,
+        False,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -213,7 +217,7 @@ def test_big_captures_are_spread_over_a_cluster(
 
 @pytest.mark.spark
 def test_low_is_the_same_on_workers_and_in_process(packets: Path, spark: SparkSession, tmp_path: Path) -> None:
-    from lowwater.high.tasks import spark_runner
+    from lowwater.high.spark_tasks import spark_runner
 
     job = Job.open(packets, "demo", QUERIES)
     inputs = job.inputs(START, START + HOUR, job.captures())

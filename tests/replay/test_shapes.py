@@ -11,8 +11,8 @@ from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.parts import changes
 from lowwater.replay.job import Job
-from lowwater.replay.schedule.due import Range, due
-from lowwater.replay.schedule.waiting import reports
+from lowwater.replay.schedule.due import DueSelection, due
+from lowwater.replay.schedule.link_readiness import link_readiness
 from tests.capturemaker import pcap_bytes, tcp
 from tests.replay.support import lowwater
 
@@ -62,16 +62,16 @@ def settle(lake: Path, interval: str = "1h", b: str = 'policy = "fail"') -> Job:
     return Job.open(lake, "q", lake)
 
 
-def shape(job: Job, asked: Range | None = None) -> list[tuple[float, float, bool]]:
+def shape(job: Job, asked: DueSelection | None = None) -> list[tuple[float, float, bool]]:
     """Begin and length in hours of what is due, and whether it can start."""
-    found = due(job, asked or Range())
+    found = due(job, asked or DueSelection())
     return [((each.start - BEGIN) / HOUR, (each.end - each.start) / HOUR, not each.blocked) for each in found]
 
 
 def test_several_files_make_an_interval_and_one_file_several(lake: Path) -> None:
     job = settle(lake)
-    assert shape(job, Range(BEGIN, BEGIN + 4 * HOUR)) == [(hour, 1, True) for hour in range(4)]
-    found = due(job, Range(BEGIN, BEGIN + 4 * HOUR))
+    assert shape(job, DueSelection(BEGIN, BEGIN + 4 * HOUR)) == [(hour, 1, True) for hour in range(4)]
+    found = due(job, DueSelection(BEGIN, BEGIN + 4 * HOUR))
     assert [each.packets for each in found] == pytest.approx([120] * 4, abs=2)
     day = read_captures(job.lake, ["b"])["b"][0]
     assert (day.covers_from, day.covers_to) == (BEGIN - HOUR, BEGIN + 22 * HOUR), "23 hours: the clocks change"
@@ -97,22 +97,22 @@ def test_a_missing_file_blocks_exactly_its_intervals(lake: Path) -> None:
     settle(fresh)
     assert lowwater("ingest", "--lake", fresh).code == 0
     job = settle(fresh)
-    asked = Range(BEGIN, BEGIN + 4 * HOUR)
+    asked = DueSelection(BEGIN, BEGIN + 4 * HOUR)
     assert [ready for _, _, ready in shape(job, asked)] == [True, True, False, True]
     (blocked,) = [each for each in due(job, asked) if each.blocked]
     assert "link 'a': no capture covers 2026-03-29T02:30:00Z to 2026-03-29T02:45:00Z" in blocked.blocked
-    waits = reports(job, blocked.start, blocked.end, patient=True)
+    waits = link_readiness(job, blocked.start, blocked.end, patient=True)
     assert "link 'a': no capture covers 2026-03-29T02:30:00Z" in waits.missing[0] and waits.failure is None
-    failure = reports(job, blocked.start, blocked.end, patient=False).failure
+    failure = link_readiness(job, blocked.start, blocked.end, patient=False).failure
     assert failure is not None and (failure.link, failure.since) == ("a", BEGIN + 2 * HOUR + 2 * QUARTER)
 
 
 def test_links_come_and_go(lake: Path) -> None:
-    beyond = Range(BEGIN + 21 * HOUR, BEGIN + 24 * HOUR)
+    beyond = DueSelection(BEGIN + 21 * HOUR, BEGIN + 24 * HOUR)
     assert [ready for _, _, ready in shape(settle(lake), beyond)] == [True, False, False], "b ends after 22 hours"
     gone = settle(lake, b='until = "2026-03-29T22:00:00Z"')
     assert [ready for _, _, ready in shape(gone, beyond)] == [True, True, True]
-    early = Range(BEGIN - 3 * HOUR, BEGIN)
+    early = DueSelection(BEGIN - 3 * HOUR, BEGIN)
     assert [ready for _, _, ready in shape(settle(lake), early)] == [False, False, True]
     later = settle(lake, b='since = "2026-03-28T23:00:00Z"')
     assert [ready for _, _, ready in shape(later, early)] == [True, True, True]
@@ -122,8 +122,8 @@ def test_links_come_and_go(lake: Path) -> None:
 def test_the_policy_of_a_silent_link(policy: str, ready: bool, lake: Path) -> None:
     job = settle(lake, b=f'policy = "{policy}"')
     start, end = BEGIN + 22 * HOUR, BEGIN + 23 * HOUR
-    assert shape(job, Range(start, end)) == [(22, 1, ready)]
-    impatient = reports(job, start, end, patient=False)
+    assert shape(job, DueSelection(start, end)) == [(22, 1, ready)]
+    impatient = link_readiness(job, start, end, patient=False)
     assert (impatient.ready, impatient.failure is not None) == (ready, policy == "fail")
 
 

@@ -22,8 +22,8 @@ from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.plan.context import Links
 from lowwater.plan.queryset import plan_texts
-from lowwater.replay.command import run as scratch
-from lowwater.replay.command.run import Gathered, Request, gather
+from lowwater.replay.command import run_command as scratch
+from lowwater.replay.command.run_command import RunRequest, RunResults, run_intervals
 from lowwater.replay.progress import Progress
 from tests.capturemaker import Record, pcap_bytes, udp
 
@@ -50,7 +50,7 @@ CHAIN = (
 HANDED = "SELECT tb, count(*) AS n, running_sum(len) AS r FROM a.UDP GROUP BY time/60 AS tb CLOSING_WHEN count(*) = 0"
 
 
-def gathered(request: Request, captures: list[tuple[str, list[Record]]]) -> Gathered:
+def gathered(request: RunRequest, captures: list[tuple[str, list[Record]]]) -> RunResults:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         lake = open_lake(folder / "lake")
@@ -59,16 +59,16 @@ def gathered(request: Request, captures: list[tuple[str, list[Record]]]) -> Gath
             path.write_bytes(pcap_bytes(records, nanoseconds=True))
             # What a file covers is no matter here: a number of its own keeps equal files apart.
             ingest(lake, link, [path], request.config, (BEGIN + number, BEGIN + number + 1))
-        return gather(request, lake, read_captures(lake, LINKS), folder, Progress(quiet=True))
+        return run_intervals(request, lake, read_captures(lake, LINKS), folder, Progress(quiet=True))
 
 
-def asked(texts: tuple[str, ...], interval: int | None) -> Request:
+def asked(texts: tuple[str, ...], interval: int | None) -> RunRequest:
     plan = plan_texts([(f"q{number}.gsql", text) for number, text in enumerate(texts)], Links(LINKS))
     config = Config(links=dict.fromkeys(LINKS, Link(max_jump="90d")))  # type: ignore[arg-type]
-    return Request(plan, config, [], Path(), engine="reference", interval=interval)
+    return RunRequest(plan, config, [], Path(), engine="reference", interval=interval)
 
 
-def rows(found: Gathered) -> dict[str, Counter[Any]]:
+def rows(found: RunResults) -> dict[str, Counter[Any]]:
     parts = {name: [table.drop_columns(["_tick"]).to_pylist() for table in each] for name, each in found.rows.items()}
     return {name: Counter(tuple(row.values()) for part in each for row in part) for name, each in parts.items()}
 
@@ -134,7 +134,7 @@ def test_too_many_evaluations_are_refused_with_the_first_length_that_will_do(
 def test_too_many_evaluations_are_refused_before_any_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[object] = []
     monkeypatch.setattr("lowwater.high.session.build_session", lambda *args: None)
-    monkeypatch.setattr("lowwater.replay.command.run.low_stage", lambda *args: started.append(args))
+    monkeypatch.setattr("lowwater.replay.command.run_command.low_stage", lambda *args: started.append(args))
     capture, query = tmp_path / "a.pcap", tmp_path / "q.gsql"
     capture.write_bytes(pcap_bytes(packets([0, 3 * HOUR]), nanoseconds=True))
     query.write_text(QUERIES[0].replace("FROM UDP", "FROM a.UDP"))

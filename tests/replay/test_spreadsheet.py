@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowwater.replay.command.export import FORMULA, spreadsheet_cell
+from lowwater.replay.command.row_files import FORMULA, spreadsheet_cell
 from tests import capturemaker as maker
 from tests.replay.support import lowwater
 

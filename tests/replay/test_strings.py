@@ -16,8 +16,8 @@ from lowwater.catalog.values import format_ip
 from lowwater.lake.layout import Lake
 from lowwater.low import LowSettings, Policy
 from lowwater.replay.checks.capabilities import not_run
-from lowwater.replay.checks.missing_columns import unkept
-from lowwater.replay.command.run import read_rows
+from lowwater.replay.checks.missing_columns import missing_column_notes
+from lowwater.replay.command.run_command import read_rows
 from lowwater.replay.stages.engines import high_stage, low_stage, reference_stage
 from tests.replay.keptmaker import BASE, SECOND, inputs, make_lake, oracle
 from tests.replay.support import lowwater
@@ -169,7 +169,7 @@ def test_rows_of_spark_are_those_of_sql(lake: Lake, tmp_path: Path, spark: Spark
     ],
 )
 def test_what_no_link_of_a_query_keeps_is_said(lake: Lake, text: str, says: list[str]) -> None:
-    lines = unkept(inputs(lake, {"q": text}))
+    lines = missing_column_notes(inputs(lake, {"q": text}))
     assert len(lines) == len(says) and all(part in line for part, line in zip(says, lines, strict=True))
 
 

@@ -13,7 +13,7 @@ from lowwater.capture.generate import GeneratedCapture
 from lowwater.config import Config, Link
 from lowwater.plan.context import Links
 from lowwater.plan.queryset import plan_files
-from lowwater.replay.command.run import Request, run
+from lowwater.replay.command.run_command import RunRequest, run
 from lowwater.replay.progress import Progress
 from tests.replay.support import LINKS, QUERIES, SETS, START, lowwater
 
@@ -28,7 +28,7 @@ def test_a_promise_is_traced_to_the_heartbeats_before_it(
     chosen = [(each.link, each.path) for each in captures if each.start == START]
     plan = plan_files([QUERIES / "demo.gsql"], Links(LINKS, SETS))
     config = Config(links={name: Link() for name in LINKS}, sets=SETS)
-    request = Request(plan, config, chosen, tmp_path, high={"slice_rows": 1000}, traces=True)
+    request = RunRequest(plan, config, chosen, tmp_path, high={"slice_rows": 1000}, traces=True)
     summary = run(request, Progress(quiet=True), spark)
     with (tmp_path / "heartbeats.csv").open() as file:
         rows = [{k: int(v) if v.lstrip("-").isdigit() else v for k, v in row.items()} for row in csv.DictReader(file)]

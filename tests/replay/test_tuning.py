@@ -18,8 +18,8 @@ from lowwater.instants import HOUR, SECOND
 from lowwater.lake.layout import HEARTBEATS, OUTCOMES, Lake, open_lake
 from lowwater.lake.ledgers.runs import read_heartbeats, read_statistics
 from lowwater.lake.tables import create
-from lowwater.replay.tuning.advice import LARGEST, PERIODS, SPACE, _period, _slots
-from lowwater.replay.tuning.measured import FULL, Measured, groups_of
+from lowwater.replay.tuning.lfta_statistics import FULL_SHARE, LftaStatistics, groups_of
+from lowwater.replay.tuning.recommendations import MOST_SLOTS, PERIODS, SLOTS_PER_GROUP, _period, _slots
 from tests.replay.support import QUERIES, START, replay_range, table_rows
 from tests.replay.tuning_cases import GOLDEN, make_lake, told
 
@@ -67,26 +67,26 @@ def test_the_ledger_of_an_earlier_lake_has_no_statistics(tmp_path: Path) -> None
     assert read_statistics(opened, ["flows"], HOUR).num_rows == 0
 
 
-@given(groups=st.integers(0, LARGEST // SPACE), slots=st.integers(4, 22).map(lambda power: 1 << power))
+@given(groups=st.integers(0, MOST_SLOTS // SLOTS_PER_GROUP), slots=st.integers(4, 22).map(lambda power: 1 << power))
 def test_a_table_that_was_recommended_stays(groups: int, slots: int) -> None:
-    found, measured = slots, Measured(0, 1)
+    found, lfta_statistics = slots, LftaStatistics(0, 1)
     for _ in range(12):
         taken = round(found * (1 - (1 - 1 / found) ** groups))
-        measured = Measured(0, 1, groups=taken, slots=found)
-        measured.alive, measured.full = groups_of(taken, found)
-        measured.sums |= {"accepted": 1000, "collisions": 500 if groups > found / 2 else 0}
-        before, found = found, _slots(slots, measured)
+        lfta_statistics = LftaStatistics(0, 1, groups=taken, slots=found)
+        lfta_statistics.alive, lfta_statistics.full = groups_of(taken, found)
+        lfta_statistics.sums |= {"accepted": 1000, "collisions": 500 if groups > found / 2 else 0}
+        before, found = found, _slots(slots, lfta_statistics)
     assert found == before
-    assert taken < FULL * found
-    assert abs(measured.alive - groups) <= 2 + groups * 0.05
+    assert taken < FULL_SHARE * found
+    assert abs(lfta_statistics.alive - groups) <= 2 + groups * 0.05
 
 
 @given(period=st.sampled_from(PERIODS), share=st.floats(0, 1), wait=st.integers(0, 10**12))
 def test_a_period_that_was_recommended_stays(period: int, share: float, wait: int) -> None:
-    found = Measured(0, 1, period=period)
+    found = LftaStatistics(0, 1, period=period)
     found.sums |= {"nanoseconds": 10**9, "beat_nanoseconds": round(share * 10**9)}
     better = _period(found, wait)
-    again = Measured(0, 1, period=better)
+    again = LftaStatistics(0, 1, period=better)
     again.sums |= {"nanoseconds": 10**9, "beat_nanoseconds": round(min(1, share * period / better) * 10**9)}
     assert _period(again, wait) == better
 

@@ -8,16 +8,16 @@ import pytest
 
 from lowwater.instants import HOUR
 from lowwater.replay.job import Job
-from lowwater.replay.schedule.waiting import Reports, reports
+from lowwater.replay.schedule.link_readiness import LinkReadiness, link_readiness
 from tests.replay.support import END, QUERIES, START, write_settings
 
 pytestmark = pytest.mark.slow
 
 
-def seen(lake: Path, policy: str, start: int, patient: bool = True) -> Reports:
+def seen(lake: Path, policy: str, start: int, patient: bool = True) -> LinkReadiness:
     """What the sensor sees with a policy of control; main1 and main2 have policy `fail`."""
     write_settings(lake, policy=policy)
-    return reports(Job.open(lake, "demo", QUERIES), start, start + HOUR, patient)
+    return link_readiness(Job.open(lake, "demo", QUERIES), start, start + HOUR, patient)
 
 
 @pytest.mark.parametrize("policy", ["fail", "wait", "exclude"])

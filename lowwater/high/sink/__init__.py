@@ -1,1 +1,1 @@
-"""What Spark writes: rows and punctuation of a query's stream as files."""
+"""The output of the high stage: files with rows and punctuation of a query."""

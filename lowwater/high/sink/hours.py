@@ -1,7 +1,7 @@
-"""Files of a query's rows as they are published: addresses as texts, each file of one hour.
+"""Writes rows in published form: addresses as texts, each file for one hour.
 
-Written by slices, by the sink of streams, and by publishing where older files must be written anew. `tables/` are
-divided by the hour of `_last`, so such a file becomes one of a table as it is.
+Slices, the sink of streams, and publishing (for older files) use it. `tables/` are partitioned by the hour of `_last`,
+so a file becomes part of a table unchanged.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from lowwater.plan.operators import Field
 from lowwater.plan.properties.schemas import published_schema, result_schema, stream_schema
 
 MOST_OPEN = 64
-"""Files that are open at once; rows of more hours than these, in no order, come to lie in several files an hour."""
+"""Files that are open at once; rows of more hours in mixed order make several files for an hour."""
 
 
 def file_schema(fields: Sequence[Field], published: bool) -> pa.Schema:
-    """The columns of a stream's files: the fields in their published types, else in stream types, then CONTROL."""
+    """The schema of a stream's files: fields in published or stream types, then CONTROL."""
     return result_schema(fields) if published else stream_schema(fields)
 
 
 def file_columns(rows: pa.RecordBatch | pa.Table, fields: Sequence[Field], published: bool) -> list[pa.ChunkedArray]:
-    """The fields of rows in stream types as the columns of `file_schema`; what else the rows have is left out."""
+    """Converts rows in stream types to the columns of `file_schema`; other columns are dropped."""
     return published_columns(rows, fields) if published else [pa.table(rows).column(f.name) for f in fields]
 
 
 def published_columns(rows: pa.RecordBatch | pa.Table, fields: Sequence[Field]) -> list[pa.ChunkedArray]:
-    """The fields of rows in stream types as columns in published types."""
+    """Converts the fields of rows from stream types to published types."""
     table, schema = pa.table(rows), published_schema(fields)
     return [
         pa.chunked_array([published(chunk, f.type) for chunk in table.column(f.name).chunks], schema.field(f.name).type)
@@ -42,15 +42,15 @@ def published_columns(rows: pa.RecordBatch | pa.Table, fields: Sequence[Field]) 
 
 
 class HourFiles:
-    """Writes rows to a file for each hour of their `_last`.
+    """Writes rows to one file for each hour of `_last`.
 
     Args:
-        folder: for the files.
-        name: that theirs begin with.
-        schema: the schema of the rows; has `_last`.
+        folder: folder for the files.
+        name: prefix of the file names.
+        schema: schema of the rows, with `_last`.
 
     Attributes:
-        files: path and rows of each file, in the order in which they were begun.
+        files: path -> number of rows, in the order of creation.
     """
 
     def __init__(self, folder: Path, name: str, schema: pa.Schema) -> None:
@@ -69,20 +69,20 @@ class HourFiles:
     def write(self, rows: pa.Table) -> None:
         """Writes rows of the schema."""
         hours = rows.column("_last").to_numpy() // HOUR
-        found = np.unique(hours)
-        for hour in found.tolist():
-            mine = rows if len(found) == 1 else rows.filter(pa.array(hours == hour))
+        row_hours = np.unique(hours)
+        for hour in row_hours.tolist():
+            mine = rows if len(row_hours) == 1 else rows.filter(pa.array(hours == hour))
             path, writer = self._writer(hour)
             writer.write_table(mine)
             self.files[path] += mine.num_rows
 
     def _writer(self, hour: int) -> tuple[Path, pq.ParquetWriter]:
-        known = self._open.pop(hour, None)
-        if known is None:
+        entry = self._open.pop(hour, None)
+        if entry is None:
             if len(self._open) == MOST_OPEN:
                 self._open.pop(next(iter(self._open)))[1].close()
             path = self._folder / f"{self._name}-{len(self.files):05d}.parquet"
-            known = path, pq.ParquetWriter(path, self._schema, compression="lz4")
+            entry = path, pq.ParquetWriter(path, self._schema, compression="lz4")
             self.files[path] = 0
-        self._open[hour] = known
-        return known
+        self._open[hour] = entry
+        return entry

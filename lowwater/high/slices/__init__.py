@@ -1,5 +1,5 @@
-"""Slices of a replay: what a promise closes is evaluated at once by a task, over Arrow columns.
+"""Slices of a replay: a task evaluates the rows of a closed slice over Arrow columns.
 
-Where a state goes from slice to slice they are evaluated in order. Imported by Spark's Python workers, so nothing here
+Slices of a plan with a state are evaluated in order. Spark's Python workers import this package, so nothing here
 imports Spark's functions.
 """

@@ -1,8 +1,9 @@
-"""Runs the slices of queries as a stream of punctuation: each micro-batch brings the promises that close some slices.
+"""Evaluates the slices of queries on one stream of punctuation: a micro-batch brings the promises that close some
+slices.
 
-Between `high.run` and the tasks. The rows of the LFTAs stay where they are: a promise names the slice that it closes,
-and a task reads what that needs. Tasks run on threads of the driver while rows are few, else on Spark's executors;
-slices with a state that goes from one to the next run in order, on one thread of the driver.
+`high.query_runs` calls it. The rows of the LFTAs stay in their files. A promise names the slice that it closes, and the
+task of the slice reads the rows it needs. Tasks run on threads of the driver while rows are few, otherwise on Spark's
+executors. Slices of a plan whose state outlives a slice run in order on one thread of the driver.
 """
 
 from __future__ import annotations
@@ -20,26 +21,27 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lowwater.errors import LowwaterError, ValueOverflowError
 from lowwater.high.results import HighResult, HighSettings, OperatorCounts
-from lowwater.high.slices.task import Chains, SliceOutcome, SliceTask, run_chain, run_slice
+from lowwater.high.slices.task import ChainState, SliceOutcome, SliceTask, run_chain, run_slice
 from lowwater.high.source.player import place, play
-from lowwater.high.tasks import spark_runner
+from lowwater.high.spark_tasks import spark_runner
 
 SPREAD_ROWS = 16_000_000
-"""Rows from which the executors of one machine are the faster way: to start Python there takes seconds."""
+"""From this number of rows on, executors on one machine are faster than threads; starting Python there takes
+seconds."""
 CLUSTER_ROWS = 1_000_000
-"""The same of a cluster."""
-PYTHON = 16
-"""For how many rows one counts there that an aggregate in Python sees: threads take turns at it."""
+"""The same limit for a cluster."""
+PYTHON_ROW_COST = 16
+"""Weight of a row that an aggregate in Python reads: threads take turns at it."""
 
 
 @dataclass(frozen=True)
-class Sliced:
-    """A plan in slices.
+class SlicedPlan:
+    """A plan divided into slices.
 
     Attributes:
-        tasks: one a slice, in order.
-        rows: that they read, about.
-        python: whether an aggregate in Python sees them.
+        tasks: one task for each slice, in order.
+        rows: approximate number of rows that the tasks read.
+        python: whether an aggregate in Python reads the rows.
     """
 
     tasks: Sequence[SliceTask]
@@ -49,41 +51,41 @@ class Sliced:
 
 @dataclass
 class SliceBatches:
-    """What Spark calls for each micro-batch: it evaluates the slices that the punctuation closes.
+    """The function that Spark calls for each micro-batch: evaluates the slices that the punctuation closes.
 
     Attributes:
-        tasks: of all slices of all queries, each with the name of its query.
-        spread: whether they run on Spark's executors.
-        outcomes: the outcomes of the slices so far, by query, in order.
-        overflows: the first error of each query of which a sum does not fit; the rest of it is left out.
-        chains: what goes from slice to slice of a query, by its name.
-        error: another error of a task.
+        tasks: (query, task) of all slices of all queries.
+        spread: whether the tasks run on Spark's executors.
+        outcomes: query -> outcomes of its slices so far, in order.
+        overflows: query -> its first overflow; the slices after it are not evaluated.
+        chains: query -> the state that goes from slice to slice.
+        error: any other error of a task.
     """
 
     tasks: Sequence[tuple[str, SliceTask]]
     spread: bool
     outcomes: dict[str, list[SliceOutcome]] = field(default_factory=dict)
     overflows: dict[str, ValueOverflowError] = field(default_factory=dict)
-    chains: dict[str, Chains] = field(default_factory=dict)
+    chains: dict[str, ChainState] = field(default_factory=dict)
     error: LowwaterError | None = None
 
     def __call__(self, frame: DataFrame, number: int) -> None:
         """Evaluates the slices of a micro-batch."""
-        named = [self.tasks[row["slice"]] for row in sorted(frame.collect())]
-        closed = [(query, task) for query, task in named if query not in self.overflows]
+        named_tasks = [self.tasks[row["slice"]] for row in sorted(frame.collect())]
+        closed = [(query, task) for query, task in named_tasks if query not in self.overflows]
         try:
-            found = self._run(frame.sparkSession, closed)
+            outcomes_of = self._run(frame.sparkSession, closed)
         except LowwaterError as error:  # Spark would hand it on as the text of a Java exception
             self.error = error
             raise
-        for query, outcomes in found.items():
+        for query, outcomes in outcomes_of.items():
             self.outcomes.setdefault(query, []).extend(outcomes)
             for outcome in outcomes:
                 if outcome.error is not None:
                     self.overflows.setdefault(query, outcome.error)
 
     def _run(self, session: SparkSession, closed: Sequence[tuple[str, SliceTask]]) -> dict[str, list[SliceOutcome]]:
-        """The outcomes of each query; slices with a state that goes on are evaluated here, one after another."""
+        """The outcomes of each query; slices of a plan with a state are evaluated here, one after another."""
         apart = [(query, task) for query, task in closed if task.carry is None]
         chained: dict[str, list[SliceTask]] = {}
         for query, task in closed:
@@ -99,20 +101,20 @@ class SliceBatches:
 
     def _chain(self, query: str, tasks: Sequence[SliceTask]) -> list[SliceOutcome]:
         if query not in self.chains:
-            self.chains[query] = Chains(tasks[0])
+            self.chains[query] = ChainState(tasks[0])
         return run_chain(tasks, self.chains[query])
 
 
 def run_slices(
-    plans: Mapping[str, Sliced], session: SparkSession, folder: Path, settings: HighSettings
+    plans: Mapping[str, SlicedPlan], session: SparkSession, folder: Path, settings: HighSettings
 ) -> dict[str, list[SliceOutcome] | ValueOverflowError]:
     """Evaluates all slices of some queries on one stream of punctuation.
 
     Args:
-        plans: by name of the query.
-        session: that streams the punctuation.
-        folder: for the punctuation and the checkpoint.
-        settings: the settings of the run.
+        plans: query -> its plan in slices.
+        session: Spark session that streams the punctuation.
+        folder: folder for the punctuation and the checkpoint.
+        settings: settings of the run.
 
     Returns:
         The outcomes of each query in order, or its error, if an integer sum does not fit 64 bits.
@@ -120,8 +122,8 @@ def run_slices(
     Raises:
         LowwaterError: if the Python of a user or Spark fails.
     """
-    rows = sum(each.rows * (PYTHON if each.python else 1) for each in plans.values())
-    shares = [(query, task, each.rows / len(each.tasks)) for query, each in plans.items() for task in each.tasks]
+    rows = sum(plan.rows * (PYTHON_ROW_COST if plan.python else 1) for plan in plans.values())
+    shares = [(query, task, plan.rows / len(plan.tasks)) for query, plan in plans.items() for task in plan.tasks]
     shares.sort(key=lambda share: share[1].slice_.end)
     tasks = [(query, task) for query, task, _ in shares]
     stream = _punctuation([task for _, task in tasks], [share for *_, share in shares], folder, settings.most_rows)
@@ -136,17 +138,18 @@ def run_slices(
 
 
 def _punctuation(tasks: Sequence[SliceTask], rows: Sequence[float], folder: Path, most: int) -> Path:
-    """A file for each micro-batch, with the promises that close its slices, which read so many rows or one is alone."""
+    """Writes a file for each micro-batch: the promises of slices that together read at most so many rows, or of a
+    single slice."""
     target = folder / "punctuation"
     target.mkdir(parents=True)
     batches: list[list[int]] = []
-    held = 0.0
+    batch_rows = 0.0
     for at, count in enumerate(rows):
-        if not batches or held + count > most:
+        if not batches or batch_rows + count > most:
             batches.append([])
-            held = 0.0
+            batch_rows = 0.0
         batches[-1].append(at)
-        held += count
+        batch_rows += count
     for number, chosen in enumerate(batches):
         promises = [tasks[at].slice_.end for at in chosen]
         table = pa.table({"slice": pa.array(chosen, pa.int32()), "promise": pa.array(promises, pa.int64())})
@@ -156,8 +159,8 @@ def _punctuation(tasks: Sequence[SliceTask], rows: Sequence[float], folder: Path
     return target
 
 
-def add_up(outcomes: Sequence[SliceOutcome], result: HighResult) -> None:
-    """Adds what slices counted to a result."""
+def add_slice_counts(outcomes: Sequence[SliceOutcome], result: HighResult) -> None:
+    """Adds the counts of slices to the result of their query."""
     result.batches += len(outcomes)
     result.state_rows = max(result.state_rows, *(outcome.read + outcome.held for outcome in outcomes))
     for points in zip(*(outcome.points for outcome in outcomes), strict=True):

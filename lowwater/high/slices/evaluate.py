@@ -19,14 +19,14 @@ import pyarrow.compute as pc
 from lowwater.catalog.expr import Expr
 from lowwater.catalog.streams import LAST, TICK
 from lowwater.high.slices import spill
-from lowwater.high.slices.blocks import gathered, repeated
-from lowwater.high.slices.chains import Chain
+from lowwater.high.slices.canonical_order import ORDER, of_branch, of_packets, ordered_inputs, with_order
+from lowwater.high.slices.chained_operators import ChainedOperator
 from lowwater.high.slices.group import ROWS, grouped
-from lowwater.high.slices.join import filter_joined, has_keys, join_keys, joined, looked_up
-from lowwater.high.slices.places import ORDER, of_branch, of_packets, ordered_inputs, with_order
 from lowwater.high.slices.python_group import grouped_in_python
+from lowwater.high.slices.row_blocks import in_blocks, repeated
+from lowwater.high.slices.slice_join import filter_join_rows, has_keys, join_keys, join_rows, watchlist_rows
 from lowwater.high.slices.spill import Spill
-from lowwater.high.slices.values import Frame, together
+from lowwater.high.slices.values import Frame, concat_frames
 from lowwater.high.source.row_groups import PLACE
 from lowwater.plan.operators import (
     Bucket,
@@ -101,7 +101,7 @@ class Evaluation:
     counts: Counts
     folder: Path
     promise: int = END_OF_TIME
-    chains: Mapping[str, Chain] = field(default_factory=dict)
+    chains: Mapping[str, ChainedOperator] = field(default_factory=dict)
     _spills: Iterator[int] = field(default_factory=count)
     _held: dict[int, list[Frame]] = field(default_factory=dict)
     _ordered: set[tuple[int, int]] = field(default_factory=set)
@@ -153,7 +153,7 @@ class Evaluation:
 
     def _groups(self, node: Group, blocks: Blocks, counts: Counter[str]) -> Blocks:
         group = grouped_in_python if node.in_python else grouped
-        for found in group(node, gathered(blocks), self.counts.slice_, self._folder()):
+        for found in group(node, in_blocks(blocks), self.counts.slice_, self._folder()):
             inside = self.counts.inside(found)
             test = pa.repeat(pa.scalar(True), found.rows)
             if node.having is not None:
@@ -180,7 +180,7 @@ class Evaluation:
         given = self.counts.point("sampling", node, "rows_out")
         return self._samples(chain, blocks, counts, given)
 
-    def _samples(self, chain: Chain, blocks: Blocks, counts: Counter[str], given: Counter[str]) -> Blocks:
+    def _samples(self, chain: ChainedOperator, blocks: Blocks, counts: Counter[str], given: Counter[str]) -> Blocks:
         for frame in blocks:
             counts["rows_in"] += chain.take(frame)
         found, _ = chain.advance(self.promise)
@@ -193,7 +193,7 @@ class Evaluation:
 
     def _joined(self, node: Join, left: Blocks, right: Blocks, counts: Counter[str]) -> Blocks:
         for sides in self._sides(node, left, right):
-            for frame, unmatched in joined(node, *sides):
+            for frame, unmatched in join_rows(node, *sides):
                 inside = int(self.counts.inside(frame).sum())
                 counts["rows_out"] += inside
                 if unmatched:
@@ -210,7 +210,7 @@ class Evaluation:
                     spills[side].add(frame, join_keys(node, frame, side == 0))
                     continue
                 held[side].append(frame)
-                if sum(each.rows for frames in held for each in frames) > spill.HELD_ROWS and has_keys(node):
+                if sum(each.rows for frames in held for each in frames) > spill.ROWS_IN_MEMORY and has_keys(node):
                     spills = [Spill(self._folder(), empty(below)) for below in node.inputs()]
                     for at, frames in enumerate(held):
                         for each in frames:
@@ -230,7 +230,7 @@ class Evaluation:
 
     def _filter_joined(self, node: FilterJoin, left: Blocks, right: Blocks, counts: Counter[str]) -> Blocks:
         sides = [_all(below, each) for below, each in zip(node.inputs(), (left, right), strict=True)]
-        passed = filter_joined(node, *sides)
+        passed = filter_join_rows(node, *sides)
         counts["rows_out"] += int(self.counts.inside(passed).sum())
         yield _items(node.items, passed)
 
@@ -239,7 +239,7 @@ class Evaluation:
 
     def _looked_up(self, node: WatchJoin, blocks: Blocks, counts: Counter[str]) -> Blocks:
         for frame in blocks:
-            for found in looked_up(node, frame, self.lists[node.file, node.columns]):
+            for found in watchlist_rows(node, frame, self.lists[node.file, node.columns]):
                 counts["rows_out"] += int(self.counts.inside(found).sum())
                 yield _items(node.items, found)
 
@@ -259,7 +259,7 @@ def _all(node: Node, blocks: Iterable[Frame]) -> Frame:
     """All rows of an operator at once."""
     frames = list(blocks)
     found = [frame for frame in frames if frame.rows] or frames[:1]
-    return together(found) if found else empty(node)
+    return concat_frames(found) if found else empty(node)
 
 
 def empty(node: Node) -> Frame:

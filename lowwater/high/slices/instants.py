@@ -1,6 +1,6 @@
-"""`Temporal.last` over columns: from values of an attribute to the instants that end them.
+"""Computes over columns the instants at which values of temporal attributes end.
 
-Below the operators of a slice, beside `plan.temporal`, which has the same for one value.
+The vector form of `Temporal.last` in `plan.temporal`, used by the operators of a slice.
 """
 
 from __future__ import annotations
@@ -33,42 +33,42 @@ def last(temporal: Temporal, values: Integers) -> Integers:
     lows, highs = int(values.min()), int(values.max())
     if all(_fits(steps, value, temporal.increasing) for steps in temporal.components for value in (lows, highs)):
         ends = [_bound(steps, values, temporal.increasing) for steps in temporal.components]
-        found: Integers = np.minimum(np.maximum.reduce(ends), LATEST)
-        return found
-    return distinctly(temporal.last, values)
+        instants: Integers = np.minimum(np.maximum.reduce(ends), LATEST)
+        return instants
+    return map_distinct(temporal.last, values)
 
 
-def distinctly(function: Callable[[int], int], values: Integers) -> Integers:
-    """A function of Python's integers over a column, held to 64 bits."""
-    known, places = np.unique(values, return_inverse=True)
-    found = [max(-INT64_MAX, min(function(value), INT64_MAX)) for value in known.tolist()]
-    return np.array(found, np.int64)[places]
+def map_distinct(function: Callable[[int], int], values: Integers) -> Integers:
+    """Maps a Python function over the distinct values of a column, limited to 64 bits."""
+    distinct, places = np.unique(values, return_inverse=True)
+    results = [max(-INT64_MAX, min(function(value), INT64_MAX)) for value in distinct.tolist()]
+    return np.array(results, np.int64)[places]
 
 
 def group_end(fields: Sequence[Field], keys: Sequence[pa.Array], rows: int) -> Integers:
-    """The last instant of each group; one none of whose temporal keys has a value ends with the replay."""
+    """The last instant of each group (ns); a group without a temporal value ends with the replay."""
     ends = np.full(rows, LATEST, np.int64)
     for field, key in zip(fields, keys, strict=True):
         if field.temporal and not field.temporal.origin:
-            given = key.is_valid().to_numpy(zero_copy_only=False)
-            found = last(field.temporal, key.fill_null(0).to_numpy(zero_copy_only=False))
-            ends = np.where(given, np.minimum(ends, found), ends)
+            has_value = key.is_valid().to_numpy(zero_copy_only=False)
+            instants = last(field.temporal, key.fill_null(0).to_numpy(zero_copy_only=False))
+            ends = np.where(has_value, np.minimum(ends, instants), ends)
     return ends
 
 
 def window_end(window: Window, values: Integers, left: bool) -> Integers:
     """`Window.last_left` or `Window.last_right` of each value."""
     end = window.last_left if left else window.last_right
-    own, other = (window.left_time, window.right_time) if left else (window.right_time, window.left_time)
+    time, other = (window.left_time, window.right_time) if left else (window.right_time, window.left_time)
     rising = window.left_time.increasing
     reach = (window.above if rising else -window.below) if left else (window.below if rising else -window.above)
     if len(values) and max(abs(reach), -int(values.min()), int(values.max())) < 1 << 61:
-        return np.maximum(last(own, values), last(other, values + reach))
-    return distinctly(end, values)
+        return np.maximum(last(time, values), last(other, values + reach))
+    return map_distinct(end, values)
 
 
 def _fits(steps: Component, value: int, at_most: bool) -> bool:
-    """Whether 64 bits hold what every step makes of a value."""
+    """Whether every step of a value fits 64 bits."""
     for step in reversed(steps):
         if step.op == "neg":
             value, at_most = -value, not at_most
@@ -80,7 +80,7 @@ def _fits(steps: Component, value: int, at_most: bool) -> bool:
 
 
 def _bound(steps: Component, values: Integers, at_most: bool) -> Integers:
-    """A bound on the values carried inward, as `plan.temporal` has it."""
+    """The bound of values carried through the steps, as in `plan.temporal`."""
     for step in reversed(steps):
         if step.op == "neg":
             values, at_most = -values, not at_most

@@ -1,6 +1,6 @@
-"""Keys of several columns as one number a row: equal numbers where all columns are equal, NULL to NULL.
+"""Encodes keys of several columns as one number for each row: equal keys have equal numbers, and NULL equals NULL.
 
-Below the joins of a slice.
+Groups and joins of a slice use it.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ Numbers = npt.NDArray[np.int64]
 
 
 def codes(columns: Sequence[pa.Array], rows: int) -> tuple[Numbers, int]:
-    """The number of each row, and how many there may be.
+    """Encodes the key of each row as a number; also returns an upper limit of the numbers.
 
     Args:
-        columns: of equal length; none where all rows are equal.
-        rows: how many.
+        columns: key columns of equal length; empty if all rows are equal.
+        rows: number of rows.
     """
-    found, size = np.zeros(rows, np.int64), 1
+    numbers, size = np.zeros(rows, np.int64), 1
     for column in columns:
         coded = normal(column).dictionary_encode()
         places = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64) + 1
-        found, size = found * (len(coded.dictionary) + 1) + places, size * (len(coded.dictionary) + 1)
+        numbers, size = numbers * (len(coded.dictionary) + 1) + places, size * (len(coded.dictionary) + 1)
         if size > 1 << 31:  # the next column may have as many values again
-            again = pa.array(found).dictionary_encode()
-            found, size = again.indices.to_numpy(zero_copy_only=False).astype(np.int64), len(again.dictionary)
-    return found, size
+            again = pa.array(numbers).dictionary_encode()
+            numbers, size = again.indices.to_numpy(zero_copy_only=False).astype(np.int64), len(again.dictionary)
+    return numbers, size
 
 
 def normal(column: pa.Array) -> pa.Array:
-    """A column whose equal values have equal bits: both zeros are one, and so are all NaN."""
+    """Makes equal values of a column equal in bits: one zero, one NaN."""
     if column.type != pa.float64():
         return column
     values = column.fill_null(0.0).to_numpy(zero_copy_only=False) + 0.0

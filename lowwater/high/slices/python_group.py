@@ -1,6 +1,6 @@
-"""Aggregation by epochs over the rows of a slice where an aggregate is Python: row by row, a group at a time.
+"""Aggregation by epochs over the rows of a slice with an aggregate in Python: row by row.
 
-One operator of a slice, beside `group`, for what Arrow has no aggregate for.
+The counterpart of `group` for aggregates that Arrow does not have.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import pyarrow as pa
 
 from lowwater.catalog.streams import LAST, STREAM_TYPES
 from lowwater.errors import LowwaterError
+from lowwater.high.slices.canonical_order import order_of, orders
 from lowwater.high.slices.group import ROWS
 from lowwater.high.slices.instants import group_end
 from lowwater.high.slices.keys import codes, normal
-from lowwater.high.slices.places import order_of, orders
 from lowwater.high.slices.spill import divided
 from lowwater.high.slices.values import Frame
 from lowwater.plan.operators import Aggregate, Group
@@ -26,19 +26,19 @@ from lowwater.stream.values import Value
 
 
 def grouped_in_python(node: Group, blocks: Iterable[Frame], slice_: tuple[int, int], folder: Path) -> Iterator[Frame]:
-    """The groups, as `group.grouped` has them.
+    """Yields the groups in the form of `group.grouped`.
 
-    A group before the slice, of which not every row may have been read, is nobody's if its aggregates fail: where it is
-    whole and anybody's, the slice that it lies in says so.
+    Rows of a group before the slice may be missing. If its aggregates fail, no error is raised: the slice that owns the
+    group raises it.
 
     Args:
-        node: the operator.
-        blocks: the blocks of the rows that its predicate admits.
-        slice_: groups with `_last` (ns) in [first, second) are whole.
-        folder: for files where the rows are too many for memory; the caller removes it.
+        node: operator of the aggregation.
+        blocks: blocks of rows that its predicate admits.
+        slice_: groups with `_last` (ns) in [first, second) are complete.
+        folder: folder for spilled rows; the caller removes it.
 
     Raises:
-        ValueOverflowError: the sum of a whole group does not fit 64 bits (SEMANTICS O3).
+        ValueOverflowError: the sum of a complete group does not fit 64 bits (SEMANTICS O3).
         LowwaterError: the Python of a user fails.
     """
     aggregates = Aggregates(node.query, node.aggregates, [f.name for f in node.input.fields], node.items)
@@ -47,22 +47,24 @@ def grouped_in_python(node: Group, blocks: Iterable[Frame], slice_: tuple[int, i
         keys = [frame[name] for name in names]
         numbers, _ = codes(keys, frame.rows)
         _, first, places, sizes = np.unique(numbers, return_index=True, return_inverse=True, return_counts=True)
-        found = Frame({name: frame[name] for name in names}, frame.rows).take(first)
-        ends = group_end(node.key_fields, [found[name] for name in names], found.rows)
-        groups = [aggregates.fresh() for _ in range(found.rows)]
-        given = [_arguments(aggregate, frame) for aggregate in node.aggregates]
-        for place, order, *arguments in zip(places.tolist(), _orders(node, frame), *given, strict=True):
+        first_rows = Frame({name: frame[name] for name in names}, frame.rows).take(first)
+        ends = group_end(node.key_fields, [first_rows[name] for name in names], first_rows.rows)
+        groups = [aggregates.fresh() for _ in range(first_rows.rows)]
+        argument_rows = [_arguments(aggregate, frame) for aggregate in node.aggregates]
+        for place, order, *arguments in zip(places.tolist(), _orders(node, frame), *argument_rows, strict=True):
             aggregates.add(groups[place], arguments, order)
         inside = (ends >= slice_[0]) & (ends < slice_[1])
-        values = [_results(aggregates, group, whole) for group, whole in zip(groups, inside.tolist(), strict=True)]
-        columns = found.columns | {LAST: pa.array(ends), ROWS: pa.array(sizes)}
+        values = [
+            _results(aggregates, group, is_whole) for group, is_whole in zip(groups, inside.tolist(), strict=True)
+        ]
+        columns = first_rows.columns | {LAST: pa.array(ends), ROWS: pa.array(sizes)}
         for at, aggregate in enumerate(node.aggregates):
             columns[aggregate.name] = pa.array([value[at] for value in values], STREAM_TYPES[aggregate.type])
-        yield Frame(columns, found.rows)
+        yield Frame(columns, first_rows.rows)
 
 
 def _columns(node: Group, frame: Frame) -> Frame:
-    """Keys, arguments, and what the order of rows is told by where an aggregate sees it."""
+    """The columns of keys and arguments, and of the order of rows if an aggregate depends on it."""
     columns = {item.name: normal(frame.of_expr(item.expr)) for item in node.keys}
     for aggregate in node.aggregates:
         for at, expr in enumerate(aggregate.taken):
@@ -73,16 +75,16 @@ def _columns(node: Group, frame: Frame) -> Frame:
 
 
 def _arguments(aggregate: Aggregate, frame: Frame) -> Iterable[tuple[Value, ...]]:
-    taken = [frame[f"{aggregate.name}#{at}"].to_pylist() for at in range(len(aggregate.taken))]
-    return zip(*taken, strict=True) if taken else [()] * frame.rows
+    argument_columns = [frame[f"{aggregate.name}#{at}"].to_pylist() for at in range(len(aggregate.taken))]
+    return zip(*argument_columns, strict=True) if argument_columns else [()] * frame.rows
 
 
 def _orders(node: Group, frame: Frame) -> Iterable[tuple[Value, ...]]:
     return orders(frame) if node.order_dependent else [()] * frame.rows
 
 
-def _results(aggregates: Aggregates, group: Sequence[Accumulator], whole: bool) -> Sequence[Value]:
-    if whole:
+def _results(aggregates: Aggregates, group: Sequence[Accumulator], is_whole: bool) -> Sequence[Value]:
+    if is_whole:
         return list(aggregates.results(group))
     with suppress(LowwaterError):
         return list(aggregates.results(group))

@@ -1,6 +1,7 @@
-"""Rows that are too many for the memory of a task, divided by the digest of their key into files.
+"""Spills rows that exceed the memory of a task to files, partitioned by the digest of their key.
 
-Below the operators of a slice that hold rows. All rows of a key are in one part, so that each part is worked by itself.
+Operators of a slice that store rows use it. All rows of a key are in one partition, so each partition is processed
+alone.
 """
 
 from __future__ import annotations
@@ -15,19 +16,19 @@ import pyarrow.ipc as ipc
 
 from lowwater.capture.digests import row_digests
 from lowwater.high.slices.keys import normal
-from lowwater.high.slices.values import Frame, together
+from lowwater.high.slices.values import Frame, concat_frames
 
 PARTS = 32
-HELD_ROWS = 1 << 22
-"""Rows that an operator holds in memory; beyond, they are divided."""
+ROWS_IN_MEMORY = 1 << 22
+"""Largest number of rows that an operator keeps in memory before it spills."""
 
 
 class Spill:
-    """Rows in files, one a part.
+    """Rows in files, one file for each partition.
 
     Args:
-        folder: that holds the files, made here; the caller removes it.
-        nothing: what stands for a part without rows; such parts are left out where it is None.
+        folder: folder for the files, created here; the caller removes it.
+        nothing: frame for an empty partition; None leaves empty partitions out.
     """
 
     def __init__(self, folder: Path, nothing: Frame | None = None) -> None:
@@ -37,7 +38,7 @@ class Spill:
         self._writers: dict[int, ipc.RecordBatchFileWriter] = {}
 
     def add(self, frame: Frame, keys: Sequence[pa.Array]) -> None:
-        """Divides rows by their keys."""
+        """Adds rows, partitioned by their keys."""
         parts = row_digests([normal(key) for key in keys], frame.rows) % np.uint64(PARTS)
         order = np.argsort(parts, kind="stable")
         edges = np.searchsorted(parts[order], np.arange(PARTS + 1, dtype=np.uint64))
@@ -50,12 +51,12 @@ class Spill:
     def _writer(self, part: int, schema: pa.Schema) -> ipc.RecordBatchFileWriter:
         if part not in self._writers:
             options = ipc.IpcWriteOptions(compression="lz4")
-            made = ipc.new_file(str(self._folder / f"{part}.arrow"), schema, options=options)
-            self._writers[part] = self._files.enter_context(made)
+            writer = ipc.new_file(str(self._folder / f"{part}.arrow"), schema, options=options)
+            self._writers[part] = self._files.enter_context(writer)
         return self._writers[part]
 
     def parts(self) -> Iterator[Frame]:
-        """The rows of each part."""
+        """Yields the rows of each partition."""
         self._files.close()
         for part in range(PARTS):
             if part in self._writers:
@@ -67,20 +68,20 @@ class Spill:
 
 
 def divided(folder: Path, frames: Iterator[Frame], keys: Sequence[str]) -> Iterator[Frame]:
-    """The same rows, all of a key in one frame; in several frames where they are more than HELD_ROWS.
+    """Yields the same rows with all rows of a key in one frame; in several frames if they are more than
 
     Args:
-        folder: for files, of which there are none while rows are few; the caller removes it.
+        folder: folder for files, created only for many rows; the caller removes it.
         frames: rows with the columns `keys`.
-        keys: names of the columns by which they are divided.
+        keys: names of the key columns.
     """
     waiting: list[Frame] = []
     spill: Spill | None = None
     for frame in frames:
-        if spill is None and sum(each.rows for each in waiting) + frame.rows > HELD_ROWS:
+        if spill is None and sum(waiting_frame.rows for waiting_frame in waiting) + frame.rows > ROWS_IN_MEMORY:
             spill = Spill(folder)
-            for each in waiting:
-                spill.add(each, [each[name] for name in keys])
+            for waiting_frame in waiting:
+                spill.add(waiting_frame, [waiting_frame[name] for name in keys])
             waiting = []
         if spill is None:
             waiting.append(frame)
@@ -89,4 +90,4 @@ def divided(folder: Path, frames: Iterator[Frame], keys: Sequence[str]) -> Itera
     if spill is not None:
         yield from spill.parts()
     elif waiting:
-        yield together(waiting)
+        yield concat_frames(waiting)

@@ -1,7 +1,6 @@
-"""One slice of a query as a task: rows of LFTAs in, a file of rows out. It runs wherever a runner takes it.
+"""Evaluates one slice of a query as a task: reads rows of LFTAs and writes files of result rows.
 
-Between `high.run` and the evaluation.
-"""
+`driver` creates the tasks; threads or Spark's workers run them."""
 
 from __future__ import annotations
 
@@ -16,15 +15,15 @@ import pyarrow as pa
 
 from lowwater.catalog.streams import CONTROL, LAST, ROW, TICK
 from lowwater.errors import ValueOverflowError
-from lowwater.high.handover import Carry
 from lowwater.high.sink.hours import HourFiles, file_columns, file_schema
 from lowwater.high.slices.arrival import ArrivalChain, by_arrival
-from lowwater.high.slices.blocks import gathered
-from lowwater.high.slices.chains import Chain
-from lowwater.high.slices.choice import Slice
+from lowwater.high.slices.chained_operators import ChainedOperator
 from lowwater.high.slices.evaluate import Counts, Evaluation, owned
+from lowwater.high.slices.row_blocks import in_blocks
+from lowwater.high.slices.slice_choice import TimeSlice
 from lowwater.high.slices.values import Frame
 from lowwater.high.source.row_groups import Chunk
+from lowwater.high.state_handover import StateHandover
 from lowwater.high.timeline import Timeline
 from lowwater.plan.operators import Field, Node, Running, Sampling
 from lowwater.plan.properties.schemas import value_schema
@@ -34,14 +33,14 @@ from lowwater.plan.tree import walk
 
 
 @dataclass(frozen=True)
-class Stored:
-    """What is stored of one LFTA.
+class StoredLeaf:
+    """The stored rows of one leaf of a plan.
 
     Attributes:
-        fields: the fields of its rows.
-        chunks: row groups by the number of their link.
-        placed: whether rows bring their place.
-        number: column with the number of a row's record in its link, if there is one; empty for none.
+        fields: fields of its rows.
+        chunks: (number of the link, row group).
+        placed: whether to add the canonical order (PLACE) to its rows.
+        number: column with the number of the record on its link; empty for none.
     """
 
     fields: Sequence[Field]
@@ -52,24 +51,26 @@ class Stored:
 
 @dataclass(frozen=True)
 class SliceTask:
-    """What a slice is evaluated by.
+    """The description of a slice to evaluate.
 
     Attributes:
-        node: the plan of the query; `slice_` the part of its time.
-        stored: rows of each LFTA, by its name.
-        lists: rows of each watch list, by its file and columns.
-        folder: for the files of its rows; `name` is what theirs begin with.
-        owned: rows with `_last` (ns) in [first, second) belong in them.
-        timeline: the timeline of the query; it gives rows that waited their ticks.
-        step: the replay tick, ns, where rows wait for nothing and bring the ticks at which they came; else None.
-        closing: last tick (ns) of the replay.
-        published: whether rows are written as they are published, else in stream types.
-        carry: of a plan whose state goes from slice to slice; None where no slice needs another.
+        node: plan of the query.
+        slice_: time of the slice.
+        stored: name of a leaf -> its stored rows.
+        lists: (file, columns) of a watch list -> its rows.
+        folder: folder for the result files.
+        name: prefix of their names.
+        owned: rows with `_last` (ns) in [first, second) are written.
+        timeline: promises of the query; they give waiting rows their ticks.
+        step: time between ticks, ns, if rows wait for no promise and have their own ticks; otherwise None.
+        closing: last tick, ns.
+        published: whether rows are written in published types instead of stream types.
+        carry: place of the interval in the chain, for a plan with a state; None for independent slices.
     """
 
     node: Node
-    slice_: Slice
-    stored: Mapping[str, Stored]
+    slice_: TimeSlice
+    stored: Mapping[str, StoredLeaf]
     lists: Mapping[tuple[str, tuple[Field, ...]], pa.Table]
     folder: Path
     name: str
@@ -78,24 +79,24 @@ class SliceTask:
     step: int | None
     closing: int
     published: bool
-    carry: Carry | None = None
+    carry: StateHandover | None = None
 
     @property
     def span(self) -> tuple[int, int]:
-        """Rows with `_last` (ns) in [first, second) come out of it and are counted; in order, each comes out once."""
+        """Rows with `_last` (ns) in [first, second) are counted; with a state every row comes out once."""
         return (self.slice_.start, self.slice_.end) if self.carry is None else (-END_OF_TIME, INT64_MAX)
 
 
 @dataclass
 class SliceOutcome:
-    """What a slice leaves.
+    """The result of a slice.
 
     Attributes:
-        files: the files of its rows, with the number of rows in each.
-        read: how many rows of LFTAs were read.
-        held: how many rows and groups go on to the next slice.
-        points: counts of the operators, as `Counts.points`.
-        error: why there is nothing of all this: an integer sum does not fit 64 bits.
+        files: path -> number of rows.
+        read: number of LFTA rows read.
+        held: number of rows and groups that go on to the next slice.
+        points: counts of the operators, see `Counts.points`.
+        error: overflow of an integer sum; the slice then has no result.
     """
 
     files: dict[str, int] = field(default_factory=dict)
@@ -105,34 +106,38 @@ class SliceOutcome:
     error: ValueOverflowError | None = None
 
 
-class Chains:
-    """What goes from slice to slice of one plan: its operators with a state.
+class ChainState:
+    """The state of one plan from slice to slice: its operators with a state.
 
     Args:
-        task: any of the plan's tasks.
+        task: any task of the plan.
 
     Raises:
         LowwaterError: the state that the interval before left cannot be read.
     """
 
     def __init__(self, task: SliceTask) -> None:
-        carry, node = task.carry or Carry(), task.node
-        self.whole = ArrivalChain(node, carry) if counts_rows(node) else None
-        hosted = () if self.whole else walk(node)
-        self.operators = {each.query: Chain(each, carry) for each in hosted if isinstance(each, Running | Sampling)}
+        carry, node = task.carry or StateHandover(), task.node
+        self.arrivals = ArrivalChain(node, carry) if counts_rows(node) else None
+        hosted = () if self.arrivals else walk(node)
+        self.operators = {
+            operator.query: ChainedOperator(operator, carry)
+            for operator in hosted
+            if isinstance(operator, Running | Sampling)
+        }
 
     @property
     def held(self) -> int:
-        """How many rows and groups they hold."""
-        return sum(each.held for each in (self.whole, *self.operators.values()) if each is not None)
+        """The number of stored rows and groups."""
+        return sum(chain.held for chain in (self.arrivals, *self.operators.values()) if chain is not None)
 
 
-def run_slice(task: SliceTask, chains: Chains | None = None) -> SliceOutcome:
-    """Evaluates a slice and writes its rows; a sum that does not fit is no failure, other queries go on.
+def run_slice(task: SliceTask, chains: ChainState | None = None) -> SliceOutcome:
+    """Evaluates a slice and writes its rows; an overflow is returned, so that other queries go on.
 
     Args:
-        task: the slice.
-        chains: what the slices before left, where the plan has a carry.
+        task: description of the slice.
+        chains: state after the earlier slices; None for independent slices.
 
     Raises:
         LowwaterError: if the Python of a user fails.
@@ -143,8 +148,8 @@ def run_slice(task: SliceTask, chains: Chains | None = None) -> SliceOutcome:
         return SliceOutcome(error=error)
 
 
-def run_chain(tasks: Sequence[SliceTask], chains: Chains) -> list[SliceOutcome]:
-    """Evaluates slices of a plan whose state goes from slice to slice; after a sum that does not fit none is evaluated.
+def run_chain(tasks: Sequence[SliceTask], chains: ChainState) -> list[SliceOutcome]:
+    """Evaluates slices of a plan with a state in order; stops at the first overflow.
 
     Raises:
         LowwaterError: if groups stay open for too long, or the Python of a user fails.
@@ -156,7 +161,7 @@ def run_chain(tasks: Sequence[SliceTask], chains: Chains) -> list[SliceOutcome]:
     return outcomes
 
 
-def _evaluated(task: SliceTask, chains: Chains | None) -> SliceOutcome:
+def _evaluated(task: SliceTask, chains: ChainState | None) -> SliceOutcome:
     outcome = SliceOutcome()
     counts = Counts(task.span)
     spill = task.folder / f"{task.name}.spill"
@@ -177,21 +182,21 @@ def _evaluated(task: SliceTask, chains: Chains | None) -> SliceOutcome:
 
 
 def _frames(
-    task: SliceTask, chains: Chains | None, counts: Counts, spill: Path, outcome: SliceOutcome
+    task: SliceTask, chains: ChainState | None, counts: Counts, spill: Path, outcome: SliceOutcome
 ) -> Iterator[Frame]:
-    """The rows of the plan; how many rows it reads is counted."""
+    """Yields the result rows of the plan, and counts the rows it reads."""
 
     def leaf(name: str) -> Callable[[], Iterator[Frame]]:
         def frames() -> Iterator[Frame]:
-            for frame in gathered(_rows(task, name)):
+            for frame in in_blocks(_rows(task, name)):
                 outcome.read += frame.rows
                 yield frame
 
         return frames
 
     leaves = {name: leaf(name) for name in task.stored}
-    if chains is not None and chains.whole is not None:
-        yield by_arrival(task.node, chains.whole, leaves, counts, task.slice_.end)
+    if chains is not None and chains.arrivals is not None:
+        yield by_arrival(task.node, chains.arrivals, leaves, counts, task.slice_.end)
         return
     lists = {name: Frame.of(table) for name, table in task.lists.items()}
     operators = chains.operators if chains else {}

@@ -1,7 +1,7 @@
-"""Bound expressions over Arrow columns, with the values of SEMANTICS V1 and V2.
+"""Evaluates bound expressions over Arrow columns, with the values of SEMANTICS V1 and V2.
 
-Below the operators of a slice. What Arrow has a kernel for it computes; everything else is the reference engine's
-value, once for each distinct combination of operands.
+The operators of a slice use it. Arrow computes what it has kernels for. Other operations use the functions of the
+reference engine, once for each distinct combination of operands.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class Frame:
     """Rows as columns of equal length.
 
     Args:
-        columns: by name.
-        rows: how many.
+        columns: name -> column.
+        rows: number of rows.
     """
 
     def __init__(self, columns: Mapping[str, pa.Array], rows: int) -> None:
@@ -63,24 +63,24 @@ class Frame:
     @staticmethod
     def of(table: pa.Table) -> Frame:
         """The rows of a table."""
-        return Frame({name: whole(table[name]) for name in table.column_names}, table.num_rows)
+        return Frame({name: one_array(table[name]) for name in table.column_names}, table.num_rows)
 
     def __getitem__(self, name: str) -> pa.Array:
         return self.columns[name]
 
     def take(self, places: npt.NDArray[np.int64]) -> Frame:
-        """The rows at these places."""
+        """The rows at these positions."""
         chosen = pa.array(places)
         return Frame({name: column.take(chosen) for name, column in self.columns.items()}, len(places))
 
     def where(self, test: pa.Array) -> Frame:
-        """The rows of which a test is true."""
+        """The rows for which a test is true."""
         if test.true_count == self.rows:
             return self
         return Frame({name: column.filter(test) for name, column in self.columns.items()}, test.true_count)
 
     def filtered(self, predicate: Expr | None) -> Frame:
-        """The rows of which a predicate is true."""
+        """The rows for which a predicate is true."""
         return self if predicate is None else self.where(self.of_expr(predicate).fill_null(False))
 
     def of_expr(self, expr: Expr) -> pa.Array:
@@ -88,12 +88,12 @@ class Frame:
         return evaluate(expr, self.columns.__getitem__, self.rows)
 
     def renamed(self, names: Mapping[str, str]) -> Frame:
-        """The columns that have a new name, under it."""
+        """The columns with a new name, under that name."""
         return Frame({new: self.columns[old] for old, new in names.items()}, self.rows)
 
 
-def together(frames: list[Frame]) -> Frame:
-    """The rows of several frames with the same columns."""
+def concat_frames(frames: list[Frame]) -> Frame:
+    """Concatenates frames with the same columns."""
     if len(frames) == 1:
         return frames[0]
     names = frames[0].columns
@@ -101,18 +101,18 @@ def together(frames: list[Frame]) -> Frame:
     return Frame(columns, sum(frame.rows for frame in frames))
 
 
-def whole(column: pa.ChunkedArray) -> pa.Array:
+def one_array(column: pa.ChunkedArray) -> pa.Array:
     """A column of a table as one array."""
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def evaluate(expr: Expr, column: Resolve, rows: int) -> pa.Array:
-    """The values of an expression, one a row, in the types of streams.
+    """Evaluates an expression for every row, in stream types.
 
     Args:
-        expr: over the columns of a row.
-        column: gives the values of a column by its name.
-        rows: how many.
+        expr: expression over the columns of a row.
+        column: returns a column by its name.
+        rows: number of rows.
 
     Raises:
         LowwaterError: if the Python of a user fails.
@@ -129,8 +129,8 @@ def evaluate(expr: Expr, column: Resolve, rows: int) -> pa.Array:
     if isinstance(expr, Binary):
         return _binary(expr, parts[0], parts[1], rows)
     if isinstance(expr, OneOf) and expr.kind is not Type.FLOAT:
-        found = pc.is_in(parts[0], pa.array(list(expr.values), parts[0].type))
-        return pc.if_else(parts[0].is_valid(), found, pa.scalar(None, pa.bool_()))
+        contained = pc.is_in(parts[0], pa.array(list(expr.values), parts[0].type))
+        return pc.if_else(parts[0].is_valid(), contained, pa.scalar(None, pa.bool_()))
     return _slowly(expr, parts, rows)
 
 
@@ -141,19 +141,19 @@ def constant(expr: Const, rows: int) -> pa.Array:
 
 
 def _slowly(expr: Expr, parts: list[pa.Array], rows: int) -> pa.Array:
-    """By the reference engine, which has a value for every operator."""
-    given = [DictionaryColumn.of(part) for part in parts]
+    """Evaluates with the functions of the reference engine, which has one for every operator."""
+    coded = [DictionaryColumn.of(part) for part in parts]
     if isinstance(expr, Call):
-        return call_function(expr.function, given, rows).array(expr.type)
-    return apply_python(operation(expr), given, rows).array(expr.type)
+        return call_function(expr.function, coded, rows).array(expr.type)
+    return apply_python(operation(expr), coded, rows).array(expr.type)
 
 
 def _case(expr: Case, column: Resolve, rows: int) -> pa.Array:
-    found = evaluate(expr.otherwise, column, rows)
+    result = evaluate(expr.otherwise, column, rows)
     for when, then in reversed(expr.branches):
         test = evaluate(when, column, rows).fill_null(False)
-        found = pc.if_else(test, evaluate(then, column, rows), found)
-    return found
+        result = pc.if_else(test, evaluate(then, column, rows), result)
+    return result
 
 
 def _unary(expr: Unary, operand: pa.Array, rows: int) -> pa.Array:
@@ -192,24 +192,24 @@ def _binary(expr: Binary, left: pa.Array, right: pa.Array, rows: int) -> pa.Arra
 
 
 def _floats(values: pa.Array) -> pa.Array:
-    # Without a look at whether an integer is a float exactly, as Python converts.
+    # Not every integer is a float exactly; Python converts the same way.
     return values if values.type == pa.float64() else values.cast(pa.float64(), safe=False)
 
 
 def _float(op: str, left: pa.Array, right: pa.Array) -> pa.Array:
-    found = _FLOATS[op](left, right)
-    return pc.if_else(pc.is_finite(found), found, pa.scalar(None, pa.float64()))
+    result = _FLOATS[op](left, right)
+    return pc.if_else(pc.is_finite(result), result, pa.scalar(None, pa.float64()))
 
 
 def _divided(op: str, left: pa.Array, right: pa.Array) -> pa.Array:
-    """Quotient toward zero or its remainder; NULL where there is none: Arrow's kernels pass NULL over."""
+    """Quotient toward zero, or its remainder; NULL for division by zero, since Arrow's kernels skip NULL."""
     none = pa.scalar(None, pa.int64())
     divisor = pc.if_else(pc.equal(right, 0), none, right)
     negated = pc.fill_null(pc.equal(divisor, -1), False)
-    # The least integer has no quotient by -1, and the remainder 0.
+    # The smallest integer divided by -1 overflows; its remainder is 0.
     quotient = pc.divide(left, pc.if_else(negated, pa.scalar(1, pa.int64()), divisor))
     if op == "%":
-        rest = pc.subtract(left, pc.multiply(quotient, divisor))
-        return pc.if_else(negated, pc.multiply(left, 0), rest)
+        remainder = pc.subtract(left, pc.multiply(quotient, divisor))
+        return pc.if_else(negated, pc.multiply(left, 0), remainder)
     least = pc.equal(left, -(1 << 63))
     return pc.if_else(negated, pc.if_else(least, none, pc.negate(left)), quotient)

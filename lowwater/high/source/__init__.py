@@ -1,1 +1,1 @@
-"""What Spark reads: stored streams laid out as one small file a boundary, and played in order."""
+"""The input of the high stage: stored streams, boundaries of slices, and the stream of punctuation files."""

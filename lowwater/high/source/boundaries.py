@@ -1,6 +1,6 @@
-"""Boundaries of slices: the instants at which rows are divided into shares.
+"""Chooses the boundaries of slices: instants that divide rows into equal shares.
 
-Chosen by the driver before a query starts. Rows do not depend on them (replay invariance); latency and memory do.
+The driver calls it before a query starts. Rows do not depend on boundaries (replay invariance); latency and memory do.
 """
 
 from __future__ import annotations
@@ -12,19 +12,20 @@ from itertools import accumulate
 
 
 def choose_boundaries(rows: Mapping[int, int], closing: int, step: int, most: int) -> list[int]:
-    """Multiples of a step that divide the rows into shares about as large, the closing one in place of the last.
+    """Chooses multiples of a step that divide the rows into about equal shares; the closing instant replaces the last
+    one.
 
-    No share is without rows. Each ends at the step that is nearest to its end, so it has no more than a share and what
-    one step brings, also where rows come in bursts: memory follows the rows of a slice.
+    No share is empty. A share ends at the step nearest to its exact end, so it exceeds the exact share by at most one
+    step, also where rows come in bursts. So memory is bounded by the rows of a slice.
 
     Args:
-        rows: how many there are by their instants (ns).
+        rows: instant (ns) -> number of rows.
         closing: last instant (ns) of the replay.
         step: ns between boundaries, the replay tick.
-        most: how many there may be, at least 1.
+        most: largest number of boundaries, at least 1.
 
     Returns:
-        Increasing instants (ns) of which the last is `closing`.
+        Ascending instants (ns); the last is `closing`.
 
     Example:
         >>> choose_boundaries({3: 1, 4: 1, 11: 1, 38: 1}, closing=50, step=10, most=8)
@@ -41,7 +42,7 @@ def choose_boundaries(rows: Mapping[int, int], closing: int, step: int, most: in
     return [*(instants[end] for end in sorted(ends) if end < len(instants) - 1), closing]
 
 
-def _nearest(values: list[int], wanted: float) -> int:
-    """The place of the value of a sorted list that is nearest to a wanted one."""
-    at = min(bisect_left(values, wanted), len(values) - 1)
-    return at - 1 if at and wanted - values[at - 1] <= values[at] - wanted else at
+def _nearest(values: list[int], target: float) -> int:
+    """The position of the value in a sorted list that is nearest to a target."""
+    at = min(bisect_left(values, target), len(values) - 1)
+    return at - 1 if at and target - values[at - 1] <= values[at] - target else at

@@ -1,6 +1,6 @@
-"""Plays a stream of files to its end, one micro-batch a file.
+"""Streams files through Spark to the end, one micro-batch for each file.
 
-Below the driver of slices, whose promises come so.
+The driver of slices streams its punctuation this way.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from pyspark.sql import DataFrame
 
 from lowwater.high.failures import translate
 
-_FIRST = 1_000_000_000
+FIRST_MTIME = 1_000_000_000
 """Modification time (s) of the first file of a stream."""
 
 
 def place(file: Path, number: int) -> None:
-    """Makes a file the one of this number: Spark's file source plays files in the order of their modification times."""
-    os.utime(file, (_FIRST + number, _FIRST + number))
+    """Gives a file its number in the stream: Spark's file source reads files in the order of modification times."""
+    os.utime(file, (FIRST_MTIME + number, FIRST_MTIME + number))
 
 
 def play(query: str, name: str, frame: DataFrame, sink: Callable[[DataFrame, int], None], checkpoint: Path) -> None:
-    """Plays all that a stream has, and waits for its end.
+    """Streams all files and waits for the end.
 
     Args:
         query: name of the output query, for errors.
-        name: the name of the stream within it.
-        frame: the streaming DataFrame.
+        name: name of the stream within the query.
+        frame: streaming DataFrame.
         sink: called with each micro-batch and its number.
-        checkpoint: folder for Spark's own files.
+        checkpoint: folder for the checkpoint of Spark.
 
     Raises:
         LowwaterError: if Spark or the sink fails.

@@ -1,6 +1,6 @@
-"""A row group of a stored stream: the rows of an LFTA on a link, or of a part of a cut plan, that are read together.
+"""Reads a row group of a stored stream: rows of an LFTA on a link, or of a part of a cut plan.
 
-Below the slices; imported by Spark's Python workers, so it imports nothing of Spark.
+Spark's Python workers import it for the slices, so it imports nothing of Spark.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ import pyarrow.parquet as pq
 from lowwater.catalog.streams import LAST, ROW
 
 PLACE = "_place"
-"""Column of the place of a row: the number of its link in the query, and below LINK_BITS its number in the link's
-stream."""
+"""Column with the canonical order of a row: the number of its link in the query, and in the lower LINK_BITS its number
+in the stream of the link.
+"""
 LINK_BITS = 40
 
 
@@ -25,9 +26,9 @@ class Chunk:
     """A row group with data rows.
 
     Attributes:
-        file: that holds it, as number `group`.
-        low, high: least and greatest `_last` of its data rows.
-        before: how many rows the stream has before it.
+        file: path of the file.
+        low, high: smallest and largest `_last` of its data rows, ns.
+        before: number of rows of the stream before this group.
     """
 
     file: str
@@ -37,20 +38,20 @@ class Chunk:
     before: int
 
     def ending(self, names: list[str], first: int, end: int, link: int | None = None, number: str = "") -> pa.Table:
-        """The data rows with `_last` in [first, end).
+        """Reads the data rows with `_last` in [first, end).
 
         Args:
-            names: the columns.
-            first, end: ns.
-            link: number of the link, where rows bring their PLACE.
-            number: column with the number of a row's record in its link, by which places go; else by that of the row.
+            names: names of the columns.
+            first, end: bounds, ns.
+            link: number of the link, to add the column PLACE; None to leave it out.
+            number: column with the number of the record on its link, for PLACE; empty takes the number of the row.
         """
-        wanted = [*names, *([number] if number else []), "_kind", LAST]
+        columns = [*names, *([number] if number else []), "_kind", LAST]
         with pq.ParquetFile(self.file) as stored:
-            table = stored.read_row_group(self.group, columns=[*dict.fromkeys(wanted)])
+            table = stored.read_row_group(self.group, columns=[*dict.fromkeys(columns)])
         if link is not None:
-            own = table[number] if number else pa.array(np.arange(self.before, self.before + table.num_rows))
-            table = table.append_column(PLACE, pc.add(own, link << LINK_BITS))
+            numbers = table[number] if number else pa.array(np.arange(self.before, self.before + table.num_rows))
+            table = table.append_column(PLACE, pc.add(numbers, link << LINK_BITS))
             names = [*names, PLACE]
         keep = pc.equal(table["_kind"], ROW)
         if self.low < first or self.high >= end:

@@ -1,6 +1,6 @@
 """Task runners without a cluster: one task after another, or on the cores of this process.
 
-The lowest module of the lake beside `tables`. `high.tasks` has the runner of Spark.
+The lowest module of the lake beside `tables`. `high.spark_tasks` has the runner of Spark.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What is refused before a run: constructs that no engine runs, costs beyond reason, columns that no link keeps."""
+"""Checks before a run: constructs that no engine runs, excessive costs, columns that no link stores."""

@@ -1,6 +1,6 @@
-"""What a query would cost beyond reason: windows and groupings that multiply its rows too often.
+"""Refuses excessive costs: windows and groupings that multiply rows too often.
 
-Beside `capabilities`: `run` and `replay` ask before anything starts, `check` and `explain` say it as notes.
+`run` and `replay` check before they start; `check` and `explain` print notes.
 """
 
 from __future__ import annotations
@@ -19,35 +19,35 @@ MOST_COPIES = Replay().copies
 
 
 def require_affordable(plan: Plan, most: int) -> None:
-    """Checks that no operator makes more than so many rows of one.
+    """Checks that no operator makes more than a number of rows from one row.
 
     Raises:
-        QueryError: one that does, with the query and the place; QueryErrors: several of these.
+        QueryError: an operator exceeds the limit, with query and place; QueryErrors for several operators.
     """
-    files = {each.name: each.file for each in (*plan.queries, *plan.internal)}
+    files = {query.name: query.file for query in (*plan.queries, *plan.internal)}
     raise_all(
         sort_errors(
             [
                 QueryError(f"query {note.query}: {note.text}", hint, files.get(note.query, ""), *note.place)
-                for note, hint in _above(plan, most)
+                for note, hint in _exceeding(plan, most)
             ]
         )
     )
 
 
-def costly(plan: Plan, most: int = MOST_COPIES) -> tuple[Note, ...]:
-    """What `require_affordable` refuses, as notes."""
-    return tuple(replace(note, text=f"{note.text}; {hint}") for note, hint in _above(plan, most))
+def cost_notes(plan: Plan, most: int = MOST_COPIES) -> tuple[Note, ...]:
+    """The findings of `require_affordable` as notes."""
+    return tuple(replace(note, text=f"{note.text}; {hint}") for note, hint in _exceeding(plan, most))
 
 
-def _above(plan: Plan, most: int) -> Iterator[tuple[Note, str]]:
-    """What is above the limit, each once: a note of what is made, and what to do."""
-    seen: set[tuple[str, Place]] = set()
+def _exceeding(plan: Plan, most: int) -> Iterator[tuple[Note, str]]:
+    """Yields each operator above the limit once: a note about its factor, and a hint."""
+    reported: set[tuple[str, Place]] = set()
     for query in plan.queries:
-        for node, own, made in copies(query.logical):
-            if made > most and (node.query, own.place) not in seen:
-                seen.add((node.query, own.place))
-                rest = f", {made:,} with the windows below" if made > own.times else ""
-                what = f"each row is in {own.times:,} {own.what}{rest}; {most:,} are allowed"
-                hint = f"{own.less}, or allow more: copies = {made} in [replay], --copies {made} of run"
-                yield Note(node.query, what, own.place), hint
+        for node, factor, total in copies(query.logical):
+            if total > most and (node.query, factor.place) not in reported:
+                reported.add((node.query, factor.place))
+                with_windows = f", {total:,} with the windows below" if total > factor.times else ""
+                text = f"each row is in {factor.times:,} {factor.what}{with_windows}; {most:,} are allowed"
+                hint = f"{factor.less}, or allow more: copies = {total} in [replay], --copies {total} of run"
+                yield Note(node.query, text, factor.place), hint

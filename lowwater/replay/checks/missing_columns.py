@@ -19,33 +19,33 @@ from lowwater.plan.operators import Lfta
 from lowwater.replay.stages.engines import LowInputs
 
 
-def kept_columns(lftas: Sequence[Lfta]) -> set[str]:
-    """The stored columns that LFTAs read and only some links keep."""
+def optional_columns(lftas: Sequence[Lfta]) -> set[str]:
+    """The columns that LFTAs read and only some links store."""
     return {name for name in needed_columns(lftas) if name in KEPT.names}
 
 
 def applications_of(columns: set[str]) -> list[str]:
-    """The applications, as settings name them, whose fields are among kept columns."""
+    """The applications, as named in the settings, whose fields are among optional columns."""
     return sorted({name.partition("_")[0] for name in columns - {FRAME, HEAD}})
 
 
-def unkept(inputs: LowInputs) -> tuple[str, ...]:
-    """One line for each LFTA that reads kept columns none of whose links has them; links without packets say nothing.
+def missing_column_notes(inputs: LowInputs) -> tuple[str, ...]:
+    """A note for each LFTA that reads optional columns stored by none of its links; links without packets do not count.
 
     Raises:
         LakeError: a file of packets cannot be read.
     """
-    found: dict[str, None] = {}
+    notes: dict[str, None] = {}
     for lfta in inputs.plan.lftas:
-        needed = kept_columns([lfta]) - {HEAD}
+        needed = optional_columns([lfta]) - {HEAD}
         stored = [names for link in lfta.links if (names := _stored(inputs, link)) is not None] if needed else []
         if stored and not needed & set().union(*stored):
-            found.update(dict.fromkeys(_lines(lfta.links, needed)))
-    return tuple(found)
+            notes.update(dict.fromkeys(_lines(lfta.links, needed)))
+    return tuple(notes)
 
 
 def _stored(inputs: LowInputs, link: str) -> set[str] | None:
-    """The columns that the files of a link have, all together; None without files."""
+    """All columns that the files of a link have; None without files."""
     starts = (inputs.lfta_starts[lfta.name] for lfta in inputs.plan.lftas if link in lfta.links)
     read = inputs.read(link, min(starts))
     files = [file.path for capture in read.captures for file in capture.files]
@@ -59,12 +59,12 @@ def _lines(links: tuple[str, ...], needed: set[str]) -> Iterator[str]:
     names = ", ".join(links)
     verb = "keeps" if len(links) == 1 else "keep"
     fields = applications_of(needed)
-    for what, asked, setting in (
+    for columns, is_read, setting in (
         ("payload", FRAME in needed, 'payload = "all"'),
         ("field of DNS or HTTP", bool(fields), f"applications = {json.dumps(fields)}"),
     ):
-        if asked:
+        if is_read:
             yield (
-                f"note: link {names} {verb} no {what}, so it is NULL: "
+                f"note: link {names} {verb} no {columns}, so it is NULL: "
                 f"write {setting} in {section_of(links[0])} and ingest the captures again"
             )

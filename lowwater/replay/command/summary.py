@@ -1,6 +1,6 @@
-"""Accounting of a run (SEMANTICS A1): every record by name, per link, LFTA and query.
+"""Accounts of a run (SEMANTICS A1): every record by outcome, for each link, LFTA and query.
 
-Filled by every engine, checked before anything is written, and printed by `lowwater run`.
+Every engine fills them. They are checked before results are written, and `lowwater run` prints them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TOTALS = ("rows_out", "punctuations", "ejections", "collisions", "spared")
 
 @dataclass
 class LinkCounts:
-    """Records of one link: read = malformed + violating + sane."""
+    """Record counts of one link: read = malformed + violating + sane."""
 
     malformed: int = 0
     violating: int = 0
@@ -39,30 +39,30 @@ class LinkCounts:
 
 @dataclass
 class Accounts:
-    """Counts of one or more intervals.
+    """The accounts of one or more intervals.
 
     Attributes:
-        links: per link.
-        lftas: (LFTA, link) -> COUNTED and TOTALS.
+        links: link -> its counts.
+        lftas: (LFTA, link) -> counts named in COUNTED and TOTALS.
     """
 
     links: dict[str, LinkCounts] = field(default_factory=dict)
     lftas: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
 
     def add_link(self, name: str, sane: int, violations: pa.Table) -> None:
-        """Adds the records of one link of one interval."""
+        """Adds the records of a link in one interval."""
         link = self.links.setdefault(name, LinkCounts())
         link.sane += sane
         link.violating += violations.num_rows
 
     def add_source(self, count: SourceCount) -> None:
-        """Adds what a source of the reference engine made of the records of one link and interval."""
+        """Adds the counts of a source of the reference engine."""
         counts = self.counts(count.source, count.link)
         for name in COUNTED:
             counts[name] += getattr(count, name)
 
     def add(self, result: LinkResult) -> None:
-        """Adds the pass of the low level over one link of one interval."""
+        """Adds the result of the low stage for a link in one interval."""
         self.add_link(result.link, result.sane, result.violations)
         for statistics in result.statistics:
             counts = self.counts(statistics.lfta, result.link)
@@ -75,7 +75,7 @@ class Accounts:
                 self.counts(lfta, result.link)[name] += pc.sum(mine.column(name)).as_py()
 
     def counts(self, lfta: str, link: str) -> dict[str, int]:
-        """The counts of one LFTA instance, zero at first."""
+        """The counts of an LFTA on a link, zero at first."""
         return self.lftas.setdefault((lfta, link), dict.fromkeys((*COUNTED, *TOTALS), 0))
 
     def check(self) -> None:
@@ -90,7 +90,7 @@ class Accounts:
                 raise LawError(f"LFTA {lfta} on {link}: {counts['sane']} sane records, {named} accounted for")
 
     def check_captures(self, captures: Mapping[str, Sequence[Capture]]) -> None:
-        """Checks a run over whole captures against their ledger, and takes the malformed records from it.
+        """Checks a run over whole captures against the ledger, and adds the malformed records of the ledger.
 
         Raises:
             LawError: the records of a link are not all accounted for.
@@ -98,34 +98,34 @@ class Accounts:
         for name, counts in self.links.items():
             rows = captures[name]
             counts.malformed = sum(row.malformed for row in rows)
-            held = sum(row.packets for row in rows)
-            if held != counts.sane + counts.violating:
-                raise LawError(f"link {name}: {held} records, {counts.sane} sane and {counts.violating} violating")
+            packets = sum(row.packets for row in rows)
+            if packets != counts.sane + counts.violating:
+                raise LawError(f"link {name}: {packets} records, {counts.sane} sane and {counts.violating} violating")
 
 
 def lfta_counts(accounts: Accounts, names: set[str]) -> dict[str, dict[str, dict[str, int]]]:
-    """The counts of some LFTAs: LFTA -> link -> COUNTED and TOTALS."""
-    found: dict[str, dict[str, dict[str, int]]] = {}
+    """Selects the counts of some LFTAs: LFTA -> link -> counts."""
+    selected: dict[str, dict[str, dict[str, int]]] = {}
     for (lfta, link), counts in sorted(accounts.lftas.items()):
         if lfta in names:
-            found.setdefault(lfta, {})[link] = dict(counts)
-    return found
+            selected.setdefault(lfta, {})[link] = dict(counts)
+    return selected
 
 
 def largest_lateness(batches: Iterable[pa.RecordBatch]) -> int:
-    """The largest lateness of packets, ns: the skew that admits all of them, 0 of a link in order (T2)."""
-    found = (pc.max(pc.subtract(batch.column("arrival"), batch.column("timestamp"))).as_py() for batch in batches)
-    return max((each for each in found if each is not None), default=0)
+    """The largest lateness of packets, ns: the skew that admits all of them (T2)."""
+    latest = (pc.max(pc.subtract(batch.column("arrival"), batch.column("timestamp"))).as_py() for batch in batches)
+    return max((lateness for lateness in latest if lateness is not None), default=0)
 
 
 def link_summary(
     config: Config, accounts: Accounts, captures: Sequence[Capture], name: str, latest: int
 ) -> dict[str, Any]:
-    """What the summary says of a link: its captures, where those that were cut end, its largest lateness (ns).
+    """The entry of a link in the summary: captures, ends of cut captures, record counts, largest lateness (ns).
 
     Args:
         config: settings of the run.
-        accounts: records of the links that queries read.
+        accounts: accounts of the links that queries read.
         captures: ledger rows of the link.
         name: name of the link.
         latest: largest lateness of its records, ns.

@@ -1,7 +1,7 @@
-"""Traces of heartbeats: what every node promised when, and which heartbeat of the sources had come by then.
+"""Traces of heartbeats: the promises of every node, with the newest heartbeat of the sources at that time.
 
-Beside `replay.command.run`, which writes them where `lowwater run --traces` asks; over a lake the review pages draw the
-same from `lfta/` and `streams/` (000, section 6.2).
+`lowwater run --traces` writes them (`replay.command.run_command`). Over a lake, the review pages draw the same from
+`lfta/` and `streams/` (000, section 6.2).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from lowwater.catalog.streams import PUNCTUATION
 
 Numbers = npt.NDArray[np.int64]
-NONE = -1
+NO_TICK = -1
 
 TRACES = pa.schema(
     [
@@ -32,25 +32,25 @@ TRACES = pa.schema(
         pa.field("lag", pa.int64()),  # of the promise behind the tick, ns; the last promise, of the end, has none
     ]
 )
-_READ = {"tick": "_tick", "until": "_until", "period": "_period", "promise": "_last"}
+PUNCTUATION_COLUMNS = {"tick": "_tick", "until": "_until", "period": "_period", "promise": "_last"}
 
 
 def traces(
     lftas: Mapping[tuple[str, str], Sequence[str]], queries: Mapping[str, tuple[Iterable[str], Sequence[str]]]
 ) -> pa.Table:
-    """The heartbeats of one interval in the order of their ticks, those of LFTAs before those of their readers.
+    """Builds the heartbeats of one interval in order of ticks, LFTAs before their readers.
 
     Args:
         lftas: (LFTA, link) -> files of its stream.
-        queries: query -> the LFTAs that it reads, files of its stream.
+        queries: query -> (LFTAs that it reads, files of its stream).
     """
-    found = {key: _punctuation(files) for key, files in lftas.items()}
-    tables = [_named(rows, rows["tick"], "lfta", name, link) for (name, link), rows in found.items()]
+    heartbeats = {key: _punctuation(files) for key, files in lftas.items()}
+    tables = [_trace_rows(rows, rows["tick"], "lfta", name, link) for (name, link), rows in heartbeats.items()]
     for name, (sources, files) in queries.items():
         rows, read = _punctuation(files), set(sources)
-        seen = [_newest(heard, rows["tick"]) for (lfta, _), heard in found.items() if lfta in read]
-        newest = np.maximum.reduce([np.full(len(rows["tick"]), NONE), *seen])
-        tables.append(_named(rows, pa.array(newest, mask=newest == NONE), "query", name, ""))
+        newest_ticks = [_newest(heard, rows["tick"]) for (lfta, _), heard in heartbeats.items() if lfta in read]
+        newest = np.maximum.reduce([np.full(len(rows["tick"]), NO_TICK), *newest_ticks])
+        tables.append(_trace_rows(rows, pa.array(newest, mask=newest == NO_TICK), "query", name, ""))
     order = [(name, "ascending") for name in ("tick", "level", "producer", "link")]
     return pa.concat_tables([TRACES.empty_table(), *tables]).sort_by(order)
 
@@ -59,22 +59,22 @@ def _newest(heard: Mapping[str, Numbers], at: Numbers) -> Numbers:
     """The newest tick of some heartbeats at some instants; NONE before the first."""
     place = np.searchsorted(heard["tick"], at, side="right") - 1
     if not len(heard["tick"]):
-        return np.full(len(at), NONE)
+        return np.full(len(at), NO_TICK)
     tick, until, period = (heard[name][np.maximum(place, 0)] for name in ("tick", "until", "period"))
     step = np.maximum(period, 1)
-    found: Numbers = np.where(place < 0, NONE, tick + (np.minimum(at, until) - tick) // step * step)
-    return found
+    ticks: Numbers = np.where(place < 0, NO_TICK, tick + (np.minimum(at, until) - tick) // step * step)
+    return ticks
 
 
 def _punctuation(files: Sequence[str]) -> dict[str, Numbers]:
-    kept = [("_kind", "=", PUNCTUATION)]
-    tables = [pq.read_table(Path(file), columns=list(_READ.values()), filters=kept) for file in files]
-    schema = pa.schema([(name, pa.int64()) for name in _READ.values()])
-    rows = pa.concat_tables([schema.empty_table(), *(each.select(schema.names).cast(schema) for each in tables)])
-    return {name: rows.column(column).to_numpy() for name, column in _READ.items()}
+    filters = [("_kind", "=", PUNCTUATION)]
+    tables = [pq.read_table(Path(file), columns=list(PUNCTUATION_COLUMNS.values()), filters=filters) for file in files]
+    schema = pa.schema([(name, pa.int64()) for name in PUNCTUATION_COLUMNS.values()])
+    rows = pa.concat_tables([schema.empty_table(), *(table.select(schema.names).cast(schema) for table in tables)])
+    return {name: rows.column(column).to_numpy() for name, column in PUNCTUATION_COLUMNS.items()}
 
 
-def _named(rows: Mapping[str, Numbers], trace: object, level: str, producer: str, link: str) -> pa.Table:
+def _trace_rows(rows: Mapping[str, Numbers], trace: object, level: str, producer: str, link: str) -> pa.Table:
     size = len(rows["tick"])
     texts = {"level": level, "producer": producer, "link": link}
     columns = {"trace": trace, **rows, "lag": np.maximum(rows["tick"] - rows["promise"], 0)}

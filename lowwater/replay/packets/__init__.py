@@ -1,1 +1,1 @@
-"""Packets of a lake by a condition, and back as a capture."""
+"""Selects packets of a lake by a condition and writes them as a capture."""

@@ -1,6 +1,7 @@
-"""A WHERE clause over stored packets: bound as in a query, evaluated batch by batch without one.
+"""A WHERE clause over stored packets, evaluated batch by batch without a query.
 
-Below `replay.packets.extract`. It is compiled as the conditions of a query are, so that it keeps SEMANTICS V1 and V2.
+`capture_export` and the counting of load shedding use it. It is compiled like the conditions of a query, so it follows
+SEMANTICS V1 and V2.
 """
 
 from __future__ import annotations
@@ -30,19 +31,19 @@ from lowwater.plan.queryset import plan_texts
 from lowwater.plan.text import nearest
 
 Test = Callable[[pa.RecordBatch], NDArray[np.bool_]]
-"""Which rows of a batch are selected."""
+"""Returns which rows of a batch are selected."""
 
 OPTION = "--where"
-_BEFORE = "SELECT timestamp FROM packets.{} "
+QUERY_START = "SELECT timestamp FROM packets.{} "
 
 
 @dataclass(frozen=True)
 class Predicate:
-    """Which packets are meant; see `read_predicate`.
+    """Selects packets; see `read_predicate`.
 
     Attributes:
-        member: those of the protocol; None for all.
-        condition: the condition of the WHERE clause; None for all.
+        member: condition of the protocol; None for all packets.
+        condition: condition of the WHERE clause; None for all packets.
     """
 
     member: Expr | None
@@ -50,25 +51,25 @@ class Predicate:
 
     @property
     def reads_payload(self) -> bool:
-        """Whether what was kept of the frames decides."""
+        """Whether the condition reads stored frames."""
         return PAYLOAD in columns_of(self.condition)
 
     @property
     def columns(self) -> list[str]:
-        """The stored columns that a test reads; of a batch it reads `arrival` and `timestamp` besides."""
+        """The stored columns that a test reads, beside `arrival` and `timestamp`."""
         names = columns_of(self.member, self.condition)
         return stored(names)
 
     def test(self, link: str) -> Test:
-        """The test of the packets of one link, whose name is their `interface`."""
-        return _compiled(self.member, self.condition, link)
+        """Compiles the test for the packets of one link."""
+        return _compiled_test(self.member, self.condition, link)
 
 
 def read_predicate(text: str | None, protocol: str = "ETH") -> Predicate:
     """Binds the text of a WHERE clause over the columns of a protocol.
 
     Raises:
-        QueryError: it has no meaning, marked in the text; QueryErrors for several.
+        QueryError: the clause is wrong, marked in the text; QueryErrors for several errors.
         ConfigError: there is no such protocol.
     """
     if protocol not in PROTOCOLS:
@@ -76,14 +77,16 @@ def read_predicate(text: str | None, protocol: str = "ETH") -> Predicate:
     if text is None:
         return Predicate(PROTOCOLS[protocol].member, None)
     source = text.replace("\r\n", "\n").replace("\r", "\n")
-    query = _BEFORE.format(protocol)
+    query = QUERY_START.format(protocol)
     try:
         statements = parse(query + "WHERE\n" + source).statements
-        if [replace(each, where=None) for each in statements if isinstance(each, Select)] != [*parse(query).statements]:
+        if [replace(statement, where=None) for statement in statements if isinstance(statement, Select)] != [
+            *parse(query).statements
+        ]:
             raise QueryError("more than one condition", "write one expression, for example: srcPort = 53", "", 2, 1)
         plan = plan_texts([("export", query + "WHERE\n" + source)], Links(("packets",)))
     except QueryError as error:
-        raise_all([_in_text(each, source) for each in (error.errors if isinstance(error, QueryErrors) else (error,))])
+        raise_all([_in_text(cause, source) for cause in (error.errors if isinstance(error, QueryErrors) else (error,))])
     node = plan.queries[0].logical
     assert isinstance(node, Map) and isinstance(node.input, Source)
     for expr in walk(node.predicate) if node.predicate else ():
@@ -92,20 +95,20 @@ def read_predicate(text: str | None, protocol: str = "ETH") -> Predicate:
 
 
 def _require_value(expr: Expr, source: str) -> None:
-    """Refuses what has a meaning to the planner and no value for one packet."""
+    """Refuses expressions that have no value for a single packet."""
     if isinstance(expr, StateCall) or (isinstance(expr, Call) and expr.function.value is None):
         line, column = expr.place
         raise UnsupportedError(f"{expr.function.name} has no value of a packet", "", OPTION, line - 1, column, source)
 
 
 def _in_text(error: QueryError, source: str) -> QueryError:
-    """The error at its place in the clause: the query has a line before it."""
+    """Moves an error to its place in the clause: the query has one more line before it."""
     line, column = (error.line - 1, error.column) if error.line > 1 else (1, 1)
-    hint = re.sub(r"(?<= at )\d+(?=:\d)", lambda found: str(int(found[0]) - 1), error.hint)
+    hint = re.sub(r"(?<= at )\d+(?=:\d)", lambda match: str(int(match[0]) - 1), error.hint)
     return type(error)(error.message, hint, OPTION, line, column, source)
 
 
-def _compiled(member: Expr | None, condition: Expr | None, link: str) -> Test:
+def _compiled_test(member: Expr | None, condition: Expr | None, link: str) -> Test:
     parts = [of_link(part, link) for part in (member, condition) if part is not None]
     whole = conjunction(parts) or Const(Type.BOOL, True)
     evaluation = ExpressionKernel(whole, compiled=True)
@@ -117,7 +120,7 @@ def _compiled(member: Expr | None, condition: Expr | None, link: str) -> Test:
         columns = ChunkColumns(batch, link)
         beside = host.parameters(columns, np.ones(batch.num_rows, np.bool_))
         chosen = evaluation.of(columns, beside, host.texts).fill_null(False)
-        found: NDArray[np.bool_] = chosen.to_numpy(zero_copy_only=False)
-        return found
+        selected: NDArray[np.bool_] = chosen.to_numpy(zero_copy_only=False)
+        return selected
 
     return test

@@ -1,1 +1,1 @@
-"""Which intervals are due, how much work they are, and running them."""
+"""Finds intervals that are due, estimates the work, and runs them."""

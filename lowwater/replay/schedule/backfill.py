@@ -1,7 +1,7 @@
-"""Runs what is due: many intervals of some query sets on one Spark session, in any order, several at once.
+"""Backfill: runs due intervals of query sets on one Spark session, several at once.
 
-What `lowwater backfill` calls. Killed at any moment it loses the intervals at work, of which nothing was visible yet;
-started again it finds in the ledgers what is left (SEMANTICS S1, S4).
+`lowwater backfill` calls it. A killed backfill loses only intervals that were running and not yet visible. A new one
+reads from the ledgers which intervals remain (SEMANTICS S1, S4).
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from typing import TYPE_CHECKING
 from lowwater.errors import BusyError, LowwaterError
 from lowwater.lake.ledgers.runs import FAILED
 from lowwater.lake.locks import attempt
-from lowwater.quality.pages import write_index
+from lowwater.quality.report_pages import write_index
 from lowwater.replay.interval import job_sessions, run_interval
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
 from lowwater.replay.schedule.due import Due
-from lowwater.replay.sessions import Sessions, quick
+from lowwater.replay.sessions import Sessions, starts_quickly
 
 if TYPE_CHECKING:
-    from lowwater.high.tasks import Session
+    from lowwater.high.spark_tasks import Session
 
 WAITING = "waiting"
-"""What becomes of an interval that cannot start: its links have not reported, or an earlier one of its chain failed."""
+"""State of an interval that cannot start: its links have not reported, or an earlier interval of its chain failed."""
 
 
 class Order(StrEnum):
-    """In which order intervals are begun; the tables do not depend on it."""
+    """The order in which intervals start; tables do not depend on it."""
 
     OLDEST = "oldest"
     NEWEST = "newest"
@@ -42,15 +42,15 @@ class Order(StrEnum):
 
 
 @dataclass(frozen=True)
-class Tried:
-    """What became of an interval.
+class IntervalResult:
+    """The result of an interval in a backfill.
 
     Attributes:
-        due: what was to be done.
-        state: the state of the publication, failed, or waiting.
-        reason: why it is not done; the whole message of an error.
-        rows: published, per query.
-        seconds: that it took.
+        due: the interval.
+        state: state of the publication, failed, or waiting.
+        reason: why the interval is not done, or the whole error message.
+        rows: query -> number of rows published.
+        seconds: duration, s.
     """
 
     due: Due
@@ -66,11 +66,11 @@ class Tried:
 
 
 @dataclass(frozen=True)
-class Watch:
-    """Who is told what happens, from any thread: `begins` of an interval, `ends` with what became of it."""
+class BackfillListener:
+    """Callbacks of a backfill, called from any thread: `begins` with an interval, `ends` with its result."""
 
     begins: Callable[[Due], None] = lambda due: None
-    ends: Callable[[Tried], None] = lambda tried: None
+    ends: Callable[[IntervalResult], None] = lambda tried: None
 
 
 def backfill(
@@ -78,46 +78,46 @@ def backfill(
     work: Sequence[Due],
     workers: int = 1,
     order: Order = Order.OLDEST,
-    watch: Watch | None = None,
+    watch: BackfillListener | None = None,
     spark: Session | None = None,
-) -> list[Tried]:
-    """Runs intervals; one that fails does not stop the others, except those of a chained set that come after it.
+) -> list[IntervalResult]:
+    """Runs intervals; a failure stops only later intervals of the same chained set.
 
     Args:
-        jobs: the query sets; one of them owns each piece of work.
-        work: the intervals, as `due` gives them.
-        workers: how many intervals are at work at once.
-        order: in which order they are begun; those of a chained set are always begun oldest first, one at a time.
-        watch: who is told.
-        spark: session to use; one is built where none is given.
+        jobs: query sets of the intervals.
+        work: intervals to run, from `due`.
+        workers: number of intervals that run at once.
+        order: order in which intervals start; a chained set always starts oldest first, one at a time.
+        watch: callbacks; None for none.
+        spark: session to use; None to start one.
 
     Returns:
-        One entry a piece of work, in the order in which they ended.
+        The result of each interval, in the order in which they ended.
 
     Raises:
-        LowwaterError: the session cannot be built.
-        KeyboardInterrupt: the user interrupted it; intervals at work were finished first.
+        LowwaterError: the session cannot be started.
+        KeyboardInterrupt: the user interrupted the backfill; running intervals were finished first.
     """
     by_name = {job.query_set: job for job in jobs}
     sessions = job_sessions("lowwater backfill", jobs[0], Progress(quiet=True), spark)
-    if any(each.packets for each in work if not each.blocked):
-        sessions.begin(quick(len(work)))
+    if any(interval.packets for interval in work if not interval.blocked):
+        sessions.begin(starts_quickly(len(work)))
     try:
-        return _Backfill(by_name, sessions, watch or Watch()).all(_ordered(by_name, work, order), workers)
+        return _Backfill(by_name, sessions, watch or BackfillListener()).all(_ordered(by_name, work, order), workers)
     finally:
         with suppress(BusyError), attempt(jobs[0].lake, "index of the reports") as folder:
             write_index(jobs[0].lake, folder)
 
 
 def _ordered(jobs: dict[str, Job], work: Iterable[Due], order: Order) -> list[tuple[Due, ...]]:
-    """The work in units that may run side by side: an interval each, all of a chained set in one."""
+    """Divides the work into units that may run in parallel: single intervals, or all intervals of a chained set."""
     chains: dict[str, list[Due]] = {}
     units: list[tuple[Due, ...]] = []
-    for each in sorted(work, key=lambda due: (due.start, due.query_set)):
-        if jobs[each.query_set].chained:
-            chains.setdefault(each.query_set, []).append(each)
+    for interval in sorted(work, key=lambda due: (due.start, due.query_set)):
+        if jobs[interval.query_set].chained:
+            chains.setdefault(interval.query_set, []).append(interval)
         else:
-            units.append((each,))
+            units.append((interval,))
     if order is Order.NEWEST:
         units.reverse()
     elif order is Order.RANDOM:
@@ -127,55 +127,55 @@ def _ordered(jobs: dict[str, Job], work: Iterable[Due], order: Order) -> list[tu
 
 @dataclass
 class _Backfill:
-    """What the threads of one backfill share."""
+    """The state that the threads of one backfill share."""
 
     jobs: dict[str, Job]
     sessions: Sessions
-    watch: Watch
+    watch: BackfillListener
     over: Event = field(default_factory=Event)
-    tried: list[Tried] = field(default_factory=list)
+    tried: list[IntervalResult] = field(default_factory=list)
 
-    def all(self, units: Sequence[tuple[Due, ...]], workers: int) -> list[Tried]:
-        """Runs every unit; after an interruption those that have begun."""
+    def all(self, units: Sequence[tuple[Due, ...]], workers: int) -> list[IntervalResult]:
+        """Runs every unit; after an interruption only units that have started."""
         with ThreadPoolExecutor(workers, thread_name_prefix="lowwater-backfill") as pool:
             waiting: set[Future[None]] = set()
-            left = iter(units)
+            remaining = iter(units)
             try:
                 while True:
-                    # No more are handed out than can run, so that an interruption has nothing to take back.
-                    while len(waiting) < workers and (unit := next(left, None)) is not None:
+                    # Only as many units are submitted as can run, so that an interruption has nothing to cancel.
+                    while len(waiting) < workers and (unit := next(remaining, None)) is not None:
                         waiting.add(pool.submit(self._unit, unit))
                     if not waiting:
                         return self.tried
-                    done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-                    for each in done:
-                        each.result()
+                    finished, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                    for future in finished:
+                        future.result()
             except BaseException:
                 self.over.set()
                 raise
 
     def _unit(self, unit: tuple[Due, ...]) -> None:
         broken = ""
-        for each in unit:
+        for interval in unit:
             if self.over.is_set():
                 return
-            if broken or each.blocked:
-                reason = broken or each.blocked
-                tried = Tried(each, WAITING, reason)
+            if broken or interval.blocked:
+                reason = broken or interval.blocked
+                tried = IntervalResult(interval, WAITING, reason)
             else:
-                self.watch.begins(each)
-                tried = self._one(each)
+                self.watch.begins(interval)
+                tried = self._one(interval)
             if not tried.published and not broken:
                 broken = "an earlier interval of its chain was not published"
             self.tried.append(tried)
             self.watch.ends(tried)
 
-    def _one(self, due: Due) -> Tried:
+    def _one(self, due: Due) -> IntervalResult:
         begin = time.monotonic()
         try:
             outcome = run_interval(self.jobs[due.query_set], due.start, due.end, Progress(quiet=True), self.sessions)
         except LowwaterError as error:
             if self.sessions.broken(error):
                 raise
-            return Tried(due, FAILED, str(error), seconds=time.monotonic() - begin)
-        return Tried(due, outcome.state, outcome.reason, outcome.rows, time.monotonic() - begin)
+            return IntervalResult(due, FAILED, str(error), seconds=time.monotonic() - begin)
+        return IntervalResult(due, outcome.state, outcome.reason, outcome.rows, time.monotonic() - begin)

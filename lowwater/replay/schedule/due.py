@@ -1,7 +1,7 @@
-"""Which intervals are due, why, and how much work that is: what a backfill would do, before it does anything.
+"""Finds the intervals that are due, why, and the work they need, before a backfill does anything.
 
-Reads the ledgers and plans the queries; runs nothing. Shown by `lowwater plan`, worked off by
-`replay.schedule.backfill`.
+It reads the ledgers and plans the queries, but runs nothing. `lowwater plan` shows the result, and
+`replay.schedule.backfill` runs it.
 """
 
 from __future__ import annotations
@@ -20,40 +20,41 @@ from lowwater.lake.ledgers.status import HALF, MISSING, STALE, StatusRow, graves
 from lowwater.lake.packets import PacketFiles
 from lowwater.plan.properties.state import hands_over
 from lowwater.plan.queryset import QueryPlan
-from lowwater.quality.written import suite_digest
+from lowwater.quality.custom.suites import suite_digest
 from lowwater.replay.interval import expected
 from lowwater.replay.job import IntervalInputs, Job
-from lowwater.replay.schedule.estimate import Amount, Estimate, amount, estimate
+from lowwater.replay.schedule.estimate import Estimate, PacketEstimate, estimate, packet_estimate
 
 KINDS = (MISSING, FAILED, STALE)
-"""Why an interval may be due; one that is half published counts as missing."""
+"""Reasons for an interval to be due; a half-published one counts as missing."""
 
 MAY_RUN = (*KINDS, HALF, PROVISIONAL)
-"""The states of the queries of an interval that make it due."""
+"""States of a query that make its interval due."""
 
 VISIBLE = (DONE, INCOMPLETE, PROVISIONAL)
-"""The states in which nothing is to be made anew."""
+"""States in which a query need not run again."""
 
 CHANGES = "the state of the interval before changes"
-"""Why an interval of a chained set becomes stale while one before it runs."""
+"""Reason of an interval of a chained set that becomes stale when an earlier interval runs."""
 
 
 @dataclass(frozen=True)
 class Due:
-    """An interval of a query set that is to run.
+    """An interval of a query set that should run.
 
     Attributes:
-        query_set: its name.
-        start: ns; `end` as well.
-        state: missing, failed, stale, half published; provisional where its links have reported since.
-        reasons: why, one line each, the same for several queries once.
-        queries: those that are in this state or another one that is due.
-        packets: how many the run reads; 0 where it only confirms what is published.
-        exact: whether they were counted; else they are about so many.
-        seconds: about how long it takes; None where no earlier run tells.
-        bytes: about how many it leaves in `lfta/` and `streams/`, and needs in `_work/` meanwhile; None likewise.
-        blocked: why it cannot start, empty where it can.
-        at_edge: whether it is blocked only since captures begin or end in it, so that `through_end` would run it.
+        query_set: name of the query set.
+        start: first instant of the interval, ns since the epoch.
+        end: end of the interval, ns since the epoch, exclusive.
+        state: missing, failed, stale or half published; provisional if its links have reported since.
+        reasons: reasons, one line each, without duplicates.
+        queries: queries that are in a due state.
+        packets: number of packets that the run reads; 0 if it only confirms a publication.
+        exact: whether the packets were counted rather than estimated.
+        seconds: estimated duration, s; None without earlier runs.
+        bytes: estimated size in `lfta/` and `streams/`, and meanwhile in `_work/`; None without earlier runs.
+        blocked: why the interval cannot start; empty if it can.
+        at_edge: whether only the begin or end of captures blocks it, so that `through_end` would run it.
     """
 
     query_set: str
@@ -71,8 +72,8 @@ class Due:
 
 
 @dataclass(frozen=True)
-class Range:
-    """What a plan is asked about: `start` and `end` in ns, both bounds of intervals, None for all that is known."""
+class DueSelection:
+    """Limits the intervals of a plan: `start` and `end` are bounds of intervals in ns, None for no limit."""
 
     start: int | None = None
     end: int | None = None
@@ -83,88 +84,88 @@ class Range:
         return (self.start is None or start >= self.start) and (self.end is None or end <= self.end)
 
     def wants(self, state: str) -> bool:
-        """Whether intervals of this state are asked for."""
+        """Whether intervals of this state are selected."""
         return not self.kinds or (MISSING if state == HALF else state) in self.kinds
 
 
 def open_jobs(
     root: Path, names: Sequence[str], queries: Path, tell: Callable[[str, LowwaterError], None] | None = None
 ) -> list[Job]:
-    """The query sets of these names; without any those that are configured or were ever run, else those in a folder.
+    """Opens query sets by name; without names those that are configured or were ever run, otherwise those in a folder.
 
     Args:
         root: folder of the lake.
-        names: the names of the query sets.
+        names: names of the query sets; may be empty.
         queries: folder of query sets.
-        tell: told of each configured set that cannot be planned over the lake; without it the first one is raised.
+        tell: called with each configured set that cannot be planned and the error; None raises the first error.
 
     Raises:
         ConfigError: there is no such query set, or none at all.
-        LowwaterError: one that was named cannot be planned over the lake.
+        LowwaterError: a named query set cannot be planned over the lake.
     """
     if names:
         return [Job.open(root, name, queries) for name in dict.fromkeys(names)]
     config, lake = load_config(root), open_lake(root, make=False)
-    known = {*config.query_sets, *replayed_sets(lake)}
+    configured = {*config.query_sets, *replayed_sets(lake)}
     jobs: list[Job] = []
     errors: dict[str, LowwaterError] = {}
-    for name in sorted(known or (path.stem for path in queries.glob("*.gsql"))):
+    for name in sorted(configured or (path.stem for path in queries.glob("*.gsql"))):
         try:
             jobs.append(Job.open(root, name, queries))
         except LowwaterError as error:
             errors[name] = error
-    if known and tell is None and errors:
+    if configured and tell is None and errors:
         raise next(iter(errors.values()))
     if not jobs:
-        said = "\n".join(f"query set {name}: {cause}" for name, cause in errors.items())
+        causes = "\n".join(f"query set {name}: {cause}" for name, cause in errors.items())
         hint = f"write [query_sets.NAME] with files = [...] in {FILE_NAME}, or name a folder: --queries"
         if errors:
             hint = "mend them: `lowwater check FILE.gsql` reads a file alone"
-        raise ConfigError(said or f"there is no query set: neither in the settings nor in {queries}", hint)
-    if known and tell is not None:  # of a folder nobody is told: examples read links that this lake does not have
+        raise ConfigError(causes or f"there is no query set: neither in the settings nor in {queries}", hint)
+    if configured and tell is not None:  # of a folder nobody is told: examples read links that this lake does not have
         for name, cause in errors.items():
             tell(name, cause)
     return jobs
 
 
-def due(job: Job, asked: Range) -> list[Due]:
-    """The intervals of a query set that are to run, oldest first.
+def due(job: Job, selection: DueSelection) -> list[Due]:
+    """The intervals of a query set that are due, oldest first.
 
-    Of a chained set those too that are published and become stale while those before them run: the digest of the
-    publication before is an input of each (I4), so that one that is made anew changes all that follow.
+    In a chained set, published intervals become stale when an earlier one runs: the digest of the earlier publication
+    is an input of each (I4). They are included.
 
     Raises:
         ConfigError: the range does not bound whole intervals.
     """
-    _check_bounds(job, asked)
+    _check_bounds(job, selection)
     captures = job.captures()
     replays = read_replays(job.lake, job.query_set)
-    asked_for = _all_of(job, asked)
+    asked_for = _all_of(job, selection)
     groups: dict[tuple[int, int], list[StatusRow]] = defaultdict(list)
     asks = expected(job, captures)
     for row in status(job.lake, [replace(asks, also=(*asks.also, *asked_for))]):
-        if asked.holds(row.start, row.end) and row.end - row.start == job.length and row.start % job.length == 0:
+        if selection.holds(row.start, row.end) and row.end - row.start == job.length and row.start % job.length == 0:
             groups[row.start, row.end].append(row)
-    found: list[Due] = []
+    due_intervals: list[Due] = []
     chain = _Chain([query for query in job.plan.queries if hands_over(query.high)])
     guess, files = estimate(job, captures, replays), PacketFiles.of(job.lake)
     for (start, end), rows in sorted(groups.items()):
         inputs = job.inputs(start, end, captures)
-        each = _due(inputs, chain.rows_then(inputs, rows), guess, files)
-        if each is not None and asked.wants(each.state):
-            found.append(each)
-            chain.runs(inputs, each)
-    return found
+        interval = _due(inputs, chain.rows_then(inputs, rows), guess, files)
+        if interval is not None and selection.wants(interval.state):
+            due_intervals.append(interval)
+            chain.runs(inputs, interval)
+    return due_intervals
 
 
 @dataclass
 class _Chain:
-    """What the runs of a chained set will change for the intervals after them (I4), asked in order of time.
+    """Predicts which intervals of a chained set become stale when earlier ones run (I4); used in order of time.
 
     Attributes:
-        queries: those of the set that hand a state over.
-        anew: queries and instants whose state will be another one: the interval that ends there is published anew.
-        halted: whether an interval cannot start: then none after it runs.
+        queries: queries that hand a state over.
+        anew: (query, instant) of states that will change, because the interval that ends there is published again.
+        halted: whether an interval cannot start, so that no later one runs.
     """
 
     queries: Sequence[QueryPlan]
@@ -172,7 +173,7 @@ class _Chain:
     halted: bool = False
 
     def rows_then(self, inputs: IntervalInputs, rows: Sequence[StatusRow]) -> list[StatusRow]:
-        """The states of an interval's queries once those before it have run."""
+        """The states of an interval's queries after the earlier intervals have run."""
         queries = self._taken_up_anew(inputs)
         if not any(row.query in queries and row.state in VISIBLE for row in rows):
             return list(rows)
@@ -185,7 +186,7 @@ class _Chain:
         ]
 
     def runs(self, inputs: IntervalInputs, due: Due) -> None:
-        """Told of each interval that is to run."""
+        """Records an interval that will run."""
         self.halted = self.halted or bool(due.blocked)
         if self.halted:
             return
@@ -199,42 +200,42 @@ class _Chain:
         return {query.name for query in queries if inputs.takes_up(query)}
 
 
-def judged_otherwise(job: Job, asked: Range) -> list[tuple[int, int]]:
-    """The intervals whose newest audit asked other things of the rows than the suites do now, oldest first.
+def outdated_audits(job: Job, selection: DueSelection) -> list[tuple[int, int]]:
+    """The intervals whose newest audit used other custom suites than the present ones, oldest first.
 
-    They are not due: a suite changes no row. `lowwater replay --stage audit` judges them again.
+    They are not due, since a suite changes no row.
     """
     newest = {
         (row.interval_start, row.interval_end, row.query): row
         for row in read_replays(job.lake, job.query_set)
         if row.stage == AUDIT
     }
-    found = set()
+    intervals = set()
     for (start, end, query), row in newest.items():
         before = json.loads(row.accounting).get("suite", "")
         if (
             query
             and row.state != FAILED
-            and asked.holds(start, end)
+            and selection.holds(start, end)
             and before != suite_digest(job.suites.get(query, ()))
         ):
-            found.add((start, end))
-    return sorted(found)
+            intervals.add((start, end))
+    return sorted(intervals)
 
 
-def _check_bounds(job: Job, asked: Range) -> None:
-    if asked.start is not None and asked.end is not None:
-        job.intervals(asked.start, asked.end)
-    for bound in (asked.start, asked.end):
+def _check_bounds(job: Job, selection: DueSelection) -> None:
+    if selection.start is not None and selection.end is not None:
+        job.intervals(selection.start, selection.end)
+    for bound in (selection.start, selection.end):
         if bound is not None and bound % job.length:
             job.intervals(bound, bound + job.length)
 
 
-def _all_of(job: Job, asked: Range) -> tuple[tuple[int, int], ...]:
-    """Every interval of a range of two bounds, those included that no capture covers."""
-    if asked.start is None or asked.end is None:
+def _all_of(job: Job, selection: DueSelection) -> tuple[tuple[int, int], ...]:
+    """Every interval of a range with two bounds, also without captures."""
+    if selection.start is None or selection.end is None:
         return ()
-    return tuple(job.intervals(asked.start, asked.end))
+    return tuple(job.intervals(selection.start, selection.end))
 
 
 def _due(inputs: IntervalInputs, rows: Sequence[StatusRow], guess: Estimate, files: PacketFiles) -> Due | None:
@@ -243,12 +244,12 @@ def _due(inputs: IntervalInputs, rows: Sequence[StatusRow], guess: Estimate, fil
     if state not in MAY_RUN or (state == PROVISIONAL and inputs.state(inputs.gaps())[0] != DONE):
         return None
     mine = [row for row in rows if row.state in MAY_RUN]
-    said = {PROVISIONAL: ("every link has reported to its end and the skew since",)}
+    texts = {PROVISIONAL: ("every link has reported to its end and the skew since",)}
     lines = [line for row in mine if row.state == state for line in row.reason.split("; ")]
-    reasons = said.get(state, tuple(dict.fromkeys(lines)))
+    reasons = texts.get(state, tuple(dict.fromkeys(lines)))
     gaps = [gap for gap in inputs.gaps() if not inputs.passes(gap)] if first.lacking else []
     edge = bool(gaps) and not inputs.outdated() and all(inputs.at_edge(gap) for gap in gaps)
-    reads = Amount() if state == PROVISIONAL else amount(files, inputs)
+    reads = PacketEstimate() if state == PROVISIONAL else packet_estimate(files, inputs)
     seconds = 0.0 if state == PROVISIONAL else guess.seconds(reads.packets)
     return Due(
         inputs.query_set,

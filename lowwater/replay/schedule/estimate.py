@@ -1,6 +1,6 @@
-"""How much work an interval is: its packets by the files that hold them, seconds and bytes by those of earlier runs.
+"""Estimates the work of an interval: packets from file statistics, seconds and bytes from earlier runs.
 
-Beside `due`, which shows it before anything runs.
+`due` shows the estimate before anything runs.
 """
 
 from __future__ import annotations
@@ -18,51 +18,51 @@ from lowwater.replay.interval import lfta_folder
 from lowwater.replay.job import IntervalInputs, Job
 
 NEWEST = 200
-"""How many of the newest runs are judged by."""
+"""Number of newest runs that the estimate uses."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Seconds of a run as a part that every run has and one for each packet, and what it leaves between the stages.
+    """The cost of a run: fixed seconds, seconds for each packet, and bytes stored between the stages.
 
     Attributes:
-        fixed: seconds of a run without packets; None where no earlier run tells.
-        each: seconds a packet.
-        stored: bytes a packet in `lfta/` and `streams/`; None where no earlier run tells.
+        fixed: seconds of a run without packets; None without earlier runs.
+        per_packet: seconds for each packet.
+        stored: bytes for each packet in `lfta/` and `streams/`; None without earlier runs.
     """
 
     fixed: float | None = None
-    each: float = 0.0
+    per_packet: float = 0.0
     stored: float | None = None
 
     def seconds(self, packets: int) -> float | None:
-        """Seconds of a run over so many packets."""
-        return None if self.fixed is None else round(self.fixed + self.each * packets, 1)
+        """The estimated seconds of a run over a number of packets."""
+        return None if self.fixed is None else round(self.fixed + self.per_packet * packets, 1)
 
     def bytes(self, packets: int) -> int | None:
-        """Bytes that a run over so many packets leaves between the stages, and the most of its staging, about."""
+        """The estimated bytes that a run stores between the stages; its temporary files need about as much."""
         return None if self.stored is None else round(self.stored * packets)
 
 
 @dataclass(frozen=True)
-class Amount:
-    """How many packets a run reads: counted, or about."""
+class PacketEstimate:
+    """The number of packets that a run reads, exact or estimated."""
 
     packets: int = 0
     exact: bool = True
 
 
-def amount(files: PacketFiles, inputs: IntervalInputs) -> Amount:
-    """How many packets a run reads, by the statistics of the files that hold them.
+def packet_estimate(files: PacketFiles, inputs: IntervalInputs) -> PacketEstimate:
+    """Counts the packets that a run reads, from the statistics of the files.
 
-    A file of which every packet is read counts as it is, as nearly all do whose intervals are hours; of one that is
-    read in part the share of its time, and then the whole is an estimate.
+    A file that is read whole counts exactly, as nearly all files do for intervals of hours. A file that is read in part
+    counts by its share of time, and then the sum is an estimate.
 
     Args:
-        files: the files of the lake.
+        files: packet files of the lake.
         inputs: the inputs of the interval.
     """
-    found, exact = 0.0, True
+    packets, exact = 0.0, True
     for link, read_from in inputs.link_starts(inputs.plan.queries).items():
         settings = inputs.config.link(link)
         begin = max(read_from, settings.since or 0)
@@ -73,55 +73,55 @@ def amount(files: PacketFiles, inputs: IntervalInputs) -> Amount:
                 if row["partition.link"] != link:
                     continue
                 share = _share(row["min.timestamp"], row["max.timestamp"], begin, end)
-                found += share * row["num_records"]
+                packets += share * row["num_records"]
                 late = share == 0 and row["min.arrival"] < inputs.end and row["max.arrival"] >= inputs.start
                 exact = exact and share in (0, 1) and not late
-    return Amount(round(found), exact)
+    return PacketEstimate(round(packets), exact)
 
 
 def _share(smallest: int, largest: int, start: int, end: int) -> float:
-    """The share of the time from `smallest` to `largest`, ns, that lies in [start, end)."""
+    """The share of the time from `smallest` to `largest`, ns, that lies in [start, end), 0 to 1."""
     span = largest - smallest + 1
     return max(0, min(end, largest + 1) - max(start, smallest)) / span
 
 
 def estimate(job: Job, captures: Mapping[str, Sequence[Capture]], replays: Iterable[ReplayRow]) -> Estimate:
-    """The line of least squares through the newest runs of a query set; their median where they are too alike.
+    """Fits a line of least squares through the newest runs; takes the median if their packet counts are too similar.
 
     Args:
         job: the query set.
-        captures: the ledger of its links.
-        replays: its rows, oldest first.
+        captures: link -> its captures.
+        replays: rows of the ledger `replays`, oldest first.
     """
     seconds: dict[tuple[int, int], dict[str, float]] = {}
     for row in replays:
         if row.state != FAILED:
             spent = seconds.setdefault((row.interval_start, row.interval_end), {})
             spent[row.stage] = float(json.loads(row.timings).get(row.stage, spent.get(row.stage, 0.0)))
-    newest, files, kept = list(seconds.items())[-NEWEST:], PacketFiles.of(job.lake), _kept(job)
+    newest, files, sizes = list(seconds.items())[-NEWEST:], PacketFiles.of(job.lake), _stored_bytes(job)
     runs, stored = [], []
     for interval, spent in newest:
-        packets = amount(files, job.inputs(*interval, captures)).packets
+        packets = packet_estimate(files, job.inputs(*interval, captures)).packets
         if sum(spent.values()):
             runs.append((packets, sum(spent.values())))
-        if packets and (size := kept.get(interval_label(*interval))) is not None:
+        if packets and (size := sizes.get(interval_label(*interval))) is not None:
             stored.append(size / packets)
-    return replace(_line(runs), stored=median(stored) if stored else None)
+    return replace(_fitted_line(runs), stored=median(stored) if stored else None)
 
 
-def _kept(job: Job) -> dict[str, int]:
-    """Bytes of the files between the stages, by the label of their interval; what was removed since is not there."""
-    found: dict[str, int] = {}
+def _stored_bytes(job: Job) -> dict[str, int]:
+    """Label of an interval -> bytes stored between the stages; removed intervals are missing."""
+    sizes: dict[str, int] = {}
     lftas = (job.lake.lfta(job.query_set, lfta_folder(lfta)) for lfta in job.plan.lftas)
     for path in (*lftas, *(job.lake.stream(query.name) for query in job.plan.queries)):
         table = open_table(path)
         for row in live_files(table) if table is not None else ():
             label = row["partition.interval"]
-            found[label] = found.get(label, 0) + row["size_bytes"]
-    return found
+            sizes[label] = sizes.get(label, 0) + row["size_bytes"]
+    return sizes
 
 
-def _line(runs: Sequence[tuple[int, float]]) -> Estimate:
+def _fitted_line(runs: Sequence[tuple[int, float]]) -> Estimate:
     if not runs:
         return Estimate()
     typical = median(spent for _, spent in runs)

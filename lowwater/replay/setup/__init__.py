@@ -1,1 +1,1 @@
-"""What is prepared once, at set-up: compiled kernels, and the archive of Java classes."""
+"""Work done once at set-up: compiling kernels, recording the archive of Java classes."""

@@ -1,10 +1,7 @@
-"""The kernels of the reader and the audit, compiled before anybody waits for them: a small capture of each kind of link
-is read, and one of them scanned.
+"""Compiles the kernels of the reader and the audit at set-up, by reading a small capture of each kind of link.
 
-Above the stages; `make setup` runs `python -m lowwater.replay.setup.kernels`. A process that meets a kind of link for
-the first time compiles for ten to twenty seconds; one that meets them all for forty, since most of it is what they
-share.
-"""
+`make setup` runs `python -m lowwater.replay.setup.kernels`. Otherwise the first capture of a kind of link waits ten to
+twenty seconds for the compiler. All kinds together take forty, since they share most code."""
 
 from __future__ import annotations
 
@@ -25,22 +22,22 @@ from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.packets import PacketFiles, packet_files
-from lowwater.quality.scan import scan_link
+from lowwater.quality.links.packet_scan import scan_link
 from lowwater.tempfolders import make_folder, remove_folder
 from lowwater.terminal import say
 
 UNKNOWN_LINK = 147
-"""A link type of which no header is decoded: the first of those that are kept free for private use."""
+"""A link type without a decoder: the first of the numbers reserved for private use."""
 
 ARP = bytes.fromhex("ffffffffffff020000000001 0806 0001080006040001 020000000001 0a000001 000000000000 0a000002")
-"""A frame that needs the kernel of what is rare, too."""
+"""A frame that also needs the kernel for rare packets."""
 
 DAMAGE = bytes(range(1, 61))
-"""Bytes that are no record, behind which the next one is searched."""
+"""Bytes that are no record; the reader searches for the next record after them."""
 
 
 def compile_kernels(folder: Path) -> None:
-    """Reads a small capture of each kind of link and format, in the ways of `inspect`, `ingest` and the audit.
+    """Reads a small capture of each kind of link and format, through `inspect`, `ingest` and the audit.
 
     Raises:
         LowwaterError: if the folder cannot be written.
@@ -61,7 +58,7 @@ def compile_kernels(folder: Path) -> None:
 
 
 def _captures() -> Iterator[tuple[str, bytes]]:
-    """A link and a capture of it: of each kind of link, of a pcapng, and of either format with damage."""
+    """Yields (link, capture): one for each kind of link, one pcapng, and one damaged capture."""
     kinds = {kind: number for number, kind in KINDS.items()}
     for number in (*kinds.values(), UNKNOWN_LINK):
         yield f"link{number}", pcap_header(number, True) + _records(0)
@@ -82,7 +79,7 @@ def main() -> None:
     try:
         compile_kernels(work)
     except LowwaterError as error:
-        # It only saves time: whoever reads such a capture first compiles.
+        # Only time is lost: the first reader of such a capture compiles.
         say(f"the kernels are not compiled, the first capture of a kind waits: {error}", err=True)
     finally:
         remove_folder(work)

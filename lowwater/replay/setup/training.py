@@ -1,7 +1,7 @@
-"""The archive of Java classes that every session starts from: recorded by a small replay, once, at set-up.
+"""Records the archive of Java classes that sessions start from, by a small replay at set-up.
 
-Above the stages; `make setup` runs `python -m lowwater.replay.setup.training`. A JVM that maps the classes of Spark
-from one file, parsed and verified, is ready seconds earlier than one that reads them from 270 jars (docs/adr/0007).
+`make setup` runs `python -m lowwater.replay.setup.training`. A JVM that maps Spark's classes from one verified file is
+ready seconds earlier than one that reads 270 jars (docs/adr/0007).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lowwater.errors import LowwaterError
 from lowwater.instants import HOUR, parse_instant
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
-from lowwater.replay.command.run import Request, run
+from lowwater.replay.command.run_command import RunRequest, run
 from lowwater.replay.interval import replay
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
@@ -25,7 +25,7 @@ from lowwater.tempfolders import make_folder, remove_folder
 from lowwater.terminal import say
 
 if TYPE_CHECKING:
-    from lowwater.high.tasks import Session
+    from lowwater.high.spark_tasks import Session
 
 START = parse_instant("2026-01-01T00:00:00Z")
 LINKS = ("a", "b")
@@ -42,14 +42,14 @@ SELECT left_flow.tb, left_flow.srcIP, left_flow.destIP, left_flow.cnt AS cnt1, r
 OUTER_JOIN FROM left_flow, right_flow
 WHERE left_flow.srcIP = right_flow.srcIP AND left_flow.destIP = right_flow.destIP AND left_flow.tb = right_flow.tb
 """
-"""One of each kind of operator, so that their classes are recorded."""
+"""Queries with each kind of operator, so that their classes are recorded."""
 
 
 def train(folder: Path) -> Path:
-    """Records the classes of a replay into an archive in a folder, whole or not at all, in the place of older ones.
+    """Records the classes of a replay into an archive that replaces older ones, whole or not at all.
 
     Raises:
-        LowwaterError: if it cannot be recorded.
+        LowwaterError: if the archive cannot be recorded.
     """
     from lowwater.high.session import SessionSettings, archive_of, build_session, end_jvm
 
@@ -76,16 +76,16 @@ def train(folder: Path) -> Path:
 
 
 def _replay(spark: Session, folder: Path) -> None:
-    """An interval of few rows, audit and publishing included, then its queries once more as many rows are replayed."""
+    """Runs an interval of few rows with audit and publishing, then the same queries as `lowwater run`."""
     (folder / "training.gsql").write_text(QUERIES, encoding="utf-8")
     captures = generate(folder / "captures", START, 1, LINKS, rate=0.2, seed=1, cut=())
     lake = open_lake(folder / "lake")
-    for each in captures:
-        ingest(lake, each.link, [each.path], load_config(lake.root), (each.start, each.end))
+    for capture in captures:
+        ingest(lake, capture.link, [capture.path], load_config(lake.root), (capture.start, capture.end))
     job = Job.open(lake.root, "training", folder)
     replay(job, START, START + HOUR, None, Progress(quiet=True), spark)
-    files = [(each.link, each.path) for each in captures]
-    run(Request(job.plan, job.config, files, folder / "out"), Progress(quiet=True), spark)
+    files = [(capture.link, capture.path) for capture in captures]
+    run(RunRequest(job.plan, job.config, files, folder / "out"), Progress(quiet=True), spark)
 
 
 def main() -> None:
@@ -95,7 +95,7 @@ def main() -> None:
     try:
         say(str(train(jars_folder().parent)))
     except LowwaterError as error:
-        # It only saves time: nothing else is lost without it.
+        # Only time is lost without the archive.
         say(f"no archive of Java classes, every session starts some seconds slower: {error}", err=True)
 
 

@@ -1,7 +1,7 @@
-"""The audit of an interval: its links, accounts and streams measured, judged, and what was found kept.
+"""Audits an interval: measures links, accounts and streams, judges the measures, and records the verdict.
 
-Between the high stage and publishing. `quality` measures, `lowwater_expectations` judges; here the verdict is recorded,
-and a critical failure becomes the one error that holds back every query of the set (SEMANTICS Q1).
+`quality` measures and `lowwater_expectations` judges, between the high stage and publishing. A critical failure becomes
+the one error that holds back every query of the set (SEMANTICS Q1).
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ from lowwater.lake.layout import QUALITY, QUARANTINE
 from lowwater.lake.ledgers.runs import record_quality
 from lowwater.lake.results.streams import fingerprint, stream_files
 from lowwater.plan.queryset import QueryPlan
-from lowwater.quality.keys import distinct_keys
-from lowwater.quality.measures import Counts, Scope, frames, lfta_counts
-from lowwater.quality.pages import page_of, write_pages
-from lowwater.quality.queries import Made, QueryMeasures
-from lowwater.quality.rows import Judged, judge
-from lowwater.quality.streams import KEPT, Broken, StreamCheck, check_stream
+from lowwater.quality.custom.row_checks import RuleResult, check_rows
+from lowwater.quality.measures import AuditScope, Counts, frames, lfta_counts
+from lowwater.quality.outputs.query_measures import QueryMeasures, WrittenStream
+from lowwater.quality.outputs.stream_checks import EXAMPLE_ROWS, BrokenRows, StreamCheck, check_stream
+from lowwater.quality.outputs.unique_keys import distinct_keys
+from lowwater.quality.report_pages import page_of, write_pages
 from lowwater.quality.verdicts import CRITICAL, FAILED, graver_first
 from lowwater.replay.job import IntervalInputs, Job
-from lowwater.replay.stages.comparison import compare
+from lowwater.replay.stages.drift_frames import compare
 
 if TYPE_CHECKING:
     from lowwater_expectations import Finding, Validation
 
-    from lowwater.high.tasks import Session
+    from lowwater.high.spark_tasks import Session
 
 EVIDENCE = {
     "expect_query_rows_to_be_owned": "not_owned",
     "expect_query_promises_to_be_kept": "below_promise",
     "expect_query_keys_to_be_unique": "duplicate_keys",
 }
-"""Expectations about single rows of a stream, and the measure that counts the rows that break them."""
+"""Expectation about single rows of a stream -> measure that counts the rows that break it."""
 
-BY_HAND = "expect_query_rows_to_keep_rule"
-"""The expectation about the rules of a suite that people wrote."""
+CUSTOM_RULE = "expect_query_rows_to_keep_rule"
+"""The expectation that stands for the rules of custom suites."""
 
 SUBJECTS = {
     "links": ("link",),
@@ -56,19 +56,19 @@ SUBJECTS = {
     "link_history": ("link",),
     "query_history": ("query",),
 }
-"""The columns that name what a row of a frame is about."""
+"""Suite -> columns that identify a row of its frame."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What an audit came to.
+    """The result of an audit.
 
     Attributes:
-        verdict: passed or warned; a failed one is an error.
+        verdict: passed or warned; a failed audit is an error.
         report: absolute path of the page to read first.
-        rows: the rows of each query.
-        fingerprints: the fingerprints of each query's stream, as it was audited.
-        accounting: of links and LFTAs (A1).
+        rows: query -> number of rows.
+        fingerprints: query -> fingerprint of its stream when audited.
+        accounting: accounts of links and LFTAs (A1).
     """
 
     verdict: str
@@ -79,20 +79,20 @@ class Verdict:
 
 
 def audit(
-    job: Job, inputs: IntervalInputs, made: Mapping[str, Made], spark: Callable[[], Session], scratch: Path
+    job: Job, inputs: IntervalInputs, written: Mapping[str, WrittenStream], spark: Callable[[], Session], scratch: Path
 ) -> Verdict:
-    """Audits an interval, and keeps what was found: `quality`, `quarantine`, the pages of the report without the index.
+    """Audits an interval and stores the findings: `quality`, `quarantine`, pages of the report without the index.
 
     Args:
         job: the query set.
         inputs: the inputs of the interval.
-        made: what the high stage said of the stream of each query.
-        spark: gives the session, at the first need.
-        scratch: folder of this run's own, on the lake's disk.
+        written: query -> record of the high stage about its stream.
+        spark: returns the Spark session; called only if it is needed.
+        scratch: temporary folder of this run, on the disk of the lake.
 
     Raises:
         AuditError: a critical expectation failed.
-        LakeError: something cannot be read, or what was found cannot be kept.
+        LakeError: an input cannot be read, or the findings cannot be stored.
     """
     from lowwater_expectations import validate, verdict
 
@@ -100,82 +100,82 @@ def audit(
     counts = lfta_counts(scope)
     with ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="lowwater-audit") as pool:
         scanned = pool.map(inputs.scan, scope.links)  # while this thread looks at the streams
-        queries = _queries(job, inputs, made, spark)
-        rules = {each.query: _judged(job, inputs, each) for each in queries}
+        queries = _queries(job, inputs, written, spark)
+        rules = {query.query: _judged(job, inputs, query) for query in queries}
         scans = list(scanned)
     measured = frames(scope, scans, counts, queries, rules)
     measured |= compare(scope, scans, measured["links"], measured["queries"])
     run = f"{job.query_set} {format_instant(inputs.start)}"
     validations = validate({name: frame.to_pandas() for name, frame in measured.items()}, run)
-    found = [finding for validation in validations for finding in validation.findings]
+    findings = [finding for validation in validations for finding in validation.findings]
     _keep(scope, validations, measured, _evidence(queries, rules), scratch)
-    failures = graver_first(found)
+    failures = graver_first(findings)
     page = page_of(job.query_set, inputs.start, inputs.end, failures[0].suite if failures else validations[0].suite)
     report = str(job.lake.reports / page)
     accounting = _accounting(measured["links"], counts)
-    if verdict(found) == FAILED:
+    if verdict(findings) == FAILED:
         error = _error(scope, failures, report)
         error.accounting = accounting
         raise error
     return Verdict(
-        verdict(found),
+        verdict(findings),
         report,
-        {each.query: each.stream.rows for each in queries},
-        {each.query: each.fingerprint for each in queries},
+        {query.query: query.stream.rows for query in queries},
+        {query.query: query.fingerprint for query in queries},
         accounting,
     )
 
 
-def _scope(job: Job, inputs: IntervalInputs) -> Scope:
+def _scope(job: Job, inputs: IntervalInputs) -> AuditScope:
     instances = sorted((lfta.name, link) for lfta in job.plan.lftas for link in lfta.links)
     gaps = inputs.gaps()
     passing = [gap for gap in gaps if inputs.passes(gap)]
     failing = [gap for gap in gaps if not inputs.passes(gap)]
     bounds = inputs.start, inputs.end
-    return Scope(job.lake, job.config, job.query_set, *bounds, inputs.captures, instances, failing, passing)
+    return AuditScope(job.lake, job.config, job.query_set, *bounds, inputs.captures, instances, failing, passing)
 
 
 def _queries(
-    job: Job, inputs: IntervalInputs, made: Mapping[str, Made], spark: Callable[[], Session]
+    job: Job, inputs: IntervalInputs, written: Mapping[str, WrittenStream], spark: Callable[[], Session]
 ) -> list[QueryMeasures]:
-    """The measures of every output query."""
+    """Measures every output query."""
     files = {
         query.name: stream_files(job.lake.stream(query.name), inputs.start, inputs.end) for query in job.plan.queries
     }
     prints = {name: _fingerprint(paths) for name, paths in files.items()}
     checks = {}
     for query in job.plan.queries:
-        altered = prints[query.name] != made[query.name].fingerprint
+        altered = prints[query.name] != written[query.name].fingerprint
         checks[query.name] = check_stream(files[query.name], query.high.fields, inputs.start, inputs.end, altered)
     shared = _shared_keys(job.plan.queries, files, checks, spark, job.partitions)
     measures = []
     for query in job.plan.queries:
         name, key = query.name, query.key
-        keys, broken = shared.get(name, (0, Broken()))
-        measures.append(QueryMeasures(name, query.links, key, made[name], prints[name], checks[name], broken, keys))
+        keys, broken = shared.get(name, (0, BrokenRows()))
+        measures.append(QueryMeasures(name, query.links, key, written[name], prints[name], checks[name], broken, keys))
     return measures
 
 
-def _judged(job: Job, inputs: IntervalInputs, query: QueryMeasures) -> list[Judged]:
-    """What people wrote of the rows of a query; a stream that is not as it was made is told by the suite `queries`."""
-    sound = query.fingerprint == query.made.fingerprint and not query.stream.columns
+def _judged(job: Job, inputs: IntervalInputs, query: QueryMeasures) -> list[RuleResult]:
+    """Checks the rows of a query against its custom suite; the suite `queries` reports a stream that has changed."""
+    sound = query.fingerprint == query.written.fingerprint and not query.stream.columns
     files = stream_files(job.lake.stream(query.query), inputs.start, inputs.end) if sound else []
-    return judge(files, job.suites.get(query.query, ()))
+    return check_rows(files, job.suites.get(query.query, ()))
 
 
 def _evidence(
-    queries: Sequence[QueryMeasures], rules: Mapping[str, Sequence[Judged]]
-) -> dict[tuple[str, tuple[str, ...]], Broken]:
-    """(expectation, what it is about) -> the rows of streams that break it."""
-    found = {(kind, (each.query,)): each.broken[name] for each in queries for kind, name in EVIDENCE.items()}
-    return found | {(BY_HAND, (query, each.name)): each.broken for query in rules for each in rules[query]}
+    queries: Sequence[QueryMeasures], rules: Mapping[str, Sequence[RuleResult]]
+) -> dict[tuple[str, tuple[str, ...]], BrokenRows]:
+    """(expectation, subject) -> rows of streams that break it."""
+    evidence = {(kind, (query.query,)): query.broken[name] for query in queries for kind, name in EVIDENCE.items()}
+    return evidence | {(CUSTOM_RULE, (query, rule.name)): rule.broken for query in rules for rule in rules[query]}
 
 
 def _fingerprint(files: Sequence[Path]) -> str:
     try:
         return fingerprint(files)
     except LakeError:
-        return ""  # a file that is gone is no error of the audit but what it is to find
+        return ""  # the audit reports a missing file as a finding
 
 
 def _shared_keys(
@@ -184,8 +184,8 @@ def _shared_keys(
     checks: Mapping[str, StreamCheck],
     spark: Callable[[], Session],
     partitions: int,
-) -> dict[str, tuple[int, Broken]]:
-    """Query -> how many keys several rows have, and these rows; only of streams that have a key and can be read."""
+) -> dict[str, tuple[int, BrokenRows]]:
+    """Query -> number of shared keys, and their rows; only for readable streams with a key."""
     fields = {query.name: query.high.fields for query in queries}
     keys = {query.name: query.key for query in queries}
     chosen = {
@@ -195,43 +195,50 @@ def _shared_keys(
     }
     if not chosen:
         return {}
-    from lowwater.high.unique import Keyed, shared_keys
+    from lowwater.high.unique import KeyedStream, shared_keys
 
-    streams = {name: Keyed([str(path) for path in files[name]], fields[name], key) for name, key in chosen.items()}
-    found = shared_keys(spark(), streams, KEPT, partitions)
-    return {name: (each.keys, Broken(each.total, each.rows.to_pylist())) for name, each in found.items()}
+    streams = {
+        name: KeyedStream([str(path) for path in files[name]], fields[name], key) for name, key in chosen.items()
+    }
+    shared = shared_keys(spark(), streams, EXAMPLE_ROWS, partitions)
+    return {name: (keys.keys, BrokenRows(keys.total, keys.rows.to_pylist())) for name, keys in shared.items()}
 
 
 def _keep(
-    scope: Scope,
+    scope: AuditScope,
     validations: Sequence[Validation],
     measured: Mapping[str, pa.Table],
-    evidence: Mapping[tuple[str, tuple[str, ...]], Broken],
+    evidence: Mapping[tuple[str, tuple[str, ...]], BrokenRows],
     scratch: Path,
 ) -> None:
-    """Keeps what was found, tables first: a page that cannot be written takes nothing away."""
+    """Stores the findings: tables first, so that an unwritable page loses nothing."""
     now = time.time_ns()
-    addresses = {each.suite: page_of(scope.query_set, scope.start, scope.end, each.suite) for each in validations}
-    rows, kept = [], []
+    addresses = {
+        validation.suite: page_of(scope.query_set, scope.start, scope.end, validation.suite)
+        for validation in validations
+    }
+    rows, evidence_rows = [], []
     for validation in validations:
         frame = measured[validation.suite].to_pylist()
         for finding in validation.findings:
             rows.append(_row(finding, addresses[validation.suite], now))
-            kept += [
+            evidence_rows += [
                 {**_named(finding), "subject": subject, "total": total, "row": row, "kept_at": now}
                 for subject, total, row in _rows(finding, frame, evidence)
             ]
-    record_quality(scope.lake, scope.query_set, scope.start, scope.end, _table(rows, QUALITY), _table(kept, QUARANTINE))
-    write_pages(scope.lake, {addresses[each.suite]: each for each in validations}, scratch)
+    record_quality(
+        scope.lake, scope.query_set, scope.start, scope.end, _table(rows, QUALITY), _table(evidence_rows, QUARANTINE)
+    )
+    write_pages(scope.lake, {addresses[validation.suite]: validation for validation in validations}, scratch)
 
 
-SAID = ("kind", "severity", "success", "evaluated", "unexpected", "title")
+FINDING_COLUMNS = ("kind", "severity", "success", "evaluated", "unexpected", "title")
 
 
 def _row(finding: Finding, page: str, now: int) -> dict[str, Any]:
     messages = "\n".join(message.replace("\n", " ") for message in finding.messages)
-    said = {name: getattr(finding, name) for name in SAID}
-    return {**_named(finding), **said, "messages": messages, "page": page, "audited_at": now}
+    values = {name: getattr(finding, name) for name in FINDING_COLUMNS}
+    return {**_named(finding), **values, "messages": messages, "page": page, "audited_at": now}
 
 
 def _named(finding: Finding) -> dict[str, Any]:
@@ -241,29 +248,31 @@ def _named(finding: Finding) -> dict[str, Any]:
 def _rows(
     finding: Finding,
     frame: Sequence[Mapping[str, Any]],
-    evidence: Mapping[tuple[str, tuple[str, ...]], Broken],
+    evidence: Mapping[tuple[str, tuple[str, ...]], BrokenRows],
 ) -> Iterator[tuple[str, int, str]]:
-    """The rows that break an expectation: what they are about, how many there are of it, the row as JSON."""
-    room = KEPT
+    """Yields the rows that break an expectation: subject, total number for it, row as JSON."""
+    room = EXAMPLE_ROWS
     for position in finding.rows:
         measures = frame[position]
         about = tuple(str(measures[name]) for name in SUBJECTS[finding.suite])
-        subject = (": " if finding.kind == BY_HAND else " on ").join(about)
+        subject = (": " if finding.kind == CUSTOM_RULE else " on ").join(about)
         total, broken = 1, [dict(measures)]
-        if (found := evidence.get((finding.kind, about))) is not None and (found.rows or finding.kind != BY_HAND):
-            total, broken = found.total, found.rows
+        if (broken_rows := evidence.get((finding.kind, about))) is not None and (
+            broken_rows.rows or finding.kind != CUSTOM_RULE
+        ):
+            total, broken = broken_rows.total, broken_rows.rows
         for row in broken[:room]:
             yield subject, total, json.dumps(row, default=str)
         room -= len(broken[:room])
 
 
 def _table(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
-    given = [each for each in schema if each.name not in ("query_set", "interval_start", "interval_end")]
-    return pa.Table.from_pylist([dict(row) for row in rows], schema=pa.schema(given))
+    columns = [column for column in schema if column.name not in ("query_set", "interval_start", "interval_end")]
+    return pa.Table.from_pylist([dict(row) for row in rows], schema=pa.schema(columns))
 
 
-def _error(scope: Scope, failures: Sequence[Finding], report: str) -> AuditError:
-    messages = [message for each in failures if each.severity == CRITICAL for message in each.messages]
+def _error(scope: AuditScope, failures: Sequence[Finding], report: str) -> AuditError:
+    messages = [message for failure in failures if failure.severity == CRITICAL for message in failure.messages]
     return AuditError(
         f"the audit of {scope.query_set}, {scope.interval}, failed: " + "\n  ".join(messages),
         f"nothing of the interval was published, its rows are in streams/; the report: {report}",

@@ -1,8 +1,8 @@
-"""Heartbeats on demand: which promises of the low stage somebody waits for (003; SEMANTICS T2).
+"""Heartbeats on demand: finds the promises of the low stage that queries wait for (003; SEMANTICS T2).
 
-Between `low`, which has made the promises of every tick, and `high`. A query that reads several streams, of links or of
-LFTAs, lets a row go when the least of their promises has passed it: a promise is written at a tick only where it lets
-rows of the query go at that tick. Of a query that reads a single stream no row waits for another one's promise.
+`low` has made the promises of every tick. A query that reads several streams, of links or LFTAs, releases a row when
+the least of their promises has passed it. So a promise is stored only at a tick where it releases rows of the query. A
+query that reads one stream waits for no other promise.
 """
 
 from __future__ import annotations
@@ -19,21 +19,22 @@ from lowwater.plan.temporal import END_OF_TIME
 from lowwater.plan.tree import walk
 
 Instants = npt.NDArray[np.int64]
-NEVER = (1 << 63) - 1
-Name = tuple[str, str]
+NO_TICK = (1 << 63) - 1
+StreamName = tuple[str, str]
 """An LFTA and a link."""
-End = Callable[[int], int]
-"""The `_last` of what an operator makes of a row, from that of the row; it never decreases."""
+LastFunction = Callable[[int], int]
+"""Maps the `_last` of a row to the `_last` of the result that an operator makes of it; never decreases."""
 
 
 @dataclass(frozen=True)
 class Promises:
-    """The promises of a stream: runs of ticks, in each of which the promise grows as the ticks do (T4).
+    """The promises of a stream as runs of ticks; within a run the promise rises with the ticks (T4).
 
     Attributes:
-        first: tick of each run, rising; `until` its last one.
-        period: between ticks; 0 for a single one.
-        promise: at the first tick; every tick promises more than those before it.
+        first: first tick of each run, ns, ascending.
+        until: last tick of each run, ns.
+        period: time between ticks of a run, ns; 0 for a single tick.
+        promise: promise at the first tick, ns; every tick promises more than the ticks before it.
     """
 
     first: Instants
@@ -43,96 +44,100 @@ class Promises:
 
     @staticmethod
     def of(runs: Iterable[tuple[int, int, int, int]]) -> Promises:
-        """The promises of some runs: first tick, last tick, period, promise."""
+        """Builds promises from runs: first tick, last tick, period, promise."""
         columns = np.array([*runs], np.int64).reshape(-1, 4).T
         return Promises(*(np.ascontiguousarray(column) for column in columns))
 
-    def passed(self, instants: Instants) -> Instants:
+    def first_ticks_past(self, instants: Instants) -> Instants:
         """The first tick that promises more than each instant; NEVER where none does."""
         most = self.promise + self.until - self.first
         at = np.searchsorted(most, instants, side="right")
-        known = np.minimum(at, len(most) - 1)
-        period = np.maximum(self.period[known], 1)
-        ahead = np.maximum(instants + 1 - self.promise[known], 0)
-        tick = self.first[known] + -(-ahead // period) * period
-        return np.where(at < len(most), tick, NEVER) if len(most) else np.full(len(instants), NEVER, np.int64)
+        run = np.minimum(at, len(most) - 1)
+        period = np.maximum(self.period[run], 1)
+        ahead = np.maximum(instants + 1 - self.promise[run], 0)
+        tick = self.first[run] + -(-ahead // period) * period
+        return np.where(at < len(most), tick, NO_TICK) if len(most) else np.full(len(instants), NO_TICK, np.int64)
 
     def latest(self, tick: int) -> tuple[int, int]:
-        """The run that has the last tick up to one, and that tick."""
+        """The last tick up to a given one, with the number of its run."""
         run = int(np.searchsorted(self.first, tick, side="right")) - 1
         period = max(int(self.period[run]), 1)
         upto = min(tick, int(self.until[run]))
         return run, int(self.first[run]) + (upto - int(self.first[run])) // period * period
 
-    def kept(self, ticks: Sequence[int]) -> dict[int, tuple[int, int]]:
-        """The runs that hold the last tick up to each of some ticks -> the first and the last tick of them to keep."""
-        found: dict[int, tuple[int, int]] = {}
+    def runs_to_keep(self, ticks: Sequence[int]) -> dict[int, tuple[int, int]]:
+        """Run -> first and last tick to keep, so that the last tick up to each given tick stays."""
+        spans: dict[int, tuple[int, int]] = {}
         for run, tick in map(self.latest, ticks):
-            found[run] = (min(tick, found.get(run, (tick, tick))[0]), max(tick, found.get(run, (tick, tick))[1]))
-        return found
+            spans[run] = (min(tick, spans.get(run, (tick, tick))[0]), max(tick, spans.get(run, (tick, tick))[1]))
+        return spans
 
 
 class Demand:
-    """What the rows of a query wait for.
+    """The promises that the rows of a query wait for.
 
     Args:
         plan: high plan of the query.
-        promises: the promises of every stream that it reads.
+        promises: stream -> its promises, for every stream that the query reads.
     """
 
-    def __init__(self, plan: Node, promises: Mapping[Name, Promises]) -> None:
+    def __init__(self, plan: Node, promises: Mapping[StreamName, Promises]) -> None:
         self._plan, self._promises = plan, promises
         self._read: dict[str, set[int]] = {name: set() for name, _ in promises}
 
     def add(self, lfta: str, lasts: Instants) -> None:
-        """Takes the `_last` of rows of an LFTA."""
-        self._read[lfta] = self._greatest([*self._read[lfta], *self._greatest(lasts)])
+        """Adds the `_last` of rows of an LFTA."""
+        self._read[lfta] = self._greatest_per_tick([*self._read[lfta], *self._greatest_per_tick(lasts)])
 
-    def asked(self, name: Name) -> Iterator[tuple[int, int]]:
-        """Of a stream, between which ticks it must promise something: the first that would do, and the latest."""
-        lasts = np.array([*self._wanted], np.int64)
-        return zip(self._promises[name].passed(lasts).tolist(), self._gone(lasts).tolist(), strict=True)
+    def tick_spans(self, name: StreamName) -> Iterator[tuple[int, int]]:
+        """Yields, for a stream, spans of ticks (first, latest) that must contain a promise."""
+        lasts = np.array([*self._lasts_waiting], np.int64)
+        return zip(
+            self._promises[name].first_ticks_past(lasts).tolist(), self._release_ticks(lasts).tolist(), strict=True
+        )
 
     @property
-    def streams(self) -> list[Name]:
-        """What the query reads."""
+    def streams(self) -> list[StreamName]:
+        """The streams that the query reads."""
         return [*self._promises]
 
     @cached_property
-    def _wanted(self) -> set[int]:
-        """The `_last` of rows, and of what operators make of them, that ask for a promise."""
-        made: dict[int, set[int]] = {}
+    def _lasts_waiting(self) -> set[int]:
+        """The `_last` of rows, and of results that operators make of them, that wait for a promise."""
+        lasts_of: dict[int, set[int]] = {}
         for node in walk(self._plan):
             if isinstance(node, LftaInput):
-                made[id(node)] = self._read[node.lfta.name]
+                lasts_of[id(node)] = self._read[node.lfta.name]
                 continue
-            ends = [(node.final(port), made[id(below)]) for port, below in enumerate(node.inputs())]
-            found = {end(last) if end else last for end, lasts in ends for last in lasts}
-            made[id(node)] = self._greatest([last for last in found if last < END_OF_TIME])
-        return set().union(*made.values())
+            ends = [(node.final(port), lasts_of[id(below)]) for port, below in enumerate(node.inputs())]
+            results = {end(last) if end else last for end, lasts in ends for last in lasts}
+            lasts_of[id(node)] = self._greatest_per_tick([last for last in results if last < END_OF_TIME])
+        return set().union(*lasts_of.values())
 
-    def _gone(self, lasts: Instants) -> Instants:
-        """The tick at which the least promise has passed each row."""
-        ticks: Instants = np.maximum.reduce([each.passed(lasts) for each in self._promises.values()])
+    def _release_ticks(self, lasts: Instants) -> Instants:
+        """The tick at which the least promise has passed each `_last`."""
+        ticks: Instants = np.maximum.reduce(
+            [stream_promises.first_ticks_past(lasts) for stream_promises in self._promises.values()]
+        )
         return ticks
 
-    def _greatest(self, lasts: Sequence[int] | Instants) -> set[int]:
-        """Of those that go at one tick the greatest, which asks for all."""
+    def _greatest_per_tick(self, lasts: Sequence[int] | Instants) -> set[int]:
+        """The greatest `_last` released at each tick; its promise releases the others too."""
         values = np.sort(np.array(lasts, np.int64))
-        ticks = self._gone(values)
-        edges = np.append(ticks[1:] != ticks[:-1], True)[: len(ticks)] & (ticks < NEVER)
+        ticks = self._release_ticks(values)
+        edges = np.append(ticks[1:] != ticks[:-1], True)[: len(ticks)] & (ticks < NO_TICK)
         return set(values[edges].tolist())
 
 
-def chosen(asked: Iterable[tuple[int, int]]) -> list[int]:
-    """The fewest ticks of which one lies in every span, each as late as it may be; rising.
+def fewest_ticks(spans: Iterable[tuple[int, int]]) -> list[int]:
+    """The smallest set of ticks with one in every span, each as late as possible; ascending.
 
     Example:
-        >>> chosen([(1, 4), (3, 9), (5, 7), (6, 6)])
+        >>> fewest_ticks([(1, 4), (3, 9), (5, 7), (6, 6)])
         [4, 6]
     """
-    found: list[int] = []
-    for first, latest in sorted(asked, key=lambda span: span[1]):
-        if not found or first > found[-1]:
-            found.append(latest)
-    return found
+    ticks: list[int] = []
+    for first, latest in sorted(spans, key=lambda span: span[1]):
+        if not ticks or first > ticks[-1]:
+            ticks.append(latest)
+    return ticks

@@ -1,6 +1,6 @@
-"""The stages of one interval as functions of their inputs: low, high, and the reference engine beside them.
+"""The stages of one interval as functions of their inputs: low, high, and the reference engine.
 
-`command.run` and `interval` (the lake) both call these, so there is one way to evaluate an interval.
+`command.run_command` and `interval` both call them, so there is one way to evaluate an interval.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lowwater.catalog.packets import THINNED_BY, stored
 from lowwater.catalog.skews import link_skews
 from lowwater.config import Config
 from lowwater.errors import ConfigError, ValueOverflowError
-from lowwater.high.handover import Carry
+from lowwater.high.state_handover import StateHandover
 from lowwater.instants import SECOND
 from lowwater.lake.ingestion.tasks import Runner
 from lowwater.lake.layout import Lake
@@ -33,30 +33,31 @@ from lowwater.plan.properties.schemas import value_schema
 from lowwater.plan.properties.state import ROW, by_arrival, hands_over
 from lowwater.plan.queryset import Plan, QueryPlan
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.quality.scan import LinkScan, scan_link
+from lowwater.quality.links.packet_scan import LinkScan, scan_link
 from lowwater.reference import Disorder, ReferenceResult, evaluate
-from lowwater.replay.stages.low import LowOutcome, LowTask, by_link, compiling, low_tasks, run_tasks
+from lowwater.replay.stages.low_tasks import LowOutcome, LowTask, by_link, links_to_compile, low_tasks, run_tasks
 from lowwater.replay.stages.on_demand import on_demand
-from lowwater.replay.tuning.advice import Tuning, tuned
-from lowwater.stream.thinning import thinnings
+from lowwater.replay.tuning.recommendations import Tuning, tuned_lftas
+from lowwater.stream.packet_sampling import packet_samplings
 
 if TYPE_CHECKING:
     from lowwater.high.results import HighResult
-    from lowwater.high.tasks import Session
+    from lowwater.high.spark_tasks import Session
 
 
 @dataclass(frozen=True)
 class LowInputs:
-    """What an interval of a query set is evaluated from.
+    """The inputs of an interval of a query set.
 
     Attributes:
-        lake: holds the packets.
-        plan: the queries.
+        lake: lake with the packets.
+        plan: plan of the queries.
         config: settings of the links.
-        start: the start of the interval, ns; `end` its end.
-        captures: the ledger, per link in the order of T1.
-        ends: first instant after the life of each link that has ended, ns.
-        handed: whether states go from interval to interval, where queries have such.
+        start: first instant of the interval, ns since the epoch.
+        end: end of the interval, ns since the epoch, exclusive.
+        captures: link -> its captures in the order of T1.
+        ends: link -> first instant after its end, ns; links that go on are not in it.
+        handed: whether queries with a state pass it from interval to interval.
     """
 
     lake: Lake
@@ -70,7 +71,7 @@ class LowInputs:
 
     @cached_property
     def lfta_starts(self) -> dict[str, int]:
-        """From which timestamp each LFTA reads (I2), over all output queries."""
+        """LFTA -> first timestamp that it reads for any output query (I2), ns."""
         starts: dict[str, int] = {}
         for query in self.plan.queries:
             for name, start in self._read_from(query).items():
@@ -78,7 +79,7 @@ class LowInputs:
         return starts
 
     def link_starts(self, queries: Sequence[QueryPlan]) -> dict[str, int]:
-        """From which timestamp some queries read each of their links."""
+        """Link -> first timestamp that some queries read, ns."""
         starts: dict[str, int] = {}
         for query in queries:
             needed = self._read_from(query)
@@ -90,18 +91,19 @@ class LowInputs:
     def _read_from(self, query: QueryPlan) -> dict[str, int]:
         return read_from(query.high, self.start, self.handed and hands_over(query.high))
 
-    def carry(self, query: QueryPlan, held: Path | None, kept: Path) -> Carry:
-        """What a query takes from the interval before, and leaves to the next."""
-        known = [self.ends[link] for link in query.links if link in self.ends]
-        latest = max(known) - 1 if known and len(known) == len(query.links) else None
+    def carry(self, query: QueryPlan, earlier_state: Path | None, state_folder: Path) -> StateHandover:
+        """The place of the interval in the chain of a query: earlier state, and folder for the next one."""
+        ends = [self.ends[link] for link in query.links if link in self.ends]
+        latest = max(ends) - 1 if ends and len(ends) == len(query.links) else None
         late = arrival_lag(self.config, query.links, query.high)
         if not (self.handed and hands_over(query.high)):
-            return Carry(end=self.end, latest=latest, late=late)
-        return Carry(self.start, self.end, latest, late, held, kept)
+            return StateHandover(end=self.end, latest=latest, late=late)
+        return StateHandover(self.start, self.end, latest, late, earlier_state, state_folder)
 
     @property
     def packets(self) -> int:
-        """About how many packets the low stage reads: all those of the captures that meet the read ranges."""
+        """The approximate number of packets that the low stage reads: all packets of captures that overlap the read
+        ranges."""
         starts = self.link_starts(self.plan.queries)
         ledger = {link: Captures.of(self.captures.get(link, ())) for link in starts}
         return sum(
@@ -109,7 +111,7 @@ class LowInputs:
         )
 
     def read(self, link: str, start: int) -> LinkRead:
-        """The packets of a link from a timestamp on, in canonical order."""
+        """Reads the packets of a link from a timestamp on, in canonical order."""
         captures = self.captures.get(link, ())
         return packet_files(self._files, link, captures, self.config.link(link), start, self.start, self.end)
 
@@ -118,34 +120,36 @@ class LowInputs:
         return PacketFiles.of(self.lake)
 
     def scan(self, link: str) -> LinkScan:
-        """The records of the interval of a link, counted apart from every engine (A1)."""
+        """Counts the records of a link in the interval, independently of every engine (A1)."""
         return scan_link(self.read(link, self.start), link_skews(self.config, link))
 
 
 @dataclass(frozen=True)
 class LowResult:
-    """The outcome of the low stage, per link, links sorted."""
+    """The outcomes of the low stage for each link, links sorted."""
 
     outcomes: tuple[LowOutcome, ...]
 
     @property
     def files(self) -> dict[tuple[str, str], list[str]]:
         """(LFTA, link) -> files of its stream."""
-        return {(name, each.result.link): list(paths) for each in self.outcomes for name, paths in each.files.items()}
+        return {
+            (name, outcome.result.link): list(paths)
+            for outcome in self.outcomes
+            for name, paths in outcome.files.items()
+        }
 
 
 def arrival_lag(config: Config, links: Sequence[str], plan: Node) -> int:
-    """How much later than by the clock an epoch of a plan over some links may end, ns: a skew by arrival, else 0."""
+    """The time (ns) by which an epoch of a plan evaluated by arrival ends later: the largest skew of its links;
+    otherwise 0."""
     return max(config.link(link).longest_skew for link in links) if by_arrival(plan) else 0
 
 
 def last_instant(config: Config, query: QueryPlan, latest: int) -> int:
-    """The largest `_last` of a query after whose last packet, at `latest` (ns), nothing comes; where intervals may end.
-
-    By arrival an epoch of the clock ends a skew later.
-    """
-    found = horizon(query.logical, latest) + arrival_lag(config, query.links, query.logical)
-    return min(found, END_OF_TIME - 1)
+    """The largest `_last` (ns) of a query whose last packet is at `latest` (ns)."""
+    last = horizon(query.logical, latest) + arrival_lag(config, query.links, query.logical)
+    return min(last, END_OF_TIME - 1)
 
 
 def low_stage(
@@ -156,31 +160,37 @@ def low_stage(
     tunings: Mapping[str, Tuning] = MappingProxyType({}),
     say: Callable[[str], None] = lambda _: None,
 ) -> LowResult:
-    """Runs every LFTA over every link that it reads, a task a link or, where it is large, a chunk of it.
+    """Runs every LFTA over every link that it reads: a task for each link, or for each chunk of a large one.
 
     Args:
         inputs: the inputs of the interval.
-        settings: the settings of the kernels; the skew is each link's own.
-        folder: where the streams go.
+        settings: settings of the kernels; each link has its own skew.
+        folder: folder for the streams of the LFTAs.
         runner: runs the tasks, in this process or on Spark.
-        tunings: what is recommended for LFTAs, by name.
-        say: told which kernels are compiled first.
+        tunings: LFTA -> recommended settings.
+        say: called with a line for each kernel that must be compiled.
     """
     starts = inputs.lfta_starts
     grains = {
         name: grain for name, (grain, _) in needed_granularity(*(query.high for query in inputs.plan.queries)).items()
     }
     tasks: list[LowTask] = []
-    for link, lftas in by_link(tuned(inputs.plan.lftas, tunings)).items():
+    for link, lftas in by_link(tuned_lftas(inputs.plan.lftas, tunings)).items():
         mine = {lfta.name: starts[lfta.name] for lfta in lftas}
         bounds = Bounds(mine, inputs.start, inputs.end, {lfta.name: grains[lfta.name] for lfta in lftas})
-        own = inputs.config.link(link)
+        link_settings = inputs.config.link(link)
         arriving = any(lfta.arrival for lfta in lftas)
         read = inputs.read(link, _whole_seconds(inputs, link, min(mine.values()), arriving))
-        skews = link_skews(inputs.config, link) if own.group_skew else None
-        chosen = replace(settings, skew=own.longest_skew, shed=own.shed, skews=skews, policy=settings.policy.per_link)
+        skews = link_skews(inputs.config, link) if link_settings.group_skew else None
+        chosen = replace(
+            settings,
+            skew=link_settings.longest_skew,
+            shed=link_settings.shed,
+            skews=skews,
+            policy=settings.policy.per_link,
+        )
         tasks += low_tasks(read, lftas, bounds, chosen, folder)
-    for link, count in compiling(tasks).items():
+    for link, count in links_to_compile(tasks).items():
         say(f"  compiling the kernel of link {link}, once: {count} LFTA{'s' if count > 1 else ''}")
     outcomes = tuple(run_tasks(tasks, runner))
     if settings.policy is Policy.ON_DEMAND:
@@ -189,20 +199,21 @@ def low_stage(
 
 
 def _whole_seconds(inputs: LowInputs, link: str, start: int, arriving: bool) -> int:
-    """From where a link is read: with load shedding whole seconds, since their packets are counted (O5).
+    """The first timestamp to read from a link; with load shedding a whole second, since packets are counted by second
+    (O5).
 
-    What arrives from the start on may be of a second before it.
+    Packets that arrive after the start may have an earlier timestamp.
 
     Raises:
         ConfigError: the interval does not end with a second.
     """
-    own = inputs.config.link(link)
-    if own.shed is None:
+    link_settings = inputs.config.link(link)
+    if link_settings.shed is None:
         return start
     if inputs.end < END_OF_TIME and inputs.end % SECOND:
         message = f"link {link} sheds load by the second, and the interval ends within one"
         raise ConfigError(message, "use intervals of whole seconds")
-    return max(0, start - own.longest_skew * arriving) // SECOND * SECOND
+    return max(0, start - link_settings.longest_skew * arriving) // SECOND * SECOND
 
 
 def high_stage(
@@ -211,7 +222,7 @@ def high_stage(
     files: Mapping[tuple[str, str], list[str]],
     folder: Path,
     settings: Mapping[str, Any],
-    held: Mapping[str, Path] = MappingProxyType({}),
+    states: Mapping[str, Path] = MappingProxyType({}),
     overflows: dict[str, ValueOverflowError] | None = None,
     published: bool = False,
 ) -> dict[str, HighResult]:
@@ -221,36 +232,38 @@ def high_stage(
         spark: the session.
         inputs: the inputs of the interval.
         files: (LFTA, link) -> files of its stream.
-        folder: for rows and checkpoints; the caller removes it.
-        settings: of `HighSettings`, where they are not the defaults.
-        held: per query, the folder of what the interval before left; what this one leaves is in `state_folders`.
-        overflows: takes the error of each query of which a sum does not fit, and a query in it is left out; None where
-            such a sum ends the stage.
-        published: whether rows are written as they are published, else in stream types.
+        folder: folder for rows and checkpoints; the caller removes it.
+        settings: fields of `HighSettings` other than the defaults.
+        states: query -> folder with the earlier state; `state_folders` names the folders of the next one.
+        overflows: filled with query -> overflow error; queries in it are skipped. None lets the first overflow end the
+            stage.
+        published: whether rows are written in published types instead of stream types.
     """
+    from lowwater.high.query_runs import run_high
     from lowwater.high.results import HighSettings
-    from lowwater.high.run import run_high
 
     queries = {query.name: query.high for query in inputs.plan.queries if query.name not in (overflows or {})}
-    left = state_folders(inputs.plan, folder)
-    carries = {query.name: inputs.carry(query, held.get(query.name), left[query.name]) for query in inputs.plan.queries}
+    folders = state_folders(inputs.plan, folder)
+    carries = {
+        query.name: inputs.carry(query, states.get(query.name), folders[query.name]) for query in inputs.plan.queries
+    }
     chosen = HighSettings(**settings)
     return run_high(spark, queries, files, inputs.start, inputs.end, folder, chosen, carries, overflows, published)
 
 
 def state_folders(plan: Plan, folder: Path) -> dict[str, Path]:
-    """Where `high_stage` leaves the state of each query, in its folder."""
+    """Query -> folder where `high_stage` writes its state."""
     return {query.name: folder / "states" / str(number) for number, query in enumerate(plan.queries)}
 
 
 @dataclass(frozen=True)
 class ReferenceRows:
-    """What the reference engine makes of an interval.
+    """The results of the reference engine for an interval.
 
     Attributes:
-        rows: per query, its fields with `_last` and `_tick`.
-        results: per query, punctuation and accounting.
-        scans: per link.
+        rows: query -> its fields with `_last` and `_tick`.
+        results: query -> punctuation and accounting.
+        scans: scan of each link.
     """
 
     rows: dict[str, pa.Table]
@@ -269,24 +282,25 @@ def reference_stage(
 
     Args:
         inputs: the inputs of the interval.
-        period: the period of the heartbeats, ns; `policy` when they are made; no stream is stored to leave any out of.
-        states: per query, what the interval before left (SEMANTICS I4).
+        period: heartbeat period, ns.
+        policy: heartbeat policy; on-demand makes the periodic promises, since no stream is stored.
+        states: query -> state of the interval before (SEMANTICS I4).
         overflows: as for `high_stage`.
     """
     rows: dict[str, pa.Table] = {}
     results: dict[str, ReferenceResult] = {}
-    for query in (each for each in inputs.plan.queries if each.name not in (overflows or {})):
+    for query in (query for query in inputs.plan.queries if query.name not in (overflows or {})):
         state = states.get(query.name)
         starts = read_from(query.logical, inputs.start)
         links = inputs.link_starts([query])
-        own = {link: inputs.config.link(link) for link in links}
+        link_settings = {link: inputs.config.link(link) for link in links}
         packets = {
             link: _packets(inputs, query.logical, link, start if state is None else inputs.start)
             for link, start in links.items()
         }
-        disorder = {link: _disorder(inputs.config, link) for link in own}
-        skews = {link: settings.skew for link, settings in own.items()}
-        budgets = {link: settings.shed for link, settings in own.items() if settings.shed is not None}
+        disorder = {link: _disorder(inputs.config, link) for link in link_settings}
+        skews = {link: settings.skew for link, settings in link_settings.items()}
+        budgets = {link: settings.shed for link, settings in link_settings.items() if settings.shed is not None}
         try:
             result = evaluate(
                 query.logical,
@@ -299,7 +313,7 @@ def reference_stage(
                 str(policy.per_link),
                 state,
                 _over(inputs, list(links)),
-                thinnings=thinnings(query.logical, packets, skews, budgets),
+                packet_samplings=packet_samplings(query.logical, packets, skews, budgets),
             )
         except ValueOverflowError as error:
             if overflows is None:
@@ -318,7 +332,7 @@ def _disorder(config: Config, link: str) -> Disorder:
 
 
 def _over(inputs: LowInputs, links: Sequence[str]) -> int:
-    """The first instant after the lives of some links; END_OF_TIME where one has no end (SEMANTICS T5)."""
+    """The first instant after the end of some links, ns; END_OF_TIME if one goes on (SEMANTICS T5)."""
     return max((inputs.ends.get(link, END_OF_TIME) for link in links), default=END_OF_TIME)
 
 

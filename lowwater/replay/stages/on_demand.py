@@ -1,6 +1,6 @@
-"""Leaves out of the streams of the low stage the promises that nobody waits for.
+"""Removes promises that no query waits for from the streams of the low stage.
 
-The last step of `low` where the policy is `on-demand`; `demand` says which promises stay. Rows are not touched.
+The last step of `low` under the policy `on-demand`. `demand` selects the promises that stay. Rows do not change.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from lowwater.low.runtime.output import in_order, punctuation_batch
 from lowwater.plan.operators import Lfta, LftaInput, Node
 from lowwater.plan.properties.schemas import stream_schema
 from lowwater.plan.tree import walk
-from lowwater.replay.stages.demand import Demand, Name, Promises, chosen
-from lowwater.replay.stages.low import LowOutcome, Sink
+from lowwater.replay.stages.demand import Demand, Promises, StreamName, fewest_ticks
+from lowwater.replay.stages.low_tasks import LowOutcome, StreamWriter
 
-Kept = Mapping[int, tuple[int, int]]
-"""Number of a stored promise, or run of promises -> the first and the last tick of it that stay."""
+StayingTicks = Mapping[int, tuple[int, int]]
+"""Number of a stored run of promises -> first and last tick of it that stay."""
 
 
 def on_demand(outcomes: Sequence[LowOutcome], lftas: Sequence[Lfta], plans: Sequence[Node]) -> tuple[LowOutcome, ...]:
-    """The outcomes of the low stage with streams that promise only what somebody waits for.
+    """Rewrites the streams of the low stage so that they keep only needed promises; returns the new outcomes.
 
     Args:
-        outcomes: the outcomes of the low stage under periodic heartbeats, one a link.
-        lftas: that were run.
+        outcomes: outcomes of the low stage under periodic heartbeats, one for each link.
+        lftas: LFTAs that were run.
         plans: high plans of the output queries.
 
     Raises:
@@ -42,21 +42,21 @@ def on_demand(outcomes: Sequence[LowOutcome], lftas: Sequence[Lfta], plans: Sequ
     """
     try:
         files = {
-            (name, each.result.link): [Path(path) for path in paths]
-            for each in outcomes
-            for name, paths in each.files.items()
+            (name, outcome.result.link): [Path(path) for path in paths]
+            for outcome in outcomes
+            for name, paths in outcome.files.items()
         }
         promises = {name: _promises(paths) for name, paths in files.items()}
         demands = [_demand(plan, files, promises) for plan in plans]
-        spared: dict[Name, int] = {}
+        spared: dict[StreamName, int] = {}
         for lfta in lftas:
             for name in files.keys() & {(lfta.name, link) for link in lfta.links}:
-                asked = [span for demand in demands if name in demand.streams for span in demand.asked(name)]
-                kept = promises[name].kept(chosen(asked))
-                spared[name] = _thin(lfta, files[name], kept, promises[name])
+                spans = [span for demand in demands if name in demand.streams for span in demand.tick_spans(name)]
+                staying = promises[name].runs_to_keep(fewest_ticks(spans))
+                spared[name] = _thin(lfta, files[name], staying, promises[name])
     except (OSError, pa.ArrowException) as error:
         raise LakeError(f"the streams of the low stage cannot be thinned: {error}", "make room on the disk") from None
-    return tuple(_counted(each, spared) for each in outcomes)
+    return tuple(_counted(outcome, spared) for outcome in outcomes)
 
 
 def _promises(paths: Sequence[Path]) -> Promises:
@@ -74,7 +74,7 @@ def _batches(paths: Sequence[Path], columns: Sequence[str]) -> Iterator[pa.Recor
             yield from file.iter_batches(columns=list(columns))
 
 
-def _demand(plan: Node, files: Mapping[Name, Sequence[Path]], promises: Mapping[Name, Promises]) -> Demand:
+def _demand(plan: Node, files: Mapping[StreamName, Sequence[Path]], promises: Mapping[StreamName, Promises]) -> Demand:
     leaves = {leaf.lfta.name: leaf.lfta for leaf in walk(plan) if isinstance(leaf, LftaInput)}
     read = [(lfta.name, link) for lfta in leaves.values() for link in lfta.links]
     demand = Demand(plan, {name: promises[name] for name in read} if len(read) > 1 else {})
@@ -85,25 +85,25 @@ def _demand(plan: Node, files: Mapping[Name, Sequence[Path]], promises: Mapping[
     return demand
 
 
-def _thin(lfta: Lfta, paths: Sequence[Path], kept: Kept, promises: Promises) -> int:
-    """Writes a stream anew; how many promises are left out of it. The closing one stays (SEMANTICS T6)."""
+def _thin(lfta: Lfta, paths: Sequence[Path], requested: StayingTicks, promises: Promises) -> int:
+    """Rewrites a stream; returns the number of promises removed. The closing one stays (SEMANTICS T6)."""
     total, number = len(promises.first), 0
-    staying = {**kept, total - 1: (int(promises.first[-1]), int(promises.until[-1]))}
+    staying = {**requested, total - 1: (int(promises.first[-1]), int(promises.until[-1]))}
     for path in paths:
         number = _thin_file(lfta, path, staying, promises, number)
     return total - len(staying)
 
 
-def _thin_file(lfta: Lfta, path: Path, staying: Kept, promises: Promises, number: int) -> int:
-    """Writes a file of a stream anew, whose first promise has this number; the number behind its last one."""
-    sink = Sink(path.with_suffix(".demand"), path.stem, stream_schema(lfta.fields))
+def _thin_file(lfta: Lfta, path: Path, staying: StayingTicks, promises: Promises, number: int) -> int:
+    """Rewrites a file whose first promise has this number; returns the number after its last promise."""
+    sink = StreamWriter(path.with_suffix(".demand"), path.stem, stream_schema(lfta.fields))
     with pq.ParquetFile(path) as file:
         for batch in file.iter_batches():
             is_row = np.asarray(pc.equal(batch["_kind"], ROW))
             marks = np.flatnonzero(~is_row)
             before = {number + at: int(place) - at for at, place in enumerate(marks)}
-            made = [_part(promises, staying[at], at, rows) for at, rows in before.items() if at in staying]
-            for part in _joined(lfta, batch.filter(pa.array(is_row)), made, promises):
+            punctuation = [_part(promises, staying[at], at, rows) for at, rows in before.items() if at in staying]
+            for part in _joined(lfta, batch.filter(pa.array(is_row)), punctuation, promises):
                 sink.write(part)
             number += len(marks)
     sink.close()
@@ -113,24 +113,24 @@ def _thin_file(lfta: Lfta, path: Path, staying: Kept, promises: Promises, number
 
 
 def _part(promises: Promises, ticks: tuple[int, int], run: int, before: int) -> PunctuationRun:
-    """The part of a run between two of its ticks."""
+    """The part of a run of promises between two ticks."""
     return PunctuationRun(before, int(promises.promise[run]) + ticks[0] - int(promises.first[run]), *ticks)
 
 
 def _joined(
-    lfta: Lfta, rows: pa.RecordBatch, made: list[PunctuationRun], promises: Promises
+    lfta: Lfta, rows: pa.RecordBatch, punctuation: list[PunctuationRun], promises: Promises
 ) -> Iterator[pa.RecordBatch]:
-    if not made:
+    if not punctuation:
         yield from [rows] if rows.num_rows else []
         return
-    batch = punctuation_batch(lfta, made, int(promises.period.max()))
-    yield from in_order(rows, batch, [one.before for one in made])
+    batch = punctuation_batch(lfta, punctuation, int(promises.period.max()))
+    yield from in_order(rows, batch, [part.before for part in punctuation])
 
 
-def _counted(outcome: LowOutcome, spared: Mapping[Name, int]) -> LowOutcome:
-    """The outcome with the promises that are left."""
-    left = []
-    for each in outcome.result.statistics:
-        out = spared[each.lfta, outcome.result.link]
-        left.append(replace(each, punctuations=each.punctuations - out, spared=out))
-    return replace(outcome, result=replace(outcome.result, statistics=tuple(left)))
+def _counted(outcome: LowOutcome, spared: Mapping[StreamName, int]) -> LowOutcome:
+    """The outcome with the counts of the remaining promises."""
+    statistics = []
+    for counts in outcome.result.statistics:
+        out = spared[counts.lfta, outcome.result.link]
+        statistics.append(replace(counts, punctuations=counts.punctuations - out, spared=out))
+    return replace(outcome, result=replace(outcome.result, statistics=tuple(statistics)))

@@ -1,7 +1,7 @@
-"""Where the tasks of ingest and of the low stage run: on threads of this process while they are few, else on Spark.
+"""Chooses where tasks of ingest and of the low stage run: on threads while there are few packets, otherwise on Spark.
 
-Between the stages and `high.tasks`. The first Spark task of a process starts Python workers that load pyarrow and the
-kernels anew, several seconds on every core, before a packet is read.
+The first Spark task of a process starts Python workers, which load pyarrow and the kernels again. That takes several
+seconds on every core before a packet is read.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from typing import TYPE_CHECKING
 from lowwater.lake.ingestion.tasks import MOST_THREADS, Runner, on_threads
 
 if TYPE_CHECKING:
-    from lowwater.high.tasks import Session
+    from lowwater.high.spark_tasks import Session
 
 SPREAD_PACKETS = 8_000_000
-"""Packets from which the workers of a cluster are the faster way through the low stage."""
+"""From this number of packets on, the workers of a cluster run the low stage faster than threads."""
 
 SPREAD_LOCALLY = 128_000_000
-"""The same of the workers of one machine, which read no faster than threads but where there are more of them."""
+"""The same limit for workers on one machine; they help only where cores outnumber the threads."""
 
 SPREAD_BYTES = 2_000_000_000
-"""Bytes of captures from which the workers of a cluster are the faster way to ingest; on one machine threads are."""
+"""From this number of bytes on, the workers of a cluster ingest faster; on one machine threads are faster."""
 
 
 def low_runner(packets: int, spark: Callable[[], Session]) -> Runner:
-    """The runner of a low stage that reads so many packets; a session is asked for only where it is needed."""
+    """Chooses the runner of a low stage over so many packets; starts a session only if needed."""
     if _cluster():
         return _on(spark) if packets >= SPREAD_PACKETS else on_threads
     return _on(spark) if packets >= SPREAD_LOCALLY and (os.cpu_count() or 1) > MOST_THREADS else on_threads
 
 
 def ingest_runner(files: Iterable[Path], spark: Callable[[], Session]) -> Runner:
-    """The runner of an ingest of these files; a session is asked for only where a cluster is named and much is read."""
+    """Chooses the runner of an ingest; starts a session only for large captures on a cluster."""
     size = sum(path.stat().st_size for path in files if path.is_file())
     return _on(spark) if _cluster() and size >= SPREAD_BYTES else on_threads
 
@@ -44,6 +44,6 @@ def _cluster() -> bool:
 
 
 def _on(spark: Callable[[], Session]) -> Runner:
-    from lowwater.high.tasks import spark_runner
+    from lowwater.high.spark_tasks import spark_runner
 
     return spark_runner(spark())

@@ -1,1 +1,1 @@
-"""What the last runs measured of each LFTA, and what follows from it."""
+"""Statistics of the last runs for each LFTA, and the settings they recommend."""

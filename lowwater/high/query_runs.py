@@ -1,0 +1,293 @@
+"""Runs the high stage of one interval: output queries as Spark streaming queries over the rows of LFTAs.
+
+Queries whose plans are not cut share one stream. Its rows are punctuation, and each promise closes a slice of time.
+`low` writes the input files, the lake stores the result. At the closing tick the sources promise the end of time, so
+every row comes out; only rows that the interval owns are kept (SEMANTICS I1).
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections import Counter
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from lowwater.catalog.streams import STREAM_TYPES
+from lowwater.catalog.watchlists import read_watchlist
+from lowwater.errors import LowwaterError, ValueOverflowError
+from lowwater.high.results import HighResult, HighSettings
+from lowwater.high.sink.stream_files import StreamFiles
+from lowwater.high.slices.canonical_order import links_of, placed_leaves
+from lowwater.high.slices.driver import SlicedPlan, add_slice_counts, run_slices
+from lowwater.high.slices.slice_choice import choose_chain, choose_slices
+from lowwater.high.slices.task import SliceTask, StoredLeaf
+from lowwater.high.source.stored_streams import Replay, StoredStream
+from lowwater.high.state_handover import StateHandover
+from lowwater.high.timeline import Timeline
+from lowwater.plan.fragments import by_slices, fragment_plan, waits_for_promises
+from lowwater.plan.operators import Cut, Group, LftaInput, Node, WatchJoin
+from lowwater.plan.properties.record_numbers import NUMBER_COLUMN
+from lowwater.plan.properties.state import hands_over
+from lowwater.plan.temporal import END_OF_TIME, INT64_MAX
+from lowwater.plan.tree import leaf_name, leaves, walk
+
+Inputs = Mapping[tuple[str, str], list[str]]
+Behind = Mapping[str, tuple[LftaInput | Cut, list[StoredStream]]]
+"""Name of a leaf -> the leaf and its stored streams."""
+
+CONF = {
+    "spark.sql.streaming.minBatchesToRetain": "1",
+    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
+    "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming.checkpointing."
+    "FileSystemBasedCheckpointFileManager",
+    "spark.sql.streaming.numRecentProgressUpdates": "10000",
+    "spark.sql.adaptive.enabled": "false",
+    "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+    "mapreduce.fileoutputcommitter.algorithm.version": "2",
+}
+"""Spark settings of a run that make a micro-batch cheap.
+
+Spark's default manager of checkpoint files starts four processes (`readlink`) for every file on a local disk.
+"""
+
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""Further settings for streams of punctuation: they have few rows, so no Java code is generated and compiled."""
+
+
+@dataclass(frozen=True)
+class _Plan(SlicedPlan):
+    """A plan in slices with its output stream.
+
+    Attributes:
+        stream: takes rows and punctuation.
+        closing: tick of the last promise, ns.
+    """
+
+    stream: StreamFiles
+    closing: int
+    timeline: Timeline
+
+
+@dataclass(frozen=True)
+class _Run:
+    """State that the output queries of one run share."""
+
+    session: SparkSession
+    feeds: Mapping[tuple[str, str], StoredStream]
+    start: int
+    end: int
+    work: Path
+    settings: HighSettings
+    carries: Mapping[str, StateHandover]
+    published: bool
+
+    def run_uncut(self, queries: Mapping[str, Node]) -> dict[str, HighResult | ValueOverflowError]:
+        """Runs queries whose plans are not cut on one stream; a query without a result has its error."""
+        began = time.monotonic()
+        results = {name: HighResult() for name in queries}
+        streams = {name: self._output(name, node) for name, node in queries.items()}
+        plans = {name: plan for name, node in queries.items() if (plan := self._sliced(name, node, {}, streams[name]))}
+        folder = self.work / "all-slices"  # the name of no query
+        errors = self._evaluate(plans, results, folder) if plans else {}
+        for name, result in results.items():
+            _finish(result, streams[name], began)
+        return {**results, **errors}
+
+    def _output(self, name: str, node: Node) -> StreamFiles:
+        """Opens the output stream of a query."""
+        stream = StreamFiles(self.work / name / "rows", node.fields, (self.start, self.end), self.end, self.published)
+        stream.folder.mkdir(parents=True)
+        return stream
+
+    def query(self, name: str, node: Node) -> HighResult:
+        """Runs the parts of one query's plan one after another."""
+        began = time.monotonic()
+        result = HighResult()
+        parts, top = fragment_plan(node)
+        part_feeds: dict[str, StoredStream] = {}
+        for part in parts:
+            # A part keeps every row: only rows of its consumers show whether the interval owns them.
+            all_time = (-END_OF_TIME, INT64_MAX)
+            everything = StreamFiles(self.work / name / part.name, part.node.fields, all_time, END_OF_TIME)
+            everything.folder.mkdir(parents=True)
+            self._part(name, part.node, part_feeds, everything, result)
+            part_feeds[part.name] = StoredStream.scan(everything.files)
+        stream = self._output(name, top)
+        self._part(name, top, part_feeds, stream, result)
+        _finish(result, stream, began)
+        return result
+
+    def _part(
+        self, query: str, node: Node, part_feeds: Mapping[str, StoredStream], stream: StreamFiles, result: HighResult
+    ) -> None:
+        if (plan := self._sliced(query, node, part_feeds, stream)) is not None:
+            for error in self._evaluate({query: plan}, {query: result}, stream.folder.parent / "slices").values():
+                raise error
+
+    def _sliced(
+        self, query: str, node: Node, part_feeds: Mapping[str, StoredStream], stream: StreamFiles
+    ) -> _Plan | None:
+        """Divides a plan into slices; None where there is nothing to do."""
+        behind = {leaf_name(leaf): (leaf, self._behind(leaf, part_feeds)) for leaf in leaves(node)}
+        feeds = [feed for _, group in behind.values() for feed in group]
+        rows, handed = any(feed.rows for feed in feeds), hands_over(node)
+        if not rows and not handed:
+            stream.close(self.end)
+            return None
+        carry = self.carries.get(query, StateHandover(end=self.end))
+        start = carry.start if handed and (carry.start or not rows) else None
+        replay = Replay.over(feeds, self.end, self.settings.tick, start)
+        timeline = replay.timeline([replay.promised(group) for _, group in behind.values()])
+        ends: Counter[int] = Counter()
+        for feed in feeds:
+            ends.update(feed.ends)
+        most = max(1, -(-ends.total() // self.settings.slice_rows))
+        chained = not by_slices(node)
+        slices = choose_chain(behind, ends, most) if chained else choose_slices(node, ends, most)
+        lists = {(join.file, join.columns): _watch_table(join) for join in walk(node) if isinstance(join, WatchJoin)}
+        stored = _stored(node, behind)
+        step = None if waits_for_promises(node) else self.settings.tick
+        settings = stream.owned, timeline, step, replay.closing, stream.published, carry if chained else None
+        tasks = [
+            SliceTask(node, slice_, stored, lists, stream.folder, f"{number:05d}", *settings)
+            for number, slice_ in enumerate(slices)
+        ]
+        python = any(isinstance(group, Group) and bool(group.in_python) for group in walk(node))
+        return _Plan(tasks, ends.total(), python, stream, replay.closing, timeline)
+
+    def _evaluate(
+        self, plans: Mapping[str, _Plan], results: Mapping[str, HighResult], folder: Path
+    ) -> dict[str, ValueOverflowError]:
+        """Evaluates plans on one stream of punctuation; returns the overflow errors by query."""
+        try:
+            outcomes_of = run_slices(plans, self.session, folder, self.settings)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        errors = {}
+        for name, plan in plans.items():
+            outcomes = outcomes_of[name]
+            if isinstance(outcomes, ValueOverflowError):
+                errors[name] = outcomes
+                continue
+            for outcome in outcomes:
+                for file, rows in outcome.files.items():
+                    plan.stream.take(file, rows)
+            add_slice_counts(outcomes, results[name])
+            plan.stream.close(plan.closing, plan.timeline)
+        return errors
+
+    def _behind(self, leaf: LftaInput | Cut, part_feeds: Mapping[str, StoredStream]) -> list[StoredStream]:
+        if isinstance(leaf, Cut):
+            return [part_feeds[leaf.name]]
+        return [self.feeds[leaf.lfta.name, link] for link in leaf.lfta.links]
+
+
+def _finish(result: HighResult, stream: StreamFiles, began: float) -> None:
+    result.files, result.rows, result.punctuation = stream.files, stream.rows, stream.punctuation
+    result.seconds = time.monotonic() - began
+
+
+def _stored(node: Node, behind: Behind) -> dict[str, StoredLeaf]:
+    """Describes the stored rows of each leaf of a plan."""
+    links, placed = links_of(node), placed_leaves(node)
+    stored = {}
+    for name, (leaf, group) in behind.items():
+        lfta = leaf.lfta if isinstance(leaf, LftaInput) else None
+        numbers = [links.index(link) for link in lfta.links] if lfta else [0]
+        chunks = [(number, chunk) for number, feed in zip(numbers, group, strict=True) for chunk in feed.chunks]
+        record = NUMBER_COLUMN if lfta and lfta.placed else ""
+        stored[name] = StoredLeaf(lfta.stored if lfta else leaf.fields, chunks, name in placed, record)
+    return stored
+
+
+def _watch_table(node: WatchJoin) -> pa.Table:
+    """Reads a watch list as a table with the columns of the operator.
+
+    Raises:
+        ConfigError: the file of the list cannot be read, or a line of it is wrong.
+    """
+    rows = read_watchlist(node.file, [(f.name.removeprefix(f"{node.watch_alias}."), f.type) for f in node.columns])
+    columns = zip(*rows, strict=True) if rows else ([] for _ in node.columns)
+    arrays = [pa.array(list(values), STREAM_TYPES[f.type]) for values, f in zip(columns, node.columns, strict=True)]
+    return pa.table(arrays, names=[f.name for f in node.columns])
+
+
+def _files(inputs: Inputs, lfta: str, link: str) -> list[str]:
+    if (lfta, link) not in inputs:
+        raise LowwaterError(f"the low stage left no stream of {lfta} on link {link}", "run the low stage first")
+    return inputs[lfta, link]
+
+
+def run_session(spark: SparkSession, more: Mapping[str, str]) -> SparkSession:
+    """Opens a new session of `spark` with the settings CONF and further ones."""
+    session = spark.newSession()
+    for key, value in {**CONF, **more}.items():
+        session.conf.set(key, value)
+    return session
+
+
+def run_high(
+    spark: SparkSession,
+    queries: Mapping[str, Node],
+    inputs: Inputs,
+    start: int,
+    end: int,
+    work: Path,
+    settings: HighSettings | None = None,
+    carries: Mapping[str, StateHandover] | None = None,
+    overflows: dict[str, ValueOverflowError] | None = None,
+    published: bool = False,
+) -> dict[str, HighResult]:
+    """Runs every output query over the LFTA rows of one interval.
+
+    Args:
+        spark: session of `build_session`.
+        queries: output query -> high plan.
+        inputs: (LFTA, link) -> parquet files in order of `_tick`.
+        start, end: the interval, ns; rows with `_last` in [start, end) are kept.
+        work: folder for rows, parts and checkpoints, with a folder for each query; the caller removes it.
+        settings: settings of the stage; rows do not depend on them.
+        carries: query -> its place in a chain, for queries with a state.
+        overflows: filled with query -> overflow error; None lets the first overflow end the run.
+        published: whether rows are written in published types instead of stream types.
+
+    Returns:
+        Files and statistics by query, without those in `overflows`.
+
+    Raises:
+        ValueOverflowError: if an integer sum does not fit 64 bits.
+        LowwaterError: if an input cannot be read or Spark fails.
+    """
+    settings = settings or HighSettings()
+    lftas = {leaf.lfta for node in queries.values() for leaf in leaves(node) if isinstance(leaf, LftaInput)}
+    feeds = {
+        (lfta.name, link): StoredStream.scan(_files(inputs, lfta.name, link)) for lfta in lftas for link in lfta.links
+    }
+    session = run_session(spark, INTERPRETED)
+    run = _Run(session, feeds, start, end, work, settings, carries or {}, published)
+    uncut = {name: node for name, node in queries.items() if not fragment_plan(node)[0]}
+    with ThreadPoolExecutor(settings.concurrency, thread_name_prefix="lowwater-high") as pool:
+        uncut_future = pool.submit(run.run_uncut, uncut)
+        cut_futures = {name: pool.submit(run.query, name, node) for name, node in queries.items() if name not in uncut}
+        outcomes: dict[str, HighResult | ValueOverflowError] = {**uncut_future.result()}
+        for name, future in cut_futures.items():
+            try:
+                outcomes[name] = future.result()
+            except ValueOverflowError as error:
+                outcomes[name] = error
+    results = {}
+    for name in queries:
+        result = outcomes[name]
+        if isinstance(result, HighResult):
+            results[name] = result
+        elif overflows is None:
+            raise result
+        else:
+            overflows[name] = result
+    return results

@@ -1,0 +1,132 @@
+"""The stored streams below a plan, and the ticks at which its sources promise.
+
+Runs on the driver before the slices, over the files of `lfta/` or of a part of a cut plan.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lowwater.catalog.streams import CONTROL, LAST, ROW, TICK
+from lowwater.errors import LowwaterError
+from lowwater.high.slices.slice_choice import ROW_COUNT_UNIT
+from lowwater.high.source.row_groups import Chunk
+from lowwater.high.timeline import Instants, Promise, Timeline, grid
+from lowwater.plan.temporal import END_OF_TIME
+
+
+@dataclass
+class StoredStream:
+    """The stored stream of one source: an LFTA on a link, or a part of a cut plan.
+
+    Attributes:
+        chunks: row groups with data rows.
+        promises: punctuation rows.
+        rows: number of data rows.
+        stored: number of rows with punctuation.
+        tick: tick of the first data row, ns; undefined without rows.
+        ends: number of data rows, by the ROW_COUNT_UNIT of time that holds their `_last`.
+        latest: tick of the last row or punctuation, ns; below every instant without any.
+    """
+
+    chunks: list[Chunk] = field(default_factory=list)
+    promises: list[Promise] = field(default_factory=list)
+    rows: int = 0
+    stored: int = 0
+    tick: int = END_OF_TIME
+    ends: Counter[int] = field(default_factory=Counter)
+    latest: int = -END_OF_TIME
+
+    @classmethod
+    def scan(cls, files: Iterable[str]) -> StoredStream:
+        """Reads the control columns of the files of a stream.
+
+        Raises:
+            LowwaterError: if a file cannot be read.
+        """
+        feed = cls()
+        for file in files:
+            try:
+                with pq.ParquetFile(file) as stored:
+                    for group in range(stored.num_row_groups):
+                        feed._take(file, group, stored)
+            except (OSError, ValueError, KeyError) as error:
+                raise LowwaterError(
+                    f"cannot read the stored stream {file}: {error}", "run the low stage again"
+                ) from error
+        return feed
+
+    def _take(self, file: str, group: int, stored: pq.ParquetFile) -> None:
+        table = stored.read_row_group(group, columns=CONTROL.names)
+        if table.num_rows:
+            self.latest = max(self.latest, pc.max(table[TICK]).as_py())
+        is_row = pc.equal(table["_kind"], ROW)
+        marks = table.filter(pc.invert(is_row))
+        columns = [marks[name].to_pylist() for name in (TICK, "_until", "_period", LAST)]
+        self.promises += [Promise(*values) for values in zip(*columns, strict=True)]
+        rows = table.filter(is_row)
+        if rows.num_rows:
+            last = rows[LAST].to_numpy()
+            ends, counts = np.unique(last // ROW_COUNT_UNIT, return_counts=True)
+            self.ends.update(dict(zip(ends.tolist(), counts.tolist(), strict=True)))
+            self.chunks.append(Chunk(file, group, int(last.min()), int(last.max()), self.stored))
+            self.rows += rows.num_rows
+            self.tick = min(self.tick, pc.min(rows[TICK]).as_py())
+        self.stored += table.num_rows
+
+    def promised(self, instants: Instants) -> Instants:
+        """The highest promise (ns) up to each instant; below every instant where there is none."""
+        highest_at = np.full(len(instants), -END_OF_TIME, np.int64)
+        for promise in self.promises:
+            begin = int(np.searchsorted(instants, promise.first))
+            # The instant after its last tick still has its last promise.
+            part = slice(begin, int(np.searchsorted(instants, promise.until, side="right")) + 1)
+            highest_at[part] = np.maximum(highest_at[part], promise.at(instants[part]))
+        highest: Instants = np.maximum.accumulate(highest_at)
+        return highest
+
+
+@dataclass(frozen=True)
+class Replay:
+    """The ticks at which the sources of one query advance.
+
+    Attributes:
+        closing: last tick, ns, at which all of time is promised.
+        instants: ticks up to the closing one, ns.
+    """
+
+    closing: int
+    instants: Instants
+
+    @classmethod
+    def over(cls, feeds: Sequence[StoredStream], end: int, step: int, start: int | None = None) -> Replay:
+        """Chooses the ticks of a query over its stored streams.
+
+        Args:
+            feeds: stored streams; at least one has rows, or `start` is given.
+            end: end of the interval, ns; the last tick, unless a later row exists or `end` is the end of time.
+            step: time between ticks, ns.
+            start: smallest `_last` (ns) of a row from the earlier state; None without a state.
+        """
+        closing = max(end if end < END_OF_TIME else -END_OF_TIME, *(feed.latest for feed in feeds))
+        starts = [] if start is None else [start]
+        # Before the first row a promise releases nothing.
+        first = min([*starts, *(feed.tick for feed in feeds if feed.rows)], default=closing)
+        return cls(closing, grid(first, closing, step))
+
+    def promised(self, feeds: Sequence[StoredStream]) -> Instants:
+        """The promise of one source with these streams at each tick: the minimum of its streams (P3), finally all of
+        time."""
+        least: Instants = np.min([feed.promised(self.instants) for feed in feeds], axis=0)
+        least[-1] = END_OF_TIME
+        return least
+
+    def timeline(self, promised: Sequence[Instants]) -> Timeline:
+        """The timeline of the query: the minimum of the promises of its sources (I1, P4)."""
+        return Timeline.of(self.instants, np.min(promised, axis=0))

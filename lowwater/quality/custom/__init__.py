@@ -1,0 +1,1 @@
+"""Suites that users write for the rows of their queries."""

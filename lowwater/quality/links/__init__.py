@@ -1,0 +1,1 @@
+"""The packets of a link over an interval, measured straight from `packets/`."""

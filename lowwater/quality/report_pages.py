@@ -1,0 +1,120 @@
+"""Writes the data-quality report: `reports/<query set>/<interval>/<suite>.html`, and the index of all audits.
+
+The stages audit and publish call this module. A page is written beside its place and renamed, so readers see whole
+files only.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lowwater.errors import BusyError
+from lowwater.lake.layout import Lake
+from lowwater.lake.ledgers.runs import FAILED, PUBLISH, read_replays
+from lowwater.lake.locks import hold
+from lowwater.lake.tables import interval_label, lake_errors, safe_name
+from lowwater.quality.verdicts import interval_audits
+
+if TYPE_CHECKING:
+    from lowwater_expectations import Validation
+
+INDEX = "index.html"
+HELD = "held"
+"""State of an interval whose audit has run and which is not published."""
+LOCK_WAIT = 10.0
+"""Seconds to wait for the lock of the index."""
+
+
+def page_of(query_set: str, start: int, end: int, suite: str) -> str:
+    """The address of a page of the audit of an interval, relative to `reports/`.
+
+    Args:
+        query_set: name of the query set.
+        start: first instant of the interval, ns since the epoch.
+        end: end of the interval, ns since the epoch, exclusive.
+        suite: name of the suite.
+    """
+    return f"{safe_name(query_set)}/{interval_label(start, end)}/{suite}.html"
+
+
+def write_pages(lake: Lake, pages: Mapping[str, Validation], scratch: Path) -> None:
+    """Writes the pages of an audit, and the assets and suite descriptions that all pages share.
+
+    Args:
+        lake: the lake.
+        pages: by address, as `page_of` gives it.
+        scratch: temporary folder of this run, on the disk of the lake.
+
+    Raises:
+        LakeError: a page cannot be written.
+    """
+    from lowwater_expectations import assets, render, render_suites
+
+    for address, validation in pages.items():
+        _write(lake.reports / address, render(validation).encode(), scratch)
+    for name, data in assets().items():
+        _write(lake.reports / "assets" / name, data, scratch)
+    for name, text in render_suites().items():
+        _write(lake.reports / "suites" / name, text.encode(), scratch)
+
+
+def write_index(lake: Lake, scratch: Path, pause: float = 0.0) -> None:
+    """Rewrites the index from the audits and publications of the lake.
+
+    Args:
+        lake: the lake.
+        scratch: temporary folder of this run, on the disk of the lake.
+        pause: age, s, below which the present index is kept.
+
+    Raises:
+        LakeError: the index cannot be written.
+    """
+    from lowwater_expectations import Report, index
+
+    if pause and time.time() - _written(lake.reports / INDEX) < pause:
+        return
+    try:
+        with hold(lake, "reports", LOCK_WAIT):
+            states = _states(lake)
+            reports = [
+                Report(
+                    query_set=audit.query_set,
+                    interval=audit.interval,
+                    verdict=audit.verdict,
+                    state=FAILED if audit.verdict == FAILED else states.get(audit.key, HELD),
+                    messages=audit.messages,
+                    pages=audit.pages,
+                )
+                for audit in interval_audits(lake)
+            ]
+            _write(lake.reports / INDEX, index(reports).encode(), scratch)
+    except BusyError:
+        return  # a run waits for no report: whoever writes the index next reads this audit too
+
+
+def _written(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _states(lake: Lake) -> dict[tuple[str, int, int], str]:
+    """(query set, start, end) -> state of the interval's last publication."""
+    rows = [row for row in read_replays(lake) if row.stage == PUBLISH and row.state != FAILED]
+    return {(row.query_set, row.interval_start, row.interval_end): row.state for row in rows}
+
+
+def _write(path: Path, data: bytes, scratch: Path) -> None:
+    with lake_errors(f"{path}: the data-quality report cannot be written"):
+        if path.is_file() and path.read_bytes() == data:
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        scratch.mkdir(parents=True, exist_ok=True)
+        waiting = scratch / path.name
+        waiting.write_bytes(data)
+        os.replace(waiting, path)

@@ -1,0 +1,462 @@
+"""`lowwater run`: reads captures and writes one file for each output query, through a temporary lake.
+
+The stages are the same as in a scheduled run; writing files replaces audit and publishing.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count as from_on
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lowwater.catalog import reserved_names as reserved
+from lowwater.catalog.packets import FRAME, HEAD
+from lowwater.catalog.streams import ROW
+from lowwater.config import Config
+from lowwater.errors import ConfigError, LowwaterError, PartialError, ValueOverflowError
+from lowwater.instants import HOUR, SECOND, format_duration
+from lowwater.lake.ingestion.ingest import IngestResult, ingest
+from lowwater.lake.layout import VIOLATIONS, Lake, open_lake
+from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, interface_links, read_captures
+from lowwater.lake.packets import read_packets
+from lowwater.lake.results.states import keep_state
+from lowwater.low import LowSettings, Policy
+from lowwater.plan.operators import Field
+from lowwater.plan.properties.ranges import reached
+from lowwater.plan.properties.schemas import stream_schema, value_schema
+from lowwater.plan.queryset import Plan, source_links
+from lowwater.plan.temporal import END_OF_TIME
+from lowwater.replay.checks.missing_columns import applications_of, missing_column_notes, optional_columns
+from lowwater.replay.command.row_files import write_csv, write_rows
+from lowwater.replay.command.summary import Accounts, largest_lateness, lfta_counts, link_summary
+from lowwater.replay.command.traces import TRACES, traces
+from lowwater.replay.progress import Progress
+from lowwater.replay.sessions import Sessions, starts_quickly
+from lowwater.replay.stages.engines import (
+    LowInputs,
+    high_stage,
+    last_instant,
+    low_stage,
+    reference_stage,
+    state_folders,
+)
+from lowwater.replay.stages.runners import low_runner
+from lowwater.tempfolders import make_folder, remove_folder
+
+if TYPE_CHECKING:
+    from lowwater.high.spark_tasks import Session
+
+MOST_INTERVALS = 100_000
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """The options of `lowwater run`.
+
+    Attributes:
+        plan: plan of the queries.
+        replan: plans the queries again once the interfaces of captures are known: link -> its interfaces; None to keep
+            the plan.
+        config: settings of the links.
+        captures: (link, file) of each capture.
+        out: folder for the results.
+        form: csv, json or parquet.
+        period: heartbeat period, ns.
+        policy: heartbeat policy.
+        engine: spark or reference.
+        interval: length of the intervals, ns; None for one interval over everything.
+        order: seed of a random order of intervals, which then pass no state; for tests.
+        low: settings of the low level other than the defaults; for tests.
+        high: settings of the high level other than the defaults; for tests.
+        traces: whether to write heartbeats.csv with the promises of every node.
+        spreadsheet: whether texts in CSV are made safe for a spreadsheet.
+    """
+
+    plan: Plan
+    config: Config
+    captures: Sequence[tuple[str, Path]]
+    out: Path
+    form: str = "csv"
+    period: int = 1_000_000_000
+    policy: Policy = Policy.PERIODIC
+    engine: str = "spark"
+    interval: int | None = None
+    order: int | None = None
+    low: dict[str, Any] = field(default_factory=dict)
+    high: dict[str, Any] = field(default_factory=dict)
+    replan: Callable[[Mapping[str, tuple[str, ...]]], Plan] | None = None
+    traces: bool = False
+    spreadsheet: bool = False
+
+
+@dataclass
+class RunResults:
+    """The results of all intervals.
+
+    Attributes:
+        rows: query -> rows of each interval with `_last` and `_tick`.
+        punctuation: query -> number of punctuation rows.
+        violations: late packets of each link.
+        accounts: accounts of all records read.
+        notes: notes for the user, without duplicates.
+        states: query -> state of its last interval.
+        latest: link -> largest lateness of its packets, ns.
+        overflows: query -> its overflow error (O3); these queries have no result.
+    """
+
+    rows: dict[str, list[pa.Table]]
+    punctuation: dict[str, int]
+    violations: list[pa.Table] = field(default_factory=list)
+    accounts: Accounts = field(default_factory=Accounts)
+    notes: dict[str, None] = field(default_factory=dict)
+    states: dict[str, str | None] = field(default_factory=dict)
+    traces: list[pa.Table] = field(default_factory=list)
+    latest: dict[str, int] = field(default_factory=dict)
+    overflows: dict[str, ValueOverflowError] = field(default_factory=dict)
+
+
+def run(request: RunRequest, progress: Progress, spark: Session | None = None) -> dict[str, Any]:
+    """Runs the queries and writes the results.
+
+    Args:
+        request: options of the run.
+        progress: reports the stages.
+        spark: session to use; None to start one if the engine needs it.
+
+    Returns:
+        The summary, as written to `summary.json`.
+
+    Raises:
+        ConfigError: a link that a query reads has no capture.
+        LowwaterError: a capture or the output folder cannot be used.
+        LawError: a record is in no account, or Spark dropped rows as late.
+        PartialError: a sum of some queries does not fit 64 bits (O3); the results of the others are written.
+        ValueOverflowError: a sum of every query does not fit, so nothing is written.
+    """
+    _require_captures(request)
+    try:
+        request.out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LowwaterError(f"--out {request.out} cannot be made: {error.strerror}") from None
+    folder = make_folder("lowwater-run-")
+    try:
+        lake = open_lake(folder / "lake")
+        sessions = Sessions("lowwater run", progress, spark) if request.engine == "spark" else None
+        if sessions is not None:  # it starts while captures are read
+            sessions.begin(starts_quickly())
+        captures = _ingest(request, lake, progress)
+        request = _planned_anew(request, captures)
+        run_results = run_intervals(request, lake, captures, folder, progress, sessions)
+    finally:
+        remove_folder(folder)
+    for note in run_results.notes:
+        progress.say(note)
+    summary = _write(request, run_results, captures, progress)
+    if run_results.overflows:
+        hints = dict.fromkeys(error.hint for error in run_results.overflows.values())
+        hint = f"{'; '.join(hints)}; the results of the other queries are in {request.out}"
+        raise PartialError(_told(run_results.overflows), hint, summary)
+    return summary
+
+
+def _told(overflows: Mapping[str, ValueOverflowError]) -> str:
+    return "\n".join(error.message for error in overflows.values())
+
+
+def _require_captures(request: RunRequest) -> None:
+    """Checks that every link of a query has a capture, or is an interface of a link with one."""
+    links_with_captures = {name for name, _ in request.captures}
+    missing = [name for name in request.plan.links if not {name, name.partition("/")[0]} & links_with_captures]
+    if missing:
+        options = " ".join(f"--capture {name}=FILE" for name in missing)
+        message = f"no capture of {', '.join(missing)}, which a query reads"
+        raise ConfigError(message, f"give {options}, or name other links in FROM")
+
+
+def _ingest(request: RunRequest, lake: Lake, progress: Progress) -> dict[str, Captures]:
+    links = sorted({link for link, _ in request.captures})
+    config = _keeping_what_is_read(request, links)
+    with progress.stage("ingest", f"of {len(request.captures)} captures"):
+        for link in links:
+            files = [path for name, path in request.captures if name == link]
+            _refuse_same_content(link, ingest(lake, link, files, config))
+    return read_captures(lake, ingested_links(lake))
+
+
+def _refuse_same_content(link: str, ingested: Sequence[IngestResult]) -> None:
+    """Refuses two files of a link with the same packets: they are one capture (T1)."""
+    paths: dict[str, Path] = {}
+    for ingested_file in ingested:
+        if not any(row.packets for row in ingested_file.captures):
+            continue
+        first = paths.setdefault(ingested_file.capture.capture, ingested_file.path)
+        if first != ingested_file.path:
+            message = (
+                f"--capture {link}={ingested_file.path}: has the same bytes as {first}, and a link reads a capture once"
+            )
+            raise ConfigError(message, "leave one of them out, or give it to another link")
+
+
+def _keeping_what_is_read(request: RunRequest, links: Sequence[str]) -> Config:
+    """Extends the settings so that every column that queries read is stored: the lake is temporary.
+
+    A link keeps its own payload setting, and an anonymised link stores no more.
+    """
+    read = optional_columns(request.plan.lftas)
+    sections = dict(request.config.links)
+    for name in links:
+        link = request.config.link(name)
+        if read and link.anonymise is None:
+            payload = "all" if link.payload is None and FRAME in read else link.payload
+            applications = tuple(sorted({*link.applications, *applications_of(read)}))
+            retained = {"payload": payload, "applications": applications, "sampling": link.sampling or HEAD in read}
+            sections[name] = link.model_copy(update=retained)
+    return request.config.model_copy(update={"links": sections}) if read else request.config
+
+
+def _planned_anew(request: RunRequest, captures: Mapping[str, Sequence[Capture]]) -> RunRequest:
+    """Replaces links by their interfaces (T1) and plans the queries again."""
+    interfaces = interface_links(captures)
+    if interfaces and request.replan is not None:
+        request = replace(request, plan=request.replan(interfaces))
+    missing = [name for name in request.plan.links if name not in captures]
+    if missing:
+        message = f"no capture has {', '.join(missing)}, which a query reads"
+        raise ConfigError(message, f"there are: {', '.join(captures)}")
+    return request
+
+
+def _intervals(request: RunRequest, captures: dict[str, Captures]) -> list[tuple[int, int]]:
+    """The intervals that can own a row (I3); intervals without packets that reach them are left out."""
+    length = request.interval
+    if length is None:
+        return [(0, END_OF_TIME)]
+    rows = [row for name in request.plan.links for row in captures.get(name, ()) if row.packets]
+    if not rows:
+        return []
+    spans = _spans(request, rows)
+    chosen = _numbers(spans, length)
+    if (number := _count(chosen)) > MOST_INTERVALS:
+        first = next(
+            candidate
+            for candidate in _lengths()
+            if candidate > length and _count(_numbers(spans, candidate)) <= MOST_INTERVALS
+        )
+        raise ConfigError(
+            f"--interval {format_duration(length)} makes {number:,} intervals, more than {MOST_INTERVALS:,}",
+            f"write --interval {format_duration(first)} or a longer one",
+        )
+    return [(at * length, (at + 1) * length) for lo, hi in chosen for at in range(lo, hi + 1)]
+
+
+def _numbers(spans: Sequence[tuple[int, int]], length: int) -> list[tuple[int, int]]:
+    """The numbers of the intervals of a length (ns) that overlap a span, as disjoint ranges with both ends included."""
+    chosen: list[tuple[int, int]] = []
+    for lo, hi in sorted((lo // length, hi // length) for lo, hi in spans):
+        if chosen and lo <= chosen[-1][1] + 1:
+            chosen[-1] = chosen[-1][0], max(hi, chosen[-1][1])
+        else:
+            chosen.append((lo, hi))
+    return chosen
+
+
+def _count(chosen: Sequence[tuple[int, int]]) -> int:
+    return sum(hi - lo + 1 for lo, hi in chosen)
+
+
+def _lengths() -> Iterator[int]:
+    """Yields usual interval lengths (ns), ascending: 1, 2 and 5 times powers of ten, then minutes, hours, days."""
+    digits = (1, 2, 5)
+    yield from (digit * 10**power for power in range(10) for digit in digits)
+    yield from (10 * SECOND, 20 * SECOND, 30 * SECOND)
+    yield from (minutes * 60 * SECOND for minutes in (1, 2, 5, 10, 15, 30))
+    yield from (hours * HOUR for hours in (1, 2, 3, 6, 12))
+    yield from (days * 24 * HOUR for days in from_on(1))
+
+
+def _spans(request: RunRequest, rows: Sequence[Capture]) -> list[tuple[int, int]]:
+    """The spans of instants, ends included, in which records count or rows become final; they may overlap."""
+    spans: set[tuple[int, int]] = set()
+    ranges = [(row.smallest, row.largest) for row in rows if row.smallest is not None and row.largest is not None]
+    for query in request.plan.queries:
+        for first, latest in dict.fromkeys(ranges):
+            ranges_reached = None if request.traces else reached(query.logical, first, latest)
+            if ranges_reached is None:
+                earliest, last = min(lo for lo, _ in ranges), max(hi for _, hi in ranges)
+                return [(earliest, max(last_instant(request.config, query, last) for query in request.plan.queries))]
+            spans.update((lo, min(hi, END_OF_TIME - 1)) for lo, hi in ranges_reached)
+    return list(spans)
+
+
+def _end(captures: Sequence[Capture]) -> int:
+    """The first instant after the end of a link, ns: outside its files it has no packets (SEMANTICS T5)."""
+    return max((row.largest + 1 for row in captures if row.largest is not None), default=0)
+
+
+def _held(plan: Plan, stage_folder: Path, folder: Path) -> dict[str, Path]:
+    """Moves the states of an interval to a folder for the next one, by query (SEMANTICS I4)."""
+    folders = {name: path for name, path in state_folders(plan, stage_folder).items() if path.is_dir()}
+    stored = {name: folder / path.name for name, path in folders.items()}
+    for name, path in folders.items():
+        keep_state(path, stored[name])
+    return stored
+
+
+def run_intervals(
+    request: RunRequest,
+    lake: Lake,
+    captures: dict[str, Captures],
+    folder: Path,
+    progress: Progress,
+    sessions: Sessions | None = None,
+) -> RunResults:
+    """Runs the queries over a lake, interval by interval, and collects the results in memory.
+
+    Args:
+        request: options of the run.
+        lake: lake with the captures.
+        captures: link -> its captures.
+        folder: folder for the files between the stages.
+        progress: reports the stages.
+        sessions: Spark session; None to use the reference engine.
+
+    Raises:
+        LawError: a record is in no account, or Spark dropped rows as late.
+        ValueOverflowError: no query has a result, since a sum of each does not fit 64 bits (O3).
+    """
+    names = [query.name for query in request.plan.queries]
+    run_results = RunResults({name: [] for name in names}, dict.fromkeys(names, 0))
+    ends = {link: _end(captures[link]) for link in request.plan.links}
+    states: dict[str, Path] = {}
+    intervals = _intervals(request, captures)
+    if request.order is not None:
+        Random(request.order).shuffle(intervals)
+    for number, (start, end) in enumerate(intervals):
+        work = folder / f"interval-{number}"
+        handed = sessions is not None and request.order is None
+        inputs = LowInputs(lake, request.plan, request.config, start, end, captures, ends, handed)
+        run_results.notes.update(dict.fromkeys(missing_column_notes(inputs)))
+        detail = f"{number + 1} of {len(intervals)}" if len(intervals) > 1 else ""
+        if sessions is None:
+            with progress.stage("reference", detail):
+                _add_reference(request, inputs, run_results)
+            _require_a_result(run_results)
+            continue
+        settings = LowSettings(0, request.period, request.policy, **request.low)
+        runner = low_runner(inputs.packets, lambda: sessions.spark)
+        with progress.stage("low", detail):
+            low = low_stage(inputs, settings, work / "low", runner, say=progress.say)
+            for outcome in low.outcomes:
+                run_results.accounts.add(outcome.result)
+                run_results.violations.append(
+                    _violations(outcome.result.link, outcome.result.violations, request.config)
+                )
+        spark = sessions.spark  # waited for here, so that its time is told apart
+        with progress.stage("high", detail):
+            results = high_stage(spark, inputs, low.files, work / "high", request.high, states, run_results.overflows)
+            states = _held(request.plan, work / "high", folder / f"states-{number}")
+            for query in (query for query in request.plan.queries if query.name in results):
+                result = results[query.name]
+                run_results.rows[query.name].append(read_rows(result.files, query.high.fields))
+                run_results.punctuation[query.name] += result.punctuation
+            if request.traces:
+                read = {query.name: [lfta.name for lfta in query.lftas] for query in request.plan.queries}
+                read_files = {name: (read[name], result.files) for name, result in results.items()}
+                run_results.traces.append(traces(low.files, read_files))
+        shutil.rmtree(work, ignore_errors=True)
+        _require_a_result(run_results)
+    run_results.accounts.check()
+    run_results.accounts.check_captures(captures)
+    for name in run_results.accounts.links:
+        packets = read_packets(lake, name, captures[name], request.config.link(name), 0, 0, END_OF_TIME)
+        run_results.latest[name] = largest_lateness(packets)
+    return run_results
+
+
+def _require_a_result(run_results: RunResults) -> None:
+    if run_results.overflows.keys() == run_results.rows.keys() and run_results.overflows:
+        first, *_ = run_results.overflows.values()
+        raise ValueOverflowError(_told(run_results.overflows), first.hint)
+
+
+def _add_reference(request: RunRequest, inputs: LowInputs, run_results: RunResults) -> None:
+    outcome = reference_stage(inputs, request.period, request.policy, run_results.states, run_results.overflows)
+    for name, result in outcome.results.items():
+        if request.order is None:
+            run_results.states[name] = result.state
+        run_results.rows[name].append(outcome.rows[name])
+        run_results.punctuation[name] += len(result.punctuation)
+        for count in result.counts:
+            run_results.accounts.add_source(count)
+    for scan in outcome.scans:
+        run_results.accounts.add_link(scan.link, scan.sane, scan.violations)
+        run_results.violations.append(_violations(scan.link, scan.violations, request.config))
+
+
+def _violations(link: str, rows: pa.Table, config: Config) -> pa.Table:
+    return rows.append_column("link", pa.array([link] * rows.num_rows, pa.string())).append_column(
+        "skew", pa.array([config.link(link).skew] * rows.num_rows, pa.int64())
+    )
+
+
+def read_rows(files: Sequence[str], fields: Sequence[Field]) -> pa.Table:
+    """Reads the data rows of stream files, with `_last` and `_tick`."""
+    names = [f.name for f in fields]
+    schema = stream_schema(fields)
+    tables = [pq.ParquetFile(path).read().select(schema.names).cast(schema) for path in files]
+    table = pa.concat_tables(tables) if tables else schema.empty_table()
+    return table.filter(pc.equal(table.column("_kind"), ROW)).select([*names, "_last", "_tick"])
+
+
+def _write(
+    request: RunRequest, run_results: RunResults, captures: dict[str, Captures], progress: Progress
+) -> dict[str, Any]:
+    queries: dict[str, dict[str, Any]] = {}
+    with progress.stage("write"):
+        for query in request.plan.queries:
+            fields = query.high.fields
+            if query.name in run_results.overflows:
+                (request.out / f"{query.name}.{request.form}").unlink(missing_ok=True)  # of an earlier run
+                queries[query.name] = {"error": run_results.overflows[query.name].message}
+                continue
+            schema = value_schema(fields)
+            parts = [table.select(schema.names).cast(schema) for table in run_results.rows[query.name]]
+            rows = pa.concat_tables(parts) if parts else schema.empty_table()
+            path = write_rows(rows, fields, request.out, query.name, request.form, request.spreadsheet)
+            sources = {lfta.name for lfta in query.lftas} | set(source_links(query.logical))
+            queries[query.name] = {
+                "file": path.name,
+                "rows": rows.num_rows,
+                "punctuation": run_results.punctuation[query.name],
+                "lftas": lfta_counts(run_results.accounts, sources),
+            }
+        violations = pa.concat_tables(run_results.violations) if run_results.violations else VIOLATIONS.empty_table()
+        chosen = violations.select(VIOLATIONS.names).sort_by([("link", "ascending"), ("arrival", "ascending")])
+        write_csv(chosen, request.out / f"{reserved.VIOLATIONS}.csv", request.spreadsheet)
+        if request.traces:
+            trace_rows = pa.concat_tables([TRACES.empty_table(), *run_results.traces])
+            write_csv(trace_rows, request.out / f"{reserved.HEARTBEATS}.csv", request.spreadsheet)
+    links = {
+        name: link_summary(request.config, run_results.accounts, captures[name], name, run_results.latest.get(name, 0))
+        for name in sorted(captures)
+    }
+    summary = {
+        "engine": request.engine,
+        "heartbeat": {"policy": str(request.policy), "period_ns": request.period},
+        "interval_ns": request.interval,
+        "links": links,
+        "queries": queries,
+        "notes": list(run_results.notes),
+        "seconds": {name: round(spent, 3) for name, spent in progress.seconds.items()},
+    }
+    (request.out / f"{reserved.SUMMARY}.json").write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
+    return summary

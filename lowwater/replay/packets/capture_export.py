@@ -1,0 +1,297 @@
+"""Exports packets of the lake as a capture: the packets that a WHERE clause selects, with the stored part of their
+frames.
+
+Reads `packets/` through the ledger, selects by `replay.packets.predicate`, and writes with `capture.formats.write`. A
+first pass surveys the packets, so that a file is only begun if it can be written whole.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lowwater.capture.formats.header import LINK_NUMBERS
+from lowwater.capture.formats.write import (
+    PCAP_SECONDS,
+    PCAPNG_LINK_TYPES,
+    SNAPLEN,
+    WrittenInterface,
+    pcap_header,
+    pcap_record,
+    pcapng_header,
+    pcapng_record,
+)
+from lowwater.catalog.packets import FRAME, READABLE
+from lowwater.config import Config, section_of
+from lowwater.errors import ConfigError, LakeError
+from lowwater.instants import SECOND
+from lowwater.lake.layout import Lake
+from lowwater.lake.ledgers.captures import ingested_links, read_captures
+from lowwater.lake.packets import CaptureRead, LinkRead, PacketFiles, packet_files
+from lowwater.plan.temporal import END_OF_TIME
+from lowwater.plan.text import nearest
+from lowwater.replay.packets.predicate import Predicate
+
+ETHERNET = "EN10MB"
+BATCH_BYTES = 32 << 20
+
+
+@dataclass(frozen=True)
+class _LinkPackets:
+    """The packets of one link that a selection reads.
+
+    Attributes:
+        read: its files; the read range is [start, end) of the selection.
+        link_types: capture -> name of its link type.
+    """
+
+    read: LinkRead
+    link_types: dict[str, str]
+
+
+@dataclass
+class Selection:
+    """The packets that a predicate selects, as surveyed in a first pass.
+
+    Attributes:
+        packets: number of packets.
+        cut: packets of which less is stored than was captured.
+        kept: largest number of bytes stored of a cut packet.
+        interfaces: (link, link type) of the packets, in order of the links.
+        nanoseconds: whether a timestamp is not a whole microsecond.
+        latest: largest timestamp, ns.
+        snaplen: upper limit of the frame length, bytes.
+    """
+
+    feeds: tuple[_LinkPackets, ...]
+    predicate: Predicate
+    packets: int = 0
+    cut: int = 0
+    kept: int = 0
+    interfaces: list[tuple[str, str]] = field(default_factory=list)
+    nanoseconds: bool = False
+    latest: int = 0
+    snaplen: int = SNAPLEN
+
+    @property
+    def link_types(self) -> list[str]:
+        """The link types, without duplicates."""
+        return list(dict.fromkeys(link_type for _, link_type in self.interfaces))
+
+
+def exported_links(lake: Lake, config: Config, names: Sequence[str]) -> list[str]:
+    """Resolves names of links, sets and captures with interface links; no name stands for all links with captures.
+
+    Raises:
+        LakeError: the lake has no captures.
+        ConfigError: a name stands for no link with captures.
+    """
+    ingested = ingested_links(lake)
+    if not ingested:
+        raise LakeError(f"{lake.root}: there are no captures in the lake", "make some known with `lowwater ingest`")
+    selected: list[str] = []
+    for link in (link for name in names for link in config.sets.get(name, (name,))):
+        matches = [link] if link in ingested else [link_ for link_ in ingested if link_.startswith(f"{link}/")]
+        if not matches:
+            raise ConfigError(f"--link: link {link!r} has no captures in the lake", nearest(link, ingested))
+        selected += matches
+    return list(dict.fromkeys(selected or ingested))
+
+
+def select(
+    lake: Lake,
+    config: Config,
+    links: Sequence[str],
+    predicate: Predicate,
+    start: int = 0,
+    end: int = END_OF_TIME,
+    progress: Callable[[int], None] = lambda packets: None,
+) -> Selection:
+    """Surveys the packets with a timestamp in [start, end), ns, that a predicate selects.
+
+    Args:
+        lake: the open lake.
+        config: settings of the lake.
+        links: names of links with captures, from `exported_links`.
+        predicate: selects the packets.
+        start: first timestamp, ns since the epoch.
+        end: end of the timestamps, ns, exclusive.
+        progress: called with the number of packets so far.
+
+    Raises:
+        LakeError: frames of some packets are not stored, a link type is unknown, or the lake cannot be read.
+    """
+    captures, files = read_captures(lake, links), PacketFiles.of(lake)
+    feeds = []
+    for link in links:
+        settings = config.link(link)
+        read = packet_files(files, link, captures[link], settings, start, end, end)
+        feeds.append(_LinkPackets(read, {capture.capture: capture.link_type for capture in captures[link]}))
+    selection = Selection(tuple(feeds), predicate)
+    for feed in feeds:
+        for interface, batch in _selected(feed, predicate):
+            _survey(selection, feed.read.link, interface, batch)
+            progress(selection.packets)
+    if not selection.interfaces:
+        types = [(feed.read.link, kind) for feed in feeds for kind in feed.link_types.values() if _numbered(kind)]
+        selection.interfaces = types[:1] or [(links[0], ETHERNET)]
+    return selection
+
+
+def _survey(selection: Selection, link: str, link_type: str, batch: pa.RecordBatch) -> None:
+    _require_frames(batch, link, "of packets that are selected")
+    lengths = pc.fill_null(pc.binary_length(batch.column(FRAME)), 0)
+    cut = pc.less(lengths, batch.column("caplen"))
+    selection.cut += pc.sum(cut).as_py()
+    selection.kept = max(selection.kept, pc.max(lengths.filter(cut)).as_py() or 0)
+    selection.packets += batch.num_rows
+    stamps = batch.column("timestamp").to_numpy()
+    selection.nanoseconds |= bool(np.any(stamps % 1000))
+    selection.latest = max(selection.latest, int(stamps.max()))
+    selection.snaplen = max(selection.snaplen, pc.max(lengths).as_py())
+    if (link, link_type) not in selection.interfaces:
+        if not _numbered(link_type):
+            raise LakeError(
+                f"link {link!r}: the link type of some of its packets is not known: {link_type}",
+                "make each interface of its captures a link of its own, and ingest them again",
+            )
+        selection.interfaces.append((link, link_type))
+
+
+def _require_frames(batch: pa.RecordBatch, link: str, packets: str) -> None:
+    """Refuses packets whose captured bytes are not stored."""
+    if pc.any(pc.and_(batch.column(FRAME).is_null(), pc.greater(batch.column("caplen"), 0))).as_py():
+        raise LakeError(
+            f"link {link!r}: nothing is kept of the frames {packets}",
+            f"set `payload` in {section_of(link.partition('/')[0])} to the bytes of each payload to keep, and ingest "
+            "its captures again",
+        )
+
+
+def _selected(feed: _LinkPackets, predicate: Predicate) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Yields (link type, selected packets) in the order of the link; no batch is empty."""
+    read = feed.read
+    test = predicate.test(read.link)
+    low, high = max(read.read_from, read.since), min(read.end, read.until)
+    names = list(dict.fromkeys(["arrival", "timestamp", "len", "caplen", FRAME, *predicate.columns]))
+    for capture in read.captures:
+        for path in (file.path for file in capture.files):
+            try:
+                for batch in _batches(path, capture, names, low, high):
+                    if predicate.reads_payload:
+                        _require_frames(batch, read.link, "whose payload the condition asks for")
+                    chosen = batch.filter(pa.array(test(batch)))
+                    if chosen.num_rows:
+                        yield feed.link_types[capture.capture], chosen
+            except OSError as error:
+                raise LakeError(
+                    f"{path}: packets of link {read.link!r} cannot be read: {error.strerror or error}",
+                    "if the capture was ingested anew meanwhile, export again",
+                ) from error
+
+
+def _batches(path: Path, capture: CaptureRead, names: list[str], low: int, high: int) -> Iterator[pa.RecordBatch]:
+    """Reads the packets of a file within [low, high), ns, with absolute arrivals; a missing column is NULL."""
+    with pq.ParquetFile(path) as file:
+        stored = file.schema_arrow.names
+        for group in range(file.num_row_groups):
+            if not _meets(file.metadata.row_group(group), stored, low, high):
+                continue
+            rows = _rows_at_once(file.metadata.row_group(group), stored)
+            for batch in file.iter_batches(
+                rows, [group], [name for name in names if name in stored], use_threads=False
+            ):
+                columns = [_column(batch, name) for name in names]
+                columns[0] = pc.max_element_wise(columns[0], pa.scalar(capture.clock, pa.int64()))
+                whole = pa.RecordBatch.from_arrays(columns, names)
+                stamps = whole.column("timestamp")
+                inside = whole.filter(pc.and_(pc.greater_equal(stamps, low), pc.less(stamps, high)))
+                if inside.num_rows:
+                    yield inside
+
+
+def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
+    if name in batch.schema.names:
+        return batch.column(name)
+    return pa.nulls(batch.num_rows, READABLE.field(name).type)
+
+
+def _meets(group: pq.RowGroupMetaData, names: list[str], low: int, high: int) -> bool:
+    bounds = group.column(names.index("timestamp")).statistics
+    return bounds is None or not bounds.has_min_max or (bounds.min < high and bounds.max >= low)
+
+
+def _rows_at_once(group: pq.RowGroupMetaData, names: list[str]) -> int:
+    """The number of rows whose frames take about 32 MiB."""
+    size = int(group.column(names.index(FRAME)).total_uncompressed_size) if FRAME in names else 0
+    return max(256, min(65_536, BATCH_BYTES * int(group.num_rows) // max(size, 1)))
+
+
+def write_selection(selection: Selection, form: str, write: Callable[[bytes], object]) -> None:
+    """Writes the selected packets as a capture; several links are merged by (arrival, link).
+
+    Args:
+        selection: result of `select`.
+        form: `pcap` or `pcapng`.
+        write: called with the next bytes.
+
+    Raises:
+        ConfigError: the format cannot hold the packets.
+    """
+    numbers = {link_type: _number(link_type) for link_type in selection.link_types}
+    if form == "pcapng":
+        for kind, number in numbers.items():
+            if number >= PCAPNG_LINK_TYPES:
+                raise ConfigError(f"a pcapng cannot say the link type {kind}", "give --format pcap")
+        interfaces = [WrittenInterface(link, numbers[kind]) for link, kind in selection.interfaces]
+        write(pcapng_header(interfaces, selection.snaplen))
+        for _, _, interface, stamp, wire, frame in _merged(selection):
+            write(pcapng_record(interface, stamp, wire, frame))
+        return
+    _check_pcap(selection)
+    nanoseconds = selection.nanoseconds
+    write(pcap_header(numbers[selection.link_types[0]], nanoseconds, selection.snaplen))
+    for _, _, _, stamp, wire, frame in _merged(selection):
+        write(pcap_record(stamp, wire, frame, nanoseconds))
+
+
+def _check_pcap(selection: Selection) -> None:
+    if len(selection.link_types) > 1:
+        kinds = ", ".join(sorted(f"{link} has {kind}" for link, kind in selection.interfaces))
+        raise ConfigError(f"a pcap has one link type, and {kinds}", "give --format pcapng, or one --link")
+    if selection.latest >= PCAP_SECONDS * SECOND:
+        raise ConfigError("a pcap cannot say the time of packets after 2106", "give --format pcapng")
+
+
+def _numbered(link_type: str) -> bool:
+    """Whether a text is a single link type, by name or number."""
+    return link_type in LINK_NUMBERS or link_type.isdecimal()
+
+
+def _number(link_type: str) -> int:
+    return LINK_NUMBERS[link_type] if link_type in LINK_NUMBERS else int(link_type)
+
+
+Row = tuple[int, int, int, int, int, bytes]
+"""Arrival (ns), number of the link, interface, timestamp (ns), length on the wire, stored part of the frame."""
+
+
+def _merged(selection: Selection) -> Iterator[Row]:
+    feeds = [_rows(selection, place) for place in range(len(selection.feeds))]
+    return feeds[0] if len(feeds) == 1 else heapq.merge(*feeds, key=lambda row: row[:2])
+
+
+def _rows(selection: Selection, place: int) -> Iterator[Row]:
+    feed = selection.feeds[place]
+    for link_type, batch in _selected(feed, selection.predicate):
+        interface = selection.interfaces.index((feed.read.link, link_type))
+        columns = [batch.column(name).to_pylist() for name in ("arrival", "timestamp", "len", FRAME)]
+        for arrival, stamp, wire, frame in zip(*columns, strict=True):
+            yield arrival, place, interface, stamp, wire, frame or b""
