@@ -10,10 +10,11 @@ from pathlib import Path
 
 from rich.table import Table
 
+from lowwater.capture.headers.tunnels import NAMES
 from lowwater.capture.inspect import QUANTILES, CaptureFacts, InterfaceFacts, inspect
 from lowwater.capture.records.lateness import GAPS
 from lowwater.capture.records.sanity import END_OF_TIME
-from lowwater.cli.inspected import FAMILIES, TUNNELS, Inspected, document, rows
+from lowwater.cli.inspected import FAMILIES, Inspected, document, rows
 from lowwater.errors import LowwaterError
 from lowwater.instants import SECOND, format_duration, format_instant
 from lowwater.replay.command.export import spreadsheet_cell
@@ -142,7 +143,7 @@ def _facts(each: InterfaceFacts, skew: int) -> dict[str, str]:
         "ip": _shares([*families, ("neither", undecoded)], packets),
         "protocols": _shares(each.protocols.most_common(), packets),
         "vlans": _shares(((str(vlan), count) for vlan, count in each.vlans.most_common(8)), packets),
-        "tunnels": _shares(((TUNNELS.get(n, str(n)), count) for n, count in each.tunnels.most_common(8)), packets),
+        "tunnels": _shares(((NAMES[number], count) for number, count in each.tunnels.most_common(8)), packets),
     }
 
 

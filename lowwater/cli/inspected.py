@@ -10,13 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lowwater.capture.headers.tunnels import NAMES
 from lowwater.capture.inspect import QUANTILES, CaptureFacts, InterfaceFacts
 from lowwater.capture.records.lateness import QUANTILE_ERROR
 from lowwater.errors import LowwaterError
 from lowwater.instants import format_duration, format_instant
-
-TUNNELS = {4: "IPv4-in-IP", 41: "IPv6-in-IP", 47: "GRE", 2152: "GTP-U", 4789: "VXLAN", 6081: "Geneve", 8472: "VXLAN"}
-"""Names of tunnels, by IP protocol or UDP port."""
 
 FAMILIES = {4: "ipv4", 6: "ipv6"}
 
@@ -89,7 +87,7 @@ def _interface(facts: InterfaceFacts) -> dict[str, Any]:
         "protocols": {name: facts.protocols[name] for name in ("tcp", "udp", "icmp", "arp", "other")},
         "vlans": [{"vlan_id": vlan, "packets": count} for vlan, count in sorted(facts.vlans.items())],
         "tunnels": [
-            {"tunnel": number, "name": TUNNELS.get(number, ""), "packets": count}
+            {"tunnel": number, "name": NAMES[number], "packets": count}
             for number, count in sorted(facts.tunnels.items())
         ],
     }
