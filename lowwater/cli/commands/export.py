@@ -1,4 +1,4 @@
-"""What `lowwater export` does: packets of the lake into a capture file, whole or not at all."""
+"""The command `export`: packets of the lake into a capture file, whole or not at all."""
 
 from __future__ import annotations
 
@@ -6,17 +6,59 @@ import sys
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from lowwater.config import load_config
+import click
+
+from lowwater.cli import options
 from lowwater.errors import LowwaterError
-from lowwater.lake.layout import open_lake
-from lowwater.plan.temporal import END_OF_TIME
-from lowwater.replay.packets.extract import Selection, chosen_links, select, write_selection
-from lowwater.replay.packets.predicate import read_predicate
 from lowwater.terminal import Terminal, say
 
+if TYPE_CHECKING:
+    from lowwater.replay.packets.extract import Selection
 
-def export_packets(
+
+@click.command()
+@click.option("--lake", required=True, type=options.FOLDER, help="The lake's folder.")
+@click.option(
+    "--out", required=True, type=click.Path(path_type=Path, allow_dash=True), help="The capture to write; - for stdout."
+)
+@click.option("--link", "links", multiple=True, metavar="NAME", help="A link or a set; repeats; default all links.")
+@click.option("--from", "start", type=options.INSTANT, help="First timestamp, ISO 8601.")
+@click.option("--to", "end", type=options.INSTANT, help="End of the timestamps, ISO 8601, exclusive.")
+@click.option("--where", metavar="PREDICATE", help="A GSQL condition; default every packet.")
+@click.option("--protocol", default="ETH", help="Whose packets, and whose columns --where names.", show_default=True)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["pcap", "pcapng"]),
+    help="Default: as the name ends, else pcap for one interface, pcapng for several.",
+)
+@click.option("--force", is_flag=True, help="Replace a file that is there.")
+def export(
+    lake: Path,
+    out: Path,
+    links: tuple[str, ...],
+    start: int | None,
+    end: int | None,
+    where: str | None,
+    protocol: str,
+    form: str | None,
+    force: bool,
+) -> None:
+    """Gives back a capture of the packets that a condition selects, with the bytes that ingest kept of them.
+
+    \b
+    Packets of one link come in the order of its captures, of several links in the order of arrival.
+    Example:
+      lowwater export --lake var/lake --link main1 --where "destPort = 53" --out dns.pcap
+    """
+    if start is not None and end is not None and start >= end:
+        raise click.UsageError("--to must be after --from")
+    _export(lake, out, links, start, end, where, protocol, form, force)
+
+
+def _export(
     root: Path,
     out: Path,
     names: Sequence[str],
@@ -51,6 +93,12 @@ def export_packets(
             raise LowwaterError(f"{out}: is no file", "name a file, or - to write to standard output")
         if not force:
             raise LowwaterError(f"{out}: is there already", "give another name, or --force to replace it")
+    from lowwater.config import load_config
+    from lowwater.lake.layout import open_lake
+    from lowwater.plan.temporal import END_OF_TIME
+    from lowwater.replay.packets.extract import chosen_links, select, write_selection
+    from lowwater.replay.packets.predicate import read_predicate
+
     predicate = read_predicate(where, protocol)
     lake, config = open_lake(root, make=False), load_config(root)
     links = chosen_links(lake, config, names)
@@ -82,6 +130,8 @@ def _format(found: Selection, out: Path) -> str:
 
 
 def _write(found: Selection, form: str, out: Path) -> None:
+    from lowwater.replay.packets.extract import write_selection
+
     waiting = out.with_name(f".{out.name}.{uuid.uuid4().hex[:12]}.part")
     try:
         with waiting.open("xb", buffering=1 << 20) as file:
