@@ -176,6 +176,7 @@ def test_the_pages_of_the_suites_name_every_expectation_and_what_to_do() -> None
             assert f"{entry.type} · {entry.id}" in read.texts
             assert entry.description in read.texts
         assert read.text.count("What to do.") == len(read_suite(suite).expectations)
+        assert not re.search(r"[*`]|\]\(", read.text), "notes have more markdown than the pages read"
 
 
 @pytest.mark.slow
