@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from lowwater.capture import read
 from lowwater.capture.headers.batches import decode_batch
 from lowwater.capture.headers.links import NAMES
+from lowwater.capture.headers.registry import numbered
 from tests import capturemaker as maker
 from tests.capture import linkframes
 from tests.capture.linkframes import LINKS
@@ -30,6 +31,11 @@ FIXED = ("position", "arrival", "timestamp", "len", "caplen")
 
 def test_every_decoded_link_type_has_frames() -> None:
     assert set(LINKS) == set(NAMES)
+
+
+def test_a_number_has_one_entry() -> None:
+    with pytest.raises(ValueError, match="two entries have the number 1: one and uno"):
+        numbered([("a", {1: "one"}), ("b", {2: "two", 1: "uno"})])
 
 
 @pytest.mark.slow
