@@ -58,23 +58,23 @@ def inspect_files(files: Sequence[Path], form: str, max_jump: int | None, skew: 
     """
     skew = min(skew, END_OF_TIME)
     max_jump = min(skew + 60 * SECOND if max_jump is None else max_jump, END_OF_TIME)
-    found = _inspect(files, max_jump, skew)
+    inspected = _inspect(files, max_jump, skew)
     if form == "json":
-        say(json.dumps(document(found, max_jump, skew), indent=2))
+        say(json.dumps(document(inspected, max_jump, skew), indent=2))
     elif form == "csv":
         out = io.StringIO()
-        lines = rows(found, max_jump, skew)
+        lines = rows(inspected, max_jump, skew)
         if spreadsheet:
             lines = ([spreadsheet_cell(cell) for cell in line] for line in lines)
         csv.writer(out, lineterminator="\n").writerows(lines)
         say(out.getvalue(), nl=False)
     else:
-        _show(found, skew)
-    return all(each.error is None for each in found)
+        _show(inspected, skew)
+    return all(capture.error is None for capture in inspected)
 
 
 def _inspect(files: Sequence[Path], max_jump: int, skew: int) -> list[Inspected]:
-    found: list[Inspected] = []
+    captures: list[Inspected] = []
     with Terminal(stderr=True).working("inspecting") as working:
         for path in files:
 
@@ -82,10 +82,10 @@ def _inspect(files: Sequence[Path], max_jump: int, skew: int) -> list[Inspected]
                 working(f"inspecting {name}: {packets:,} packets")
 
             try:
-                found.append(Inspected(path, inspect(path, max_jump, skew, progress)))
+                captures.append(Inspected(path, inspect(path, max_jump, skew, progress)))
             except LowwaterError as error:
-                found.append(Inspected(path, error=error))
-    return found
+                captures.append(Inspected(path, error=error))
+    return captures
 
 
 def _show(found: Sequence[Inspected], skew: int) -> None:
@@ -129,37 +129,37 @@ def _sheet(facts: CaptureFacts, skew: int) -> Table:
     return whole
 
 
-def _facts(each: InterfaceFacts, skew: int) -> dict[str, str]:
+def _facts(facts: InterfaceFacts, skew: int) -> dict[str, str]:
     """The lines of one interface."""
-    late, packets = each.lateness, each.packets
+    late, packets = facts.lateness, facts.packets
     quantiles = ", ".join(f"{100 * share:g} % {_duration(late.quantile(share))}" for share in QUANTILES)
     lines = {
-        "interface": f"{each.interface.index} {each.interface.name}".strip(),
-        "link type": f"{each.interface.link_type} ({each.interface.link_number})",
-        "snaplen": f"{each.interface.snaplen:,}",
+        "interface": f"{facts.interface.index} {facts.interface.name}".strip(),
+        "link type": f"{facts.interface.link_type} ({facts.interface.link_number})",
+        "snaplen": f"{facts.interface.snaplen:,}",
         "packets": f"{packets:,}",
-        "malformed": _counts(each.malformed.items()),
-        "first": _instant(each.summary.first if each.summary else None),
-        "last": _instant(each.summary.last if each.summary else None),
-        "duration": _duration(each.duration),
-        "rate": f"{_rate(each.rate(packets))} packets/s, {_rate(each.rate(8 * each.wire))} bits/s on the wire",
-        "bytes": f"{each.captured:,} captured, {each.wire:,} on the wire",
-        "truncated": f"{each.truncated:,}",
+        "malformed": _counts(facts.malformed.items()),
+        "first": _instant(facts.summary.first if facts.summary else None),
+        "last": _instant(facts.summary.last if facts.summary else None),
+        "duration": _duration(facts.duration),
+        "rate": f"{_rate(facts.rate(packets))} packets/s, {_rate(facts.rate(8 * facts.wire))} bits/s on the wire",
+        "bytes": f"{facts.captured:,} captured, {facts.wire:,} on the wire",
+        "truncated": f"{facts.truncated:,}",
         "out of order": f"{late.late:,}",
         "lateness": quantiles,
         "skew that admits all": _duration(late.largest if packets else None),
         f"refused by {format_duration(skew)}": f"{late.refused:,}",
     }
-    gaps = [f"{_duration(length)} from {_instant(start)}" for start, length in each.gaps.longest()]
+    gaps = [f"{_duration(length)} from {_instant(start)}" for start, length in facts.gaps.longest()]
     for number in range(GAPS):
         lines[f"gap {number + 1}"] = gaps[number] if number < len(gaps) else "-"
-    undecoded = each.summary.undecoded if each.summary else 0
-    families = [(name, each.families[version]) for version, name in FAMILIES.items()]
+    undecoded = facts.summary.undecoded if facts.summary else 0
+    families = [(name, facts.families[version]) for version, name in FAMILIES.items()]
     return lines | {
         "ip": _shares([*families, ("neither", undecoded)], packets),
-        "protocols": _shares(each.protocols.most_common(), packets),
-        "vlans": _shares(((str(vlan), count) for vlan, count in each.vlans.most_common(8)), packets),
-        "tunnels": _shares(((NAMES[number], count) for number, count in each.tunnels.most_common(8)), packets),
+        "protocols": _shares(facts.protocols.most_common(), packets),
+        "vlans": _shares(((str(vlan), count) for vlan, count in facts.vlans.most_common(8)), packets),
+        "tunnels": _shares(((NAMES[number], count) for number, count in facts.tunnels.most_common(8)), packets),
     }
 
 

@@ -108,34 +108,34 @@ def _export(
             working(f"selecting packets: {count:,}")
 
         until = END_OF_TIME if end is None else end
-        found = select(lake, config, links, predicate, start or 0, until, progress)
-        form = form or _format(found, out)
-        working(f"writing {found.packets:,} packets")
+        selection = select(lake, config, links, predicate, start or 0, until, progress)
+        form = form or _format(selection, out)
+        working(f"writing {selection.packets:,} packets")
         if to_stdout:
-            write_selection(found, form, sys.stdout.buffer.write)
+            write_selection(selection, form, sys.stdout.buffer.write)
             sys.stdout.buffer.flush()
         else:
-            _write(found, form, out)
-    packets = "1 packet" if found.packets == 1 else f"{found.packets:,} packets"
+            _write(selection, form, out)
+    packets = "1 packet" if selection.packets == 1 else f"{selection.packets:,} packets"
     say(f"{packets} to {'standard output' if to_stdout else out}", err=True)
-    if found.cut:
-        said = f"{found.cut:,} of {packets} are cut to what was kept of them, at most {found.kept:,} bytes"
+    if selection.cut:
+        said = f"{selection.cut:,} of {packets} are cut to what was kept of them, at most {selection.kept:,} bytes"
         say(said, err=True)
 
 
-def _format(found: Selection, out: Path) -> str:
+def _format(selection: Selection, out: Path) -> str:
     """What the name of the file says; else pcap for one interface, pcapng for several."""
     named = out.suffix.removeprefix(".").lower()
-    return named if named in ("pcap", "pcapng") else "pcap" if len(found.interfaces) == 1 else "pcapng"
+    return named if named in ("pcap", "pcapng") else "pcap" if len(selection.interfaces) == 1 else "pcapng"
 
 
-def _write(found: Selection, form: str, out: Path) -> None:
+def _write(selection: Selection, form: str, out: Path) -> None:
     from lowwater.replay.packets.extract import write_selection
 
     waiting = out.with_name(f".{out.name}.{uuid.uuid4().hex[:12]}.part")
     try:
         with waiting.open("xb", buffering=1 << 20) as file:
-            write_selection(found, form, file.write)
+            write_selection(selection, form, file.write)
         waiting.replace(out)
     except OSError as error:
         raise LowwaterError(f"{out}: cannot be written: {error.strerror}", "check its folder and the disk") from error

@@ -73,8 +73,8 @@ def _generate(
     with console.working(f"generating {hours} h of {len(names)} links"):
         written = write(out, start, hours, names, rate, skew, offset, seed)
     table = Table("capture", "covers", "packets", "violations", "note", box=None)
-    for each in written:
-        covers = f"{format_instant(each.start)}/{format_instant(each.end)}"
-        note = "cut inside its last record" if each.cut else "" if each.packets else "empty"
-        table.add_row(str(each.path), covers, f"{each.packets:,}", str(each.violations), note)
+    for capture in written:
+        covers = f"{format_instant(capture.start)}/{format_instant(capture.end)}"
+        note = "cut inside its last record" if capture.cut else "" if capture.packets else "empty"
+        table.add_row(str(capture.path), covers, f"{capture.packets:,}", str(capture.violations), note)
     console.print(table)

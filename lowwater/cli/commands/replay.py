@@ -55,9 +55,9 @@ def _replay(query_set: str, lake: Path, start: int, end: int, stage: str | None,
     job = Job.open(lake, query_set, queries)
     outcomes = replay_intervals(job, start, end, stage, progress, hold=hold)
     table = Table("interval", "state", "query", "rows", "note", box=None)
-    for each in outcomes:
-        for name, rows in each.rows.items():
-            known = not each.committed and each.state not in STAGES
-            note = each.reason or ("already published from the same inputs" if known else "")
-            table.add_row(format_instant(each.start), each.state, name, f"{rows:,}", note)
+    for outcome in outcomes:
+        for name, rows in outcome.rows.items():
+            unchanged = not outcome.committed and outcome.state not in STAGES
+            note = outcome.reason or ("already published from the same inputs" if unchanged else "")
+            table.add_row(format_instant(outcome.start), outcome.state, name, f"{rows:,}", note)
     open_console().print(table)

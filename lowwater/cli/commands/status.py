@@ -36,5 +36,5 @@ def status(lake: Path, queries: Path) -> None:
     opened, config = open_lake(lake, make=False), load_config(lake)
     for line in (*outside_lines(opened, config), *tolerated_lines(opened, config)):
         say(line)
-    for each in unplanned:
-        say(each, err=True)
+    for problem in unplanned:
+        say(problem, err=True)
