@@ -1,7 +1,7 @@
 """Holds a finished page to what it may contain: known markup, relative addresses, nothing that runs or fetches.
 
-The last step of every page. Values are escaped where they enter (`view`); this is the check that none got through, and
-that a new version of Great Expectations did not bring an address back.
+The last step of every page. The templates escape values; this is the check that none got through, and that no template
+has an address of a network.
 """
 
 from __future__ import annotations

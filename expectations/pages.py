@@ -1,30 +1,33 @@
 """The pages of a data-quality report: one a validation, one a suite; offline, escaped, without any script.
 
-The last stage of an audit: `validation` made the result, `renderers` arrange it, `view` makes the page, `offline` holds
-it to what a page may contain. The pages lie in `reports/<query set>/<interval>/` and `reports/suites/`.
+The last stage of an audit: `validation` made the JSON of the result, `outcomes` reads it, our templates show it, and
+`offline` holds the page to what it may contain. The pages lie in `reports/<query set>/<interval>/` and
+`reports/suites/`.
 """
 
 from __future__ import annotations
 
-import html
 import re
 from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from great_expectations.core.expectation_validation_result import expectationSuiteValidationResultSchema
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from lowwater.errors import LawError
 
 from .entries import read_suite
 from .findings import SUITES, Validation, once
 from .offline import offline
-from .renderers import ResultPage, SuitePage
+from .outcomes import outcome_of
+from .rules import Rule
 from .suites import build_suite
-from .view import Page
 
 _LINES = re.compile(r"\s*\n\s*")
+_STRONG, _CODE = re.compile(r"\*\*(.+?)\*\*"), re.compile(r"`(.+?)`")
 
 
 def render(validation: Validation) -> str:
@@ -34,12 +37,11 @@ def render(validation: Validation) -> str:
         validation: its document is all that is shown; its findings say what must be on the page.
 
     Raises:
-        LawError: GX left something out (alone it logs that and goes on), or the page is not offline.
+        LawError: a finding or a message is not on the page, or the page is not offline.
     """
-    result = expectationSuiteValidationResultSchema.load(validation.document)
-    meta = validation.document["meta"]
+    document = validation.document
+    meta, statistics = document["meta"], document["statistics"]
     page = _page(
-        ResultPage().render(result),
         "document.html",
         "../../",
         suite=validation.suite,
@@ -48,9 +50,18 @@ def render(validation: Validation) -> str:
         intervals=meta["intervals"],
         findings=validation.findings,
         failed=once(finding for finding in validation.findings if not finding.success),
+        outcomes=[outcome_of(result) for result in document["results"]],
+        facts={
+            "expectations": statistics["evaluated_expectations"],
+            "hold": statistics["successful_expectations"],
+            "do not hold": statistics["unsuccessful_expectations"],
+            "run": meta["run_id"]["run_name"],
+            "validated at": f"{meta['run_id']['run_time'][:19]}Z",
+            "Great Expectations": meta["great_expectations_version"],
+        },
     )
     for finding in validation.findings:
-        needed = [f'id="{finding.expectation}"', *(html.escape(message, quote=False) for message in finding.messages)]
+        needed = [f'id="{finding.expectation}"', *(str(escape(message)) for message in finding.messages)]
         if lost := [text for text in needed if _squeezed(text) not in page]:
             raise LawError(f"the page of the suite {validation.suite} lacks {lost[0]!r} of {finding.kind}")
     return page
@@ -61,24 +72,44 @@ def render_suites() -> Mapping[str, str]:
     """The pages of the suites themselves, by file name, for `reports/suites/`; rendered once a process.
 
     Raises:
-        LawError: see `render`.
+        LawError: a page is not offline.
     """
-    made = {}
+    pages = {}
     for name in SUITES:
         file = read_suite(name)
-        document = SuitePage().render(build_suite(file))
-        made[f"{name}.html"] = _page(document, "suite.html", "../", suite=name, notes=file.notes)
-    return MappingProxyType(made)
+        rules = [rule for rule in build_suite(file).expectations if isinstance(rule, Rule)]
+        entries = [(entry, rule.title()) for entry, rule in zip(file.expectations, rules, strict=True)]
+        pages[f"{name}.html"] = _page("suite.html", "../", suite=name, notes=file.notes, entries=entries)
+    return MappingProxyType(pages)
 
 
 @cache
-def _view() -> Page:
-    return Page()  # keeps its compiled templates
+def _templates() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["marked"] = marked
+    return environment
 
 
-def _page(document: Any, template: str, root: str, **values: Any) -> str:
-    text = _view().render(document, template=template, suites=SUITES, root=root, **values)
-    return offline(_squeezed(text))
+def marked(text: str) -> Markup:
+    """A paragraph of a note: `**strong**` and code in backticks are all the markdown that it has.
+
+    Example:
+        >>> str(marked("**Do** `x < y`"))
+        '<p><strong>Do</strong> <code>x &lt; y</code></p>'
+    """
+    strong = _STRONG.sub(r"<strong>\1</strong>", str(escape(text)))
+    return Markup("<p>" + _CODE.sub(r"<code>\1</code>", strong) + "</p>")
+
+
+def _page(template: str, root: str, **values: Any) -> str:
+    values = {"checked": "", "suites": SUITES, "root": root} | values
+    return offline(_squeezed(_templates().get_template(template).render(values)))
 
 
 def _squeezed(text: str) -> str:

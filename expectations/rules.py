@@ -12,10 +12,10 @@ from typing import Any, ClassVar, Literal
 
 from great_expectations.core.metric_domain_types import MetricDomainTypes
 from great_expectations.execution_engine import ExecutionEngine, PandasExecutionEngine
+from great_expectations.expectations.expectation import BatchExpectation
 from great_expectations.expectations.metrics.metric_provider import metric_value
 from great_expectations.expectations.metrics.table_metric_provider import TableMetricProvider
 
-from .cells import Shown
 from .text import count, percent
 
 ROWS = "table.lowwater_rows"
@@ -40,16 +40,18 @@ class MeasureRows(TableMetricProvider):
         return [dict(zip(frame.columns, row, strict=True)) for row in frame.itertuples(index=False, name=None)]
 
 
-class Rule(Shown, ABC):
+class Rule(BatchExpectation, ABC):
     """An expectation that looks at one row of a measure frame at a time.
 
     Attributes:
+        noun: what a row of its frame is.
         rule: the rule in words; `{name}` stands for an argument of the expectation.
         subjects: the columns that name what a row is about.
         measures: the columns that decide; `{name}` as above.
         told: the columns that are only in its messages.
     """
 
+    noun: ClassVar[str]
     rule: ClassVar[str]
     subjects: ClassVar[tuple[str, ...]]
     measures: ClassVar[tuple[str, ...]]
@@ -101,6 +103,8 @@ class Rule(Shown, ABC):
                 "unexpected_percent": 100 * len(failed) / len(rows) if rows else 0.0,
                 "unexpected_index_list": failed,
                 "details": {
+                    "title": self.title(),
+                    "noun": self.noun,
                     "messages": [self.message(rows[position]) for position in failed],
                     "columns": list(columns),
                     "rows": [[row[name] for name in columns] for row in rows],

@@ -1,16 +1,18 @@
 """From an address to a page: the same for the browser and for files.
 
-The door of the folder. A page is a function of a snapshot; every address in it is relative, every value is escaped.
+The door of the folder. A kind of page is a template and a function under `page`, which states its address. Addresses in
+a page are relative, values are escaped.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -34,44 +36,73 @@ RECENT = 168
 """Intervals of a link that its skew review lists; the plot and the ladder are over all."""
 
 
+@dataclass(frozen=True)
+class Page:
+    """A kind of page.
+
+    Attributes:
+        address: without `.html`; `{}` stands for a part that tells pages of this kind apart.
+        template: file in `templates/`.
+        section: the entry of the navigation that it belongs to, or empty. An address without `{}` is that entry.
+        fill: makes the values of the template from a snapshot and the parts; None where there is no such page.
+        parts: the parts of each page of this kind.
+    """
+
+    address: str
+    template: str
+    section: str
+    fill: Callable[..., dict[str, Any] | None]
+    parts: Callable[[Snapshot], Iterable[tuple[str, ...]]]
+
+    def match(self, address: str) -> list[str] | None:
+        """The parts of an address of this kind; None of any other."""
+        mine, asked = self.address.split("/"), address.split("/")
+        if len(mine) != len(asked) or any(part not in ("{}", given) for part, given in zip(mine, asked, strict=True)):
+            return None
+        return [given for part, given in zip(mine, asked, strict=True) if part == "{}"]
+
+
+PAGES: list[Page] = []
+"""Every kind of page; of two that match an address the first counts."""
+
+_Fill = TypeVar("_Fill", bound=Callable[..., dict[str, Any] | None])
+
+
+def page(
+    address: str,
+    template: str,
+    section: str = "",
+    parts: Callable[[Snapshot], Iterable[tuple[str, ...]]] = lambda _: [()],
+) -> Callable[[_Fill], _Fill]:
+    """Makes a function a kind of page; arguments as `Page`."""
+
+    def register(fill: _Fill) -> _Fill:
+        PAGES.append(Page(address, template, section, fill, parts))
+        return fill
+
+    return register
+
+
 def render(known: Snapshot, address: str) -> str | None:
     """The page of an address such as `index.html` or `interval/demo/<interval>.html`; None where there is none.
 
     Raises:
         LakeError: a ledger cannot be read.
     """
-    root = "../" * address.count("/")
-    match address.removesuffix(".html").split("/") if address.endswith(".html") else ():
-        case ["index"]:
-            parts = months(known)
-            return _overview(known, parts[-1] if parts else None, root)
-        case ["month", name]:
-            part = next((each for each in months(known) if each.name == name), None)
-            return _overview(known, part, root) if part else None
-        case ["set", name]:
-            return _set(known, name, root)
-        case ["query", name, query]:
-            return _query(known, name, query, root)
-        case ["interval", name, label]:
-            return _interval(known, name, label, root)
-        case ["skew", "index"]:
-            return _skews(known, root)
-        case ["skew", link]:
-            return _skew(known, link, root)
+    asked = address.removesuffix(".html")
+    for kind in PAGES:
+        parts = kind.match(asked) if asked != address else None
+        if parts is not None:
+            values = kind.fill(known, *parts)
+            return None if values is None else _filled(kind, known, "../" * address.count("/"), values)
     return None
 
 
 def addresses(known: Snapshot) -> Iterator[str]:
     """Every page that there is."""
-    yield from ("index.html", "skew/index.html")
-    for part in months(known):
-        yield f"month/{part.name}.html"
-        for each in known.part(part.start, part.end).intervals:
-            yield f"interval/{safe_name(each.query_set)}/{interval_label(each.start, each.end)}.html"
-    for job in known.jobs.values():
-        yield f"set/{safe_name(job.query_set)}.html"
-        yield from (f"query/{safe_name(job.query_set)}/{safe_name(query.name)}.html" for query in job.plan.queries)
-    yield from (f"skew/{safe_name(link)}.html" for link in known.captures)
+    for kind in PAGES:
+        for parts in kind.parts(known):
+            yield f"{kind.address.format(*parts)}.html"
 
 
 @cache
@@ -95,16 +126,34 @@ def _templates() -> Environment:
     return made
 
 
-def _page(template: str, known: Snapshot, root: str, **values: Any) -> str:
-    docs = (known.lake.reports / "index.html").is_file()
+def _filled(kind: Page, known: Snapshot, root: str, values: dict[str, Any]) -> str:
     return (
         _templates()
-        .get_template(template)
-        .render(root=root, docs=docs, lake="/".join(known.lake.root.parts[-2:]), **values)
+        .get_template(kind.template)
+        .render(
+            root=root,
+            section=kind.section,
+            navigation=[each for each in PAGES if each.section and "{}" not in each.address],
+            docs=(known.lake.reports / "index.html").is_file(),
+            lake="/".join(known.lake.root.parts[-2:]),
+            **values,
+        )
     )
 
 
-def _overview(known: Snapshot, part: Month | None, root: str) -> str:
+@page("index", "overview.html", "Overview")
+def _index(known: Snapshot) -> dict[str, Any]:
+    parts = months(known)
+    return _overview(known, parts[-1] if parts else None)
+
+
+@page("month/{}", "overview.html", "Overview", lambda known: [(part.name,) for part in months(known)])
+def _month(known: Snapshot, name: str) -> dict[str, Any] | None:
+    part = next((each for each in months(known) if each.name == name), None)
+    return _overview(known, part) if part else None
+
+
+def _overview(known: Snapshot, part: Month | None) -> dict[str, Any]:
     parts, intervals = months(known), known.part(part.start, part.end).intervals if part else ()
     calendars, links, counted = [], [], _counted(known)
     if part is not None:
@@ -113,20 +162,17 @@ def _overview(known: Snapshot, part: Month | None, root: str) -> str:
             calendars.append(set_calendar(job.query_set, job.length, mine))
         links = [link_calendar(known, link, part.start, part.end) for link in sorted(known.captures)]
     worst = [each for each in sorted(intervals, key=lambda each: GRAVITY.index(each.state)) if each.state != "done"]
-    return _page(
-        "overview.html",
-        known,
-        root,
-        part=part,
-        months=[(each, counted.get(each.name, [])) for each in reversed(parts)],
-        calendars=calendars,
-        links=links,
-        states=[state for state in GRAVITY if any(each.state == state for each in intervals)],
-        link_states=[state for state in LINK_STATES if any(each.counts.get(state) for each in links)],
-        attention=worst[:12],
-        more=max(0, len(worst) - 12),
-        unplanned=known.unplanned,
-    )
+    return {
+        "part": part,
+        "months": [(each, counted.get(each.name, [])) for each in reversed(parts)],
+        "calendars": calendars,
+        "links": links,
+        "states": [state for state in GRAVITY if any(each.state == state for each in intervals)],
+        "link_states": [state for state in LINK_STATES if any(each.counts.get(state) for each in links)],
+        "attention": worst[:12],
+        "more": max(0, len(worst) - 12),
+        "unplanned": known.unplanned,
+    }
 
 
 def _counted(known: Snapshot) -> dict[str, list[tuple[str, int]]]:
@@ -141,21 +187,19 @@ def _named(names: Any, safe: str) -> str | None:
     return next((name for name in names if safe_name(name) == safe), None)
 
 
-def _set(known: Snapshot, safe: str, root: str) -> str | None:
+@page("set/{}", "set.html", parts=lambda known: [(safe_name(name),) for name in known.jobs])
+def _set(known: Snapshot, safe: str) -> dict[str, Any] | None:
     name = _named(known.jobs, safe)
     if name is None:
         return None
     job = known.jobs[name]
-    return _page(
-        "set.html",
-        known,
-        root,
-        name=name,
-        job=job,
-        plan=explained(job.plan),
-        cost=cost_history(known, name),
-        latest=_latest(known, name),
-    )
+    return {
+        "name": name,
+        "job": job,
+        "plan": explained(job.plan),
+        "cost": cost_history(known, name),
+        "latest": _latest(known, name),
+    }
 
 
 def _latest(known: Snapshot, name: str) -> list[Interval]:
@@ -165,7 +209,13 @@ def _latest(known: Snapshot, name: str) -> list[Interval]:
     return [each for each in shown if each.query_set == name][:-25:-1]
 
 
-def _query(known: Snapshot, safe: str, query: str, root: str) -> str | None:
+def _queries(known: Snapshot) -> Iterator[tuple[str, str]]:
+    for job in known.jobs.values():
+        yield from ((safe_name(job.query_set), safe_name(query.name)) for query in job.plan.queries)
+
+
+@page("query/{}/{}", "query.html", parts=_queries)
+def _query(known: Snapshot, safe: str, query: str) -> dict[str, Any] | None:
     name = _named(known.jobs, safe)
     if name is None:
         return None
@@ -173,21 +223,25 @@ def _query(known: Snapshot, safe: str, query: str, root: str) -> str | None:
     chosen = _named([each.name for each in job.plan.queries], query)
     if chosen is None:
         return None
-    return _page(
-        "query.html",
-        known,
-        root,
-        name=name,
-        query=chosen,
-        links=query_plan(job, chosen).links,
-        plan=explained(query_plan(job, chosen)),
-        rows=rows_history(known, name, chosen),
-        preview=newest_preview(known, name, chosen),
-        cost=cost_history(known, name),
-    )
+    return {
+        "name": name,
+        "query": chosen,
+        "links": query_plan(job, chosen).links,
+        "plan": explained(query_plan(job, chosen)),
+        "rows": rows_history(known, name, chosen),
+        "preview": newest_preview(known, name, chosen),
+        "cost": cost_history(known, name),
+    }
 
 
-def _interval(known: Snapshot, safe: str, label: str, root: str) -> str | None:
+def _intervals(known: Snapshot) -> Iterator[tuple[str, str]]:
+    for part in months(known):
+        for each in known.part(part.start, part.end).intervals:
+            yield safe_name(each.query_set), interval_label(each.start, each.end)
+
+
+@page("interval/{}/{}", "interval.html", parts=_intervals)
+def _interval(known: Snapshot, safe: str, label: str) -> dict[str, Any] | None:
     name, start = _named(known.jobs, safe), _start(label)
     part = next((each for each in months(known) if start is not None and each.start <= start < each.end), None)
     if name is None or part is None:
@@ -198,7 +252,7 @@ def _interval(known: Snapshot, safe: str, label: str, root: str) -> str | None:
     if at is None:
         return None
     before, after = mine[at - 1] if at else None, mine[at + 1] if at + 1 < len(mine) else None
-    return _about(known, shown, mine[at], (before, after), root)
+    return _about(known, shown, mine[at], (before, after))
 
 
 def _start(label: str) -> int | None:
@@ -210,35 +264,34 @@ def _start(label: str) -> int | None:
 
 
 def _about(
-    known: Snapshot, part: Part, found: Interval, beside: tuple[Interval | None, Interval | None], root: str
-) -> str:
+    known: Snapshot, part: Part, found: Interval, beside: tuple[Interval | None, Interval | None]
+) -> dict[str, Any]:
     lags = trace(known, found.key)
     named = [(f"{lag.name} on {lag.on}" if lag.on else lag.name, lag) for lag in lags]
-    return _page(
-        "interval.html",
-        known,
-        root,
-        interval=found,
-        before=beside[0],
-        after=beside[1],
-        label=interval_label,
-        audit=part.audits.get(found.key),
-        found=found_of(known, part, found.key),
-        links=links_of(known, part, found.key),
-        stages=stages_of(part, found.key),
-        operators=operators_of(part, found.key),
-        previews=previews(known, part, found.key),
-        falls=waterfall([(name, lag.level, lag.before, lag.typical, lag.most, lag.series) for name, lag in named]),
-        shown=SHOWN,
-    )
+    return {
+        "interval": found,
+        "before": beside[0],
+        "after": beside[1],
+        "label": interval_label,
+        "audit": part.audits.get(found.key),
+        "found": found_of(known, part, found.key),
+        "links": links_of(known, part, found.key),
+        "stages": stages_of(part, found.key),
+        "operators": operators_of(part, found.key),
+        "previews": previews(known, part, found.key),
+        "falls": waterfall([(name, lag.level, lag.before, lag.typical, lag.most, lag.series) for name, lag in named]),
+        "shown": SHOWN,
+    }
 
 
-def _skews(known: Snapshot, root: str) -> str:
+@page("skew/index", "skews.html", "Skew review")
+def _skews(known: Snapshot) -> dict[str, Any]:
     found = [link_review(known, link) for link in sorted(known.captures)]
-    return _page("skews.html", known, root, reviews=[(each, headline(each)) for each in found])
+    return {"reviews": [(each, headline(each)) for each in found]}
 
 
-def _skew(known: Snapshot, safe: str, root: str) -> str | None:
+@page("skew/{}", "skew.html", "Skew review", lambda known: [(safe_name(link),) for link in known.captures])
+def _skew(known: Snapshot, safe: str) -> dict[str, Any] | None:
     link = _named(known.captures, safe)
     if link is None:
         return None
@@ -249,16 +302,13 @@ def _skew(known: Snapshot, safe: str, root: str) -> str | None:
         (each, [each.lags.quantile(share) or 0 for share in QUANTILES], recommend(each.lags, found.loss))
         for each in found.seen[-RECENT:][::-1]
     ]
-    return _page(
-        "skew.html",
-        known,
-        root,
-        review=found,
-        headline=headline(found),
-        remarks=remarks(found),
-        rungs=[(rung, bound_labels(found, rung)) for rung in found.rungs],
-        plot=plot,
-        shares=QUANTILES,
-        intervals=listed,
-        outliers=found.outlier.seen if found.outlier else (),
-    )
+    return {
+        "review": found,
+        "headline": headline(found),
+        "remarks": remarks(found),
+        "rungs": [(rung, bound_labels(found, rung)) for rung in found.rungs],
+        "plot": plot,
+        "shares": QUANTILES,
+        "intervals": listed,
+        "outliers": found.outlier.seen if found.outlier else (),
+    }

@@ -28,9 +28,11 @@ _INLINED = (
     "headers/arp",
     "headers/columns",
     "headers/fields",
+    "headers/inner",
     "headers/loads",
     "headers/network",
     "headers/plain",
+    "headers/registry",
     "headers/transport",
     "inlining",
 )

@@ -21,7 +21,9 @@ from lowwater.capture.formats.classic import ClassicScanner, Scanner
 from lowwater.capture.formats.header import FILE_HEADER, UNREADABLE, CaptureFile, open_capture, opened
 from lowwater.capture.formats.pcapng.scanner import PcapngScanner
 from lowwater.capture.formats.window import FileWindow, digest
+from lowwater.capture.headers.links import NAMES as LINK_NAMES
 from lowwater.capture.headers.packet import BATCH
+from lowwater.capture.headers.tunnels import NAMES as TUNNEL_NAMES
 from lowwater.capture.records.batches import RecordSpan, decode_span, select_records, split_by_interface
 from lowwater.capture.records.facts import CaptureSummary, Interface, InterfaceSummary, Malformed
 from lowwater.capture.records.malformed import MalformedRows
@@ -43,8 +45,11 @@ __all__ = [
     "read",
 ]
 
-DECODER_VERSION: int = 3
-"""Raised whenever the same file would give other rows (SEMANTICS T7)."""
+_REVISION, _ENTRIES = 3, 21
+"""Revision 3 decoded 21 link types and tunnels. Whoever changes the rows of one of them raises the revision."""
+
+DECODER_VERSION: int = _REVISION + len(LINK_NAMES) + len(TUNNEL_NAMES) - _ENTRIES
+"""Changes whenever the same file would give other rows (SEMANTICS T7). Each new link type and tunnel adds one."""
 
 CHUNK_BYTES = 4 << 20
 """So few that what was read is in the processor's cache when it is scanned, and when it is decoded."""

@@ -1,22 +1,38 @@
-"""The facts of captures as one JSON document (docs/inspect.schema.json) and as rows of a CSV file.
+"""What `lowwater inspect` does: facts of captures without a lake, as a table, JSON or CSV.
 
-Below `cli.inspect`. Every instant and duration is there twice: in nanoseconds, and as text.
+Below `cli.commands.inspect`. In the JSON (docs/inspect.schema.json) every instant and duration is there twice: in
+nanoseconds, and as text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lowwater.capture.inspect import QUANTILES, CaptureFacts, InterfaceFacts
-from lowwater.capture.records.lateness import QUANTILE_ERROR
-from lowwater.errors import LowwaterError
-from lowwater.instants import format_duration, format_instant
+from rich.table import Table
 
-TUNNELS = {4: "IPv4-in-IP", 41: "IPv6-in-IP", 47: "GRE", 2152: "GTP-U", 4789: "VXLAN", 6081: "Geneve", 8472: "VXLAN"}
-"""Names of tunnels, by IP protocol or UDP port."""
+from lowwater.capture.headers.tunnels import NAMES
+from lowwater.capture.inspect import QUANTILES, CaptureFacts, InterfaceFacts, inspect
+from lowwater.capture.records.lateness import GAPS, QUANTILE_ERROR
+from lowwater.capture.records.sanity import END_OF_TIME
+from lowwater.errors import LowwaterError
+from lowwater.instants import SECOND, format_duration, format_instant
+from lowwater.replay.command.row_files import spreadsheet_cell
+from lowwater.terminal import Terminal, open_console, say, styled
+
+_COLUMNS_OF_A_SHEET = 4
+"""Most interfaces that are shown side by side; more of them are shown one below the other."""
+
+_UNBOUNDED = 10_000
+"""Characters of a line that goes to a file: no fact and no name is folded."""
+
+_LEAST_NAME = 24
+"""Characters that a name has of a line of the list, at least."""
 
 FAMILIES = {4: "ipv4", 6: "ipv6"}
 
@@ -30,9 +46,182 @@ class Inspected:
     error: LowwaterError | None = None
 
 
+def inspect_files(files: Sequence[Path], form: str, max_jump: int | None, skew: int, spreadsheet: bool = False) -> bool:
+    """Inspects captures one after the other and prints the facts of all; whether all of them could be read.
+
+    Args:
+        files: captures.
+        form: `table`, `json` or `csv`.
+        max_jump: how far ahead of its neighbours a timestamp may be, ns; None for skew + 60 s.
+        skew: disorder that is admitted, ns.
+        spreadsheet: whether texts of the CSV are made harmless to a spreadsheet.
+    """
+    skew = min(skew, END_OF_TIME)
+    max_jump = min(skew + 60 * SECOND if max_jump is None else max_jump, END_OF_TIME)
+    inspected = _inspect(files, max_jump, skew)
+    if form == "json":
+        say(json.dumps(document(inspected, max_jump, skew), indent=2))
+    elif form == "csv":
+        out = io.StringIO()
+        lines = rows(inspected, max_jump, skew)
+        if spreadsheet:
+            lines = ([spreadsheet_cell(cell) for cell in line] for line in lines)
+        csv.writer(out, lineterminator="\n").writerows(lines)
+        say(out.getvalue(), nl=False)
+    else:
+        _show(inspected, skew)
+    return all(capture.error is None for capture in inspected)
+
+
+def _inspect(files: Sequence[Path], max_jump: int, skew: int) -> list[Inspected]:
+    captures: list[Inspected] = []
+    with Terminal(stderr=True).working("inspecting") as working:
+        for path in files:
+
+            def progress(packets: int, name: str = path.name) -> None:
+                working(f"inspecting {name}: {packets:,} packets")
+
+            try:
+                captures.append(Inspected(path, inspect(path, max_jump, skew, progress)))
+            except LowwaterError as error:
+                captures.append(Inspected(path, error=error))
+    return captures
+
+
+def _show(found: Sequence[Inspected], skew: int) -> None:
+    console = open_console()
+    if not console.is_terminal:
+        console.width = _UNBOUNDED
+    facts = [each.facts for each in found if each.facts]
+    interfaces = [(each, interface) for each in facts for interface in each.interfaces]
+    if len(found) == 1 and 0 < len(interfaces) <= _COLUMNS_OF_A_SHEET:
+        console.print(_sheet(facts[0], skew))
+    elif interfaces:
+        console.print(_list(interfaces))
+    for each in found:
+        if each.error:
+            say(f"error: {each.error}", err=True)
+
+
+def _sheet(facts: CaptureFacts, skew: int) -> Table:
+    """One capture: a fact a line, an interface a column."""
+    summary = facts.summary
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    packed = f", unpacked {summary.unpacked:,}" if summary.compression else ""
+    state = "ends where a record ends" if summary.ended_cleanly else f"damaged {summary.damage}".strip()
+    parts = f"records {summary.record_bytes:,} + malformed {facts.malformed_bytes:,} + overhead {summary.overhead:,}"
+    lines = {
+        "file": str(facts.path),
+        "format": f"{summary.format} {summary.compression}".strip(),
+        "sha256": summary.sha256,
+        "bytes": f"{summary.bytes:,}{packed}: {parts}",
+        "end": state,
+    }
+    for name, text in lines.items():
+        table.add_row(name, styled(text, fold=True))
+    columns = [_facts(each, skew) for each in facts.interfaces]
+    body = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    for name in columns[0]:
+        body.add_row(name, *(styled(column[name]) for column in columns))
+    whole = Table.grid()
+    whole.add_row(table)
+    whole.add_row(body)
+    return whole
+
+
+def _facts(facts: InterfaceFacts, skew: int) -> dict[str, str]:
+    """The lines of one interface."""
+    late, packets = facts.lateness, facts.packets
+    quantiles = ", ".join(f"{100 * share:g} % {_duration(late.quantile(share))}" for share in QUANTILES)
+    lines = {
+        "interface": f"{facts.interface.index} {facts.interface.name}".strip(),
+        "link type": f"{facts.interface.link_type} ({facts.interface.link_number})",
+        "snaplen": f"{facts.interface.snaplen:,}",
+        "packets": f"{packets:,}",
+        "malformed": _counts(facts.malformed.items()),
+        "first": _instant(facts.summary.first if facts.summary else None),
+        "last": _instant(facts.summary.last if facts.summary else None),
+        "duration": _duration(facts.duration),
+        "rate": f"{_rate(facts.rate(packets))} packets/s, {_rate(facts.rate(8 * facts.wire))} bits/s on the wire",
+        "bytes": f"{facts.captured:,} captured, {facts.wire:,} on the wire",
+        "truncated": f"{facts.truncated:,}",
+        "out of order": f"{late.late:,}",
+        "lateness": quantiles,
+        "skew that admits all": _duration(late.largest if packets else None),
+        f"refused by {format_duration(skew)}": f"{late.refused:,}",
+    }
+    gaps = [f"{_duration(length)} from {_instant(start)}" for start, length in facts.gaps.longest()]
+    for number in range(GAPS):
+        lines[f"gap {number + 1}"] = gaps[number] if number < len(gaps) else "-"
+    undecoded = facts.summary.undecoded if facts.summary else 0
+    families = [(name, facts.families[version]) for version, name in FAMILIES.items()]
+    return lines | {
+        "ip": _shares([*families, ("neither", undecoded)], packets),
+        "protocols": _shares(facts.protocols.most_common(), packets),
+        "vlans": _shares(((str(vlan), count) for vlan, count in facts.vlans.most_common(8)), packets),
+        "tunnels": _shares(((NAMES[number], count) for number, count in facts.tunnels.most_common(8)), packets),
+    }
+
+
+def _list(interfaces: Iterable[tuple[CaptureFacts, InterfaceFacts]]) -> Table:
+    """Several captures: an interface a line."""
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for name in ("format", "link type"):
+        table.add_column(name, no_wrap=True)
+    for name in ("packets", "first", "duration", "packets/s", "bits/s", "truncated", "late", "by at most", "refused"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("malformed")
+    table.add_column("file", overflow="fold", min_width=_LEAST_NAME)
+    for facts, each in interfaces:
+        late, summary = each.lateness, facts.summary
+        cells = [
+            f"{summary.format} {summary.compression}".strip(),
+            each.interface.link_type,
+            f"{each.packets:,}",
+            _instant(each.summary.first if each.summary else None)[:19],
+            _duration(each.duration),
+            _rate(each.rate(each.packets)),
+            _rate(each.rate(8 * each.wire)),
+            f"{each.truncated:,}",
+            f"{late.late:,}",
+            _duration(late.largest if each.packets else None),
+            f"{late.refused:,}",
+            _counts(each.malformed.items()),
+            f"{facts.path.name} {each.interface.name}".strip(),
+        ]
+        table.add_row(*(styled(cell) for cell in cells))
+    return table
+
+
+def _instant(value: int | None) -> str:
+    return "-" if value is None else format_instant(value)
+
+
+def _duration(value: int | None) -> str:
+    """A duration in the unit in which it has one to three digits before the point, as far as there is one."""
+    if value is None:
+        return "-"
+    for size, unit in ((3_600_000_000_000, "h"), (1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")):
+        if value >= size:
+            return f"{value / size:,.6g} {unit}"
+    return f"{value} ns" if value else "0 s"
+
+
+def _rate(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.4g}" if value < 1000 else f"{value:,.0f}"
+
+
+def _shares(counts: Iterable[tuple[str, int]], packets: int) -> str:
+    return ", ".join(f"{name} {count:,} ({count / packets:.2%})" for name, count in counts if count) or "-"
+
+
+def _counts(counts: Iterable[tuple[str, int]]) -> str:
+    return ", ".join(f"{name} {count:,}" for name, count in sorted(counts)) or "0"
+
+
 def document(captures: list[Inspected], max_jump: int, skew: int) -> dict[str, Any]:
     """The JSON document of `--format json`."""
-    settings = {"max_jump": _duration(max_jump), "skew": _duration(skew), "quantile_error": QUANTILE_ERROR}
+    settings = {"max_jump": _duration_twice(max_jump), "skew": _duration_twice(skew), "quantile_error": QUANTILE_ERROR}
     return {"settings": settings, "captures": [_capture(each) for each in captures]}
 
 
@@ -76,20 +265,23 @@ def _interface(facts: InterfaceFacts) -> dict[str, Any]:
         "packets": facts.packets,
         "undecoded": summary.undecoded if summary else 0,
         "malformed": dict(sorted(facts.malformed.items())),
-        **{name: _instant(value) for name, value in instants.items()},
-        "duration": _duration(facts.duration),
+        **{name: _instant_twice(value) for name, value in instants.items()},
+        "duration": _duration_twice(facts.duration),
         "packets_per_second": facts.rate(facts.packets),
         "bits_per_second": facts.rate(8 * facts.wire),
         "bytes_captured": facts.captured,
         "bytes_on_wire": facts.wire,
         "truncated": facts.truncated,
         "order": _order(facts),
-        "gaps": [{"start": _instant(start), "length": _duration(length)} for start, length in facts.gaps.longest()],
+        "gaps": [
+            {"start": _instant_twice(start), "length": _duration_twice(length)}
+            for start, length in facts.gaps.longest()
+        ],
         "ip": {name: facts.families[version] for version, name in FAMILIES.items()},
         "protocols": {name: facts.protocols[name] for name in ("tcp", "udp", "icmp", "arp", "other")},
         "vlans": [{"vlan_id": vlan, "packets": count} for vlan, count in sorted(facts.vlans.items())],
         "tunnels": [
-            {"tunnel": number, "name": TUNNELS.get(number, ""), "packets": count}
+            {"tunnel": number, "name": NAMES[number], "packets": count}
             for number, count in sorted(facts.tunnels.items())
         ],
     }
@@ -97,12 +289,12 @@ def _interface(facts: InterfaceFacts) -> dict[str, Any]:
 
 def _order(facts: InterfaceFacts) -> dict[str, Any]:
     lateness = facts.lateness
-    quantiles = {_name(share): _duration(lateness.quantile(share)) for share in QUANTILES}
+    quantiles = {_name(share): _duration_twice(lateness.quantile(share)) for share in QUANTILES}
     return {
         "strict": not lateness.late,
         "out_of_order": lateness.late,
         "refused": lateness.refused,
-        "lateness": {**quantiles, "max": _duration(lateness.largest if facts.packets else None)},
+        "lateness": {**quantiles, "max": _duration_twice(lateness.largest if facts.packets else None)},
     }
 
 
@@ -110,11 +302,11 @@ def _name(share: float) -> str:
     return f"p{100 * share:g}".replace(".", "_")
 
 
-def _instant(value: int | None) -> dict[str, Any] | None:
+def _instant_twice(value: int | None) -> dict[str, Any] | None:
     return None if value is None else {"ns": value, "iso": format_instant(value)}
 
 
-def _duration(value: int | None) -> dict[str, Any] | None:
+def _duration_twice(value: int | None) -> dict[str, Any] | None:
     return None if value is None else {"ns": value, "text": format_duration(value)}
 
 

@@ -85,6 +85,33 @@ def DEFINITIONS(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+def INTERVALS(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Which intervals of which query sets: shared by `plan` and `backfill`."""
+    for option in (
+        click.option("--lake", required=True, type=FOLDER, help="The lake's folder."),
+        click.option("--from", "start", type=INSTANT, help="First instant, ISO 8601; else the first capture."),
+        click.option("--to", "end", type=INSTANT, help="End, ISO 8601, exclusive; else the last capture."),
+        click.option(
+            "--query-set", "names", multiple=True, metavar="NAME", help="Only this one; repeats; default all of them."
+        ),
+        click.option(
+            "--only",
+            "kinds",
+            multiple=True,
+            type=click.Choice(["missing", "failed", "stale"]),
+            help="Only intervals in this state; repeats.",
+        ),
+        click.option(
+            "--through-end",
+            is_flag=True,
+            help="Also intervals that captures cover only from a link's first one on, or up to its last: incomplete.",
+        ),
+        click.option("--queries", default="queries", type=FOLDER, help="Folder of query sets.", show_default=True),
+    ):
+        command = option(command)
+    return command
+
+
 def shared_beginning(names: Sequence[str]) -> str:
     """What all of some names begin with, up to a separator; empty where that is hardly shorter to say.
 

@@ -1,4 +1,4 @@
-"""What `lowwater explain`, `run`, `replay` and `status` do."""
+"""What `lowwater explain`, `check` and `run` do: they plan query files alike."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rich.table import Table
 from lowwater.cli import options
 from lowwater.config import Config, Link, load_config
 from lowwater.errors import ConfigError, PartialError, QueryError, QueryErrors, UnsupportedError
-from lowwater.instants import format_duration, format_instant, parse_duration
+from lowwater.instants import format_duration, parse_duration
 from lowwater.low import LowSettings, Policy
 from lowwater.low.code.listing import list_kernels
 from lowwater.plan.context import Links
@@ -31,7 +31,7 @@ from lowwater.replay.checks.capabilities import not_run, require_lowered
 from lowwater.replay.command.run_command import RunRequest, run
 from lowwater.replay.job import config_links
 from lowwater.replay.progress import Progress
-from lowwater.terminal import open_console, say, styled
+from lowwater.terminal import open_console, say
 
 
 @dataclass(frozen=True)
@@ -295,56 +295,3 @@ def _show(summary: Mapping[str, Any], out: Path) -> None:
     for name, link in summary["links"].items():
         for path, end in link["cut"].items():
             console.print(f"note: link {name}: {path} is cut; its last whole record is at {end}", soft_wrap=True)
-
-
-def replay_range(
-    query_set: str, lake: Path, start: int, end: int, stage: str | None, hold: bool, queries: Path
-) -> None:
-    """Replays every interval of a query set in a time range.
-
-    Args:
-        query_set: name of the query set.
-        lake: folder of the lake.
-        start: first instant, ns since the epoch.
-        end: end, ns, exclusive.
-        stage: only this one of `interval.STAGES`; None for all.
-        hold: whether publishing is left out.
-        queries: folder of query sets.
-    """
-    from lowwater.replay.interval import STAGES, replay
-    from lowwater.replay.job import Job
-
-    progress = Progress()
-    job = Job.open(lake, query_set, queries)
-    outcomes = replay(job, start, end, stage, progress, hold=hold)
-    table = Table("interval", "state", "query", "rows", "note", box=None)
-    for each in outcomes:
-        for name, rows in each.rows.items():
-            known = not each.committed and each.state not in STAGES
-            note = each.reason or ("already published from the same inputs" if known else "")
-            table.add_row(format_instant(each.start), each.state, name, f"{rows:,}", note)
-    open_console().print(table)
-
-
-def show_status(lake: Path, queries: Path) -> None:
-    """Prints the state of every interval, and the records that lie outside of all that is declared."""
-    from lowwater.lake.layout import open_lake
-    from lowwater.lake.ledgers.coverage import tolerated_lines
-    from lowwater.lake.ledgers.outside import outside_lines
-    from lowwater.lake.ledgers.runs import FAILED
-    from lowwater.lake.ledgers.status import BLOCKED
-    from lowwater.replay.interval import statuses
-
-    table = Table("interval", "query set", "query", "state", "reason", box=None)
-    unplanned: list[str] = []
-    for row in statuses(lake, queries, lambda name, error: unplanned.append(f"query set {name}: {error}")):
-        shown = styled(row.shown, "bold red" if row.shown in (BLOCKED, FAILED) else "")
-        table.add_row(format_instant(row.start), row.query_set, row.query, shown, row.why)
-    none = f"no interval: {lake} has no captures, or no query set in {queries} (--queries) reads them"
-    if table.row_count or not unplanned:
-        open_console().print(table if table.row_count else none)
-    opened, config = open_lake(lake, make=False), load_config(lake)
-    for line in (*outside_lines(opened, config), *tolerated_lines(opened, config)):
-        say(line)
-    for each in unplanned:
-        say(each, err=True)

@@ -13,13 +13,20 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tests import capturemaker as maker
+from tests.capture.linkframes import LINKS
+from tests.capture.tunnelframes import TUNNELS
 from tests.pcapngmaker import OTHERS, Section
 
 SECOND = 1_000_000_000
 START = 1_600_000_000 * SECOND
-LINK_TYPES = (1, 113, 276, 0, 108, 12, 14, 101, 228, 229, 9, 50, 105, 127, 147)
+LINK_TYPES = (*LINKS, 147)
 _SMALL = (0, 1, 2, 4, 6, 16, 17, 24, 41, 44, 47, 58, 96, 127, 128, 255)
 _NUMBERS = (*_SMALL, 1500, 0x0800, 0x86DD, 0x8100, 65535, 1 << 31, (1 << 32) - 1)
+
+
+def packet(src: str, dest: str, protocol: int, payload: bytes) -> bytes:
+    """An IP packet of the version of its addresses."""
+    return (maker.ipv6 if ":" in src else maker.ipv4)(src, dest, protocol, payload)
 
 
 def packets() -> list[bytes]:
@@ -27,29 +34,16 @@ def packets() -> list[bytes]:
     tcp = maker.tcp_header(1, 80)
     walked = maker.extension(60) + maker.extension(44)
     found = [
-        maker.ip("10.0.0.1", "10.0.0.2", 6, tcp),
-        maker.ip("10.0.0.1", "10.0.0.2", 17, maker.udp_header(53, 53, bytes(range(40)))),
-        maker.ip("10.0.0.1", "10.0.0.2", 1, bytes(16)),
-        maker.ip("2001:db8::1", "2001:db8::2", 6, tcp),
-        maker.ip("2001:db8::1", "2001:db8::2", 58, bytes([128, 0]) + bytes(10)),
-        maker.ip("2001:db8::1", "2001:db8::2", 0, walked + maker.fragment(6, 0, True) + tcp),
-        maker.ip("10.0.0.1", "10.0.0.2", 132, struct.pack("!HHII", 1, 2, 3, 4) + bytes(16)),
+        packet("10.0.0.1", "10.0.0.2", 6, tcp),
+        packet("10.0.0.1", "10.0.0.2", 17, maker.udp_header(53, 53, bytes(range(40)))),
+        packet("10.0.0.1", "10.0.0.2", 1, bytes(16)),
+        packet("2001:db8::1", "2001:db8::2", 6, tcp),
+        packet("2001:db8::1", "2001:db8::2", 58, bytes([128, 0]) + bytes(10)),
+        packet("2001:db8::1", "2001:db8::2", 0, walked + maker.fragment(6, 0, True) + tcp),
+        packet("10.0.0.1", "10.0.0.2", 132, struct.pack("!HHII", 1, 2, 3, 4) + bytes(16)),
     ]
-    inner = found[0]
-    vxlan = struct.pack("!II", 0x08000000, 77 << 8) + maker.ethernet(inner)
-    gtp = (
-        struct.pack("!BBHI", 0x34, 255, len(inner) + 8, 99)
-        + struct.pack("!HBB", 1, 0, 0x85)
-        + bytes([1, 0, 9, 0])
-        + inner
-    )
-    for body in (vxlan, gtp):
-        port = 4789 if body is vxlan else 2152
-        found.append(maker.ip("10.0.0.1", "10.0.0.2", 17, maker.udp_header(port, port, body)))
-    found.append(maker.ip("10.0.0.1", "10.0.0.2", 4, inner))
-    found.append(maker.ip("10.0.0.1", "10.0.0.2", 47, struct.pack("!HHI", 0x2000, 0x0800, 5) + inner))
-    found.append(maker.ip("10.0.0.1", "10.0.0.2", 47, struct.pack("!HH", 0, 0x6558) + maker.ethernet(found[1])))
-    found.append(maker.ip("10.0.0.1", "10.0.0.2", 41, found[3]))
+    for inner in (found[0], found[3]):
+        found += [packet("10.0.0.1", "10.0.0.2", *tunnel.around(inner)) for tunnel in TUNNELS]
     return found
 
 
@@ -59,17 +53,10 @@ def frames() -> list[bytes]:
     for packet in packets():
         kind = 0x0800 if packet[0] >> 4 == 4 else 0x86DD
         found += [
-            packet,
-            maker.ethernet(packet, kind),
+            *dict.fromkeys(made.around(packet, kind) for made in LINKS.values()),
             maker.ethernet(packet, kind, vlans=[5, 6]),
             maker.ethernet(maker.mpls(packet, [16, 17]), 0x8847),
             maker.ethernet(maker.pppoe(maker.ppp(packet)), 0x8864),
-            maker.linux_sll(packet, kind),
-            maker.linux_sll2(packet, kind),
-            maker.loopback(packet),
-            maker.ppp(packet, framed=True),
-            maker.wifi(maker.snap(packet, kind)),
-            maker.radiotap(maker.wifi(maker.snap(packet, kind))),
         ]
     return found
 

@@ -17,6 +17,8 @@ from lowwater.capture.formats import scan
 from lowwater.capture.formats.pcapng import scan as pcapng_scan
 from lowwater.capture.formats.pcapng import search as pcapng_search
 from lowwater.capture.headers import packet as decode
+from lowwater.capture.headers.links import LAYERS
+from lowwater.capture.headers.tunnels import PORTS
 from lowwater.capture.inlining import inlined
 from lowwater.capture.reader import BATCH
 from tests import capturemaker as maker
@@ -105,7 +107,7 @@ def oracle(frame: bytes, link_type: int) -> dict[str, Any]:
     return found
 
 
-ports = st.integers(0, 65535).filter(lambda port: port not in (2152, 4789, 6081, 8472))  # those of tunnels
+ports = st.integers(0, 65535).filter(lambda port: port not in PORTS)
 words = st.integers(0, (1 << 32) - 1)
 bytes_ = st.integers(0, 255)
 v4 = st.ip_addresses(v=4).map(str)
@@ -382,6 +384,13 @@ def test_kernels_are_compiled_anew_when_any_of_their_parts_changes() -> None:
     root = Path(inlining.__file__).parent
     parts = {path for path in root.rglob("*.py") if re.search(r"^ *@(part|rare|intrinsic)", path.read_text(), re.M)}
     assert len(parts) > 15 and parts - known <= {root / "headers" / "packet.py"}, "add them to inlining"
-    kernels = [scan.scan, scan.search, pcapng_scan.scan, pcapng_search.search, decode.bitmaps, decode._kernel(0, True)]
+    kernels = [
+        scan.scan,
+        scan.search,
+        pcapng_scan.scan,
+        pcapng_search.search,
+        decode.bitmaps,
+        decode._kernel(LAYERS[0], True),
+    ]
     digests = {kernel.py_func.__qualname__.rpartition("_")[2] for kernel in kernels}  # type: ignore[attr-defined]
     assert len(digests) == 1 and len(digests.pop()) == 16

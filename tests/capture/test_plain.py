@@ -37,7 +37,7 @@ def both(frames: list[bytes], wire: list[int]) -> pa.RecordBatch:
     """What both ways give, which is the same."""
     quick = decoded(frames, wire)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(decode, "_kernel", lambda kind, whole: GENERAL(kind, whole, False))
+        patch.setattr(decode, "_kernel", lambda layer, whole: GENERAL(layer, whole, False))
         general = decoded(frames, wire)
     quick.validate(full=True)
     for index in range(len(frames)):

@@ -13,29 +13,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lowwater.capture.headers.batches import decode_batch
+from lowwater.capture.headers.tunnels import NAMES, PROTOCOLS
 from lowwater.catalog.packets import ADDRESSES
 from lowwater.catalog.values import format_ip, ip_from_words
 from tests import capturemaker as maker
 from tests.capture.test_links import START, decoded
 from tests.capture.tsharkoracle import compare
+from tests.capture.tunnelframes import FRAME4, FRAME6, NOTHING, TCP6, TCP6_ROW, TUNNELS, UDP4, UDP4_ROW
 
 COLUMNS = (
     "tunnel", "tunnel_id", "inner_ipversion", "inner_srcIP", "inner_destIP", "inner_protocol", "inner_srcPort",
     "inner_destPort", "inner_flags",
 )  # fmt: skip
-NOTHING = (None,) * 7
-UDP4 = maker.ipv4("10.0.0.1", "10.0.0.2", 17, maker.udp_header(5, 6, b"x"))
-UDP4_ROW = (4, "10.0.0.1", "10.0.0.2", 17, 5, 6, None)
-TCP6 = maker.ipv6("2001:db8::1", "2001:db8::2", 6, maker.tcp_header(7, 80, maker.SYN))
-TCP6_ROW = (6, "2001:db8::1", "2001:db8::2", 6, 7, 80, maker.SYN)
-FRAME4 = maker.ethernet(UDP4)
-FRAME6 = maker.ethernet(TCP6, 0x86DD, vlans=[9])
+PORTS = sorted({number for tunnel in TUNNELS for number in tunnel.numbers if tunnel.around(UDP4)[0] == 17})
 
 
 def outer(protocol: int, payload: bytes, version: int = 4) -> bytes:
     if version == 6:
         return maker.ip("2001:db8:1::1", "2001:db8:1::2", protocol, payload)
     return maker.ip("192.0.2.1", "192.0.2.2", protocol, payload)
+
+
+def test_every_tunnel_has_frames() -> None:
+    assert {number for tunnel in TUNNELS for number in tunnel.numbers} == set(NAMES)
 
 
 def told(row: dict[str, Any]) -> tuple[Any, ...]:
@@ -52,40 +52,7 @@ def told(row: dict[str, Any]) -> tuple[Any, ...]:
 @pytest.mark.parametrize(
     ("protocol", "payload", "row"),
     [
-        (4, UDP4, (4, None, *UDP4_ROW)),
-        (41, TCP6, (41, None, *TCP6_ROW)),
-        (4, TCP6, (4, None, *NOTHING)),
-        (41, UDP4, (41, None, *NOTHING)),
-        (4, b"", (4, None, *NOTHING)),
-        (47, maker.gre(UDP4), (47, None, *UDP4_ROW)),
-        (47, maker.gre(TCP6, 0x86DD, checksum=True, key=99, sequence=3), (47, 99, *TCP6_ROW)),
-        (47, maker.gre(UDP4, key=0xFFFFFFFF), (47, 0xFFFFFFFF, *UDP4_ROW)),
-        (47, maker.gre(FRAME6, 0x6558, key=7), (47, 7, *TCP6_ROW)),
-        (47, maker.gre(maker.mpls(UDP4, [16]), 0x8847), (47, None, *UDP4_ROW)),
-        (47, maker.gre(maker.ppp(UDP4), 0x880B), (47, None, *UDP4_ROW)),
-        (47, maker.gre(UDP4, 0x0806), (47, None, *NOTHING)),
-        (47, b"\x40" + maker.gre(UDP4)[1:], (47, None, *NOTHING)),
-        (47, b"\x00\x02" + maker.gre(UDP4)[2:], (47, None, *NOTHING)),
-        (47, maker.pptp(maker.ppp(UDP4), 300), (47, 300, *UDP4_ROW)),
-        (47, maker.pptp(maker.ppp(TCP6, 0x57, framed=True), 300, 1, 2), (47, 300, *TCP6_ROW)),
-        (47, maker.pptp(b"", 300, None, 2), (47, 300, *NOTHING)),
-        (47, maker.erspan(FRAME4, 1023), (47, 1023, *UDP4_ROW)),
-        (47, maker.erspan(FRAME6, 5, 3), (47, 5, *TCP6_ROW)),
-        (47, maker.erspan(FRAME6, 5, 3, subheader=True), (47, 5, *TCP6_ROW)),
-        (47, maker.gre(FRAME4, 0x88BE), (47, None, *UDP4_ROW)),
-        (17, maker.vxlan(FRAME4, 0xFFFFFF), (4789, 0xFFFFFF, *UDP4_ROW)),
-        (17, maker.vxlan(FRAME6, 5, port=8472), (8472, 5, *TCP6_ROW)),
-        (17, maker.vxlan(maker.arp(), 5), (4789, 5, *NOTHING)),
-        (17, maker.vxlan(FRAME4, 5, flags=0), (None, None, *NOTHING)),
-        (17, maker.udp_header(4789, 5000, maker.vxlan(FRAME4, 5)[8:]), (None, None, *NOTHING)),
-        (17, maker.geneve(FRAME4, 77), (6081, 77, *UDP4_ROW)),
-        (17, maker.geneve(TCP6, 77, 0x86DD, options=bytes(12)), (6081, 77, *TCP6_ROW)),
-        (17, maker.geneve(FRAME4, 77, version=1), (None, None, *NOTHING)),
-        (17, maker.gtp_u(UDP4, 0xFFFFFFFF), (2152, 0xFFFFFFFF, *UDP4_ROW)),
-        (17, maker.gtp_u(TCP6, 3, sequence=True), (2152, 3, *TCP6_ROW)),
-        (17, maker.gtp_u(UDP4, 3, [(0x85, bytes(2)), (0xC0, bytes(6))]), (2152, 3, *UDP4_ROW)),
-        (17, maker.gtp_u(UDP4, 3, message=1), (None, None, *NOTHING)),
-        (17, maker.gtp_u(b"\x21" + UDP4, 3), (2152, 3, *NOTHING)),
+        *(row for tunnel in TUNNELS for row in tunnel.rows),
         (6, maker.tcp_header(5, 4789, data=maker.vxlan(FRAME4, 5)[8:]), (None, None, *NOTHING)),
     ],
 )
@@ -156,43 +123,6 @@ def test_a_length_of_nothing_ends_the_extensions_of_gtp() -> None:
         assert told(decoded(looping, 1)) == (2152, 3, *NOTHING)
 
 
-def over_gre(dice: random.Random, packet: bytes, kind: int) -> tuple[int, bytes]:
-    key = dice.choice((None, dice.getrandbits(32)))
-    sequence = dice.choice((None, 5))
-    if dice.random() < 0.5:
-        packet, kind = maker.ethernet(packet, kind), 0x6558
-    return 47, maker.gre(packet, kind, checksum=dice.random() < 0.5, key=key, sequence=sequence)
-
-
-def over_pptp(dice: random.Random, packet: bytes, kind: int) -> tuple[int, bytes]:
-    frame = maker.ppp(packet, 0x21 if kind == 0x0800 else 0x57)
-    return 47, maker.pptp(frame, dice.getrandbits(16), *(dice.choice((None, 9)) for _ in range(2)))
-
-
-def over_erspan(dice: random.Random, packet: bytes, kind: int) -> tuple[int, bytes]:
-    return 47, maker.erspan(maker.ethernet(packet, kind), dice.getrandbits(10), dice.choice((2, 3)))
-
-
-def over_vxlan(dice: random.Random, packet: bytes, kind: int) -> tuple[int, bytes]:
-    return 17, maker.vxlan(maker.ethernet(packet, kind), dice.getrandbits(24), port=dice.choice((4789, 8472)))
-
-
-def over_geneve(dice: random.Random, packet: bytes, kind: int) -> tuple[int, bytes]:
-    return 17, maker.geneve(maker.ethernet(packet, kind), dice.getrandbits(24), options=bytes([0, 1, 9, 0]) * 2)
-
-
-def over_gtp(dice: random.Random, packet: bytes, _: int) -> tuple[int, bytes]:
-    extensions = [(0xC0, bytes(2))] * dice.randrange(3)
-    return 17, maker.gtp_u(packet, dice.getrandbits(32), extensions, sequence=dice.random() < 0.5)
-
-
-def over_ip(_: random.Random, packet: bytes, kind: int) -> tuple[int, bytes]:
-    return (4 if kind == 0x0800 else 41), packet
-
-
-WRAPS = (over_gre, over_pptp, over_erspan, over_vxlan, over_geneve, over_gtp, over_ip)
-
-
 def tunnelled(dice: random.Random) -> bytes:
     """An Ethernet frame with a random packet in up to four random tunnels."""
     sport, dport = dice.randint(40_000, 65_535), dice.randint(40_000, 65_535)
@@ -210,7 +140,7 @@ def tunnelled(dice: random.Random) -> bytes:
         else:
             hosts = [f"10.{dice.randrange(256)}.0.{dice.randrange(1, 255)}" for _ in range(2)]
             packet, kind = maker.ipv4(*hosts, protocol, above), 0x0800
-        protocol, above = dice.choice(WRAPS)(dice, packet, kind)
+        protocol, above = dice.choice(TUNNELS).wrap(dice, packet, kind)
     return maker.ethernet(packet, kind)
 
 
@@ -241,8 +171,8 @@ def test_nothing_is_read_beyond_the_captured_bytes(frame: bytes, flips: list[tup
             assert row == decoded(short, 1, after, len(whole)), cut
 
 
-@pytest.mark.parametrize("protocol", [4, 17, 41, 47])
-@given(raw=st.binary(max_size=200), port=st.sampled_from([2152, 4789, 6081, 8472]))
+@pytest.mark.parametrize("protocol", [17, *PROTOCOLS])
+@given(raw=st.binary(max_size=200), port=st.sampled_from(PORTS))
 def test_random_bytes_in_a_tunnel(protocol: int, raw: bytes, port: int) -> None:
     payload = maker.udp_header(5, port, raw) if protocol == 17 else raw
     row = decoded(outer(protocol, payload), 1)

@@ -11,6 +11,7 @@ import pyarrow as pa
 from lowwater.capture.content.applications import APPLICATIONS, application_fields
 from lowwater.capture.content.community_id import community_ids
 from lowwater.catalog.builtin.flows import PORTED
+from tests.capture.tunnelframes import TUNNELS
 
 COMMUNITY = "community_id"
 NAMES = {
@@ -28,7 +29,7 @@ SEPARATOR = "\x1f"
 """Between the values of a field that occurs more than once: URIs and names of browsers have commas."""
 
 DNS_PORTS = {53, 5353, 5355}
-TUNNELS = {"ip", "ipv6", "gre", "vxlan", "gtp", "geneve", "teredo", "ayiya", "l2tp", "capwap"}
+INSIDE = {"ip", "ipv6", *(made.layer for made in TUNNELS), "teredo", "ayiya", "l2tp", "capwap"}
 """Layers above the outermost IP header with another one inside, of which tshark tells."""
 OTHER_PORTS = {"jxta", "udplite", "mipv6"}
 """Layers that leave numbers of their own where tshark looks for ports."""
@@ -76,7 +77,7 @@ def excuse(name: str, row: dict[str, Any], told: dict[str, str], layers: list[st
         return ""
     if row["protocol"] is None:
         return "a cut header, or no IP to us"
-    if set(layers[1:]) & TUNNELS:
+    if set(layers[1:]) & INSIDE:
         return "another header inside, of which tshark tells"
     return _of_flow(row, layers, told) if name == COMMUNITY else _of_application(row[name], row, told, layers, frame)
 

@@ -10,17 +10,22 @@ from pathlib import Path
 from typing import Any
 
 from lowwater.capture import read
-from lowwater.capture.formats.header import DECODED, RECORD_HEADER
+from lowwater.capture.formats.header import RECORD_HEADER
 from lowwater.capture.formats.scan import CAPTURED, OFFSET
 from lowwater.catalog.packets import ADDRESSES
 from lowwater.catalog.values import format_ip, ip_from_words
+from tests.capture.linkframes import BEHIND, LINKS
 from tests.capture.tsharkmessages import NAMES, SEPARATOR, SETTINGS, derived, excuse, messages
+from tests.capture.tunnelframes import TUNNELS
 
 TAGS = (0x8100, 0x88A8, 0x9100)  # ours is the type behind them, which a cut frame may not have
 LAYERS = "frame.protocols"
 FRAME = {"timestamp": "frame.time_epoch", "len": "frame.len", "caplen": "frame.cap_len"}
-MACS = ("eth.src", "eth.dst", "sll.src.eth", "wlan.sa", "wlan.da")
-TYPES = ("eth.type", "sll.etype", "llc.type", "vlan.etype")
+ADDRESSED = {made.layers[-1]: made.addresses for made in LINKS.values() if made.addresses}
+"""Layer of a link -> fields of source and destination."""
+MACS = tuple(dict.fromkeys(field for fields in ADDRESSED.values() for field in fields if field))
+LINK_TYPES = tuple(dict.fromkeys(("llc.type", *(field for made in LINKS.values() for field in made.types))))
+"""Fields of an ether type that no VLAN tag has."""
 VLANS = ("ieee8021ad.id", "vlan.id")  # tshark has an outer tag of type 0x88A8 apart
 NETWORK = (
     "ip.src", "ip.dst", "ip.proto", "ipv6.src", "ipv6.dst", "tcp.srcport", "tcp.dstport", "tcp.flags", "udp.srcport",
@@ -31,22 +36,31 @@ PAYLOAD_BYTES = "payload"
 PAYLOAD = ("tcp.len", "tcp.payload", "udp.payload")
 ARP = ("arp.opcode", "arp.src.proto_ipv4", "arp.dst.proto_ipv4", "arp.hw.type")
 IDS = {
-    "gre": ("gre.key.call_id", "erspan.spanid", "gre.key"), "gtp": ("gtp.teid",), "vxlan": ("vxlan.vni",),
-    "geneve": ("geneve.vni",),
-}  # fmt: skip
+    layer: tuple(field for made in TUNNELS if made.layer == layer for field in made.ids)
+    for layer in dict.fromkeys(made.layer for made in TUNNELS if made.ids)
+}
 """Layer of a tunnel -> fields of its id."""
-TUNNELS = (*(field for fields in IDS.values() for field in fields), "gtp.message")
-FIELDS = (LAYERS, *FRAME.values(), *MACS, *TYPES, *VLANS, *NETWORK, *PAYLOAD, *ARP, *TUNNELS, *NAMES.values())
-LINKS = {
-    "eth", "ethertype", "vlan", "ieee8021ad", "sll", "llc", "mpls", "pppoes", "ppp", "null", "raw", "radiotap",
-    "wlan_radio", "wlan",
-}  # fmt: skip
+TUNNEL_FIELDS = (*(field for fields in IDS.values() for field in fields), "gtp.message")
+FIELDS = (
+    LAYERS,
+    *FRAME.values(),
+    *MACS,
+    *LINK_TYPES,
+    "vlan.etype",
+    *VLANS,
+    *NETWORK,
+    *PAYLOAD,
+    *ARP,
+    *TUNNEL_FIELDS,
+    *NAMES.values(),
+)
+LAYERS_OF_LINKS = {*BEHIND, *(layer for made in LINKS.values() for layer in made.layers)}
 """Layers of tshark that the link readers look through."""
 
 
 PORTED = {"tcp": "tcp", "udp": "udp", "sctp": "sctp", "dccp": "dccp", "udplite": "udp"}
 """Layer with ports -> the prefix of their fields."""
-WITHIN = {"eth", "ethertype", "vlan", "ieee8021ad", "llc", "mpls", "pppoes", "ppp", "erspan"}
+WITHIN = {"eth", *BEHIND, "erspan"}
 """Layers between a tunnel's header and the IP header in it."""
 
 
@@ -86,17 +100,16 @@ def _first(told: dict[str, str], *names: str) -> str | None:
 def _link(told: dict[str, str], layers: list[str]) -> dict[str, Any]:
     """Addresses, type and VLAN of the outermost link; what a cut or a kind of link does not have is left out."""
     found: dict[str, Any] = {}
-    outer = next((layer for layer in layers if layer in ("eth", "sll", "wlan")), None)
+    outer = next((layer for layer in layers if layer in ADDRESSED), None)
     if outer is None:
         return dict.fromkeys(("srcMAC", "destMAC", "ether_type", "vlan_id"))
-    sources = {"eth": ("eth.src", "eth.dst"), "sll": ("sll.src.eth", None), "wlan": ("wlan.sa", "wlan.da")}[outer]
-    for name, field in zip(("srcMAC", "destMAC"), sources, strict=True):
+    for name, field in zip(("srcMAC", "destMAC"), ADDRESSED[outer], strict=True):
         value = _first(told, field) if field else None
         found[name] = None if value is None else int(value.replace(":", ""), 16)
     tags = told["vlan.etype"].split(SEPARATOR) if told["vlan.etype"] else []
     before = layers[: next((n for n, layer in enumerate(layers) if layer in ("mpls", "pppoes", "ip", "ipv6")), None)]
     depth = before.count("vlan") + before.count("ieee8021ad")
-    value = tags[depth - 1] if 0 < depth <= len(tags) else _first(told, "llc.type", "eth.type", "sll.etype")
+    value = tags[depth - 1] if 0 < depth <= len(tags) else _first(told, *LINK_TYPES)
     if value is not None and (depth == 0 or depth <= len(tags)):
         found["ether_type"] = None if int(value, 16) in TAGS else int(value, 16)
     if depth:
@@ -206,7 +219,7 @@ def expected(told: dict[str, str]) -> dict[str, Any]:
     found = framed(told)
     if "cfp" not in layers:  # tshark's eth.* are those of the frame inside FabricPath, ours those of the outer one
         found |= _link(told, layers[:depth])
-    strange = [layer for layer in layers[:depth] if layer not in LINKS]
+    strange = [layer for layer in layers[:depth] if layer not in LAYERS_OF_LINKS]
     if strange == ["arp"] and found.get("ether_type") == 0x0806:
         return found | _arp(told) | {"ipversion": None}
     if strange:  # something else, or a tunnel
@@ -277,7 +290,7 @@ def compare(path: Path) -> tuple[Counter[str], list[str]]:
             break
         other, frame = told[position], captured[position]
         layers, depth = layers_of(other)
-        for name, theirs in (expected if interface.link_number in DECODED else framed)(other).items():
+        for name, theirs in (expected if interface.link_number in LINKS else framed)(other).items():
             ours = _ours(row, name, frame, theirs)
             # tshark gives up on a layer that is cut where it is not whole; we give what is there.
             unsaid = theirs is None and row["caplen"] < row["len"]

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 from lowwater.capture.formats.compression import HISTORY
 from lowwater.capture.formats.header import _LARGEST_LIMIT, _SMALLEST_LIMIT, link_name
-from lowwater.capture.headers.links import KINDS
+from lowwater.capture.headers.links import LINK_TYPES
 from lowwater.capture.inspect import inspect
 from lowwater.capture.reader import CHUNK_BYTES, open_capture
 from lowwater.capture.records import malformed
@@ -103,7 +103,7 @@ def test_a_file_that_is_refused(row: list[str], tmp_path: Path) -> None:
 def test_every_link_type_is_there_with_its_name() -> None:
     rows = table("links")
     numbers = [[int(number) for number in row[0].split(",")] for row in rows]
-    assert sorted(number for each in numbers for number in each) == sorted(KINDS)
+    assert sorted(number for each in numbers for number in each) == sorted(LINK_TYPES)
     assert [row[1].split(", ") for row in rows] == [[link_name(number) for number in each] for each in numbers]
 
 

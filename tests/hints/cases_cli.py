@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from lowwater.cli.expect import _suggestions
-from lowwater.cli.skew import _review
+from lowwater.cli.commands.expect import _suggestions
+from lowwater.cli.commands.skew import _review
 from lowwater.config import load_config
 from lowwater.instants import HOUR
 from lowwater.lake.layout import open_lake
@@ -64,7 +64,7 @@ def _over(desk: Desk, *more: object) -> Said:
 
 
 def _to_terminal(desk: Desk) -> None:
-    from lowwater.cli.export import export_packets
+    from lowwater.cli.commands.export import _export
 
     class Screen(io.StringIO):
         def isatty(self) -> bool:
@@ -73,7 +73,7 @@ def _to_terminal(desk: Desk) -> None:
     _kept(desk)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "stdout", Screen())
-        export_packets(desk.lake, Path("-"), [], None, None, None, "ETH", None, False)
+        _export(desk.lake, Path("-"), [], None, None, None, "ETH", None, False)
 
 
 def _without_frames(desk: Desk) -> Said:

@@ -49,9 +49,9 @@ for _ in range(2):
 
 UNWANTED = """
 import threading
-from lowwater.replay.warmup import launch_ahead
+from lowwater.replay.warmup import launch_jvm_early
 
-launch_ahead()
+launch_jvm_early()
 if {waits}:
     [thread.join() for thread in threading.enumerate() if thread.name == "lowwater-jvm"]
 print("done")

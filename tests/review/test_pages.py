@@ -15,7 +15,7 @@ from lowwater_review import Board, render, write_site
 from lowwater_review.app import HEADERS, create, inside
 from lowwater_review.calendar import covered, merged
 from lowwater_review.drawing import history, lateness, waterfall
-from lowwater_review.pages import addresses
+from lowwater_review.pages import HERE, PAGES, addresses
 
 from lowwater.errors import LakeError
 from lowwater.instants import HOUR, SECOND
@@ -108,7 +108,9 @@ def test_every_interval_and_link_has_its_page(read: dict[str, Reader]) -> None:
     assert {interval(at) for at in range(HOURS)} <= set(read)
     assert {f"skew/{link}.html" for link in LINKS} <= set(read)
     assert {"index.html", "month/2025-01.html", "set/q.html", "query/q/flows.html", "skew/index.html"} <= set(read)
-    assert len(read) == HOURS + len(LINKS) + 5
+    for kind in PAGES:
+        assert any(kind.match(address.removesuffix(".html")) is not None for address in read), kind.address
+        assert (HERE / "templates" / kind.template).is_file()
 
 
 def test_every_address_leads_to_a_page(read: dict[str, Reader]) -> None:
@@ -302,7 +304,9 @@ def test_the_site_takes_regular_files_of_the_reports_only(tmp_path: Path) -> Non
 def test_an_empty_lake_has_pages_too(tmp_path: Path) -> None:
     open_lake(tmp_path / "lake")
     (tmp_path / "queries").mkdir()
-    assert write_site(Board(tmp_path / "lake", tmp_path / "queries"), tmp_path / "out") == 2
+    assert write_site(Board(tmp_path / "lake", tmp_path / "queries"), tmp_path / "out") == len(
+        [kind for kind in PAGES if "{}" not in kind.address]
+    )
     assert "Nothing here yet" in (tmp_path / "out" / "index.html").read_text()
 
 

@@ -15,15 +15,12 @@ from typing import Any
 from lowwater.capture.formats.compression import DecompressedSource, compression_of
 from lowwater.capture.formats.pcapng.blocks import first_interface
 from lowwater.capture.formats.sources import PeekableSource, open_source
+from lowwater.capture.headers.links import NAMES
 from lowwater.errors import CaptureError
 
 FILE_HEADER = 24
 RECORD_HEADER = 16
-ETHERNET, LINUX_SLL, LINUX_SLL2, IEEE802_11, RADIOTAP = 1, 113, 276, 105, 127
-LOOPBACKS, RAW_IP, PPP = (0, 108), (12, 14, 101, 228, 229), (9, 50)
-DECODED = frozenset((ETHERNET, LINUX_SLL, LINUX_SLL2, IEEE802_11, RADIOTAP, *LOOPBACKS, *RAW_IP, *PPP))
-"""Link types whose records are decoded (`links` says how)."""
-
+ETHERNET = 1
 SECTION_HEADER = b"\x0a\x0d\x0d\x0a"
 """The type of a pcapng section header, the same in either byte order."""
 
@@ -47,12 +44,7 @@ _REFUSED = {
     b"snoop\0": ("a snoop capture", "convert it: editcap -F pcap IN OUT"),
     b"ERF": ("an ERF capture", "convert it: editcap -F pcap IN OUT"),
 }
-_LINK_TYPES = {
-    0: "NULL", 1: "EN10MB", 9: "PPP", 12: "RAW12", 14: "RAW14", 50: "PPP_SERIAL", 101: "RAW", 105: "80211", 108: "LOOP",
-    113: "LINUX_SLL", 127: "RADIOTAP", 228: "IPV4", 229: "IPV6", 276: "LINUX_SLL2",
-}  # fmt: skip
-
-LINK_NUMBERS = {name: number for number, name in _LINK_TYPES.items()}
+LINK_NUMBERS = {name: number for number, name in NAMES.items()}
 """Link types by the names that they have here."""
 
 # A header may claim any snaplen. Beyond this, a record is taken for damage: it bounds the memory of a reader.
@@ -94,7 +86,7 @@ class CaptureFile:
     @property
     def decoded(self) -> bool:
         """Whether records of this link type are decoded beyond timestamp and lengths."""
-        return self.link_number in DECODED
+        return self.link_number in NAMES
 
     @property
     def limit(self) -> int:
@@ -104,7 +96,7 @@ class CaptureFile:
 
 def link_name(number: int) -> str:
     """The name of a link type, or its number as text where it has none here."""
-    return _LINK_TYPES.get(number, str(number))
+    return NAMES.get(number, str(number))
 
 
 def needed(head: bytes) -> int:

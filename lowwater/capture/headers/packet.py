@@ -1,7 +1,7 @@
 """Decoding packet headers into columns.
 
 Second and third kernel of the reader. The second reads link (`links`), network and transport header of each record;
-there is one for each kind of link, made when the first record of that kind comes. It lists the few records that carry
+there is one for each link layer, made when the first record of that layer comes. It lists the few records that carry
 ARP or a tunnel, which the third reads on (`arp`, `tunnels`).
 """
 
@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 
-from lowwater.capture.formats.header import RECORD_HEADER
+from lowwater.capture.formats.header import ETHERNET, RECORD_HEADER
 from lowwater.capture.formats.scan import CAPTURED, OFFSET, STAMP, WIRE
 from lowwater.capture.headers.arp import ARP, arp
 from lowwater.capture.headers.columns import (
@@ -40,23 +41,30 @@ from lowwater.capture.headers.columns import (
     set_narrow,
     set_wide,
 )
-from lowwater.capture.headers.links import COOKED, COOKED2, ETHERNET, KINDS, NULL, PPP, RADIOTAP, RAW, UNKNOWN, WIFI
-from lowwater.capture.headers.links.cooked import cooked, cooked2
-from lowwater.capture.headers.links.ethernet import ethernet
-from lowwater.capture.headers.links.null import null
-from lowwater.capture.headers.links.ppp import ppp_link
-from lowwater.capture.headers.links.radiotap import radiotap
-from lowwater.capture.headers.links.raw import raw
+from lowwater.capture.headers.inner import carries, tunnels
+from lowwater.capture.headers.links import LINK_TYPES
 from lowwater.capture.headers.links.types import IPV4
-from lowwater.capture.headers.links.wifi import wifi
 from lowwater.capture.headers.loads import with_bits
 from lowwater.capture.headers.network import LATER, is_header, version4, version6
 from lowwater.capture.headers.plain import plain
+from lowwater.capture.headers.registry import LinkLayer
 from lowwater.capture.headers.transport import ICMP, ICMPV6, transport
-from lowwater.capture.headers.tunnels.inner import carries, tunnels
-from lowwater.capture.inlining import kernel, part
+from lowwater.capture.inlining import kernel, part, rare
 
 __all__ = ["BATCH", "EVERY", "NARROW", "NULLABLE", "WIDE", "Columns", "bitmaps", "decode"]
+
+
+@rare
+def _unread(buffer: Any, at: int, end: int) -> tuple[int, int, int, int, int, int, int]:
+    """No header that is known; returns as every reader of `links`."""
+    return -1, -1, -1, -1, -1, at, end
+
+
+UNKNOWN = LinkLayer("unknown", {}, _unread)
+"""Of link types that no module knows: their records keep timestamp and lengths."""
+
+read_link = _unread
+"""The reader of the link layer; each kernel has its own in the place of this one."""
 
 _CARRIED = bits_of(*(name for name in NULLABLE if name.startswith(("arp_", "inner_", "tunnel"))))
 
@@ -96,12 +104,13 @@ def _above(
 
 
 @cache
-def _kernel(kind: int, whole: bool, quick: bool = True) -> Callable[..., tuple[int, int, int, int]]:
-    """The kernel of one kind of link, which writes the `whole` of its columns or those that are wanted.
+def _kernel(layer: LinkLayer, whole: bool, quick: bool = True) -> Callable[..., tuple[int, int, int, int]]:
+    """The kernel of a link layer, which writes the `whole` of its columns or those that are wanted.
 
-    Where it is not `quick`, for tests, all packets take the general way. `kind` and `whole` are constants of it, and so
-    are the names that they are held against: Numba drops the branches not taken.
+    Where it is not `quick`, for tests, all packets take the general way. `whole` and `straight` are constants of it:
+    Numba drops the branches not taken.
     """
+    straight = quick and layer is LINK_TYPES[ETHERNET]
 
     def rows(
         buffer: Any,
@@ -127,30 +136,13 @@ def _kernel(kind: int, whole: bool, quick: bool = True) -> Callable[..., tuple[i
             begin = records[OFFSET, row] + RECORD_HEADER
             stop = begin + records[CAPTURED, row]
             wire = begin + max(records[WIRE, row], records[CAPTURED, row])
-            bits = plain(buffer, begin, stop, wire, out, row) if quick and kind == ETHERNET else 0
+            bits = plain(buffer, begin, stop, wire, out, row) if straight else 0
             if bits:
                 present[row] = bits
                 everywhere &= bits
                 anywhere |= bits
                 continue
-            if kind == ETHERNET:
-                destination, source, ether_type, vlan, network, at, end = ethernet(buffer, begin, stop)
-            elif kind == COOKED:
-                destination, source, ether_type, vlan, network, at, end = cooked(buffer, begin, stop)
-            elif kind == COOKED2:
-                destination, source, ether_type, vlan, network, at, end = cooked2(buffer, begin, stop)
-            elif kind == NULL:
-                destination, source, ether_type, vlan, network, at, end = null(buffer, begin, stop)
-            elif kind == RAW:
-                destination, source, ether_type, vlan, network, at, end = raw(buffer, begin, stop)
-            elif kind == PPP:
-                destination, source, ether_type, vlan, network, at, end = ppp_link(buffer, begin, stop)
-            elif kind == WIFI:
-                destination, source, ether_type, vlan, network, at, end = wifi(buffer, begin, stop, False)
-            elif kind == RADIOTAP:
-                destination, source, ether_type, vlan, network, at, end = radiotap(buffer, begin, stop)
-            else:
-                destination, source, ether_type, vlan, network, at, end = -1, -1, -1, -1, -1, begin, stop
+            destination, source, ether_type, vlan, network, at, end = read_link(buffer, begin, stop)
             bits = put_wide(out, DEST_MAC, row, destination) | put_wide(out, SRC_MAC, row, source)
             bits |= put_narrow(out, ETHER_TYPE, row, ether_type) | put_narrow(out, VLAN, row, vlan)
             above, carrier, at, end = _above(buffer, network, begin, at, end, wire, out, row)
@@ -164,8 +156,13 @@ def _kernel(kind: int, whole: bool, quick: bool = True) -> Callable[..., tuple[i
                 listed += 1
         return clock, everywhere, anywhere, listed
 
-    rows.__qualname__ = f"rows_{kind}_{whole}_{quick}"  # no two kernels share a file, which two processes could mix up
-    return kernel(rows)
+    # A global, since numba finds no kernel on disk whose closure holds a function: that has another identity in each
+    # process.
+    made = FunctionType(rows.__code__, {**globals(), "read_link": layer.read}, "rows", None, rows.__closure__)
+    made.__qualname__ = (
+        f"rows_{layer.name}_{whole}_{quick}"  # no two kernels share a file, which two processes could mix up
+    )
+    return kernel(made)
 
 
 @cache
@@ -204,7 +201,7 @@ def decode(
     Returns:
         The clock after them, ns; the bits that all of `present` have, and those that any of it has.
     """
-    rows = _kernel(KINDS.get(link, UNKNOWN), out.wanted == EVERY)
+    rows = _kernel(LINK_TYPES.get(link, UNKNOWN), out.wanted == EVERY)
     carriers = np.empty((count, 4), np.int64)  # memory that is not written takes none
     clock, everywhere, anywhere, listed = rows(buffer, records, count, positions, clock, out, present, carriers)
     if listed and out.wanted & _CARRIED:

@@ -38,7 +38,7 @@ from lowwater.capture.headers.columns import (
 from lowwater.capture.headers.links.types import IPV4, IPV6
 from lowwater.capture.headers.loads import big16, big32, big64, byte
 from lowwater.capture.headers.transport import ICMP, ICMPV6, TCP, UDP
-from lowwater.capture.headers.tunnels.inner import PORTS
+from lowwater.capture.headers.tunnels import PORTS
 from lowwater.capture.inlining import part
 
 _HEADERS4, _HEADERS6 = 54, 74  # of Ethernet, IP, TCP; none is looked at of which less is captured

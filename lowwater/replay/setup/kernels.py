@@ -11,8 +11,9 @@ from pathlib import Path
 import pyarrow as pa
 
 from lowwater.capture.digests import row_digests
+from lowwater.capture.formats.header import ETHERNET
 from lowwater.capture.formats.write import WrittenInterface, pcap_header, pcap_record, pcapng_header, pcapng_record
-from lowwater.capture.headers.links import KINDS
+from lowwater.capture.headers.links import LAYERS
 from lowwater.capture.inspect import inspect
 from lowwater.catalog.skews import Skews
 from lowwater.config import Config, Link
@@ -58,14 +59,14 @@ def compile_kernels(folder: Path) -> None:
 
 
 def _captures() -> Iterator[tuple[str, bytes]]:
-    """Yields (link, capture): one for each kind of link, one pcapng, and one damaged capture."""
-    kinds = {kind: number for number, kind in KINDS.items()}
-    for number in (*kinds.values(), UNKNOWN_LINK):
+    """A link and a capture of it: of each kind of link, of a pcapng, and of either format with damage."""
+    numbers = [next(iter(layer.link_types)) for layer in LAYERS]
+    for number in (*numbers, UNKNOWN_LINK):
         yield f"link{number}", pcap_header(number, True) + _records(0)
-    sections = pcapng_header([WrittenInterface("", number) for number in kinds.values()])
-    packets = [pcapng_record(at, at, 64, ARP) for at in range(len(kinds))]
+    sections = pcapng_header([WrittenInterface("", number) for number in numbers])
+    packets = [pcapng_record(at, at, 64, ARP) for at in range(len(numbers))]
     yield "ng", sections + b"".join(packets)
-    yield "damaged", pcap_header(kinds[KINDS[1]], True) + _records(0) + DAMAGE + _records(1)
+    yield "damaged", pcap_header(ETHERNET, True) + _records(0) + DAMAGE + _records(1)
 
 
 def _records(second: int) -> bytes:

@@ -1,11 +1,12 @@
-"""Link layers: one small file for each kind, and the table from link type to kind.
+"""Link layers: a module for each, and the registry of them.
 
-Between `formats.header`, which names the link type of a capture, and the kernels of `headers.packet`, one for each
-kind. Every reader here is given the bytes [at, end) of a record, reads nothing else, and returns seven integers, -1
-for what is not there: destination address, source address, ether type, VLAN, network (0x0800 IPv4, 0x86DD IPv6), where
-the network header begins, and where its bytes end. What they fill of the stored columns:
+`formats.header` takes the names of link types from here, and `headers.packet` makes a kernel for each link layer. A
+module states its `LINK_LAYERS`; nothing else lists them. A reader gets the bytes [at, end) of a record and reads no
+others. It returns seven integers, -1 for a value that is not captured: destination address, source address, ether type,
+VLAN, network (0x0800 IPv4, 0x86DD IPv6), where the network header begins, and where its bytes end. The stored columns
+that the readers fill:
 
-| kind | link types | destMAC, srcMAC | ether_type |
+| name | link types | destMAC, srcMAC | ether_type |
 | --- | --- | --- | --- |
 | `ethernet` | 1 | destination, source | type; with a length (802.3): SNAP's |
 | `cooked` | 113 | none, source of 6 bytes | protocol from 0x0600 on, or SNAP's |
@@ -23,18 +24,15 @@ llc.type, sll.etype, vlan.etype and vlan.id.
 
 from __future__ import annotations
 
-from lowwater.capture.formats import header
+from lowwater.capture.headers.registry import LinkLayer, numbered, stated
 
-UNKNOWN, ETHERNET, COOKED, COOKED2, NULL, RAW, PPP, WIFI, RADIOTAP = range(9)
+LAYERS: tuple[LinkLayer, ...] = stated(__name__, __path__, "LINK_LAYERS")
+"""Every link layer whose records are decoded; the records of others keep timestamp and lengths."""
 
-KINDS: dict[int, int] = {
-    header.ETHERNET: ETHERNET,
-    header.LINUX_SLL: COOKED,
-    header.LINUX_SLL2: COOKED2,
-    **dict.fromkeys(header.LOOPBACKS, NULL),
-    **dict.fromkeys(header.RAW_IP, RAW),
-    **dict.fromkeys(header.PPP, PPP),
-    header.IEEE802_11: WIFI,
-    header.RADIOTAP: RADIOTAP,
-}
-"""Kind of each link type that is decoded; the records of others keep timestamp and lengths."""
+_NUMBERED = numbered([(layer, layer.link_types) for layer in LAYERS])
+
+LINK_TYPES: dict[int, LinkLayer] = {number: layer for number, (layer, _) in _NUMBERED.items()}
+"""The link layer of each link type that is decoded."""
+
+NAMES: dict[int, str] = {number: name for number, (_, name) in _NUMBERED.items()}
+"""The name of each link type that is decoded."""

@@ -10,6 +10,7 @@ from typing import Any
 from lowwater.capture.headers.fields import u8, u16, u48
 from lowwater.capture.headers.links.llc import llc
 from lowwater.capture.headers.links.types import FIRST_TYPE, carried
+from lowwater.capture.headers.registry import LinkLayer
 from lowwater.capture.inlining import part, rare
 
 _MAC_BYTES = 6
@@ -40,3 +41,9 @@ def cooked2(buffer: Any, at: int, end: int) -> tuple[int, int, int, int, int, in
     source = u48(buffer, at + 12, end) if u8(buffer, at + 11, end) == _MAC_BYTES else -1
     kind, vlan, network, at, end = _protocol(buffer, u16(buffer, at, end), at + 20, end)
     return -1, source, kind, vlan, network, at, end
+
+
+LINK_LAYERS = (
+    LinkLayer("cooked", {113: "LINUX_SLL"}, cooked),
+    LinkLayer("cooked2", {276: "LINUX_SLL2"}, cooked2),
+)

@@ -10,6 +10,7 @@ from typing import Any
 from lowwater.capture.headers.fields import u16, u48
 from lowwater.capture.headers.links.llc import llc
 from lowwater.capture.headers.links.types import FIRST_TYPE, carried
+from lowwater.capture.headers.registry import LinkLayer
 from lowwater.capture.inlining import part
 
 _LARGEST_LENGTH = 1500
@@ -27,3 +28,6 @@ def ethernet(buffer: Any, at: int, end: int) -> tuple[int, int, int, int, int, i
     else:
         kind, vlan, network = -1, -1, -1
     return destination, source, kind, vlan, network, at, end
+
+
+LINK_LAYERS = (LinkLayer("ethernet", {1: "EN10MB"}, ethernet),)

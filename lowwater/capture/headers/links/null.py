@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from lowwater.capture.headers.fields import u32
+from lowwater.capture.headers.registry import LinkLayer
 from lowwater.capture.inlining import rare
 
 _SWAPPED = 0x0001_0000  # a family in the other byte order is at least this, in its own at most 0xFFFF
@@ -27,3 +28,6 @@ def null(buffer: Any, at: int, end: int) -> tuple[int, int, int, int, int, int, 
     elif family in _IPV6:
         network = 0x86DD
     return -1, -1, -1, -1, network, at + 4, end
+
+
+LINK_LAYERS = (LinkLayer("null", {0: "NULL", 108: "LOOP"}, null),)

@@ -9,6 +9,7 @@ from typing import Any
 
 from lowwater.capture.headers.fields import u8, u16
 from lowwater.capture.headers.links.mpls import mpls
+from lowwater.capture.headers.registry import LinkLayer
 from lowwater.capture.inlining import rare
 
 _ADDRESS_CONTROL = 0xFF03
@@ -40,3 +41,6 @@ def ppp_link(buffer: Any, at: int, end: int) -> tuple[int, int, int, int, int, i
         at += 2
     network, at = ppp(buffer, at, end)
     return -1, -1, -1, -1, network, at, end
+
+
+LINK_LAYERS = (LinkLayer("ppp", {9: "PPP", 50: "PPP_SERIAL"}, ppp_link),)

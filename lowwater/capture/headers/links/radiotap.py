@@ -9,6 +9,7 @@ from typing import Any
 
 from lowwater.capture.headers.fields import u8
 from lowwater.capture.headers.links.wifi import wifi
+from lowwater.capture.headers.registry import LinkLayer
 from lowwater.capture.inlining import part
 
 _SMALLEST = 8
@@ -39,3 +40,6 @@ def radiotap(buffer: Any, at: int, end: int) -> tuple[int, int, int, int, int, i
         return -1, -1, -1, -1, -1, at, end
     padded = _flags(buffer, at, at + length) & _PADDED != 0
     return wifi(buffer, at + length, end, padded)
+
+
+LINK_LAYERS = (LinkLayer("radiotap", {127: "RADIOTAP"}, radiotap),)

@@ -9,6 +9,7 @@ from typing import Any
 
 from lowwater.capture.headers.fields import u8, u16, u48
 from lowwater.capture.headers.links.llc import llc
+from lowwater.capture.headers.registry import LinkLayer
 from lowwater.capture.inlining import part
 
 _MANAGEMENT, _DATA = 0x00, 0x08  # type and version, bits 0 to 3 of the first byte
@@ -60,3 +61,12 @@ def wifi(buffer: Any, at: int, end: int, padded: bool) -> tuple[int, int, int, i
         return destination, source, -1, -1, -1, at, end
     kind, vlan, network, at, end = llc(buffer, body, end)
     return destination, source, kind, vlan, network, at, end
+
+
+@part
+def wifi_link(buffer: Any, at: int, end: int) -> tuple[int, int, int, int, int, int, int]:
+    """802.11 header as the first of a record; see the package."""
+    return wifi(buffer, at, end, False)
+
+
+LINK_LAYERS = (LinkLayer("wifi", {105: "80211"}, wifi_link),)

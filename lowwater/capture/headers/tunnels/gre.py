@@ -11,9 +11,9 @@ from lowwater.capture.headers.fields import u16, u32
 from lowwater.capture.headers.links.ethernet import ethernet
 from lowwater.capture.headers.links.ppp import ppp_link
 from lowwater.capture.headers.links.types import carried
+from lowwater.capture.headers.registry import Tunnel
 from lowwater.capture.inlining import rare
 
-GRE = 47
 BRIDGED = 0x6558
 """Protocol type of an Ethernet frame (transparent Ethernet bridging)."""
 
@@ -56,13 +56,20 @@ def _erspan(buffer: Any, kind: int, numbered: bool, at: int, end: int) -> tuple[
 
 
 @rare
-def gre(buffer: Any, at: int, end: int) -> tuple[int, int, int, int, int]:
-    """GRE header; see the package. Source routes (RFC 1701) are not followed."""
+def gre(buffer: Any, protocol: int, at: int, end: int) -> tuple[int, int, int, int, int]:
+    """GRE header; see the package. Source routes (RFC 1701) are not followed.
+
+    Args:
+        buffer: uint8 array that holds the frame.
+        protocol: the IP protocol, which is the number of the tunnel.
+        at: index behind the IP header.
+        end: index behind the last captured byte of the IP packet.
+    """
     flags, kind = u16(buffer, at, end), u16(buffer, at + 2, end)
     version = flags & _VERSION
     at += 4
     if kind < 0 or flags & _ROUTING or version > 1:
-        return GRE, -1, -1, at, end
+        return protocol, -1, -1, at, end
     identity = -1
     if flags & _CHECKSUM:
         at += 4
@@ -75,9 +82,12 @@ def gre(buffer: Any, at: int, end: int) -> tuple[int, int, int, int, int]:
         at += 4
     if kind == _PPP:
         _, _, _, _, network, at, end = ppp_link(buffer, at, end)
-        return GRE, identity, network, at, end
+        return protocol, identity, network, at, end
     if kind in (_ERSPAN2, _ERSPAN3):
         identity, at = _erspan(buffer, kind, flags & _SEQUENCE != 0, at, end)
         kind = BRIDGED
     network, at, end = behind_type(buffer, kind, at, end)
-    return GRE, identity, network, at, end
+    return protocol, identity, network, at, end
+
+
+TUNNELS = (Tunnel({47: "GRE"}, False, gre),)

@@ -9,17 +9,17 @@ from typing import Any
 
 from lowwater.capture.headers.fields import u8, u32
 from lowwater.capture.headers.links.raw import raw
+from lowwater.capture.headers.registry import Tunnel
 from lowwater.capture.inlining import rare
 
-GTP_U = 2152
 _VERSION_TYPE, _USER_PLANE = 0xF0, 0x30  # version 1, protocol type GTP; the fifth bit is spare
 _PACKET = 255
 _OPTIONAL, _EXTENDED = 0x07, 0x04  # any of the three flags brings all of the optional fields
 
 
 @rare
-def gtp(buffer: Any, at: int, end: int) -> tuple[int, int, int, int, int]:
-    """GTP-U header with its extension headers; see the package."""
+def gtp(buffer: Any, port: int, at: int, end: int) -> tuple[int, int, int, int, int]:
+    """GTP-U header with its extension headers; see the package. Arguments as of `vxlan`."""
     flags, message, identity = u8(buffer, at, end), u8(buffer, at + 1, end), u32(buffer, at + 4, end)
     if message != _PACKET or flags & _VERSION_TYPE != _USER_PLANE:
         return -1, -1, -1, at, end
@@ -32,10 +32,13 @@ def gtp(buffer: Any, at: int, end: int) -> tuple[int, int, int, int, int]:
         while following > 0:
             length = 4 * u8(buffer, at, end)
             if length <= 0:  # not captured, or 0: there is no way on
-                return GTP_U, identity, -1, at, end
+                return port, identity, -1, at, end
             at += length
             following = u8(buffer, at - 1, end)
         if following < 0:
-            return GTP_U, identity, -1, at, end
+            return port, identity, -1, at, end
     _, _, _, _, network, at, end = raw(buffer, at, end)
-    return GTP_U, identity, network, at, end
+    return port, identity, network, at, end
+
+
+TUNNELS = (Tunnel({2152: "GTP-U"}, True, gtp),)

@@ -9,9 +9,9 @@ from typing import Any
 
 from lowwater.capture.headers.fields import u8, u32
 from lowwater.capture.headers.links.ethernet import ethernet
+from lowwater.capture.headers.registry import Tunnel
 from lowwater.capture.inlining import rare
 
-VXLAN, VXLAN_LINUX = 4789, 8472
 _VALID = 0x08  # the I flag: there is a VNI
 
 
@@ -30,3 +30,6 @@ def vxlan(buffer: Any, port: int, at: int, end: int) -> tuple[int, int, int, int
         return -1, -1, -1, at, end
     _, _, _, _, network, at, end = ethernet(buffer, at + 8, end)
     return port, word >> 8, network, at, end
+
+
+TUNNELS = (Tunnel({4789: "VXLAN", 8472: "VXLAN"}, True, vxlan),)

@@ -1,64 +1,77 @@
-"""What `lowwater generate` and `lowwater ingest` do."""
+"""The command `ingest`: captures into the lake, by name or by the patterns of the settings."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
 from rich.table import Table
 
-from lowwater.capture.generate import generate
 from lowwater.cli import options
-from lowwater.config import Config, load_config
 from lowwater.errors import ConfigError, LowwaterError
 from lowwater.instants import format_instant
 from lowwater.terminal import open_console, say, styled
 
 if TYPE_CHECKING:
+    from lowwater.config import Config
     from lowwater.lake.ingestion.ingest import IngestResult
     from lowwater.lake.layout import Lake
 
 
-def generate_captures(
-    out: Path,
-    start: int,
-    hours: int,
-    links: str,
-    rate: float,
-    skew: Mapping[str, float],
-    offset: Mapping[str, float],
-    seed: int,
+@click.command()
+@click.option("--lake", required=True, type=options.FOLDER, help="The lake's folder; made if it is not there.")
+@click.option("--link", help="The link that the captures were taken on; needed with FILE.")
+@click.option(
+    "--covers", type=options.SPAN, metavar="FROM/TO", help="What the one capture covers, as ISO 8601 instants."
+)
+@click.option("--growing", is_flag=True, help="The captures are still being written: they cover what they hold so far.")
+@click.option("--from", "start", type=options.INSTANT, help="Without FILE: only files that cover something from here.")
+@click.option("--to", "end", type=options.INSTANT, help="Without FILE: only files that cover something before.")
+@click.argument("files", nargs=-1, type=options.FILE)
+def ingest(
+    lake: Path,
+    link: str | None,
+    covers: tuple[int, int] | None,
+    growing: bool,
+    start: int | None,
+    end: int | None,
+    files: tuple[Path, ...],
 ) -> None:
-    """Writes the captures and lists them.
+    """Reads captures into the lake: one atomic commit a capture; the same file again adds nothing.
 
-    Args:
-        out: folder, with one for each link in it.
-        start: first instant, on the hour, ns since the epoch.
-        hours: how many hours of traffic.
-        links: names of links, separated by commas.
-        rate: packets a second of a main link.
-        skew: link -> disorder up to this many seconds; none for the others.
-        offset: link -> seconds by which its clock is ahead.
-        seed: equal seeds give equal files.
+    \b
+    Without FILE: the new and the changed files of every link's pattern in lowwater.toml.
+    What a capture covers is, in this order: --covers; in lowwater.toml [links.NAME.covers], then the rotation of the
+    link's file pattern; else from its first record to its last. An interval is replayed only where its links' captures
+    leave no gap.
+    A capture that has grown, or changed under its name, replaces what was read of it before. Each interface of a
+    capture that has several is a link of its own, LINK/INTERFACE; FROM LINK reads all of them.
+    Examples:
+      lowwater ingest --lake var/lake
+      lowwater ingest --lake var/lake --link main1 captures/main1/*.pcap
     """
-    names = [name.strip() for name in links.split(",") if name.strip()]
-    if not names:
-        raise ConfigError("--links names no link", "write for example --links main1,main2,control")
-    console = open_console()
-    with console.working(f"generating {hours} h of {len(names)} links"):
-        written = generate(out, start, hours, names, rate, skew, offset, seed)
-    table = Table("capture", "covers", "packets", "violations", "note", box=None)
-    for each in written:
-        covers = f"{format_instant(each.start)}/{format_instant(each.end)}"
-        note = "cut inside its last record" if each.cut else "" if each.packets else "empty"
-        table.add_row(str(each.path), covers, f"{each.packets:,}", str(each.violations), note)
-    console.print(table)
+    if not files:
+        if covers or growing:
+            raise click.UsageError("--covers and --growing describe captures that are named; give FILE")
+        if not _ingest_patterns(lake, link, start, end):
+            sys.exit(1)
+        return
+    if link is None:
+        raise click.UsageError("captures that are named are of a link: give --link")
+    if start is not None or end is not None:
+        raise click.UsageError("--from and --to choose among the files of patterns; leave them out, or FILE")
+    if covers and len(files) > 1:
+        from lowwater.config import section_of
+
+        section = section_of(link, "covers")
+        raise click.UsageError(f"--covers describes one capture: give one file, or write a line for each in {section}")
+    _ingest_files(lake, link, covers, growing, files)
 
 
-def ingest_captures(
-    lake: Path, link: str, covers: tuple[int, int] | None, growing: bool, files: Sequence[Path]
-) -> None:
+def _ingest_files(lake: Path, link: str, covers: tuple[int, int] | None, growing: bool, files: Sequence[Path]) -> None:
     """Ingests captures of one link and says what became of each.
 
     Args:
@@ -68,7 +81,8 @@ def ingest_captures(
         growing: whether the files are still written.
         files: captures, in any order.
     """
-    from lowwater.lake.ingestion.ingest import ingest
+    from lowwater.config import load_config
+    from lowwater.lake.ingestion.ingest import ingest as ingest_files
     from lowwater.lake.layout import open_lake
     from lowwater.replay.progress import Progress
     from lowwater.replay.sessions import Sessions
@@ -84,12 +98,12 @@ def ingest_captures(
     sessions = Sessions("lowwater ingest", progress)
     with progress.stage("ingest", f"of {link}"):
         runner = ingest_runner(files, lambda: sessions.spark)
-        results = ingest(opened, link, files, config, covers, runner, growing)
+        results = ingest_files(opened, link, files, config, covers, runner, growing)
     _show(results, opened, config)
     _tell_idle_keys(opened, config, link)
 
 
-def ingest_patterns(lake: Path, link: str | None, start: int | None, end: int | None) -> bool:
+def _ingest_patterns(lake: Path, link: str | None, start: int | None, end: int | None) -> bool:
     """Ingests the files of the links' patterns that are new or have changed, link by link; whether all went well.
 
     Args:
@@ -101,8 +115,9 @@ def ingest_patterns(lake: Path, link: str | None, start: int | None, end: int | 
     Raises:
         ConfigError: no link has a pattern.
     """
+    from lowwater.config import load_config
     from lowwater.lake.ingestion.arrivals import arrivals
-    from lowwater.lake.ingestion.ingest import ingest
+    from lowwater.lake.ingestion.ingest import ingest as ingest_files
     from lowwater.lake.layout import open_lake
     from lowwater.replay.progress import Progress
     from lowwater.replay.sessions import Sessions
@@ -122,7 +137,7 @@ def ingest_patterns(lake: Path, link: str | None, start: int | None, end: int | 
         try:
             with progress.stage("ingest", f"of {name}, {len(found.new):,} new" + (f", {known}" if known else "")):
                 runner = ingest_runner(found.new, lambda: sessions.spark)
-                taken += ingest(opened, name, found.new, config, None, runner)
+                taken += ingest_files(opened, name, found.new, config, None, runner)
         except LowwaterError as error:
             sound = False
             say(f"error: {error}", err=True)

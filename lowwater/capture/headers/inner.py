@@ -1,6 +1,6 @@
 """The tunnel of a packet and the innermost IP header in it.
 
-Called by the second decoding kernel; follows tunnels in tunnels, by the rule of the package.
+Called by the second decoding kernel; follows tunnels in tunnels, by the rule of `tunnels`.
 """
 
 from __future__ import annotations
@@ -23,19 +23,13 @@ from lowwater.capture.headers.columns import (
     put_wide,
 )
 from lowwater.capture.headers.fields import u8, u16
-from lowwater.capture.headers.links.types import IPV4, IPV6
+from lowwater.capture.headers.links.types import IPV4
 from lowwater.capture.headers.network import LATER, above4, above6, is_header, put_address4, put_address6
+from lowwater.capture.headers.registry import TunnelReader
 from lowwater.capture.headers.transport import TCP, UDP, has_ports
-from lowwater.capture.headers.tunnels.geneve import GENEVE, geneve
-from lowwater.capture.headers.tunnels.gre import GRE, gre
-from lowwater.capture.headers.tunnels.gtp import GTP_U, gtp
-from lowwater.capture.headers.tunnels.vxlan import VXLAN, VXLAN_LINUX, vxlan
+from lowwater.capture.headers.tunnels import ALL, PORTS, PROTOCOLS
 from lowwater.capture.inlining import part, rare
 
-PORTS = (VXLAN, VXLAN_LINUX, GTP_U, GENEVE)
-"""Destination ports of UDP that may mean a tunnel."""
-
-_IN_IP4, _IN_IP6 = 4, 41
 _DEPTH = 4
 
 
@@ -51,27 +45,47 @@ def carries(buffer: Any, protocol: int, at: int, end: int) -> bool:
     """
     if protocol == UDP:
         return u16(buffer, at + 2, end) in PORTS
-    return protocol in (_IN_IP4, _IN_IP6, GRE)
+    return protocol in PROTOCOLS
+
+
+@rare
+def _none(buffer: Any, number: int, at: int, end: int) -> tuple[int, int, int, int, int]:
+    """No tunnel has this number; returns as every reader of `tunnels`."""
+    return -1, -1, -1, at, end
+
+
+def _read_if(wanted: int, read: TunnelReader, otherwise: TunnelReader) -> TunnelReader:
+    """A reader for one number, which hands every other number on."""
+
+    @part
+    def step(buffer: Any, number: int, at: int, end: int) -> tuple[int, int, int, int, int]:
+        if number == wanted:
+            return read(buffer, number, at, end)
+        return otherwise(buffer, number, at, end)
+
+    return step
+
+
+def _reader(over_udp: bool) -> TunnelReader:
+    """The reader of all tunnels over UDP, or of those that are IP protocols."""
+    # A table of functions would be called through pointers, which numba can neither inline nor keep on disk.
+    reader: TunnelReader = _none
+    for tunnel in ALL:
+        if tunnel.over_udp == over_udp:
+            for number in tunnel.names:
+                reader = _read_if(number, tunnel.read, reader)
+    return reader
+
+
+_over_udp, _over_ip = _reader(True), _reader(False)
 
 
 @rare
 def _opened(buffer: Any, protocol: int, at: int, end: int) -> tuple[int, int, int, int, int]:
-    """The tunnel behind an IP header; returns as every reader of the package."""
-    if protocol == _IN_IP4:
-        return protocol, -1, IPV4, at, end
-    if protocol == _IN_IP6:
-        return protocol, -1, IPV6, at, end
-    if protocol == GRE:
-        return gre(buffer, at, end)
+    """The tunnel behind an IP header; returns as every reader of `tunnels`."""
     if protocol == UDP:
-        port = u16(buffer, at + 2, end)
-        if port == GTP_U:
-            return gtp(buffer, at + 8, end)
-        if port == GENEVE:
-            return geneve(buffer, at + 8, end)
-        if port in (VXLAN, VXLAN_LINUX):
-            return vxlan(buffer, port, at + 8, end)
-    return -1, -1, -1, at, end
+        return _over_udp(buffer, u16(buffer, at + 2, end), at + 8, end)
+    return _over_ip(buffer, protocol, at, end)
 
 
 @rare

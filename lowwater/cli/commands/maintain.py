@@ -29,8 +29,8 @@ def maintain(lake: Path, dry_run: bool) -> None:
     from lowwater.lake.maintain import maintain as keep
     from lowwater.terminal import open_console
 
-    found = keep(open_lake(lake, make=False), load_config(lake).retention, dry_run)
+    actions = keep(open_lake(lake, make=False), load_config(lake).retention, dry_run)
     table = Table("what", "where", "files", "bytes", box=None)
-    for each in found:
-        table.add_row(each.what, each.where, f"{each.files:,}", f"{each.bytes:,}")
-    open_console().print(table if found else "nothing to do")
+    for action in actions:
+        table.add_row(action.what, action.where, f"{action.files:,}", f"{action.bytes:,}")
+    open_console().print(table if actions else "nothing to do")

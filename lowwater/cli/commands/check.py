@@ -1,0 +1,31 @@
+"""The command `check`: every error of query files."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from lowwater.cli import options
+
+
+@click.command()
+@options.QUERY_FILES
+@click.option(
+    "--format", "form", default="text", type=click.Choice(["text", "json"]), help="Of the errors.", show_default=True
+)
+@options.DEFINITIONS
+def check(files: tuple[Path, ...], form: str, **definitions: Any) -> None:
+    """Parses and plans query files and reports every error; for editors and CI. Exits with 1 if there is one.
+
+    \b
+    The JSON is {"errors": [{"file", "line", "column", "message", "hint", "source", "kind"}], "notes": [...]}.
+    Example:
+      lowwater check queries/*.gsql --format json
+    """
+    from lowwater.cli.queries import check_files
+
+    if not check_files(files, form, **definitions):
+        sys.exit(1)

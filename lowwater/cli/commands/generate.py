@@ -1,0 +1,80 @@
+"""The command `generate`: synthetic captures of several links."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import click
+from rich.table import Table
+
+from lowwater.cli import options
+from lowwater.errors import ConfigError
+from lowwater.instants import format_instant
+from lowwater.terminal import open_console
+
+
+@click.command()
+@click.option("--out", required=True, type=options.FOLDER, help="Folder for the captures; one folder a link inside.")
+@click.option("--start", default="2026-01-01T00:00:00Z", type=options.INSTANT, help="Begin, on the hour, ISO 8601.")
+@click.option("--hours", default=1, type=click.IntRange(1, 24 * 366), help="Hours of traffic.", show_default=True)
+@click.option("--links", default="main1,main2,control", help="Link names, comma separated.", show_default=True)
+@click.option("--rate", default=100.0, type=click.FloatRange(0.01, 1e7), help="Packets/s of a main link.")
+@click.option("--skew", multiple=True, type=options.PAIR, metavar="LINK=SECONDS", help="Disorder up to this much.")
+@click.option("--offset", multiple=True, type=options.PAIR, metavar="LINK=SECONDS", help="Shift of the link's clock.")
+@click.option("--seed", default=1, type=int, help="Equal seeds give equal files.", show_default=True)
+def generate(
+    out: Path,
+    start: int,
+    hours: int,
+    links: str,
+    rate: float,
+    skew: Sequence[tuple[str, str]],
+    offset: Sequence[tuple[str, str]],
+    seed: int,
+) -> None:
+    """Makes captures of several links: flows, handshakes, DNS, HTTP, lulls, disorder, a cut file.
+
+    \b
+    Example:
+      lowwater generate --out captures --hours 3 --rate 50 --skew main1=2 --seed 7
+    """
+    _generate(out, start, hours, links, rate, options.seconds(skew), options.seconds(offset, True), seed)
+
+
+def _generate(
+    out: Path,
+    start: int,
+    hours: int,
+    links: str,
+    rate: float,
+    skew: Mapping[str, float],
+    offset: Mapping[str, float],
+    seed: int,
+) -> None:
+    """Writes the captures and lists them.
+
+    Args:
+        out: folder, with one for each link in it.
+        start: first instant, on the hour, ns since the epoch.
+        hours: how many hours of traffic.
+        links: names of links, separated by commas.
+        rate: packets a second of a main link.
+        skew: link -> disorder up to this many seconds; none for the others.
+        offset: link -> seconds by which its clock is ahead.
+        seed: equal seeds give equal files.
+    """
+    from lowwater.capture.generate import generate as write
+
+    names = [name.strip() for name in links.split(",") if name.strip()]
+    if not names:
+        raise ConfigError("--links names no link", "write for example --links main1,main2,control")
+    console = open_console()
+    with console.working(f"generating {hours} h of {len(names)} links"):
+        written = write(out, start, hours, names, rate, skew, offset, seed)
+    table = Table("capture", "covers", "packets", "violations", "note", box=None)
+    for capture in written:
+        covers = f"{format_instant(capture.start)}/{format_instant(capture.end)}"
+        note = "cut inside its last record" if capture.cut else "" if capture.packets else "empty"
+        table.add_row(str(capture.path), covers, f"{capture.packets:,}", str(capture.violations), note)
+    console.print(table)

@@ -1,0 +1,35 @@
+"""The command `init`: settings of a lake, proposed from a folder of captures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from lowwater.cli import options
+
+
+@click.command()
+@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="CAPTURES")
+@click.option("--lake", required=True, type=options.FOLDER, help="The new lake's folder; made if it is not there.")
+@click.option("--query", "queries", multiple=True, type=options.FILE, metavar="FILE.gsql", help="A query set; repeats.")
+@click.option(
+    "--sample",
+    default=3,
+    type=click.IntRange(1, 1000),
+    help="Files of each link that are read whole; two at least.",
+    show_default=True,
+)
+def init(folder: Path, lake: Path, queries: tuple[Path, ...], sample: int) -> None:
+    """Proposes the settings of a lake from a folder of captures, and writes LAKE/lowwater.toml with comments.
+
+    \b
+    Files that differ in a date, a counter or their compression are one link, unless they overlap in time: then a number
+    in their names tells several links apart. The pattern, how long a file covers and the zone of the dates come from
+    the names where no record contradicts them, the skew from the disorder of a sample. Nothing is ingested.
+    Example:
+      lowwater init captures --lake var/lake --query queries/flows.gsql
+    """
+    from lowwater.cli.proposals import init_lake
+
+    init_lake(folder, lake, queries, sample)

@@ -1,0 +1,46 @@
+"""The command `inspect`: what captures hold, without a lake."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from lowwater.cli import options
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True), metavar="FILE...")
+@click.option(
+    "--format",
+    "form",
+    default="table",
+    type=click.Choice(["table", "json", "csv"]),
+    help="json is described by docs/inspect.schema.json.",
+    show_default=True,
+)
+@click.option(
+    "--max-jump",
+    type=options.DURATION,
+    help="How far ahead of its neighbours a timestamp may be; default skew + 60 s.",
+)
+@click.option(
+    "--skew", default="1s", type=options.DURATION, help="The disorder whose refusals are counted.", show_default=True
+)
+@options.SPREADSHEET
+def inspect(files: tuple[Path, ...], form: str, max_jump: int | None, skew: int, spreadsheet: bool) -> None:
+    """Says what captures hold: packets, times, rates, order, gaps, protocols, damage. No lake.
+
+    \b
+    A file that cannot be read is an error of its own: the others are still inspected, and the exit code is 1.
+    The file - is standard input.
+    Example:
+      lowwater inspect captures/main1/*.pcap --format json
+    """
+    from lowwater.cli.inspected import inspect_files
+
+    if spreadsheet and form != "csv":
+        raise click.UsageError("--spreadsheet goes with --format csv")
+    if not inspect_files(files, form, max_jump, skew, spreadsheet):
+        sys.exit(1)

@@ -1,0 +1,63 @@
+"""The command `replay`: the intervals of a time range, stage by stage."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from rich.table import Table
+
+from lowwater.cli import options
+from lowwater.instants import format_instant
+from lowwater.replay.warmup import launch_jvm_early
+from lowwater.terminal import open_console
+
+
+@click.command()
+@click.argument("query_set")
+@click.option("--lake", required=True, type=options.FOLDER, help="The lake's folder.")
+@click.option("--from", "start", required=True, type=options.INSTANT, help="First instant, ISO 8601.")
+@click.option("--to", "end", required=True, type=options.INSTANT, help="End, ISO 8601, exclusive.")
+@click.option("--stage", type=click.Choice(["low", "high", "audit", "publish"]), help="Only this stage.")
+@click.option("--hold", is_flag=True, help="Stop after the audit; --stage publish publishes what it found good.")
+@click.option("--queries", default="queries", type=options.FOLDER, help="Folder of query sets.", show_default=True)
+def replay(query_set: str, lake: Path, start: int, end: int, stage: str | None, hold: bool, queries: Path) -> None:
+    """Replays the intervals of a time range: packets/ -> lfta/ -> streams/ -> tables/.
+
+    An interval that is published and whose inputs have not changed is left alone. The query set is a section
+    [query_sets.NAME] of lowwater.toml, or NAME.gsql in the folder --queries.
+    """
+    if stage and hold:
+        raise click.UsageError("--stage runs one stage, --hold all but publishing; give one of them")
+    if stage in (None, "high"):
+        launch_jvm_early()
+    _replay(query_set, lake, start, end, stage, hold, queries)
+
+
+def _replay(query_set: str, lake: Path, start: int, end: int, stage: str | None, hold: bool, queries: Path) -> None:
+    """Replays every interval of a query set in a time range.
+
+    Args:
+        query_set: name of the query set.
+        lake: folder of the lake.
+        start: first instant, ns since the epoch.
+        end: end, ns, exclusive.
+        stage: only this one of `interval.STAGES`; None for all.
+        hold: whether publishing is left out.
+        queries: folder of query sets.
+    """
+    from lowwater.replay.interval import STAGES
+    from lowwater.replay.interval import replay as replay_intervals
+    from lowwater.replay.job import Job
+    from lowwater.replay.progress import Progress
+
+    progress = Progress()
+    job = Job.open(lake, query_set, queries)
+    outcomes = replay_intervals(job, start, end, stage, progress, hold=hold)
+    table = Table("interval", "state", "query", "rows", "note", box=None)
+    for outcome in outcomes:
+        for name, rows in outcome.rows.items():
+            unchanged = not outcome.committed and outcome.state not in STAGES
+            note = outcome.reason or ("already published from the same inputs" if unchanged else "")
+            table.add_row(format_instant(outcome.start), outcome.state, name, f"{rows:,}", note)
+    open_console().print(table)

@@ -1,0 +1,64 @@
+"""The command `run`: queries over captures, without a lake."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from lowwater.cli import options
+from lowwater.replay.warmup import launch_jvm_early
+
+
+@click.command()
+@options.QUERY_FILES
+@click.option("--capture", multiple=True, type=options.PAIR, metavar="LINK=FILE", help="A capture of a link; repeats.")
+@click.option(
+    "--out", required=True, type=options.FOLDER, help="Folder for <query>.csv, skew_violations.csv, summary.json."
+)
+@click.option(
+    "--format",
+    "form",
+    default="csv",
+    type=click.Choice(["csv", "json", "parquet"]),
+    help="Of the rows.",
+    show_default=True,
+)
+@click.option("--query", metavar="NAME", help="Only this output query.")
+@click.option("--skew", multiple=True, type=options.PAIR, metavar="LINK=DURATION", help="Disorder allowed; default 1s.")
+@click.option(
+    "--heartbeat",
+    default="1s",
+    metavar="DURATION|POLICY",
+    help="Period, on-demand, data-driven or none.",
+    show_default=True,
+)
+@click.option(
+    "--engine",
+    default="spark",
+    type=click.Choice(["spark", "reference"]),
+    help="What evaluates; the reference engine is slow and needs no JVM.",
+    show_default=True,
+)
+@click.option("--interval", type=options.DURATION, help="Evaluate interval by interval; default one interval.")
+@options.SPREADSHEET
+@click.option(
+    "--copies",
+    type=click.IntRange(min=1),
+    help="Most windows and groupings that a row may be in. Default: [replay] of --links, or 4096.",
+)
+@click.option("--traces", is_flag=True, help="Write heartbeats.csv too: what every node promised, when and how late.")
+@options.DEFINITIONS
+def run(files: tuple[Path, ...], **chosen: Any) -> None:
+    """Runs queries over captures: files in, one file per output query out. No lake, no scheduler.
+
+    \b
+    Example:
+      lowwater run queries/flows.gsql --capture main1=a.pcap --capture main2=b.pcap --out results
+    """
+    if chosen["engine"] == "spark":
+        launch_jvm_early()
+    from lowwater.cli.queries import run_files
+
+    run_files(files, **chosen)

@@ -1,0 +1,40 @@
+"""The command `status`: the state of every interval."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from rich.table import Table
+
+from lowwater.cli import options
+from lowwater.instants import format_instant
+from lowwater.terminal import open_console, say, styled
+
+
+@click.command()
+@click.option("--lake", required=True, type=options.FOLDER, help="The lake's folder.")
+@click.option("--queries", default="queries", type=options.FOLDER, help="Folder of query sets.", show_default=True)
+def status(lake: Path, queries: Path) -> None:
+    """Shows every interval of every query set: missing, provisional, done, incomplete, stale, failed, cannot start."""
+    from lowwater.config import load_config
+    from lowwater.lake.layout import open_lake
+    from lowwater.lake.ledgers.coverage import tolerated_lines
+    from lowwater.lake.ledgers.outside import outside_lines
+    from lowwater.lake.ledgers.runs import FAILED
+    from lowwater.lake.ledgers.status import BLOCKED
+    from lowwater.replay.interval import statuses
+
+    table = Table("interval", "query set", "query", "state", "reason", box=None)
+    unplanned: list[str] = []
+    for row in statuses(lake, queries, lambda name, error: unplanned.append(f"query set {name}: {error}")):
+        shown = styled(row.shown, "bold red" if row.shown in (BLOCKED, FAILED) else "")
+        table.add_row(format_instant(row.start), row.query_set, row.query, shown, row.why)
+    none = f"no interval: {lake} has no captures, or no query set in {queries} (--queries) reads them"
+    if table.row_count or not unplanned:
+        open_console().print(table if table.row_count else none)
+    opened, config = open_lake(lake, make=False), load_config(lake)
+    for line in (*outside_lines(opened, config), *tolerated_lines(opened, config)):
+        say(line)
+    for problem in unplanned:
+        say(problem, err=True)

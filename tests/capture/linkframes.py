@@ -1,0 +1,266 @@
+"""Frames of every link type, in one table: what `test_links`, the fuzzers and the comparison with tshark need of it.
+
+A link type is an entry of `LINKS`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tests import capturemaker as maker
+
+# A port above these means no protocol to tshark, which would then read on and guess.
+PORTS = (40_000, 65_535)
+PACKET4 = maker.ipv4("10.0.0.1", "10.0.0.2", 17, maker.udp_header(5, 6))
+PACKET6 = maker.ipv6("2001:db8::1", "2001:db8::2", 17, maker.udp_header(5, 6))
+BEHIND = ("ethertype", "vlan", "ieee8021ad", "llc", "mpls", "pppoes", "ppp")
+"""Layers of tshark that stand between several link layers and the network header."""
+
+Frame = Callable[[random.Random], bytes]
+
+
+@dataclass(frozen=True)
+class LinkFrames:
+    """A link type for the tests.
+
+    Attributes:
+        drawn: makes a whole frame of it at random, as tshark reads it too.
+        around: a frame of an IP packet and its ether type, for the fuzzers.
+        layers: tshark's names of its layers; the last one is that of its addresses.
+        addresses: tshark's fields of the source and the destination; empty where it has none.
+        types: tshark's fields of its ether type.
+        rows: frames, and what is decoded: `destMAC`, `srcMAC`, `ether_type`, `vlan_id`, `ipversion`.
+    """
+
+    drawn: Frame
+    around: Callable[[bytes, int], bytes]
+    layers: tuple[str, ...]
+    addresses: tuple[str, str] | None = None
+    types: tuple[str, ...] = ()
+    rows: tuple[tuple[bytes, tuple[Any, ...]], ...] = ()
+
+
+def network(dice: random.Random) -> tuple[int, bytes]:
+    """Ether type and a random packet of IPv4 or IPv6."""
+    payload = bytes(dice.randrange(20))
+    sport, dport = dice.randint(*PORTS), dice.randint(*PORTS)
+    protocol = dice.choice((6, 17))
+    if protocol == 6:
+        segment = maker.tcp_header(sport, dport, dice.randrange(256), dice.getrandbits(32), 0, data=payload)
+    else:
+        segment = maker.udp_header(sport, dport, payload)
+    if dice.random() < 0.5:
+        return 0x86DD, maker.ipv6(f"2001:db8::{dice.randrange(9999)}", "2001:db8::1", protocol, segment)
+    hosts = [f"10.{dice.randrange(256)}.{dice.randrange(256)}.{dice.randrange(1, 255)}" for _ in range(2)]
+    return 0x0800, maker.ipv4(*hosts, protocol, segment, ttl=dice.randrange(1, 256))
+
+
+def mac(dice: random.Random) -> int:
+    return 0x02_00_00_00_00_00 | dice.getrandbits(32)
+
+
+def typed(dice: random.Random) -> tuple[int, bytes]:
+    """An ether type and what stands behind it: a packet, under MPLS or PPPoE, under VLAN tags."""
+    kind, packet = network(dice)
+    shape = dice.randrange(4)
+    if shape == 1:
+        kind, packet = dice.choice((0x8847, 0x8848)), maker.mpls(packet, labels(dice))
+    elif shape == 2:
+        kind, packet = 0x8864, maker.pppoe(over_ppp(dice))
+    packet, kind = maker.tagged(packet, kind, [dice.randrange(1, 4095) for _ in range(dice.randrange(3))])
+    return kind, packet
+
+
+def labels(dice: random.Random) -> list[int]:
+    return [dice.randrange(16, 1 << 20) for _ in range(dice.randint(1, 4))]
+
+
+def over_ppp(dice: random.Random, framed: bool = False) -> bytes:
+    kind, packet = network(dice)
+    number = {0x0800: 0x21, 0x86DD: 0x57}[kind]
+    if dice.random() < 0.3:
+        return maker.ppp(maker.mpls(packet, labels(dice)), dice.choice((0x0281, 0x0283)), framed)
+    return maker.ppp(packet, number, framed, compressed=dice.random() < 0.3)
+
+
+def over_ethernet(dice: random.Random) -> bytes:
+    kind, packet = typed(dice)
+    if dice.random() < 0.3:
+        return maker.ieee802_3(maker.snap(packet, kind), mac(dice), mac(dice))
+    return maker.ethernet(packet, kind, mac(dice), mac(dice))
+
+
+def over_cooked(dice: random.Random) -> bytes:
+    kind, packet = typed(dice)
+    if dice.random() < 0.2:
+        kind, packet = 4, maker.snap(packet, kind)
+    return maker.linux_sll(packet, kind, mac(dice).to_bytes(6, "big"))
+
+
+def over_cooked2(dice: random.Random) -> bytes:
+    kind, packet = typed(dice)
+    if dice.random() < 0.2:
+        kind, packet = 4, maker.snap(packet, kind)
+    return maker.linux_sll2(packet, kind, mac(dice).to_bytes(6, "big"))
+
+
+def over_null(dice: random.Random) -> bytes:
+    kind, packet = network(dice)
+    return maker.loopback(packet, 2 if kind == 0x0800 else dice.choice((24, 28, 30)), dice.choice(("little", "big")))
+
+
+def over_loop(dice: random.Random) -> bytes:
+    kind, packet = network(dice)
+    return maker.loopback(packet, 2 if kind == 0x0800 else dice.choice((24, 28, 30)))
+
+
+def of_version(kind: int) -> Frame:
+    return lambda dice: next(packet for found, packet in iter(lambda: network(dice), None) if found == kind)
+
+
+def over_wifi(dice: random.Random, padded: bool = False) -> bytes:
+    kind, packet = network(dice)
+    shape = dice.randrange(6)
+    addresses = [mac(dice) for _ in range(3)]
+    if shape == 0:
+        return maker.wifi(bytes(12), addresses, kind=0, subtype=8)  # a beacon
+    to_ds, from_ds = dice.random() < 0.5, dice.random() < 0.5
+    if to_ds and from_ds:
+        addresses.append(mac(dice))
+    if shape == 1:
+        return maker.wifi(dice.randbytes(40), addresses, to_ds=to_ds, from_ds=from_ds, protected=True)
+    return maker.wifi(
+        maker.snap(packet, kind), addresses, to_ds=to_ds, from_ds=from_ds, padded=padded,
+        qos=dice.choice((None, 0, 5)),
+    )  # fmt: skip
+
+
+def over_radiotap(dice: random.Random) -> bytes:
+    padded = dice.random() < 0.4
+    flags = 0x20 if padded else dice.choice((None, 0))
+    return maker.radiotap(over_wifi(dice, padded), dice.random() < 0.5, flags, dice.choice((1, 2, 3)))
+
+
+def bare(packet: bytes, _: int) -> bytes:
+    """No header at all."""
+    return packet
+
+
+LINKS: dict[int, LinkFrames] = {
+    maker.ETHERNET: LinkFrames(
+        over_ethernet,
+        maker.ethernet,
+        ("eth",),
+        addresses=("eth.src", "eth.dst"),
+        types=("eth.type",),
+        rows=(
+            (maker.ethernet(maker.mpls(PACKET4, [16, 17]), 0x8847, 7, 8), (8, 7, 0x8847, None, 4)),
+            (maker.ethernet(maker.pppoe(maker.ppp(PACKET6, 0x57)), 0x8864, 7, 8, [5]), (8, 7, 0x8864, 5, 6)),
+            (maker.ethernet(maker.pppoe(maker.ppp(PACKET4), code=9), 0x8863, 7, 8), (8, 7, 0x8863, None, None)),
+            (maker.ethernet(maker.pppoe(maker.ppp(PACKET4), code=9), 0x8864, 7, 8), (8, 7, 0x8864, None, None)),
+            (maker.ethernet(maker.mpls(bytes(4) + PACKET4, [16]), 0x8847, 7, 8), (8, 7, 0x8847, None, None)),
+            (maker.ieee802_3(maker.snap(PACKET4), 7, 8), (8, 7, 0x0800, None, 4)),
+            (maker.ieee802_3(maker.snap(PACKET4, organisation=0xF8), 7, 8), (8, 7, 0x0800, None, 4)),
+            (maker.ieee802_3(maker.snap(PACKET4, organisation=0x0C), 7, 8), (8, 7, None, None, None)),
+            (maker.ieee802_3(b"\x06\x06\x03" + PACKET4, 7, 8), (8, 7, None, None, 4)),
+            (maker.ieee802_3(maker.snap(PACKET4), 7, 8, length=1501), (8, 7, None, None, None)),
+        ),
+    ),
+    maker.LINUX_SLL: LinkFrames(
+        over_cooked,
+        maker.linux_sll,
+        ("sll",),
+        addresses=("sll.src.eth", ""),
+        types=("sll.etype",),
+        rows=(
+            (maker.linux_sll(maker.snap(PACKET4), 4), (None, 0x020000000001, 0x0800, None, 4)),
+            (maker.linux_sll(PACKET4, 1), (None, 0x020000000001, None, None, None)),
+        ),
+    ),
+    maker.LINUX_SLL2: LinkFrames(
+        over_cooked2,
+        maker.linux_sll2,
+        ("sll",),
+        addresses=("sll.src.eth", ""),
+        types=("sll.etype",),
+        rows=((maker.linux_sll2(PACKET4, src=b"\x07" * 4), (None, None, 0x0800, None, 4)),),
+    ),
+    maker.NULL: LinkFrames(
+        over_null,
+        lambda packet, _: maker.loopback(packet),
+        ("null",),
+        rows=((maker.loopback(PACKET6, 23, "little"), (None, None, None, None, 6)),),
+    ),
+    maker.LOOP: LinkFrames(
+        over_loop,
+        lambda packet, _: maker.loopback(packet),
+        ("null",),
+        rows=((maker.loopback(PACKET4, 24), (None, None, None, None, None)),),
+    ),
+    maker.PPP: LinkFrames(
+        lambda dice: over_ppp(dice, dice.random() < 0.5),
+        lambda packet, _: maker.ppp(packet, framed=True),
+        ("ppp",),
+        rows=((maker.ppp(PACKET4, 0x23), (None, None, None, None, None)),),
+    ),
+    maker.PPP_SERIAL: LinkFrames(
+        lambda dice: over_ppp(dice, True),
+        lambda packet, _: maker.ppp(packet, framed=True),
+        ("ppp",),
+    ),
+    maker.RAW12: LinkFrames(
+        lambda dice: network(dice)[1],
+        bare,
+        ("raw",),
+    ),
+    maker.RAW14: LinkFrames(
+        lambda dice: network(dice)[1],
+        bare,
+        ("raw",),
+    ),
+    maker.RAW: LinkFrames(
+        lambda dice: network(dice)[1],
+        bare,
+        ("raw",),
+    ),
+    maker.IPV4: LinkFrames(
+        of_version(0x0800),
+        bare,
+        ("raw",),
+        rows=((PACKET4, (None, None, None, None, 4)),),
+    ),
+    maker.IPV6: LinkFrames(
+        of_version(0x86DD),
+        bare,
+        ("raw",),
+    ),
+    maker.WIFI: LinkFrames(
+        over_wifi,
+        lambda packet, kind: maker.wifi(maker.snap(packet, kind)),
+        ("wlan",),
+        addresses=("wlan.sa", "wlan.da"),
+        rows=(
+            (maker.wifi(maker.snap(PACKET4), (1, 2, 3)), (1, 2, 0x0800, None, 4)),
+            (maker.wifi(maker.snap(PACKET4), (1, 2, 3), to_ds=True), (3, 2, 0x0800, None, 4)),
+            (maker.wifi(maker.snap(PACKET4), (1, 2, 3), from_ds=True), (1, 3, 0x0800, None, 4)),
+            (maker.wifi(maker.snap(PACKET4), (1, 2, 3, 4), to_ds=True, from_ds=True), (3, 4, 0x0800, None, 4)),
+            (maker.wifi(maker.snap(PACKET4), (1, 2, 3), qos=3, ht_control=bytes(4)), (1, 2, 0x0800, None, 4)),
+            (maker.wifi(maker.snap(PACKET4), (1, 2, 3), qos=0x80), (1, 2, None, None, None)),
+            (maker.wifi(maker.snap(PACKET4), (1, 2, 3), protected=True), (1, 2, None, None, None)),
+            (maker.wifi(maker.snap(PACKET4), (1, 2, 3), fragment_number=1), (1, 2, None, None, None)),
+            (maker.wifi(maker.snap(PACKET4), (1, 2, 3), subtype=4), (1, 2, None, None, None)),
+            (maker.wifi(maker.snap(PACKET4), (1, 2, 3), kind=0), (1, 2, None, None, None)),
+            (maker.wifi(maker.snap(PACKET4), (1, 2, 3), kind=1), (None, None, None, None, None)),
+        ),
+    ),
+    maker.RADIOTAP: LinkFrames(
+        over_radiotap,
+        lambda packet, kind: maker.radiotap(maker.wifi(maker.snap(packet, kind))),
+        ("radiotap", "wlan_radio", "wlan"),
+        addresses=("wlan.sa", "wlan.da"),
+    ),
+}
+"""Link type -> its frames."""
