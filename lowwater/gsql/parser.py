@@ -7,7 +7,7 @@ what is said of a text that does not parse is in `mistakes`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 
 from lark import Lark, Token, UnexpectedToken
 from lark.parsers.lalr_interactive_parser import InteractiveParser
@@ -30,12 +30,13 @@ MAX_OPERATORS = MAX_DEPTH - 1
 MAX_ERRORS = 20
 
 
-def parse(text: str, file: str = "") -> QueryFile:
+def parse(text: str, file: str = "", functions: tuple[str, ...] = ()) -> QueryFile:
     """Parses the text of one `.gsql` file.
 
     Args:
         text: the whole text, at most MAX_BYTES.
         file: its name, for errors.
+        functions: names that follow the case rule of keywords, in lower case; the tree has every other as written.
 
     Returns:
         The statements in order. Nothing is resolved or typed.
@@ -55,12 +56,12 @@ def parse(text: str, file: str = "") -> QueryFile:
             f"the query text has {size:,} bytes, more than {MAX_BYTES:,}", "split it into several files", file
         )
     source = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
-    tokens = _scan(source)
+    tokens = _scan(source, functions)
     parts: list[QueryFile] = []
     errors: list[QueryError] = []
     for segment in _segments(tokens):
         try:
-            part = _read(segment)
+            part = _read(segment, functions)
             for statement in part.statements:
                 _check_depth(statement)
         except QueryError as error:
@@ -78,8 +79,8 @@ def parse(text: str, file: str = "") -> QueryFile:
 
 
 @cache
-def _lark() -> Lark:
-    return load_grammar("grammar.lark", TreeBuilder(), Keywords())
+def _lark(functions: tuple[str, ...] = ()) -> Lark:
+    return load_grammar("grammar.lark", TreeBuilder(functions), Keywords())
 
 
 def _segments(tokens: Sequence[Token]) -> Iterator[list[Token]]:
@@ -96,8 +97,8 @@ def _segments(tokens: Sequence[Token]) -> Iterator[list[Token]]:
         yield segment
 
 
-def _read(tokens: Sequence[Token]) -> QueryFile:
-    parser = _lark().parse_interactive()
+def _read(tokens: Sequence[Token], functions: tuple[str, ...]) -> QueryFile:
+    parser = _lark(functions).parse_interactive()
     nesting = 0
     for at, token in enumerate(tokens):
         refused = refused_token(token)
@@ -109,19 +110,19 @@ def _read(tokens: Sequence[Token]) -> QueryFile:
         try:
             result = parser.feed_token(token)
         except UnexpectedToken:
-            raise explain(tokens, at, _fed) from None
+            raise explain(tokens, at, partial(_fed, functions)) from None
     assert isinstance(result, QueryFile)
     return result
 
 
-def _scan(source: str) -> list[Token]:
-    tokens = list(_lark().lex(source))
+def _scan(source: str, functions: tuple[str, ...]) -> list[Token]:
+    tokens = list(_lark(functions).lex(source))
     line, column = (tokens[-1].end_line, tokens[-1].end_column) if tokens else (1, 1)
     return [*tokens, Token("$END", "", line=line, column=column)]
 
 
-def _fed(tokens: Sequence[Token]) -> InteractiveParser:
-    parser = _lark().parse_interactive()
+def _fed(functions: tuple[str, ...], tokens: Sequence[Token]) -> InteractiveParser:
+    parser = _lark(functions).parse_interactive()
     for token in tokens:
         parser.feed_token(token)
     return parser

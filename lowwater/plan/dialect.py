@@ -192,17 +192,18 @@ def _aggregates(node: Aggregation, rows: _Columns) -> tuple[tuple[Aggregate, ...
     for aggregate in node.aggregates:
         argument = rows.wrapped(aggregate.argument) if aggregate.argument is not None else None
         aggregate = replace(aggregate, argument=argument)
-        if aggregate.function == "avg" and argument is not None and argument.type is Type.INT and over_packets:
-            total = Aggregate(f"{aggregate.name}_total", "sum", argument, Type.INT)
-            count = Aggregate(f"{aggregate.name}_rows", "count", argument, Type.INT)
+        native = aggregate.native
+        parts = native.parts if native is not None else None
+        if parts is not None and argument is not None and argument.type is Type.INT and over_packets:
+            total = Aggregate(f"{aggregate.name}_total", parts.left, argument, Type.INT)
+            count = Aggregate(f"{aggregate.name}_rows", parts.right, argument, Type.INT)
             found += [total, count]
-            whole = Binary(
-                Type.INT, "/", _wrap(Column(Type.INT, total.name), rows.width(argument)), Column(Type.INT, count.name)
-            )
+            wrapped = _wrap(Column(Type.INT, total.name), rows.width(argument))
+            whole = Binary(Type.INT, parts.operator, wrapped, Column(Type.INT, count.name))
             finish[aggregate.name] = Binary(Type.FLOAT, "*", whole, Const(Type.FLOAT, 1.0))
             continue
         found.append(aggregate)
-        if aggregate.function == "sum" and aggregate.type is Type.INT and argument is not None:
+        if native is not None and native.sums and aggregate.type is Type.INT and argument is not None:
             finish[aggregate.name] = _wrap(Column(Type.INT, aggregate.name), rows.width(argument))
     return tuple(found), finish
 
@@ -230,7 +231,8 @@ class _Columns:
         """The width of an aggregate."""
         if aggregate.type is not Type.INT:
             return ""
-        if aggregate.function == "count" or aggregate.argument is None:
+        counts = aggregate.native is not None and aggregate.native.fold is None
+        if counts or aggregate.argument is None:
             return "int"
         return self.width(aggregate.argument) or "uint"
 

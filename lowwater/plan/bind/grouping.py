@@ -197,11 +197,12 @@ def _results(rows: Scope, keys: Sequence[Item], visible: dict[str, Expr], parts:
     units = {key.name: unit for key in keys if (unit := unit_in(key.expr, rows.units)) is not None}
 
     def on_aggregate(call: syntax.Call, known: Sequence[AggregateFunction]) -> Expr:
-        found = bind_aggregate(call, known, replace(rows, where="another aggregate"))
+        aggregate = bind_aggregate(call, known, replace(rows, where="another aggregate"))
         # Over groups every superaggregate is one of the rows of the supergroup.
-        column = _named(found, parts.supers if call.over else parts.aggregates, parts.taken, call.over)
-        if found.function in ("min", "max") and found.argument is not None:
-            unit = unit_in(found.argument, rows.units)
+        column = _named(aggregate, parts.supers if call.over else parts.aggregates, parts.taken, call.over)
+        native = aggregate.native
+        if native is not None and native.picks and aggregate.argument is not None:
+            unit = unit_in(aggregate.argument, rows.units)
             units.update({} if unit is None else {column.name: unit})
         return column
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from lowwater.catalog.expr import Column, Expr, columns_of, show
+from lowwater.catalog.native import NATIVE
 from lowwater.catalog.protocols import ALIASES, LINK, SECOND, Attribute, Protocol
 from lowwater.gsql import nodes as syntax
-from lowwater.gsql.words import AGGREGATES
 from lowwater.plan.bind.durations import units_of
 from lowwater.plan.bind.scope import Scope
 from lowwater.plan.operators import Bucket, Field, Item, Join, Map, Node, Source
@@ -175,7 +175,7 @@ def default_name(node: syntax.Expression, position: int) -> str:
         if node.star:
             return "Cnt"
         argument = node.arguments[0] if node.arguments else None
-        name = node.name.upper() if node.name in AGGREGATES else node.name
+        name = node.name.upper() if node.name in NATIVE else node.name
         return f"{name}_{argument.name if isinstance(argument, syntax.Name) else 'SE'}"
     return f"Field{position}"
 

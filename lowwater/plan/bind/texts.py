@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lowwater.catalog.names import LONGEST, RESERVED
+from lowwater.catalog.native import NATIVE
 from lowwater.errors import QueryError, raise_all
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.parser import parse
@@ -53,7 +54,7 @@ def read_texts(texts: Iterable[tuple[str, str]], folders: Sequence[Path]) -> Tex
 
 
 def _add(found: Texts, file: str, source: str, library: str) -> None:
-    parsed = parse(source, file)
+    parsed = parse(source, file, tuple(NATIVE))
     text = Text(file, source)
     found.protocols += [(protocol, file, source) for protocol in parsed.protocols]
     errors: list[QueryError] = []

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from lowwater.catalog.expr import Call, Expr, Param, StateCall, place_of, walk
 from lowwater.errors import UnsupportedError, in_order, raise_all
-from lowwater.gsql.words import AGGREGATES
 from lowwater.plan.fields import ROWS
 from lowwater.plan.operators import (
     Aggregate,
@@ -108,8 +107,7 @@ def _of_reference(query: QueryPlan) -> Iterator[Missing]:
         for expr in node.exprs():
             yield from _without_python(node.query, expr)
         for aggregate in (*node.aggregates, *getattr(node, "supers", ())) if isinstance(node, Aggregation) else ():
-            if aggregate.udaf is not None and aggregate.udaf.make is None and aggregate.udaf.origin != "built-in":
-                yield Missing(node.query, f"the aggregate {aggregate.function}", _NO_PYTHON, aggregate.place)
+            yield from _of_aggregate(node.query, aggregate)
 
 
 def _without_python(query: str, expr: Expr) -> Iterator[Missing]:
@@ -147,7 +145,7 @@ def _in_lfta(query: str, lfta: Lfta) -> Iterator[Missing]:
         yield Missing(query, f"protocol {lfta.protocol} of {lfta.kind} records", NOT_RUN, lfta.place, "packets run")
         return
     for partial in lfta.partials:
-        if partial.udaf is None and partial.function not in AGGREGATES:
+        if partial.udaf is None and partial.native is None:
             yield Missing(query, f"the aggregate {partial.function}", _NO_PYTHON, partial.place)
     for expr in (lfta.predicate, *(key.expr for key in lfta.keys), *(p.argument for p in lfta.partials)):
         yield from _in_expr(query, expr)
@@ -170,7 +168,7 @@ def _in_node(node: Node) -> Iterator[Missing]:
 
 
 def _of_aggregate(query: str, aggregate: Aggregate) -> Iterator[Missing]:
-    if aggregate.udaf is not None and aggregate.udaf.make is None and not aggregate.udaf.native:
+    if aggregate.udaf is not None and aggregate.udaf.make is None:
         yield Missing(query, f"the aggregate {aggregate.function}", _NO_PYTHON, aggregate.place)
 
 
