@@ -136,8 +136,8 @@ def _marks(ones: Sequence[Function]) -> Iterator[str]:
 
 
 def _split(one: AggregateFunction) -> str:
-    if one.name == "avg":
-        return "as sum and count"
+    if one.native is not None and one.native.parts is not None:
+        return f"as {one.native.parts.left} and {one.native.parts.right}"
     return f"{one.sub}, then {one.sup}" if one.sub else "no"
 
 

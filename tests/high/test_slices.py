@@ -36,6 +36,7 @@ from lowwater.plan.properties.schemas import value_schema
 from lowwater.plan.temporal import END_OF_TIME, INT64_MAX, Step, Temporal
 from lowwater.plan.tree import walk
 from lowwater.stream.values import Faults, compile_expr
+from tests import natives
 from tests.high.plans import COUNT, group, join, join_rows, select, sum_of
 from tests.high.streams import FLOWS, SECOND, Row, binary, column, epoch, flows, leaf, number, order, write_stream
 from tests.low.test_expressions import EDGES
@@ -245,15 +246,7 @@ def plainly(aggregate: Aggregate, rows: Sequence[dict[str, Any]]) -> Any:
     values = [row[aggregate.argument.name] for row in rows if row[aggregate.argument.name] is not None]
     if aggregate.function == "count":
         return len(values)
-    if not values:
-        return None
-    bits = {"and_aggr": int.__and__, "or_aggr": int.__or__, "xor_aggr": int.__xor__}
-    if aggregate.function in bits:
-        found = values[0]
-        for value in values[1:]:
-            found = bits[aggregate.function](found, value)
-        return found
-    return {"sum": sum, "min": min, "max": max, "avg": lambda each: sum(each) / len(each)}[aggregate.function](values)
+    return natives.FOLDS[aggregate.function](values) if values else None
 
 
 @given(

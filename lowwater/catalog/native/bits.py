@@ -5,6 +5,7 @@ A family of `lowwater.catalog.native`. Booleans are the bits 0 and 1 for the eng
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -23,16 +24,17 @@ def _booleans(values: pa.Array) -> pa.Array:
     return values.cast(pa.bool_())
 
 
-def _over(name: str, fold: Fold, *kinds: Type) -> tuple[AggregateFunction, ...]:
-    def columns(argument: Type | None) -> Columns:
-        value = _booleans if argument is Type.BOOL else as_it_is
-        return Columns((PartialColumn("", integers, fold),), value=value)
+def _columns(fold: Fold, argument: Type | None) -> Columns:
+    value = _booleans if argument is Type.BOOL else as_it_is
+    return Columns((PartialColumn("", integers, fold),), value=value)
 
+
+def _over(name: str, fold: Fold, *kinds: Type) -> tuple[AggregateFunction, ...]:
     native = Native(
         name=name,
         fold=fold,
         result=_folded,
-        columns=columns,
+        columns=partial(_columns, fold),
         superaggregate=name,
         parts=None,
         distinct="",
