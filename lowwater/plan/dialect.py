@@ -13,8 +13,7 @@ from typing import Any
 
 from lowwater.catalog.expr import Binary, Call, Case, Column, Const, Expr, Type, Unary, rewrite
 from lowwater.catalog.values import pack_ip
-from lowwater.plan.bind.joins import output_time
-from lowwater.plan.bind.sources import temporals
+from lowwater.plan.fields import temporals
 from lowwater.plan.operators import (
     Aggregate,
     Aggregation,
@@ -118,7 +117,7 @@ class _Dialect:
         # The join hands on plain columns: an expression over one that is missing is computed with its default.
         named = {leaf: Item(leaf.name.replace(".", "__", 1), leaf) for item in items for leaf in _leaves(item.expr)}
         fields = tuple(
-            Field(item.name, leaf.type, output_time(leaf, node.kind, node.window), columns.widths.get(leaf.name, ""))
+            Field(item.name, leaf.type, node.window.time_of(leaf, node.kind), columns.widths.get(leaf.name, ""))
             for leaf, item in named.items()
         )
         joined = replace(node, items=tuple(named.values()), fields=fields)

@@ -20,8 +20,9 @@ from lowwater.plan.bind.aggregates import bind_aggregate
 from lowwater.plan.bind.durations import unit_in
 from lowwater.plan.bind.endless import endless
 from lowwater.plan.bind.scope import Scope
-from lowwater.plan.bind.sources import BoundSource, make_fields, make_map, name_items, narrow, temporals
+from lowwater.plan.bind.sources import BoundSource, make_map, name_items, narrow
 from lowwater.plan.bind.windows import bind_window
+from lowwater.plan.fields import make_fields, temporals
 from lowwater.plan.operators import Aggregate, Aggregation, Expand, Field, Group, Item, Node, Running, Sampling
 from lowwater.plan.temporal import infer
 from lowwater.plan.text import each, place_of, spot
