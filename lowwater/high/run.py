@@ -32,7 +32,7 @@ from lowwater.high.slices.task import SliceTask, Stored
 from lowwater.high.source.streams import Feed, Replay
 from lowwater.high.timeline import Timeline
 from lowwater.plan.cuts import by_slices, cut, waits_for_promises
-from lowwater.plan.operators import Cut, Group, LftaInput, Node, WatchJoin
+from lowwater.plan.operators import Cut, LftaInput, Node, WatchJoin
 from lowwater.plan.properties.placing import NUMBER
 from lowwater.plan.properties.state import hands_over
 from lowwater.plan.temporal import END_OF_TIME, INT64_MAX
@@ -155,7 +155,7 @@ class _Run:
             SliceTask(node, each, stored, lists, stream.folder, f"{number:05d}", *known)
             for number, each in enumerate(slices)
         ]
-        python = any(isinstance(each, Group) and bool(each.in_python) for each in walk(node))
+        python = any(operator.physical().in_python for operator in walk(node))
         return _Plan(tasks, ends.total(), python, stream, replay.closing, timeline)
 
     def _evaluate(

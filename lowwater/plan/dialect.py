@@ -17,7 +17,6 @@ from lowwater.plan.fields import temporals
 from lowwater.plan.operators import (
     Aggregate,
     Aggregation,
-    Bucket,
     Expand,
     Field,
     FilterJoin,
@@ -54,9 +53,11 @@ class _Dialect:
     def node(self, node: Node) -> Node:
         if node.query != self.query:
             return node
-        if type(node) not in VALUES:
-            raise TypeError(f"the Gigascope dialect does not know {type(node).__name__}")
-        return VALUES[type(node)](self, node)
+        if type(node) in VALUES:
+            return VALUES[type(node)](self, node)
+        if node.hands_on:
+            return self._handed_on(node)
+        raise TypeError(f"the Gigascope dialect does not know {type(node).__name__}")
 
     def _source(self, node: Source) -> Source:
         return replace(node, fields=tuple(_declared(field) for field in node.fields))
@@ -64,11 +65,12 @@ class _Dialect:
     def _union(self, node: Union) -> Union:
         return node.over(*map(self.node, node.branches))
 
-    def _tagged(self, node: Bucket | Expand) -> Node:
-        below = self.node(node.input)
+    def _handed_on(self, node: Node) -> Node:
+        """An operator that hands rows on, over an input whose columns have widths."""
+        (below,) = map(self.node, node.inputs())
         own = node.fields[len(below.fields) :]
-        kept = tuple(replace(f, declared=b.declared) for f, b in zip(node.fields, below.fields, strict=False))
-        return replace(node, input=below, fields=(*kept, *own))
+        carried = tuple(replace(f, declared=b.declared) for f, b in zip(node.fields, below.fields, strict=False))
+        return replace(node.over(below), fields=(*carried, *own))
 
     def _as_it_is(self, node: Node) -> Node:
         return node
@@ -144,12 +146,10 @@ VALUES: dict[type[Node], Callable[[_Dialect, Any], Node]] = {
     Group: _Dialect._aggregation,
     Running: _Dialect._aggregation,
     Sampling: _Dialect._aggregation,
-    Bucket: _Dialect._tagged,
-    Expand: _Dialect._tagged,
     FilterJoin: _Dialect._as_it_is,
     WatchJoin: _Dialect._as_it_is,
 }
-"""Each operator of a logical plan with the old compilers' values."""
+"""Each operator of a logical plan with the old compilers' values, but for those that hand rows on."""
 
 
 def _leaves(expr: Expr) -> list[Column]:

@@ -5,11 +5,12 @@ Beside the other families; none of them keeps a row.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from lowwater.catalog.expr import Column
 from lowwater.plan.fields import ROWS
-from lowwater.plan.operators import Bucket, Expand, Field, Map
+from lowwater.plan.operators import Bucket, Expand, Field, Map, Node
 from lowwater.stream.aggregates import compile_keys
 from lowwater.stream.operators import (
     MOST,
@@ -137,3 +138,11 @@ class ExpandOperator(Operator):
         for number, kept in enumerate(self._kept):
             values = tuple([value if keep else None for value, keep in zip(row.values, kept, strict=True)])
             self.emit(row._replace(values=(*values, number)))
+
+
+OPERATORS: dict[type[Node], Callable[[Any, Operator], Operator]] = {
+    Map: MapOperator,
+    Bucket: BucketOperator,
+    Expand: ExpandOperator,
+}
+"""The operator of each node that makes rows of single rows of one input."""

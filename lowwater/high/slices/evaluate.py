@@ -25,6 +25,7 @@ from lowwater.high.slices.group import ROWS, grouped
 from lowwater.high.slices.join import filter_joined, has_keys, join_keys, joined, looked_up
 from lowwater.high.slices.places import ORDER, of_branch, of_packets, ordered_inputs, with_order
 from lowwater.high.slices.python_group import grouped_in_python
+from lowwater.high.slices.row_by_row import evaluated
 from lowwater.high.slices.spill import Spill
 from lowwater.high.slices.values import Frame, together
 from lowwater.high.source.row_groups import PLACE
@@ -122,9 +123,10 @@ class Evaluation:
             return iter(self._held[id(node)])
         if isinstance(node, LftaInput | Cut):
             return self.leaves[node.lfta.name if isinstance(node, LftaInput) else node.name]()
+        inputs = [self._input(node, at) for at in range(len(node.inputs()))]
         if type(node) not in OPERATORS:
-            raise TypeError(f"slices have no operator for {type(node).__name__}")
-        return OPERATORS[type(node)](self, node, *(self._input(node, at) for at in range(len(node.inputs()))))
+            return evaluated(node, *inputs)
+        return OPERATORS[type(node)](self, node, *inputs)
 
     def _input(self, node: Node, at: int) -> Blocks:
         below = node.inputs()[at]
@@ -152,7 +154,7 @@ class Evaluation:
         return self._groups(node, admitted, self.counts.point("group", node, "rows_in", "groups", "rows_out"))
 
     def _groups(self, node: Group, blocks: Blocks, counts: Counter[str]) -> Blocks:
-        group = grouped_in_python if node.in_python else grouped
+        group = grouped_in_python if node.physical().in_python else grouped
         for found in group(node, gathered(blocks), self.counts.slice_, self._folder()):
             inside = self.counts.inside(found)
             test = pa.repeat(pa.scalar(True), found.rows)
@@ -324,7 +326,7 @@ OPERATORS: dict[type[Node], Callable[..., Blocks]] = {
     Bucket: lambda evaluation, node, below: _windows(node, below),
     Expand: lambda evaluation, node, below: _sets(node, below),
 }
-"""What evaluates each operator over the blocks of its inputs; leaves are read."""
+"""What evaluates each operator over the blocks of its inputs; leaves are read, and others go row by row."""
 
 
 def owned(frame: Frame, first: int, end: int) -> Frame:

@@ -131,7 +131,8 @@ class Group(
     def physical(self) -> Physical:
         """By slices, where epochs are of the clock."""
         if own := self.in_python:
-            return Physical("aggregation in slices", f"{own} is Python: its groups take their rows one by one")
+            reason = f"{own} is Python: its groups take their rows one by one"
+            return Physical("aggregation in slices", reason, in_python=True)
         if origin := off_clock(self.key_fields):
             return Physical("slices in order", f"the epoch is of {origin}, not of the clock")
         return Physical(
