@@ -6,8 +6,32 @@ apart by their GROUP BY variables, joined rows by the keys of both inputs.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from lowwater.plan.operators import Key, Node
 from lowwater.plan.tree import walk
+
+
+@dataclass(frozen=True)
+class StatedKeys:
+    """What DEFINE says of the unique key of a query's rows.
+
+    Attributes:
+        whole: the columns of `keys`, in the place of what the plan shows; empty where it does not say.
+        extra: the columns of `extra_keys`, which are added.
+    """
+
+    whole: tuple[str, ...] = ()
+    extra: tuple[str, ...] = ()
+
+    def with_derived(self, derived: Key, names: Sequence[str]) -> Key:
+        """The key, from what the plan shows and the columns of the query in their order."""
+        base = self.whole or derived
+        if base is None and not self.extra:
+            return None
+        chosen = {*(base or ()), *self.extra}
+        return tuple(name for name in names if name in chosen)
 
 
 def unique_key(node: Node, known: dict[int, Key] | None = None) -> Key:
