@@ -103,8 +103,8 @@ class _Dialect:
         fields = _fields(node.fields, items, groups)
         having = over(node.having) if node.having is not None else None
         predicate = rows.wrapped(node.predicate) if node.predicate is not None else None
-        found = replace(node, keys=keys, key_fields=key_fields, aggregates=aggregates)
-        return replace(found, items=items, fields=fields, having=having, predicate=predicate)
+        grouped = replace(node, keys=keys, key_fields=key_fields, aggregates=aggregates)
+        return replace(grouped, items=items, fields=fields, having=having, predicate=predicate)
 
     def _join(self, node: Join) -> Node:
         """The join, and above it the defaults of what a missing side leaves NULL."""
@@ -153,8 +153,8 @@ VALUES: dict[type[Node], Callable[[_Dialect, Any], Node]] = {
 
 
 def _leaves(expr: Expr) -> list[Column]:
-    found = [expr] if isinstance(expr, Column) else []
-    return found + [leaf for child in expr.children() for leaf in _leaves(child)]
+    own = [expr] if isinstance(expr, Column) else []
+    return own + [leaf for child in expr.children() for leaf in _leaves(child)]
 
 
 def _column(node: Aggregation, name: str) -> Column:
@@ -185,7 +185,7 @@ def _present(column: Column, declared: str) -> Expr:
 
 def _aggregates(node: Aggregation, rows: _Columns) -> tuple[tuple[Aggregate, ...], dict[str, Expr]]:
     """The aggregates, and what each is in the clauses over groups."""
-    found: list[Aggregate] = []
+    aggregates: list[Aggregate] = []
     finish: dict[str, Expr] = {}
     over_packets = isinstance(node, Group) and isinstance(node.input, Source)
     for aggregate in node.aggregates:
@@ -196,15 +196,15 @@ def _aggregates(node: Aggregation, rows: _Columns) -> tuple[tuple[Aggregate, ...
         if parts is not None and argument is not None and argument.type is Type.INT and over_packets:
             total = Aggregate(f"{aggregate.name}_total", parts.left, argument, Type.INT)
             count = Aggregate(f"{aggregate.name}_rows", parts.right, argument, Type.INT)
-            found += [total, count]
+            aggregates += [total, count]
             wrapped = _wrap(Column(Type.INT, total.name), rows.width(argument))
             whole = Binary(Type.INT, parts.operator, wrapped, Column(Type.INT, count.name))
             finish[aggregate.name] = Binary(Type.FLOAT, "*", whole, Const(Type.FLOAT, 1.0))
             continue
-        found.append(aggregate)
+        aggregates.append(aggregate)
         if native is not None and native.sums and aggregate.type is Type.INT and argument is not None:
             finish[aggregate.name] = _wrap(Column(Type.INT, aggregate.name), rows.width(argument))
-    return tuple(found), finish
+    return tuple(aggregates), finish
 
 
 def _wrap(expr: Expr, width: str) -> Expr:

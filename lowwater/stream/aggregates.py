@@ -86,8 +86,8 @@ class UserDefined:
 
     def result(self) -> Value:
         """What OUTPUT gives."""
-        found: Value = self._functions.output(self.state, *self._constants)
-        return found
+        value: Value = self._functions.output(self.state, *self._constants)
+        return value
 
     def next_epoch(self) -> None:
         """What the aggregate keeps: all of it where it is running and does not say."""
@@ -190,11 +190,11 @@ class Aggregates:
             self._functions[aggregate.name] = Guarded(udaf)
         functions = self._functions[aggregate.name]
 
-        def made() -> UserDefined:
+        def fresh() -> UserDefined:
             return UserDefined(functions, udaf.running, constants)
 
         # Without a merge the rows are seen in canonical order, whatever the aggregate says of itself.
-        return made() if self._in_order or (functions.merges and not udaf.ordered) else Ordered(made)
+        return fresh() if self._in_order or (functions.merges and not udaf.ordered) else Ordered(fresh)
 
 
 def overflow(query: str, aggregate: Aggregate, items: Sequence[Item]) -> ValueOverflowError:
@@ -214,7 +214,7 @@ def overflow(query: str, aggregate: Aggregate, items: Sequence[Item]) -> ValueOv
 
 def kept_values(group: Iterable[Accumulator]) -> Iterator[Value]:
     """The values in the states of a group's aggregates, one after the other."""
-    stack: list[Any] = [each.state for each in group]
+    stack: list[Any] = [accumulator.state for accumulator in group]
     while stack:
         one = stack.pop()
         if isinstance(one, dict):

@@ -128,10 +128,10 @@ def _merged(frame: Frame, names: Sequence[str], states: Sequence[_State]) -> Fra
     table = pa.table(given, names=[str(at) for at in range(len(given))])
     keys = [str(at) for at in range(len(names))]
     asked = [(str(len(names) + at), state.fold.arrow) for at, state in enumerate(states)]
-    found = Frame.of(table.group_by(keys, use_threads=False).aggregate(asked))
-    columns = {name: found[key] for name, key in zip(names, keys, strict=True)}
-    columns |= {state.name: found[f"{at}_{merge}"] for state, (at, merge) in zip(states, asked, strict=True)}
-    return Frame(columns, found.rows)
+    merged = Frame.of(table.group_by(keys, use_threads=False).aggregate(asked))
+    columns = {name: merged[key] for name, key in zip(names, keys, strict=True)}
+    columns |= {state.name: merged[f"{at}_{merge}"] for state, (at, merge) in zip(states, asked, strict=True)}
+    return Frame(columns, merged.rows)
 
 
 def _by_sorting(frame: Frame, names: Sequence[str], states: Sequence[_State]) -> Frame:

@@ -176,20 +176,20 @@ class Grouping:
         """The statements that queue what a record brings to the sub-aggregates of users."""
         k = self.number
         ticket = f"int(table[s, {self._ticket}])"
-        found: list[tuple[Output, tuple[str, ...], str]] = [(Output(Type.INT), (ticket,), FALSE)]
+        columns: list[tuple[Output, tuple[str, ...], str]] = [(Output(Type.INT), (ticket,), FALSE)]
         for partial in self.lfta.partials:
             if partial.udaf is None or partial.argument is None:
                 continue
             expr = of_link(partial.argument, self.link)
             if expr.type is Type.STRING and isinstance(expr, Const):
-                found.append((Output.fixed(expr), (), FALSE))
+                columns.append((Output.fixed(expr), (), FALSE))
                 continue
             value = self.emit.value(expr)
             words = (f"int({value.words[0]})",) if expr.type is Type.BOOL else tuple(value.words)
-            found.append((Output(expr.type, value.null != FALSE), words, value.null))
-        self.taken = [output for output, _, _ in found]
+            columns.append((Output(expr.type, value.null != FALSE), words, value.null))
+        self.taken = [output for output, _, _ in columns]
         lines = [f"taken = int(s{k}[{TAKEN}])", f"s{k}[{TAKEN}] += 1"]
-        for at, (output, words, null) in enumerate(found):
+        for at, (output, words, null) in enumerate(columns):
             lines += output.lines(taken_name(k, at), words, null, "taken") if output.written else []
         return lines
 

@@ -18,18 +18,18 @@ from lowwater.plan.operators import Aggregate
 from lowwater.plan.text import spot
 
 
-def bind_aggregate(call: syntax.Call, known: Sequence[AggregateFunction], rows: Scope) -> Aggregate:
+def bind_aggregate(call: syntax.Call, overloads: Sequence[AggregateFunction], rows: Scope) -> Aggregate:
     """The aggregate that a call means, without its name.
 
     Args:
         call: the call as written.
-        known: the aggregates of this name, at least one.
+        overloads: the aggregates of this name, at least one.
         rows: the scope of the arguments.
 
     Raises:
         QueryError: arguments that it does not take.
     """
-    name = known[0].name
+    name = overloads[0].name
     native = NATIVE.get(name)
     counts = native is not None and native.fold is None
     if call.star and not counts:
@@ -45,18 +45,18 @@ def bind_aggregate(call: syntax.Call, known: Sequence[AggregateFunction], rows: 
             raise rows.text.error(
                 call.place, f"{name}(DISTINCT ...) is not known", "write count(DISTINCT x): only values are counted so"
             )
-        known = rows.names.context.catalog.aggregates_named(distinct)
-    return _chosen(call, known, arguments, rows)
+        overloads = rows.names.context.catalog.aggregates_named(distinct)
+    return _chosen(call, overloads, arguments, rows)
 
 
-def _chosen(call: syntax.Call, known: Sequence[AggregateFunction], arguments: list[Expr], rows: Scope) -> Aggregate:
-    native = NATIVE.get(known[0].name)
+def _chosen(call: syntax.Call, overloads: Sequence[AggregateFunction], arguments: list[Expr], rows: Scope) -> Aggregate:
+    native = NATIVE.get(overloads[0].name)
     sums = native is not None and native.sums
     if sums and len(arguments) == 1 and arguments[0].type is Type.BOOL:
         arguments = [number_of(arguments[0])]
-    chosen = choose(known, arguments)
+    chosen = choose(overloads, arguments)
     if chosen is None:
-        wanted = " or ".join(dict.fromkeys(f"({', '.join(one.parameters)})" for one in known))
+        wanted = " or ".join(dict.fromkeys(f"({', '.join(one.parameters)})" for one in overloads))
         types = ", ".join(argument.type for argument in arguments)
         raise rows.text.error(call.place, f"{call.name} takes {wanted}, not ({types})")
     function, fitted = chosen

@@ -89,9 +89,9 @@ def _progress(field: Field) -> Progress | None:
     return Progress("increasing" if time.increasing else "decreasing", steps(time), time.origin)
 
 
-def punctuation_info(made: Punctuation) -> PunctuationInfo:
+def punctuation_info(promise: Punctuation) -> PunctuationInfo:
     """A punctuation as EXPLAIN gives it."""
-    return PunctuationInfo(made.columns, made.joint, made.reason, made.groupwise)
+    return PunctuationInfo(promise.columns, promise.joint, promise.reason, promise.groupwise)
 
 
 def stays_high(node: Node, setting: Setting) -> str:

@@ -91,8 +91,8 @@ def _halves(udaf: AggregateFunction, setting: Setting) -> tuple[AggregateFunctio
 
 
 def _named(name: str, parameters: tuple[Type, ...], setting: Setting) -> AggregateFunction | None:
-    known = setting.catalog.aggregates_named(name)
-    return next((one for one in known if one.parameters == parameters), None)
+    overloads = setting.catalog.aggregates_named(name)
+    return next((one for one in overloads if one.parameters == parameters), None)
 
 
 @dataclass
@@ -111,10 +111,10 @@ class Merging:
 
     @staticmethod
     def of(aggregates: Sequence[Aggregate], setting: Setting) -> Merging:
-        made = Merging()
+        merging = Merging()
         for aggregate in aggregates:
-            made.add(aggregate, setting)
-        return made
+            merging.add(aggregate, setting)
+        return merging
 
     def add(self, aggregate: Aggregate, setting: Setting) -> None:
         """Splits one aggregate; one that has parts is their value by an operator."""

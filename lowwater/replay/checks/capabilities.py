@@ -73,8 +73,8 @@ def require_lowered(plan: Plan, engine: str = SPARK) -> None:
     raise_all(
         in_order(
             [
-                UnsupportedError(f"query {each.query}: {each}", each.hint, file, *each.place)
-                for file, each in _missing(plan, engine)
+                UnsupportedError(f"query {missing.query}: {missing}", missing.hint, file, *missing.place)
+                for file, missing in _missing(plan, engine)
             ]
         )
     )
@@ -82,19 +82,23 @@ def require_lowered(plan: Plan, engine: str = SPARK) -> None:
 
 def not_run(plan: Plan) -> tuple[Note, ...]:
     """What no engine runs of a plan, as notes; a parameter may get its value yet."""
-    found = sorted((each for _, each in _missing(plan, SPARK) if not each.valueless), key=lambda each: each.place)
-    return tuple(Note(each.query, f"{each}{f'; {each.hint}' if each.hint else ''}", each.place) for each in found)
+    every = [missing for _, missing in _missing(plan, SPARK) if not missing.valueless]
+    every.sort(key=lambda missing: missing.place)
+    return tuple(
+        Note(missing.query, f"{missing}{f'; {missing.hint}' if missing.hint else ''}", missing.place)
+        for missing in every
+    )
 
 
 def _missing(plan: Plan, engine: str = SPARK) -> list[tuple[str, Missing]]:
     """What is missing, with the file of its query; each construct once."""
-    files = {each.name: each.file for each in (*plan.queries, *plan.internal)}
-    found: dict[tuple[str, str, Place], tuple[str, Missing]] = {}
+    files = {owner.name: owner.file for owner in (*plan.queries, *plan.internal)}
+    first: dict[tuple[str, str, Place], tuple[str, Missing]] = {}
     for query in plan.queries:
-        for each in _of_query(query) if engine == SPARK else _of_reference(query):
-            file = files.get(each.query, query.file)
-            found.setdefault((file, each.what, each.place), (file, each))
-    return list(found.values())
+        for missing in _of_query(query) if engine == SPARK else _of_reference(query):
+            file = files.get(missing.query, query.file)
+            first.setdefault((file, missing.what, missing.place), (file, missing))
+    return list(first.values())
 
 
 def _of_reference(query: QueryPlan) -> Iterator[Missing]:
