@@ -22,6 +22,7 @@ from lowwater.catalog.expr import Binary, Case, Column, Const, Expr, OneOf, Type
 from lowwater.catalog.streams import LAST
 from lowwater.errors import ValueOverflowError
 from lowwater.high.slices import blocks, spill
+from lowwater.high.slices import evaluate as operators
 from lowwater.high.slices.choice import EVER, Slice, choose_slices
 from lowwater.high.slices.evaluate import Counts, Evaluation, Leaves
 from lowwater.high.slices.instants import last, window_end
@@ -320,6 +321,15 @@ def plans() -> dict[str, Node]:
         "outer": join(JoinKind.OUTER, quiet, leaf("r", FLOWS), below=1, above=2),
         "band": join(JoinKind.INNER, leaf("l", FLOWS), quiet, below=2, above=1),
     }
+
+
+@pytest.mark.parametrize("name", ["windows", "sets"])
+def test_an_operator_without_arrow_code_goes_row_by_row(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    node, rows = plans()[name], {"l": flows(60, SPAN, 7)}
+    wanted = evaluated(node, rows)
+    for kind in (Bucket, Expand):
+        monkeypatch.delitem(operators.OPERATORS, kind)
+    assert wanted and evaluated(node, rows) == wanted
 
 
 @pytest.mark.parametrize("name", list(plans()))
