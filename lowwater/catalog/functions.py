@@ -1,7 +1,7 @@
 """What the planner knows of functions and aggregates: types, cost, LFTA-safety, and the Python that gives their values.
 
-Beside the expressions: the shipped ones are in `builtin`, those that a user declares come from `declared`. The scope
-looks them up by name and types; the split reads their cost. (Tigon SQL manuals; GSQL's external_fcns.def.)
+Beside the expressions: the shipped ones are in `builtin` and `native`, the functions of users come from `declared`. The
+scope looks them up by name and types; the split reads their cost. (Tigon SQL manuals; GSQL's external_fcns.def.)
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from enum import IntEnum
 from typing import Any, Protocol
 
 import numpy as np
+import pyarrow as pa
 
 from lowwater.catalog.types import Type
 
@@ -87,19 +88,127 @@ class Udaf(Protocol):
 
 @dataclass(frozen=True)
 class Fold:
-    """How every engine makes one integer of many, for an aggregate that is nothing else.
+    """How every engine makes one value of two.
 
     Attributes:
-        sign: the operator in generated code.
+        sign: the operator in generated code: `+`, `&`, `|`, `^`; for `<` and `>` the lesser or greater one stays.
         of: the same of two values in Python.
-        ufunc: the same over arrays.
-        neutral: the integer that changes no other.
+        arrow: the same over groups: the name of Arrow's aggregate, or the function of numpy where Arrow has none.
+        neutral: the integer that changes no other; None for a fold that picks one of its values.
+        sums: whether integers add up, so that 64 bits may not hold the result (O3).
     """
 
     sign: str
     of: Callable[[Any, Any], Any]
-    ufunc: np.ufunc
-    neutral: int
+    arrow: str | np.ufunc
+    neutral: int | None
+    sums: bool
+
+    def __post_init__(self) -> None:
+        if self.neutral is None and not isinstance(self.arrow, str):
+            raise ValueError(f"{self.sign}: a fold by numpy states its neutral integer, which stands for NULL")
+
+    @property
+    def picks(self) -> bool:
+        """Whether its result is one of its values."""
+        return self.neutral is None
+
+
+@dataclass(frozen=True)
+class PartialColumn:
+    """A column of partial results in Arrow.
+
+    Attributes:
+        suffix: its name behind the name of the aggregate; no two columns of an aggregate have the same.
+        of: a block of argument values -> the values of the column; None where each row gives 1.
+        fold: how two partial results become one; NULL changes nothing.
+    """
+
+    suffix: str
+    of: Callable[[pa.Array], pa.Array] | None
+    fold: Fold
+
+
+@dataclass(frozen=True)
+class Columns:
+    """An aggregate in Arrow: its partial results, and its value.
+
+    Attributes:
+        partials: the columns of partial results.
+        value: the merged columns, in their order -> the values.
+        beyond: the merged columns -> which values 64 bits do not hold; None where they hold all.
+    """
+
+    partials: tuple[PartialColumn, ...]
+    value: Callable[..., pa.Array]
+    beyond: Callable[..., pa.Array] | None = None
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The two aggregates that the low level has in the place of one.
+
+    Attributes:
+        left: the name of a native aggregate that has no parts; `right` too.
+        operator: of the language, which makes the value of both values.
+    """
+
+    left: str
+    operator: str
+    right: str
+
+
+@dataclass(frozen=True)
+class Native:
+    """How engines compute an aggregate that each has of its own: all that they know of it.
+
+    No engine looks at the name. A fact that is left out is an error when the object is made.
+
+    Attributes:
+        name: in lower case; queries write it in any case that a keyword may have.
+        fold: how the values of a group become one; None for an aggregate that counts them.
+        result: the value in Python, of how many values a group has and of their fold, which is None for no value.
+        columns: type of the argument -> the aggregate in Arrow; None is the type of no argument.
+        superaggregate: merges the results that the low level has of this aggregate; empty where that has `parts`.
+        parts: what the low level has in its place; None where it has the aggregate itself.
+        distinct: the aggregate that `name(DISTINCT x)` means; empty for none.
+    """
+
+    name: str
+    fold: Fold | None
+    result: Callable[[int, Any], Any]
+    columns: Callable[[Type | None], Columns]
+    superaggregate: str
+    parts: Parts | None
+    distinct: str
+
+    def __post_init__(self) -> None:
+        if bool(self.superaggregate) == (self.parts is not None):
+            raise ValueError(f"{self.name}: a native aggregate has a superaggregate, or parts")
+
+    @property
+    def picks(self) -> bool:
+        """Whether its value is one of its arguments."""
+        return self.fold is not None and self.fold.picks
+
+    @property
+    def sums(self) -> bool:
+        """Whether it adds its arguments up."""
+        return self.fold is not None and self.fold.sums
+
+    def of(self, parameters: tuple[Type, ...], returns: Type) -> AggregateFunction:
+        """The aggregate of arguments of some types."""
+        sub = self.name if self.superaggregate else ""
+        return AggregateFunction(
+            self.name,
+            parameters,
+            returns,
+            taken=len(parameters),
+            lfta=True,
+            sub=sub,
+            sup=self.superaggregate,
+            native=self,
+        )
 
 
 @dataclass(frozen=True)
@@ -110,7 +219,7 @@ class AggregateFunction:
         name: as written.
         parameters: types of the arguments; the first `taken` go to ITERATE, the others are constants for OUTPUT.
         returns: type of the value.
-        make: the class of its four functions; None for those that every engine has of its own.
+        make: the class of its four functions; None for a native one, and for one that is declared without Python.
         taken: how many arguments ITERATE takes.
         cost: the cost of one ITERATE.
         lfta: whether it may run at the low level.
@@ -120,7 +229,7 @@ class AggregateFunction:
         running: whether it keeps its state between epochs, and so needs CLOSING_WHEN.
         ordered: whether its value depends on the order of its input (O1).
         origin: `built-in`, or the file that declared it.
-        fold: how every engine folds it, where that says all; None for the others.
+        native: how engines compute it of their own; None for one by its four functions.
     """
 
     name: str
@@ -136,12 +245,7 @@ class AggregateFunction:
     running: bool = False
     ordered: bool = False
     origin: str = "built-in"
-    fold: Fold | None = None
-
-    @property
-    def native(self) -> bool:
-        """Whether every engine has it of its own."""
-        return self.make is None and self.origin == "built-in"
+    native: Native | None = None
 
 
 @dataclass(frozen=True)
@@ -195,6 +299,10 @@ class Catalog:
             return self._by_name[name]
         alike = [known for known in self._by_name if known.lower() == name.lower()]
         return self._by_name[alike[0]] if len(alike) == 1 else ()
+
+    def aggregates_named(self, name: str) -> list[AggregateFunction]:
+        """The aggregates of this name, found as by `named`."""
+        return [one for one in self.named(name) if isinstance(one, AggregateFunction)]
 
     def names(self) -> list[str]:
         """Every name."""

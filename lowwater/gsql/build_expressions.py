@@ -6,6 +6,7 @@ The base of `build_sources`: one method per rule in the lower half of `grammar.l
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from lark import Token, Transformer, v_args
@@ -32,7 +33,7 @@ from lowwater.gsql.nodes import (
     begin,
     chain,
 )
-from lowwater.gsql.words import function_name
+from lowwater.gsql.words import spelled
 
 
 def checked_name(token: Token) -> str:
@@ -68,7 +69,18 @@ def link_name(token: Token) -> str:
 
 @v_args(inline=True)
 class ExpressionBuilder(Transformer[Token, QueryFile]):
-    """Makes expression nodes, one method per grammar rule. Holds no state."""
+    """Callbacks of the rules of expressions.
+
+    Args:
+        functions: names of functions that follow the case rule of keywords, in lower case: so the tree has them.
+    """
+
+    def __init__(self, functions: Iterable[str] = ()) -> None:
+        super().__init__()
+        self._spelled = spelled(functions)
+
+    def _function(self, written: str) -> str:
+        return self._spelled.get(written, written)
 
     def binary(self, left: Expression, op: Token, right: Expression) -> BinaryOp:
         return BinaryOp("<>" if op.value == "!=" else op.value, left, right, begin(left))
@@ -102,19 +114,19 @@ class ExpressionBuilder(Transformer[Token, QueryFile]):
         return condition, value
 
     def call(self, name: Token, arguments: tuple[Expression, ...] | None) -> Call:
-        return Call(function_name(checked_name(name)), arguments or (), place=place_of(name))
+        return Call(self._function(checked_name(name)), arguments or (), place=place_of(name))
 
     def call_star(self, name: Token, _star: Token) -> Call:
-        return Call(function_name(checked_name(name)), star=True, place=place_of(name))
+        return Call(self._function(checked_name(name)), star=True, place=place_of(name))
 
     def call_distinct(self, name: Token, _distinct: Token, argument: Expression) -> Call:
-        return Call(function_name(checked_name(name)), (argument,), distinct=True, place=place_of(name))
+        return Call(self._function(checked_name(name)), (argument,), distinct=True, place=place_of(name))
 
     def super_call(self, name: Token, arguments: tuple[Expression, ...] | None) -> Call:
-        return Call(function_name(name.value[:-1]), arguments or (), over=True, place=place_of(name))
+        return Call(self._function(name.value[:-1]), arguments or (), over=True, place=place_of(name))
 
     def super_star(self, name: Token, _star: Token) -> Call:
-        return Call(function_name(name.value[:-1]), star=True, over=True, place=place_of(name))
+        return Call(self._function(name.value[:-1]), star=True, over=True, place=place_of(name))
 
     def predicate(self, name: Token, arguments: tuple[Expression, ...] | None) -> Call:
         return Call(checked_name(name), arguments or (), brackets=True, place=place_of(name))

@@ -7,7 +7,7 @@ First stage of the pipeline. The grammar is `grammar.lark`, `words` recognizes k
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 
 from lark import Lark, Token, UnexpectedToken
 from lark.parsers.lalr_interactive_parser import InteractiveParser
@@ -30,12 +30,13 @@ MAX_OPERATORS = MAX_DEPTH - 1
 MAX_ERRORS = 20
 
 
-def parse(text: str, file: str = "") -> QueryFile:
+def parse(text: str, file: str = "", functions: tuple[str, ...] = ()) -> QueryFile:
     """Parses the text of one `.gsql` file.
 
     Args:
         text: the text of the file, at most MAX_BYTES in UTF-8.
         file: the name of the file, for errors.
+        functions: names that follow the case rule of keywords, in lower case; the tree has every other as written.
 
     Returns:
         The statements in order. Names are not resolved, and expressions have no types.
@@ -55,12 +56,12 @@ def parse(text: str, file: str = "") -> QueryFile:
             f"the query text has {size:,} bytes, more than {MAX_BYTES:,}", "split it into several files", file
         )
     source = unix_lines(text)
-    tokens = _tokens_of(source)
+    tokens = _tokens_of(source, functions)
     parts: list[QueryFile] = []
     errors: list[QueryError] = []
     for segment in _segments(tokens):
         try:
-            part = _parse_statement(segment)
+            part = _parse_statement(segment, functions)
             for statement in part.statements:
                 _check_depth(statement)
         except QueryError as error:
@@ -78,8 +79,8 @@ def parse(text: str, file: str = "") -> QueryFile:
 
 
 @cache
-def _lark() -> Lark:
-    return load_grammar("grammar.lark", TreeBuilder(), Keywords())
+def _lark(functions: tuple[str, ...] = ()) -> Lark:
+    return load_grammar("grammar.lark", TreeBuilder(functions), Keywords())
 
 
 def _segments(tokens: Sequence[Token]) -> Iterator[list[Token]]:
@@ -96,8 +97,8 @@ def _segments(tokens: Sequence[Token]) -> Iterator[list[Token]]:
         yield segment
 
 
-def _parse_statement(tokens: Sequence[Token]) -> QueryFile:
-    parser = _lark().parse_interactive()
+def _parse_statement(tokens: Sequence[Token], functions: tuple[str, ...]) -> QueryFile:
+    parser = _lark(functions).parse_interactive()
     nesting = 0
     for at, token in enumerate(tokens):
         error = refused_token(token)
@@ -109,19 +110,19 @@ def _parse_statement(tokens: Sequence[Token]) -> QueryFile:
         try:
             result = parser.feed_token(token)
         except UnexpectedToken:
-            raise syntax_error(tokens, at, _parser_after) from None
+            raise syntax_error(tokens, at, partial(_parser_after, functions)) from None
     assert isinstance(result, QueryFile)
     return result
 
 
-def _tokens_of(source: str) -> list[Token]:
-    tokens = list(_lark().lex(source))
+def _tokens_of(source: str, functions: tuple[str, ...]) -> list[Token]:
+    tokens = list(_lark(functions).lex(source))
     line, column = (tokens[-1].end_line, tokens[-1].end_column) if tokens else (1, 1)
     return [*tokens, Token("$END", "", line=line, column=column)]
 
 
-def _parser_after(tokens: Sequence[Token]) -> InteractiveParser:
-    parser = _lark().parse_interactive()
+def _parser_after(functions: tuple[str, ...], tokens: Sequence[Token]) -> InteractiveParser:
+    parser = _lark(functions).parse_interactive()
     for token in tokens:
         parser.feed_token(token)
     return parser

@@ -7,14 +7,13 @@ names.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from lark import Token
 from lark.lark import PostLex
 
 from lowwater.gsql.units import UNITS
 
-AGGREGATES = ("count", "sum", "min", "max", "avg", "and_aggr", "or_aggr", "xor_aggr")
 JOINS = ("INNER_JOIN", "OUTER_JOIN", "LEFT_OUTER_JOIN", "RIGHT_OUTER_JOIN", "WATCHLIST_JOIN")
 
 # Keyword -> terminal of the grammar.
@@ -108,7 +107,6 @@ def spellings(word: str) -> tuple[str, str, str]:
 # Written form -> (terminal, canonical spelling).
 _BY_SPELLING = {written: (kind, word) for word, kind in KEYWORDS.items() for written in spellings(word)}
 _BY_SPELLING |= {word: (kind, word) for word, kind in UPPER_ONLY.items()}
-_AGGREGATE_BY_SPELLING = {written: word for word in AGGREGATES for written in spellings(word)}
 _SOFT = {*WINDOW_WORDS, "DISTINCT", "UNION", "JOIN", "INNER", "LEFT", "RIGHT", "FULL", "OUTER", "BETWEEN", "LIKE", "IS"}
 _SOFT |= {"NULL", "CASE", "WHEN", "THEN", "ELSE", "END", "CROSS", "NATURAL"}
 
@@ -118,9 +116,14 @@ def is_keyword(name: str) -> bool:
     return name in _BY_SPELLING or name.upper() in _SOFT
 
 
-def function_name(written: str) -> str:
-    """The built-in aggregates in lower case, since they follow the case rule of keywords; other names as written."""
-    return _AGGREGATE_BY_SPELLING.get(written, written)
+def spelled(names: Iterable[str]) -> dict[str, str]:
+    """Names that follow the case rule of keywords: each spelling -> the name.
+
+    Example:
+        >>> spelled(["or_aggr"])
+        {'OR_AGGR': 'or_aggr', 'Or_Aggr': 'or_aggr', 'or_aggr': 'or_aggr'}
+    """
+    return {written: name for name in names for written in spellings(name)}
 
 
 class Keywords(PostLex):

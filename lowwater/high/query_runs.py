@@ -31,7 +31,7 @@ from lowwater.high.source.stored_streams import Replay, StoredStream
 from lowwater.high.state_handover import StateHandover
 from lowwater.high.timeline import Timeline
 from lowwater.plan.fragments import by_slices, fragment_plan, waits_for_promises
-from lowwater.plan.operators import Cut, Group, LftaInput, Node, WatchJoin
+from lowwater.plan.operators import Cut, LftaInput, Node, WatchJoin
 from lowwater.plan.properties.record_numbers import NUMBER_COLUMN
 from lowwater.plan.properties.state import hands_over
 from lowwater.plan.temporal import END_OF_TIME, INT64_MAX
@@ -158,7 +158,7 @@ class _Run:
             SliceTask(node, slice_, stored, lists, stream.folder, f"{number:05d}", *settings)
             for number, slice_ in enumerate(slices)
         ]
-        python = any(isinstance(group, Group) and bool(group.in_python) for group in walk(node))
+        python = any(operator.physical().in_python for operator in walk(node))
         return _Plan(tasks, ends.total(), python, stream, replay.closing, timeline)
 
     def _evaluate(

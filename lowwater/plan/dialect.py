@@ -13,12 +13,10 @@ from typing import Any
 
 from lowwater.catalog.expr import Binary, Call, Case, Column, Const, Expr, Type, Unary, rewrite
 from lowwater.catalog.values import pack_ip
-from lowwater.plan.bind.joins import output_time
-from lowwater.plan.bind.sources import temporals
+from lowwater.plan.fields import temporals
 from lowwater.plan.operators import (
     Aggregate,
     Aggregation,
-    Bucket,
     Expand,
     Field,
     FilterJoin,
@@ -55,9 +53,11 @@ class _Dialect:
     def node(self, node: Node) -> Node:
         if node.query != self.query:
             return node
-        if type(node) not in VALUES:
-            raise TypeError(f"the Gigascope dialect does not know {type(node).__name__}")
-        return VALUES[type(node)](self, node)
+        if type(node) in VALUES:
+            return VALUES[type(node)](self, node)
+        if node.hands_on:
+            return self._handed_on(node)
+        raise TypeError(f"the Gigascope dialect does not know {type(node).__name__}")
 
     def _source(self, node: Source) -> Source:
         return replace(node, fields=tuple(_declared(field) for field in node.fields))
@@ -65,11 +65,12 @@ class _Dialect:
     def _union(self, node: Union) -> Union:
         return node.over(*map(self.node, node.branches))
 
-    def _tagged(self, node: Bucket | Expand) -> Node:
-        below = self.node(node.input)
+    def _handed_on(self, node: Node) -> Node:
+        """An operator that hands rows on, over an input whose columns have widths."""
+        (below,) = map(self.node, node.inputs())
         own = node.fields[len(below.fields) :]
-        kept = tuple(replace(f, declared=b.declared) for f, b in zip(node.fields, below.fields, strict=False))
-        return replace(node, input=below, fields=(*kept, *own))
+        carried = tuple(replace(f, declared=b.declared) for f, b in zip(node.fields, below.fields, strict=False))
+        return replace(node.over(below), fields=(*carried, *own))
 
     def _as_it_is(self, node: Node) -> Node:
         return node
@@ -102,8 +103,8 @@ class _Dialect:
         fields = _fields(node.fields, items, groups)
         having = over(node.having) if node.having is not None else None
         predicate = rows.wrapped(node.predicate) if node.predicate is not None else None
-        found = replace(node, keys=keys, key_fields=key_fields, aggregates=aggregates)
-        return replace(found, items=items, fields=fields, having=having, predicate=predicate)
+        grouped = replace(node, keys=keys, key_fields=key_fields, aggregates=aggregates)
+        return replace(grouped, items=items, fields=fields, having=having, predicate=predicate)
 
     def _join(self, node: Join) -> Node:
         """The join, and above it the defaults of what a missing side leaves NULL."""
@@ -118,7 +119,7 @@ class _Dialect:
         # The join hands on plain columns: an expression over one that is missing is computed with its default.
         named = {leaf: Item(leaf.name.replace(".", "__", 1), leaf) for item in items for leaf in _leaves(item.expr)}
         fields = tuple(
-            Field(item.name, leaf.type, output_time(leaf, node.kind, node.window), columns.widths.get(leaf.name, ""))
+            Field(item.name, leaf.type, node.window.time_of(leaf, node.kind), columns.widths.get(leaf.name, ""))
             for leaf, item in named.items()
         )
         joined = replace(node, items=tuple(named.values()), fields=fields)
@@ -145,17 +146,15 @@ VALUES: dict[type[Node], Callable[[_Dialect, Any], Node]] = {
     Group: _Dialect._aggregation,
     Running: _Dialect._aggregation,
     Sampling: _Dialect._aggregation,
-    Bucket: _Dialect._tagged,
-    Expand: _Dialect._tagged,
     FilterJoin: _Dialect._as_it_is,
     WatchJoin: _Dialect._as_it_is,
 }
-"""Each operator of a logical plan with the old compilers' values."""
+"""Each operator of a logical plan with the old compilers' values, but for those that hand rows on."""
 
 
 def _leaves(expr: Expr) -> list[Column]:
-    found = [expr] if isinstance(expr, Column) else []
-    return found + [leaf for child in expr.children() for leaf in _leaves(child)]
+    own = [expr] if isinstance(expr, Column) else []
+    return own + [leaf for child in expr.children() for leaf in _leaves(child)]
 
 
 def _column(node: Aggregation, name: str) -> Column:
@@ -186,25 +185,26 @@ def _present(column: Column, declared: str) -> Expr:
 
 def _aggregates(node: Aggregation, rows: _Columns) -> tuple[tuple[Aggregate, ...], dict[str, Expr]]:
     """The aggregates, and what each is in the clauses over groups."""
-    found: list[Aggregate] = []
+    aggregates: list[Aggregate] = []
     finish: dict[str, Expr] = {}
     over_packets = isinstance(node, Group) and isinstance(node.input, Source)
     for aggregate in node.aggregates:
         argument = rows.wrapped(aggregate.argument) if aggregate.argument is not None else None
         aggregate = replace(aggregate, argument=argument)
-        if aggregate.function == "avg" and argument is not None and argument.type is Type.INT and over_packets:
-            total = Aggregate(f"{aggregate.name}_total", "sum", argument, Type.INT)
-            count = Aggregate(f"{aggregate.name}_rows", "count", argument, Type.INT)
-            found += [total, count]
-            whole = Binary(
-                Type.INT, "/", _wrap(Column(Type.INT, total.name), rows.width(argument)), Column(Type.INT, count.name)
-            )
+        native = aggregate.native
+        parts = native.parts if native is not None else None
+        if parts is not None and argument is not None and argument.type is Type.INT and over_packets:
+            total = Aggregate(f"{aggregate.name}_total", parts.left, argument, Type.INT)
+            count = Aggregate(f"{aggregate.name}_rows", parts.right, argument, Type.INT)
+            aggregates += [total, count]
+            wrapped = _wrap(Column(Type.INT, total.name), rows.width(argument))
+            whole = Binary(Type.INT, parts.operator, wrapped, Column(Type.INT, count.name))
             finish[aggregate.name] = Binary(Type.FLOAT, "*", whole, Const(Type.FLOAT, 1.0))
             continue
-        found.append(aggregate)
-        if aggregate.function == "sum" and aggregate.type is Type.INT and argument is not None:
+        aggregates.append(aggregate)
+        if native is not None and native.sums and aggregate.type is Type.INT and argument is not None:
             finish[aggregate.name] = _wrap(Column(Type.INT, aggregate.name), rows.width(argument))
-    return tuple(found), finish
+    return tuple(aggregates), finish
 
 
 def _wrap(expr: Expr, width: str) -> Expr:
@@ -230,7 +230,8 @@ class _Columns:
         """The width of an aggregate."""
         if aggregate.type is not Type.INT:
             return ""
-        if aggregate.function == "count" or aggregate.argument is None:
+        counts = aggregate.native is not None and aggregate.native.fold is None
+        if counts or aggregate.argument is None:
             return "int"
         return self.width(aggregate.argument) or "uint"
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lowwater.catalog.expr import Expr, Type
-from lowwater.plan.temporal import Temporal
+from lowwater.plan.temporal import Temporal, infer
 
 Place = tuple[int, int]
 """Line and column of the text, for the message of an engine that cannot run an operator."""
@@ -53,6 +53,16 @@ def written(*exprs: Expr | None) -> tuple[Expr, ...]:
 def temporal_names(fields: Sequence[Field]) -> tuple[str, ...]:
     """Returns the names of the temporal columns."""
     return tuple([field.name for field in fields if field.temporal])
+
+
+def temporals(fields: Sequence[Field]) -> dict[str, Temporal]:
+    """Column name -> temporal property, for the columns that make progress."""
+    return {field.name: field.temporal for field in fields if field.temporal}
+
+
+def make_fields(items: Sequence[Item], columns: Mapping[str, Temporal]) -> tuple[Field, ...]:
+    """The output fields of items over input columns, by the temporal properties of these columns."""
+    return tuple([Field(item.name, item.expr.type, infer(item.expr, dict(columns))) for item in items])
 
 
 def clocks(fields: Sequence[Field]) -> list[Temporal]:

@@ -5,33 +5,27 @@ Parses, binds and rewrites the queries. Every engine, EXPLAIN and the digest of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
 from lowwater.catalog.protocols import LINK, PROTOCOLS, Protocol
-from lowwater.errors import LowwaterError, QueryError, raise_all, sort_errors
+from lowwater.errors import LowwaterError
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_statement
-from lowwater.plan.bind.binder import Binder
-from lowwater.plan.bind.defines import check_options, key_of, options, slots_of, threshold_of
-from lowwater.plan.bind.lookups import declare_watch
-from lowwater.plan.bind.protocols import declare
-from lowwater.plan.bind.texts import Named, read_texts
+from lowwater.plan.bind.queries import Bound, Statements, bind_texts
 from lowwater.plan.context import Context, Links
-from lowwater.plan.dialect import gigascope
 from lowwater.plan.operators import Key, Lfta, Node, Source
 from lowwater.plan.prefilter import Prefilter, choose_prefilters
 from lowwater.plan.properties.record_numbers import with_numbers
 from lowwater.plan.properties.state import counts_rows
+from lowwater.plan.properties.unique_keys import unique_key
 from lowwater.plan.rewriter import Rewriter
 from lowwater.plan.rules import LEVELS, LOGICAL, Setting
-from lowwater.plan.text import BelowError, Note, Text, nearest
+from lowwater.plan.text import Note, nearest
 from lowwater.plan.tree import lftas_of, walk
-
-Statements = Mapping[str, Named]
 
 
 @dataclass(frozen=True)
@@ -154,14 +148,11 @@ def plan_texts(
         context: as for `plan_files`.
         folders: folders with libraries of queries (`library/query`).
     """
-    parsed = read_texts(texts, folders)
-    context = replace(context or Context(), links=links)
-    if parsed.protocols:
-        context = replace(context, protocols=declare(parsed.protocols, context.protocols))
-    bound, notes = _bind(parsed.statements, context)
-    setting = _setting(parsed.statements, bound, slots, context, parsed.library)
+    bound = bind_texts(texts, folders, replace(context or Context(), links=links), slots)
+    statements, context = bound.statements, bound.context
+    setting = _setting(bound)
     rewriter = Rewriter(LOGICAL, setting)
-    logical = {name: rewriter.rewrite(node) for name, node in bound.items()}
+    logical = {name: rewriter.rewrite(node) for name, node in bound.plans.items()}
     setting = replace(setting, arriving=frozenset(name for name, node in logical.items() if counts_rows(node)))
     levels = replace(setting, several=_queries_with_many_sources(logical.values()))
     # An output that counts rows is evaluated by arrival, with all queries that it reads.
@@ -169,29 +160,28 @@ def plan_texts(
     plans: list[QueryPlan] = []
     upstream: dict[str, list[str]] = {}
     keys: dict[int, Key] = {}
-    printed = cache(lambda name: print_statement(parsed.statements[name][0]))
-    for name, node in bound.items():
+    printed = cache(lambda name: print_statement(statements[name][0]))
+    for name, node in bound.plans.items():
         plan = logical[name]
-        statement, text = parsed.statements[name]
+        _, text = statements[name]
         upstream[name] = _upstream(node, name, upstream)
-        used = [parsed.statements[query][0] for query in (*upstream[name], name)]
-        extra = _extra_inputs([*upstream[name], name], parsed.statements, context)
+        used = [statements[query][0] for query in (*upstream[name], name)]
+        extra = _extra_inputs([*upstream[name], name], statements, context)
         texts_below = [(f"query {query}", printed(query)) for query in (*upstream[name], name)]
         named = [*_named_inputs(plan, used, context), *texts_below]
         canonical = _canonical([part for _, part in extra], [part for _, part in named])
-        internal = _internal(name, statement, parsed.library)
-        key = key_of(statement, plan, text, keys)
+        key = bound.keys[name].with_derived(unique_key(plan, keys), [field.name for field in plan.fields])
         high = rewriters[name in setting.arriving].rewrite(plan)
-        plans.append(QueryPlan(name, canonical, plan, high, text.file, internal, key, (*extra, *named)))
+        plans.append(QueryPlan(name, canonical, plan, high, text.file, name in bound.hidden, key, (*extra, *named)))
     plans = [
         replace(plan, high=high) for plan, high in zip(plans, with_numbers([plan.high for plan in plans]), strict=True)
     ]
-    order = {name: at for at, name in enumerate(parsed.statements)}
+    order = {name: at for at, name in enumerate(statements)}
     plans.sort(key=lambda plan: order[plan.name])
     outputs = tuple(plan for plan in plans if not plan.internal)
     if not outputs:
         raise LowwaterError("the query files hold no output query", "write a SELECT, or remove a visibility 'internal'")
-    return _make_plan(outputs, tuple(plan for plan in plans if plan.internal), notes, setting)
+    return _make_plan(outputs, tuple(plan for plan in plans if plan.internal), bound.notes, setting)
 
 
 def _make_plan(
@@ -199,79 +189,6 @@ def _make_plan(
 ) -> Plan:
     prefilters = choose_prefilters(lftas_of(*(query.high for query in outputs)))
     return Plan(outputs, internal, prefilters, tuple(notes), setting)
-
-
-def _internal(name: str, statement: syntax.Statement, library: frozenset[str]) -> bool:
-    return name in library or options(statement).get("visibility", "").lower() == "internal"
-
-
-def _bind(statements: Statements, context: Context) -> tuple[dict[str, Node], list[Note]]:
-    """Returns the logical plans, a query before its readers, and the remarks.
-
-    Raises:
-        QueryError: the errors of all queries together.
-    """
-    binder = Binder(context, statements)
-    errors: list[QueryError] = []
-    notes: list[Note] = []
-
-    def attempt(step: Callable[[], object]) -> bool:
-        try:
-            step()
-        except BelowError:
-            return False
-        except QueryError as error:
-            errors.append(error)
-            return False
-        return True
-
-    for name, (statement, text) in statements.items():
-        sound = attempt(partial(_note, notes, name, statement, text))
-        if sound and isinstance(statement, syntax.Watchlist):
-            sound = attempt(partial(declare_watch, name, statement, text, context.folders))
-        if not sound:
-            binder.failed.add(name)
-    for name in _order(statements):
-        statement = statements[name][0]
-        if isinstance(statement, syntax.Watchlist) or name in binder.failed:
-            continue
-        if attempt(partial(binder.query, name)):
-            dialect = options(statement).get("dialect", context.dialect)
-            if dialect == "gigascope":
-                binder.bound[name] = gigascope(binder.bound[name])
-    raise_all(sort_errors(errors))
-    bound = {name: binder.bound[name] for name in _order(statements) if name in binder.bound}
-    at = {name: number for number, name in enumerate(statements)}
-    return bound, sorted((*notes, *binder.notes), key=lambda note: (at[note.query], note.place))
-
-
-def _note(notes: list[Note], name: str, statement: syntax.Statement, text: Text) -> None:
-    notes.extend(Note(name, note) for note in check_options(statement, text))
-
-
-def _order(statements: Statements) -> list[str]:
-    """Returns the queries, each before its readers. Without recursion, because chains of queries may be long."""
-    order: dict[str, None] = {}
-    for root in statements:
-        stack = [(root, iter(_reads(statements[root][0])))]
-        active = {root}
-        while stack:
-            name, reading = stack[-1]
-            unseen = (query for query in reading if query in statements and query not in order and query not in active)
-            step = next(unseen, None)
-            if step is None:
-                order.setdefault(name)
-                active.discard(name)
-                stack.pop()
-            else:
-                active.add(step)
-                stack.append((step, iter(_reads(statements[step][0]))))
-    return list(order)
-
-
-def _reads(statement: syntax.Statement) -> list[str]:
-    refs = [ref for source in getattr(statement, "sources", ()) for ref in (source, *source.union)]
-    return [f"{ref.library}_{ref.name}" if ref.library else ref.name for ref in refs if not ref.links]
 
 
 def _queries_with_many_sources(plans: Iterable[Node]) -> frozenset[str]:
@@ -284,32 +201,14 @@ def _queries_with_many_sources(plans: Iterable[Node]) -> frozenset[str]:
     return frozenset(query for query, count in counts.items() if count > 1)
 
 
-def _setting(
-    statements: Statements, bound: Mapping[str, Node], slots: int | None, context: Context, library: frozenset[str]
-) -> Setting:
-    sizes: dict[str, int] = {}
-    thresholds: dict[str, int] = {}
-    readers: dict[str, set[tuple[str, int]]] = {}
-    errors: list[QueryError] = []
-    for name, (statement, text) in statements.items():
-        try:
-            size, threshold = slots or slots_of(statement, text), threshold_of(statement, text)
-        except QueryError as error:
-            errors.append(error)
-            continue
-        sizes |= {name: size} if size else {}
-        thresholds |= {name: threshold} if threshold is not None else {}
-        for at, source in enumerate(_reads(statement)):
-            readers.setdefault(source, set()).add((name, at))
-    raise_all(errors)
-    hidden = {name for name in bound if _internal(name, statements[name][0], library)}
+def _setting(bound: Bound) -> Setting:
     return Setting(
-        sizes,
-        thresholds,
-        frozenset(name for name in bound if "select_lfta" in options(statements[name][0])),
-        frozenset(name for name in hidden if len(readers.get(name, ())) == 1),
-        catalog=context.catalog,
-        ordered=frozenset(node.query for node in walk(*bound.values()) if node.order_dependent),
+        bound.slots,
+        bound.thresholds,
+        bound.selections,
+        bound.private,
+        catalog=bound.context.catalog,
+        ordered=frozenset(node.query for node in walk(*bound.plans.values()) if node.order_dependent),
     )
 
 

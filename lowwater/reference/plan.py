@@ -15,7 +15,6 @@ from lowwater.plan.fields import ROWS
 from lowwater.plan.operators import (
     Aggregation,
     Bucket,
-    Expand,
     Field,
     FilterJoin,
     Group,
@@ -33,10 +32,11 @@ from lowwater.plan.properties.state import ROW
 from lowwater.reference.clock import Disorder, Link, SourcePort
 from lowwater.reference.inorder import BufferedWindowsOperator, OrderOperator, epochs_over_windows
 from lowwater.reference.slow_flush import SlowFlushOperator
+from lowwater.stream import maps
 from lowwater.stream.epochs import EpochOperator
 from lowwater.stream.groups import GroupOperator
 from lowwater.stream.lookup_joins import FilterJoinOperator, WatchJoinOperator
-from lowwater.stream.maps import BucketOperator, ExpandOperator, MapOperator, PlaceOperator, UnionOperator
+from lowwater.stream.maps import PlaceOperator, UnionOperator
 from lowwater.stream.operators import Life, StreamOperator, names_of
 from lowwater.stream.packet_sampling import PacketSamplings
 from lowwater.stream.packet_source import SourceOperator
@@ -169,6 +169,8 @@ class Operators:
             return OrderOperator(len(inputs), True, packets) if self._in_order else UnionOperator(len(inputs), packets)
         if isinstance(node, Bucket) and self._in_order:
             return BufferedWindowsOperator(node, self._epochs[node])
+        if type(node) in maps.OPERATORS:
+            return maps.OPERATORS[type(node)](node, inputs[0])
         if type(node) not in OPERATORS:
             raise TypeError(f"the reference engine has no operator for {type(node).__name__}")
         return OPERATORS[type(node)](node, inputs, self._life)
@@ -210,9 +212,6 @@ class Operators:
 
 
 OPERATORS: dict[type[Node], Callable[[Any, Sequence[StreamOperator], Life], StreamOperator]] = {
-    Map: lambda node, inputs, life: MapOperator(node, inputs[0]),
-    Bucket: lambda node, inputs, life: BucketOperator(node, inputs[0]),
-    Expand: lambda node, inputs, life: ExpandOperator(node, inputs[0]),
     Group: lambda node, inputs, life: GroupOperator(node, inputs[0], life),
     Running: lambda node, inputs, life: RunningOperator(node, inputs[0], life),
     Sampling: lambda node, inputs, life: SamplingOperator(node, inputs[0], life),
@@ -220,7 +219,7 @@ OPERATORS: dict[type[Node], Callable[[Any, Sequence[StreamOperator], Life], Stre
     FilterJoin: lambda node, inputs, life: FilterJoinOperator(node, life),
     WatchJoin: lambda node, inputs, life: WatchJoinOperator(node),
 }
-"""Node type -> operator; without leaves, and without the operators that the in-order architecture replaces."""
+"""Node type -> operator; without leaves, operators of `stream.maps`, and operators that the in-order engine has."""
 
 
 def _has_places(node: Node) -> bool:

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from lowwater.catalog.calls import CheckedAggregate
 from lowwater.catalog.expr import Column, Expr, Type
+from lowwater.catalog.functions import Native
 from lowwater.errors import ValueOverflowError
 from lowwater.plan.operators import Aggregate, Aggregation, Item
 from lowwater.stream.values import (
@@ -45,13 +46,12 @@ class Accumulator(Protocol):
         """Begins the next epoch of a running aggregation (SEMANTICS O4)."""
 
 
-class Native:
+class Folded:
     """An aggregate that every engine has of its own. State: how many values, and their fold."""
 
-    def __init__(self, aggregate: Aggregate) -> None:
-        self._function = aggregate.function
-        own = aggregate.udaf.fold if aggregate.udaf is not None else None
-        self._fold = own.of if own is not None else _FOLDS.get(aggregate.function)
+    def __init__(self, native: Native) -> None:
+        self._fold = native.fold.of if native.fold is not None else None
+        self._result = native.result
         self.state: tuple[int, Any] = (0, None)
 
     def add(self, arguments: Values, order: tuple[Any, ...]) -> None:
@@ -62,14 +62,9 @@ class Native:
         self.state = number + 1, value
 
     def result(self) -> Value:
-        """The value of the aggregate; a sum that is NaN has none (V2)."""
-        number, value = self.state
-        if self._function == "count":
-            return number
-        if self._function == "avg":
-            value = value / number if number else None
-        found: Value = None if value != value and self._function in ("sum", "avg") else value
-        return found
+        """The value of the aggregate."""
+        value: Value = self._result(*self.state)
+        return value
 
     def next_epoch(self) -> None:
         """Empties it."""
@@ -91,8 +86,8 @@ class UserDefined:
 
     def result(self) -> Value:
         """What OUTPUT gives."""
-        found: Value = self._functions.output(self.state, *self._constants)
-        return found
+        value: Value = self._functions.output(self.state, *self._constants)
+        return value
 
     def next_epoch(self) -> None:
         """What the aggregate keeps: all of it where it is running and does not say."""
@@ -187,18 +182,19 @@ class Aggregates:
             yield value
 
     def _make(self, aggregate: Aggregate, constants: Values) -> Accumulator:
-        udaf = aggregate.udaf
-        if udaf is None or udaf.make is None:
-            return Native(aggregate)
+        native, udaf = aggregate.native, aggregate.udaf
+        if native is not None:
+            return Folded(native)
+        assert udaf is not None, aggregate.function
         if aggregate.name not in self._functions:
             self._functions[aggregate.name] = CheckedAggregate(udaf)
         functions = self._functions[aggregate.name]
 
-        def made() -> UserDefined:
+        def fresh() -> UserDefined:
             return UserDefined(functions, udaf.running, constants)
 
         # Without a merge the rows are seen in canonical order, whatever the aggregate says of itself.
-        return made() if self._in_order or (functions.merges and not udaf.ordered) else Ordered(made)
+        return fresh() if self._in_order or (functions.merges and not udaf.ordered) else Ordered(fresh)
 
 
 def overflow(query: str, aggregate: Aggregate, items: Sequence[Item]) -> ValueOverflowError:
@@ -218,7 +214,7 @@ def overflow(query: str, aggregate: Aggregate, items: Sequence[Item]) -> ValueOv
 
 def kept_values(group: Iterable[Accumulator]) -> Iterator[Value]:
     """The values in the states of a group's aggregates, one after the other."""
-    stack: list[Any] = [each.state for each in group]
+    stack: list[Any] = [accumulator.state for accumulator in group]
     while stack:
         one = stack.pop()
         if isinstance(one, dict):
@@ -249,20 +245,3 @@ def _key(expr: Expr, names: Sequence[str]) -> Evaluate:
         return None if value is None else math.nan if value != value else value + 0.0
 
     return canonical
-
-
-def _least(a: Any, b: Any) -> Any:
-    # NaN is above all numbers, and no comparison with it is true.
-    return b if a != a or b < a else a
-
-
-def _greatest(a: Any, b: Any) -> Any:
-    return b if b != b or b > a else a
-
-
-_FOLDS: dict[str, Callable[[Any, Any], Any]] = {
-    "sum": lambda a, b: a + b,
-    "avg": lambda a, b: a + b,
-    "min": _least,
-    "max": _greatest,
-}

@@ -5,11 +5,12 @@ Each row is processed by itself. Only windows with PARTITION BY keep counts.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from lowwater.catalog.expr import Column
 from lowwater.plan.fields import ROWS
-from lowwater.plan.operators import Bucket, Expand, Field, Map
+from lowwater.plan.operators import Bucket, Expand, Field, Map, Node
 from lowwater.stream.aggregates import compile_keys
 from lowwater.stream.operators import (
     MOST,
@@ -138,3 +139,11 @@ class ExpandOperator(StreamOperator):
         for number, flags in enumerate(self._kept):
             values = tuple([value if keep else None for value, keep in zip(row.values, flags, strict=True)])
             self.emit(row._replace(values=(*values, number)))
+
+
+OPERATORS: dict[type[Node], Callable[[Any, StreamOperator], StreamOperator]] = {
+    Map: MapOperator,
+    Bucket: BucketOperator,
+    Expand: ExpandOperator,
+}
+"""The operator of each node that makes rows of single rows of one input."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tests import natives
+
 _LESS, _MORE = "the smaller; floats are truncated to integers", "the larger; floats are truncated to integers"
 _CAST = "the integer; truncated toward zero, a bool as 1 or 0, an IPv4 address as its 32 bits"
 _CHOICE = "the second argument where the first is true (not 0), else the third"
@@ -73,14 +75,7 @@ FUNCTIONS: dict[str, str] = {
 }
 
 AGGREGATES: dict[str, str] = {
-    "count": "rows; with an argument, rows where it is not NULL",
-    "sum": "exact for integers; of bool, how many are true",
-    "min": "the least value",
-    "max": "the greatest value",
-    "avg": "sum by count, as a float",
-    "and_aggr": "bitwise, or logical, and",
-    "or_aggr": "bitwise, or logical, or",
-    "xor_aggr": "bitwise, or logical, exclusive or",
+    **natives.MEANINGS,
     "extr_avg": "the average of integers, rounded once",
     "POSAVG": "the average of the values that are not negative, -1 for none",
     "count_distinct": "distinct values; also `count(DISTINCT x)`",

@@ -10,7 +10,8 @@ from lowwater.catalog.expr import Type
 from lowwater.catalog.functions import AggregateFunction, Cost, Function
 from lowwater.catalog.protocols import ALIASES, PROTOCOLS
 from lowwater.plan.bind.defines import NO_EFFECT
-from lowwater.plan.bind.sources import source_fields, temporals
+from lowwater.plan.bind.sources import source_fields
+from lowwater.plan.fields import temporals
 from lowwater.plan.temporal import infer
 from tests.docs.meanings import AGGREGATES, FUNCTIONS, STATES
 from tests.edges import CASES, shown
@@ -136,8 +137,8 @@ def _marks(ones: Sequence[Function]) -> Iterator[str]:
 
 
 def _split(one: AggregateFunction) -> str:
-    if one.name == "avg":
-        return "as sum and count"
+    if one.native is not None and one.native.parts is not None:
+        return f"as {one.native.parts.left} and {one.native.parts.right}"
     return f"{one.sub}, then {one.sup}" if one.sub else "no"
 
 

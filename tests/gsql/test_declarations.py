@@ -12,8 +12,8 @@ from lowwater.gsql.declarations import (
     FLAGS,
     MAX_BYTES,
     Declaration,
+    FunctionParameter,
     Module,
-    Parameter,
     parse_declarations,
 )
 from lowwater.gsql.nodes import Place
@@ -40,11 +40,11 @@ def read(text: str) -> tuple[Declaration, ...]:
 
 def test_every_form() -> None:
     mine, other = Module("mine.py"), Module("other's.py")
-    text, number = Parameter("string"), Parameter("uint")
-    increasing = Parameter("llong", ("increasing", "snap_len 10"))
+    text, number = FunctionParameter("string"), FunctionParameter("uint")
+    increasing = FunctionParameter("llong", ("increasing", "snap_len 10"))
     split = (("RUNNING", ""), ("SUBAGGR", "FIRST_lfta"), ("SUPERAGGR", "FIRST_hfta"))
     legal = ("LFTA_LEGAL", "")
-    constant = (text, Parameter("string", (), "CONST", True))
+    constant = (text, FunctionParameter("string", (), "CONST", True))
     assert read(EVERY_FORM) == (
         Declaration("PRED", "starts", "", (), (legal, ("COST", "HIGH")), constant, (), mine),
         Declaration(
@@ -53,17 +53,24 @@ def test_every_form() -> None:
             "uint",
             (),
             (legal, ("COST", "EXPENSIVE")),
-            (text, Parameter("string", (), "HANDLE")),
+            (text, FunctionParameter("string", (), "HANDLE")),
             (),
             mine,
         ),
         Declaration("FUN", "next", "llong", ("increasing",), (), (increasing,), (), mine),
         Declaration("UDAF", "FIRST", "uint", (), split, (number,), ("uint",), mine),
         Declaration(
-            "EXTR", "extr_avg", "float", (), (), (number, Parameter("FLOAT")), ("avg_udaf", "extr_avg_fcn"), mine
+            "EXTR",
+            "extr_avg",
+            "float",
+            (),
+            (),
+            (number, FunctionParameter("FLOAT")),
+            ("avg_udaf", "extr_avg_fcn"),
+            mine,
         ),
         Declaration("STATE", "manku", uses=("fstring20",), module=other),
-        Declaration("SFUN", "local_count", "BOOL", (), (), (Parameter("UINT"),), ("manku",), other),
+        Declaration("SFUN", "local_count", "BOOL", (), (), (FunctionParameter("UINT"),), ("manku",), other),
         Declaration("SFUN", "current_bucket", "int", (), (), (), ("manku",), other),
     )
 

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lowwater.catalog.native import NATIVE
 from lowwater.catalog.streams import LAST, STREAM_TYPES
 from lowwater.errors import LowwaterError
 from lowwater.high.slices.chained_operators import ChainedOperator
@@ -28,7 +29,7 @@ from lowwater.plan.operators import Aggregation, Field, Group, Node, Running, Sa
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.plan.tree import walk
-from lowwater.stream.aggregates import Fold
+from lowwater.stream.aggregates import Folded
 from tests.plan.batch import Batch
 from tests.plan.batch_pools import CONTEXT, KNOWN, LINKS
 from tests.plan.batch_questions import FAMILIES, Question
@@ -255,7 +256,7 @@ def test_a_state_is_text_and_a_pickle_is_not_loaded_as_one(tmp_path: Path) -> No
 @pytest.mark.parametrize("values", [(1.0, float("nan"), 2.0), (float("nan"), 2.0, 1.0), (2.0, 1.0, float("nan"))])
 def test_nan_is_above_all_numbers_in_any_order(values: Sequence[float]) -> None:
     """In the accumulators of the reference engine, which aggregates in Python stand beside in a slice."""
-    least, greatest = Fold("min"), Fold("max")
+    least, greatest = Folded(NATIVE["min"]), Folded(NATIVE["max"])
     for value in values:
         least.add((value,), ())
         greatest.add((value,), ())

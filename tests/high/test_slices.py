@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from lowwater.catalog.expr import Binary, Case, Column, Const, Expr, OneOf, Type, Unary
 from lowwater.catalog.streams import LAST
 from lowwater.errors import ValueOverflowError
+from lowwater.high.slices import evaluate as operators
 from lowwater.high.slices import row_blocks, spill
 from lowwater.high.slices.evaluate import Counts, Evaluation, Leaves
 from lowwater.high.slices.instants import last, window_end
@@ -36,6 +37,7 @@ from lowwater.plan.properties.schemas import value_schema
 from lowwater.plan.temporal import END_OF_TIME, INT64_MAX, Step, Temporal
 from lowwater.plan.tree import walk
 from lowwater.stream.values import Faults, compile_expr
+from tests import natives
 from tests.high.plans import COUNT, group, join, joined, select, sum_of
 from tests.high.streams import FLOWS, SECOND, Row, binary, column, epoch, flows, leaf, number, order, write_stream
 from tests.low.test_expressions import EDGES
@@ -245,15 +247,7 @@ def plainly(aggregate: Aggregate, rows: Sequence[dict[str, Any]]) -> Any:
     values = [row[aggregate.argument.name] for row in rows if row[aggregate.argument.name] is not None]
     if aggregate.function == "count":
         return len(values)
-    if not values:
-        return None
-    bits = {"and_aggr": int.__and__, "or_aggr": int.__or__, "xor_aggr": int.__xor__}
-    if aggregate.function in bits:
-        found = values[0]
-        for value in values[1:]:
-            found = bits[aggregate.function](found, value)
-        return found
-    return {"sum": sum, "min": min, "max": max, "avg": lambda each: sum(each) / len(each)}[aggregate.function](values)
+    return natives.FOLDS[aggregate.function](values) if values else None
 
 
 @given(
@@ -327,6 +321,15 @@ def plans() -> dict[str, Node]:
         "outer": join(JoinKind.OUTER, quiet, leaf("r", FLOWS), below=1, above=2),
         "band": join(JoinKind.INNER, leaf("l", FLOWS), quiet, below=2, above=1),
     }
+
+
+@pytest.mark.parametrize("name", ["windows", "sets"])
+def test_an_operator_without_arrow_code_goes_row_by_row(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    node, rows = plans()[name], {"l": flows(60, SPAN, 7)}
+    wanted = evaluated(node, rows)
+    for kind in (Bucket, Expand):
+        monkeypatch.delitem(operators.OPERATORS, kind)
+    assert wanted and evaluated(node, rows) == wanted
 
 
 @pytest.mark.parametrize("name", list(plans()))

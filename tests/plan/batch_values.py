@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
-from operator import and_, or_, xor
+from operator import and_, or_
 from typing import Any
 
 from lowwater.catalog.expr import Binary, Call, Case, Column, Const, Expr, StateCall, Type, Unary, conjuncts
 from lowwater.catalog.functions import AggregateFunction, Catalog
 from lowwater.plan.operators import Aggregate, Partial
 from lowwater.stream.values import Faults, compile_expr
+from tests import natives
 
 Env = Mapping[str, Any]
 Evaluate = Callable[[Env], Any]
@@ -120,7 +120,7 @@ class Accumulator:
             return self._udaf.output(self.state, *(extra({}) for extra in self._arguments[self._taken :]))
         if self.aggregate.function == "count":
             return len(self.values)
-        found = FOLDS[self.aggregate.function](self.values) if self.values else None
+        found = natives.FOLDS[self.aggregate.function](self.values) if self.values else None
         # A sum that is NaN has no value (V2); a sub-aggregate hands it on to its superaggregate.
         return None if found != found and not self.partial and self.aggregate.function in ("sum", "avg") else found
 
@@ -133,17 +133,6 @@ class Accumulator:
                 self.state = self._udaf.reinit(self.state)
             elif udaf is None or not udaf.running:
                 self.state = self._udaf.initialize()
-
-
-FOLDS: dict[str, Callable[[list[Any]], Any]] = {
-    "sum": sum,
-    "min": min,
-    "max": max,
-    "avg": lambda values: float(sum(values)) / len(values),
-    "and_aggr": lambda values: reduce(and_, values),
-    "or_aggr": lambda values: reduce(or_, values),
-    "xor_aggr": lambda values: reduce(xor, values),
-}
 
 
 def of_partial(partial: Partial, catalog: Catalog) -> Aggregate:

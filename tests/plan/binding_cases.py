@@ -41,7 +41,7 @@ CASES = {
     "aggregate_star": "SELECT tb, sum(*) FROM TCP GROUP BY time/10 AS tb",
     "aggregate_nested": "SELECT tb, sum(max(len)) FROM TCP GROUP BY time/10 AS tb",
     "distinct_aggregate": "SELECT tb, sum(DISTINCT len) FROM TCP GROUP BY time/10 AS tb",
-    "not_an_aggregate": "SELECT tb, sqrt$(len) FROM TCP GROUP BY time/10 AS tb",
+    "not_an_aggregate": "SELECT tb, sun$(len) FROM TCP GROUP BY time/10 AS tb",
     "types": "SELECT srcIP + 1 FROM TCP",
     "address": "SELECT len FROM TCP WHERE srcIP IN ['10.0.0.1', 'ten']",
     "address_mac": "SELECT len FROM TCP WHERE srcMAC = '02-00-00-00-00-01'",

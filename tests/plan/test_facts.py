@@ -3,47 +3,85 @@
 from __future__ import annotations
 
 import ast
+import importlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any, Self
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
-from lowwater.catalog.expr import Expr, Type
+from lowwater.catalog.expr import Const, Expr, Type
+from lowwater.catalog.streams import LAST
 from lowwater.high.slices import evaluate
 from lowwater.high.slices.evaluate import Counts, Evaluation
+from lowwater.high.slices.values import Frame
 from lowwater.plan import dialect, operators
 from lowwater.plan.dialect import gigascope
 from lowwater.plan.explain import gsql
 from lowwater.plan.explain import operators as explained
 from lowwater.plan.explain.gsql import HighText
-from lowwater.plan.operators import Cut, Facts, Field, LftaInput, Node, Physical, Source, Unary, Union
+from lowwater.plan.operators import Bucket, Cut, Expand, Facts, Field, LftaInput, Node, Physical, Source, Unary, Union
 from lowwater.plan.rules import Setting
 from lowwater.plan.temporal import CLOCK
 from lowwater.reference import plan as reference
 from lowwater.reference.plan import Operators
-from lowwater.stream.operators import Life
+from lowwater.stream import maps
+from lowwater.stream.operators import Life, Row, StreamOperator
 
 PASSING = Facts("strange", passes=True, waits=False, outlives="", promise="")
+EVALUATING = Facts("strange", passes=False, waits=False, outlives="", promise="")
 WAITING = Facts("strange", passes=False, waits=True, outlives="", promise="")
 FIELDS = (Field("t", Type.INT, CLOCK),)
-KINDS = [kind for kind in vars(operators).values() if isinstance(kind, type) and hasattr(kind, "facts")]
+MODULES = [importlib.import_module(f"{operators.__name__}.{each.name}") for each in iter_modules(operators.__path__)]
+KINDS = {
+    kind
+    for module in MODULES
+    for kind in vars(module).values()
+    if isinstance(kind, type) and issubclass(kind, Node) and "facts" in vars(kind)
+}
 LEAVES = {Source, LftaInput, Cut}
 
 
 @dataclass(frozen=True)
-class Strange(Unary, facts=PASSING):
+class Strange(Unary, facts=EVALUATING):
     """An operator that states its facts, and that no engine has."""
 
     def exprs(self) -> tuple[Expr, ...]:
-        return ()
+        return (Const(Type.INT, 1),)
 
     def physical(self) -> Physical:
         return Physical("strange", "for a test")
 
 
+@dataclass(frozen=True)
+class Twice(Unary, facts=PASSING):
+    """An operator that hands each row on twice, and that only the tuple-at-a-time engine has."""
+
+    def exprs(self) -> tuple[Expr, ...]:
+        return ()
+
+    def physical(self) -> Physical:
+        return Physical("expansion", "for a test")
+
+
+class TwiceOperator(StreamOperator):
+    """Each row twice, with its number."""
+
+    def __init__(self, node: Twice, below: StreamOperator) -> None:
+        super().__init__()
+
+    def row(self, port: int, row: Row) -> None:
+        """Emits both."""
+        for number in range(2):
+            self.emit(row._replace(values=(*row.values, number)))
+
+
 STRANGE = Strange("q", FIELDS, Cut("q", FIELDS, "below"))
+TWICE = Twice("q", (*FIELDS, Field("n", Type.INT)), Cut("q", FIELDS, "below"))
 
 
 def _evaluated(node: Node) -> Any:
@@ -70,14 +108,40 @@ def test_an_operator_that_is_not_known_is_an_error(ask: Callable[[Node], Any]) -
     ("table", "without"),
     [
         (evaluate.OPERATORS, LEAVES),
-        (reference.OPERATORS, LEAVES | {Union}),
-        (dialect.VALUES, {LftaInput, Cut}),
-        (explained.DETAILS, {Source, Cut}),
+        (reference.OPERATORS | maps.OPERATORS, LEAVES | {Union}),
+        (dialect.VALUES, {LftaInput, Cut, Bucket, Expand}),
+        (explained.DETAILS, {Source, Cut, Union}),
         (gsql.STATEMENTS, LEAVES),
     ],
 )
 def test_every_operator_is_in_each_table(table: Mapping[type[Node], Any], without: set[type[Node]]) -> None:
-    assert {*table} == {*KINDS} - without
+    handed_on = {kind for kind in KINDS if issubclass(kind, Unary) and kind.facts.passes}
+    assert KINDS - without - handed_on <= {*table} <= KINDS - without
+
+
+def test_an_operator_that_hands_rows_on_needs_one_engine_and_its_statement(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(maps.OPERATORS, Twice, TwiceOperator)
+    frame = Frame({"t": pa.array([1, None, 3]), LAST: pa.array([10, 20, 30]), "carried": pa.array(["a", "b", "c"])}, 3)
+    leaves = {"below": lambda: iter([frame, frame.take(np.array([], np.int64))])}
+    first, empty = Evaluation(leaves, {}, Counts((0, 1)), Path()).rows(TWICE)
+    assert first.columns["t"].to_pylist() == [1, 1, None, None, 3, 3] and first["n"].to_pylist() == [0, 1] * 3
+    assert first[LAST].to_pylist() == [10, 10, 20, 20, 30, 30]
+    assert first["carried"].to_pylist() == ["a", "a", "b", "b", "c", "c"]
+    assert empty.rows == 0 and empty["n"].type == pa.int64()
+    assert isinstance(Operators(range(0), {}, Life())._make(TWICE, [StreamOperator()]), TwiceOperator)
+    assert explained.describe_operator(TWICE, None, [], Setting()).kind == "strange"
+
+
+def test_the_dialect_carries_widths_through_an_operator_that_hands_rows_on() -> None:
+    source = Cut("below", (Field("t", Type.INT, CLOCK, "uint"),), "below")
+    (carried, own) = gigascope(replace(TWICE, input=source)).fields
+    assert (carried.declared, own.declared) == ("uint", "")
+
+
+def test_no_rule_reaches_back_to_the_binder() -> None:
+    folder = Path(dialect.__file__).parent
+    for file in [*(folder / "rules").glob("*.py"), *(folder / "operators").glob("*.py"), Path(dialect.__file__)]:
+        assert "lowwater.plan.bind" not in file.read_text(encoding="utf-8"), file.name
 
 
 def test_a_class_that_forgets_a_fact_is_an_error() -> None:
@@ -107,7 +171,9 @@ def test_a_class_that_forgets_a_fact_is_an_error() -> None:
 
 def test_the_facts_of_every_operator() -> None:
     told = {kind.__name__: kind.facts for kind in KINDS}
-    assert {name for name, facts in told.items() if facts.passes} == {"Map", "Bucket", "Expand", "Union", "WatchJoin"}
+    passing = {"Map", "Bucket", "Expand", "Union", "WatchJoin"}
+    other = {"Group", "Running", "Sampling", "Join", "FilterJoin", "Source", "LftaInput", "Cut"}
+    assert passing <= {name for name, facts in told.items() if facts.passes} <= {*told} - other
     assert {name for name, facts in told.items() if facts.outlives} == {"Running", "Sampling"}
     assert all(facts.waits for facts in told.values() if facts.outlives)
     assert not any(facts.passes and facts.waits for facts in told.values())

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lowwater.catalog import states
+from lowwater.catalog import state_json
 from lowwater.catalog.builtin import supergroups
 from lowwater.catalog.expr import Type
 from lowwater.catalog.functions import Catalog, StateFunction
@@ -67,7 +67,7 @@ def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "lowwater.stream.sampling_operator.STATE_CLASSES", dict.fromkeys(supergroups.STATE_CLASSES, Counted)
     )
-    monkeypatch.setitem(states._CLASSES, "Counted", Counted)
+    monkeypatch.setitem(state_json._CLASSES, "Counted", Counted)
 
 
 def check(plans: Plans, made: World, cuts: list[int], period: int, policy: str) -> int:

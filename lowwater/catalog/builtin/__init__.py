@@ -5,9 +5,9 @@ Beside the expressions: the scope resolves calls by `CATALOG`, which `declared` 
 
 from __future__ import annotations
 
+from lowwater.catalog import native
 from lowwater.catalog.builtin import (
     addresses,
-    aggregates,
     averages,
     distinct,
     flows,
@@ -25,7 +25,7 @@ from lowwater.catalog.functions import Catalog
 CATALOG = Catalog(
     functions=(*numbers.FUNCTIONS, *strings.FUNCTIONS, *regexes.FUNCTIONS, *addresses.FUNCTIONS, *flows.FUNCTIONS),
     aggregates=(
-        *aggregates.AGGREGATES,
+        *native.AGGREGATES,
         *averages.AGGREGATES,
         *distinct.AGGREGATES,
         *quantiles.AGGREGATES,

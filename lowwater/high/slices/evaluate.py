@@ -24,6 +24,7 @@ from lowwater.high.slices.chained_operators import ChainedOperator
 from lowwater.high.slices.group import ROWS, grouped
 from lowwater.high.slices.python_group import grouped_in_python
 from lowwater.high.slices.row_blocks import in_blocks, repeated
+from lowwater.high.slices.row_by_row import evaluated
 from lowwater.high.slices.slice_join import filter_join_rows, has_keys, join_keys, join_rows, watchlist_rows
 from lowwater.high.slices.spill import Spill
 from lowwater.high.slices.values import Frame, concat_frames
@@ -79,8 +80,8 @@ class Counts:
     def inside(self, frame: Frame) -> npt.NDArray[np.bool_]:
         """Which rows lie in the slice."""
         lasts = frame[LAST].to_numpy(zero_copy_only=False)
-        found: npt.NDArray[np.bool_] = (lasts >= self.slice_[0]) & (lasts < self.slice_[1])
-        return found
+        inside: npt.NDArray[np.bool_] = (lasts >= self.slice_[0]) & (lasts < self.slice_[1])
+        return inside
 
 
 @dataclass
@@ -113,8 +114,8 @@ class Evaluation:
         longer than Python lets generators follow one another.
         """
         self._ordered = ordered_inputs(node)
-        for each in _in_parts(node):
-            self._held[id(each)] = list(self._blocks(each))
+        for part in _in_parts(node):
+            self._held[id(part)] = list(self._blocks(part))
         return self._blocks(node)
 
     def _blocks(self, node: Node) -> Blocks:
@@ -122,9 +123,10 @@ class Evaluation:
             return iter(self._held[id(node)])
         if isinstance(node, LftaInput | Cut):
             return self.leaves[node.lfta.name if isinstance(node, LftaInput) else node.name]()
+        inputs = [self._input(node, at) for at in range(len(node.inputs()))]
         if type(node) not in OPERATORS:
-            raise TypeError(f"slices have no operator for {type(node).__name__}")
-        return OPERATORS[type(node)](self, node, *(self._input(node, at) for at in range(len(node.inputs()))))
+            return evaluated(node, *inputs)
+        return OPERATORS[type(node)](self, node, *inputs)
 
     def _input(self, node: Node, at: int) -> Blocks:
         below = node.inputs()[at]
@@ -152,16 +154,16 @@ class Evaluation:
         return self._groups(node, admitted, self.counts.point("group", node, "rows_in", "groups", "rows_out"))
 
     def _groups(self, node: Group, blocks: Blocks, counts: Counter[str]) -> Blocks:
-        group = grouped_in_python if node.in_python else grouped
-        for found in group(node, in_blocks(blocks), self.counts.slice_, self._folder()):
-            inside = self.counts.inside(found)
-            test = pa.repeat(pa.scalar(True), found.rows)
+        group = grouped_in_python if node.physical().in_python else grouped
+        for groups in group(node, in_blocks(blocks), self.counts.slice_, self._folder()):
+            inside = self.counts.inside(groups)
+            test = pa.repeat(pa.scalar(True), groups.rows)
             if node.having is not None:
-                test = found.of_expr(node.having).fill_null(False)
-            counts["rows_in"] += int(found[ROWS].to_numpy(zero_copy_only=False)[inside].sum())
+                test = groups.of_expr(node.having).fill_null(False)
+            counts["rows_in"] += int(groups[ROWS].to_numpy(zero_copy_only=False)[inside].sum())
             counts["groups"] += int(inside.sum())
             counts["rows_out"] += int((inside & test.to_numpy(zero_copy_only=False)).sum())
-            yield _items(node.items, found.where(test))
+            yield _items(node.items, groups.where(test))
 
     def _running(self, node: Running, below: Blocks) -> Blocks:
         admitted = self._filtered(node, node.predicate, below)
@@ -171,9 +173,9 @@ class Evaluation:
         chain = self.chains[node.query]
         for frame in blocks:
             chain.take(frame)
-        found, counted = chain.advance(self.promise)
-        counts.update(counted, rows_out=found.rows)
-        yield found
+        rows, counted = chain.advance(self.promise)
+        counts.update(counted, rows_out=rows.rows)
+        yield rows
 
     def _sampling(self, node: Sampling, blocks: Blocks) -> Blocks:
         counts, chain = self.counts.point("rows", node, "rows_in"), self.chains[node.query]
@@ -183,9 +185,9 @@ class Evaluation:
     def _samples(self, chain: ChainedOperator, blocks: Blocks, counts: Counter[str], given: Counter[str]) -> Blocks:
         for frame in blocks:
             counts["rows_in"] += chain.take(frame)
-        found, _ = chain.advance(self.promise)
-        given["rows_out"] += found.rows
-        yield found
+        rows, _ = chain.advance(self.promise)
+        given["rows_out"] += rows.rows
+        yield rows
 
     def _join(self, node: Join, left: Blocks, right: Blocks) -> Blocks:
         counts = self.counts.point("join", node, "rows_out", "left_unmatched", "right_unmatched")
@@ -210,11 +212,11 @@ class Evaluation:
                     spills[side].add(frame, join_keys(node, frame, side == 0))
                     continue
                 held[side].append(frame)
-                if sum(each.rows for frames in held for each in frames) > spill.ROWS_IN_MEMORY and has_keys(node):
+                if sum(frame.rows for frames in held for frame in frames) > spill.ROWS_IN_MEMORY and has_keys(node):
                     spills = [Spill(self._folder(), empty(below)) for below in node.inputs()]
                     for at, frames in enumerate(held):
-                        for each in frames:
-                            spills[at].add(each, join_keys(node, each, at == 0))
+                        for frame in frames:
+                            spills[at].add(frame, join_keys(node, frame, at == 0))
                         frames.clear()
         if spills:
             yield from zip(spills[0].parts(), spills[1].parts(), strict=True)
@@ -229,7 +231,7 @@ class Evaluation:
         return self._filter_joined(node, left, right, self.counts.point("join", node, "rows_out"))
 
     def _filter_joined(self, node: FilterJoin, left: Blocks, right: Blocks, counts: Counter[str]) -> Blocks:
-        sides = [_all(below, each) for below, each in zip(node.inputs(), (left, right), strict=True)]
+        sides = [_all(below, blocks) for below, blocks in zip(node.inputs(), (left, right), strict=True)]
         passed = filter_join_rows(node, *sides)
         counts["rows_out"] += int(self.counts.inside(passed).sum())
         yield _items(node.items, passed)
@@ -239,27 +241,27 @@ class Evaluation:
 
     def _looked_up(self, node: WatchJoin, blocks: Blocks, counts: Counter[str]) -> Blocks:
         for frame in blocks:
-            for found in watchlist_rows(node, frame, self.lists[node.file, node.columns]):
-                counts["rows_out"] += int(self.counts.inside(found).sum())
-                yield _items(node.items, found)
+            for matched in watchlist_rows(node, frame, self.lists[node.file, node.columns]):
+                counts["rows_out"] += int(self.counts.inside(matched).sum())
+                yield _items(node.items, matched)
 
 
 def _in_parts(node: Node) -> list[Node]:
     """The operators below one whose rows are held until all that read them have, inputs first."""
     order = list(walk(node))
-    readers = Counter(id(below) for each in order for below in each.inputs())
+    readers = Counter(id(below) for operator in order for below in operator.inputs())
     depths: dict[int, int] = {}
-    for each in order:
-        depths[id(each)] = 1 + max((depths[id(below)] for below in each.inputs()), default=0)
-    inner = [each for each in order if each.inputs() and each is not node]
-    return [each for each in inner if readers[id(each)] > 1 or depths[id(each)] % DEEP == 0]
+    for operator in order:
+        depths[id(operator)] = 1 + max((depths[id(below)] for below in operator.inputs()), default=0)
+    inner = [operator for operator in order if operator.inputs() and operator is not node]
+    return [operator for operator in inner if readers[id(operator)] > 1 or depths[id(operator)] % DEEP == 0]
 
 
 def _all(node: Node, blocks: Iterable[Frame]) -> Frame:
     """All rows of an operator at once."""
     frames = list(blocks)
-    found = [frame for frame in frames if frame.rows] or frames[:1]
-    return concat_frames(found) if found else empty(node)
+    filled = [frame for frame in frames if frame.rows] or frames[:1]
+    return concat_frames(filled) if filled else empty(node)
 
 
 def empty(node: Node) -> Frame:
@@ -279,10 +281,10 @@ def _union(node: Union, *branches: Blocks) -> Blocks:
     for number, (branch, blocks) in enumerate(zip(node.branches, branches, strict=True)):
         names = {mine.name: theirs.name for mine, theirs in zip(branch.fields, node.fields, strict=True)}
         for frame in blocks:
-            found = frame.renamed(names | {name: name for name in (LAST, TICK) if name in frame.columns})
+            renamed = frame.renamed(names | {name: name for name in (LAST, TICK) if name in frame.columns})
             if placed and PLACE in frame.columns:
-                found.columns[PLACE] = of_branch(frame[PLACE], number, len(node.branches))
-            yield found
+                renamed.columns[PLACE] = of_branch(frame[PLACE], number, len(node.branches))
+            yield renamed
 
 
 def _windows(node: Bucket, blocks: Blocks) -> Blocks:
@@ -297,17 +299,17 @@ def _windows(node: Bucket, blocks: Blocks) -> Blocks:
         first, last = (value - node.range) // node.slide + 1, value // node.slide
         counts = np.where(given, np.maximum(last - first + 1, 0), 0)
         for places, times in repeated(counts):
-            found = frame.take(places)
-            yield Frame(found.columns | {node.name: pa.array(first[places] + times)}, found.rows)
+            tagged = frame.take(places)
+            yield Frame(tagged.columns | {node.name: pa.array(first[places] + times)}, tagged.rows)
 
 
 def _sets(node: Expand, blocks: Blocks) -> Blocks:
     """The rows once for each grouping set, with its number; a key that the set leaves out is NULL."""
     for frame in blocks:
-        for number, kept in enumerate(node.sets):
+        for number, keys in enumerate(node.sets):
             columns = dict(frame.columns)
             for key in node.keys:
-                if key not in kept:
+                if key not in keys:
                     columns[key] = pa.nulls(frame.rows, columns[key].type)
             yield Frame(columns | {node.name: pa.repeat(pa.scalar(number, pa.int64()), frame.rows)}, frame.rows)
 
@@ -324,7 +326,7 @@ OPERATORS: dict[type[Node], Callable[..., Blocks]] = {
     Bucket: lambda evaluation, node, below: _windows(node, below),
     Expand: lambda evaluation, node, below: _sets(node, below),
 }
-"""What evaluates each operator over the blocks of its inputs; leaves are read."""
+"""What evaluates each operator over the blocks of its inputs; leaves are read, and others go row by row."""
 
 
 def owned(frame: Frame, first: int, end: int) -> Frame:

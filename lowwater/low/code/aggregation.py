@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass, field
 
 from lowwater.catalog.expr import Const, Type, Unary
+from lowwater.catalog.functions import Fold
 from lowwater.errors import UnsupportedError
 from lowwater.low.code.eviction import (
     ALIVE,
@@ -47,9 +48,10 @@ def taken_name(number: int, at: int) -> str:
 
 @dataclass(frozen=True)
 class _Cell:
-    """A partial in the table: its words from `at` on, its bit in the mask, and its argument."""
+    """A partial in the table: its words from `at` on, its bit in the mask, and its argument; no fold is a count."""
 
     partial: Partial
+    fold: Fold | None
     at: int
     bit: int
     value: Operand
@@ -57,6 +59,10 @@ class _Cell:
     @property
     def nullable(self) -> bool:
         return self.value.null != FALSE
+
+    @property
+    def place(self) -> str:
+        return f"table[s, {self.at}]"
 
     @property
     def places(self) -> list[str]:
@@ -155,7 +161,7 @@ class Grouping:
             if isinstance(argument, Const):
                 self.outputs.append(OutputColumn.fixed(argument))
                 continue
-            cell = _Cell(partial, at, bit, argument)
+            cell = _Cell(partial, partial.native.fold if partial.native is not None else None, at, bit, argument)
             cells.append(cell)
             at += len(argument.words)
             null = f"int(table[s, {self._seen}]) & {1 << bit} == 0" if cell.nullable else FALSE
@@ -170,28 +176,29 @@ class Grouping:
         """The statements that queue what a record brings to the sub-aggregates of users."""
         k = self.number
         ticket = f"int(table[s, {self._ticket}])"
-        found: list[tuple[OutputColumn, tuple[str, ...], str]] = [(OutputColumn(Type.INT), (ticket,), FALSE)]
+        columns: list[tuple[OutputColumn, tuple[str, ...], str]] = [(OutputColumn(Type.INT), (ticket,), FALSE)]
         for partial in self.lfta.partials:
             if partial.udaf is None or partial.argument is None:
                 continue
             expr = of_link(partial.argument, self.link)
             if expr.type is Type.STRING and isinstance(expr, Const):
-                found.append((OutputColumn.fixed(expr), (), FALSE))
+                columns.append((OutputColumn.fixed(expr), (), FALSE))
                 continue
             value = self.emit.value(expr)
             words = (f"int({value.words[0]})",) if expr.type is Type.BOOL else tuple(value.words)
-            found.append((OutputColumn(expr.type, value.null != FALSE), words, value.null))
-        self.taken = [output for output, _, _ in found]
+            columns.append((OutputColumn(expr.type, value.null != FALSE), words, value.null))
+        self.taken = [output for output, _, _ in columns]
         lines = [f"taken = int(s{k}[{TAKEN}])", f"s{k}[{TAKEN}] += 1"]
-        for at, (output, words, null) in enumerate(found):
+        for at, (output, words, null) in enumerate(columns):
             lines += output.lines(taken_name(k, at), words, null, "taken") if output.written else []
         return lines
 
     def _argument(self, partial: Partial) -> Operand | Const:
         """What a record brings to a partial; a constant text brings itself."""
-        if partial.function == "count":
+        native = partial.native
+        if native is not None and native.fold is None:
             return Operand((self._counted(partial),))
-        if partial.argument is None or (partial.fold is None and partial.function not in ("sum", "min", "max")):
+        if partial.argument is None or native is None or native.parts is not None:
             raise UnsupportedError(f"the aggregate {partial.function} in the low level", "select the rows instead")
         expr = of_link(partial.argument, self.link)
         if expr.type is Type.STRING:
@@ -230,7 +237,7 @@ class Grouping:
             lines += ["if not same:", *indented(inner)]
         lines += ["full = False"]
         for cell in cells:
-            if cell.partial.function == "sum" and cell.partial.type is Type.INT:
+            if cell.fold is not None and cell.fold.sums and cell.partial.type is Type.INT:
                 # A partial sum that would leave 64 bits leaves the table instead, so that no sum is ever wrapped (O3).
                 grown = f"add({cell.places[0]}, {cell.value.words[0]})[1]"
                 lines.append(f"full = full or same and {grown} and {negation(cell.value.null)}")
@@ -251,32 +258,30 @@ class Grouping:
         return "".join(f", {name}" for name in (f"k{self.number}", *self.parameters))
 
     def _update(self, cell: _Cell) -> list[str]:
-        place = f"table[s, {cell.at}]"
-        (word, *_), function, type_ = cell.value.words, cell.partial.function, cell.partial.type
-        if function == "count":
-            return [f"{place} += {word}"]
-        if cell.partial.fold is not None:
-            return self._folded(cell, place, f"{place} {cell.partial.fold.sign} {word}")
-        if function == "sum":
-            change = [f"{place} += {word}"] if type_ is Type.INT else [f"{place} = bits(real({place}) + {word})"]
-            better = TRUE
+        fold, better = cell.fold, TRUE
+        if fold is None:
+            return [f"{cell.place} += {cell.value.words[0]}"]
+        if fold.picks:
+            change, better = _write(cell), _better(cell, fold)
         else:
-            change, better = _write(cell), _better(cell)
-        seen = f"table[s, {self._seen}]"
+            change = self._folded(cell, fold)
         if not cell.nullable:
             return [f"if {better}:", *indented(change)] if better != TRUE else change
+        seen, bit = f"table[s, {self._seen}]", 1 << cell.bit
         if better != TRUE:
-            better = either(f"({seen} & {1 << cell.bit}) == 0", better)
-        change = [*change, f"{seen} |= {1 << cell.bit}"]
+            better = either(f"({seen} & {bit}) == 0", better)
+        change = [*change, f"{seen} |= {bit}"]
         return [f"if {both(negation(cell.value.null), better)}:", *indented(change)]
 
-    def _folded(self, cell: _Cell, place: str, change: str) -> list[str]:
-        (word, *_) = cell.value.words
-        if not cell.nullable:
-            return [f"{place} = {change}"]
-        seen, bit = f"table[s, {self._seen}]", 1 << cell.bit
-        lines = [f"{place} = {change} if {seen} & {bit} else {word}", f"{seen} |= {bit}"]
-        return [f"if {negation(cell.value.null)}:", *indented(lines)]
+    def _folded(self, cell: _Cell, fold: Fold) -> list[str]:
+        word = cell.value.words[0]
+        if cell.partial.type is Type.FLOAT:
+            return [f"{cell.place} = bits(real({cell.place}) {fold.sign} {word})"]
+        if not cell.nullable or fold.neutral == 0:
+            return [f"{cell.place} {fold.sign}= {word}"]
+        # A partial that has seen no value holds 0, which this fold does not leave out.
+        seen = f"table[s, {self._seen}] & {1 << cell.bit}"
+        return [f"{cell.place} = {cell.place} {fold.sign} {word} if {seen} else {word}"]
 
     def _start(self, words: list[str], cells: list[_Cell]) -> list[str]:
         k = self.number
@@ -318,12 +323,11 @@ def _holds(slot: str, words: list[str]) -> str:
     return " | ".join(f"(table[{slot}, {at}] ^ {word})" for at, word in enumerate(words)) + " == 0"
 
 
-def _better(cell: _Cell) -> str:
-    op = "<" if cell.partial.function == "min" else ">"
+def _better(cell: _Cell, fold: Fold) -> str:
     if cell.partial.type is Type.IP:
-        return compare_addresses(op, cell.value.words, tuple(cell.places))
+        return compare_addresses(fold.sign, cell.value.words, tuple(cell.places))
     old = f"real({cell.places[0]})" if cell.partial.type is Type.FLOAT else cell.places[0]
-    return f"({cell.value.words[0]} {op} {old})"
+    return f"({cell.value.words[0]} {fold.sign} {old})"
 
 
 def _write(cell: _Cell) -> list[str]:

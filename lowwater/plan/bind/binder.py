@@ -11,11 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from lowwater.catalog.expr import Column, Const, Expr, Type
-from lowwater.catalog.functions import AggregateFunction
 from lowwater.errors import QueryError
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_expression
-from lowwater.gsql.words import AGGREGATES
 from lowwater.plan.bind.defines import sample_of
 from lowwater.plan.bind.durations import unit_in
 from lowwater.plan.bind.grouping import bind_group
@@ -126,10 +124,8 @@ class Binder:
         return any(self._aggregates(expr) for expr in exprs)
 
     def _aggregates(self, node: syntax.Expression) -> bool:
-        if isinstance(node, syntax.Call):
-            known = self.context.catalog.named(node.name)
-            if node.name.lower() in AGGREGATES or any(isinstance(one, AggregateFunction) for one in known):
-                return True
+        if isinstance(node, syntax.Call) and self.context.catalog.aggregates_named(node.name):
+            return True
         return any(self._aggregates(child) for child in syntax.children(node))
 
     def _watched(self, name: str, statement: syntax.Select, text: Text, names: Names) -> Node:

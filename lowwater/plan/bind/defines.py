@@ -1,6 +1,6 @@
 """What the entries of DEFINE mean here, and which mean nothing.
 
-Read by `queryset`. Every option of the public compilers either works, has a note that says why it changes nothing here,
+Read by `queries`. Every option of the public compilers either works, has a note that says why it changes nothing here,
 or is refused by name (shared rules of GSQL, section 3). Any other entry is text for `#name`.
 """
 
@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from lowwater.catalog.functions import Cost
 from lowwater.gsql import nodes as syntax
-from lowwater.plan.operators import Key, Node, Sample
-from lowwater.plan.properties.unique_keys import unique_key
+from lowwater.plan.operators import Sample
+from lowwater.plan.properties.unique_keys import StatedKeys
 from lowwater.plan.text import Text, nearest, place_of
 
 WORKS = (
@@ -153,27 +153,21 @@ def threshold_of(statement: syntax.Statement, text: Text) -> int | None:
     return int(written)
 
 
-def key_of(statement: syntax.Statement, plan: Node, text: Text, known: dict[int, Key]) -> Key:
-    """The unique key of a query's rows: `keys` of DEFINE, else the plan's own; `extra_keys` are added.
+def keys_of(statement: syntax.Statement, names: Sequence[str], text: Text) -> StatedKeys:
+    """The keys that a query states.
 
     Args:
         statement: the parsed statement.
-        plan: its logical plan.
+        names: the columns of the query.
         text: the file that holds the statement, for messages.
-        known: keys by the identity of operators, kept from query to query; filled.
 
     Raises:
         QueryError: a key that is no column of the query.
     """
-    found = options(statement)
-    names = [field.name for field in plan.fields]
-    written = {word: [part.strip() for part in found.get(word, "").split(",") if part.strip()] for word in KEYS}
+    entries = options(statement)
+    written = {word: [part.strip() for part in entries.get(word, "").split(",") if part.strip()] for word in KEYS}
     for word, keys in written.items():
         for key in keys:
             if key not in names:
                 raise text.error(place_of(statement), f"{word}: the query has no column {key}", nearest(key, names))
-    derived = tuple(written["keys"]) or unique_key(plan, known)
-    if derived is None and not written["extra_keys"]:
-        return None
-    chosen = {*(derived or ()), *written["extra_keys"]}
-    return tuple(name for name in names if name in chosen)
+    return StatedKeys(*(tuple(keys) for keys in written.values()))

@@ -13,7 +13,8 @@ from lowwater.errors import QueryError
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_expression
 from lowwater.plan.bind.scope import Scope
-from lowwater.plan.bind.sources import temporals, timeless
+from lowwater.plan.bind.sources import timeless
+from lowwater.plan.fields import temporals
 from lowwater.plan.operators import Item, Node
 from lowwater.plan.temporal import Temporal, infer
 from lowwater.plan.text import place_of

@@ -20,8 +20,9 @@ from lowwater.plan.bind.aggregates import bind_aggregate
 from lowwater.plan.bind.durations import unit_in
 from lowwater.plan.bind.endless import endless
 from lowwater.plan.bind.scope import Scope
-from lowwater.plan.bind.sources import BoundSource, make_fields, make_map, name_items, narrow, temporals
+from lowwater.plan.bind.sources import BoundSource, make_map, name_items, narrow
 from lowwater.plan.bind.windows import bind_window
+from lowwater.plan.fields import make_fields, temporals
 from lowwater.plan.operators import Aggregate, Aggregation, Expand, Field, Group, Item, Node, Running, Sampling
 from lowwater.plan.temporal import infer
 from lowwater.plan.text import attempt_all, place_of, spot
@@ -197,11 +198,12 @@ def _results(rows: Scope, keys: Sequence[Item], visible: dict[str, Expr], parts:
     units = {key.name: unit for key in keys if (unit := unit_in(key.expr, rows.units)) is not None}
 
     def on_aggregate(call: syntax.Call, known: Sequence[AggregateFunction]) -> Expr:
-        found = bind_aggregate(call, known, replace(rows, where="another aggregate"))
+        aggregate = bind_aggregate(call, known, replace(rows, where="another aggregate"))
         # Over groups every superaggregate is one of the rows of the supergroup.
-        column = _named(found, parts.supers if call.over else parts.aggregates, parts.taken, call.over)
-        if found.function in ("min", "max") and found.argument is not None:
-            unit = unit_in(found.argument, rows.units)
+        column = _named(aggregate, parts.supers if call.over else parts.aggregates, parts.taken, call.over)
+        native = aggregate.native
+        if native is not None and native.picks and aggregate.argument is not None:
+            unit = unit_in(aggregate.argument, rows.units)
             units.update({} if unit is None else {column.name: unit})
         return column
 

@@ -21,7 +21,6 @@ from lowwater.catalog.expr import (
     conjunction,
     conjuncts,
     rewrite,
-    with_children,
 )
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_source
@@ -34,7 +33,7 @@ from lowwater.plan.bind.scope import Scope
 from lowwater.plan.bind.sources import BoundSource, binder, expand_stars, name_items
 from lowwater.plan.bind.windows import bind_attribute, length
 from lowwater.plan.operators import Aggregation, Field, Item, Join, JoinKind, Node, Source, Window
-from lowwater.plan.temporal import Step, Temporal, infer
+from lowwater.plan.temporal import infer
 from lowwater.plan.text import Text, attempt_all, place_of
 
 
@@ -54,9 +53,7 @@ class _Match:
         """The join that selects the items; its inputs have only the columns that are read."""
         read = [*(item.expr for item in items), *self.across]
         left, right = (_stream(query, side, self.filters[side.source.alias], read) for side in self.sides)
-        fields = tuple(
-            Field(item.name, item.expr.type, output_time(item.expr, self.kind, self.window)) for item in items
-        )
+        fields = tuple(Field(item.name, item.expr.type, self.window.time_of(item.expr, self.kind)) for item in items)
         return Join(
             query,
             fields,
@@ -285,29 +282,3 @@ def _equalities(parts: list[Expr], left_alias: str) -> tuple[list[tuple[Expr, Ex
         else:
             residual.append(part)
     return equalities, conjunction(residual)
-
-
-def output_time(expr: Expr, kind: JoinKind, window: Window) -> Temporal | None:
-    """The progress of an expression over joined rows: of the sides of the window and what is computed of them (P4).
-
-    A side that is no bare column is NULL in the unmatched rows of the other, so then it makes no progress.
-    """
-    sign = 1 if window.left_time.increasing else -1
-    ahead, behind = (window.above, window.below) if sign > 0 else (window.below, window.above)
-    times: dict[str, Temporal] = {}
-    sides: dict[Expr, Column] = {}
-    left, right = window.present(kind)
-    if left:
-        times["<left>"] = window.left_time.joined(window.right_time.then(Step("add", -sign * ahead)))
-        sides[window.left] = Column(window.left.type, "<left>")
-    if right:
-        times["<right>"] = window.right_time.joined(window.left_time.then(Step("add", -sign * behind)))
-        sides[window.right] = Column(window.right.type, "<right>")
-    return infer(_over_sides(expr, sides), times)
-
-
-def _over_sides(expr: Expr, sides: Mapping[Expr, Column]) -> Expr:
-    """The expression with the sides of the window as columns, wherever they stand in it whole."""
-    if expr in sides:
-        return sides[expr]
-    return with_children(expr, [_over_sides(child, sides) for child in expr.children()])

@@ -18,7 +18,8 @@ from lowwater.plan.bind.durations import brief, has_duration, unit_in
 from lowwater.plan.bind.names import Names
 from lowwater.plan.bind.protocols import type_of
 from lowwater.plan.bind.scope import Scope
-from lowwater.plan.bind.sources import BoundSource, binder, expand_stars, name_items, temporals
+from lowwater.plan.bind.sources import BoundSource, binder, expand_stars, name_items
+from lowwater.plan.fields import temporals
 from lowwater.plan.operators import ANY_LINK, Field, FilterJoin, Node, Source, WatchJoin
 from lowwater.plan.temporal import Step, Temporal, infer
 from lowwater.plan.text import Text, attempt_all, place_of, spot

@@ -24,12 +24,12 @@ from lowwater.catalog.expr import (
     rewrite,
 )
 from lowwater.catalog.functions import AggregateFunction, Function, StateFunction
+from lowwater.catalog.native import NATIVE
 from lowwater.catalog.values import pack_ip
 from lowwater.config import section_of
 from lowwater.errors import QueryError, raise_all
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_expression
-from lowwater.gsql.words import AGGREGATES
 from lowwater.plan.bind import hints, operators
 from lowwater.plan.bind.choice import choose, fitted, written
 from lowwater.plan.bind.durations import Units, alone, counted, length_of, takes, unit_in
@@ -340,13 +340,13 @@ class Scope:
     def _call(self, node: syntax.Call) -> Expr:
         known = self._functions(node.name)
         aggregates = [one for one in known if isinstance(one, AggregateFunction)]
-        if aggregates or node.name.lower() in AGGREGATES:
+        if aggregates:
             if self.on_aggregate is None:
                 raise self.text.error(node.place, f"{node.name}: an aggregate cannot stand in {self.where}")
             return self.on_aggregate(node, aggregates)
         if node.star or node.distinct or node.over:
             kind = "a superaggregate" if node.over else "an aggregate"
-            raise self.text.error(node.place, f"{node.name} is not {kind}", nearest(node.name, AGGREGATES))
+            raise self.text.error(node.place, f"{node.name} is not {kind}", nearest(node.name, NATIVE))
         if not known:
             hint = hints.of_function(node.name, set(self.names.context.catalog.names()))
             raise self.text.error(node.place, f"no function is called {node.name}", hint)

@@ -10,13 +10,14 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from lowwater.catalog.expr import Column, Expr, columns_of, show
+from lowwater.catalog.native import NATIVE
 from lowwater.catalog.protocols import ALIASES, LINK, SECOND, Attribute, Protocol
 from lowwater.gsql import nodes as syntax
-from lowwater.gsql.words import AGGREGATES
 from lowwater.plan.bind.durations import units_of
 from lowwater.plan.bind.scope import Scope
+from lowwater.plan.fields import make_fields, temporals
 from lowwater.plan.operators import Bucket, Field, Item, Join, Map, Node, Source
-from lowwater.plan.temporal import CLOCK, Step, Temporal, infer
+from lowwater.plan.temporal import CLOCK, Step, Temporal
 from lowwater.plan.text import Text, place_of
 
 
@@ -90,11 +91,6 @@ def _progress(protocol: Protocol, attribute: Attribute) -> Temporal:
     return time.then(Step("neg")) if attribute.decreasing else time
 
 
-def temporals(fields: Sequence[Field]) -> dict[str, Temporal]:
-    """Column name -> temporal property, of those that have one."""
-    return {f.name: f.temporal for f in fields if f.temporal}
-
-
 def timeless(node: Node) -> str:
     """What to do about rows without a temporal column."""
     if isinstance(node, Source):
@@ -110,11 +106,6 @@ def _timeless_join(join: Join) -> str:
         return f"match by an equality of times in {join.query}: an {join.kind} by a band has no temporal column"
     names = " or ".join(show(side) for side in temporal)
     return f"select {names} in {join.query}: only what a join matches by is temporal in its rows"
-
-
-def make_fields(items: Sequence[Item], columns: Mapping[str, Temporal]) -> tuple[Field, ...]:
-    """The output fields of items over input columns."""
-    return tuple(Field(item.name, item.expr.type, infer(item.expr, dict(columns))) for item in items)
 
 
 def make_map(query: str, source: Node, predicate: Expr | None, items: Sequence[Item]) -> Map:
@@ -175,7 +166,7 @@ def default_name(node: syntax.Expression, position: int) -> str:
         if node.star:
             return "Cnt"
         argument = node.arguments[0] if node.arguments else None
-        name = node.name.upper() if node.name in AGGREGATES else node.name
+        name = node.name.upper() if node.name in NATIVE else node.name
         return f"{name}_{argument.name if isinstance(argument, syntax.Name) else 'SE'}"
     return f"Field{position}"
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from lowwater.catalog.native import NATIVE
 from lowwater.catalog.reserved_names import MAX_QUERY_NAME, RESERVED
 from lowwater.errors import QueryError, raise_all
 from lowwater.gsql import nodes as syntax
@@ -53,7 +54,7 @@ def read_texts(texts: Iterable[tuple[str, str]], folders: Sequence[Path]) -> Tex
 
 
 def _add(found: Texts, file: str, source: str, library: str) -> None:
-    parsed = parse(source, file)
+    parsed = parse(source, file, tuple(NATIVE))
     text = Text(file, source)
     found.protocols += [(protocol, file, source) for protocol in parsed.protocols]
     errors: list[QueryError] = []

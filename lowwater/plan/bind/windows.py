@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import gcd
 
 from lowwater.catalog.expr import Binary, Column, Const, Expr, Type, columns_of
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.units import UNITS, nanoseconds
 from lowwater.plan.bind.durations import unit_of
 from lowwater.plan.bind.scope import Scope
-from lowwater.plan.bind.sources import BoundSource, temporals, timeless
+from lowwater.plan.bind.sources import BoundSource, timeless
+from lowwater.plan.fields import temporals
 from lowwater.plan.operators import Bucket, Field, Item, Node, Source
 from lowwater.plan.properties.state import ROW
 from lowwater.plan.temporal import Step, Temporal, infer
@@ -91,11 +91,6 @@ def numbered(time: Temporal, reach: int, slide: int) -> Temporal:
     ahead = -(-reach // slide)
     opens = time.then(Step("add", ahead * slide - reach), Step("div", slide), Step("add", 1 - ahead))
     return opens.joined(time.then(Step("div", slide))) if reach >= slide else opens
-
-
-def pane(reach: int, slide: int) -> int:
-    """The length of the panes of which all windows are made (002, section 4.1)."""
-    return gcd(reach, slide)
 
 
 def _visible(slide: int, reach: int) -> dict[str, Expr]:

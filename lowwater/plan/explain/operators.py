@@ -32,7 +32,6 @@ from lowwater.plan.operators import (
     Punctuation,
     Running,
     Sampling,
-    Union,
     WatchJoin,
     Window,
 )
@@ -90,9 +89,9 @@ def _progress(field: Field) -> Progress | None:
     return Progress("increasing" if time.increasing else "decreasing", steps(time), time.origin)
 
 
-def punctuation_info(made: Punctuation) -> PunctuationInfo:
+def punctuation_info(promise: Punctuation) -> PunctuationInfo:
     """A punctuation as EXPLAIN gives it."""
-    return PunctuationInfo(made.columns, made.joint, made.reason, made.groupwise)
+    return PunctuationInfo(promise.columns, promise.joint, promise.reason, promise.groupwise)
 
 
 def stays_high(node: Node, setting: Setting) -> str:
@@ -124,11 +123,13 @@ def _details(node: Node) -> dict[str, Any]:
     """What is said of an operator beside what is said of all.
 
     Raises:
-        TypeError: EXPLAIN does not know it.
+        TypeError: EXPLAIN does not know it, and it evaluates something.
     """
-    if type(node) not in DETAILS:
+    if type(node) in DETAILS:
+        return DETAILS[type(node)](node)
+    if node.exprs():
         raise TypeError(f"EXPLAIN does not know {type(node).__name__}")
-    return DETAILS[type(node)](node)
+    return {}
 
 
 def _lfta(node: LftaInput) -> dict[str, Any]:
@@ -146,10 +147,6 @@ def _bucket(node: Bucket) -> dict[str, Any]:
 
 def _expand(node: Expand) -> dict[str, Any]:
     return {"sets": node.sets}
-
-
-def _union(node: Union) -> dict[str, Any]:
-    return {}
 
 
 def _join(node: Join) -> dict[str, Any]:
@@ -243,9 +240,8 @@ DETAILS: dict[type[Node], Callable[[Any], dict[str, Any]]] = {
     Sampling: _sampling,
     Bucket: _bucket,
     Expand: _expand,
-    Union: _union,
     Join: _join,
     FilterJoin: _filter_join,
     WatchJoin: _watch_join,
 }
-"""What EXPLAIN says of each operator."""
+"""What EXPLAIN says of each operator; of one that evaluates nothing it may say nothing more."""

@@ -111,8 +111,8 @@ def select_items(items: Sequence[Item], names: Names | None = None) -> tuple[gsq
 
 def aggregate_call(aggregate: Aggregate, over: bool = False) -> gsql.Call:
     """An aggregate as it is written; `over` for a superaggregate."""
-    if aggregate.argument is None and aggregate.function == "count":
-        return gsql.Call("count", star=True, over=over)
+    if aggregate.argument is None and aggregate.native is not None:
+        return gsql.Call(aggregate.function, star=True, over=over)
     arguments = [aggregate.argument] if aggregate.argument is not None else []
     return gsql.Call(aggregate.function, tuple(expression(e) for e in (*arguments, *aggregate.more)), over=over)
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from lowwater.catalog.expr import Column, Expr, Type, columns_of
-from lowwater.catalog.functions import AggregateFunction
+from lowwater.catalog.functions import AggregateFunction, Native
+from lowwater.catalog.native import NATIVE
 from lowwater.plan.fields import Field, Item, Place, clocks, exprs_of, off_clock, written
 from lowwater.plan.operators.base import Facts, Final, Key, Node, Physical, Unary
 from lowwater.plan.operators.keys import key_through
@@ -23,7 +24,7 @@ class Aggregate:
         argument: over the input row; None for count.
         type: the type of the result.
         more: further arguments.
-        udaf: the catalog's entry of an aggregate that engines do not have of their own; else None.
+        udaf: the catalog's entry of an aggregate that is not native; else None.
     """
 
     name: str
@@ -33,6 +34,11 @@ class Aggregate:
     more: tuple[Expr, ...] = ()
     udaf: AggregateFunction | None = None
     place: Place = field(default=(0, 0), compare=False)
+
+    @property
+    def native(self) -> Native | None:
+        """How engines compute it of their own; None for one by its four functions, and for one without Python."""
+        return None if self.udaf is not None else NATIVE.get(self.function)
 
     @property
     def taken(self) -> tuple[Expr, ...]:
@@ -125,7 +131,8 @@ class Group(
     def physical(self) -> Physical:
         """By slices, where epochs are of the clock."""
         if own := self.in_python:
-            return Physical("aggregation in slices", f"{own} is Python: its groups take their rows one by one")
+            reason = f"{own} is Python: its groups take their rows one by one"
+            return Physical("aggregation in slices", reason, in_python=True)
         if origin := off_clock(self.key_fields):
             return Physical("slices in order", f"the epoch is of {origin}, not of the clock")
         return Physical(

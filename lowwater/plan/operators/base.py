@@ -42,10 +42,17 @@ class Facts:
 
 @dataclass(frozen=True)
 class Physical:
-    """How the high level runs an operator, as EXPLAIN shows it after `by`: a name, and the reason of the choice."""
+    """How the high level runs an operator: the choice that it makes, and that EXPLAIN shows.
+
+    Attributes:
+        operator: its name, which EXPLAIN shows after `by`.
+        reason: why it is chosen.
+        in_python: whether Python takes rows one by one within a slice.
+    """
 
     operator: str
     reason: str
+    in_python: bool = False
 
 
 @dataclass(frozen=True)
@@ -136,6 +143,11 @@ class Node:
     def order_dependent(self) -> bool:
         """Whether its rows depend on the order of its input (SEMANTICS O1)."""
         return bool(self.facts.outlives)
+
+    @property
+    def hands_on(self) -> bool:
+        """Whether it only hands on the rows of one input, each any number of times, with columns of its own behind."""
+        return self.facts.passes and not self.facts.waits and not self.facts.outlives and len(self.inputs()) == 1
 
     # What an operator states in which rows wait for a promise.
 

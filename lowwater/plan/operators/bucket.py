@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import gcd
 
 from lowwater.catalog.expr import Expr, columns_of
 from lowwater.plan.fields import ROWS, Item, Place, exprs_of, temporal_names, written
@@ -32,6 +33,11 @@ class Bucket(Unary, facts=Facts("windows", passes=True, waits=False, outlives=""
     rows: bool = False
     partition: tuple[Item, ...] = ()
     place: Place = field(default=(0, 0), compare=False)
+
+    @property
+    def pane(self) -> int:
+        """The length of the panes of which all windows are made, in units of the attribute (002, section 4.1)."""
+        return gcd(self.range, self.slide)
 
     def exprs(self) -> tuple[Expr, ...]:
         """The attribute and the partition."""

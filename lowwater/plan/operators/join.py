@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Self
 
-from lowwater.catalog.expr import Column, Expr, columns_of
+from lowwater.catalog.expr import Column, Expr, columns_of, with_children
 from lowwater.plan.fields import Item, exprs_of, temporal_names, written
 from lowwater.plan.operators.aggregation import Aggregation
 from lowwater.plan.operators.base import Facts, Final, Key, Node, Physical, Punctuation
 from lowwater.plan.operators.keys import affine, key_through
-from lowwater.plan.temporal import Temporal, grid
+from lowwater.plan.temporal import Step, Temporal, grid, infer
 
 
 class JoinKind(StrEnum):
@@ -56,6 +56,24 @@ class Window:
         """Whether every row of a join of this kind has a value of `left`, and of `right`; that side is temporal."""
         tied = [self.equality and isinstance(side, Column) for side in (self.left, self.right)]
         return tied[0] or not kind.keeps_right, tied[1] or not kind.keeps_left
+
+    def time_of(self, expr: Expr, kind: JoinKind) -> Temporal | None:
+        """The progress of an expression over joined rows: of the sides of the window and what is computed of them (P4).
+
+        A side that is no bare column is NULL in the unmatched rows of the other, so then it makes no progress.
+        """
+        sign = 1 if self.left_time.increasing else -1
+        ahead, behind = (self.above, self.below) if sign > 0 else (self.below, self.above)
+        times: dict[str, Temporal] = {}
+        sides: dict[Expr, Expr] = {}
+        left, right = self.present(kind)
+        if left:
+            times["<left>"] = self.left_time.joined(self.right_time.then(Step("add", -sign * ahead)))
+            sides[self.left] = Column(self.left.type, "<left>")
+        if right:
+            times["<right>"] = self.right_time.joined(self.left_time.then(Step("add", -sign * behind)))
+            sides[self.right] = Column(self.right.type, "<right>")
+        return infer(_replaced(expr, sides), times)
 
     def last_left(self, value: int) -> int:
         """Last instant at which a right row may still match a left row of this value (its match window's end)."""
@@ -307,3 +325,10 @@ def _equal_columns(kind: JoinKind, ties: Sequence[_Tie]) -> dict[str, set[str]]:
             merged = equal.get(left.bare, {left.bare}) | equal.get(right.bare, {right.bare})
             equal.update(dict.fromkeys(merged, merged))
     return equal
+
+
+def _replaced(expr: Expr, parts: Mapping[Expr, Expr]) -> Expr:
+    """The expression with some parts replaced, wherever they stand in it whole."""
+    if expr in parts:
+        return parts[expr]
+    return with_children(expr, [_replaced(child, parts) for child in expr.children()])

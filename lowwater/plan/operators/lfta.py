@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from lowwater.catalog.expr import Column, Expr, Type
-from lowwater.catalog.functions import AggregateFunction, Fold
+from lowwater.catalog.functions import AggregateFunction, Native
+from lowwater.catalog.native import NATIVE
 from lowwater.plan.fields import Field, Item, Place, exprs_of, off_clock, temporal_names, written
 from lowwater.plan.operators.aggregation import epoch_start
 from lowwater.plan.operators.base import Facts, Leaf, Node, Physical, Punctuation
@@ -14,13 +15,12 @@ from lowwater.plan.operators.source import ANY_LINK, Sample
 
 @dataclass(frozen=True)
 class Partial:
-    """One sub-aggregate of an LFTA: count, sum, min, max, or the SUBAGGR of an aggregate; `name` is its output column.
+    """One sub-aggregate of an LFTA: a native aggregate, or the SUBAGGR of another one; `name` is its output column.
 
     A count with an argument counts the rows where it is not NULL (the divisor of avg).
 
     Attributes:
-        udaf: the catalog's entry of a SUBAGGR of users; None for those that the low level has of its own.
-        fold: how it folds, where that says all.
+        udaf: the catalog's entry of a SUBAGGR of users; None for one that is native.
     """
 
     name: str
@@ -28,8 +28,12 @@ class Partial:
     argument: Expr | None
     type: Type
     udaf: AggregateFunction | None = None
-    fold: Fold | None = None
     place: Place = field(default=(0, 0), compare=False)
+
+    @property
+    def native(self) -> Native | None:
+        """How the low level computes it of its own; None for a SUBAGGR of users, and for one without Python."""
+        return None if self.udaf is not None else NATIVE.get(self.function)
 
 
 MOST_COLUMNS = 60

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from lowwater.catalog.expr import Binary, Column, Expr, Type, conjuncts, rewrite
-from lowwater.catalog.functions import AggregateFunction
+from lowwater.catalog.functions import AggregateFunction, Native
+from lowwater.catalog.native import NATIVE, type_of
 from lowwater.plan.operators import (
     MOST_COLUMNS,
     Aggregate,
@@ -63,13 +64,11 @@ def whole_reason(node: Aggregation, keys: Sequence[Item], setting: Setting) -> s
 
 
 def _aggregate_reason(aggregate: Aggregate, setting: Setting, threshold: int) -> str:
-    if aggregate.udaf is not None:
-        if reason := _udaf_reason(aggregate.udaf, setting, threshold):
-            return reason
-        order = ""
-    else:
-        argument = None if aggregate.function in ("count", "avg") else aggregate.argument
-        order = unkeepable(argument) if argument else ""
+    if aggregate.udaf is not None and (reason := _udaf_reason(aggregate.udaf, setting, threshold)):
+        return reason
+    native = aggregate.native
+    picked = aggregate.argument if native is not None and native.picks else None
+    order = unkeepable(picked) if picked is not None else ""
     reasons = [unsafe(e, threshold) for e in (aggregate.argument, *aggregate.more) if e is not None]
     return next((reason for reason in reasons if reason), order)
 
@@ -92,11 +91,8 @@ def _halves(udaf: AggregateFunction, setting: Setting) -> tuple[AggregateFunctio
 
 
 def _named(name: str, parameters: tuple[Type, ...], setting: Setting) -> AggregateFunction | None:
-    return next((one for one in _aggregates(name, setting) if one.parameters == parameters), None)
-
-
-def _aggregates(name: str, setting: Setting) -> list[AggregateFunction]:
-    return [one for one in setting.catalog.named(name) if isinstance(one, AggregateFunction)]
+    overloads = setting.catalog.aggregates_named(name)
+    return next((one for one in overloads if one.parameters == parameters), None)
 
 
 @dataclass
@@ -115,51 +111,51 @@ class Merging:
 
     @staticmethod
     def of(aggregates: Sequence[Aggregate], setting: Setting) -> Merging:
-        made = Merging()
+        merging = Merging()
         for aggregate in aggregates:
-            made.add(aggregate, setting)
-        return made
+            merging.add(aggregate, setting)
+        return merging
 
     def add(self, aggregate: Aggregate, setting: Setting) -> None:
-        """Splits one aggregate; avg becomes a sum and a count."""
+        """Splits one aggregate; one that has parts is their value by an operator."""
         if aggregate.udaf is not None:
             self._declared(aggregate, aggregate.udaf, setting)
             return
-        for part in _parts(aggregate):
-            self.partials.append(part)
-            column = Column(part.type, part.name)
-            (sup, *_) = (one.sup for one in _aggregates(part.function, setting))
-            self.merged.append(Aggregate(part.name, sup, column, part.type, place=aggregate.place))
-        if aggregate.function == "avg":
-            total, count = (Column(part.type, part.name) for part in self.partials[-2:])
-            self.finish[aggregate.name] = Binary(Type.FLOAT, "/", total, count)
+        native, argument = aggregate.native, aggregate.argument
+        assert native is not None, aggregate.function
+        if native.parts is None:
+            self._merge(aggregate, native, aggregate.name, aggregate.type)
+            return
+        assert argument is not None, aggregate.function
+        sides = [
+            self._merge(aggregate, NATIVE[name], f"{aggregate.name}_{name}", type_of(name, argument.type))
+            for name in (native.parts.left, native.parts.right)
+        ]
+        self.finish[aggregate.name] = Binary(aggregate.type, native.parts.operator, *sides)
+
+    def _merge(self, aggregate: Aggregate, native: Native, name: str, type_: Type) -> Column:
+        """The column of a sub-aggregate over the argument of an aggregate; its superaggregate has the same name."""
+        self.partials.append(Partial(name, native.name, aggregate.argument, type_))
+        column = Column(type_, name)
+        self.merged.append(Aggregate(name, native.superaggregate, column, type_, place=aggregate.place))
+        return column
 
     def _declared(self, aggregate: Aggregate, udaf: AggregateFunction, setting: Setting) -> None:
         sub, sup = _halves(udaf, setting)
         assert sub is not None and sup is not None
         below = sub if sub.make is not None else None
-        part = Partial(aggregate.name, sub.name, aggregate.argument, sub.returns, below, sub.fold, aggregate.place)
+        part = Partial(aggregate.name, sub.name, aggregate.argument, sub.returns, below, aggregate.place)
         self.partials.append(part)
         column = Column(sub.returns, aggregate.name)
         # Constants after what ITERATE takes are for OUTPUT, which is that of the superaggregate.
         extra = aggregate.more[max(udaf.taken, 1) - 1 :]
-        above = None if sup.native and sup.fold is None else sup
+        above = sup if sup.native is None else None
         merged = replace(aggregate, function=sup.name, argument=column, type=sup.returns, more=extra, udaf=above)
         self.merged.append(merged)
 
     def over(self, expr: Expr) -> Expr:
         """An expression over aggregates, over the superaggregates."""
         return rewrite(expr, lambda e: self.finish.get(e.name, e) if isinstance(e, Column) else e)
-
-
-def _parts(aggregate: Aggregate) -> list[Partial]:
-    if aggregate.function == "avg":
-        assert aggregate.argument is not None
-        return [
-            Partial(f"{aggregate.name}_sum", "sum", aggregate.argument, aggregate.argument.type),
-            Partial(f"{aggregate.name}_count", "count", aggregate.argument, Type.INT),
-        ]
-    return [Partial(aggregate.name, aggregate.function, aggregate.argument, aggregate.type)]
 
 
 def partial_leaf(

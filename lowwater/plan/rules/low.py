@@ -20,12 +20,11 @@ from lowwater.catalog.expr import (
     with_children,
 )
 from lowwater.catalog.protocols import ALIASES
-from lowwater.plan.bind.sources import temporals
+from lowwater.plan.fields import make_fields, temporals
 from lowwater.plan.operators import Field, Item, Lfta, LftaInput, Partial, Source
 from lowwater.plan.properties.cost import safe
 from lowwater.plan.properties.state import ROW
 from lowwater.plan.rules.setting import Setting
-from lowwater.plan.temporal import infer
 
 ONE = Item("_value", Const(Type.INT, 1))
 TIMESTAMP = "_timestamp"
@@ -105,17 +104,15 @@ class Selection:
             # A stream has at least one column: the clock, as far as the source has one.
             clock = next((f for f in self.source.fields if f.temporal), None)
             self.items.append(Item(clock.name, Column(clock.type, clock.name)) if clock else ONE)
-        times = temporals(self.source.fields)
-        fields = tuple(Field(item.name, item.expr.type, infer(item.expr, times)) for item in self.items)
+        fields = make_fields(self.items, temporals(self.source.fields))
         lfta = make_lfta(self.source, name, low, tuple(self.items), (), 1, fields)
         return LftaInput(query, fields, lfta)
 
     def _by_arrival(self, query: str, name: str, low: Expr | None, numbered: bool) -> LftaInput:
         """The LFTA by arrival: its promises say nothing of the columns, but the timestamp tells the order of rows."""
         self.items.append(Item(TIMESTAMP, Column(Type.INT, "timestamp")))
-        times = temporals(self.source.fields)
-        fields = tuple(Field(item.name, item.expr.type, infer(item.expr, times)) for item in self.items)
-        plain = tuple(replace(each, temporal=None) for each in fields)
+        fields = make_fields(self.items, temporals(self.source.fields))
+        plain = tuple(replace(field, temporal=None) for field in fields)
         lfta = make_lfta(self.source, name, low, tuple(self.items), (), 1, plain)
         counted = tuple(field for field in self.source.fields if field.name == ROW)
         return LftaInput(query, fields + counted, replace(lfta, arrival=True, numbered=numbered))

@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lowwater.catalog.expr import Binary, Column, Const, Type
-from lowwater.plan.bind.sources import make_fields, temporals
-from lowwater.plan.bind.windows import pane
+from lowwater.plan.fields import make_fields, temporals
 from lowwater.plan.operators import Bucket, Field, Group, Item, Map, Node, Source
 from lowwater.plan.properties.state import ROW
 from lowwater.plan.rules.groups import A, Merging, partial_leaf, whole_reason
@@ -32,7 +31,7 @@ def split_sliding_window(node: Node, setting: Setting) -> Node | None:
     keys = tuple(key for key in node.keys if key.expr != Column(Type.INT, bucket.name))
     if bucket.rows or whole_reason(node, [*keys, Item(PANE, bucket.attribute)], setting):
         return tagged(node, bucket, source, setting)
-    length = pane(bucket.range, bucket.slide)
+    length = bucket.pane
     panes = Item(PANE, Binary(Type.INT, "/", bucket.attribute, Const(Type.INT, length)))
     low = (*keys, panes)
     fields = make_fields(low, temporals(source.fields))

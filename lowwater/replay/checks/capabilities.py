@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from lowwater.catalog.expr import Call, Expr, Param, StateCall, place_of, walk
 from lowwater.errors import UnsupportedError, raise_all, sort_errors
-from lowwater.gsql.words import AGGREGATES
 from lowwater.plan.fields import ROWS
 from lowwater.plan.operators import (
     Aggregate,
@@ -74,8 +73,8 @@ def require_lowered(plan: Plan, engine: str = SPARK) -> None:
     raise_all(
         sort_errors(
             [
-                UnsupportedError(f"query {each.query}: {each}", each.hint, file, *each.place)
-                for file, each in _missing(plan, engine)
+                UnsupportedError(f"query {missing.query}: {missing}", missing.hint, file, *missing.place)
+                for file, missing in _missing(plan, engine)
             ]
         )
     )
@@ -83,19 +82,23 @@ def require_lowered(plan: Plan, engine: str = SPARK) -> None:
 
 def not_run(plan: Plan) -> tuple[Note, ...]:
     """What no engine runs of a plan, as notes; a parameter may get its value yet."""
-    found = sorted((each for _, each in _missing(plan, SPARK) if not each.valueless), key=lambda each: each.place)
-    return tuple(Note(each.query, f"{each}{f'; {each.hint}' if each.hint else ''}", each.place) for each in found)
+    every = [missing for _, missing in _missing(plan, SPARK) if not missing.valueless]
+    every.sort(key=lambda missing: missing.place)
+    return tuple(
+        Note(missing.query, f"{missing}{f'; {missing.hint}' if missing.hint else ''}", missing.place)
+        for missing in every
+    )
 
 
 def _missing(plan: Plan, engine: str = SPARK) -> list[tuple[str, Missing]]:
     """What is missing, with the file of its query; each construct once."""
-    files = {each.name: each.file for each in (*plan.queries, *plan.internal)}
-    found: dict[tuple[str, str, Place], tuple[str, Missing]] = {}
+    files = {owner.name: owner.file for owner in (*plan.queries, *plan.internal)}
+    first: dict[tuple[str, str, Place], tuple[str, Missing]] = {}
     for query in plan.queries:
-        for each in _of_query(query) if engine == SPARK else _of_reference(query):
-            file = files.get(each.query, query.file)
-            found.setdefault((file, each.what, each.place), (file, each))
-    return list(found.values())
+        for missing in _of_query(query) if engine == SPARK else _of_reference(query):
+            file = files.get(missing.query, query.file)
+            first.setdefault((file, missing.what, missing.place), (file, missing))
+    return list(first.values())
 
 
 def _of_reference(query: QueryPlan) -> Iterator[Missing]:
@@ -108,8 +111,7 @@ def _of_reference(query: QueryPlan) -> Iterator[Missing]:
         for expr in node.exprs():
             yield from _without_python(node.query, expr)
         for aggregate in (*node.aggregates, *getattr(node, "supers", ())) if isinstance(node, Aggregation) else ():
-            if aggregate.udaf is not None and aggregate.udaf.make is None and aggregate.udaf.origin != "built-in":
-                yield Missing(node.query, f"the aggregate {aggregate.function}", _NO_PYTHON, aggregate.place)
+            yield from _of_aggregate(node.query, aggregate)
 
 
 def _without_python(query: str, expr: Expr) -> Iterator[Missing]:
@@ -147,7 +149,7 @@ def _in_lfta(query: str, lfta: Lfta) -> Iterator[Missing]:
         yield Missing(query, f"protocol {lfta.protocol} of {lfta.kind} records", NOT_RUN, lfta.place, "packets run")
         return
     for partial in lfta.partials:
-        if partial.udaf is None and partial.function not in AGGREGATES:
+        if partial.udaf is None and partial.native is None:
             yield Missing(query, f"the aggregate {partial.function}", _NO_PYTHON, partial.place)
     for expr in (lfta.predicate, *(key.expr for key in lfta.keys), *(p.argument for p in lfta.partials)):
         yield from _in_expr(query, expr)
@@ -170,7 +172,7 @@ def _in_node(node: Node) -> Iterator[Missing]:
 
 
 def _of_aggregate(query: str, aggregate: Aggregate) -> Iterator[Missing]:
-    if aggregate.udaf is not None and aggregate.udaf.make is None and not aggregate.udaf.native:
+    if aggregate.udaf is not None and aggregate.udaf.make is None:
         yield Missing(query, f"the aggregate {aggregate.function}", _NO_PYTHON, aggregate.place)
 
 
