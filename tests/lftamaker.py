@@ -9,7 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from lowwater.catalog.builtin import CATALOG
 from lowwater.catalog.expr import COMPARISON, LOGICAL, Binary, Column, Const, Expr, Type, Unary
 from lowwater.catalog.packets import READABLE, TYPES
 from lowwater.catalog.protocols import PROTOCOLS
@@ -65,8 +64,7 @@ def count(name: str = "cnt") -> Partial:
 
 
 def partial(function: str, expr: Expr, name: str | None = None) -> Partial:
-    fold = next((aggregate.fold for aggregate in CATALOG.aggregates if aggregate.name == function), None)
-    return Partial(name or function, function, expr, expr.type, fold=fold)
+    return Partial(name or function, function, expr, expr.type)
 
 
 def records(packets: Sequence[Row]) -> pa.RecordBatch:
