@@ -28,7 +28,7 @@ def test_both_engines_take_the_same(
     for begin in range(0, len(packets), cut):
         load.add(*columns(packets[begin : begin + cut]))
     found, rates = load.thinning().take(*columns(packets))
-    other = reference.Thinning.of(sample, link, budget, packets)
+    other = reference.PacketSampling.of(sample, link, budget, packets)
     assert [other.outcome(packet)[1] for packet in packets] == rates.tolist()
     assert [reference.chance(other.key, packet) for packet in packets] == found.tolist()
     kept = [other.outcome(packet)[0] == reference.KEPT for packet in packets]

@@ -97,7 +97,7 @@ class LoadCounter:
         self._counts: Counter[int] = Counter()
 
     def add(self, stamps: Int64Array, lengths: npt.NDArray[np.integer], heads: Int64Array) -> None:
-        """Adds admitted packets of the protocol; arguments as of `Thinning.take`."""
+        """Adds admitted packets of the protocol; arguments as of `PacketSampling.take`."""
         sampled = chances(self._thinning.key, stamps, lengths, heads) < self._thinning.rate
         seconds, counts = np.unique(stamps[sampled] // SECOND, return_counts=True)
         self._counts.update(dict(zip(seconds.tolist(), counts.tolist(), strict=True)))
