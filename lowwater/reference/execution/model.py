@@ -122,7 +122,7 @@ class Clocked:
         self._prone = [node for node in graph.nodes if node.waiting_prone]
         self._ticks: dict[Source, int] = {}
         self._alarm: int | None = None
-        self._next = END_OF_TIME
+        self._next, self._last = END_OF_TIME, 0
 
     def run(self) -> None:
         """Executes until the links have ended and nothing is left to do."""
@@ -216,6 +216,7 @@ class Clocked:
         """What comes at this instant, the records before the punctuation."""
         while self._ahead is not None and self._ahead.arrival <= self.now:
             record, link = self._ahead, self._ahead.link
+            self._last = record.arrival
             self._numbers[link] += 1
             for source in self.graph.feeds[link]:
                 source.enter(record, self._numbers[link])
@@ -232,7 +233,7 @@ class Clocked:
 
     def _finish(self, began: int) -> None:
         """The links have ended: what they last say lets everything go."""
-        self.graph.life.over = self.now + 1
+        self.graph.life.over = self._last + 1
         for source in self.graph.sources:
             source.close(self.now)
         while (node := self._schedule.next(self)) is not None:
