@@ -31,6 +31,8 @@ class Setup:
         stamps: of the tuples.
         punctuate: when sources make punctuation.
         periods: link -> ns between its punctuations, where they are periodic; other links make none.
+        timer: resolution (ns) of the timer that periodic punctuation comes from: what falls due between two of its
+            ticks is made at the second; 0 for any instant.
         schedule: makes the schedule.
         costs: of the virtual clock.
 
@@ -41,6 +43,7 @@ class Setup:
     stamps: Stamps = Stamps.INTERNAL
     punctuate: Punctuate = Punctuate.ON_DEMAND
     periods: Mapping[str, int] = field(default_factory=dict)
+    timer: int = 0
     schedule: Callable[[], Schedule] = DepthFirst
     costs: Costs = MEASURED
 
@@ -190,8 +193,13 @@ class Clocked:
         if self._ahead is None:
             self._next = END_OF_TIME
             return
-        times = [self._ahead.arrival, self._alarm, *self._ticks.values(), *(each.due() for each in self.graph.sources)]
+        times = [self._ahead.arrival, self._alarm, *map(self._timed, self._ticks.values())]
+        times += [each.due() for each in self.graph.sources]
         self._next = min(time for time in times if time is not None)
+
+    def _timed(self, tick: int) -> int:
+        """When the timer has reached an instant, ns."""
+        return -(-tick // self._setup.timer) * self._setup.timer if self._setup.timer else tick
 
     def _spend(self, nanoseconds: int) -> None:
         if nanoseconds:
@@ -224,7 +232,7 @@ class Clocked:
         for source in self.graph.sources:
             source.let_go(self.now)
         for source, tick in self._ticks.items():
-            if tick <= self.now:
+            if self._timed(tick) <= self.now:
                 source.punctuate(self.now)
                 self._ticks[source] = tick + self._setup.periods[source.link]
         if self._alarm is not None and self._alarm <= self.now:

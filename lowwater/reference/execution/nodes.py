@@ -46,12 +46,14 @@ class Node:
             while the input is empty of the last one.
         outputs: the arcs that leave it, each with the node that reads it; none where the sink does.
         predecessors: what fills each input.
+        waiting_prone: whether it is a union or a join (section 2).
         idle: ns that it spent idle-waiting.
         passed: punctuations that it put on its arcs.
     """
 
     def __init__(self, name: str, operator: Operator, inputs: Sequence[Buffer], latent: bool) -> None:
         self.name, self.inputs = name, list(inputs)
+        self.waiting_prone = len(inputs) > 1
         self.registers = [LEAST] * len(inputs)
         self.outputs: list[tuple[Buffer, Node]] = []
         self.predecessors: list[Node | Source] = []
@@ -61,23 +63,21 @@ class Node:
         operator.connect(self._outlet, 0)
 
     @property
-    def waiting_prone(self) -> bool:
-        """Whether it is a union or a join (section 2)."""
-        return len(self.inputs) > 1
-
-    @property
     def more(self) -> bool:
         """Whether there is an input with the least timestamp of all registers (Figure 5)."""
-        return self._port() is not None
+        return self._port() is not None if self.waiting_prone else bool(self.inputs[0].messages)
 
     @property
     def idle_waiting(self) -> bool:
         """Whether tuples are there and none may be taken (section 1)."""
-        return len(self.inputs) > 1 and any(each.tuples for each in self.inputs) and self._port() is None
+        return self.waiting_prone and any(each.tuples for each in self.inputs) and self._port() is None
 
     def successor(self, but: set[Node]) -> Node | None:
         """Forward: a reader of an arc on which the node has put something (yield), if it is none of some nodes."""
-        return next((reader for arc, reader in self.outputs if arc.messages and reader not in but), None)
+        for arc, reader in self.outputs:
+            if arc.messages and reader not in but:
+                return reader
+        return None
 
     def empty(self) -> int:
         """The empty input for which the node waits: that of the least register (section 3.2)."""
@@ -118,7 +118,7 @@ class Node:
 
     def _port(self) -> int | None:
         """The input that the next step takes from; tuples before punctuation of the same timestamp (Figure 6)."""
-        if len(self.inputs) == 1:
+        if not self.waiting_prone:
             return 0 if self.inputs[0].messages else None
         if self._latent:
             ready = [port for port, each in enumerate(self.inputs) if each.messages]
