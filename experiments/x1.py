@@ -83,7 +83,7 @@ Two links of 50 and 0.05 tuples a second, Poisson arrivals, a selection on each 
 the paper. A has internal timestamps and no punctuation, B periodic punctuation on the sparser link, C timestamps on
 demand, D latent timestamps. The execution model runs them in virtual time, with costs that were measured once
 (`python -m experiments.x_costs`), so that the figures are the same on every machine. The paper does not say how long
-its streams are: 1,000 s by default, in which the sparser link brings about 50 tuples, 20,000 s with `--full`.
+its streams are: 600 s by default, in which the sparser link brings about 30 tuples, 20,000 s with `--full`.
 
 The protocol test of each link is an operator of its own here: a tuple takes three steps where the paper has two.
 """,

@@ -31,10 +31,10 @@ class Setup:
         stamps: of the tuples.
         punctuate: when sources make punctuation.
         periods: link -> ns between its punctuations, where they are periodic; other links make none.
-        timer: resolution (ns) of the timer that periodic punctuation comes from: what falls due between two of its
-            ticks is made at the second; 0 for any instant.
         schedule: makes the schedule.
         costs: of the virtual clock.
+        timer: resolution (ns) of the timer that periodic punctuation comes from: what falls due between two of its
+            ticks is made at the second; 0 for any instant.
 
     Raises:
         ConfigError: punctuation of latent timestamps, or periods that are not those of a periodic policy.
@@ -43,9 +43,9 @@ class Setup:
     stamps: Stamps = Stamps.INTERNAL
     punctuate: Punctuate = Punctuate.ON_DEMAND
     periods: Mapping[str, int] = field(default_factory=dict)
-    timer: int = 0
     schedule: Callable[[], Schedule] = DepthFirst
     costs: Costs = MEASURED
+    timer: int = 0
 
     def __post_init__(self) -> None:
         if self.stamps is Stamps.LATENT and self.punctuate is not Punctuate.NONE:

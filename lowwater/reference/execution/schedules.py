@@ -47,10 +47,8 @@ class DepthFirst(Schedule):
         node, passed = self._current, set[Node]()
         while True:
             if node is None:
-                node = self._other_task(system.graph, passed)
-                if node is None or node.more:
-                    break
-                passed.add(node)
+                node = self._other_task(system)
+                break
             if (forward := node.successor(passed)) is not None:
                 node = forward
                 if node.more:
@@ -80,10 +78,15 @@ class DepthFirst(Schedule):
         return before
 
     @staticmethod
-    def _other_task(graph: Graph, passed: set[Node]) -> Node | None:
-        """What the system does when a path has nothing left to do: another operator that can execute, or that waits."""
-        ready = next((node for node in graph.nodes if node.more), None)
-        return ready or next((node for node in graph.nodes if node.idle_waiting and node not in passed), None)
+    def _other_task(system: System) -> Node | None:
+        """What the system does when a path has nothing left to do: an operator elsewhere that can execute.
+
+        Where there is none, it asks for the operators that wait: where arcs fork, Forward may have led away from them.
+        """
+        while True:
+            ready = next((node for node in system.graph.nodes if node.more), None)
+            if ready is not None or not ask_sources(system):
+                return ready
 
 
 class RoundRobin(Schedule):
