@@ -45,10 +45,7 @@ class DepthFirst(Schedule):
         An operator that cannot is passed once only, so that two of them never send the search to each other for ever.
         """
         node, passed = self._current, set[Node]()
-        while True:
-            if node is None:
-                node = self._other_task(system)
-                break
+        while node is not None:
             if (forward := node.successor(passed)) is not None:
                 node = forward
                 if node.more:
@@ -58,8 +55,8 @@ class DepthFirst(Schedule):
                 break
             else:
                 node = self._backtrack(system, node, passed)
-        self._current = node
-        return node
+        self._current = node or self._other_task(system)
+        return self._current
 
     def _backtrack(self, system: System, node: Node, passed: set[Node]) -> Node | None:
         """The operator that feeds the empty input, for the next continuation step (section 3.2).
