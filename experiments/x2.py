@@ -7,7 +7,7 @@ from math import exp
 from typing import Any
 
 from experiments.frame import Curve, Experiment, Measurement, Panel, Size, Verdict, main
-from experiments.scenarios import RATES, SECONDS, SEED, by_rate, everything, level, measured, of, periodic
+from experiments.scenarios import RATES, SECONDS, SEED, by_rate, everything, level, measured, of, periodic, rates_of
 
 TIMER = 10_000_000
 """Resolution (ns) of the timers of Linux 2.4, on machines of the paper's time."""
@@ -17,7 +17,7 @@ PASSING = 0.95
 
 def measure(size: Size) -> list[Measurement]:
     """All scenarios; B again from a timer of 10 ms."""
-    timed = [measured(periodic(rate, TIMER), SECONDS[size]) for rate in (100.0, 1000.0)]
+    timed = [measured(periodic(rate, TIMER), SECONDS[size]) for rate in rates_of(size, (100.0, 1000.0))]
     return everything(size) + timed
 
 
@@ -35,15 +35,17 @@ def verdicts(rows: Sequence[Any]) -> list[Verdict]:
     a, c = of(rows, "A", "idle"), of(rows, "C", "idle")
     share = dict(by_rate(rows, "idle"))
     timed = [row["idle"] for row in rows if row["timer_ms"]]
+    top = max(share)
     return [
         Verdict("99 % of the time without punctuation (taken as: at least)", f"{a:.2%}", a >= 0.99),
         Verdict(
             "15 % at 100 punctuations/s and more (taken as: half to one and a half of it at 100/s, no more above)",
-            f"{share[100]:.1%} at 100/s, {share[1000]:.1%} at 1,000/s",
-            0.075 <= share[100] <= 0.225 and share[1000] <= share[100],
+            f"{share[100]:.1%} at 100/s, {share[top]:.1%} at {top:,.0f}/s",
+            0.075 <= share[100] <= 0.225 and share[top] <= share[100],
             f"A tuple waits for the next punctuation: chance gives {expected(100):.1%} at 100/s, 15 % at 140/s, "
-            f"{expected(1000):.1%} at 1,000/s, whatever the machine. The paper has one number for all rates from 100/s "
-            f"on. Punctuation from a timer of 10 ms does so: {timed[0]:.1%} at 100/s and {timed[1]:.1%} at 1,000/s.",
+            f"{expected(top):.1%} at {top:,.0f}/s, whatever the machine. The paper has one number for all rates from "
+            f"100/s on. Punctuation from a timer of 10 ms does so: {timed[0]:.1%} at 100/s, {timed[1]:.1%} at "
+            f"{top:,.0f}/s.",
         ),
         Verdict("less than 0.1 % on demand", f"{c:.3%}", c < 0.001),
     ]
