@@ -61,7 +61,7 @@ def verdicts(rows: Sequence[Any]) -> list[Verdict]:
 
 def panels(rows: Sequence[Any]) -> list[Panel]:
     """Figure 7 (a) and (b)."""
-    across = "punctuation of B (1/s)"
+    across = "punctuation of B (punctuations/s)"
     names = {"A": "A: no punctuation", "C": "C: on demand", "D": "D: latent timestamps"}
     lines = [Curve(name, level(rows, key, "latency_ms")) for key, name in names.items()]
     lines.insert(1, Curve("B: periodic", by_rate(rows, "latency_ms")))

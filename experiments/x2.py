@@ -63,7 +63,7 @@ def panels(rows: Sequence[Any]) -> list[Panel]:
         Curve("paper: B, 15 % from 100/s on", [(100, 15), (1000, 15)], True),
         Curve("paper: C, below 0.1 %", [(1, 0.1)], True),
     ]
-    across, up = "punctuation of B (1/s)", "time spent idle-waiting (%)"
+    across, up = "punctuation of B (punctuations/s)", "time spent idle-waiting (%)"
     return [Panel("X2: idle-waiting of the union", across, up, curves, log_across=True, log_up=True)]
 
 
