@@ -10,7 +10,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DELETE_ON_ERROR:
-.PHONY: help setup demo up down test test-fast lint types fuzz goldens bench bench-high bench-ingest bench-end endurance lock digests clean
+.PHONY: help setup demo up down test test-fast lint types fuzz goldens bench bench-high bench-ingest bench-end experiments endurance lock digests clean
 
 help:
 	@echo 'setup      create .venv, install the lock, fetch the Delta jars, compile the reader, record Spark'"'"'s classes'
@@ -27,6 +27,7 @@ help:
 	@echo 'bench-high   rows/s and peak state of the high level beside PySpark and DuckDB'
 	@echo 'bench-ingest  packets/s of ingest beside nfpcapd and tshark, memory, bytes a packet'
 	@echo 'bench-end    captures to audited tables beside nfdump, DuckDB, PySpark and tshark; FULL=--full adds 100 M packets'
+	@echo 'experiments  the papers'"'"' figures, and docs/experiments.md: under 15 minutes; FULL=1 at the papers'"'"' rates; goes on where it was stopped'
 	@echo 'endurance  30 days through one backfill and two days through Airflow, with kills, beside a sequential run: hours'
 	@echo 'lock       requirements.txt from requirements.in'
 	@echo 'digests    the images of docker/ by their digests, into docker/.env'
@@ -119,6 +120,10 @@ bench-ingest: setup
 
 bench-end: setup
 	$(BIN)/python -m benchmarks.bench_end $(FULL)
+
+# The results are committed; `python -m experiments.page` makes the page of them again.
+experiments: setup
+	$(BIN)/python -m experiments $(if $(FULL),--full)
 
 lock: $(VENV)/.packages
 	$(BIN)/uv pip compile --quiet --generate-hashes --python-version 3.11 requirements.in -o requirements.txt

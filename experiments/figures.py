@@ -1,42 +1,67 @@
-"""How the figures of the experiments look.
+"""How the figures of the experiments look: ours as lines, the points that a paper prints as hollow markers.
 
-Drawn with matplotlib into a file, without a screen.
+Drawn with matplotlib into a file, without a screen. Lines differ in grey, style and marker, so that a print without
+colours can be read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import cycle
+from collections.abc import Sequence
 from pathlib import Path
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-Line = Sequence[tuple[float, float]]
-_COLOURS = {"IOP": "#b2182b", "OOP": "#2166ac", "OOP(sf)": "#1b7837"}
-_STYLES = ("-", "--", ":")
+from experiments.frame import Panel
+
+_LOOKS = (
+    ("#b2182b", "-", "o"),
+    ("#08306b", "--", "s"),
+    ("#4a9c4a", ":", "^"),
+    ("#e08214", "-.", "D"),
+    ("#6a51a3", (0, (5, 1)), "v"),
+    ("#333333", (0, (1, 1)), "x"),
+    ("#41b6c4", (0, (3, 1, 1, 1)), "P"),
+    ("#8c6d31", (0, (7, 3)), "<"),
+    ("#d66ba0", (0, (2, 2)), ">"),
+)
+_PAPER = ("*", "P", "X", "d")
 
 
-def draw_lines(path: Path, lines: Mapping[str, Line], title: str, across: str, up: str) -> None:
-    """Draws lines by name; what stands before the last `-` of a name decides its colour, what follows its style.
+def draw(path: Path, panels: Sequence[Panel]) -> None:
+    """Draws panels side by side, two in a row.
 
     Args:
         path: of the PNG.
-        lines: name -> points (x, y).
-        title: of the figure, `across` and `up` of its axes.
+        panels: at least one.
     """
-    figure = Figure(figsize=(7.5, 4.6), layout="constrained")
-    axes = figure.subplots()
-    others = cycle(("#555555", "#888888"))
-    kinds = list(dict.fromkeys(name.rpartition("-")[2] for name in lines))
-    colours: dict[str, str] = {}
-    for name, points in lines.items():
-        family, _, kind = name.rpartition("-")
-        colour = colours.setdefault(family, _COLOURS.get(family) or next(others))
-        style = _STYLES[kinds.index(kind) % len(_STYLES)]
-        axes.plot([x for x, _ in points], [y for _, y in points], style, color=colour, marker="o", ms=4, label=name)
-    axes.set(title=title, xlabel=across, ylabel=up, ylim=(0, None))
-    axes.set_xticks([x for x, _ in next(iter(lines.values()))])
-    axes.grid(alpha=0.3)
-    axes.legend(ncols=max(1, len(colours)), fontsize="small")
+    wide = min(2, len(panels))
+    high = -(-len(panels) // wide)
+    figure = Figure(figsize=(7.4 if wide == 1 else 12.4, 4.6 * high), layout="constrained")
+    grid = figure.subplots(high, wide, squeeze=False)
+    for at, axes in enumerate(grid.flat):
+        if at < len(panels):
+            _draw(axes, panels[at])
+        else:
+            axes.axis("off")
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=130, metadata={"Software": None})
+    figure.savefig(path, dpi=110, metadata={"Software": None})
+
+
+def _draw(axes: Axes, panel: Panel) -> None:
+    ours = [curve for curve in panel.curves if not curve.paper]
+    for curve, (colour, style, marker) in zip(ours, _LOOKS * len(ours), strict=False):
+        xs, ys = zip(*curve.points, strict=True) if curve.points else ((), ())
+        axes.plot(xs, ys, linestyle=style, color=colour, marker=marker, ms=5, label=curve.name)
+    for curve, marker in zip([c for c in panel.curves if c.paper], _PAPER * 4, strict=False):
+        xs, ys = zip(*curve.points, strict=True)
+        axes.plot(xs, ys, linestyle="", marker=marker, ms=13, mfc="none", mec="black", mew=1.4, label=curve.name)
+    axes.set(title=panel.title, xlabel=panel.across, ylabel=panel.up)
+    if panel.log_across:
+        axes.set_xscale("log")
+    if panel.log_up:
+        axes.set_yscale("log")
+    else:
+        axes.set_ylim(0, None)
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize="small")

@@ -98,6 +98,11 @@ class StreamOperator:
         """Connects the output to a port of another operator."""
         self._consumers.append((consumer, port))
 
+    def detach(self) -> list[tuple[StreamOperator, int]]:
+        """Takes all consumers off, and gives them with their ports: the buffers of a query graph stand between."""
+        taken, self._consumers = self._consumers, []
+        return taken
+
     def receive(self, port: int, message: Message) -> None:
         """Takes a message from an input."""
         if isinstance(message, Row):

@@ -135,7 +135,7 @@ def test_traffic_has_what_it_promises(made: list[GeneratedCapture]) -> None:
             if isinstance(above, dpkt.tcp.TCP):
                 seen.add(f"flags {above.flags}")
                 if above.dport == 80 and above.data.startswith(b"GET "):
-                    assert dpkt.http.RunRequest(above.data).headers["host"].endswith(".example.org")
+                    assert dpkt.http.Request(above.data).headers["host"].endswith(".example.org")
                     seen.add("GET")
             elif isinstance(above, dpkt.udp.UDP) and 53 in (above.sport, above.dport):
                 message = dpkt.dns.DNS(above.data)

@@ -1,0 +1,157 @@
+"""The page of the experiments and its figures, made from the results: `python -m experiments.page`.
+
+Beside the experiments: nothing is measured here. Verdicts and figures are computed from the rows of
+`experiments/results/*.json`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import pkgutil
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import experiments
+from experiments.figures import draw
+from experiments.frame import IMAGES, RESULTS, ROOT, Cell, Experiment, Verdict
+
+PAGE = ROOT / "docs" / "experiments.md"
+_ORDER = "HXGNT"
+_ID = re.compile(r"[a-z]\d+$")
+
+HEAD = """
+Each experiment is a module of `experiments/` and repeats one figure or claim of a paper. `make experiments` measures
+all of them and makes this page from `experiments/results/*.json`; `make experiments FULL=1` does it at the rates and
+lengths of the papers; `python -m experiments.page` makes the page again without measuring. Verdicts are computed from
+the rows of a result, and figures are drawn from them ([58](adr/0058-experiments-state-their-claims.md)).
+
+Memory of the model is that of the reference engine's operators, in tuples and in bytes of their values (8 a number).
+Times are seconds of the processor, not of the clock. Lines of a figure are ours, hollow markers are points that a
+paper prints; where it prints none, the curve itself is not known to us.
+"""
+
+
+def found_experiments() -> list[Experiment]:
+    """The experiments of all modules, in the order of the page."""
+    names = [module.name for module in pkgutil.iter_modules(experiments.__path__) if _ID.match(module.name)]
+    modules = [importlib.import_module(f"experiments.{name}") for name in names]
+    return sorted((module.EXPERIMENT for module in modules), key=lambda each: (_ORDER.find(each.id[0]), each.id))
+
+
+def page(known: Sequence[Experiment], results: Mapping[str, Mapping[str, Any]]) -> str:
+    """The Markdown of the page.
+
+    Args:
+        known: experiments, in order.
+        results: of each experiment that was measured, by id.
+    """
+    lines = ["# The papers' experiments", "", *_paragraphs(HEAD), *_table(known, results)]
+    for each in known:
+        lines += _section(each, results.get(each.id))
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def summary(verdicts: Sequence[Verdict]) -> str:
+    """One word for an experiment: it holds where every claim that was measured holds."""
+    measured = [each for each in verdicts if each.holds is not None]
+    if not measured:
+        return "not measured"
+    good = sum(bool(each.holds) for each in measured)
+    return "holds" if good == len(measured) else f"does not hold ({good} of {len(measured)} claims do)"
+
+
+def _table(known: Sequence[Experiment], results: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    lines = ["| | what the paper says | here | verdict | seed | command |", "| --- | --- | --- | --- | --- | --- |"]
+    for each in known:
+        found = results.get(each.id)
+        verdicts = each.verdicts(found["rows"]) if found else []
+        ours = "; ".join(verdict.ours for verdict in verdicts) or "no result"
+        link = f"[{each.id}](#{each.id.lower()})"
+        cells = [link, f"{each.source}: {each.claim}", ours, f"**{summary(verdicts)}**", str(each.seed)]
+        lines.append(f"| {' | '.join(map(_escaped, cells))} | `{found['command'] if found else each.command}` |")
+    return [*lines, ""]
+
+
+def _section(experiment: Experiment, found: Mapping[str, Any] | None) -> list[str]:
+    name = experiment.id.lower()
+    lines = [f'<a id="{name}"></a>', "", f"## {experiment.id}: {experiment.title}", ""]
+    lines += [f"{experiment.source}. {experiment.claim}", ""]
+    lines += _paragraphs(experiment.about)
+    if found is None:
+        return [*lines, "No result.", ""]
+    rows = found["rows"]
+    if experiment.panels(rows):
+        lines += [f"![{experiment.title}](images/experiments/{name}.png)", ""]
+    lines += ["| what the paper says | here | verdict |", "| --- | --- | --- |"]
+    verdicts = experiment.verdicts(rows)
+    lines += [f"| {_escaped(each.claim)} | {_escaped(each.ours)} | {each.word} |" for each in verdicts]
+    lines.append("")
+    for verdict in verdicts:
+        if verdict.cause:
+            lines += [f"*{verdict.claim}*: {verdict.cause}", ""]
+    lines += _measured(experiment, rows)
+    spent = f"{found['processor_seconds']} processor seconds on {found['machine']}"
+    return [*lines, f"`{found['command']}`, seed {found['seed']}, {spent}.", ""]
+
+
+def _paragraphs(text: str) -> list[str]:
+    """Paragraphs of Markdown, a line each."""
+    return [line for part in text.strip().split("\n\n") for line in (" ".join(part.split("\n")), "")]
+
+
+def _measured(experiment: Experiment, rows: Sequence[Mapping[str, Cell]]) -> list[str]:
+    """The table of the rows: only columns that the experiment names, and rows that have any of them."""
+    names = list(experiment.columns)
+    if not names:
+        return []
+    lines = [f"| {' | '.join(experiment.columns.values())} |", f"|{' --- |' * len(names)}"]
+    for row in rows:
+        if any(name in row for name in names):
+            lines.append(f"| {' | '.join(_shown(row.get(name)) for name in names)} |")
+    return [*lines, ""]
+
+
+def _shown(value: Cell) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    return f"{value:,}" if isinstance(value, int) else _escaped(value)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def make(results: Path, target: Path, images: Path) -> None:
+    """Writes the page and its figures."""
+    known = found_experiments()
+    found = {
+        each.id: json.loads(path.read_text())
+        for each in known
+        if (path := results / f"{each.id.lower()}.json").exists()
+    }
+    target.write_text(page(known, found))
+    for each in known:
+        if each.id in found and (panels := each.panels(found[each.id]["rows"])):
+            draw(images / f"{each.id.lower()}.png", panels)
+
+
+def main() -> None:
+    """Makes the page from the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--page", type=Path, default=PAGE)
+    parser.add_argument("--images", type=Path, default=IMAGES)
+    given = parser.parse_args()
+    make(given.results, given.page, given.images)
+
+
+if __name__ == "__main__":
+    main()
