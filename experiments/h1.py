@@ -64,8 +64,8 @@ def verdicts(rows: Sequence[Any]) -> list[Verdict]:
             "420 MB at 30 s (taken as: within a factor of two)",
             f"{largest['scaled']:.0f} MB of values at the paper's rates",
             210 <= largest["scaled"] <= 840,
-            f"A tuple has {bytes_each:.0f} bytes of values here. 420 MB are 70 bytes for each packet of two links in 30 s: "
-            "Gigascope's tuples have headers, and part of its packets are aggregated before the merge.",
+            f"A tuple has {bytes_each:.0f} bytes of values here. 420 MB are 70 bytes for each packet of two links in "
+            "30 s: Gigascope's tuples have headers, and part of its packets are aggregated before the merge.",
         ),
         Verdict(
             "heartbeats unblock the merge: at 1 s the state is small",
@@ -102,10 +102,11 @@ EXPERIMENT = Experiment(
     claim="The state of the merge grows linearly with the interval of heartbeats, to 420 MB at 30 s.",
     about="""
 The query of 7.1 over two links and a control link with a packet every ten seconds. The default is a hundredth of the
-paper's rate (1,000 packets/s a link), `--full` is all of it; the figure has bytes multiplied by what the rate was divided by.
-Flows: as many as packets a second, drawn evenly, since the paper does not say; they change the groups, not the merge.
-The model has a merge above the links, where Gigascope has one above the low level: what waits is packets, not partial groups.
-Lowwater itself has no merge: its union hands rows on (OOP), and what grows is the number of open groups.
+paper's rate (1,000 packets/s a link), `--full` is all of it; the figure has bytes multiplied by what the rate was
+divided by. Flows: as many as packets a second, drawn evenly, since the paper does not say; they change the groups,
+not the merge. The model has a merge above the links, where Gigascope has one above the low level: what waits is
+packets, not partial groups. Lowwater itself has no merge: its union hands rows on (OOP), and what grows is the number
+of open groups.
 """,
     seed=SEED,
     measure=measure,

@@ -6,9 +6,11 @@ kept over an evaluation; processor seconds of one.
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,9 +21,12 @@ from lowwater.plan.properties.ranges import read_from
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.reference import Experiment, Observed, evaluate
-from lowwater.reference.clock import PERIODIC, Clock, Disorder, Span
+from lowwater.reference.clock import PERIODIC, Clock, Disorder, Link, Span
+from lowwater.reference.inorder import BufferedWindowsOperator, OrderOperator
 from lowwater.reference.observe import IOP, OOP
 from lowwater.reference.plan import Operators
+from lowwater.stream.groups import GroupOperator
+from lowwater.stream.joins import JoinOperator
 from lowwater.stream.operators import Life, Operator, Promise, Row
 from lowwater.stream.records import merge
 
@@ -172,10 +177,13 @@ class _TimedClock(Clock):
 
     began = 0.0
     longest = 0.0
+    before: Callable[[int], None] | None = None
 
-    def _promise(self, tick: int, promises: object) -> None:
+    def _promise(self, tick: int, promises: Iterable[tuple[Link, int]]) -> None:
+        if self.before is not None:
+            self.before(tick)
         self.began = time.process_time()
-        super()._promise(tick, promises)  # type: ignore[arg-type]
+        super()._promise(tick, promises)
         self.longest = max(self.longest, time.process_time() - self.began)
 
 
@@ -195,22 +203,100 @@ class _TimedSink(Operator):
 
 def timed(node: Node, streams: Mapping[str, Stream], form: str, period: float = 1.0) -> Timed:
     """Evaluates a plan over streams at full speed, without looking at any state."""
-    life = Life()
-    plan = Operators(range(0, END_OF_TIME), read_from(node, 0), life, form == IOP)
-    top = plan.operator(node)
-    disorder = {name: Disorder(each.skew) for name, each in streams.items()}
-    packets = {name: each.batches() for name, each in streams.items()}
-    span = Span(0, END_OF_TIME, False, False, False)
-    clock = _TimedClock(plan.links(disorder), plan.holders(disorder), span, life, round(period * SECOND), PERIODIC)
+    plan, clock, top = _driven(node, streams, form, period)
     found = Timed()
     top.connect(_TimedSink(clock, found), 0)
-    records = list(merge(packets, plan.columns))
+    records = list(merge({name: each.batches() for name, each in streams.items()}, plan.columns))
     began = time.process_time()
     for record in records:
         clock.record(record)
     clock.close()
     found.seconds, found.longest = time.process_time() - began, clock.longest
     return found
+
+
+@dataclass
+class Objects:
+    """Most bytes of the objects in the state of operators, with their containers.
+
+    Attributes:
+        size: of all operators together.
+        each: kind of operator -> mean bytes a tuple, when it kept most.
+    """
+
+    size: int = 0
+    each: dict[str, float] = field(default_factory=dict)
+
+
+def objects(node: Node, streams: Mapping[str, Stream], form: str, every: int, period: float = 1.0) -> Objects:
+    """Evaluates a plan over streams, and weighs the operators' state every so many seconds before the promises."""
+    plan, clock, _ = _driven(node, streams, form, period)
+    found = Objects()
+
+    def look(tick: int) -> None:
+        if tick % (every * SECOND) == 0:
+            total = deep_size([state(operator) for operator in plan.named.values()])
+            if total > found.size:
+                found.size = total
+                for kind in (OrderOperator, JoinOperator):
+                    mine = [operator for operator in plan.named.values() if isinstance(operator, kind)]
+                    kept = sum(sum(1 for _ in operator.kept()) for operator in mine)
+                    if kept:
+                        size = deep_size([state(operator) for operator in mine])
+                        found.each[kind.__name__.removesuffix("Operator")] = size / kept
+
+    clock.before = look
+    for record in merge({name: each.batches() for name, each in streams.items()}, plan.columns):
+        clock.record(record)
+    return found
+
+
+def state(operator: Operator) -> list[Any]:
+    """What an operator keeps rows and groups in."""
+    if isinstance(operator, OrderOperator):
+        return [operator._waiting]
+    if isinstance(operator, JoinOperator):
+        return [part for side in operator._sides for part in (side.buckets, side.ends)]
+    if isinstance(operator, GroupOperator):
+        return [operator._groups, operator._ends]
+    return [operator._rows] if isinstance(operator, BufferedWindowsOperator) else []
+
+
+def deep_size(root: Any) -> int:
+    """Bytes of an object and of all that it holds, each object once.
+
+    Example:
+        >>> deep_size([(), ()]) == sys.getsizeof([(), ()]) + sys.getsizeof(())
+        True
+    """
+    seen: set[int] = set()
+    stack, total = [root], 0
+    while stack:
+        each = stack.pop()
+        if id(each) in seen:
+            continue
+        seen.add(id(each))
+        total += sys.getsizeof(each)
+        if isinstance(each, dict):
+            stack += each.keys()
+            stack += each.values()
+        elif isinstance(each, list | tuple):
+            stack += each
+        elif hasattr(each, "__dict__") and not callable(each):
+            stack.append(vars(each))
+    return total
+
+
+def _driven(
+    node: Node, streams: Mapping[str, Stream], form: str, period: float
+) -> tuple[Operators, _TimedClock, Operator]:
+    life = Life()
+    plan = Operators(range(0, END_OF_TIME), read_from(node, 0), life, form == IOP)
+    top = plan.operator(node)
+    disorder = {name: Disorder(each.skew) for name, each in streams.items()}
+    span = Span(0, END_OF_TIME, False, False, False)
+    clock = _TimedClock(plan.links(disorder), plan.holders(disorder), span, life, round(period * SECOND), PERIODIC)
+    return plan, clock, top
 
 
 FORMS = (IOP, OOP)
