@@ -60,7 +60,7 @@ def verdicts(rows: Sequence[Any]) -> list[Verdict]:
             "520 MB at 60 s (taken as: within a factor of two)",
             f"{largest['scaled']:.0f} MB of values at the paper's rates",
             260 <= largest["scaled"] <= 1040,
-            f"{largest['merge']:,} of {largest['tuples']:,} tuples wait in merges, which keep packets in the model. There "
+            f"{largest['merge']:,} of {largest['tuples']:,} tuples wait in merges, of packets in the model. There "
             "60 s of this query need 1.24 times 30 s of H1, here 2.4 times: its low level aggregates before the merge.",
         ),
         Verdict(

@@ -303,8 +303,8 @@ FORMS = (IOP, OOP)
 
 
 def slope(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """A straight line through points: its rise, and the share of the variance that it explains (R²)."""
+    """A straight line through points: its rise, and the share of the variance that it explains (R²; 0 of a level one)."""
     xs, ys = np.array([x for x, _ in points]), np.array([y for _, y in points])
     rise, base = np.polyfit(xs, ys, 1)
-    rest = float(((ys - rise * xs - base) ** 2).sum())
-    return float(rise), 1 - rest / float(((ys - ys.mean()) ** 2).sum())
+    rest, whole = float(((ys - rise * xs - base) ** 2).sum()), float(((ys - ys.mean()) ** 2).sum())
+    return float(rise), 1 - rest / whole if whole else 0.0
