@@ -303,7 +303,7 @@ FORMS = (IOP, OOP)
 
 
 def slope(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """A straight line through points: its rise, and the share of the variance that it explains (R²; 0 of a level one)."""
+    """A line through points: its rise, and the share of the variance that it explains (R²; 0 of a level one)."""
     xs, ys = np.array([x for x, _ in points]), np.array([y for _, y in points])
     rise, base = np.polyfit(xs, ys, 1)
     rest, whole = float(((ys - rise * xs - base) ** 2).sum()), float(((ys - ys.mean()) ** 2).sum())
