@@ -234,7 +234,7 @@ def _cause(rows: Sequence[Any], policy: str) -> str:
         "window: the whole table is read for closed groups, which grows with its slots whatever the policy, and "
         "groups that are two windows old leave at once, of which a larger table keeps more since fewer collide. IOP's "
         f"flush also asks the system for memory. Without the system's time {other} sustains {bare:.2f} times IOP: a "
-        f"flush of this kernel fits the buffer of 65,536 packets; with one of {SMALL:,} packets it is {small:.2f} times."
+        f"flush of this kernel fits the buffer of 65,536 packets. With {SMALL:,} packets it is {small:.2f} times."
     )
 
 

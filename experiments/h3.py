@@ -112,8 +112,8 @@ def verdicts(rows: Sequence[Any]) -> list[Verdict]:
             "the load of the merge query rises immeasurably (taken as: by less than 1 %)",
             f"by {shares['flows']:.3%} with a heartbeat a second",
             shares["flows"] < 0.01,
-            "Measured with a thousand heartbeats a second, since one a second is below the noise: without and with one a "
-            f"second the processor is at {said}. A heartbeat that promises nothing new is not stored: the query of "
+            "Measured with a thousand heartbeats a second, since one a second is below the noise: without and with one "
+            f"a second the processor is at {said}. A heartbeat that promises nothing new is not stored: the query of "
             f"ten seconds stores one in ten. A selection of timestamps stores each. Of all work that is {every}.",
         ),
         Verdict(

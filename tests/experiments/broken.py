@@ -32,7 +32,11 @@ def order_is_lost(monkeypatch: pytest.MonkeyPatch, module: ModuleType) -> None:
     def memory(node: Any, streams: Any, form: str, *others: Any) -> model.Memory:
         return model.memory(node, streams, "oop", *others)
 
+    def timed(node: Any, streams: Any, form: str, *others: Any) -> model.Timed:
+        return model.timed(node, streams, "oop", *others)
+
     monkeypatch.setattr(module, "memory", memory)
+    monkeypatch.setattr(module, "timed", timed, raising=False)
 
 
 def heartbeats_are_lost(monkeypatch: pytest.MonkeyPatch, module: ModuleType) -> None:
