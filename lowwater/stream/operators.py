@@ -99,6 +99,11 @@ class Operator:
         """Hands this operator's output to a port of another."""
         self._consumers.append((consumer, port))
 
+    def detach(self) -> list[tuple[Operator, int]]:
+        """Takes all consumers off, and gives them with their ports: the buffers of a query graph stand between."""
+        taken, self._consumers = self._consumers, []
+        return taken
+
     def receive(self, port: int, message: Message) -> None:
         """Takes a message of an input."""
         if isinstance(message, Row):
