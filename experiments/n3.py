@@ -10,7 +10,7 @@ from experiments.model import FORMS, Stream, memory, planned, slope
 from lowwater.plan.operators import Node
 
 SEED = 30
-RATE = {Size.QUICK: 5, Size.DEFAULT: 40, Size.FULL: 4_000}
+RATE = {Size.QUICK: 4, Size.DEFAULT: 20, Size.FULL: 4_000}
 PAPER_RATE = 4_000
 DELAYS = (0, 30, 60, 120, 180, 240)
 
@@ -88,8 +88,8 @@ EXPERIMENT = Experiment(
     claim="IOP's memory grows significantly as the delay of C increases, OOP's is relatively stable.",
     about="""
 Q9: a count of five minutes by one over M1, M2 and C, of which C has a hundredth of the packets and arrives late by 0
-to 240 s; the figure's axis is not in the text. The default has a hundredth of the paper's rate (40 packets/s),
-`--full` all of it; OOP's bytes are those of windows, not of packets, and are not multiplied.
+to 240 s; the figure's axis is not in the text. The default has a 200th of the paper's rate (20 packets/s), `--full`
+all of it; OOP's bytes are those of windows, not of packets, and are not multiplied.
 """,
     seed=SEED,
     measure=measure,
