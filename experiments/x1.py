@@ -25,7 +25,7 @@ def verdicts(rows: Sequence[Any]) -> list[Verdict]:
     return [
         Verdict(
             "latency drops regularly with the rate of periodic punctuation",
-            " > ".join(f"{latency:,.2g}" if latency < 100 else f"{latency:,.0f}" for latency in line) + " ms",
+            f"{' > '.join(map(_shown, line))} ms",
             all(before > after for before, after in pairwise(line)),
         ),
         Verdict(
@@ -53,10 +53,15 @@ def verdicts(rows: Sequence[Any]) -> list[Verdict]:
         ),
         Verdict(
             "(ours) operators in turn instead of depth first: the same order of scenarios",
-            ", ".join(f"{name} {latency:.3g} ms" for name, latency in turn.items()),
+            ", ".join(f"{name} {_shown(latency)} ms" for name, latency in turn.items()),
             turn["D"] <= turn["C"] < min(line) and turn["A"] >= 1000 * turn["C"],
         ),
     ]
+
+
+def _shown(milliseconds: float) -> str:
+    """To three digits, without an exponent."""
+    return f"{milliseconds:,.0f}" if milliseconds >= 100 else f"{milliseconds:.3g}"
 
 
 def panels(rows: Sequence[Any]) -> list[Panel]:

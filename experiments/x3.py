@@ -59,7 +59,7 @@ def panels(rows: Sequence[Any]) -> list[Panel]:
         Curve("C: on demand", level(rows, "C", "peak")),
         Curve("D: latent timestamps", level(rows, "D", "peak")),
         Curve("paper: A, thousands", [(0.1, 1000)], True),
-        Curve("paper: C, two orders below A or more", [(0.1, of(rows, "A", "peak") / 100)], True),
+        Curve("paper: C, A/100 or less", [(0.1, of(rows, "A", "peak") / 100)], True),
     ]
     across, up = "punctuation of B (punctuations/s)", "peak of all buffers (tuples and punctuations)"
     return [Panel("X3: peak total queue size", across, up, curves, log_across=True, log_up=True)]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from experiments import x1, x2, x3
+from experiments import x1, x2, x3, x_costs
 from experiments.frame import Experiment, Measurement, Size, Verdict
 from experiments.scenarios import A, C, D, by_rate, measured, of, periodic, run
 from lowwater.reference.execution import model, nodes, sources
@@ -122,3 +122,12 @@ def test_verdicts_say_numbers() -> None:
     found = [measured(each, 10.0) for each in (A, periodic(100.0), C, D)]
     assert of(found, "C", "latency_ms") > 0 and len(by_rate(found, "peak")) == 1
     assert all(isinstance(each, Verdict) for each in x3.verdicts(found))
+
+
+def test_costs_are_measured(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(x_costs, "PIECES", 200)
+    monkeypatch.setattr(x_costs, "RUNS", 1)
+    x_costs.main()
+    printed = dict(line.split(": ") for line in capsys.readouterr().out.splitlines())
+    assert list(printed) == ["row", "punctuation", "backtrack"]
+    assert all(int(text.removesuffix(" ns").replace(",", "")) > 0 for text in printed.values())
