@@ -17,7 +17,7 @@ from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import END_OF_TIME
 
 SEED = 3
-RATE = {Size.QUICK: 55, Size.DEFAULT: 440, Size.FULL: 110_000}
+RATE = {Size.QUICK: 22, Size.DEFAULT: 440, Size.FULL: 110_000}
 PAPER_RATE, PAPER_GROUPS = 110_000, 65_536
 SKEWS = (1, 5, 10, 20, 30, 40)
 WINDOWS = (10, 60)

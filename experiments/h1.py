@@ -11,7 +11,7 @@ from lowwater.plan.operators import Node
 from lowwater.reference.clock import NONE, PERIODIC
 
 SEED = 1
-RATE = {Size.QUICK: 60, Size.DEFAULT: 1_000, Size.FULL: 100_000}
+RATE = {Size.QUICK: 20, Size.DEFAULT: 1_000, Size.FULL: 100_000}
 PAPER_RATE = 100_000
 SECONDS = 90
 INTERVALS = (1, 5, 10, 15, 20, 25, 30)

@@ -11,7 +11,7 @@ from lowwater.plan.operators import Node
 from lowwater.reference.clock import PERIODIC
 
 SEED = 2
-RATE = {Size.QUICK: 30, Size.DEFAULT: 500, Size.FULL: 100_000}
+RATE = {Size.QUICK: 10, Size.DEFAULT: 500, Size.FULL: 100_000}
 PAPER_RATE = 100_000
 SECONDS = 130
 INTERVALS = (1, 10, 20, 30, 40, 50, 60)

@@ -10,7 +10,7 @@ from experiments.model import FORMS, Stream, memory, planned, slope
 from lowwater.plan.operators import Node
 
 SEED = 20
-RATE = {Size.QUICK: 20, Size.DEFAULT: 100, Size.FULL: 4_000}
+RATE = {Size.QUICK: 8, Size.DEFAULT: 100, Size.FULL: 4_000}
 PAPER_RATE = 4_000
 DELAYS = (0, 10, 20, 40, 60, 80)
 
