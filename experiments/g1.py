@@ -195,7 +195,9 @@ def verdicts(rows: Sequence[Any]) -> list[Verdict]:
     ratios = [rate[policy, 1 << 16, "2"] / rate["IOP", 1 << 16, "2"] for policy in ("OOP", "OOP(sf)")]
     close = all(0.8 <= ratio <= 1.25 for ratio in ratios)
     said = " and ".join(f"{ratio:.2f}" for ratio in ratios)
-    found.append(Verdict("at 66 k groups all are about the same", f"{said} times IOP", close))
+    found.append(
+        Verdict("at 66 k groups all are about the same", f"{said} times IOP", close, "" if close else _bare(rows, 16))
+    )
     spread = {
         policy: max(
             max(rate[policy, groups, size] for size in SIZES) / min(rate[policy, groups, size] for size in SIZES)
@@ -206,14 +208,16 @@ def verdicts(rows: Sequence[Any]) -> list[Verdict]:
     less = all(spread[policy] < spread["IOP"] for policy in ("OOP", "OOP(sf)"))
     said = ", ".join(f"{policy} {value:.2f}" for policy, value in spread.items())
     claim = "OOP is less sensitive to the size of the table"
-    found.append(Verdict(claim, f"largest by least rate: {said}", less))
+    found.append(Verdict(claim, f"largest by least rate: {said}", less, "" if less else _bare(rows, 18)))
     large = {
         (policy, size): rate[policy, 1 << 19, size] / rate["IOP", 1 << 19, size]
         for policy in ("OOP", "OOP(sf)")
         for size in SIZES
     }
     said = f"{min(large.values()):.2f} times IOP at least"
-    found.append(Verdict("at 520 k groups OOP is faster whatever the table", said, min(large.values()) > 1))
+    faster = min(large.values()) > 1
+    claim = "at 520 k groups OOP is faster whatever the table"
+    found.append(Verdict(claim, said, faster, "" if faster else _bare(rows, 19)))
     return found
 
 
@@ -236,6 +240,18 @@ def _cause(rows: Sequence[Any], policy: str) -> str:
         f"flush also asks the system for memory. Without the system's time {other} sustains {bare:.2f} times IOP: a "
         f"flush of this kernel fits the buffer of 65,536 packets. With {SMALL:,} packets it is {small:.2f} times."
     )
+
+
+def _bare(rows: Sequence[Any], power: int) -> str:
+    """What decides at a number of groups: the longest steps, and the rates without the operating system."""
+    groups = 1 << power
+    parts = []
+    for size in SIZES:
+        at = {each["policy"]: each for each in rows if (each["groups"], each["size"]) == (groups, size)}
+        steps = ", ".join(f"{n} {at[n]['longest']:.1f} ({at[n]['system']:.1f} of the system)" for n in POLICIES)
+        ratios = " and ".join(f"{at[name]['bare'] / at['IOP']['bare']:.2f}" for name in ("OOP", "OOP(sf)"))
+        parts.append(f"{size}: longest step in ms {steps}; without the system's time {ratios} times IOP")
+    return f"Slots by group, {groups:,} groups. {'. '.join(parts)}."
 
 
 PAPER = {
