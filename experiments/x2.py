@@ -73,8 +73,8 @@ EXPERIMENT = Experiment(
     source="003, section 6",
     claim="A union idles 99 % of the time without punctuation, 15 % with 100/s and more, below 0.1 % on demand.",
     about="""
-The streams and scenarios of X1. An operator waits idly while tuples are in its inputs and the relaxed condition `more`
-(section 4.1) lets it take none. In D nothing ever waits.
+The streams and scenarios of X1. An operator waits idly while tuples are in its inputs and the relaxed condition
+`more` (section 4.1) lets it take none. In D nothing ever waits.
 """,
     seed=SEED,
     measure=measure,

@@ -71,9 +71,9 @@ EXPERIMENT = Experiment(
     source="003, section 6, Figure 8",
     claim="The peak of all buffers is thousands without punctuation, and two orders of magnitude less on demand.",
     about="""
-The streams and scenarios of X1. Counted are the tuples and punctuations in all buffers of the graph together, at every
-instant. The peak of A is set by the longest silence of the sparser link, so it grows slowly with the length of the
-streams.
+The streams and scenarios of X1. Counted are the tuples and punctuations in all buffers of the graph together, at
+every instant. The peak of A is set by the longest silence of the sparser link, so it grows slowly with the length of
+the streams.
 """,
     seed=SEED,
     measure=measure,
