@@ -20,15 +20,15 @@ from lowwater.plan.operators import Node
 from lowwater.plan.properties.ranges import read_from
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.reference import Experiment, Observed, evaluate
-from lowwater.reference.clock import PERIODIC, Clock, Disorder, Link, Span
+from lowwater.reference import Experiment, OperatorMeasures, evaluate
+from lowwater.reference.clock import PERIODIC, Clock, Disorder, Link, RecordSelection
 from lowwater.reference.inorder import BufferedWindowsOperator, OrderOperator
 from lowwater.reference.observe import IOP, OOP
 from lowwater.reference.plan import Operators
 from lowwater.stream.groups import GroupOperator
-from lowwater.stream.joins import JoinOperator
-from lowwater.stream.operators import Life, Operator, Promise, Row
+from lowwater.stream.operators import Life, Promise, Row, StreamOperator
 from lowwater.stream.records import merge
+from lowwater.stream.windowed_join import JoinOperator
 
 SECOND = 1_000_000_000
 START = 1_700_000_040 * SECOND
@@ -113,7 +113,7 @@ class Memory:
         ticks: emission of each row of the result, ns; `lasts` its last instant.
     """
 
-    operators: list[Observed]
+    operators: list[OperatorMeasures]
     rows: int
     ticks: list[int]
     lasts: list[int]
@@ -187,7 +187,7 @@ class _TimedClock(Clock):
         self.longest = max(self.longest, time.process_time() - self.began)
 
 
-class _TimedSink(Operator):
+class _TimedSink(StreamOperator):
     """The end of a plan: notes how long after the promise each row comes."""
 
     def __init__(self, clock: _TimedClock, timed: Timed) -> None:
@@ -240,10 +240,10 @@ def objects(node: Node, streams: Mapping[str, Stream], form: str, every: int, pe
                 found.size = total
                 for kind in (OrderOperator, JoinOperator):
                     mine = [operator for operator in plan.named.values() if isinstance(operator, kind)]
-                    kept = sum(sum(1 for _ in operator.kept()) for operator in mine)
+                    kept = sum(sum(1 for _ in operator.state_rows()) for operator in mine)
                     if kept:
                         size = deep_size([state(operator) for operator in mine])
-                        found.each[kind.__name__.removesuffix("Operator")] = size / kept
+                        found.each[kind.__name__.removesuffix("StreamOperator")] = size / kept
 
     clock.before = look
     for record in merge({name: each.batches() for name, each in streams.items()}, plan.columns):
@@ -251,7 +251,7 @@ def objects(node: Node, streams: Mapping[str, Stream], form: str, every: int, pe
     return found
 
 
-def state(operator: Operator) -> list[Any]:
+def state(operator: StreamOperator) -> list[Any]:
     """What an operator keeps rows and groups in."""
     if isinstance(operator, OrderOperator):
         return [operator._waiting]
@@ -289,12 +289,12 @@ def deep_size(root: Any) -> int:
 
 def _driven(
     node: Node, streams: Mapping[str, Stream], form: str, period: float
-) -> tuple[Operators, _TimedClock, Operator]:
+) -> tuple[Operators, _TimedClock, StreamOperator]:
     life = Life()
     plan = Operators(range(0, END_OF_TIME), read_from(node, 0), life, form == IOP)
     top = plan.operator(node)
     disorder = {name: Disorder(each.skew) for name, each in streams.items()}
-    span = Span(0, END_OF_TIME, False, False, False)
+    span = RecordSelection(0, END_OF_TIME, False, False, False)
     clock = _TimedClock(plan.links(disorder), plan.holders(disorder), span, life, round(period * SECOND), PERIODIC)
     return plan, clock, top
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from experiments.frame import ROOT, Experiment, Measurement, Panel, Size, Verdict, main
 from experiments.model import SECOND, Stream, planned
-from lowwater.catalog.declared import load_functions
 from lowwater.catalog.packets import RECORD
+from lowwater.catalog.user_functions import load_functions
 from lowwater.gsql.declarations import parse_declarations
 from lowwater.plan.context import Context, Links
 from lowwater.plan.properties.ranges import read_from

@@ -23,7 +23,7 @@ from lowwater.plan.queryset import Plan, plan_texts
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.reference.execution import Punctuate, Setup, execute
 from lowwater.reference.plan import Operators
-from lowwater.replay.stages.demand import Demand, Name, Promises, chosen
+from lowwater.replay.stages.demand import Demand, Promises, StreamName, fewest_ticks
 from lowwater.stream.operators import Life, Promise, Row, StreamOperator
 from tests.reference.streams import Link, random_links, record
 
@@ -56,9 +56,9 @@ class Sink(StreamOperator):
         self.rows.append((row.last, row.values))
 
 
-def streams(planned: Plan, links: Mapping[str, Link]) -> dict[Name, Stream]:
+def streams(planned: Plan, links: Mapping[str, Link]) -> dict[StreamName, Stream]:
     """The streams of the low stage with the promises of every second."""
-    found: dict[Name, Stream] = {}
+    found: dict[StreamName, Stream] = {}
     for lfta in planned.lftas:
         for link in lfta.links:
             kept: Stream = []
@@ -74,7 +74,7 @@ def is_row(each: Mapping[str, Any]) -> bool:
     return bool(each["_kind"] == ROW)
 
 
-def thinned(planned: Plan, found: Mapping[Name, Stream]) -> dict[Name, list[tuple[int, int]]]:
+def thinned(planned: Plan, found: Mapping[StreamName, Stream]) -> dict[StreamName, list[tuple[int, int]]]:
     """(tick, promise) of what the policy leaves, the closing one last."""
     runs = {
         name: [(m["_tick"], m["_until"], m["_period"], m["_last"]) for m in stream if not is_row(m)]
@@ -86,7 +86,7 @@ def thinned(planned: Plan, found: Mapping[Name, Stream]) -> dict[Name, list[tupl
         demand.add(lfta, np.array([each["_last"] for each in stream if is_row(each)], np.int64))
     left = {}
     for name, of in runs.items():
-        parts = promises[name].kept(chosen(demand.asked(name)))
+        parts = promises[name].runs_to_keep(fewest_ticks(demand.tick_spans(name)))
         ticks = [
             (tick, of[run][3] + tick - of[run][0])
             for run, (first, last) in parts.items()
@@ -97,7 +97,9 @@ def thinned(planned: Plan, found: Mapping[Name, Stream]) -> dict[Name, list[tupl
     return left
 
 
-def high_rows(planned: Plan, found: Mapping[Name, Stream], left: Mapping[Name, list[tuple[int, int]]]) -> list[Any]:
+def high_rows(
+    planned: Plan, found: Mapping[StreamName, Stream], left: Mapping[StreamName, list[tuple[int, int]]]
+) -> list[Any]:
     """The rows of the high plan over the rows of the streams and the promises that are left."""
     operators, sink = Operators(range(END_OF_TIME), {}, Life()), Sink()
     operators.operator(planned.queries[-1].high).connect(sink, 0)
