@@ -70,7 +70,7 @@ def _table(known: Sequence[Experiment], results: Mapping[str, Mapping[str, Any]]
         found = results.get(each.id)
         verdicts = each.verdicts(found["rows"]) if found else []
         ours = "; ".join(verdict.ours for verdict in verdicts) or "no result"
-        link = f"[{each.id}](#{each.id.lower()})"
+        link = f"[{each.id}](#{_anchor(each)})"
         cells = [link, f"{each.source}: {each.claim}", ours, f"**{summary(verdicts)}**", str(each.seed)]
         lines.append(f"| {' | '.join(map(_escaped, cells))} | `{found['command'] if found else each.command}` |")
     return [*lines, ""]
@@ -78,7 +78,7 @@ def _table(known: Sequence[Experiment], results: Mapping[str, Mapping[str, Any]]
 
 def _section(experiment: Experiment, found: Mapping[str, Any] | None) -> list[str]:
     name = experiment.id.lower()
-    lines = [f'<a id="{name}"></a>', "", f"## {experiment.id}: {experiment.title}", ""]
+    lines = [f"## {experiment.id}: {experiment.title}", ""]
     lines += [f"{experiment.source}. {experiment.claim}", ""]
     lines += _paragraphs(experiment.about)
     if found is None:
@@ -123,6 +123,11 @@ def _shown(value: Cell) -> str:
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
     return f"{value:,}" if isinstance(value, int) else _escaped(value)
+
+
+def _anchor(experiment: Experiment) -> str:
+    """The anchor of a section, as GitHub makes it of the heading."""
+    return re.sub(r"[^\w -]", "", f"{experiment.id}: {experiment.title}".lower()).replace(" ", "-")
 
 
 def _escaped(text: str) -> str:

@@ -46,7 +46,7 @@ def test_a_result_becomes_a_section(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert found["rows"] == [{"x": 1, "y": 2.5, "size": "quick"}] and found["seed"] == 7
     text = page([TOY], {"Z1": found})
     command = "`python -m experiments.z1 --quick`"
-    assert f"| [Z1](#z1) | nowhere: Two is more than one. | 2.5 \\| 1 | **holds** | 7 | {command} |" in text
+    assert f"| [Z1](#z1-a-toy) | nowhere: Two is more than one. | 2.5 \\| 1 | **holds** | 7 | {command} |" in text
     assert "One paragraph.\n\nAnother." in text
     assert "| more | 2.5 \\| 1 | holds |" in text and "*more*: because" in text
     assert "| x (s) | y |\n| --- | --- |\n| 1 | 2.5 |" in text
