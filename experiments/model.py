@@ -243,7 +243,7 @@ def objects(node: Node, streams: Mapping[str, Stream], form: str, every: int, pe
                     kept = sum(sum(1 for _ in operator.state_rows()) for operator in mine)
                     if kept:
                         size = deep_size([state(operator) for operator in mine])
-                        found.each[kind.__name__.removesuffix("StreamOperator")] = size / kept
+                        found.each[kind.__name__.removesuffix("Operator")] = size / kept
 
     clock.before = look
     for record in merge({name: each.batches() for name, each in streams.items()}, plan.columns):
