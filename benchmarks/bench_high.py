@@ -257,8 +257,9 @@ def measure(spark: Any, name: str, rows: int, folder: Path, settings: HighSettin
     batch_s = in_spark(session, subject.sql, batch, folder)
     streams = {}
     for each, paths in by_lfta.items():
-        # A stream takes whole files: so many of each that it has as many micro-batches as the replay.
-        parts = split_by_time(paths, folder / "parts" / each, settings.boundaries(share * len(instances)))
+        # A stream takes whole files: so many of each that a micro-batch has as many rows as the replay's.
+        batches = max(1, -(-share * len(instances) // settings.most_rows))
+        parts = split_by_time(paths, folder / "parts" / each, batches)
         reader = session.readStream.schema(batch[each].schema).option("maxFilesPerTrigger", 1)
         streams[each] = reader.parquet(str(parts)).where(f"_kind = '{ROW}'")
     stream_s, stream_state = in_stream(session, subject.streamed, streams, folder)

@@ -20,8 +20,17 @@ from lowwater.config import FILE_NAME, Config, load_config
 from lowwater.errors import LowwaterError
 from lowwater.lake.layout import QUALITY, REPLAYS, Lake, open_lake
 from lowwater.lake.ledgers.captures import Captures, ingested_links, read_captures
+from lowwater.lake.ledgers.interval_states import (
+    BLOCKED,
+    HALF,
+    MISSING,
+    STALE,
+    StatusRow,
+    covered,
+    gravest,
+    interval_status,
+)
 from lowwater.lake.ledgers.runs import FAILED, ReplayRow
-from lowwater.lake.ledgers.status import BLOCKED, HALF, MISSING, STALE, StatusRow, covered, gravest, interval_status
 from lowwater.lake.locks import held_ranges
 from lowwater.lake.tables import open_table, read_rows
 from lowwater.quality.verdicts import IntervalAudit, Key, interval_audits

@@ -88,7 +88,7 @@ def _outcome(binder: Binder, name: str, statement: syntax.Statement, file: str) 
     try:
         check_options(statement, binder.statements[name][1])
         if isinstance(statement, syntax.Watchlist):
-            declare_watch(name, statement, binder.statements[name][1])
+            declare_watch(name, statement, binder.statements[name][1], binder.context.folders)
             return Outcome(file, name, 3)
         node = binder.query(name)
     except BelowError as error:

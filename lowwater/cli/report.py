@@ -14,9 +14,9 @@ from lowwater.errors import LakeError, LowwaterError
 from lowwater.instants import format_instant
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.coverage import tolerated_lines
+from lowwater.lake.ledgers.interval_states import BLOCKED, HALF, MISSING, STALE, StatusRow, gravest
 from lowwater.lake.ledgers.outside import outside_lines
 from lowwater.lake.ledgers.runs import DONE, FAILED, INCOMPLETE, PROVISIONAL, read_quarantine, replayed_sets
-from lowwater.lake.ledgers.status import BLOCKED, HALF, MISSING, STALE, StatusRow, gravest
 from lowwater.quality.report_pages import HELD, INDEX
 from lowwater.quality.verdicts import IntervalAudit, Key, findings, interval_audits
 from lowwater.replay.interval import statuses

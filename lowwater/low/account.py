@@ -1,4 +1,4 @@
-"""Accounts of a link: every record counted by outcome (SEMANTICS A1), and the late records (T2).
+"""Accounts of a link: every record counted by outcome (SEMANTICS A1).
 
 Beside the operators of `low.run`. The kernel counts into a window of minutes; the counts go to the ledgers.
 """
@@ -11,7 +11,7 @@ import pyarrow as pa
 from lowwater.low.arrays import Int64Array
 from lowwater.low.code.filters import ACCEPTED, FAILED, FILTERED, NOT_OF_PROTOCOL, OUTCOMES, SAMPLED_OUT, SHED
 from lowwater.low.code.kernel import MINUTE
-from lowwater.low.settings import MINUTES, VIOLATIONS
+from lowwater.low.settings import MINUTES
 
 _WINDOW_MINUTES = 256
 
@@ -70,42 +70,3 @@ class Counters:
             arrays = [pa.array(column, f.type) for column, f in zip(columns, MINUTES, strict=True)]
             tables.append(pa.table(arrays, schema=MINUTES))
         return pa.concat_tables(tables)
-
-
-class Violations:
-    """Collects the records that are later than the skew.
-
-    Args:
-        start: start of the owned interval, ns.
-        end: end of the owned interval, ns, exclusive.
-    """
-
-    def __init__(self, start: int, end: int) -> None:
-        self._start = start
-        self._end = end
-        self._batches: list[pa.RecordBatch] = []
-
-    def add(self, batch: pa.RecordBatch, late: Int64Array) -> None:
-        """Adds the late records of a batch whose arrival is owned.
-
-        Args:
-            batch: records with capture, position, timestamp and arrival.
-            late: indexes of the late records.
-        """
-        rows = batch.select(["capture", "position", "timestamp", "arrival"]).take(pa.array(late))
-        arrivals = rows.column("arrival").to_numpy()
-        rows = rows.filter(pa.array((arrivals >= self._start) & (arrivals < self._end)))
-        names = rows.column("capture").cast(pa.string())
-        stamps, arrivals = rows.column("timestamp").to_numpy(), rows.column("arrival").to_numpy()
-        columns = [
-            names,
-            rows.column("position"),
-            rows.column("timestamp"),
-            pa.array(arrivals),
-            pa.array(arrivals - stamps),
-        ]
-        self._batches.append(pa.record_batch(columns, schema=VIOLATIONS))
-
-    def table(self) -> pa.Table:
-        """Returns all late records in the order of the link."""
-        return pa.Table.from_batches(self._batches, schema=VIOLATIONS)

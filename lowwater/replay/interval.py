@@ -21,6 +21,7 @@ from lowwater.errors import AuditError, BusyError, LakeError, LowwaterError, Own
 from lowwater.instants import format_instant
 from lowwater.lake.layout import open_lake, result_schema, stream_schema
 from lowwater.lake.ledgers.captures import Captures
+from lowwater.lake.ledgers.interval_states import StatusInputs, StatusRow, status
 from lowwater.lake.ledgers.outside import occupied_intervals
 from lowwater.lake.ledgers.runs import (
     AUDIT,
@@ -36,7 +37,6 @@ from lowwater.lake.ledgers.runs import (
     record_replays,
     record_violations,
 )
-from lowwater.lake.ledgers.status import StatusInputs, StatusRow, status
 from lowwater.lake.locks import run_attempt
 from lowwater.lake.packets import PacketFiles
 from lowwater.lake.parts import changes

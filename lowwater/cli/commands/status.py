@@ -20,9 +20,9 @@ def status(lake: Path, queries: Path) -> None:
     from lowwater.config import load_config
     from lowwater.lake.layout import open_lake
     from lowwater.lake.ledgers.coverage import tolerated_lines
+    from lowwater.lake.ledgers.interval_states import BLOCKED
     from lowwater.lake.ledgers.outside import outside_lines
     from lowwater.lake.ledgers.runs import FAILED
-    from lowwater.lake.ledgers.status import BLOCKED
     from lowwater.replay.interval import statuses
 
     table = Table("interval", "query set", "query", "state", "reason", box=None)

@@ -15,8 +15,8 @@ from pathlib import Path
 from lowwater.config import FILE_NAME, load_config
 from lowwater.errors import ConfigError, LowwaterError
 from lowwater.lake.layout import open_lake
+from lowwater.lake.ledgers.interval_states import HALF, MISSING, STALE, StatusRow, gravest, status
 from lowwater.lake.ledgers.runs import AUDIT, DONE, FAILED, INCOMPLETE, PROVISIONAL, read_replays, replayed_sets
-from lowwater.lake.ledgers.status import HALF, MISSING, STALE, StatusRow, gravest, status
 from lowwater.lake.packets import PacketFiles
 from lowwater.plan.properties.state import hands_over
 from lowwater.plan.queryset import QueryPlan
