@@ -146,3 +146,39 @@ def link_summary(
         "sane": counts.sane,
         "skew_that_admits_all_ns": latest,
     }
+
+
+_LOSSES = {
+    "not_of_protocol": "are not of the protocol",
+    "filtered": "do not meet WHERE",
+    "failed": "have no value where WHERE asks for one",
+    "sampled_out": "are not in the sample",
+    "shed": "are shed",
+    "accepted": "pass the low level",
+}
+
+
+def empty_query_notes(queries: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Says for each query without rows where its packets went, by link and LFTA.
+
+    Args:
+        queries: the entries of the queries in the summary of a run.
+
+    Example:
+        >>> counts = {"sane": 5, "not_of_protocol": 3, "filtered": 2, "accepted": 0}
+        >>> empty_query_notes({"syns": {"rows": 0, "lftas": {"syns_low": {"main1": counts}}}})
+        ['query syns has no rows: of 5 packets of main1, 3 are not of the protocol, 2 do not meet WHERE']
+    """
+    notes = []
+    for name, query in queries.items():
+        if query.get("rows") != 0:
+            continue
+        parts = [
+            f"of {counts['sane']:,} packets of {link}, "
+            + ", ".join(f"{counts[key]:,} {words}" for key, words in _LOSSES.items() if counts.get(key))
+            for links in query.get("lftas", {}).values()
+            for link, counts in links.items()
+            if counts["sane"]
+        ]
+        notes.append(f"query {name} has no rows: " + ("; ".join(dict.fromkeys(parts)) or "no packet was read"))
+    return notes
