@@ -78,9 +78,10 @@ up: setup
 down:
 	@[ ! -x $(BIN)/python ] || $(BIN)/python scripts/home.py down
 
+# Three workers keep two cores busy: tests of Airflow and of whole commands wait for other processes half of their time.
 test: setup
 	@$(BIN)/lowwater doctor
-	$(BIN)/python -m pytest --numprocesses=2 --dist=loadfile
+	$(BIN)/python -m pytest --numprocesses=3 --dist=loadfile
 
 test-fast: $(VENV)/.package
 	$(BIN)/python -m pytest --numprocesses=2 --dist=loadfile -m "not spark and not captures and not slow" --hypothesis-profile=quick

@@ -44,7 +44,8 @@ Clause = tuple[str, Any]
 
 @v_args(inline=True)
 class TreeBuilder(SourceBuilder):
-    """Makes syntax tree nodes, one method per grammar rule. Holds no state, so one instance serves every parse."""
+    """Makes syntax tree nodes, one method per grammar rule. An instance serves every parse with the
+    same function names."""
 
     def start(self, *parts: Statement | ProtocolDecl | Token | None) -> QueryFile:
         return QueryFile(
