@@ -1,4 +1,4 @@
-"""The command `report`: what the audits found, as text or as pages."""
+"""The command `report`: shows the results of the audits as text, or writes the review pages."""
 
 from __future__ import annotations
 

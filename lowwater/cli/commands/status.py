@@ -1,4 +1,4 @@
-"""The command `status`: the state of every interval."""
+"""The command `status`: shows the state of every interval."""
 
 from __future__ import annotations
 
