@@ -53,7 +53,7 @@ class ExpectLinkRecordsToBeAccountedFor(LinkRule):
 
     rule = "Every record of the link is malformed, violating, sane or outside of its life"
     measures = ("read", "malformed", "violating", "sane", "outside", "unaccounted")
-    told = ("interval", "captures", "strays")
+    message_columns = ("interval", "captures", "strays")
 
     def holds(self, row: Row) -> bool:
         named = row["malformed"] + row["violating"] + row["sane"] + row["outside"]
@@ -78,7 +78,7 @@ class ExpectLinkRecordsToLieInside(LinkRule):
 
     rule = "Every record lies in the life of the link and in the declared coverage of its capture"
     measures = ("read", "outside", "uncovered", "misdated")
-    told = ("interval", "captures", "places", "elsewhere")
+    message_columns = ("interval", "captures", "places", "elsewhere")
 
     def holds(self, row: Row) -> bool:
         return bool(row["outside"] == 0 and row["uncovered"] == 0 and row["misdated"] == 0)

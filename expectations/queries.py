@@ -17,7 +17,7 @@ class QueryRule(Rule, ABC):
 
     noun = "query"
     subjects: ClassVar[tuple[str, ...]] = ("query",)
-    told: ClassVar[tuple[str, ...]] = ("interval", "captures", "links")
+    message_columns: ClassVar[tuple[str, ...]] = ("interval", "captures", "links")
 
     def about(self, row: Row) -> str:
         return f"query {row['query']}"

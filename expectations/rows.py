@@ -22,7 +22,7 @@ class ExpectQueryRowsToKeepRule(QueryRule):
     subjects = ("query", "rule")
     rule = "The custom rules of severity {limit} hold for the rows"
     measures = ("severity", "values", "broken", "allowed", "example")
-    told = ("interval", "captures", "links", "why")
+    message_columns = ("interval", "captures", "links", "why")
 
     def holds(self, row: Row) -> bool:
         return bool(row["severity"] != self.limit or row["broken"] <= row["allowed"])

@@ -48,14 +48,14 @@ class Rule(BatchExpectation, ABC):
         rule: the rule in words; `{name}` stands for an argument of the expectation.
         subjects: columns that identify the subject of a row.
         measures: columns that the rule reads; `{name}` as above.
-        told: further columns that only messages use.
+        message_columns: further columns that only messages use.
     """
 
     noun: ClassVar[str]
     rule: ClassVar[str]
     subjects: ClassVar[tuple[str, ...]]
     measures: ClassVar[tuple[str, ...]]
-    told: ClassVar[tuple[str, ...]] = ("interval", "captures")
+    message_columns: ClassVar[tuple[str, ...]] = ("interval", "captures")
     metric_dependencies = (ROWS,)
 
     @abstractmethod
@@ -80,7 +80,7 @@ class Rule(BatchExpectation, ABC):
 
     def needs(self) -> set[str]:
         """Returns all columns that the expectation reads."""
-        return {*self.columns(), *self.told}
+        return {*self.columns(), *self.message_columns}
 
     def message(self, row: Row) -> str:
         """Describes the failure of a row in one sentence: subject, interval, numbers, offsets, captures."""

@@ -30,18 +30,18 @@ HEADERS = {
 }
 """Headers of every response: no scripts, no content from other hosts, no frames of other sites."""
 
-STYLED = "style-src 'self' 'unsafe-inline'"
+INLINE_STYLES = "style-src 'self' 'unsafe-inline'"
 """Style policy of the Data Docs, whose tables use inline styles."""
 
 METHODS = ["GET", "HEAD"]
 SHARED = ("assets", "suites")
 """Folders of the Data Docs that hold no data of an interval."""
 
-Sees = Callable[[str], bool]
+Permission = Callable[[str], bool]
 """Predicate: whether the user may see the query set of this name."""
 
 
-def everything() -> Sees:
+def see_all() -> Permission:
     """Returns the permission to see all query sets."""
     return lambda name: True
 
@@ -49,16 +49,16 @@ def everything() -> Sees:
 def create(
     board: Board,
     dependencies: Sequence[Any] = (),
-    doors: APIRouter | None = None,
-    seen: Callable[..., Sees] = everything,
+    routes: APIRouter | None = None,
+    permissions: Callable[..., Permission] = see_all,
 ) -> FastAPI:
     """Creates the app that serves the pages of a lake.
 
     Args:
         board: access to the lake.
         dependencies: FastAPI dependencies of every route, for example authentication.
-        doors: further routes, which are matched first.
-        seen: FastAPI dependency that returns the query sets that the user may see.
+        routes: further routes, which are matched first.
+        permissions: FastAPI dependency that returns the query sets that the user may see.
     """
     app = FastAPI(
         title="Lowwater review",
@@ -69,9 +69,9 @@ def create(
         dependencies=list(dependencies),
     )
 
-    asked = Depends(seen)
-    if doors is not None:
-        app.include_router(doors)
+    permission = Depends(permissions)
+    if routes is not None:
+        app.include_router(routes)
 
     @app.api_route("/", methods=METHODS)
     def start() -> Response:
@@ -79,26 +79,26 @@ def create(
 
     @app.api_route("/assets/{name:path}", methods=METHODS)
     def asset(name: str) -> Response:
-        return served(HERE / "assets", name, HEADERS)
+        return file_response(HERE / "assets", name, HEADERS)
 
     @app.api_route("/docs/{name:path}", methods=METHODS)
-    def docs(name: str, sees: Any = asked) -> Response:
-        policy = HEADERS["Content-Security-Policy"].replace("style-src 'self'", STYLED)
+    def docs(name: str, sees: Any = permission) -> Response:
+        policy = HEADERS["Content-Security-Policy"].replace("style-src 'self'", INLINE_STYLES)
         reports = board.root / "reports"
         try:
             allowed = _documented(board, reports, name, sees)
         except LowwaterError as error:
             return HTMLResponse(_plain(str(error)), 503, HEADERS)
-        return served(reports, name if allowed else "", HEADERS | {"Content-Security-Policy": policy})
+        return file_response(reports, name if allowed else "", HEADERS | {"Content-Security-Policy": policy})
 
     @app.api_route("/{address:path}", methods=METHODS)
-    def page(address: str, sees: Any = asked) -> Response:
-        return answered(board, address, sees)
+    def page(address: str, sees: Any = permission) -> Response:
+        return page_response(board, address, sees)
 
     return app
 
 
-def _documented(board: Board, reports: Path, name: str, sees: Sees) -> bool:
+def _documented(board: Board, reports: Path, name: str, sees: Permission) -> bool:
     """Whether the user may see a page of the Data Docs: a page of a query set, of all suites, or the index."""
     path = inside(reports, name)
     if path is None:
@@ -111,7 +111,7 @@ def _documented(board: Board, reports: Path, name: str, sees: Sees) -> bool:
     return all(sees(name) for name in names) if names else folder in SHARED or sees(folder)
 
 
-def answered(board: Board, address: str, sees: Sees) -> Response:
+def page_response(board: Board, address: str, sees: Permission) -> Response:
     """Returns the page of an address: 404 for an unknown address, 503 if the lake cannot be read.
 
     A page that the user may not see is also 404, so that its existence stays hidden.
@@ -143,7 +143,7 @@ def inside(base: Path, name: str) -> Path | None:
         return None  # too long, not a valid path, or a cycle of symbolic links
 
 
-def served(base: Path, name: str, headers: dict[str, str]) -> Response:
+def file_response(base: Path, name: str, headers: dict[str, str]) -> Response:
     """Returns a file of a folder, or 404."""
     path = inside(base, name)
     if path is None:

@@ -173,14 +173,22 @@ def link_calendar(snapshot: Snapshot, link: str, start: int, end: int) -> Calend
     rows: dict[int, list[Cell | None]] = {}
     counts: Counter[str] = Counter()
     for hour in range(low // HOUR * HOUR, high, HOUR):
-        owed = min(high, hour + HOUR) - max(low, hour)
-        held = covered(spans, begins, max(low, hour), min(high, hour + HOUR))
-        state = "gap" if not held else "partly" if held < owed else "damaged" if hour in broken else "covered"
+        expected_time = min(high, hour + HOUR) - max(low, hour)
+        covered_time = covered(spans, begins, max(low, hour), min(high, hour + HOUR))
+        state = _coverage_state(covered_time, expected_time, hour in broken)
         counts[state] += 1
         day, within = divmod(hour, DAY)
         label = f"{moment(hour):%-d %b %H:%M}, {state}"
         rows.setdefault(day, [None] * 24)[within // HOUR] = Cell(label, state)
     return Calendar(link, "link", f"skew/{safe_name(link)}.html", _heads(24), _days(rows), counts)
+
+
+def _coverage_state(covered_time: int, expected_time: int, is_damaged: bool) -> str:
+    if not covered_time:
+        return "gap"
+    if covered_time < expected_time:
+        return "partly"
+    return "damaged" if is_damaged else "covered"
 
 
 def _last(snapshot: Snapshot) -> int:

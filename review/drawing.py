@@ -131,17 +131,18 @@ def _placed(
     heights: dict[int, int] = {}
     boxes: dict[str, Box] = {}
     for layer in range(last + 1):
-        mine = [node for node, at in rank.items() if at == layer]
+        nodes = [node for node, at in rank.items() if at == layer]
         below = {
-            node: [order[source] for source, target, _ in arrows if target == node and source in order] for node in mine
+            node: [order[source] for source, target, _ in arrows if target == node and source in order]
+            for node in nodes
         }
-        mine.sort(key=lambda node: sum(below[node]) / len(below[node]) if below[node] else 0.0)
+        nodes.sort(key=lambda node: sum(below[node]) / len(below[node]) if below[node] else 0.0)
         y = 30
-        for node in mine:
+        for node in nodes:
             kind, lines = texts[node]
-            shown = tuple(line if len(line) <= 32 else f"{line[:31]}…" for line in lines[:4])
-            height = LINE * len(shown) + 14
-            boxes[node] = Box(kind, shown, 10 + layer * ACROSS, y, height, "; ".join(lines))
+            visible = tuple(line if len(line) <= 32 else f"{line[:31]}…" for line in lines[:4])
+            height = LINE * len(visible) + 14
+            boxes[node] = Box(kind, visible, 10 + layer * ACROSS, y, height, "; ".join(lines))
             order[node] = y + height / 2
             y += height + 16
         heights[layer] = y

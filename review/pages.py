@@ -160,8 +160,8 @@ def _overview(snapshot: Snapshot, part: Month | None) -> dict[str, Any]:
     calendars, links, counted = [], [], _counted(snapshot)
     if part is not None:
         for job in snapshot.jobs.values():
-            mine = [interval for interval in intervals if interval.query_set == job.query_set]
-            calendars.append(set_calendar(job.query_set, job.length, mine))
+            intervals_of_set = [interval for interval in intervals if interval.query_set == job.query_set]
+            calendars.append(set_calendar(job.query_set, job.length, intervals_of_set))
         links = [link_calendar(snapshot, link, part.start, part.end) for link in sorted(snapshot.captures)]
     worst = [
         interval
@@ -211,8 +211,8 @@ def _set(snapshot: Snapshot, safe: str) -> dict[str, Any] | None:
 def _latest(snapshot: Snapshot, name: str) -> list[Interval]:
     """Returns the newest intervals of the last month, newest first."""
     parts = months(snapshot)
-    shown = snapshot.part(parts[-1].start, parts[-1].end).intervals if parts else ()
-    return [interval for interval in shown if interval.query_set == name][:-25:-1]
+    newest = snapshot.part(parts[-1].start, parts[-1].end).intervals if parts else ()
+    return [interval for interval in newest if interval.query_set == name][:-25:-1]
 
 
 def _queries(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
@@ -252,13 +252,15 @@ def _interval(snapshot: Snapshot, safe: str, label: str) -> dict[str, Any] | Non
     part = next((month for month in months(snapshot) if start is not None and month.start <= start < month.end), None)
     if name is None or part is None:
         return None
-    shown = snapshot.part(part.start, part.end)
-    mine = [interval for interval in shown.intervals if interval.query_set == name]
-    at = next((at for at, interval in enumerate(mine) if interval_label(interval.start, interval.end) == label), None)
+    month_part = snapshot.part(part.start, part.end)
+    intervals = [interval for interval in month_part.intervals if interval.query_set == name]
+    at = next(
+        (at for at, interval in enumerate(intervals) if interval_label(interval.start, interval.end) == label), None
+    )
     if at is None:
         return None
-    before, after = mine[at - 1] if at else None, mine[at + 1] if at + 1 < len(mine) else None
-    return _about(snapshot, shown, mine[at], (before, after))
+    before, after = intervals[at - 1] if at else None, intervals[at + 1] if at + 1 < len(intervals) else None
+    return _about(snapshot, month_part, intervals[at], (before, after))
 
 
 def _start(label: str) -> int | None:

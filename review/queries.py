@@ -79,7 +79,7 @@ def previews(snapshot: Snapshot, part: Part, key: Key) -> list[Preview]:
     name, start, end = key
     published = {row.query for row in part.replays.get(key, ()) if _published(row)}
     queries = [query.name for query in snapshot.jobs[name].plan.queries if query.name in published]
-    return [shown for query in queries if (shown := preview(snapshot, query, start, end)) is not None]
+    return [rows for query in queries if (rows := preview(snapshot, query, start, end)) is not None]
 
 
 def _published(row: Record | ReplayRow) -> bool:

@@ -71,8 +71,8 @@ def show_plan(selection: IntervalSelection, form: str) -> None:
                 format_instant(others[-1][1]),
             )
             say(
-                f"{job.query_set}: {_intervals(len(others))} audited by other suites than there are now; to judge the "
-                f"same rows again: lowwater replay {job.query_set} --lake {where} --stage audit "
+                f"{job.query_set}: {_intervals(len(others))} audited by suites that have changed since; to audit "
+                f"the same rows again: lowwater replay {job.query_set} --lake {where} --stage audit "
                 f"--from {first} --to {last}"
             )
 
@@ -130,10 +130,10 @@ def _due(selection: IntervalSelection) -> tuple[list[Job], list[Due], bool]:
 
 
 def _why(interval: Due) -> str:
-    shown = "; ".join(interval.reasons[:SHOWN])
+    text = "; ".join(interval.reasons[:SHOWN])
     more = len(interval.reasons) - SHOWN
-    shown += f"; and {more} more" if more > 0 else ""
-    return f"{shown}. Cannot start: {interval.blocked}" if interval.blocked else shown
+    text += f"; and {more} more" if more > 0 else ""
+    return f"{text}. Cannot start: {interval.blocked}" if interval.blocked else text
 
 
 def _left_out(work: Sequence[Due]) -> str:

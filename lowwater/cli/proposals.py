@@ -28,7 +28,7 @@ HEAD = """\
 length = "{interval}"                        # of a run's data interval: results are published and replaced by it
 """
 
-MIXED = "its files overlap in time, and their names do not tell of which links they are"
+MIXED = "its files overlap in time, but their names do not show which links they belong to"
 
 QUANTILES = (0.5, 0.99, 0.999)
 
@@ -109,7 +109,8 @@ def _several(links: Sequence[LinkProposal]) -> Iterator[str]:
             yield f"{link.named.link}: {MIXED}: put the files of each link in a folder of its own, and run init again"
     for pattern, members in together.items():
         names = ", ".join(link.named.link for link in members)
-        yield f"{pattern}: files that overlap in time, so of {len(members)} links, told apart by their names: {names}"
+        several = f"its files overlap in time, so they belong to {len(members)} links"
+        yield f"{pattern}: {several}, told apart by name: {names}"
 
 
 def _link(link: LinkProposal, folder: str) -> str:
@@ -118,7 +119,7 @@ def _link(link: LinkProposal, folder: str) -> str:
     lines = ["", section_of(name)]
     lines.append(f"# {_files(link.named)}, of which {len(link.facts)} were read: {packets:,} packets")
     if link.of:
-        lines.append(f"# one of the links of {_comment(link.of)}: files that overlap in time are of several links")
+        lines.append(f"# one of the links of {_comment(link.of)}: files that overlap in time belong to several links")
     elif len(link.named.names) > 1:
         rule = MIXED if link.mixed else "one link: its files follow one another in time, and differ in a date or number"
         lines.append(f"# {rule}")
@@ -129,7 +130,7 @@ def _link(link: LinkProposal, folder: str) -> str:
     lines += [*_rotation(link), *_skew(link), *_life(link)]
     if link.tolerance:
         tolerance = f'gap_tolerance = "{format_duration(link.tolerance)}"'
-        lines.append(_commented(tolerance, "pauses between its files: silences inside of them are as long"))
+        lines.append(_commented(tolerance, "pauses between its files: silences inside the files are as long"))
     lines.append(_commented('policy = "fail"', "what a gap in its captures does to a run: fail, wait or publish"))
     return "\n".join(lines) + "\n"
 

@@ -119,8 +119,8 @@ def check_files(files: Sequence[Path], form: str, links: Path | None, **definiti
         errors = refusal.errors if isinstance(refusal, QueryErrors) else (refusal,)
     if form == "json":
         rows = [{"query": n.query, "note": n.text, "line": n.place[0], "column": n.place[1]} for n in notes]
-        shown = {"errors": [_as_json(error) for error in errors], "notes": rows}
-        say(json.dumps(shown, indent=2, ensure_ascii=False))
+        document = {"errors": [_as_json(error) for error in errors], "notes": rows}
+        say(json.dumps(document, indent=2, ensure_ascii=False))
         return not errors
     for error in errors:
         say(f"error: {error}", err=True)

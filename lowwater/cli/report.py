@@ -86,9 +86,9 @@ def summary(rows: Sequence[StatusRow]) -> str:
     counts = Counter(row.shown for row in rows)
     due = sum(counts[state] for state in (MISSING, HALF, STALE))
     numbers = {"due": due} | {name: counts[name] for name in (DONE, PROVISIONAL, INCOMPLETE, BLOCKED, FAILED)}
-    shown = ", ".join(f"{count:,} {name}" for name, count in numbers.items() if count or name != INCOMPLETE)
+    text = ", ".join(f"{count:,} {name}" for name, count in numbers.items() if count or name != INCOMPLETE)
     ask = "; `lowwater plan` says what is due and why" if due or counts[BLOCKED] or counts[FAILED] else ""
-    return f"{len(rows):,} interval{'' if len(rows) == 1 else 's'}: {shown}{ask}"
+    return f"{len(rows):,} interval{'' if len(rows) == 1 else 's'}: {text}{ask}"
 
 
 def write_pages(root: Path, queries: Path, folder: Path) -> None:
@@ -110,25 +110,25 @@ def _state_and_reason(row: StatusRow) -> tuple[str, str]:
 def _tell(keys: Sequence[Key], states: Mapping[Key, StatusRow]) -> None:
     """Prints one entry for adjacent intervals that were not audited and have the same state and reason."""
     (name, start, _), (_, _, end) = keys[0], keys[-1]
-    shown, why = _state_and_reason(states[keys[0]])
+    state, why = _state_and_reason(states[keys[0]])
     many = f" ({len(keys):,} intervals)" if len(keys) > 1 else ""
-    _say_marked(f"{name}, {format_instant(start)} to {format_instant(end)}{many}: ", shown)
+    _say_marked(f"{name}, {format_instant(start)} to {format_instant(end)}{many}: ", state)
     for line in why.split("; "):
         say(f"  {line}")
 
 
-def _say_marked(before: str, shown: str, behind: str = "") -> None:
+def _say_marked(before: str, state_text: str, behind: str = "") -> None:
     """Prints a line with a state in it, in red if the state needs action."""
-    state = styled(shown, "bold red" if shown in (BLOCKED, FAILED) else "")
+    state = styled(state_text, "bold red" if state_text in (BLOCKED, FAILED) else "")
     open_console().print(styled(before) + state + styled(behind), soft_wrap=True)
 
 
 def _show(lake: Lake, audit: IntervalAudit, state: StatusRow | None, detailed: bool) -> None:
     _say_marked(f"{audit.query_set}, {audit.interval}: ", audit.verdict)
     if state is not None and state.shown not in (DONE, audit.verdict):
-        held = state.shown == MISSING and audit.verdict != FAILED
-        shown, why = (HELD, "audited and not published") if held else _state_and_reason(state)
-        _say_marked("  ", shown, f": {why}")
+        unpublished = state.shown == MISSING and audit.verdict != FAILED
+        state_text, why = (HELD, "audited and not published") if unpublished else _state_and_reason(state)
+        _say_marked("  ", state_text, f": {why}")
     messages = tuple((failure.severity, message) for failure in audit.failures for message in failure.messages)
     for severity, message in messages if detailed else audit.brief:
         say(f"  {severity}: {message}")

@@ -41,27 +41,27 @@ def explain_statistics(files: Sequence[Path], form: str, lake: Path, definitions
     plan = Definitions(**definitions).plan(files, lake_links(config, opened), config.files.folders)
     statistics, tunings = recommended(opened, plan, config)
     if form == "json":
-        shown = [_as_json(lfta, statistics.get(lfta.name), tunings.get(lfta.name)) for lfta in plan.lftas]
-        return json.dumps({"tuned": config.replay.tuned, "lftas": shown}, indent=2, ensure_ascii=False) + "\n"
+        documents = [_as_json(lfta, statistics.get(lfta.name), tunings.get(lfta.name)) for lfta in plan.lftas]
+        return json.dumps({"tuned": config.replay.tuned, "lftas": documents}, indent=2, ensure_ascii=False) + "\n"
     lines = [line for lfta in plan.lftas for line in _text(lfta, statistics.get(lfta.name), tunings.get(lfta.name))]
     applied = "runs take" if config.replay.tuned else "with tuned = true in [replay] runs take"
     return "\n".join([*lines, f"{applied} what is recommended; rows and accounts are the same", ""])
 
 
 def _as_json(lfta: Lfta, statistics: LftaStatistics | None, tuning: Tuning | None) -> dict[str, Any]:
-    shown: dict[str, Any] = {"lfta": lfta.name, "links": list(lfta.links), "measured": None}
+    document: dict[str, Any] = {"lfta": lfta.name, "links": list(lfta.links), "measured": None}
     if statistics is None or tuning is None:
-        return shown
+        return document
     totals = {
         **statistics.sums,
         "groups": statistics.groups,
         "slots": statistics.slots,
         "estimated_groups": statistics.alive,
     }
-    shown["measured"] = {"from": format_instant(statistics.start), "to": format_instant(statistics.end), **totals}
-    shown["conjuncts"] = [asdict(conjunct) for conjunct in tuning.conjuncts]
-    shown["advice"] = [{**asdict(advice), "changes": advice.changes} for advice in tuning.advice]
-    return shown
+    document["measured"] = {"from": format_instant(statistics.start), "to": format_instant(statistics.end), **totals}
+    document["conjuncts"] = [asdict(conjunct) for conjunct in tuning.conjuncts]
+    document["advice"] = [{**asdict(advice), "changes": advice.changes} for advice in tuning.advice]
+    return document
 
 
 def _text(lfta: Lfta, statistics: LftaStatistics | None, tuning: Tuning | None) -> Iterator[str]:

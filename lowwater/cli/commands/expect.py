@@ -31,9 +31,9 @@ def expect(lake: Path | None, suggest: bool, query_set: str | None, write: bool,
     """Shows what audits expect of an interval; with --suggest, limits for lowwater.toml.
 
     \b
-    Each interval that was audited is judged again by those before it. The limit that is proposed is a quarter above
-    all but the largest hundredth of what was found; what it would have warned about is shown beside it.
-    With --query-set the suites LAKE/expectations/QUERY_SET/QUERY.json; for a query without one, one to begin with.
+    With --suggest every audited interval is compared again with the intervals before it. A proposed limit is a quarter
+    above the 99 % quantile of the differences; the table shows how many intervals it would have warned about.
+    With --query-set the command shows the suites LAKE/expectations/QUERY_SET/QUERY.json, or a suite to start with.
     Examples:
       lowwater expect --lake var/lake --suggest
       lowwater expect --lake var/lake --query-set flows --write

@@ -119,7 +119,9 @@ def _export(
     packets = "1 packet" if selection.packets == 1 else f"{selection.packets:,} packets"
     say(f"{packets} to {'standard output' if to_stdout else out}", err=True)
     if selection.cut:
-        message = f"{selection.cut:,} of {packets} are cut to what was kept of them, at most {selection.kept:,} bytes"
+        message = (
+            f"{selection.cut:,} of {packets} are truncated: the lake keeps at most {selection.kept:,} bytes of them"
+        )
         say(message, err=True)
 
 

@@ -60,7 +60,7 @@ def ingest(
             sys.exit(1)
         return
     if link is None:
-        raise click.UsageError("captures that are named are of a link: give --link")
+        raise click.UsageError("FILE needs the link of the captures: give --link")
     if start is not None or end is not None:
         raise click.UsageError("--from and --to choose among the files of patterns; leave them out, or FILE")
     if covers and len(files) > 1:
@@ -191,5 +191,5 @@ def _show(results: Sequence[IngestResult], lake: Lake, config: Config, whole: bo
             cells = name[len(shared) :], row.link, result.state, *numbers, covered, notes
             table.add_row(*(styled(cell) for cell in cells))
     if shared:
-        say(f"captures are below, or begin with, {shared}")
+        say(f"all captures begin with {shared}")
     open_console().print(table)
