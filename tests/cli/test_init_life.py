@@ -119,7 +119,7 @@ def test_files_that_overlap_are_several_links(tmp_path: Path, pattern: str) -> N
     assert len(load_config(tmp_path / "lake").sets["all"]) == 9
     if pattern != "x{0}.pcap":  # a number at the end of a word is no counter: these are links by their names already
         assert "its files overlap in time, so they belong to 9 links, told apart by name" in said.out
-        assert "files that overlap in time are of several links" in text
+        assert "files that overlap in time belong to several links" in text
 
 
 @pytest.mark.parametrize("dated", [False, True])
