@@ -135,7 +135,7 @@ ALTERATIONS: list[tuple[Callable[[Path], None], str, dict[str, int], str]] = [
     (a_row_outside, "1 row with _last outside the interval", {"expect_query_rows_to_be_owned": 1}, "tb=7"),
     (a_row_below_a_promise, "1 row below an earlier promise", {"expect_query_promises_to_be_kept": 1}, "tb=7"),
     (a_row_gone, "rows in the stream, the high stage wrote", {}, ""),
-    (a_value_changed, "its files are not those that it wrote", {}, ""),
+    (a_value_changed, "its files have changed since", {}, ""),
     (no_closing, "before the interval's end", {"expect_query_to_be_closed": 1}, ""),
     (another_type, "column cnt is string, not int64", {"expect_query_columns_as_planned": 1}, ""),
     (a_file_gone, "a file cannot be read", {"expect_query_columns_as_planned": 1}, ""),
