@@ -1,8 +1,8 @@
-"""The audits of an interval: Great Expectations suites over the measures of its links, LFTAs and queries.
+"""Audits of an interval: Great Expectations suites over the measures of its links, LFTAs and queries.
 
-Between the measures that `lowwater.quality` takes and the decision to publish. Importing the package is light; Great
-Expectations, which takes seconds, is imported by the first `validate`, `render` or `render_suites`. Modules import each
-other relatively, because the folder `expectations/` is installed as `lowwater_expectations`.
+`lowwater.quality` takes the measures, and the results decide whether the interval is published. The import of this
+package is fast. The first `validate`, `render` or `render_suites` imports Great Expectations, which takes seconds.
+Modules import each other relatively, because the folder `expectations/` is installed as `lowwater_expectations`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = [
     "verdict",
 ]
 
-# Both before Great Expectations is imported, which only modules of this package do.
+# Both must precede the import of Great Expectations, which happens only in modules of this package.
 os.environ["GX_ANALYTICS_ENABLED"] = "false"
 load_lazily()
 
@@ -50,28 +50,28 @@ def validate(frames: Mapping[str, pandas.DataFrame], run: str) -> tuple[Validati
 
 
 def render(validation: Validation) -> str:
-    """The page of a validation, for `reports/<query set>/<interval>/<suite>.html`; see `pages.render`."""
+    """Renders a validation for `reports/<query set>/<interval>/<suite>.html`; see `pages.render`."""
     from .pages import render
 
     return render(validation)
 
 
 def render_suites() -> Mapping[str, str]:
-    """The pages of the suites themselves, by file name, for `reports/suites/`; see `pages.render_suites`."""
+    """Renders the descriptions of the suites for `reports/suites/`, by file name; see `pages.render_suites`."""
     from .pages import render_suites
 
     return render_suites()
 
 
 def index(rows: Iterable[Report]) -> str:
-    """The page that leads to all others, for `reports/index.html`; see `contents.index`."""
+    """Renders the index of all pages for `reports/index.html`; see `contents.index`."""
     from .contents import index
 
     return index(rows)
 
 
 def assets() -> dict[str, bytes]:
-    """The files that every page refers to, by name, for `reports/assets/`."""
+    """Returns the files that all pages use, by name, for `reports/assets/`."""
     from .contents import assets
 
     return assets()

@@ -1,6 +1,6 @@
-"""The index page, which leads to the pages of every interval, and the files that all pages share.
+"""Renders the index of all report pages, and lists the files that all pages share.
 
-Beside `pages`, but without Great Expectations: whoever lists the reports need not wait for it.
+It is apart from `pages`, so that listing the reports does not import Great Expectations.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ _HERE = Path(__file__).parent
 
 
 def index(rows: Iterable[Report]) -> str:
-    """The page that leads to all others, for `reports/index.html`.
+    """Renders the index of all pages, for `reports/index.html`.
 
     Args:
-        rows: one an interval and query set, in any order; plain tuples of the same fields do.
+        rows: one for each interval and query set, in any order; plain tuples of the same fields are accepted.
 
     Returns:
-        The page: query sets by name, intervals newest first.
+        HTML with query sets by name and intervals from newest to oldest.
 
     Raises:
         LawError: an address in `pages` is not relative.
     """
     reports = sorted((Report(*row) for row in rows), key=lambda report: report.interval, reverse=True)
     reports.sort(key=lambda report: report.query_set)
-    groups = [(name, list(each)) for name, each in groupby(reports, key=lambda report: report.query_set)]
+    groups = [(name, list(group)) for name, group in groupby(reports, key=lambda report: report.query_set)]
     environment = Environment(loader=FileSystemLoader(_HERE / "templates"), autoescape=True)
     environment.filters["address"] = lambda path: quote(path, safe="/.")
     return offline(environment.get_template("index.html").render(groups=groups, suites=SUITES, root=""))
 
 
 def assets() -> dict[str, bytes]:
-    """The files that every page refers to, by name, for `reports/assets/`."""
+    """Returns the files that all pages use, by name, for `reports/assets/`."""
     return {path.name: path.read_bytes() for path in sorted((_HERE / "assets").iterdir())}

@@ -1,7 +1,7 @@
-"""The suite files: expectations as JSON with ids that never change by themselves.
+"""Reads the suite files: expectations as JSON with stable ids.
 
-Read by `validation`, which makes expectations of them, and by whoever edits a suite. An id is made from the names of
-suite and expectation, so that rewording a description changes one line and results stay comparable for years.
+`suites` builds expectations from them, and people edit them. An id depends only on the names of suite and expectation.
+So a new wording of a description changes one line, and results stay comparable for years.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ class Entry:
     """One expectation of a suite file.
 
     Attributes:
-        id: made by `stable_id`.
+        id: result of `stable_id`.
         type: name of the class in snake case.
-        kwargs: its arguments.
-        severity: what its failure means.
-        description: what is expected, one sentence; shown on every page.
-        notes: paragraphs of markdown: what a failure means, what to do.
+        kwargs: arguments of the expectation.
+        severity: whether a failure stops the publication (`critical`) or not (`warning`).
+        description: the expectation in one sentence; every page shows it.
+        notes: paragraphs of markdown: meaning of a failure, and its remedy.
     """
 
     id: str
@@ -39,13 +39,13 @@ class Entry:
 
     @property
     def name(self) -> str:
-        """The type, with the arguments where there are any: unique in its suite."""
+        """The type and the arguments, if any; unique in the suite."""
         return "/".join([self.type, *(str(value) for value in self.kwargs.values())])
 
 
 @dataclass(frozen=True)
 class SuiteFile:
-    """A suite: its name, what it is about (markdown), and its expectations in order of their pages."""
+    """A suite: its name, notes on its subject (markdown), and its expectations in the order of the page."""
 
     id: str
     name: str
@@ -54,7 +54,7 @@ class SuiteFile:
 
 
 def stable_id(*names: str) -> str:
-    """The id of a suite, or of an expectation of it (UUID 5)."""
+    """Computes the id of a suite or of one of its expectations (UUID 5)."""
     return str(uuid5(NAMESPACE_URL, "/".join(["lowwater:expectations", *names])))
 
 
@@ -62,7 +62,7 @@ def read_suite(name: str) -> SuiteFile:
     """Reads the suite file of a name.
 
     Raises:
-        LawError: it is not what `parse_suite` takes.
+        LawError: as `parse_suite`.
     """
     path = resources.files(__package__) / "suites" / f"{name}.json"
     return parse_suite(path.read_text(encoding="utf-8"), f"{name}.json")
@@ -72,17 +72,17 @@ def parse_suite(text: str, file: str) -> SuiteFile:
     """Reads the text of a suite file.
 
     Args:
-        text: the JSON.
-        file: its name, for messages.
+        text: JSON of the file.
+        file: name of the file, for messages.
 
     Raises:
-        LawError: a key is missing, unknown or has no such value, an id is not the stable one, or a name occurs twice.
+        LawError: a key is missing or unknown, a value is not allowed, an id is not stable, or a name occurs twice.
     """
     data = json.loads(text)
     _same_keys(data, SuiteFile, file)
-    for each in data["expectations"]:
-        _same_keys(each, Entry, f"{file}: {each.get('type')}")
-    suite = SuiteFile(**{**data, "expectations": tuple(Entry(**each) for each in data["expectations"])})
+    for item in data["expectations"]:
+        _same_keys(item, Entry, f"{file}: {item.get('type')}")
+    suite = SuiteFile(**{**data, "expectations": tuple(Entry(**item) for item in data["expectations"])})
     names = [entry.name for entry in suite.expectations]
     ids = {stable_id(suite.name): suite.id} | {stable_id(suite.name, e.name): e.id for e in suite.expectations}
     for right, written in ids.items():
@@ -97,7 +97,7 @@ def parse_suite(text: str, file: str) -> SuiteFile:
 
 
 def dump_suite(suite: SuiteFile) -> str:
-    """The text of a suite file; reading it gives the suite again, and dumping that the same text."""
+    """Returns the text of a suite file. `parse_suite` is its inverse."""
     return json.dumps(asdict(suite), indent=2, ensure_ascii=False) + "\n"
 
 

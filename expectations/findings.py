@@ -1,6 +1,7 @@
-"""What an audit found: one finding an expectation, one validation a suite, and the verdict of several.
+"""Results of an audit: a finding for each expectation, a validation for each suite, and the verdict.
 
-Plain values without Great Expectations: `validation` makes them, `pages` shows them, the replay decides by them.
+They are plain values without Great Expectations. `validation` returns them, `pages` shows them, and the replay decides
+by them whether to publish.
 """
 
 from __future__ import annotations
@@ -10,8 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 SUITES: tuple[str, ...] = ("links", "lftas", "queries", "rows", "link_history", "query_history")
-"""The suites, in the order in which an interval is read: what came in, what was made of it, what came out, what people
-expect of its rows; then all of it beside the intervals before."""
+"""The suites in the direction of flow: input, LFTAs, output, custom rules for rows; then comparisons with history."""
 
 Severity = Literal["warning", "critical"]
 Verdict = Literal["passed", "warned", "failed"]
@@ -19,18 +19,18 @@ Verdict = Literal["passed", "warned", "failed"]
 
 @dataclass(frozen=True)
 class Finding:
-    """What one expectation found on one measure frame.
+    """Result of one expectation on one measure frame.
 
     Attributes:
         suite: name of the suite.
         expectation: stable id of the expectation.
-        kind: its type, as the suite file names it.
+        kind: type of the expectation, as in the suite file.
         severity: whether its failure stops the publication (`critical`) or not (`warning`).
         success: whether every row of the frame keeps the rule.
-        evaluated: rows of the frame.
-        unexpected: rows that break the rule.
-        rows: their positions in the frame.
-        messages: one a broken row: names link or query, interval, captures and offsets.
+        evaluated: number of rows of the frame.
+        unexpected: number of rows that break the rule.
+        rows: positions of these rows in the frame.
+        messages: one for each of these rows, with link or query, interval, captures and offsets.
         title: the rule in words.
     """
 
@@ -48,12 +48,12 @@ class Finding:
 
 @dataclass(frozen=True)
 class Validation:
-    """One suite on one measure frame.
+    """Result of one suite on one measure frame.
 
     Attributes:
         suite: name of the suite.
-        findings: one an expectation, in the order of the suite file.
-        document: the whole result of Great Expectations, JSON-able; a page is rendered from it alone.
+        findings: one for each expectation, in the order of the suite file.
+        document: the complete result of Great Expectations as JSON values; the source of the page.
     """
 
     suite: str
@@ -62,20 +62,20 @@ class Validation:
 
     @property
     def verdict(self) -> Verdict:
-        """What the findings come to."""
+        """Verdict of all findings."""
         return verdict(self.findings)
 
 
 class Report(NamedTuple):
-    """One interval's line on the index page.
+    """Line of an interval on the index page.
 
     Attributes:
         query_set: name of the query set.
-        interval: its text; lines are in descending order of it.
-        verdict: of all suites.
-        state: the state of the interval: done, provisional, incomplete, failed or held.
-        messages: what failed, critical ones first.
-        pages: suite -> path of its page, relative to the index page.
+        interval: the interval as text; lines are sorted by it, newest first.
+        verdict: verdict of all suites.
+        state: state of the interval: done, provisional, incomplete, failed or held.
+        messages: messages of the failures, critical ones first.
+        pages: path of the page by suite, relative to the index page.
     """
 
     query_set: str
@@ -87,36 +87,36 @@ class Report(NamedTuple):
 
 
 def once(findings: Iterable[Finding]) -> list[Finding]:
-    """Findings in which each fact is told once: what breaks the critical limit of a rule also breaks its warning limit.
+    """Removes messages of warnings that repeat a critical failure, since a critical limit implies the warning limit.
 
-    The message of the warning goes where the critical one is about the same subject, and the warning where none is
-    left. Rules by hand (suite `rows`) are each a fact of its own.
+    A message is removed if the critical finding of the same rule has the same subject, and a warning if it has no
+    message left. Custom rules (suite `rows`) are independent of each other.
     """
-    kept = list(findings)
+    all_findings = list(findings)
     graver = {
         (finding.suite, finding.kind, subject(message))
-        for finding in kept
+        for finding in all_findings
         if finding.severity == "critical" and not finding.success and finding.suite != "rows"
         for message in finding.messages
     }
-    found = []
-    for finding in kept:
+    reported = []
+    for finding in all_findings:
         if finding.severity == "warning" and not finding.success:
             left = tuple(m for m in finding.messages if (finding.suite, finding.kind, subject(m)) not in graver)
             if finding.messages and not left:
                 continue
             finding = replace(finding, messages=left)
-        found.append(finding)
-    return found
+        reported.append(finding)
+    return reported
 
 
 def subject(message: str) -> str:
-    """What a message is about: its words before the colon, subject and interval."""
+    """Returns the subject and interval of a message: its text before the colon."""
     return message.partition(": ")[0]
 
 
 def verdict(findings: Iterable[Finding]) -> Verdict:
-    """`failed` if a critical expectation failed, else `warned` if any did, else `passed`."""
+    """Returns `failed` if a critical expectation failed, else `warned` if any failed, else `passed`."""
     failed = {finding.severity for finding in findings if not finding.success}
     if "critical" in failed:
         return "failed"

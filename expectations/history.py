@@ -1,7 +1,7 @@
-"""What is expected of an interval beside those before it: as much, as punctual, as steady, from the same senders.
+"""Expectations that compare an interval with earlier ones: volume, lateness, silence, link types and senders.
 
-The suites `link_history` and `query_history`, on frames with one row a link and one an output query. With too few
-earlier intervals every drift is 0, and the column `past` says so.
+They are the suites `link_history` and `query_history`, on frames with one row for each link or output query. With too
+few earlier intervals every drift is 0; the column `past` holds their number.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from .text import count, percent, span
 
 
 class Usual(Rule, ABC):
-    """A measure that drifts from what is usual by no more than one of its limits.
+    """A measure differs from its usual value by no more than a limit.
 
     Attributes:
-        limit: which limit: the column `<drift>_warning` or `<drift>_critical`.
-        drift: name of the measure; `<drift>_drift` says how far it is from usual.
-        now: the columns that say what it is now, and what is usual.
+        limit: selects the column of the limit: `<drift>_warning` or `<drift>_critical`.
+        drift: name of the measure; the column `<drift>_drift` holds its difference from the usual value.
+        now: columns of the current and the usual value.
     """
 
     limit: Literal["warning", "critical"]
@@ -31,7 +31,7 @@ class Usual(Rule, ABC):
 
     @abstractmethod
     def fault(self, row: Row) -> str:
-        """What it is now and what is usual."""
+        """Describes the current and the usual value."""
 
     def columns(self) -> tuple[str, ...]:
         return (*self.subjects, *self.now, f"{self.drift}_drift", f"{self.drift}_{self.limit}", "past")
@@ -41,14 +41,14 @@ class Usual(Rule, ABC):
 
     def reason(self, row: Row) -> str:
         share, limit = percent(row[f"{self.drift}_drift"]), percent(row[f"{self.drift}_{self.limit}"])
-        known = f"in the {count(row['past'], 'interval')} before"
-        return f"{self.fault(row)} {known}: a difference of {share}, more than the {self.limit} limit of {limit}"
+        past = f"in the {count(row['past'], 'interval')} before"
+        return f"{self.fault(row)} {past}: a difference of {share}, more than the {self.limit} limit of {limit}"
 
 
 class ExpectLinkVolumeAsUsual(LinkRule, Usual):
-    """As many records as the median of the intervals before, within a factor."""
+    """The number of records is the median of earlier intervals, within a factor."""
 
-    rule = "As many records come as usual, within the {limit} limit"
+    rule = "The number of records is as usual, within the {limit} limit"
     now = ("volume", "usual_volume")
     drift = "volume"
 
@@ -57,7 +57,7 @@ class ExpectLinkVolumeAsUsual(LinkRule, Usual):
 
 
 class ExpectLinkViolationsAsUsual(LinkRule, Usual):
-    """A share of violations that grew by no more than a limit (SEMANTICS T2)."""
+    """The share of skew violations grew by no more than a limit (SEMANTICS T2)."""
 
     rule = "The share of skew violations is as usual, within the {limit} limit"
     now = ("violations_share", "usual_violations_share")
@@ -69,7 +69,7 @@ class ExpectLinkViolationsAsUsual(LinkRule, Usual):
 
 
 class ExpectLinkLatenessAsUsual(LinkRule, Usual):
-    """A lateness of the latest thousandth that grew by no more than a part of the skew (SEMANTICS T2)."""
+    """The 99.9 % quantile of the lateness grew by no more than a part of the skew (SEMANTICS T2)."""
 
     rule = "Records are no later than usual, within the {limit} limit"
     now = ("lateness_ns", "usual_lateness_ns")
@@ -81,9 +81,9 @@ class ExpectLinkLatenessAsUsual(LinkRule, Usual):
 
 
 class ExpectLinkSilenceAsUsual(LinkRule, Usual):
-    """A longest silence that is not many times the usual one (SEMANTICS T4)."""
+    """The longest silence is not many times the usual one (SEMANTICS T4)."""
 
-    rule = "The link is no longer silent than usual, within the {limit} limit"
+    rule = "The longest silence of the link is as usual, within the {limit} limit"
     now = ("silence_ns", "usual_silence_ns")
     drift = "silence"
 
@@ -92,31 +92,31 @@ class ExpectLinkSilenceAsUsual(LinkRule, Usual):
 
 
 class ExpectLinkTypesAsUsual(LinkRule, Usual):
-    """No captures of a link type that the link did not have."""
+    """The link has no captures of a new link type."""
 
-    rule = "Captures are of the link types that the link had, within the {limit} limit"
+    rule = "Captures have no new link type, within the {limit} limit"
     now = ("new_link_types",)
     drift = "link_types"
 
     def fault(self, row: Row) -> str:
-        return f"captures are of the type {row['new_link_types']}, which there was not"
+        return f"captures are of the type {row['new_link_types']}, which did not occur"
 
 
 class ExpectLinkTalkersAsUsual(LinkRule, Usual):
-    """The packets come from the senders that they usually come from."""
+    """The packets come from the usual senders."""
 
     rule = "Packets come from the usual senders, within the {limit} limit"
     now = ("changed_talkers",)
     drift = "talkers"
 
     def fault(self, row: Row) -> str:
-        return f"senders are others than usual, above all {row['changed_talkers']},"
+        return f"the senders differ from the usual ones, most of all {row['changed_talkers']},"
 
 
 class ExpectQueryVolumeAsUsual(QueryRule, Usual):
-    """As many rows as the median of the intervals before, within a factor."""
+    """The number of rows is the median of earlier intervals, within a factor."""
 
-    rule = "As many rows come out as usual, within the {limit} limit"
+    rule = "The number of rows is as usual, within the {limit} limit"
     now = ("volume", "usual_volume")
     drift = "volume"
 

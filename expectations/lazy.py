@@ -1,7 +1,7 @@
-"""Libraries that Great Expectations imports and an audit never uses: they are loaded at their first use.
+"""Defers the import of libraries that Great Expectations imports but an audit never uses.
 
-Below everything that imports Great Expectations. SciPy's statistics and Altair are 590 modules and a second of each
-process that audits.
+It runs before the import of Great Expectations. SciPy's statistics and Altair have 590 modules, and cost every process
+that audits a second.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ UNUSED = frozenset({"altair", "scipy.stats"})
 
 
 class _Lazy(MetaPathFinder):
-    """Finds what is UNUSED as Python does, and loads it when an attribute is asked for."""
+    """Finds the modules of `UNUSED` as Python does, but loads them at the first access to an attribute."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         if name not in UNUSED:
@@ -29,6 +29,6 @@ class _Lazy(MetaPathFinder):
 
 
 def load_lazily() -> None:
-    """From now on this process loads what is UNUSED at its first use; several calls are as good as one."""
+    """Makes this process load the modules of `UNUSED` at their first use. Further calls have no effect."""
     if not any(isinstance(finder, _Lazy) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Lazy())

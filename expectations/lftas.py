@@ -1,6 +1,6 @@
-"""What is expected of an LFTA on a link: every sane record has one outcome, and few expressions fail.
+"""Expectations of an LFTA on a link: every sane record has one outcome, and few expressions fail.
 
-The suite `lftas`, on the frame with one row an LFTA and link.
+They are the suite `lftas`, on the frame with one row for each LFTA and link.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class LftaRule(Rule, ABC):
 
 
 class ExpectLftaOutcomesToAddUp(LftaRule):
-    """Sane = the sum of the outcomes of the LFTA (SEMANTICS A1)."""
+    """The number of sane records is the sum of the outcomes of the LFTA (SEMANTICS A1)."""
 
     rule = "Every sane record has one outcome"
     measures = ("sane", "named", "unaccounted")

@@ -1,6 +1,6 @@
-"""What is expected of a link over an interval: covered, accounted for, few violations, few malformed records.
+"""Expectations of a link over an interval: coverage, record counts, skew violations and malformed records.
 
-The suite `links`, on the frame with one row a link of the query set.
+They are the suite `links`, on the frame with one row for each link of the query set.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class LinkRule(Rule, ABC):
 
 
 class ExpectLinkToBeCovered(LinkRule):
-    """No gap in the coverage of a link, but those that its policy or --through-end let pass (SEMANTICS T5, T6)."""
+    """The coverage of a link has no gap, except gaps that its policy or --through-end permits (SEMANTICS T5, T6)."""
 
     rule = "The captures of the link cover the whole interval"
     measures = ("gap_ns", "gaps")
@@ -31,22 +31,21 @@ class ExpectLinkToBeCovered(LinkRule):
         return bool(row["gap_ns"] == 0)
 
     def reason(self, row: Row) -> str:
-        return f"{span(row['gap_ns'])} are in no capture: {row['gaps']}"
+        return f"{span(row['gap_ns'])} of traffic are missing: no capture covers {row['gaps']}"
 
 
 class ExpectLinkToExcludeNothing(LinkRule):
-    """No gap that policy `publish` of the link, or --through-end, let pass (SEMANTICS T6)."""
+    """The interval has no gap that the policy `publish` of the link or --through-end left out (SEMANTICS T6)."""
 
-    rule = "Nothing of the link is excluded"
+    rule = "No traffic of the link is left out"
     measures = ("excluded_ns", "gaps")
 
     def holds(self, row: Row) -> bool:
         return bool(row["excluded_ns"] == 0)
 
     def reason(self, row: Row) -> str:
-        return (
-            f"{span(row['excluded_ns'])} are in no capture and left out, so the interval is incomplete: {row['gaps']}"
-        )
+        missing = f"{span(row['excluded_ns'])} of traffic are missing, so the interval is incomplete"
+        return f"{missing}: no capture covers {row['gaps']}"
 
 
 class ExpectLinkRecordsToBeAccountedFor(LinkRule):
@@ -54,7 +53,7 @@ class ExpectLinkRecordsToBeAccountedFor(LinkRule):
 
     rule = "Every record of the link is malformed, violating, sane or outside of its life"
     measures = ("read", "malformed", "violating", "sane", "outside", "unaccounted")
-    told = ("interval", "captures", "strays")
+    message_columns = ("interval", "captures", "strays")
 
     def holds(self, row: Row) -> bool:
         named = row["malformed"] + row["violating"] + row["sane"] + row["outside"]
@@ -65,21 +64,21 @@ class ExpectLinkRecordsToBeAccountedFor(LinkRule):
         parts += f"; {row['strays']}" if row["strays"] else ""
         read, stray = f"read {count(row['read'])}", row["unaccounted"]
         if stray > 0:
-            return f"{count(stray, 'record')} of packets/ in no account; {read}, accounts: {parts}"
+            return f"{count(stray, 'record')} of packets/ not counted; {read}, counted: {parts}"
         if stray < 0:
-            return f"{count(-stray, 'record')} in the accounts but not in packets/; {read}, accounts: {parts}"
+            return f"{count(-stray, 'record')} counted but not in packets/; {read}, counted: {parts}"
         return f"{read}, which is not {parts}"
 
 
 class ExpectLinkRecordsToLieInside(LinkRule):
-    """No record outside of the life of the link, or of the declared coverage of its capture (SEMANTICS T5, A1).
+    """No record lies outside the life of the link or the declared coverage of its capture (SEMANTICS T5, A1).
 
-    Nor do captures that are declared to cover the interval hold records outside of that which lie in other intervals.
+    Captures that are declared to cover the interval hold no records of other times either.
     """
 
     rule = "Every record lies in the life of the link and in the declared coverage of its capture"
     measures = ("read", "outside", "uncovered", "misdated")
-    told = ("interval", "captures", "places", "elsewhere")
+    message_columns = ("interval", "captures", "places", "elsewhere")
 
     def holds(self, row: Row) -> bool:
         return bool(row["outside"] == 0 and row["uncovered"] == 0 and row["misdated"] == 0)
@@ -90,13 +89,13 @@ class ExpectLinkRecordsToLieInside(LinkRule):
             parts.append(f"{count(row['outside'], 'record')} outside of since and until, in no row")
         if row["uncovered"]:
             parts.append(f"{count(row['uncovered'], 'record')} outside of what their captures are declared to cover")
-        said = [f"of {count(row['read'])} read, {'; '.join(parts)}: {row['places']}"] if parts else []
+        reasons = [f"of {count(row['read'])} read, {'; '.join(parts)}: {row['places']}"] if parts else []
         if row["misdated"]:
-            said.append(
+            reasons.append(
                 f"{count(row['misdated'], 'record')} of captures that are declared to cover this interval "
                 f"lie at other times: {row['elsewhere']}"
             )
-        return "; ".join(said)
+        return "; ".join(reasons)
 
 
 class ExpectLinkViolationsToStayWithinLimit(LinkRule, Within):

@@ -1,7 +1,7 @@
-"""Holds a finished page to what it may contain: known markup, relative addresses, nothing that runs or fetches.
+"""Checks that a finished page has only permitted elements and relative addresses, and no scripts.
 
-The last step of every page. The templates escape values; this is the check that none got through, and that no template
-has an address of a network.
+It is the last step of every page. The templates escape values; this check finds a value that was not escaped, or an
+address of a network in a template.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ _STYLE = re.compile(r"(?:[a-z-]+:[a-z0-9.% -]*(?:!important)?; ?)*")
 
 
 def offline(page: str) -> str:
-    """The page, if it works without a network and runs nothing.
+    """Checks that a page works without a network and has no scripts.
 
     Args:
-        page: a whole page of HTML.
+        page: a complete page of HTML.
 
     Returns:
         The same page.
 
     Raises:
-        LawError: it holds an element, attribute or address that no page of ours has.
+        LawError: the page has an element, attribute or address that is not permitted.
 
     Example:
         >>> offline('<p class="x">text</p>')

@@ -1,6 +1,6 @@
-"""The outcome of an expectation for the templates: a plain value from the JSON of a validation result.
+"""Converts the JSON of a validation result to plain values for the templates.
 
-Between the document that `validation` makes and `pages`. Great Expectations renders nothing: only its JSON is read.
+`pages` uses it on the document of `validation`. Great Expectations renders nothing; only its JSON is read.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 from .text import count, label, shown
 
 MOST_ROWS = 50
-"""Most rows of measures on a page; broken ones come first."""
+"""Maximum number of rows of measures on a page; rows that break the rule come first."""
 
 
 class Measure(NamedTuple):
-    """A cell of the measures: its text and its classes."""
+    """A cell of the table of measures: its text and its CSS classes."""
 
     text: str
     classes: str
@@ -24,18 +24,18 @@ class Measure(NamedTuple):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one expectation.
+    """Result of one expectation, ready for a template.
 
     Attributes:
-        id: of the expectation.
-        verdict: passed, warned or failed.
-        severity: critical or warning.
+        id: stable id of the expectation.
+        verdict: `passed`, `warned` or `failed`.
+        severity: `critical` or `warning`.
         title: the rule in words.
-        description: what is expected, in a sentence.
+        description: the expectation in a sentence.
         messages: a sentence for each row that breaks the rule.
         rows: how many rows keep the rule, in words.
-        headings: of the measures, each with how it is aligned.
-        measures: rows of the frame, broken ones first.
+        headings: column headings of the measures: (text, alignment).
+        measures: rows of the frame; rows that break the rule come first.
     """
 
     id: str
@@ -50,10 +50,10 @@ class Outcome:
 
 
 def outcome_of(result: Mapping[str, Any]) -> Outcome:
-    """The outcome of an entry of `results` in the JSON of a validation result."""
-    config, found = result["expectation_config"], result["result"]
-    details, severity = found["details"], config["severity"]
-    headings, measures = _measures(found)
+    """Converts an entry of `results` in the JSON of a validation result."""
+    config, values = result["expectation_config"], result["result"]
+    details, severity = values["details"], config["severity"]
+    headings, measures = _measures(values)
     return Outcome(
         id=config["id"],
         verdict="passed" if result["success"] else "failed" if severity == "critical" else "warned",
@@ -61,21 +61,21 @@ def outcome_of(result: Mapping[str, Any]) -> Outcome:
         title=details["title"],
         description=config["description"],
         messages=details["messages"],
-        rows=_held(found["element_count"], found["unexpected_count"], details["noun"]),
+        rows=_row_summary(values["element_count"], values["unexpected_count"], details["noun"]),
         headings=headings,
         measures=measures,
     )
 
 
-def _held(rows: int, broken: int, noun: str) -> str:
+def _row_summary(rows: int, broken: int, noun: str) -> str:
     if broken:
         return f"{count(broken)} of {count(rows, noun)} {'fails' if broken == 1 else 'fail'}"
     return f"1 {noun} holds" if rows == 1 else f"all {count(rows, noun)} hold"
 
 
-def _measures(found: Mapping[str, Any]) -> tuple[list[tuple[str, str]], list[list[Measure]]]:
-    columns, rows = found["details"]["columns"], found["details"]["rows"]
-    broken = set(found["unexpected_index_list"])
+def _measures(result: Mapping[str, Any]) -> tuple[list[tuple[str, str]], list[list[Measure]]]:
+    columns, rows = result["details"]["columns"], result["details"]["rows"]
+    broken = set(result["unexpected_index_list"])
     order = sorted(range(len(rows)), key=lambda position: (position not in broken, position))
     headings = [(label(name), _alignment(value)) for name, value in zip(columns, rows[0], strict=True)]
     measures = []

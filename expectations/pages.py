@@ -1,7 +1,7 @@
-"""The pages of a data-quality report: one a validation, one a suite; offline, escaped, without any script.
+"""Renders the pages of a data-quality report: one for each validation and each suite, without scripts or network.
 
-The last stage of an audit: `validation` made the JSON of the result, `outcomes` reads it, our templates show it, and
-`offline` holds the page to what it may contain. The pages lie in `reports/<query set>/<interval>/` and
+The last stage of an audit: `validation` returns JSON, `outcomes` converts it, the templates render it, and `offline`
+checks the elements and addresses of the page. The pages are stored in `reports/<query set>/<interval>/` and
 `reports/suites/`.
 """
 
@@ -31,13 +31,13 @@ _STRONG, _CODE = re.compile(r"\*\*(.+?)\*\*"), re.compile(r"`(.+?)`")
 
 
 def render(validation: Validation) -> str:
-    """The page of a validation, for `reports/<query set>/<interval>/<suite>.html`.
+    """Renders the page of a validation, for `reports/<query set>/<interval>/<suite>.html`.
 
     Args:
-        validation: its document is all that is shown; its findings say what must be on the page.
+        validation: the page shows its document; its findings serve to check that the page is complete.
 
     Raises:
-        LawError: a finding or a message is not on the page, or the page is not offline.
+        LawError: the page lacks a finding or a message, or has content that `offline` refuses.
     """
     document = validation.document
     meta, statistics = document["meta"], document["statistics"]
@@ -69,10 +69,10 @@ def render(validation: Validation) -> str:
 
 @cache
 def render_suites() -> Mapping[str, str]:
-    """The pages of the suites themselves, by file name, for `reports/suites/`; rendered once a process.
+    """Renders the descriptions of the suites for `reports/suites/`, by file name; once in a process.
 
     Raises:
-        LawError: a page is not offline.
+        LawError: a page has content that `offline` refuses.
     """
     pages = {}
     for name in SUITES:
@@ -97,7 +97,7 @@ def _templates() -> Environment:
 
 
 def marked(text: str) -> Markup:
-    """A paragraph of a note: `**strong**` and code in backticks are all the markdown that it has.
+    """Renders a paragraph of a note. Supports only `**strong**` and code in backticks.
 
     Example:
         >>> str(marked("**Do** `x < y`"))

@@ -1,6 +1,6 @@
-"""What is expected of the stream of an output query before it is published: the law, row by row.
+"""Expectations of the stream of an output query before its publication: columns, rows, promises and keys.
 
-The suite `queries`, on the frame with one row an output query.
+They are the suite `queries`, on the frame with one row for each output query.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class QueryRule(Rule, ABC):
 
     noun = "query"
     subjects: ClassVar[tuple[str, ...]] = ("query",)
-    told: ClassVar[tuple[str, ...]] = ("interval", "captures", "links")
+    message_columns: ClassVar[tuple[str, ...]] = ("interval", "captures", "links")
 
     def about(self, row: Row) -> str:
         return f"query {row['query']}"
@@ -30,7 +30,7 @@ class QueryRule(Rule, ABC):
 
 
 class ExpectQueryColumnsAsPlanned(QueryRule):
-    """The stream has the columns and types that the plan gives it (SEMANTICS P5)."""
+    """The stream has the columns and types of the plan (SEMANTICS P5)."""
 
     rule = "The columns of the stream are those of the plan"
     measures = ("columns",)
@@ -43,17 +43,17 @@ class ExpectQueryColumnsAsPlanned(QueryRule):
 
 
 class ExpectQueryRowsAsMade(QueryRule):
-    """The stream holds the files and rows that the high stage wrote, no more and no others (SEMANTICS Q1)."""
+    """The stream holds exactly the files and rows that the high stage wrote (SEMANTICS Q1)."""
 
-    rule = "The stream is as the high stage made it"
+    rule = "The stream holds exactly the rows that the high stage wrote"
     measures = ("rows", "made", "changed")
 
     def holds(self, row: Row) -> bool:
         return bool(row["changed"] == 0 and row["rows"] == row["made"])
 
     def reason(self, row: Row) -> str:
-        files = "; its files are not those that it wrote" if row["changed"] != 0 else ""
-        return f"{count(row['rows'], 'row')} in the stream, the high stage made {count(row['made'])}{files}"
+        files = "; its files have changed since" if row["changed"] != 0 else ""
+        return f"{count(row['rows'], 'row')} in the stream, the high stage wrote {count(row['made'])}{files}"
 
 
 class ExpectQueryToBeClosed(QueryRule):
@@ -70,7 +70,7 @@ class ExpectQueryToBeClosed(QueryRule):
 
 
 class ExpectQueryRowsToBeOwned(QueryRule):
-    """`_last` of every row is in [start, end) (SEMANTICS I1)."""
+    """`_last` of every row is in the interval [start, end) (SEMANTICS I1)."""
 
     rule = "Every row belongs to the interval"
     measures = ("rows", "not_owned", "example")
@@ -96,7 +96,7 @@ class ExpectQueryPromisesToBeKept(QueryRule):
 
 
 class ExpectQueryKeysToBeUnique(QueryRule):
-    """No two rows have the same key: a group comes out once (SEMANTICS P1, O2)."""
+    """No two rows have the same key: every group has one row (SEMANTICS P1, O2)."""
 
     rule = "Keys are unique"
     measures = ("rows", "duplicate_keys", "keys", "example")

@@ -1,7 +1,7 @@
-"""What people expect of the rows of a query, in suites of their own beside `lowwater.toml`.
+"""Expectations of the rows of a query that users write in custom suites beside `lowwater.toml`.
 
-The suite `rows`, on the frame with one row a rule: what a person wrote was judged where the rows are
-(`lowwater.quality.custom.row_checks`), here its severity decides.
+They are the suite `rows`, on the frame with one row for each rule. `lowwater.quality.custom.row_checks` counts the rows
+that break a rule, and this module reports the failures by severity.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from .text import count
 
 
 class ExpectQueryRowsToKeepRule(QueryRule):
-    """No rule of one severity is broken by more rows than it allows."""
+    """No more rows break a rule of this severity than the rule allows."""
 
     limit: Literal["warning", "critical"]
     success_keys = ("limit",)
     noun = "rule"
     subjects = ("query", "rule")
-    rule = "The rules written for the rows hold, those of severity {limit}"
+    rule = "The custom rules of severity {limit} hold for the rows"
     measures = ("severity", "values", "broken", "allowed", "example")
-    told = ("interval", "captures", "links", "why")
+    message_columns = ("interval", "captures", "links", "why")
 
     def holds(self, row: Row) -> bool:
         return bool(row["severity"] != self.limit or row["broken"] <= row["allowed"])

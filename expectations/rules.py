@@ -1,7 +1,7 @@
-"""The base of the custom expectations: a rule that every row of a frame keeps, and a sentence for one that does not.
+"""Base class of the custom expectations: a rule for every row of a frame, and a message for a row that breaks it.
 
-Between the frames that `lowwater.quality` measures and the families `links`, `lftas` and `queries`. An expectation is a
-class with a rule in words, the columns that it reads, `holds` and `reason`, named in a suite file.
+`lowwater.quality` measures the frames. An expectation is a class in `links`, `lftas`, `queries`, `rows` or `history`,
+with a rule in words, the columns that it reads, `holds` and `reason`. A suite file names it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Row = Mapping[str, Any]
 
 
 class MeasureRows(TableMetricProvider):
-    """The rows of a measure frame, as a metric of GX's pandas engine: read once for all expectations of a suite."""
+    """Rows of a measure frame as a metric of GX's pandas engine, read once for all expectations of a suite."""
 
     metric_name = ROWS
 
@@ -41,21 +41,21 @@ class MeasureRows(TableMetricProvider):
 
 
 class Rule(BatchExpectation, ABC):
-    """An expectation that looks at one row of a measure frame at a time.
+    """An expectation that checks every row of a measure frame by itself.
 
     Attributes:
-        noun: what a row of its frame is.
+        noun: subject of a row, such as `link`.
         rule: the rule in words; `{name}` stands for an argument of the expectation.
-        subjects: the columns that name what a row is about.
-        measures: the columns that decide; `{name}` as above.
-        told: the columns that are only in its messages.
+        subjects: columns that identify the subject of a row.
+        measures: columns that the rule reads; `{name}` as above.
+        message_columns: further columns that only messages use.
     """
 
     noun: ClassVar[str]
     rule: ClassVar[str]
     subjects: ClassVar[tuple[str, ...]]
     measures: ClassVar[tuple[str, ...]]
-    told: ClassVar[tuple[str, ...]] = ("interval", "captures")
+    message_columns: ClassVar[tuple[str, ...]] = ("interval", "captures")
     metric_dependencies = (ROWS,)
 
     @abstractmethod
@@ -64,26 +64,26 @@ class Rule(BatchExpectation, ABC):
 
     @abstractmethod
     def reason(self, row: Row) -> str:
-        """What is wrong with a row that does not, with the numbers and the first offsets."""
+        """Describes the fault of a row that breaks the rule, with numbers and first offsets."""
 
     @abstractmethod
     def about(self, row: Row) -> str:
-        """What the row is about: a link, an LFTA, a query."""
+        """Names the subject of the row: a link, an LFTA or a query."""
 
     def title(self) -> str:
-        """The rule in words."""
+        """Returns the rule in words."""
         return self.rule.format(**self.configuration.kwargs)
 
     def columns(self) -> tuple[str, ...]:
-        """The columns that the pages show: subjects, then measures."""
+        """Returns the columns that the pages show: subjects, then measures."""
         return (*self.subjects, *(name.format(**self.configuration.kwargs) for name in self.measures))
 
     def needs(self) -> set[str]:
-        """Every column that it reads."""
-        return {*self.columns(), *self.told}
+        """Returns all columns that the expectation reads."""
+        return {*self.columns(), *self.message_columns}
 
     def message(self, row: Row) -> str:
-        """The failure of a row in one sentence: subject, interval, numbers, offsets, captures."""
+        """Describes the failure of a row in one sentence: subject, interval, numbers, offsets, captures."""
         return f"{self.about(row)}, {row['interval']}: {self.reason(row)}; captures: {row['captures']}"
 
     def _validate(
@@ -114,12 +114,13 @@ class Rule(BatchExpectation, ABC):
 
 
 class Within(Rule, ABC):
-    """A share that stays within one of the limits of its link.
+    """A share stays within a limit of the link.
 
     Attributes:
-        limit: which limit: the column `<kind>_warning` or `<kind>_critical`.
-        kind: column of the count; `<kind>_share` is its share in the column `whole`.
-        first: column with the first of them as text, or "".
+        limit: selects the column of the limit: `<kind>_warning` or `<kind>_critical`.
+        kind: column of the count; the column `<kind>_share` holds its share of `whole`.
+        whole: column of the total count.
+        first: column that describes the first counted records; empty without one.
     """
 
     limit: Literal["warning", "critical"]
@@ -130,16 +131,16 @@ class Within(Rule, ABC):
 
     @abstractmethod
     def fault(self, row: Row) -> str:
-        """What the counted records are or did: "are malformed"."""
+        """Describes the counted records, such as "are malformed"."""
 
     def holds(self, row: Row) -> bool:
         return bool(row[f"{self.kind}_share"] <= row[f"{self.kind}_{self.limit}"])
 
     def reason(self, row: Row) -> str:
         share, limit = percent(row[f"{self.kind}_share"]), percent(row[f"{self.kind}_{self.limit}"])
-        found = f"{count(row[self.kind])} of {count(row[self.whole], 'record')} ({share}) {self.fault(row)}"
+        counted = f"{count(row[self.kind])} of {count(row[self.whole], 'record')} ({share}) {self.fault(row)}"
         first = f"; the first: {row[self.first]}" if self.first and row[self.first] else ""
-        return f"{found}, more than the {self.limit} limit of {limit}{first}"
+        return f"{counted}, more than the {self.limit} limit of {limit}{first}"
 
     def needs(self) -> set[str]:
         return super().needs() | ({self.first} if self.first else set())

@@ -1,6 +1,6 @@
-"""The suites as Great Expectations takes them: made of the suite files, and held against them.
+"""Builds the suites of Great Expectations from the suite files, and checks that nothing was lost.
 
-Between `entries`, which reads the files, and `validation`. Importing it registers the custom expectations.
+`entries` reads the files, and `validation` runs the suites. Importing this module registers the custom expectations.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from .entries import Entry, SuiteFile, read_suite
 from .findings import Severity
 
 FAMILIES = (links, lftas, queries, rows, history)
-"""The modules with the classes that the suite files name; importing one registers its classes with GX."""
+"""Modules of the expectation classes that the suite files name; their import registers the classes with GX."""
 
 
 def load_suite(name: str) -> ExpectationSuite:
-    """The suite of a name, made of its file.
+    """Builds the suite of a name from its file.
 
     Raises:
-        LawError: the file is wrong, or GX did not take every expectation of it as it is written.
+        LawError: the file is not valid, or GX changed or dropped an expectation.
     """
     return build_suite(read_suite(name))
 
 
 def build_suite(file: SuiteFile) -> ExpectationSuite:
-    """The expectations of a suite file.
+    """Builds a suite from a suite file.
 
     Raises:
-        LawError: GX did not take every expectation as it is written; alone it logs that and goes on without.
+        LawError: GX changed or dropped an expectation, which GX itself only logs.
     """
     entries = [asdict(entry) for entry in file.expectations]
     try:
@@ -42,23 +42,23 @@ def build_suite(file: SuiteFile) -> ExpectationSuite:
     except pydantic.ValidationError as error:
         raise LawError(f"suite {file.name}: an expectation does not take its arguments: {error}") from error
     if dump_back(suite) != file:
-        kept = {expectation.id for expectation in suite.expectations}
-        lost = [entry.name for entry in file.expectations if entry.id not in kept]
+        ids = {expectation.id for expectation in suite.expectations}
+        lost = [entry.name for entry in file.expectations if entry.id not in ids]
         raise LawError(f"suite {file.name}: Great Expectations changed it; lost: {', '.join(lost) or 'nothing'}")
     return suite
 
 
 def dump_back(suite: ExpectationSuite) -> SuiteFile:
-    """The suite file that says what a suite holds."""
+    """Converts a suite back to a suite file, to compare it with its source."""
     entries = tuple(
         Entry(
-            id=each.id or "",
-            type=each.type,
-            kwargs=dict(each.kwargs),
-            severity=cast(Severity, each.severity.value),
-            description=each.description or "",
-            notes=list(each.notes or []),
+            id=configuration.id or "",
+            type=configuration.type,
+            kwargs=dict(configuration.kwargs),
+            severity=cast(Severity, configuration.severity.value),
+            description=configuration.description or "",
+            notes=list(configuration.notes or []),
         )
-        for each in suite.expectation_configurations
+        for configuration in suite.expectation_configurations
     )
     return SuiteFile(suite.id or "", suite.name, list(suite.notes or []), entries)

@@ -1,6 +1,6 @@
-"""How the measures of a frame are written in messages and on pages.
+"""Formats the measures of a frame for messages and pages.
 
-Below every expectation and every page: what is a share, a span or a count is told by the name of the column.
+Every expectation and every page uses it. The name of a column tells whether it holds a share, a duration or a count.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _SHARES = ("_share", "_drift", "_warning", "_critical")
 
 
 def count(number: int, noun: str = "") -> str:
-    """`1,000 records`, `1 record`: a number with its noun in the right form.
+    """Formats a number with its noun in singular or plural.
 
     Example:
         >>> count(1000, "record"), count(1, "row"), count(2, "query"), count(12_345)
@@ -26,7 +26,7 @@ def count(number: int, noun: str = "") -> str:
 
 
 def percent(share: float) -> str:
-    """A share in percent, four digits.
+    """Formats a share in per cent, with four digits.
 
     Example:
         >>> percent(0.12), percent(0.000123456)
@@ -36,7 +36,7 @@ def percent(share: float) -> str:
 
 
 def span(duration: int) -> str:
-    """A duration (ns); above a second to the millisecond.
+    """Formats a duration (ns); above a second it is rounded to milliseconds.
 
     Example:
         >>> span(20_000_000_000), span(1_201_234_567_890), span(1_500_000), span(0)
@@ -48,7 +48,7 @@ def span(duration: int) -> str:
 
 
 def label(column: str) -> str:
-    """The heading of a column.
+    """Returns the heading of a column.
 
     Example:
         >>> label("gap_ns"), label("violating_share"), label("not_owned")
@@ -58,7 +58,7 @@ def label(column: str) -> str:
 
 
 def shown(column: str, value: Any) -> str:
-    """The text of a value of a column.
+    """Formats a value by the name of its column.
 
     Example:
         >>> shown("gap_ns", 5_000_000_000), shown("failed_share", 0.5), shown("read", 1000), shown("link", "main1")

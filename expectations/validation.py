@@ -1,7 +1,7 @@
-"""Runs the suites on the measure frames of an interval, through Great Expectations and its pandas engine.
+"""Runs the suites on the measure frames of an interval, with Great Expectations and its pandas engine.
 
-Between the frames of `lowwater.quality` and the decision to publish. Nothing is written and nothing fetched: the
-context is ephemeral, suites come from their files, results stay in memory.
+`lowwater.quality` measures the frames, and the replay decides by the results whether to publish. Validation writes no
+files and uses no network: the context is ephemeral, and results stay in memory.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ from .suites import load_suite
 if TYPE_CHECKING:
     import pandas
 
-_ONE_AT_A_TIME = threading.Lock()  # the context is the current one of the whole process
+_ONE_AT_A_TIME = threading.Lock()  # GX has one current context for the whole process
 
 
 def validate(frames: Mapping[str, pandas.DataFrame], run: str) -> tuple[Validation, ...]:
     """Validates the measure frames of an interval.
 
-    Threads take turns. GX knows one current context a process: a caller's own is not current any more afterwards.
+    Threads take turns. GX has one current context for a process, so this call replaces a context of the caller.
 
     Args:
-        frames: one a suite, as `SUITES` names them; one row a link, LFTA and link, or query.
-        run: names the run, as in "demo 2026-01-01T00:00:00Z".
+        frames: measure frames by suite, one row for each link, LFTA and link, or query.
+        run: name of the run, such as "demo 2026-01-01T00:00:00Z".
 
     Returns:
-        One validation a suite, in the order of `SUITES`.
+        One validation for each suite, in the order of `SUITES`.
 
     Raises:
-        LawError: a frame is missing, has no rows or lacks a column or value, or an expectation could not be evaluated.
+        LawError: a frame is missing, has no rows, or lacks a column or value; or an expectation raised an error.
     """
     with _ONE_AT_A_TIME:
         setting = _setting()
@@ -62,7 +62,7 @@ def validate(frames: Mapping[str, pandas.DataFrame], run: str) -> tuple[Validati
 
 
 class _Setting(NamedTuple):
-    """What all validations of a process share: to make it takes longer than to validate."""
+    """Context, suites and batches that all validations of a process share, since they are slow to create."""
 
     context: EphemeralDataContext
     suites: dict[str, ExpectationSuite]
@@ -72,7 +72,7 @@ class _Setting(NamedTuple):
 @cache
 def _setting() -> _Setting:
     suites = {name: load_suite(name) for name in SUITES}
-    # GX's default for an ephemeral context makes a folder for pages
+    # The default of GX for an ephemeral context creates a folder for pages.
     config = DataContextConfig(
         store_backend_defaults=InMemoryStoreBackendDefaults(init_temp_docs_sites=False),
         progress_bars=ProgressBarsConfig(globally=False),
@@ -85,7 +85,7 @@ def _setting() -> _Setting:
 
 
 def _check(name: str, frame: pandas.DataFrame | None, suite: ExpectationSuite, run: str) -> None:
-    """An audit of nothing passes, so a frame that was not measured must not get that far."""
+    """Refuses a frame without rows or with missing values, because an audit of an empty frame would pass."""
     if frame is None or frame.empty:
         raise LawError(f"{run}: nothing was measured for the suite {name}", "its frame is missing or has no rows")
     needed = {name for rule in suite.expectations if isinstance(rule, Rule) for name in rule.needs()}
@@ -101,12 +101,12 @@ def _validate(
     batch = definition.get_batch({"dataframe": frame.reset_index(drop=True)})
     result = batch.validate(suite, result_format="COMPLETE")
     order = [expectation.id for expectation in suite.expectations]
-    result.results.sort(key=lambda each: order.index(_config(each).id))
+    result.results.sort(key=lambda entry: order.index(_config(entry).id))
     result.meta |= {
         "run_id": {"run_name": run, "run_time": datetime.now(UTC).isoformat()},
         "intervals": sorted(set(frame["interval"])),
     }
-    findings = tuple(_finding(suite.name, each, run) for each in result.results)
+    findings = tuple(_finding(suite.name, entry, run) for entry in result.results)
     document: dict[str, Any] = result.to_json_dict()
     return Validation(suite.name, findings, document)
 
@@ -114,7 +114,7 @@ def _validate(
 def _finding(suite: str, result: ExpectationValidationResult, run: str) -> Finding:
     config = _config(result)
     rule = config.to_domain_obj()
-    if "details" not in result.result:  # GX catches what an expectation raises and calls it a failure
+    if "details" not in result.result:  # GX reports an exception of an expectation as a failure
         raise LawError(f"{run}: {config.type} of the suite {suite} could not be evaluated: {result.exception_info}")
     assert isinstance(rule, Rule)
     return Finding(

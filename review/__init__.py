@@ -1,6 +1,6 @@
-"""The review pages: what became of every interval of a lake, and why, as HTML that needs no script and no network.
+"""Review pages: show the state of every interval of a lake and its reason, as HTML without scripts or network.
 
-Reads the ledgers of a lake; served by Airflow (`lowwater_airflow.views`) or written by `lowwater report --html`.
+They read the ledgers of a lake. Airflow serves them (`lowwater_airflow.views`); `lowwater report --html` writes them.
 Modules import each other relatively, because the folder `review/` is installed as `lowwater_review`.
 """
 

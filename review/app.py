@@ -1,6 +1,6 @@
-"""The pages behind HTTP: a FastAPI app that only reads, to be mounted where somebody else checks who asks.
+"""Read-only FastAPI app that serves the review pages. The host application authenticates the users.
 
-Beside `site`, which writes the same pages. No route writes, no file leaves the two folders that are served.
+`site` writes the same pages as files. No route writes, and routes serve files from two folders only.
 """
 
 from __future__ import annotations
@@ -28,38 +28,37 @@ HEADERS = {
     "Referrer-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-"""Of every answer: nothing runs, nothing is fetched from elsewhere, nobody else frames it."""
+"""Headers of every response: no scripts, no content from other hosts, no frames of other sites."""
 
-STYLED = "style-src 'self' 'unsafe-inline'"
-"""Of Data Docs, whose tables have styles in their elements."""
-
+INLINE_STYLES = "style-src 'self' 'unsafe-inline'"
+"""Style policy of the Data Docs, whose tables use inline styles."""
 
 METHODS = ["GET", "HEAD"]
 SHARED = ("assets", "suites")
-"""Folders of the Data Docs that say nothing of any interval."""
+"""Folders of the Data Docs that hold no data of an interval."""
 
-Sees = Callable[[str], bool]
-"""Whether somebody may see a query set, by its name."""
+Permission = Callable[[str], bool]
+"""Predicate: whether the user may see the query set of this name."""
 
 
-def everything() -> Sees:
-    """Who may see all query sets."""
+def see_all() -> Permission:
+    """Returns the permission to see all query sets."""
     return lambda name: True
 
 
 def create(
     board: Board,
     dependencies: Sequence[Any] = (),
-    doors: APIRouter | None = None,
-    seen: Callable[..., Sees] = everything,
+    routes: APIRouter | None = None,
+    permissions: Callable[..., Permission] = see_all,
 ) -> FastAPI:
-    """The app.
+    """Creates the app that serves the pages of a lake.
 
     Args:
-        board: the lake.
-        dependencies: FastAPI dependencies of every route: who may ask.
-        doors: further routes, which come first.
-        seen: a FastAPI dependency that says what the one who asks may see.
+        board: access to the lake.
+        dependencies: FastAPI dependencies of every route, for example authentication.
+        routes: further routes, which are matched first.
+        permissions: FastAPI dependency that returns the query sets that the user may see.
     """
     app = FastAPI(
         title="Lowwater review",
@@ -70,9 +69,9 @@ def create(
         dependencies=list(dependencies),
     )
 
-    asked = Depends(seen)
-    if doors is not None:
-        app.include_router(doors)
+    permission = Depends(permissions)
+    if routes is not None:
+        app.include_router(routes)
 
     @app.api_route("/", methods=METHODS)
     def start() -> Response:
@@ -80,49 +79,49 @@ def create(
 
     @app.api_route("/assets/{name:path}", methods=METHODS)
     def asset(name: str) -> Response:
-        return served(HERE / "assets", name, HEADERS)
+        return file_response(HERE / "assets", name, HEADERS)
 
     @app.api_route("/docs/{name:path}", methods=METHODS)
-    def docs(name: str, sees: Any = asked) -> Response:
-        policy = HEADERS["Content-Security-Policy"].replace("style-src 'self'", STYLED)
+    def docs(name: str, sees: Any = permission) -> Response:
+        policy = HEADERS["Content-Security-Policy"].replace("style-src 'self'", INLINE_STYLES)
         reports = board.root / "reports"
         try:
             allowed = _documented(board, reports, name, sees)
         except LowwaterError as error:
             return HTMLResponse(_plain(str(error)), 503, HEADERS)
-        return served(reports, name if allowed else "", HEADERS | {"Content-Security-Policy": policy})
+        return file_response(reports, name if allowed else "", HEADERS | {"Content-Security-Policy": policy})
 
     @app.api_route("/{address:path}", methods=METHODS)
-    def page(address: str, sees: Any = asked) -> Response:
-        return answered(board, address, sees)
+    def page(address: str, sees: Any = permission) -> Response:
+        return page_response(board, address, sees)
 
     return app
 
 
-def _documented(board: Board, reports: Path, name: str, sees: Sees) -> bool:
-    """Whether somebody may see a page of the Data Docs: of a query set, of all suites, or the list of all of them."""
+def _documented(board: Board, reports: Path, name: str, sees: Permission) -> bool:
+    """Whether the user may see a page of the Data Docs: a page of a query set, of all suites, or the index."""
     path = inside(reports, name)
     if path is None:
-        return True  # there is none, whoever asks
+        return True  # the file does not exist, so the response is 404 for every user
     folder, *below = path.relative_to(reports.resolve()).parts
-    known = board.now()
+    snapshot = board.now()
     if not below:
-        return known.only(sees) is known
-    names = [each for each in (*known.jobs, *known.unplanned) if safe_name(each) == folder]
-    return all(sees(each) for each in names) if names else folder in SHARED or sees(folder)
+        return snapshot.only(sees) is snapshot
+    names = [name for name in (*snapshot.jobs, *snapshot.unplanned) if safe_name(name) == folder]
+    return all(sees(name) for name in names) if names else folder in SHARED or sees(folder)
 
 
-def answered(board: Board, address: str, sees: Sees) -> Response:
-    """The page of an address, or why there is none: 404 for an unknown one, 503 for a lake that cannot be read.
+def page_response(board: Board, address: str, sees: Permission) -> Response:
+    """Returns the page of an address: 404 for an unknown address, 503 if the lake cannot be read.
 
-    What somebody may not see is as unknown as what is not there.
+    A page that the user may not see is also 404, so that its existence stays hidden.
     """
     try:
-        found = render(board.now().only(sees), address)
+        html = render(board.now().only(sees), address)
     except LowwaterError as error:
         return HTMLResponse(_plain(str(error)), 503, HEADERS)
     return HTMLResponse(
-        _plain("There is no such page.") if found is None else found, 404 if found is None else 200, HEADERS
+        _plain("There is no such page.") if html is None else html, 404 if html is None else 200, HEADERS
     )
 
 
@@ -133,7 +132,7 @@ def _plain(text: str) -> str:
 
 
 def inside(base: Path, name: str) -> Path | None:
-    """The file of a relative name in a folder; None if it is not there, or not really in it."""
+    """Returns the path of a file by its relative name; None if it does not exist or lies outside the folder."""
     if "\0" in name or "\\" in name or name.startswith("/"):
         return None
     base = base.resolve()
@@ -141,11 +140,11 @@ def inside(base: Path, name: str) -> Path | None:
         path = (base / name).resolve()
         return path if path.is_relative_to(base) and path.is_file() else None
     except (OSError, ValueError, RuntimeError):
-        return None  # too long, no text of a path, or links in a circle
+        return None  # too long, not a valid path, or a cycle of symbolic links
 
 
-def served(base: Path, name: str, headers: dict[str, str]) -> Response:
-    """A file of a folder, or 404."""
+def file_response(base: Path, name: str, headers: dict[str, str]) -> Response:
+    """Returns a file of a folder, or 404."""
     path = inside(base, name)
     if path is None:
         return HTMLResponse(_plain("There is no such file."), 404, headers)

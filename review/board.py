@@ -1,6 +1,6 @@
-"""What the pages know of a lake: its ledgers, read once for as long as nothing was written to them.
+"""Reads the ledgers of a lake for the review pages and caches them as a snapshot.
 
-Below every page. A snapshot is kept until the version of a ledger, the settings or a query file changes.
+Every page uses it. The cache is valid until the version of a ledger, the settings or a query file changes.
 """
 
 from __future__ import annotations
@@ -39,19 +39,20 @@ from lowwater.replay.job import Job
 from lowwater.replay.schedule.link_queries import jobs
 
 RUNNING, HELD, WARNED = "running", "held", "warned"
-"""States that `lowwater status` does not know: at work now, audited and not published, published with warnings."""
+"""States beyond `lowwater status`: running now, audited but not published, published with warnings."""
 
 
 @dataclass(frozen=True)
 class Interval:
-    """What became of one interval of a query set.
+    """State of one interval of a query set.
 
     Attributes:
-        query_set: its name.
-        start: ns; `end` its end.
-        state: the gravest of its queries.
-        reason: why it is not done.
-        rows: of all its queries, as published; None where nothing is.
+        query_set: name of the query set.
+        start: first instant of the interval, ns since the epoch.
+        end: end of the interval, ns since the epoch, exclusive.
+        state: gravest state of its queries.
+        reason: why the interval is not done; empty if it is.
+        rows: number of published rows of all queries; None without a publication.
     """
 
     query_set: str
@@ -70,17 +71,19 @@ GRAVITY = (
     *(RUNNING, FAILED, BLOCKED, HALF, MISSING, HELD),
     *(STALE, "incomplete", "provisional", WARNED, "done"),
 )
-"""The states, the one to look at first before the others."""
+"""All states, gravest first."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """The intervals that begin in [start, end), ns.
+    """The intervals that begin in a range of time.
 
     Attributes:
-        replays: what is recorded of each interval, oldest first.
-        audits: the newest of each.
-        intervals: what became of them, by query set and time.
+        start: first instant of the range, ns since the epoch.
+        end: end of the range, ns since the epoch, exclusive.
+        replays: rows of the ledger `replays` by interval, oldest first.
+        audits: newest audit by interval.
+        intervals: states of the intervals, ordered by query set and time.
     """
 
     start: int
@@ -90,16 +93,16 @@ class Part:
     intervals: Sequence[Interval]
 
     def of(self, key: Key) -> Interval | None:
-        """The interval of a key."""
-        return next((each for each in self.intervals if each.key == key), None)
+        """Returns the interval of a key; None if the range does not hold it."""
+        return next((interval for interval in self.intervals if interval.key == key), None)
 
 
 FAILURES = pa.schema([QUALITY.field(name) for name in ("query_set", "interval_start", "interval_end", "success")])
-"""Columns of `quality` that say which intervals have something wrong."""
+"""Columns of `quality` that identify intervals with failed expectations."""
 
 
 class Record(NamedTuple):
-    """A row of `replays` without its long texts."""
+    """A row of `replays` without its long text columns."""
 
     query_set: str
     query: str
@@ -119,11 +122,12 @@ class Snapshot:
     """The ledgers of a lake at one moment.
 
     Attributes:
-        lake: the lake; `config` its settings.
-        captures: the captures of every link.
+        lake: the lake.
+        config: settings of the lake.
+        captures: captures by link.
         records: all rows of `replays`, oldest first.
-        jobs: the query sets that can be planned, by name.
-        unplanned: those that cannot, and why.
+        jobs: query sets that can be planned, by name.
+        unplanned: error message of every query set that cannot be planned, by name.
     """
 
     lake: Lake
@@ -137,42 +141,42 @@ class Snapshot:
 
     @cached_property
     def keys(self) -> set[Key]:
-        """Every interval that was ever run."""
-        return {(each.query_set, each.interval_start, each.interval_end) for each in self.records}
+        """Keys of all intervals that ran at least once."""
+        return {(record.query_set, record.interval_start, record.interval_end) for record in self.records}
 
     @cached_property
     def warned(self) -> set[Key]:
-        """The intervals whose newest audit found something, critical or not."""
+        """Keys of the intervals whose newest audit has a failed expectation, critical or not."""
         rows = read_rows(self.lake.quality, FAILURES, pads.field("success") == False)  # noqa: E712
         return {tuple(row.values()) for row in rows.drop_columns(["success"]).to_pylist()}
 
     @cached_property
     def span(self) -> tuple[int, int] | None:
-        """From the first coverage or run to the last, ns; None for an empty lake."""
-        bounds = [(each.covers_from, each.covers_to) for rows in self.captures.values() for each in rows]
+        """First and last instant of all captures and runs, ns since the epoch; None for an empty lake."""
+        bounds = [(capture.covers_from, capture.covers_to) for rows in self.captures.values() for capture in rows]
         bounds += [(start, end) for _, start, end in self.keys]
         return (min(first for first, _ in bounds), max(last for _, last in bounds)) if bounds else None
 
     def part(self, start: int, end: int) -> Part:
-        """The intervals that begin in [start, end), ns.
+        """Returns the intervals that begin in [start, end), ns since the epoch.
 
-        Whether inputs have changed since is asked of these only, since that takes the plan.
+        Only these intervals are checked for changed inputs, because the check needs the plan.
         """
-        found = self._parts.get((start, end))
-        if found is None:
-            found = self._parts[start, end] = _part(self, start, end)
+        part = self._parts.get((start, end))
+        if part is None:
+            part = self._parts[start, end] = _part(self, start, end)
         at_work = {name: held_ranges(self.lake, name) for name in self.jobs}
-        return replace(found, intervals=[_running(each, at_work) for each in found.intervals])
+        return replace(part, intervals=[_running(interval, at_work) for interval in part.intervals])
 
     def only(self, sees: Callable[[str], bool]) -> Snapshot:
-        """What somebody may see: some query sets, their intervals, and the links that they read.
+        """Returns the snapshot that a user may see: permitted query sets, their intervals and links.
 
         Args:
-            sees: whether a query set, by its name.
+            sees: whether the user may see the query set of a name.
         """
-        known = {*self.jobs, *self.unplanned, *(each[0] for each in self.keys)}
-        names = frozenset(name for name in known if sees(name))
-        if names == known:
+        all_names = {*self.jobs, *self.unplanned, *(key[0] for key in self.keys)}
+        names = frozenset(name for name in all_names if sees(name))
+        if names == all_names:
             return self
         if names not in self._restricted:
             jobs = {name: job for name, job in self.jobs.items() if name in names}
@@ -180,7 +184,7 @@ class Snapshot:
             self._restricted[names] = replace(
                 self,
                 captures={link: rows for link, rows in self.captures.items() if link in links},
-                records=[each for each in self.records if each.query_set in names],
+                records=[record for record in self.records if record.query_set in names],
                 jobs=jobs,
                 unplanned={name: why for name, why in self.unplanned.items() if name in names},
                 _parts={},
@@ -189,26 +193,26 @@ class Snapshot:
         return self._restricted[names]
 
 
-def _part(known: Snapshot, start: int, end: int) -> Part:
+def _part(snapshot: Snapshot, start: int, end: int) -> Part:
     chosen = (pads.field("interval_start") >= start) & (pads.field("interval_start") < end)
-    rows = sorted(read_rows(known.lake.replays, REPLAYS, chosen).to_pylist(), key=lambda row: row["finished_at"])
+    rows = sorted(read_rows(snapshot.lake.replays, REPLAYS, chosen).to_pylist(), key=lambda row: row["finished_at"])
     replays: dict[Key, list[ReplayRow]] = defaultdict(list)
     for row in rows:
         replays[row["query_set"], row["interval_start"], row["interval_end"]].append(ReplayRow(**row))
-    audits = {each.key: each for each in interval_audits(known.lake, start, end)}
-    found = []
-    for name, job in sorted(known.jobs.items()):
-        links = {link: known.captures[link] for link in job.plan.links}
-        wanted = expected(job, links)
+    audits = {audit.key: audit for audit in interval_audits(snapshot.lake, start, end)}
+    intervals = []
+    for name, job in sorted(snapshot.jobs.items()):
+        links = {link: snapshot.captures[link] for link in job.plan.links}
+        inputs = expected(job, links)
         bounds = {key[1:] for key in replays if key[0] == name}
-        mine = [row for rows in links.values() for row in rows]
-        bounds |= {each for each in covered(mine, job.length) if start <= each[0] < end}
+        captures = [row for rows in links.values() for row in rows]
+        bounds |= {span for span in covered(captures, job.length) if start <= span[0] < end}
         for begin, until in sorted(bounds):
             key = name, begin, until
             newest = {(row.query, row.stage): row for row in replays.get(key, ())}
-            states = interval_status(wanted, begin, until, list(newest.values()))
-            found.append(_interval(key, states, audits.get(key)))
-    return Part(start, end, dict(replays), audits, found)
+            states = interval_status(inputs, begin, until, list(newest.values()))
+            intervals.append(_interval(key, states, audits.get(key)))
+    return Part(start, end, dict(replays), audits, intervals)
 
 
 def _interval(key: Key, rows: Sequence[StatusRow], audit: IntervalAudit | None) -> Interval:
@@ -223,14 +227,14 @@ def _interval(key: Key, rows: Sequence[StatusRow], audit: IntervalAudit | None) 
     return Interval(*key, state, reason, sum(visible) if visible else None)
 
 
-def _running(found: Interval, at_work: Mapping[str, Mapping[tuple[int, int], str]]) -> Interval:
-    if (found.start, found.end) not in at_work[found.query_set]:
-        return found
-    return replace(found, state=RUNNING, reason="a process is at work on it")
+def _running(interval: Interval, at_work: Mapping[str, Mapping[tuple[int, int], str]]) -> Interval:
+    if (interval.start, interval.end) not in at_work[interval.query_set]:
+        return interval
+    return replace(interval, state=RUNNING, reason="a process is at work on it")
 
 
 class Board:
-    """The door to a lake for the pages.
+    """Gives the pages access to a lake. Reads its ledgers again only after a change.
 
     Args:
         root: folder of the lake.
@@ -243,11 +247,11 @@ class Board:
         self._known: tuple[object, Snapshot] | None = None
 
     def now(self) -> Snapshot:
-        """The ledgers as they are.
+        """Returns the current snapshot of the ledgers.
 
         Raises:
             LakeError: there is no lake, or a ledger cannot be read.
-            ConfigError: its settings are wrong.
+            ConfigError: the settings of the lake are wrong.
         """
         with self._lock:
             lake = Lake(self.root)

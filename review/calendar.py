@@ -1,4 +1,7 @@
-"""The overview: a month as calendars of query sets by intervals and links by hours, and the months before it."""
+"""Calendars of the overview: one month of each query set by interval and of each link by hour.
+
+`pages` renders them. A month with too many intervals is divided into parts of some days.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from .board import Interval, Snapshot
 
 DAY = 24 * HOUR
 MOST_CELLS = 800
-"""Intervals of a query set on one page; of short intervals it shows fewer days than a month."""
+"""Maximum number of intervals of a query set on one page; short intervals reduce the days of a page."""
 
 SIGNS = {
     "running": "▸",
@@ -36,14 +39,21 @@ SIGNS = {
     "gap": "○",
     "outside": "",
 }
-"""What stands in a cell beside its colour."""
+"""Sign of a cell by state, for readers who cannot tell the colours apart."""
 
 LINK_STATES = ("gap", "partly", "damaged", "covered")
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One interval or hour in a calendar; `span` is how many columns it takes, `address` its page or empty."""
+    """One interval or hour in a calendar.
+
+    Attributes:
+        label: time and state, as text.
+        state: a key of `SIGNS`.
+        address: address of the page of the interval; empty without a page.
+        span: number of columns.
+    """
 
     label: str
     state: str
@@ -57,13 +67,15 @@ class Cell:
 
 @dataclass(frozen=True)
 class Calendar:
-    """A query set or a link over some days.
+    """States of a query set or a link over several days.
 
     Attributes:
-        name: of it; `kind` what it is; `address` its page.
-        heads: the columns that have a heading: (text, columns).
-        days: (day, its cells).
-        counts: state -> cells.
+        name: name of the query set or link.
+        kind: `query set` or `link`.
+        address: address of its page.
+        heads: column headings: (text, number of columns).
+        days: rows of the calendar: (day, cells).
+        counts: number of cells by state.
     """
 
     name: str
@@ -76,7 +88,14 @@ class Calendar:
 
 @dataclass(frozen=True)
 class Month:
-    """A part of the time that a page shows: [start, end), ns; `name` is part of its address."""
+    """Range of time that an overview page shows: a month, or several days of it.
+
+    Attributes:
+        name: the range in the address of the page.
+        title: the range in words.
+        start: first instant, ns since the epoch.
+        end: end, ns since the epoch, exclusive.
+    """
 
     name: str
     title: str
@@ -85,91 +104,119 @@ class Month:
 
 
 def instant(moment: datetime) -> int:
-    """The instant (ns) of a moment, which is a whole second."""
+    """Converts a datetime of a whole second to ns since the epoch."""
     return int(moment.timestamp()) * SECOND
 
 
 def moment(at: int) -> datetime:
-    """The moment, in UTC, of an instant (ns)."""
+    """Converts ns since the epoch to a datetime in UTC, whole seconds."""
     return datetime.fromtimestamp(at // SECOND, UTC)
 
 
-def months(known: Snapshot) -> list[Month]:
-    """The months between the first and the last thing that is known, oldest first; days where intervals are short."""
-    if known.span is None:
+def months(snapshot: Snapshot) -> list[Month]:
+    """Divides the time span of a lake into months, oldest first, or into days if intervals are short."""
+    if snapshot.span is None:
         return []
-    first, last = moment(known.span[0]), moment(max(known.span[0], known.span[1] - 1))
-    shortest = min((job.length for job in known.jobs.values()), default=HOUR)
+    first, last = moment(snapshot.span[0]), moment(max(snapshot.span[0], snapshot.span[1] - 1))
+    shortest = min((job.length for job in snapshot.jobs.values()), default=HOUR)
     days = max(1, MOST_CELLS * shortest // DAY)
-    found: list[Month] = []
+    parts: list[Month] = []
     begin = first.replace(hour=0, minute=0, second=0) if days < 28 else first.replace(day=1, hour=0, minute=0, second=0)
     while begin <= last:
         if days < 28:
             end, name, title = begin + timedelta(days=days), f"{begin:%Y-%m-%d}", f"{begin:%-d %B %Y}"
         else:
             end, name, title = (begin + timedelta(days=32)).replace(day=1), f"{begin:%Y-%m}", f"{begin:%B %Y}"
-        found.append(Month(name, title, instant(begin), instant(end)))
+        parts.append(Month(name, title, instant(begin), instant(end)))
         begin = end
-    return found
+    return parts
 
 
 def set_calendar(name: str, length: int, intervals: Sequence[Interval]) -> Calendar:
-    """A query set by its intervals; `intervals` are those of the month."""
+    """Builds the calendar of a query set.
+
+    Args:
+        name: name of the query set.
+        length: length of its intervals, ns.
+        intervals: its intervals in the month.
+    """
     columns = max(1, DAY // length) if length <= DAY else 1
     rows: dict[int, list[Cell | None]] = {}
-    for each in intervals:
-        day, within = divmod(each.start, DAY)
+    for interval in intervals:
+        day, within = divmod(interval.start, DAY)
         row = rows.setdefault(day, [None] * columns)
-        clock = moment(each.start)
-        label = f"{clock:%-d %b %H:%M}, {each.state}"
-        address = f"interval/{safe_name(name)}/{interval_label(each.start, each.end)}.html"
+        clock = moment(interval.start)
+        label = f"{clock:%-d %b %H:%M}, {interval.state}"
+        address = f"interval/{safe_name(name)}/{interval_label(interval.start, interval.end)}.html"
         at = min(columns - 1, within // length)
         if row[at] is None:
-            row[at] = Cell(label, each.state, address)
-    counts = Counter(each.state for each in intervals)
+            row[at] = Cell(label, interval.state, address)
+    counts = Counter(interval.state for interval in intervals)
     return Calendar(name, "query set", f"set/{safe_name(name)}.html", _heads(columns), _days(rows), counts)
 
 
-def link_calendar(known: Snapshot, link: str, start: int, end: int) -> Calendar:
-    """A link by hours: what its captures cover, and where they are damaged."""
-    settings, captures = known.config.link(link), known.captures.get(link, ())
+def link_calendar(snapshot: Snapshot, link: str, start: int, end: int) -> Calendar:
+    """Builds the calendar of a link by hour: coverage of its captures, and damage.
+
+    Args:
+        snapshot: ledgers of the lake.
+        link: name of the link.
+        start: first instant of the calendar, ns since the epoch.
+        end: end of the calendar, ns since the epoch, exclusive.
+    """
+    settings, captures = snapshot.config.link(link), snapshot.captures.get(link, ())
     spans = merged(captures)
     begins = [first for first, _ in spans]
     broken = damaged(captures, start, end)
     low = max(start, settings.since or 0, spans[0][0] // HOUR * HOUR if spans else end)
-    high = min(end, end if settings.until is None else settings.until, _last(known))
+    high = min(end, end if settings.until is None else settings.until, _last(snapshot))
     rows: dict[int, list[Cell | None]] = {}
     counts: Counter[str] = Counter()
     for hour in range(low // HOUR * HOUR, high, HOUR):
-        owed = min(high, hour + HOUR) - max(low, hour)
-        held = covered(spans, begins, max(low, hour), min(high, hour + HOUR))
-        state = "gap" if not held else "partly" if held < owed else "damaged" if hour in broken else "covered"
+        expected_time = min(high, hour + HOUR) - max(low, hour)
+        covered_time = covered(spans, begins, max(low, hour), min(high, hour + HOUR))
+        state = _coverage_state(covered_time, expected_time, hour in broken)
         counts[state] += 1
         day, within = divmod(hour, DAY)
-        said = f"{moment(hour):%-d %b %H:%M}, {state}"
-        rows.setdefault(day, [None] * 24)[within // HOUR] = Cell(said, state)
+        label = f"{moment(hour):%-d %b %H:%M}, {state}"
+        rows.setdefault(day, [None] * 24)[within // HOUR] = Cell(label, state)
     return Calendar(link, "link", f"skew/{safe_name(link)}.html", _heads(24), _days(rows), counts)
 
 
-def _last(known: Snapshot) -> int:
-    return known.span[1] if known.span else 0
+def _coverage_state(covered_time: int, expected_time: int, is_damaged: bool) -> str:
+    if not covered_time:
+        return "gap"
+    if covered_time < expected_time:
+        return "partly"
+    return "damaged" if is_damaged else "covered"
+
+
+def _last(snapshot: Snapshot) -> int:
+    return snapshot.span[1] if snapshot.span else 0
 
 
 def merged(captures: Sequence[Capture]) -> list[tuple[int, int]]:
-    """What captures cover, as spans that do not touch, in order."""
-    found: list[tuple[int, int]] = []
+    """Merges the coverage of captures into ordered, disjoint spans, ns since the epoch."""
+    spans: list[tuple[int, int]] = []
     for begin, end in sorted(
-        (each.covers_from, each.covers_to) for each in captures if each.covers_to > each.covers_from
+        (capture.covers_from, capture.covers_to) for capture in captures if capture.covers_to > capture.covers_from
     ):
-        if found and begin <= found[-1][1]:
-            found[-1] = found[-1][0], max(found[-1][1], end)
+        if spans and begin <= spans[-1][1]:
+            spans[-1] = spans[-1][0], max(spans[-1][1], end)
         else:
-            found.append((begin, end))
-    return found
+            spans.append((begin, end))
+    return spans
 
 
 def covered(spans: Sequence[tuple[int, int]], begins: Sequence[int], start: int, end: int) -> int:
-    """How much of [start, end), ns, is in spans."""
+    """Returns how much of [start, end) is covered by spans, ns.
+
+    Args:
+        spans: ordered, disjoint spans, ns since the epoch.
+        begins: first instants of the spans, for the binary search.
+        start: first instant, ns since the epoch.
+        end: end, ns since the epoch, exclusive.
+    """
     total, at = 0, max(0, bisect_right(begins, start) - 1)
     while at < len(spans) and spans[at][0] < end:
         total += max(0, min(end, spans[at][1]) - max(start, spans[at][0]))
@@ -178,31 +225,31 @@ def covered(spans: Sequence[tuple[int, int]], begins: Sequence[int], start: int,
 
 
 def damaged(captures: Sequence[Capture], start: int, end: int) -> set[int]:
-    """The hours in which captures begin that are cut or hold malformed records."""
-    rows = (each for each in captures if each.malformed or not each.ended_cleanly)
-    return {each.covers_from // HOUR * HOUR for each in rows if start <= each.covers_from < end}
+    """Returns the hours (ns since the epoch) in which damaged captures begin: truncated or with malformed records."""
+    rows = (capture for capture in captures if capture.malformed or not capture.ended_cleanly)
+    return {capture.covers_from // HOUR * HOUR for capture in rows if start <= capture.covers_from < end}
 
 
 def _heads(columns: int) -> tuple[tuple[str, int], ...]:
     if columns < 4:
         return ()
-    each = columns // 4
-    return tuple((f"{6 * at:02}", each if at < 3 else columns - 3 * each) for at in range(4))
+    quarter = columns // 4
+    return tuple((f"{6 * at:02}", quarter if at < 3 else columns - 3 * quarter) for at in range(4))
 
 
 def _days(rows: Mapping[int, list[Cell | None]]) -> tuple[tuple[str, tuple[Cell | None, ...]], ...]:
     return tuple((f"{moment(day * DAY):%a %-d}", tuple(rows[day])) for day in sorted(rows))
 
 
-def tally(known: Snapshot) -> dict[tuple[str, str], Counter[str]]:
-    """(month, query set) -> what was last recorded of its intervals: published, warned or failed."""
-    found: dict[tuple[str, str], Counter[str]] = {}
-    parts = months(known)
+def tally(snapshot: Snapshot) -> dict[tuple[str, str], Counter[str]]:
+    """Counts intervals by their last recorded state, for each (month, query set)."""
+    counts: dict[tuple[str, str], Counter[str]] = {}
+    parts = months(snapshot)
     starts = [part.start for part in parts]
-    newest = {(each.query_set, each.interval_start, each.interval_end): each for each in known.records}
+    newest = {(record.query_set, record.interval_start, record.interval_end): record for record in snapshot.records}
     for key, last in newest.items():
         part = parts[bisect_right(starts, key[1]) - 1]
         state = last.state if last.stage == "publish" or last.state == "failed" else "held"
-        state = "warned" if state == "done" and key in known.warned else state
-        found.setdefault((part.name, key[0]), Counter())[state] += 1
-    return found
+        state = "warned" if state == "done" and key in snapshot.warned else state
+        counts.setdefault((part.name, key[0]), Counter())[state] += 1
+    return counts

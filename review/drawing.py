@@ -1,6 +1,6 @@
-"""Where things are in the drawings: numbers only, which the templates put into SVG and escape.
+"""Computes the coordinates of the drawings: plans, histograms, histories and lags of nodes.
 
-Beside the pages. Coordinates are in the units of each drawing's view box.
+The templates write them as SVG and escape the texts. Coordinates are in units of the view box of a drawing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,13 @@ NODE, ACROSS, LINE = 210, 270, 15
 
 @dataclass(frozen=True)
 class Box:
-    """A node of a plan: its kind (link, lfta, operator, table), lines of text and place."""
+    """A node of a plan.
+
+    Attributes:
+        kind: `link`, `lfta`, `operator` or `table`.
+        lines: lines of text, shortened.
+        whole: the full text.
+    """
 
     kind: str
     lines: tuple[str, ...]
@@ -34,7 +40,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Edge:
-    """From the right of one box to the left of another, as the path of a curve; `name` is a range variable."""
+    """A curve from the right side of a box to the left side of another; `name` is a range variable."""
 
     path: str
     name: str
@@ -44,7 +50,12 @@ class Edge:
 
 @dataclass(frozen=True)
 class PlanDrawing:
-    """A plan, links at the left, tables at the right; `cut` is where the low level ends."""
+    """A plan with links at the left and tables at the right.
+
+    Attributes:
+        cut: x coordinate of the border between low and high level.
+        words: summary of the drawing for screen readers.
+    """
 
     boxes: tuple[Box, ...]
     edges: tuple[Edge, ...]
@@ -55,7 +66,7 @@ class PlanDrawing:
 
 
 def plan(description: Description) -> PlanDrawing:
-    """The drawing of a plan in two levels."""
+    """Draws a plan in two levels."""
     layers: dict[str, int] = {}
     texts: dict[str, tuple[str, tuple[str, ...]]] = {}
     arrows: list[tuple[str, str, str]] = []
@@ -120,37 +131,40 @@ def _placed(
     heights: dict[int, int] = {}
     boxes: dict[str, Box] = {}
     for layer in range(last + 1):
-        mine = [node for node, at in rank.items() if at == layer]
-        below = {node: [order[one] for one, other, _ in arrows if other == node and one in order] for node in mine}
-        mine.sort(key=lambda node: sum(below[node]) / len(below[node]) if below[node] else 0.0)
+        nodes = [node for node, at in rank.items() if at == layer]
+        below = {
+            node: [order[source] for source, target, _ in arrows if target == node and source in order]
+            for node in nodes
+        }
+        nodes.sort(key=lambda node: sum(below[node]) / len(below[node]) if below[node] else 0.0)
         y = 30
-        for node in mine:
+        for node in nodes:
             kind, lines = texts[node]
-            shown = tuple(line if len(line) <= 32 else f"{line[:31]}…" for line in lines[:4])
-            height = LINE * len(shown) + 14
-            boxes[node] = Box(kind, shown, 10 + layer * ACROSS, y, height, "; ".join(lines))
+            visible = tuple(line if len(line) <= 32 else f"{line[:31]}…" for line in lines[:4])
+            height = LINE * len(visible) + 14
+            boxes[node] = Box(kind, visible, 10 + layer * ACROSS, y, height, "; ".join(lines))
             order[node] = y + height / 2
             y += height + 16
         heights[layer] = y
     height = max(heights.values(), default=30) + 6
-    edges = tuple(_edge(boxes[one], boxes[other], name) for one, other, name in arrows if one in boxes)
+    edges = tuple(_edge(boxes[source], boxes[target], name) for source, target, name in arrows if source in boxes)
     words = f"{len([b for b in boxes.values() if b.kind == 'lfta'])} LFTAs below, {len(arrows)} flows in all"
     return PlanDrawing(tuple(boxes.values()), edges, 20 + last * ACROSS + NODE, height, 10 + ACROSS + NODE + 30, words)
 
 
 def _ends(node: str, arrows: Sequence[tuple[str, str, str]]) -> bool:
-    return all(one != node for one, _, _ in arrows)
+    return all(source != node for source, _, _ in arrows)
 
 
-def _edge(one: Box, other: Box, name: str) -> Edge:
-    x0, y0, x1, y1 = one.x + NODE, one.middle, other.x, other.middle
+def _edge(source: Box, target: Box, name: str) -> Edge:
+    x0, y0, x1, y1 = source.x + NODE, source.middle, target.x, target.middle
     bend = (x0 + x1) // 2
     return Edge(f"M{x0} {y0}C{bend} {y0} {bend} {y1} {x1 - 5} {y1}", name, bend, (y0 + y1) // 2 - 4)
 
 
 @dataclass(frozen=True)
 class Bar:
-    """A bar of a histogram or of a history; `text` says what it is."""
+    """A bar of a histogram or of a history; `text` is its tooltip."""
 
     x: float
     y: float
@@ -162,7 +176,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Mark:
-    """A line or a tick: where, and what it says; `level` keeps labels apart."""
+    """A line or a tick with a label; `level` is the row of the label, so that labels do not overlap."""
 
     at: float
     text: str
@@ -172,7 +186,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Plot:
-    """Bars, a curve over them, marks on both axes."""
+    """A plot: bars, a curve over the bars, and marks on both axes."""
 
     width: int
     height: int
@@ -184,17 +198,17 @@ class Plot:
 
 
 def lateness(bounds: Sequence[tuple[int, int]], marks: Mapping[str, int]) -> Plot | None:
-    """Records by lateness, both axes logarithmic, with the share that is later as a curve.
+    """Plots records by lateness on logarithmic axes, with the number of later records as a curve.
 
     Args:
-        bounds: (bound of two digits, records), as `LatenessCounts.bounds` gives them.
-        marks: bounds to mark, by what they are.
+        bounds: (bound in ns, rounded to two digits; number of records), as `LatenessCounts.bounds` returns them.
+        marks: bounds to mark, ns, by label.
     """
     late = [(bound, count) for bound, count in bounds if bound]
     if not late:
         return None
     left, bottom, height = 70, 240, 210
-    low = math.floor(math.log10(min([late[0][0], *(each for each in marks.values() if each)])))
+    low = math.floor(math.log10(min([late[0][0], *(bound for bound in marks.values() if bound)])))
     high = max(low + 1, math.ceil(math.log10(max([late[-1][0], *marks.values()])) + 0.05))
     scale = (WIDTH - left - 20) / (high - low)
 
@@ -241,23 +255,23 @@ def _round(value: float) -> int:
     return int(round(value / 10**digits) * 10**digits)
 
 
-APART = 320
-"""Width of a history that has room for the names of its first and its last interval beside each other."""
+LABELS_WIDTH = 320
+"""Smallest width of a history that has room for two separate labels: its first and its last interval."""
 
 MOST_BARS = 200
 
 
 def history(values: Sequence[tuple[str, float, str]], unit: str) -> Plot | None:
-    """A series of intervals as bars from 0; where there are many, the largest of neighbours is one bar.
+    """Plots a value of many intervals as bars. If there are too many, a bar shows the largest of its neighbours.
 
     Args:
         values: (interval, value, state), oldest first.
-        unit: the unit of the values.
+        unit: unit of the values.
     """
     if not values:
         return None
-    each = -(-len(values) // MOST_BARS)
-    groups = [values[at : at + each] for at in range(0, len(values), each)]
+    size = -(-len(values) // MOST_BARS)
+    groups = [values[at : at + size] for at in range(0, len(values), size)]
     tops = [max(group, key=lambda value: value[1]) for group in groups]
     left, bottom, height = 100, 120, 100
     most = max(value for _, value, _ in tops) or 1.0
@@ -270,14 +284,14 @@ def history(values: Sequence[tuple[str, float, str]], unit: str) -> Plot | None:
     up = (Mark(bottom - height, f"{most:,.0f} {unit}" if most >= 100 else f"{most:.3g} {unit}"), Mark(bottom, "0"))
     first, last, right = tops[0][0], tops[-1][0], left + step * len(tops)
     across: tuple[Mark, ...] = (Mark(left, first), Mark(right, last, "end"))
-    if right - left < APART:
+    if right - left < LABELS_WIDTH:
         across = (Mark(left, first if len(tops) == 1 else f"{first} to {last}"),)
     return Plot(WIDTH, bottom + 24, tuple(bars), "", across, up)
 
 
 @dataclass(frozen=True)
 class Step:
-    """A node of a waterfall: a bar from the lag of what it reads to its own, a whisker to its largest."""
+    """A node of a waterfall: a bar from the lag of its input to its own lag, and a whisker to its largest lag."""
 
     name: str
     level: str
@@ -291,7 +305,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Waterfall:
-    """The lags of the nodes of an interval under each other."""
+    """The lags of all nodes of an interval, one row a node."""
 
     width: int
     height: int
@@ -299,22 +313,26 @@ class Waterfall:
     across: tuple[Mark, ...]
 
 
-LEAST = 100_000_000
-"""Where the axis of a waterfall begins, ns; it is logarithmic, for LFTAs wait seconds and micro-batches an hour."""
+AXIS_START = 100_000_000
+"""Smallest lag on the axis, ns. The axis is logarithmic: LFTAs lag seconds and micro-batches an hour."""
 
-TICKS = tuple(each * 10**9 // 10 for each in (1, 10, 100, 600, 6000, 36_000, 216_000, 864_000))
+TICKS = tuple(tenths * 10**9 // 10 for tenths in (1, 10, 100, 600, 6000, 36_000, 216_000, 864_000))
 
 
 def waterfall(lags: Sequence[tuple[str, str, int, int, int, Sequence[int]]]) -> Waterfall | None:
-    """The drawing of (name, level, lag of its input, its lag, its largest lag, series), ns, in the order of flow."""
+    """Draws the lags of nodes.
+
+    Args:
+        lags: (name, level, lag of its input, lag, largest lag, series of lags), ns, in the direction of flow.
+    """
     if not lags:
         return None
     left, room, row, spark = 230, 430, 30, 690
     longest = max(most for *_, most, _ in lags)
-    last = max(2.0, math.log10(max(longest, 1) / LEAST))
+    last = max(2.0, math.log10(max(longest, 1) / AXIS_START))
 
     def part(lag: float) -> float:
-        return max(0.0, math.log10(max(lag, LEAST) / LEAST)) / last
+        return max(0.0, math.log10(max(lag, AXIS_START) / AXIS_START)) / last
 
     steps = []
     for at, (name, level, before, lag, most, series) in enumerate(lags):
@@ -338,8 +356,8 @@ def waterfall(lags: Sequence[tuple[str, str, int, int, int, Sequence[int]]]) -> 
             )
         )
     across = tuple(
-        Mark(round(left + room * part(each), 1), format_duration(each))
-        for each in TICKS
-        if each <= max(longest, 10**10)
+        Mark(round(left + room * part(tick), 1), format_duration(tick))
+        for tick in TICKS
+        if tick <= max(longest, 10**10)
     )
     return Waterfall(WIDTH, 40 + len(steps) * row, tuple(steps), across)

@@ -1,4 +1,4 @@
-"""The page of an interval: what came in, what was made of it, what the audit found, what it cost."""
+"""Contents of the page of an interval: input of each link, audit, stages of the run and their cost."""
 
 from __future__ import annotations
 
@@ -20,16 +20,15 @@ from lowwater.quality.verdicts import CRITICAL, Key, findings
 from .board import Part, Snapshot
 
 SHOWN = 50
-"""Most rows of a table of records; the ledgers hold all."""
-
+"""Maximum number of rows in a table of records; the ledgers hold all."""
 
 SHARES = ("_share", "_drift", "_warning", "_critical")
-"""How the names of measures end that are shares."""
+"""Suffixes of the names of measures that are shares, shown in per cent."""
 
 
 @dataclass(frozen=True)
 class Rows:
-    """The kept rows of one subject that broke an expectation; `total` is how many there were."""
+    """Rows of one subject that broke an expectation, as far as they are stored; `total` counts all of them."""
 
     subject: str
     columns: tuple[str, ...]
@@ -38,13 +37,13 @@ class Rows:
 
     @property
     def measured(self) -> bool:
-        """Whether these are the measures of a link, an LFTA or a query; else rows of a stream."""
+        """Whether the rows are measures of a link, an LFTA or a query rather than rows of a stream."""
         return {"interval", "captures"} <= set(self.columns)
 
 
 @dataclass(frozen=True)
-class Found:
-    """One expectation of the audit."""
+class ExpectationResult:
+    """Result of one expectation of the audit."""
 
     suite: str
     name: str
@@ -53,21 +52,24 @@ class Found:
     evaluated: int
     unexpected: int
     messages: tuple[str, ...]
-    kept: tuple[Rows, ...]
+    examples: tuple[Rows, ...]
 
 
 @dataclass(frozen=True)
 class LinkFacts:
-    """A link over the interval.
+    """Measures of a link over the interval.
 
     Attributes:
-        name: the name of the link; `skew` its bound, ns.
-        captures: those that meet the interval.
-        account: read, malformed, violating, sane (A1).
-        lateness: the lateness of its records; None where it was not audited.
-        quantiles: the quantiles of the lateness, ns, by share.
-        violations: the first records later than the skew; `late` how many there are.
-        malformed: the first malformed records; `damaged` how many there are.
+        name: name of the link.
+        skew: maximum lateness that the link allows, ns.
+        captures: captures that overlap the interval.
+        account: number of records by class: read, malformed, violating, sane (A1).
+        lateness: lateness of the records; None without an audit.
+        quantiles: quantiles of the lateness, ns, by share.
+        violations: the first records later than the skew.
+        late: number of records later than the skew.
+        malformed: the first malformed records.
+        damaged: number of malformed records.
     """
 
     name: str
@@ -84,7 +86,7 @@ class LinkFacts:
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage of the last run: rows and seconds a query, or of the whole set."""
+    """One stage of the last run, of a query or of the whole set: state, rows and duration (s)."""
 
     name: str
     query: str
@@ -97,7 +99,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Operator:
-    """What an operator of the high level took and gave."""
+    """Rows in and out of an operator of the high level."""
 
     output: str
     query: str
@@ -105,58 +107,62 @@ class Operator:
     counts: str
 
 
-def found_of(known: Snapshot, part: Part, key: Key) -> list[Found]:
-    """The expectations of the newest audit, those that failed first, each with the rows that it kept."""
+def expectations_of(snapshot: Snapshot, part: Part, key: Key) -> list[ExpectationResult]:
+    """Returns the results of the newest audit with their stored rows; failed expectations first."""
     audit = part.audits.get(key)
     if audit is None:
         return []
-    kept: dict[str, list[dict[str, Any]]] = {}
-    for row in read_quarantine(known.lake, *key).to_pylist():
-        kept.setdefault(row["expectation"], []).append(row)
-    told = once(findings(known.lake, audit))
-    made = [
-        Found(
-            each.suite,
-            each.title,
-            each.severity,
-            each.success,
-            each.evaluated,
-            each.unexpected,
-            each.messages,
-            tuple(_rows(_once(each, told, kept))),
+    quarantine: dict[str, list[dict[str, Any]]] = {}
+    for row in read_quarantine(snapshot.lake, *key).to_pylist():
+        quarantine.setdefault(row["expectation"], []).append(row)
+    reported = once(findings(snapshot.lake, audit))
+    expectations = [
+        ExpectationResult(
+            finding.suite,
+            finding.title,
+            finding.severity,
+            finding.success,
+            finding.evaluated,
+            finding.unexpected,
+            finding.messages,
+            tuple(_rows(_once(finding, reported, quarantine))),
         )
-        for each in told
+        for finding in reported
     ]
-    return sorted(made, key=lambda each: (each.success, each.severity != "critical"))
+    return sorted(expectations, key=lambda item: (item.success, item.severity != "critical"))
 
 
-def _once(finding: Finding, told: Sequence[Finding], kept: Mapping[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
-    """The rows that a finding kept, of a warning without those that the critical limit of its rule has kept."""
-    graver = [each for each in told if each.severity == CRITICAL and each.kind == finding.kind and not each.success]
-    mine = kept.get(finding.expectation, [])
+def _once(
+    finding: Finding, reported: Sequence[Finding], quarantine: Mapping[str, list[dict[str, Any]]]
+) -> list[dict[str, Any]]:
+    """Returns the stored rows of a finding. A warning omits the subjects that its critical limit reports."""
+    graver = [
+        other for other in reported if other.severity == CRITICAL and other.kind == finding.kind and not other.success
+    ]
+    rows = quarantine.get(finding.expectation, [])
     if finding.severity == CRITICAL or finding.suite == "rows":
-        return mine
-    subjects = {row["subject"] for each in graver for row in kept.get(each.expectation, [])}
-    return [row for row in mine if row["subject"] not in subjects]
+        return rows
+    subjects = {row["subject"] for other in graver for row in quarantine.get(other.expectation, [])}
+    return [row for row in rows if row["subject"] not in subjects]
 
 
-def _rows(kept: Sequence[Mapping[str, Any]]) -> list[Rows]:
+def _rows(records: Sequence[Mapping[str, Any]]) -> list[Rows]:
     subjects: dict[str, list[Mapping[str, Any]]] = {}
-    for row in kept:
+    for row in records:
         subjects.setdefault(row["subject"], []).append(row)
-    found = []
-    for subject, mine in subjects.items():
-        rows = [json.loads(each["row"]) for each in mine[:SHOWN]]
+    tables = []
+    for subject, records_of_subject in subjects.items():
+        rows = [json.loads(record["row"]) for record in records_of_subject[:SHOWN]]
         columns = tuple(dict.fromkeys(name for row in rows for name in row))
         measured = {"interval", "captures"} <= set(columns)
         text = shown if measured else _text
         cells = tuple(tuple(text(name, row.get(name)) for name in columns) for row in rows)
-        found.append(Rows(subject, columns, cells, mine[0]["total"]))
-    return found
+        tables.append(Rows(subject, columns, cells, records_of_subject[0]["total"]))
+    return tables
 
 
 def shown(name: str, value: Any) -> str:
-    """A measure as the Data Docs write it."""
+    """Formats a measure as the Data Docs do: durations, shares and counts."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return "" if value is None else str(value)
     if name.endswith("_ns"):
@@ -170,40 +176,44 @@ def _text(name: str, value: Any) -> str:
     return "NULL" if value is None else str(value)
 
 
-def links_of(known: Snapshot, part: Part, key: Key) -> list[LinkFacts]:
-    """The links that the set reads, or read when the interval was audited."""
+def links_of(snapshot: Snapshot, part: Part, key: Key) -> list[LinkFacts]:
+    """Returns the measures of all links that the set reads now or read at the time of the audit."""
     name, start, end = key
     account = _account(part, key)
-    job = known.jobs.get(name)
+    job = snapshot.jobs.get(name)
     links = sorted({*account, *(job.plan.links if job else ())})
-    return [_link(known, link, start, end, account.get(link, {})) for link in links]
+    return [_link(snapshot, link, start, end, account.get(link, {})) for link in links]
 
 
 def _account(part: Part, key: Key) -> Mapping[str, Mapping[str, int]]:
-    """What the newest audit says of the links (A1)."""
+    """Reads the record counts of the links from the newest audit (A1)."""
     rows = [json.loads(row.accounting) for row in part.replays.get(key, ()) if row.stage == "audit"]
-    found: Mapping[str, Mapping[str, int]] = rows[-1].get("links", {}) if rows else {}
-    return found
+    accounts: Mapping[str, Mapping[str, int]] = rows[-1].get("links", {}) if rows else {}
+    return accounts
 
 
-def _link(known: Snapshot, link: str, start: int, end: int, account: Mapping[str, int]) -> LinkFacts:
-    settings = known.config.link(link)
-    captures = known.captures.get(link, ())
-    mine = [each for each in captures if each.meets(start, end) or (each.covers_from < end and each.covers_to > start)]
-    rows = [each for each in read_lateness(known.lake, link, start, start + 1) if each.interval_end == end]
+def _link(snapshot: Snapshot, link: str, start: int, end: int, account: Mapping[str, int]) -> LinkFacts:
+    settings = snapshot.config.link(link)
+    captures = snapshot.captures.get(link, ())
+    meeting = [
+        capture
+        for capture in captures
+        if capture.meets(start, end) or (capture.covers_from < end and capture.covers_to > start)
+    ]
+    rows = [row for row in read_lateness(snapshot.lake, link, start, start + 1) if row.interval_end == end]
     lags = LatenessCounts.of(rows[0].bounds, rows[0].counts, rows[0].largest) if rows else LatenessCounts()
     shares = {share: lags.quantile(share) or 0 for share in (0.5, 0.99, 0.999)}
-    late = read_violations(known.lake, link, settings.skew, start, end)
-    broken = malformed_between(known.lake, link, captures, start, end)
-    if rows and not account:  # an older version kept no account of an audit that failed
+    late = read_violations(snapshot.lake, link, settings.skew, start, end)
+    broken = malformed_between(snapshot.lake, link, captures, start, end)
+    if rows and not account:  # an older version stored no record counts after a failed audit
         account = {"malformed": broken.num_rows, "violating": late.num_rows}
-    names = {each.capture: Path(each.path).name for each in captures}
+    names = {capture.capture: Path(capture.path).name for capture in captures}
     violations = [row | {"file": names.get(row["capture"], "")} for row in late.slice(0, SHOWN).to_pylist()]
     malformed = [row | {"file": names.get(row["capture"], "")} for row in broken.slice(0, SHOWN).to_pylist()]
     return LinkFacts(
         link,
         settings.skew,
-        tuple(mine),
+        tuple(meeting),
         account,
         rows[0] if rows else None,
         shares,
@@ -215,7 +225,7 @@ def _link(known: Snapshot, link: str, start: int, end: int, account: Mapping[str
 
 
 def stages_of(part: Part, key: Key) -> list[Stage]:
-    """The newest row of each stage and query, in the order in which they were written."""
+    """Returns the newest row of each stage and query, in the order of writing."""
     newest = {(row.stage, row.query): row for row in part.replays.get(key, ())}
     return [_stage(row) for row in newest.values()]
 
@@ -227,11 +237,11 @@ def _stage(row: ReplayRow) -> Stage:
 
 
 def operators_of(part: Part, key: Key) -> list[Operator]:
-    """What the operators of the last high stage took and gave."""
+    """Returns the row counts of the operators of the last high stage."""
     newest = {row.query: row for row in part.replays.get(key, ()) if row.stage == "high" and row.query}
-    found = []
+    operators = []
     for row in newest.values():
-        for each in json.loads(row.accounting).get("operators", []):
-            counts = ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in each["counts"].items())
-            found.append(Operator(row.query, each["query"], each["kind"], counts))
-    return found
+        for operator in json.loads(row.accounting).get("operators", []):
+            counts = ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in operator["counts"].items())
+            operators.append(Operator(row.query, operator["query"], operator["kind"], counts))
+    return operators

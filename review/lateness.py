@@ -1,4 +1,4 @@
-"""The skew review of a link from the ledger `lateness`: what its audits counted, without reading a packet."""
+"""Skew review of a link from the ledger `lateness`, which holds the counts of audits; reads no packets."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from lowwater.replay.schedule.link_queries import readers, row_rates
 from .board import Snapshot
 
 RECENT = 31 * 24 * HOUR
-"""How much of the time before the last audit a page is about, ns."""
+"""Period before the end of the last capture that a review covers, ns."""
 
 
 @lru_cache(maxsize=64)
-def link_review(known: Snapshot, link: str) -> SkewReview:
-    """The review of the last month of a link, over intervals of the length that most of its audits had."""
-    end = max((each.covers_to for each in known.captures.get(link, ())), default=0)
-    rows = read_lateness(known.lake, link, max(0, end - RECENT), end + 1)
-    skew = known.config.link(link).skew
+def link_review(snapshot: Snapshot, link: str) -> SkewReview:
+    """Reviews the last month of a link, over intervals of the most frequent length."""
+    end = max((capture.covers_to for capture in snapshot.captures.get(link, ())), default=0)
+    rows = read_lateness(snapshot.lake, link, max(0, end - RECENT), end + 1)
+    skew = snapshot.config.link(link).skew
     lengths = Counter(row.interval_end - row.interval_start for row in rows)
     usual = lengths.most_common(1)[0][0] if lengths else 0
     seen = [_seen(row, skew) for row in rows if row.interval_end - row.interval_start == usual and len(row.counts)]
     start, until = (seen[0].start, seen[-1].end) if seen else (0, 0)
-    waiting = readers(known.jobs.values(), link, row_rates(known.records, start, until))
-    return review(link, skew, seen, readers=waiting, captures=known.captures.get(link, ()))
+    waiting = readers(snapshot.jobs.values(), link, row_rates(snapshot.records, start, until))
+    return review(link, skew, seen, readers=waiting, captures=snapshot.captures.get(link, ()))
 
 
 def _seen(row: LinkLateness, skew: int) -> IntervalLateness:

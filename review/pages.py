@@ -1,7 +1,7 @@
-"""From an address to a page: the same for the browser and for files.
+"""Renders the page of an address, both for the browser and for files: the entry of the folder.
 
-The door of the folder. A kind of page is a template and a function under `page`, which states its address. Addresses in
-a page are relative, values are escaped.
+A kind of page is a template and a function with the decorator `page`, which declares its address. Addresses inside a
+page are relative, and the templates escape all values.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from lowwater.quality.lateness.wording import bound_labels, headline, remarks, s
 from .board import GRAVITY, Interval, Part, Snapshot
 from .calendar import LINK_STATES, SIGNS, Month, link_calendar, months, set_calendar, tally
 from .drawing import lateness, waterfall
-from .interval import SHOWN, found_of, links_of, operators_of, stages_of
+from .interval import SHOWN, expectations_of, links_of, operators_of, stages_of
 from .lateness import link_review
 from .queries import cost_history, explained, newest_preview, previews, query_plan, rows_history
 from .trace import trace
@@ -33,7 +33,7 @@ from .trace import trace
 _CLOCK = re.compile(r"T(\d\d)(\d\d)(\d\d)")
 HERE = Path(__file__).parent
 RECENT = 168
-"""Intervals of a link that its skew review lists; the plot and the ladder are over all."""
+"""Number of intervals in the list of a skew review; its plot and its table of bounds use all."""
 
 
 @dataclass(frozen=True)
@@ -41,11 +41,11 @@ class Page:
     """A kind of page.
 
     Attributes:
-        address: without `.html`; `{}` stands for a part that tells pages of this kind apart.
+        address: address without `.html`; `{}` is a placeholder, for example for the name of a query set.
         template: file in `templates/`.
-        section: the entry of the navigation that it belongs to, or empty. An address without `{}` is that entry.
-        fill: makes the values of the template from a snapshot and the parts; None where there is no such page.
-        parts: the parts of each page of this kind.
+        section: navigation entry of the page, or empty. The page without `{}` is the target of the entry.
+        fill: computes the template's values from a snapshot and the placeholders' values; None for an unknown page.
+        parts: lists the placeholders' values of all pages of this kind.
     """
 
     address: str
@@ -55,15 +55,17 @@ class Page:
     parts: Callable[[Snapshot], Iterable[tuple[str, ...]]]
 
     def match(self, address: str) -> list[str] | None:
-        """The parts of an address of this kind; None of any other."""
-        mine, asked = self.address.split("/"), address.split("/")
-        if len(mine) != len(asked) or any(part not in ("{}", given) for part, given in zip(mine, asked, strict=True)):
+        """Returns the placeholders' values of an address; None if the address is of another kind."""
+        pattern, actual = self.address.split("/"), address.split("/")
+        if len(pattern) != len(actual) or any(
+            part not in ("{}", value) for part, value in zip(pattern, actual, strict=True)
+        ):
             return None
-        return [given for part, given in zip(mine, asked, strict=True) if part == "{}"]
+        return [value for part, value in zip(pattern, actual, strict=True) if part == "{}"]
 
 
 PAGES: list[Page] = []
-"""Every kind of page; of two that match an address the first counts."""
+"""All kinds of pages; the first one that matches an address renders it."""
 
 _Fill = TypeVar("_Fill", bound=Callable[..., dict[str, Any] | None])
 
@@ -74,7 +76,7 @@ def page(
     section: str = "",
     parts: Callable[[Snapshot], Iterable[tuple[str, ...]]] = lambda _: [()],
 ) -> Callable[[_Fill], _Fill]:
-    """Makes a function a kind of page; arguments as `Page`."""
+    """Registers a function as a kind of page; the arguments are the attributes of `Page`."""
 
     def register(fill: _Fill) -> _Fill:
         PAGES.append(Page(address, template, section, fill, parts))
@@ -83,38 +85,38 @@ def page(
     return register
 
 
-def render(known: Snapshot, address: str) -> str | None:
-    """The page of an address such as `index.html` or `interval/demo/<interval>.html`; None where there is none.
+def render(snapshot: Snapshot, address: str) -> str | None:
+    """Renders the page of an address such as `index.html` or `interval/demo/<interval>.html`; None if unknown.
 
     Raises:
         LakeError: a ledger cannot be read.
     """
-    asked = address.removesuffix(".html")
+    name = address.removesuffix(".html")
     for kind in PAGES:
-        parts = kind.match(asked) if asked != address else None
+        parts = kind.match(name) if name != address else None
         if parts is not None:
-            values = kind.fill(known, *parts)
-            return None if values is None else _filled(kind, known, "../" * address.count("/"), values)
+            values = kind.fill(snapshot, *parts)
+            return None if values is None else _filled(kind, snapshot, "../" * address.count("/"), values)
     return None
 
 
-def addresses(known: Snapshot) -> Iterator[str]:
-    """Every page that there is."""
+def addresses(snapshot: Snapshot) -> Iterator[str]:
+    """Lists the addresses of all pages."""
     for kind in PAGES:
-        for parts in kind.parts(known):
+        for parts in kind.parts(snapshot):
             yield f"{kind.address.format(*parts)}.html"
 
 
 @cache
 def _templates() -> Environment:
-    made = Environment(
+    environment = Environment(
         loader=FileSystemLoader(HERE / "templates"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {
+    environment.filters |= {
         "instant": format_instant,
         "duration": lambda value: format_duration(bound_of(value)) if value >= 0 else f"-{format_duration(-value)}",
         "exact": format_duration,
@@ -122,105 +124,109 @@ def _templates() -> Environment:
         "safe_name": safe_name,
         "file": lambda path: Path(path).name,
     }
-    made.globals |= {"signs": SIGNS}
-    return made
+    environment.globals |= {"signs": SIGNS}
+    return environment
 
 
-def _filled(kind: Page, known: Snapshot, root: str, values: dict[str, Any]) -> str:
+def _filled(kind: Page, snapshot: Snapshot, root: str, values: dict[str, Any]) -> str:
     return (
         _templates()
         .get_template(kind.template)
         .render(
             root=root,
             section=kind.section,
-            navigation=[each for each in PAGES if each.section and "{}" not in each.address],
-            docs=(known.lake.reports / "index.html").is_file(),
-            lake="/".join(known.lake.root.parts[-2:]),
+            navigation=[kind for kind in PAGES if kind.section and "{}" not in kind.address],
+            docs=(snapshot.lake.reports / "index.html").is_file(),
+            lake="/".join(snapshot.lake.root.parts[-2:]),
             **values,
         )
     )
 
 
 @page("index", "overview.html", "Overview")
-def _index(known: Snapshot) -> dict[str, Any]:
-    parts = months(known)
-    return _overview(known, parts[-1] if parts else None)
+def _index(snapshot: Snapshot) -> dict[str, Any]:
+    parts = months(snapshot)
+    return _overview(snapshot, parts[-1] if parts else None)
 
 
-@page("month/{}", "overview.html", "Overview", lambda known: [(part.name,) for part in months(known)])
-def _month(known: Snapshot, name: str) -> dict[str, Any] | None:
-    part = next((each for each in months(known) if each.name == name), None)
-    return _overview(known, part) if part else None
+@page("month/{}", "overview.html", "Overview", lambda snapshot: [(part.name,) for part in months(snapshot)])
+def _month(snapshot: Snapshot, name: str) -> dict[str, Any] | None:
+    part = next((month for month in months(snapshot) if month.name == name), None)
+    return _overview(snapshot, part) if part else None
 
 
-def _overview(known: Snapshot, part: Month | None) -> dict[str, Any]:
-    parts, intervals = months(known), known.part(part.start, part.end).intervals if part else ()
-    calendars, links, counted = [], [], _counted(known)
+def _overview(snapshot: Snapshot, part: Month | None) -> dict[str, Any]:
+    parts, intervals = months(snapshot), snapshot.part(part.start, part.end).intervals if part else ()
+    calendars, links, counted = [], [], _counted(snapshot)
     if part is not None:
-        for job in known.jobs.values():
-            mine = [each for each in intervals if each.query_set == job.query_set]
-            calendars.append(set_calendar(job.query_set, job.length, mine))
-        links = [link_calendar(known, link, part.start, part.end) for link in sorted(known.captures)]
-    worst = [each for each in sorted(intervals, key=lambda each: GRAVITY.index(each.state)) if each.state != "done"]
+        for job in snapshot.jobs.values():
+            intervals_of_set = [interval for interval in intervals if interval.query_set == job.query_set]
+            calendars.append(set_calendar(job.query_set, job.length, intervals_of_set))
+        links = [link_calendar(snapshot, link, part.start, part.end) for link in sorted(snapshot.captures)]
+    worst = [
+        interval
+        for interval in sorted(intervals, key=lambda interval: GRAVITY.index(interval.state))
+        if interval.state != "done"
+    ]
     return {
         "part": part,
-        "months": [(each, counted.get(each.name, [])) for each in reversed(parts)],
+        "months": [(month, counted.get(month.name, [])) for month in reversed(parts)],
         "calendars": calendars,
         "links": links,
-        "states": [state for state in GRAVITY if any(each.state == state for each in intervals)],
-        "link_states": [state for state in LINK_STATES if any(each.counts.get(state) for each in links)],
+        "states": [state for state in GRAVITY if any(interval.state == state for interval in intervals)],
+        "link_states": [state for state in LINK_STATES if any(calendar.counts.get(state) for calendar in links)],
         "attention": worst[:12],
         "more": max(0, len(worst) - 12),
-        "unplanned": known.unplanned,
+        "unplanned": snapshot.unplanned,
     }
 
 
-def _counted(known: Snapshot) -> dict[str, list[tuple[str, int]]]:
-    """Month -> the states that were last recorded of its intervals, all query sets together."""
+def _counted(snapshot: Snapshot) -> dict[str, list[tuple[str, int]]]:
+    """Counts the intervals of every month by their last recorded state, all query sets together."""
     total: dict[str, Counter[str]] = {}
-    for (month, _), counts in tally(known).items():
+    for (month, _), counts in tally(snapshot).items():
         total.setdefault(month, Counter()).update(counts)
-    return {month: sorted(counts.items(), key=lambda each: GRAVITY.index(each[0])) for month, counts in total.items()}
+    return {month: sorted(counts.items(), key=lambda count: GRAVITY.index(count[0])) for month, counts in total.items()}
 
 
 def _named(names: Any, safe: str) -> str | None:
     return next((name for name in names if safe_name(name) == safe), None)
 
 
-@page("set/{}", "set.html", parts=lambda known: [(safe_name(name),) for name in known.jobs])
-def _set(known: Snapshot, safe: str) -> dict[str, Any] | None:
-    name = _named(known.jobs, safe)
+@page("set/{}", "set.html", parts=lambda snapshot: [(safe_name(name),) for name in snapshot.jobs])
+def _set(snapshot: Snapshot, safe: str) -> dict[str, Any] | None:
+    name = _named(snapshot.jobs, safe)
     if name is None:
         return None
-    job = known.jobs[name]
+    job = snapshot.jobs[name]
     return {
         "name": name,
         "job": job,
         "plan": explained(job.plan),
-        "cost": cost_history(known, name),
-        "latest": _latest(known, name),
+        "cost": cost_history(snapshot, name),
+        "latest": _latest(snapshot, name),
     }
 
 
-def _latest(known: Snapshot, name: str) -> list[Interval]:
-    """The last intervals of the last month, newest first."""
-    parts = months(known)
-    shown = known.part(parts[-1].start, parts[-1].end).intervals if parts else ()
-    return [each for each in shown if each.query_set == name][:-25:-1]
+def _latest(snapshot: Snapshot, name: str) -> list[Interval]:
+    """Returns the newest intervals of the last month, newest first."""
+    parts = months(snapshot)
+    newest = snapshot.part(parts[-1].start, parts[-1].end).intervals if parts else ()
+    return [interval for interval in newest if interval.query_set == name][:-25:-1]
 
 
-def _queries(known: Snapshot) -> Iterator[tuple[str, str]]:
-    for job in known.jobs.values():
+def _queries(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
+    for job in snapshot.jobs.values():
         yield from ((safe_name(job.query_set), safe_name(query.name)) for query in job.plan.queries)
 
 
 @page("query/{}/{}", "query.html", parts=_queries)
-def _query(known: Snapshot, safe: str, query: str) -> dict[str, Any] | None:
-    name = _named(known.jobs, safe)
+def _query(snapshot: Snapshot, safe: str, query: str) -> dict[str, Any] | None:
+    name = _named(snapshot.jobs, safe)
     if name is None:
         return None
-    job = known.jobs[name]
-    chosen = _named([each.name for each in job.plan.queries], query)
+    job = snapshot.jobs[name]
+    chosen = _named([item.name for item in job.plan.queries], query)
     if chosen is None:
         return None
     return {
@@ -228,35 +234,37 @@ def _query(known: Snapshot, safe: str, query: str) -> dict[str, Any] | None:
         "query": chosen,
         "links": query_plan(job, chosen).links,
         "plan": explained(query_plan(job, chosen)),
-        "rows": rows_history(known, name, chosen),
-        "preview": newest_preview(known, name, chosen),
-        "cost": cost_history(known, name),
+        "rows": rows_history(snapshot, name, chosen),
+        "preview": newest_preview(snapshot, name, chosen),
+        "cost": cost_history(snapshot, name),
     }
 
 
-def _intervals(known: Snapshot) -> Iterator[tuple[str, str]]:
-    for part in months(known):
-        for each in known.part(part.start, part.end).intervals:
-            yield safe_name(each.query_set), interval_label(each.start, each.end)
+def _intervals(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
+    for part in months(snapshot):
+        for interval in snapshot.part(part.start, part.end).intervals:
+            yield safe_name(interval.query_set), interval_label(interval.start, interval.end)
 
 
 @page("interval/{}/{}", "interval.html", parts=_intervals)
-def _interval(known: Snapshot, safe: str, label: str) -> dict[str, Any] | None:
-    name, start = _named(known.jobs, safe), _start(label)
-    part = next((each for each in months(known) if start is not None and each.start <= start < each.end), None)
+def _interval(snapshot: Snapshot, safe: str, label: str) -> dict[str, Any] | None:
+    name, start = _named(snapshot.jobs, safe), _start(label)
+    part = next((month for month in months(snapshot) if start is not None and month.start <= start < month.end), None)
     if name is None or part is None:
         return None
-    shown = known.part(part.start, part.end)
-    mine = [each for each in shown.intervals if each.query_set == name]
-    at = next((at for at, each in enumerate(mine) if interval_label(each.start, each.end) == label), None)
+    month_part = snapshot.part(part.start, part.end)
+    intervals = [interval for interval in month_part.intervals if interval.query_set == name]
+    at = next(
+        (at for at, interval in enumerate(intervals) if interval_label(interval.start, interval.end) == label), None
+    )
     if at is None:
         return None
-    before, after = mine[at - 1] if at else None, mine[at + 1] if at + 1 < len(mine) else None
-    return _about(known, shown, mine[at], (before, after))
+    before, after = intervals[at - 1] if at else None, intervals[at + 1] if at + 1 < len(intervals) else None
+    return _about(snapshot, month_part, intervals[at], (before, after))
 
 
 def _start(label: str) -> int | None:
-    """The begin of the interval of a label."""
+    """Parses the start of an interval from its label, ns since the epoch; None if malformed."""
     try:
         return parse_instant(_CLOCK.sub(r"T\1:\2:\3", label.partition("_")[0]))
     except ValueError:
@@ -264,51 +272,51 @@ def _start(label: str) -> int | None:
 
 
 def _about(
-    known: Snapshot, part: Part, found: Interval, beside: tuple[Interval | None, Interval | None]
+    snapshot: Snapshot, part: Part, interval: Interval, beside: tuple[Interval | None, Interval | None]
 ) -> dict[str, Any]:
-    lags = trace(known, found.key)
+    lags = trace(snapshot, interval.key)
     named = [(f"{lag.name} on {lag.on}" if lag.on else lag.name, lag) for lag in lags]
     return {
-        "interval": found,
+        "interval": interval,
         "before": beside[0],
         "after": beside[1],
         "label": interval_label,
-        "audit": part.audits.get(found.key),
-        "found": found_of(known, part, found.key),
-        "links": links_of(known, part, found.key),
-        "stages": stages_of(part, found.key),
-        "operators": operators_of(part, found.key),
-        "previews": previews(known, part, found.key),
+        "audit": part.audits.get(interval.key),
+        "found": expectations_of(snapshot, part, interval.key),
+        "links": links_of(snapshot, part, interval.key),
+        "stages": stages_of(part, interval.key),
+        "operators": operators_of(part, interval.key),
+        "previews": previews(snapshot, part, interval.key),
         "falls": waterfall([(name, lag.level, lag.before, lag.typical, lag.most, lag.series) for name, lag in named]),
         "shown": SHOWN,
     }
 
 
 @page("skew/index", "skews.html", "Skew review")
-def _skews(known: Snapshot) -> dict[str, Any]:
-    found = [link_review(known, link) for link in sorted(known.captures)]
-    return {"reviews": [(each, headline(each)) for each in found]}
+def _skews(snapshot: Snapshot) -> dict[str, Any]:
+    reviews = [link_review(snapshot, link) for link in sorted(snapshot.captures)]
+    return {"reviews": [(item, headline(item)) for item in reviews]}
 
 
-@page("skew/{}", "skew.html", "Skew review", lambda known: [(safe_name(link),) for link in known.captures])
-def _skew(known: Snapshot, safe: str) -> dict[str, Any] | None:
-    link = _named(known.captures, safe)
+@page("skew/{}", "skew.html", "Skew review", lambda snapshot: [(safe_name(link),) for link in snapshot.captures])
+def _skew(snapshot: Snapshot, safe: str) -> dict[str, Any] | None:
+    link = _named(snapshot.captures, safe)
     if link is None:
         return None
-    found = link_review(known, link)
-    special = {"in force": found.skew, "recommended": found.recommended, "knee": found.knee}
-    plot = lateness(found.total.bounds(), {name: bound for name, bound in special.items() if bound is not None})
+    review = link_review(snapshot, link)
+    special = {"in force": review.skew, "recommended": review.recommended, "knee": review.knee}
+    plot = lateness(review.total.bounds(), {name: bound for name, bound in special.items() if bound is not None})
     listed = [
-        (each, [each.lags.quantile(share) or 0 for share in QUANTILES], recommend(each.lags, found.loss))
-        for each in found.seen[-RECENT:][::-1]
+        (interval, [interval.lags.quantile(share) or 0 for share in QUANTILES], recommend(interval.lags, review.loss))
+        for interval in review.seen[-RECENT:][::-1]
     ]
     return {
-        "review": found,
-        "headline": headline(found),
-        "remarks": remarks(found),
-        "rungs": [(rung, bound_labels(found, rung)) for rung in found.rungs],
+        "review": review,
+        "headline": headline(review),
+        "remarks": remarks(review),
+        "rungs": [(rung, bound_labels(review, rung)) for rung in review.rungs],
         "plot": plot,
         "shares": QUANTILES,
         "intervals": listed,
-        "outliers": found.outlier.seen if found.outlier else (),
+        "outliers": review.outlier.seen if review.outlier else (),
     }

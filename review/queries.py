@@ -1,4 +1,4 @@
-"""The pages of a query set and of a query: plan, text, history of rows and cost."""
+"""Contents of the pages of a query set and of a query: plan, text, and history of rows and cost."""
 
 from __future__ import annotations
 
@@ -18,12 +18,17 @@ from .calendar import moment
 from .drawing import PlanDrawing, Plot, history, plan
 
 SHOWN = 20
-"""Rows of a query that a page shows; `lowwater rows` has all."""
+"""Maximum number of rows of a query on a page; `lowwater rows` prints all."""
 
 
 @dataclass(frozen=True)
 class Preview:
-    """The first rows of a query in [start, end), ns: cells as texts, and how many rows there are."""
+    """First published rows of a query in [start, end), ns since the epoch.
+
+    Attributes:
+        rows: cells as text.
+        total: number of published rows.
+    """
 
     query: str
     start: int
@@ -35,7 +40,7 @@ class Preview:
 
 @dataclass(frozen=True)
 class Explained:
-    """A plan: its drawing, EXPLAIN as text, and what the queries say."""
+    """A plan for display: drawing, text of EXPLAIN, and (name, GSQL text) of every query."""
 
     drawing: PlanDrawing
     text: str
@@ -43,62 +48,66 @@ class Explained:
 
 
 def explained(chosen: Plan) -> Explained:
-    """What there is to show of a plan."""
+    """Prepares a plan for display."""
     texts = tuple((query.name, query.text) for query in chosen.queries)
     return Explained(plan(describe(chosen)), explain(chosen), texts)
 
 
 def query_plan(job: Job, query: str) -> Plan:
-    """The plan of one output query of a set."""
+    """Returns the plan of one output query of a set."""
     return job.plan.only(query)
 
 
-def preview(known: Snapshot, query: str, start: int, end: int) -> Preview | None:
-    """The first published rows of a query in [start, end), ns; None where nothing is published."""
-    found = rows_between(known.lake, query, start, end)
-    if found is None:
+def preview(snapshot: Snapshot, query: str, start: int, end: int) -> Preview | None:
+    """Reads the first published rows of a query in [start, end), ns since the epoch; None without a publication."""
+    published = rows_between(snapshot.lake, query, start, end)
+    if published is None:
         return None
-    rows = [row.values() for batch in found.batches(SHOWN) for row in batch.to_pylist()]
+    rows = [row.values() for batch in published.batches(SHOWN) for row in batch.to_pylist()]
     cells = tuple(tuple("NULL" if cell is None else str(cell) for cell in row) for row in rows)
-    return Preview(query, start, end, found.columns, cells, found.rows)
+    return Preview(query, start, end, published.columns, cells, published.rows)
 
 
-def newest_preview(known: Snapshot, query_set: str, query: str) -> Preview | None:
-    """The first rows of the newest published interval of a query."""
-    bounds = [(each.interval_start, each.interval_end) for each in _publications(known, query_set, query)]
-    return preview(known, query, *max(bounds)) if bounds else None
+def newest_preview(snapshot: Snapshot, query_set: str, query: str) -> Preview | None:
+    """Reads the first rows of the newest published interval of a query; None without a publication."""
+    bounds = [(record.interval_start, record.interval_end) for record in _publications(snapshot, query_set, query)]
+    return preview(snapshot, query, *max(bounds)) if bounds else None
 
 
-def previews(known: Snapshot, part: Part, key: Key) -> list[Preview]:
-    """The first rows of each query that is published of an interval."""
+def previews(snapshot: Snapshot, part: Part, key: Key) -> list[Preview]:
+    """Reads the first rows of each query that published the interval."""
     name, start, end = key
-    made = {each.query for each in part.replays.get(key, ()) if _published(each)}
-    queries = [query.name for query in known.jobs[name].plan.queries if query.name in made]
-    return [found for query in queries if (found := preview(known, query, start, end)) is not None]
+    published = {row.query for row in part.replays.get(key, ()) if _published(row)}
+    queries = [query.name for query in snapshot.jobs[name].plan.queries if query.name in published]
+    return [rows for query in queries if (rows := preview(snapshot, query, start, end)) is not None]
 
 
 def _published(row: Record | ReplayRow) -> bool:
     return row.stage == PUBLISH and row.state != FAILED
 
 
-def _publications(known: Snapshot, query_set: str, query: str) -> list[Record]:
-    return [each for each in known.records if (each.query_set, each.query) == (query_set, query) and _published(each)]
+def _publications(snapshot: Snapshot, query_set: str, query: str) -> list[Record]:
+    return [
+        record
+        for record in snapshot.records
+        if (record.query_set, record.query) == (query_set, query) and _published(record)
+    ]
 
 
-def rows_history(known: Snapshot, query_set: str, query: str) -> Plot | None:
-    """Rows of every published interval."""
+def rows_history(snapshot: Snapshot, query_set: str, query: str) -> Plot | None:
+    """Plots the number of rows of every published interval."""
     newest: dict[int, Record] = {}
-    for each in _publications(known, query_set, query):
-        newest[each.interval_start] = each
+    for record in _publications(snapshot, query_set, query):
+        newest[record.interval_start] = record
     return history([(_named(at), float(newest[at].rows or 0), newest[at].state) for at in sorted(newest)], "rows")
 
 
-def cost_history(known: Snapshot, query_set: str) -> Plot | None:
-    """Seconds of every interval's last run, all stages together."""
+def cost_history(snapshot: Snapshot, query_set: str) -> Plot | None:
+    """Plots the duration (s) of the last run of every interval, all stages together."""
     seconds: dict[int, dict[str, float]] = defaultdict(dict)
-    for each in known.records:
-        if each.query_set == query_set and each.timings != "{}":
-            seconds[each.interval_start] |= json.loads(each.timings)
+    for record in snapshot.records:
+        if record.query_set == query_set and record.timings != "{}":
+            seconds[record.interval_start] |= json.loads(record.timings)
     return history([(_named(at), sum(seconds[at].values()), "run") for at in sorted(seconds)], "s")
 
 

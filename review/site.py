@@ -1,6 +1,6 @@
-"""The pages as files: a folder to attach to a mail or to keep.
+"""Writes the review pages as files, to archive them or attach them to a mail.
 
-Beside `app`, which serves the same pages. The Data Docs are copied beside them.
+`app` serves the same pages. The Data Docs are copied into the same folder.
 """
 
 from __future__ import annotations
@@ -18,33 +18,33 @@ from .pages import HERE, addresses, render
 
 
 def write_site(board: Board, folder: Path) -> int:
-    """Writes every page of a lake below a folder, which is made; what lies there under the same names is replaced.
+    """Writes every page of a lake into a folder. Creates the folder, and replaces files of the same names.
 
     Returns:
-        How many pages.
+        Number of pages.
 
     Raises:
-        LakeError: a ledger cannot be read, or the folder not be written.
+        LakeError: a ledger cannot be read, or the folder cannot be written.
     """
-    known, count = board.now(), 0
-    if folder.resolve() == known.lake.root or known.lake.root in folder.resolve().parents:
+    snapshot, count = board.now(), 0
+    if folder.resolve() == snapshot.lake.root or snapshot.lake.root in folder.resolve().parents:
         raise LakeError(f"{folder}: is inside the lake", "give --html a folder outside of it")
     with lake_errors(f"{folder}: the pages cannot be written"):
-        for address in addresses(known):
-            page = render(known, address)
+        for address in addresses(snapshot):
+            page = render(snapshot, address)
             assert page is not None, address
             path = folder / address
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(page, encoding="utf-8")
             count += 1
         shutil.copytree(HERE / "assets", folder / "assets", dirs_exist_ok=True)
-        if known.lake.reports.is_dir():
-            _copy_files(known.lake.reports, folder / "docs")
+        if snapshot.lake.reports.is_dir():
+            _copy_files(snapshot.lake.reports, folder / "docs")
     return count
 
 
 def _copy_files(source: Path, target: Path) -> None:
-    """Copies the regular files below a folder; what a link leads to may lie outside of the lake, so links stay."""
+    """Copies the regular files of a folder tree. Skips symbolic links, because they may point outside the lake."""
     for at, _, names in os.walk(source):
         into = target / Path(at).relative_to(source)
         into.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
-"""Heartbeats through the operators of an interval: how far the promise of each node trails the clock.
+"""Lag of every node of a plan over an interval: how far its promise (watermark) trails the clock.
 
-From the punctuation in `lfta/` and `streams/`: at virtual time t the promise of a node is its largest so far, and its
-lag is t minus it. The node where the lag grows is the one that holds the others up (000, section 6.2).
+It reads the punctuation in `lfta/` and `streams/`. At virtual time t the promise of a node is its largest so far, and
+its lag is t minus the promise. The node where the lag grows delays the others (000, section 6.2).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .board import Snapshot
 
 READ = pa.schema([(name, pa.int64()) for name in ("_tick", "_until", "_last")])
 SAMPLES = 60
-"""Moments of an interval at which lags are read."""
+"""Number of instants of an interval at which the lag is sampled."""
 
 
 @dataclass(frozen=True)
@@ -32,11 +32,13 @@ class Lag:
     """The lag of one node.
 
     Attributes:
-        level: link, LFTA or query.
-        name: the name of the node; `on` the link of an LFTA.
-        typical: median lag over the interval, ns; `most` the largest.
-        series: lag at SAMPLES moments, ns.
-        before: median lag of what it reads, ns: the bar of the node begins there.
+        level: `link`, `LFTA` or `query`.
+        name: name of the node.
+        on: link of an LFTA; empty for other nodes.
+        typical: median lag over the interval, ns.
+        most: largest lag over the interval, ns.
+        series: lag at `SAMPLES` instants, ns.
+        before: median lag of the node's inputs, ns, where its bar begins.
     """
 
     level: str
@@ -48,29 +50,29 @@ class Lag:
     before: int
 
 
-def trace(known: Snapshot, key: Key) -> list[Lag]:
-    """The lags of the links, LFTAs and output queries of an interval, in the order of the flow; empty before a run."""
+def trace(snapshot: Snapshot, key: Key) -> list[Lag]:
+    """Measures the lags of links, LFTAs and output queries, in the direction of flow; empty before a run."""
     name, start, end = key
-    job = known.jobs.get(name)
+    job = snapshot.jobs.get(name)
     if job is None:
         return []
-    # Irregular on purpose: ticks and epochs are regular.
+    # Samples at irregular times, because ticks and epochs are regular and would bias the lag.
     shares = (np.arange(SAMPLES) + (np.arange(SAMPLES) * 0.618034) % 1) / SAMPLES
     moments = start + (shares * (end - start)).astype(np.int64)
-    found: list[Lag] = []
+    lags: list[Lag] = []
     for link in job.plan.links:
-        skew = known.config.link(link).longest_skew
-        found.append(Lag("link", link, "", skew, skew, (skew,) * SAMPLES, 0))
+        skew = snapshot.config.link(link).longest_skew
+        lags.append(Lag("link", link, "", skew, skew, (skew,) * SAMPLES, 0))
     for lfta in job.plan.lftas:
-        parts = stream_parts(known.lake.lfta(name, lfta_folder(lfta)), start, end)
+        parts = stream_parts(snapshot.lake.lfta(name, lfta_folder(lfta)), start, end)
         for link, files in zip(sorted(lfta.links), parts, strict=False):
-            before = known.config.link(link).longest_skew
-            found += _lag("LFTA", lfta.name, link, files, moments, before, start)
+            before = snapshot.config.link(link).longest_skew
+            lags += _lag("LFTA", lfta.name, link, files, moments, before, start)
     for query in job.plan.queries:
-        below = [each.typical for each in found if each.level == "LFTA" and each.name in {x.name for x in query.lftas}]
-        files = stream_files(known.lake.stream(query.name), start, end)
-        found += _lag("query", query.name, "", files, moments, max(below, default=0), start)
-    return found if any(each.level != "link" for each in found) else []
+        below = [lag.typical for lag in lags if lag.level == "LFTA" and lag.name in {lfta.name for lfta in query.lftas}]
+        files = stream_files(snapshot.lake.stream(query.name), start, end)
+        lags += _lag("query", query.name, "", files, moments, max(below, default=0), start)
+    return lags if any(lag.level != "link" for lag in lags) else []
 
 
 def _lag(
@@ -81,7 +83,7 @@ def _lag(
         return []
     ticks, untils, promises = rows
     at = np.searchsorted(ticks, moments, side="right") - 1
-    # In a lull the promise rises with the clock; before the first one everything before the interval is promised.
+    # Without traffic the promise rises with the clock. Before the first promise it is the start of the interval.
     risen = np.minimum(moments, untils[np.maximum(at, 0)]) - ticks[np.maximum(at, 0)]
     promised = np.where(at < 0, start, promises[np.maximum(at, 0)] + np.maximum(risen, 0))
     lags = np.maximum(0, moments - promised)
@@ -89,20 +91,24 @@ def _lag(
 
 
 def _promises(files: Sequence[Path]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]] | None:
-    """The punctuation of a node by tick: ticks, ends of lulls, the largest promise by then; None without any."""
-    found = []
+    """Reads the punctuation of a node by tick, all ns; None without punctuation or with a damaged file.
+
+    Returns:
+        Ticks, ends of the lulls after them, and the largest promise so far.
+    """
+    tables = []
     for path in files:
         try:
             table = pq.read_table(path, columns=["_kind", *READ.names], filters=[("_kind", "=", PUNCTUATION)])
-            found.append(table.select(READ.names).cast(READ))
+            tables.append(table.select(READ.names).cast(READ))
         except (OSError, pa.ArrowException):
-            return None  # what is wrong with the stream the audit says
-    rows = pa.concat_tables([READ.empty_table(), *found]).sort_by([("_tick", "ascending"), ("_last", "ascending")])
+            return None  # the audit reports the damaged stream
+    rows = pa.concat_tables([READ.empty_table(), *tables]).sort_by([("_tick", "ascending"), ("_last", "ascending")])
     if not rows.num_rows:
         return None
     return _numbers(rows, "_tick"), _numbers(rows, "_until"), np.maximum.accumulate(_numbers(rows, "_last"))
 
 
 def _numbers(rows: pa.Table, name: str) -> NDArray[np.int64]:
-    found: NDArray[np.int64] = rows.column(name).to_numpy()
-    return found
+    values: NDArray[np.int64] = rows.column(name).to_numpy()
+    return values

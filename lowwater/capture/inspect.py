@@ -1,6 +1,6 @@
-"""What a capture holds: packets, times, rates, order, gaps, protocols, damage, and what became of every byte.
+"""Collects facts of a capture: packets, times, rates, order, gaps, protocols, damage, and the use of every byte.
 
-Beside the lake: one pass of the reader over one file in bounded memory. `lowwater inspect` shows the facts.
+It reads one file once, in bounded memory and without a lake. `lowwater inspect` shows the facts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lowwater.capture.records.facts import CaptureSummary, Interface, InterfaceS
 from lowwater.capture.records.lateness import Gaps, Lateness
 
 STDIN = Path("-")
-"""The name of standard input."""
+"""Path that stands for standard input."""
 
 QUANTILES = (0.5, 0.9, 0.99, 0.999)
 PROTOCOLS = {"tcp": (6,), "udp": (17,), "icmp": (1, 58)}
@@ -31,21 +31,21 @@ _COLUMNS = ("timestamp", "arrival", "len", "caplen", "ether_type", "vlan_id", "i
 
 @dataclass
 class InterfaceFacts:
-    """What one interface of a capture holds. Instants and durations are ns, lengths bytes; only sane records count.
+    """Facts of one interface of a capture. Instants and durations are ns, lengths bytes; only sane records count.
 
     Attributes:
         interface: number, name, link type and snaplen.
-        malformed: reason -> rows, see `facts.Malformed`.
-        lateness: the lateness of its records: how far each is behind the clock of the interface.
-        gaps: the longest silences between arrivals.
-        captured: bytes of its frames in the file.
-        wire: bytes of its frames on the wire.
-        truncated: records of which less was captured than was on the wire.
-        families: 4 and 6 -> packets with an outermost IP header of that version.
-        protocols: `tcp`, `udp`, `icmp` (ICMPv6 too), `arp`, `other` -> packets.
-        vlans: VLAN of the outermost tag -> packets.
-        tunnels: IP protocol or UDP port of the outermost tunnel -> packets.
-        summary: packets, first and last, set at the end.
+        malformed: number of malformed rows by reason, see `facts.Malformed`.
+        lateness: how far the records are behind the clock of the interface.
+        gaps: longest silences between arrivals.
+        captured: bytes of the frames in the file.
+        wire: bytes of the frames on the wire.
+        truncated: records with fewer bytes captured than on the wire.
+        families: packets by version of the outermost IP header, 4 or 6.
+        protocols: packets by `tcp`, `udp`, `icmp` (with ICMPv6), `arp` and `other`.
+        vlans: packets by VLAN of the outermost tag.
+        tunnels: packets by IP protocol or UDP port of the outermost tunnel.
+        summary: packets, first and last instant; None until the end of the file.
     """
 
     interface: Interface
@@ -68,18 +68,18 @@ class InterfaceFacts:
 
     @property
     def duration(self) -> int | None:
-        """From the smallest to the largest timestamp, ns; None without packets."""
-        found = self.summary
-        if found is None or found.smallest is None or found.largest is None:
+        """Duration from the smallest to the largest timestamp, ns; None without packets."""
+        summary = self.summary
+        if summary is None or summary.smallest is None or summary.largest is None:
             return None
-        return found.largest - found.smallest
+        return summary.largest - summary.smallest
 
     def rate(self, amount: int) -> float | None:
-        """An amount per second of the duration; None where that is 0."""
+        """Returns an amount per second of the duration; None if the duration is 0 or unknown."""
         return amount * 1e9 / self.duration if self.duration else None
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Counts a batch with the columns of _COLUMNS."""
+        """Adds a batch with the columns `_COLUMNS` to the facts."""
         stamps, arrivals = _numbers(batch, "timestamp"), _numbers(batch, "arrival")
         self.lateness.add(arrivals - stamps)
         self.gaps.add(arrivals)
@@ -91,20 +91,20 @@ class InterfaceFacts:
         self.vlans.update(_counts(batch, "vlan_id"))
         self.tunnels.update(_counts(batch, "tunnel"))
         numbers = _counts(batch, "protocol")
-        found = {name: sum(numbers.get(number, 0) for number in known) for name, known in PROTOCOLS.items()}
-        found["arp"] = _counts(batch, "ether_type").get(_ARP, 0)
-        self.protocols.update({**found, "other": batch.num_rows - sum(found.values())})
+        counts = {name: sum(numbers.get(number, 0) for number in protocol) for name, protocol in PROTOCOLS.items()}
+        counts["arp"] = _counts(batch, "ether_type").get(_ARP, 0)
+        self.protocols.update({**counts, "other": batch.num_rows - sum(counts.values())})
 
 
 @dataclass(frozen=True)
 class CaptureFacts:
-    """What a capture holds.
+    """Facts of a capture.
 
     Attributes:
-        path: as given; STDIN for standard input.
-        summary: the summary of the whole file: sizes, sha256, damage.
-        interfaces: one entry each.
-        malformed_bytes: the malformed bytes of its malformed rows.
+        path: path of the file; `STDIN` for standard input.
+        summary: summary of the whole file: sizes, SHA-256, damage.
+        interfaces: facts of each interface.
+        malformed_bytes: number of bytes of malformed records.
     """
 
     path: Path
@@ -114,44 +114,44 @@ class CaptureFacts:
 
     @property
     def accounted(self) -> bool:
-        """Whether records, malformed rows and overhead are together every byte of the file."""
-        found = self.summary
-        return found.record_bytes + self.malformed_bytes + found.overhead == found.unpacked + found.skipped
+        """Whether the bytes of records, malformed rows and overhead add up to the size of the file."""
+        summary = self.summary
+        return summary.record_bytes + self.malformed_bytes + summary.overhead == summary.unpacked + summary.skipped
 
 
 def inspect(
     path: Path, max_jump: int, skew: int, progress: Callable[[int], None] = lambda packets: None
 ) -> CaptureFacts:
-    """Reads a capture once and says what it holds, however many malformed records that are.
+    """Reads a capture once and returns its facts. Accepts any number of malformed records.
 
     Args:
-        path: the file, or STDIN.
+        path: path of the file, or `STDIN`.
         max_jump: how far ahead of its neighbours a timestamp may be, ns (SEMANTICS T3).
-        skew: the bound whose refusals are counted, ns (T2).
-        progress: is told the number of packets so far, batch by batch.
+        skew: bound of the lateness whose refusals are counted, ns (T2).
+        progress: called after each batch with the number of packets so far.
 
     Raises:
-        CaptureError: it is no capture, or cannot be read.
+        CaptureError: the file is not a capture, or cannot be read.
     """
     reader = read("/dev/stdin" if path == STDIN else path, max_jump, columns=_COLUMNS)
     reader.malformed.count_only()
-    found: dict[int, InterfaceFacts] = {}
+    facts_by_index: dict[int, InterfaceFacts] = {}
     packets = 0
     for interface, batch in reader.by_interface():
-        found.setdefault(interface.index, InterfaceFacts(interface, Lateness(skew))).add(batch)
+        facts_by_index.setdefault(interface.index, InterfaceFacts(interface, Lateness(skew))).add(batch)
         packets += batch.num_rows
         progress(packets)
-    return _finished(path, reader, found, skew)
+    return _finished(path, reader, facts_by_index, skew)
 
 
-def _finished(path: Path, reader: CaptureReader, found: dict[int, InterfaceFacts], skew: int) -> CaptureFacts:
+def _finished(path: Path, reader: CaptureReader, facts_by_index: dict[int, InterfaceFacts], skew: int) -> CaptureFacts:
     assert reader.summary is not None
-    for each in reader.summary.interfaces:
-        facts = found.setdefault(each.interface.index, InterfaceFacts(each.interface, Lateness(skew)))
-        facts.interface, facts.summary = each.interface, each
+    for summary in reader.summary.interfaces:
+        facts = facts_by_index.setdefault(summary.interface.index, InterfaceFacts(summary.interface, Lateness(skew)))
+        facts.interface, facts.summary = summary.interface, summary
     for (number, reason), count in reader.malformed.reasons.items():
-        found[number].malformed[reason] = count
-    interfaces = tuple(facts for _, facts in sorted(found.items()))
+        facts_by_index[number].malformed[reason] = count
+    interfaces = tuple(facts for _, facts in sorted(facts_by_index.items()))
     return CaptureFacts(path, reader.summary, interfaces, reader.malformed.bytes)
 
 
@@ -161,8 +161,8 @@ def _numbers(batch: pa.RecordBatch, name: str) -> NDArray[np.int64]:
 
 
 def _counts(batch: pa.RecordBatch, name: str) -> dict[int, int]:
-    """Value -> rows of a column, without NULL; nothing where the batch has no such column."""
+    """Counts the rows of a column by value, without NULL; empty if the batch has no such column."""
     if name not in batch.schema.names or batch.column(name).null_count == batch.num_rows:
         return {}
-    counted = pc.value_counts(batch.column(name).drop_null())
-    return dict(zip(counted.field(0).to_pylist(), counted.field(1).to_pylist(), strict=True))
+    value_counts = pc.value_counts(batch.column(name).drop_null())
+    return dict(zip(value_counts.field(0).to_pylist(), value_counts.field(1).to_pylist(), strict=True))

@@ -1,8 +1,8 @@
-"""Reading a capture as Arrow batches of sane records, with a row for everything else.
+"""Reads a capture as Arrow batches of sane records, and records damage as malformed rows.
 
-The top of the reader: opens a capture (`formats.header`), finds and judges its records (`records.stream`), decodes
-their headers (`headers.batches`), sums up; `formats.division` uses it to divide a file into chunks that decode by
-themselves.
+It opens a capture (`formats.header`), finds and checks its records (`records.stream`), decodes their headers
+(`headers.batches`) and summarises the file. `formats.division` uses it to divide a file into chunks that can be decoded
+independently.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from lowwater.capture.content.retention import NOTHING, ContentBuilder, ContentOptions
 from lowwater.capture.formats import scan as scanning
 from lowwater.capture.formats.classic import ClassicScanner, Scanner
-from lowwater.capture.formats.header import FILE_HEADER, UNREADABLE, CaptureFile, open_capture, opened
+from lowwater.capture.formats.header import FILE_HEADER, UNREADABLE, CaptureFile, open_capture, open_with_header
 from lowwater.capture.formats.pcapng.scanner import PcapngScanner
 from lowwater.capture.formats.window import FileWindow, digest
 from lowwater.capture.headers.links import NAMES as LINK_NAMES
@@ -46,22 +46,22 @@ __all__ = [
 ]
 
 _REVISION, _ENTRIES = 3, 21
-"""Revision 3 decoded 21 link types and tunnels. Whoever changes the rows of one of them raises the revision."""
+"""Revision 3 decoded 21 link types and tunnels. A change of the rows of one of them must raise the revision."""
 
 DECODER_VERSION: int = _REVISION + len(LINK_NAMES) + len(TUNNEL_NAMES) - _ENTRIES
-"""Changes whenever the same file would give other rows (SEMANTICS T7). Each new link type and tunnel adds one."""
+"""Changes whenever the same file would decode to other rows (SEMANTICS T7). Each new link type and tunnel adds one."""
 
 CHUNK_BYTES = 4 << 20
-"""So few that what was read is in the processor's cache when it is scanned, and when it is decoded."""
+"""Bytes read at a time: few enough to stay in the processor's cache while they are scanned and decoded."""
 
 
 class CaptureReader:
-    """One pass over a capture: iterate it once, for its batches or `by_interface`; see `read`.
+    """Reads a capture in one pass. Iterate it once, for batches or with `by_interface`; see `read`.
 
     Attributes:
         header: facts of the file header.
-        malformed: the malformed rows met so far, in file order.
-        summary: set when the iteration has ended.
+        malformed: malformed rows so far, in file order.
+        summary: summary of the file; None until the iteration has ended.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class CaptureReader:
         columns: Sequence[str] | None = None,
     ) -> None:
         self._builder = ContentBuilder(content, columns)
-        with opened(capture, hashed=sha256 is None) as (header, source, unpacked):
+        with open_with_header(capture, hashed=sha256 is None) as (header, source, unpacked):
             self.header: CaptureFile = header
             self._window = FileWindow(source, max(chunk_bytes, FILE_HEADER), sha256 is None and unpacked is None)
             self._window.fill()
@@ -88,16 +88,16 @@ class CaptureReader:
 
     @property
     def scanner(self) -> Scanner:
-        """Where the reading is."""
+        """Scanner of the file, with its current position."""
         return self._stream.scanner
 
     @property
     def interfaces(self) -> tuple[Interface, ...]:
-        """The interfaces met so far."""
+        """Interfaces found so far."""
         return self.scanner.interfaces
 
     def clocks(self) -> tuple[int, ...]:
-        """Largest sane timestamp of each interface in what was counted so far, ns; -1 where there is none."""
+        """Returns the largest sane timestamp of each interface so far, ns; -1 without one."""
         return tuple(tally.clock for tally in self._stream.judge.tallies)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
@@ -105,7 +105,7 @@ class CaptureReader:
             yield batch
 
     def by_interface(self) -> Iterator[tuple[Interface, pa.RecordBatch]]:
-        """The batches, each of one interface, with that interface."""
+        """Yields batches of decoded records, each of one interface."""
         for span in self.spans():
             for number, chosen in self.split_by_interface(span):
                 tally = self._stream.judge.tallies[number]
@@ -116,7 +116,7 @@ class CaptureReader:
                 yield interface, self._builder.select(batch)
 
     def spans(self) -> Iterator[RecordSpan]:
-        """The records, judged but not decoded. Whoever iterates adds the sane ones to the tallies (`count`)."""
+        """Yields checked records without decoding them. The caller must add the sane ones to the tallies (`count`)."""
         try:
             yield from self._stream
             self._finish()
@@ -128,16 +128,20 @@ class CaptureReader:
                 tally.close()
 
     def count(self, span: RecordSpan) -> None:
-        """Counts the sane records of a span that nobody decodes."""
+        """Adds the sane records of a span to the tallies without decoding them."""
         for number, chosen in self.split_by_interface(span):
             self._stream.judge.tallies[number].add(select_records(span, chosen)[scanning.STAMP])
 
     def split_by_interface(self, span: RecordSpan) -> Iterator[tuple[int, NDArray[np.int64]]]:
-        """The sane records of a span by interface: its number, and the indices of its records, at least one."""
+        """Divides the sane records of a span by interface.
+
+        Yields:
+            Number of the interface, and indices of its records, at least one.
+        """
         return split_by_interface(span, len(self.interfaces))
 
     def _finish(self) -> None:
-        """Accounts for what follows the last whole record, and sums up."""
+        """Records damage after the last whole record, and computes the summary."""
         stream, packed = self._stream, self._unpacked
         rest, size = stream.rest, self._window.origin + self._window.end
         skipped, damage = (packed.skipped, packed.damage) if packed else (0, "")
@@ -174,30 +178,31 @@ def read(
     content: ContentOptions = NOTHING,
     columns: Sequence[str] | None = None,
 ) -> CaptureReader:
-    """Reads a capture in one pass, within bounded memory: some four chunks, and what `compression` bounds.
+    """Reads a capture in one pass and bounded memory: about four chunks, and the buffers of `compression`.
+
+    Records of link types that `capture.headers.links` does not know have only timestamp, len and caplen.
 
     Args:
-        capture: a classic pcap or pcapng file, plain or in gzip, zstd, xz or lz4 frames (told by their magic, not by
-            its name): its path, which may be a FIFO, or an object that gives its bytes by `readinto` or `read` and
-            waits for them, such as `sys.stdin.buffer` or `socket.makefile("rb")`. Such an object is read once, to its
-            end, and not closed; where its compression is damaged, up to 64 KiB of the stored bytes before the damage
-            may be lost with it, since they cannot be read a second time.
-            Records of link types that `capture.headers.links` does not know keep timestamp, len and caplen only.
+        capture: a classic pcap or pcapng file, plain or compressed with gzip, zstd, xz or lz4, which is detected by
+            content. Either its path, which may be a FIFO, or a blocking object with `readinto` or `read`, such as
+            `sys.stdin.buffer` or `socket.makefile("rb")`. An object is read once to its end and not closed. If its
+            compression is damaged, up to 64 KiB of stored bytes before the damage may be lost, because they cannot be
+            read again.
         max_jump: how far ahead of the median of its neighbours a timestamp may be, ns (SEMANTICS T3).
         chunk_bytes: bytes read at a time.
-        sha256: of the file where it is known already; else it is computed in a thread beside the decoding.
-        content: what to keep beside the headers.
-        columns: names of the columns to give, in their order, of `BATCH` and of what else is kept; all where it is
-            None. What is not asked for is not decoded (of frames, texts and replaced addresses it is).
+        sha256: SHA-256 of the file, if known; None to compute it in a thread during decoding.
+        content: content to retain besides the headers.
+        columns: names and order of the returned columns, of `BATCH` and of retained content; None for all. Other
+            columns are not decoded, except inputs of frames, texts and replaced addresses.
 
     Returns:
-        A reader to iterate once: batches of `BATCH` (`catalog.packets.RECORD` without `capture`) and of what else is
-        kept, sane records in file order, in a pcapng those of each interface; then its `malformed` and `summary` are
-        complete.
+        A reader to iterate once. It yields batches of `BATCH` (`catalog.packets.RECORD` without `capture`) and of
+        retained content: sane records in file order, in a pcapng by interface. After the iteration its `malformed` and
+        `summary` are complete.
 
     Raises:
-        ConfigError: if there is no such column.
-        CaptureError: as `header.parse_header`, or if the file cannot be read, or has more than `malformed.MOST_ROWS`
+        ConfigError: a column does not exist.
+        CaptureError: as `header.parse_header`, or the file cannot be read, or it has more than `malformed.MOST_ROWS`
             malformed records.
 
     Example:

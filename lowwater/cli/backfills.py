@@ -1,4 +1,4 @@
-"""What `lowwater plan` and `lowwater backfill` do: the intervals that are due, shown and run."""
+"""Implements `lowwater plan` and `lowwater backfill`: show the intervals that are due, and run them."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from lowwater.replay.schedule.due import Due, DueSelection, due, open_jobs, outd
 from lowwater.terminal import open_console, say, styled
 
 DIGITS = 3
-"""Of an estimate that are shown."""
+"""Number of digits of an estimate."""
 
 SHOWN = 3
-"""Reasons of an interval that a table shows; JSON has all."""
+"""Maximum number of reasons of an interval in a table; JSON has all."""
 
 
 @dataclass(frozen=True)
-class Asked:
-    """Which intervals of which query sets: the options that `plan` and `backfill` share.
+class IntervalSelection:
+    """Selects intervals of query sets: the options that `plan` and `backfill` share.
 
     Attributes:
         lake: folder of the lake.
         start: first instant, ns since the epoch; None for no bound.
-        end: end of the time, ns, exclusive; None for no bound.
-        names: names of query sets; all that the settings have where empty.
-        kinds: states that are due, of `due.KINDS`; all where empty.
-        through_end: whether intervals count that captures cover in part, where a link begins or ends.
+        end: end, ns since the epoch, exclusive; None for no bound.
+        names: names of query sets; empty for all of the settings.
+        kinds: states of `due.KINDS` to include; empty for all.
+        through_end: whether to include intervals that captures cover only in part, where a link begins or ends.
         queries: folder of query sets.
     """
 
@@ -53,9 +53,9 @@ class Asked:
     queries: Path
 
 
-def show_plan(asked: Asked, form: str) -> None:
-    """Prints what is due, as `text` or `json`."""
-    jobs, work, _ = _due(asked)
+def show_plan(selection: IntervalSelection, form: str) -> None:
+    """Prints the intervals that are due, as `text` or `json`."""
+    jobs, work, _ = _due(selection)
     if form == "json":
         say(_as_json(work))
         return
@@ -64,30 +64,30 @@ def show_plan(asked: Asked, form: str) -> None:
     else:
         _show_table(work)
     for job in jobs:
-        if others := outdated_audits(job, DueSelection(asked.start, asked.end)):
+        if others := outdated_audits(job, DueSelection(selection.start, selection.end)):
             where, first, last = (
-                shlex.quote(str(asked.lake)),
+                shlex.quote(str(selection.lake)),
                 format_instant(others[0][0]),
                 format_instant(others[-1][1]),
             )
             say(
-                f"{job.query_set}: {_intervals(len(others))} audited by other suites than there are now; to judge the "
-                f"same rows again: lowwater replay {job.query_set} --lake {where} --stage audit "
+                f"{job.query_set}: {_intervals(len(others))} audited by suites that have changed since; to audit "
+                f"the same rows again: lowwater replay {job.query_set} --lake {where} --stage audit "
                 f"--from {first} --to {last}"
             )
 
 
 def _show_table(work: Sequence[Due]) -> None:
     table = Table("interval", "query set", "state", "packets", "seconds", "why", box=None)
-    for each in work:
-        seconds = "?" if each.seconds is None else f"{each.seconds:,.1f}"
+    for interval in work:
+        seconds = "?" if interval.seconds is None else f"{interval.seconds:,.1f}"
         cells = (
-            format_instant(each.start),
-            each.query_set,
-            each.state,
-            _packets(each.packets, each.exact),
+            format_instant(interval.start),
+            interval.query_set,
+            interval.state,
+            _packets(interval.packets, interval.exact),
             seconds,
-            _why(each),
+            _why(interval),
         )
         table.add_row(*(styled(cell) for cell in cells))
     open_console().print(table)
@@ -95,14 +95,21 @@ def _show_table(work: Sequence[Due]) -> None:
 
 
 def _as_json(work: Sequence[Due]) -> str:
-    """Work as JSON, one object an interval; bounds in ns and as text."""
-    rows = [{**asdict(each), "from": format_instant(each.start), "to": format_instant(each.end)} for each in work]
+    """Formats intervals as JSON, one object each, with bounds in ns and as text."""
+    rows = [
+        {**asdict(interval), "from": format_instant(interval.start), "to": format_instant(interval.end)}
+        for interval in work
+    ]
     return json.dumps({"intervals": rows}, indent=2, ensure_ascii=False)
 
 
-def _due(asked: Asked) -> tuple[list[Job], list[Due], bool]:
-    """The query sets, what of them is due, and whether all that are configured can be planned; says which cannot."""
-    start, end = asked.start, asked.end
+def _due(selection: IntervalSelection) -> tuple[list[Job], list[Due], bool]:
+    """Finds the intervals that are due, and prints the errors of query sets that cannot be planned.
+
+    Returns:
+        The query sets, their due intervals, and whether all configured query sets can be planned.
+    """
+    start, end = selection.start, selection.end
     if start is not None and end is not None and start >= end:
         raise click.UsageError("--to must be after --from")
     refused: list[str] = []
@@ -112,24 +119,29 @@ def _due(asked: Asked) -> tuple[list[Job], list[Due], bool]:
         say(f"query set {name}: {error}", err=True)
 
     jobs = [
-        replace(job, through_end=asked.through_end) for job in open_jobs(asked.lake, asked.names, asked.queries, tell)
+        replace(job, through_end=selection.through_end)
+        for job in open_jobs(selection.lake, selection.names, selection.queries, tell)
     ]
-    return jobs, [each for job in jobs for each in due(job, DueSelection(start, end, asked.kinds))], not refused
+    return (
+        jobs,
+        [interval for job in jobs for interval in due(job, DueSelection(start, end, selection.kinds))],
+        not refused,
+    )
 
 
-def _why(each: Due) -> str:
-    shown = "; ".join(each.reasons[:SHOWN])
-    more = len(each.reasons) - SHOWN
-    shown += f"; and {more} more" if more > 0 else ""
-    return f"{shown}. Cannot start: {each.blocked}" if each.blocked else shown
+def _why(interval: Due) -> str:
+    text = "; ".join(interval.reasons[:SHOWN])
+    more = len(interval.reasons) - SHOWN
+    text += f"; and {more} more" if more > 0 else ""
+    return f"{text}. Cannot start: {interval.blocked}" if interval.blocked else text
 
 
 def _left_out(work: Sequence[Due]) -> str:
-    """What of work was not run since captures begin or end in it, and what runs it; empty where there is none."""
-    edges = [each for each in work if each.at_edge]
+    """Describes the intervals that cannot start because captures begin or end inside them; empty if there are none."""
+    edges = [interval for interval in work if interval.at_edge]
     if not edges:
         return ""
-    packets = _packets(sum(each.packets for each in edges), all(each.exact for each in edges))
+    packets = _packets(sum(interval.packets for interval in edges), all(interval.exact for interval in edges))
     return (
         f"; not run: {_intervals(len(edges))}, {packets} packets, in which captures begin or end: "
         "add since and until to the links, or --through-end"
@@ -137,22 +149,22 @@ def _left_out(work: Sequence[Due]) -> str:
 
 
 def _total(work: Sequence[Due]) -> str:
-    startable = [each for each in work if not each.blocked]
-    packets = _packets(sum(each.packets for each in startable), all(each.exact for each in startable))
-    known = [each.seconds for each in startable if each.seconds is not None]
-    unknown = len(startable) - len(known)
-    spent = f"about {_duration(sum(known))} one after another" if known else "no earlier run tells how long"
-    spent += f", {unknown} of them unknown" if known and unknown else ""
-    written = [each.bytes for each in startable if each.bytes is not None]
+    startable = [interval for interval in work if not interval.blocked]
+    packets = _packets(sum(interval.packets for interval in startable), all(interval.exact for interval in startable))
+    durations = [interval.seconds for interval in startable if interval.seconds is not None]
+    unknown = len(startable) - len(durations)
+    spent = f"about {_duration(sum(durations))} one after another" if durations else "no earlier run tells how long"
+    spent += f", {unknown} of them unknown" if durations and unknown else ""
+    written = [interval.bytes for interval in startable if interval.bytes is not None]
     spent += f", about {_bytes(sum(written))} between the stages" if sum(written) else ""
     waiting = len(work) - len(startable)
     rest = f"; {waiting} cannot start" if waiting else ""
-    rest += _left_out([each for each in work if each.blocked])
+    rest += _left_out([interval for interval in work if interval.blocked])
     return f"{_intervals(len(startable))} to run, {packets} packets, {spent}{rest}"
 
 
 def _bytes(count: int) -> str:
-    """Bytes as people read them.
+    """Formats a number of bytes with its unit.
 
     Example:
         >>> _bytes(999), _bytes(4_200_000), _bytes(17_000_000_000)
@@ -165,62 +177,62 @@ def _bytes(count: int) -> str:
 
 
 def _packets(count: int, exact: bool) -> str:
-    """A number of packets as it is, or about so many: three digits of it."""
+    """Formats a number of packets; an estimate is rounded to three digits."""
     if exact:
         return f"{count:,}"
     unit = max(10 ** (len(str(count)) - DIGITS), 1)
     return f"about {round(count / unit) * unit:,}"
 
 
-def run_backfill(asked: Asked, workers: int, order: str) -> bool:
-    """Runs what is due and says what became of it; whether everything was published.
+def run_backfill(selection: IntervalSelection, workers: int, order: str) -> bool:
+    """Runs the due intervals and prints their results. Returns whether every interval was published.
 
     Args:
-        asked: of which intervals.
-        workers: how many intervals are at work at once.
+        selection: intervals to run.
+        workers: number of intervals that run at the same time.
         order: a value of `backfill.Order`.
     """
-    jobs, work, sound = _due(asked)
+    jobs, work, sound = _due(selection)
     if not work:
         say("nothing is due")
         return sound
     say(_total(work), err=True)
     with _watched(work, workers) as watch:
-        tried = backfill(jobs, work, workers, Order(order), watch)
-    _summary(tried)
-    return sound and all(each.published for each in tried)
+        results = backfill(jobs, work, workers, Order(order), watch)
+    _summary(results)
+    return sound and all(result.published for result in results)
 
 
-def _summary(tried: Sequence[IntervalResult]) -> None:
-    for each in sorted(tried, key=lambda one: (one.due.query_set, one.due.start)):
-        if not each.published:
-            say(f"{_name(each.due)}: {each.state}: {each.reason}", err=True)
-    counts = Counter(each.state for each in tried)
-    told = ", ".join(f"{state} {count:,}" for state, count in sorted(counts.items()))
-    say(told + _left_out([each.due for each in tried if each.state == WAITING]))
+def _summary(results: Sequence[IntervalResult]) -> None:
+    for result in sorted(results, key=lambda result: (result.due.query_set, result.due.start)):
+        if not result.published:
+            say(f"{_name(result.due)}: {result.state}: {result.reason}", err=True)
+    counts = Counter(result.state for result in results)
+    counts_text = ", ".join(f"{state} {count:,}" for state, count in sorted(counts.items()))
+    say(counts_text + _left_out([result.due for result in results if result.state == WAITING]))
 
 
 @contextmanager
 def _watched(work: Sequence[Due], workers: int) -> Iterator[BackfillListener]:
-    """A bar with the intervals at work on a terminal, a line an interval elsewhere."""
+    """Shows progress: a bar with the running intervals on a terminal, else one line an interval."""
     clock = _Clock(len(work), workers)
     console = open_console(stderr=True)
     if not console.is_terminal:
-        yield BackfillListener(ends=lambda tried: say(clock.line(tried), err=True))
+        yield BackfillListener(ends=lambda result: say(clock.line(result), err=True))
         return
     columns = TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     with Progress(*columns, TextColumn("{task.fields[left]}", markup=False), console=console) as bar:
         task = bar.add_task("", total=len(work), left="")
         at_work: dict[tuple[str, int], str] = {}
 
-        def begins(each: Due) -> None:
-            at_work[each.query_set, each.start] = _name(each)
+        def begins(interval: Due) -> None:
+            at_work[interval.query_set, interval.start] = _name(interval)
             bar.update(task, description=", ".join(list(at_work.values())))
 
-        def ends(tried: IntervalResult) -> None:
-            at_work.pop((tried.due.query_set, tried.due.start), None)
-            line = clock.line(tried)
-            if not tried.published:
+        def ends(result: IntervalResult) -> None:
+            at_work.pop((result.due.query_set, result.due.start), None)
+            line = clock.line(result)
+            if not result.published:
                 bar.console.print(line)
             bar.update(task, advance=1, description=", ".join(list(at_work.values())), left=clock.left)
 
@@ -228,7 +240,7 @@ def _watched(work: Sequence[Due], workers: int) -> Iterator[BackfillListener]:
 
 
 class _Clock:
-    """Counts what has ended, and says how long the rest takes at that pace."""
+    """Counts finished intervals, and estimates the remaining time from their pace."""
 
     def __init__(self, total: int, workers: int) -> None:
         self._total, self._workers = total, workers
@@ -237,23 +249,23 @@ class _Clock:
         self._lock = Lock()
         self.left = ""
 
-    def line(self, tried: IntervalResult) -> str:
-        """What became of an interval, and where the whole is."""
+    def line(self, result: IntervalResult) -> str:
+        """Formats the result of an interval and the overall progress."""
         with self._lock:
             self._done += 1
-            self._ran += tried.state != WAITING
+            self._ran += result.state != WAITING
             rest = self._total - self._done
             pace = (time.monotonic() - self._begin) / max(self._ran, 1)
             self.left = f"about {_duration(rest * pace)} left" if rest and self._ran else ""
             done = f"{self._done} of {self._total}" + (f", {self.left}" if self.left else "")
-        rows = ", ".join(f"{name} {count:,}" for name, count in tried.rows.items())
-        said = tried.reason.partition("\n")[0] if not tried.published else rows
-        text = f"{_name(tried.due)}: {tried.state}, {tried.seconds:.1f} s ({done})"
-        return f"{text}: {said}" if said else text
+        rows = ", ".join(f"{name} {count:,}" for name, count in result.rows.items())
+        details = result.reason.partition("\n")[0] if not result.published else rows
+        text = f"{_name(result.due)}: {result.state}, {result.seconds:.1f} s ({done})"
+        return f"{text}: {details}" if details else text
 
 
-def _name(each: Due) -> str:
-    return f"{each.query_set} {format_instant(each.start)}"
+def _name(interval: Due) -> str:
+    return f"{interval.query_set} {format_instant(interval.start)}"
 
 
 def _intervals(count: int) -> str:

@@ -1,6 +1,6 @@
-"""`lowwater doctor`: what this machine lacks, and the command that mends each point.
+"""Implements `lowwater doctor`: checks the requirements of this machine, and prints the command that fixes each one.
 
-Stands beside the pipeline: `make demo` and `make test` call it before they replay anything.
+`make demo` and `make test` call it before they replay anything.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _INSTALL_JAVA = (
 
 
 class State(StrEnum):
-    """How a check ended: only `missing` keeps Lowwater from running."""
+    """Result of a check. Only `missing` keeps Lowwater from running."""
 
     OK = "ok"
     WARNING = "warning"
@@ -44,13 +44,13 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Check:
-    """One point of the machine.
+    """Check of one requirement.
 
     Attributes:
-        name: what was looked at.
-        state: whether it will do.
-        found: what was found, in a few words.
-        mend: the command that mends it; empty where nothing is wrong.
+        name: the requirement.
+        state: whether the machine meets it.
+        found: what the machine has, in a few words.
+        mend: command that fixes the problem; empty without a problem.
     """
 
     name: str
@@ -60,10 +60,10 @@ class Check:
 
 
 def checks() -> list[Check]:
-    """Looks at everything Lowwater needs, in the order in which one would mend it.
+    """Checks every requirement of Lowwater, in the order in which to fix problems.
 
     Returns:
-        One `Check` a point; no check raises, and none needs the network.
+        One `Check` for each requirement. No check raises or needs the network.
     """
     return [
         check_python(),
@@ -78,37 +78,37 @@ def checks() -> list[Check]:
 
 
 def doctor(console: Terminal) -> int:
-    """Prints the table of checks, then the command for each point that is not ok.
+    """Prints the table of checks, then a command for each requirement that is not ok.
 
     Args:
-        console: where to print.
+        console: terminal to print to.
 
     Returns:
         0 if nothing is missing (warnings allowed), else 1.
     """
-    found = checks()
+    results = checks()
     colours = {State.OK: "green", State.WARNING: "yellow", State.MISSING: "red"}
     table = Table("check", "state", "found")
-    for check in found:
-        table.add_row(check.name, styled(check.state, colours[check.state]), check.found)
+    for result in results:
+        table.add_row(result.name, styled(result.state, colours[result.state]), result.found)
     console.print(table)
-    for check in found:
-        if check.mend:
+    for result in results:
+        if result.mend:
             # On a line of its own and never wrapped, so that it can be copied.
-            console.print(f"{check.name}: {check.mend}", soft_wrap=True)
-    return int(any(check.state is State.MISSING for check in found))
+            console.print(f"{result.name}: {result.mend}", soft_wrap=True)
+    return int(any(result.state is State.MISSING for result in results))
 
 
 def check_python() -> Check:
-    """Python 3.11, which the lock is made for."""
-    found = "{}.{}.{}".format(*sys.version_info[:3])
+    """Checks for Python 3.11, the version of the package lock."""
+    version = "{}.{}.{}".format(*sys.version_info[:3])
     if sys.version_info[:2] == (3, 11):
-        return Check("Python 3.11", State.OK, found)
-    return Check("Python 3.11", State.MISSING, found, "make clean && rm -rf .venv && make PYTHON=python3.11 setup")
+        return Check("Python 3.11", State.OK, version)
+    return Check("Python 3.11", State.MISSING, version, "make clean && rm -rf .venv && make PYTHON=python3.11 setup")
 
 
 def check_java() -> Check:
-    """Java 17 or newer: the one of JAVA_HOME if that is set, as Spark does, else the one on PATH."""
+    """Checks for Java 17 or newer. As Spark does, takes JAVA_HOME if it is set, else PATH."""
     name = f"Java {JAVA}+"
     home = os.environ.get("JAVA_HOME")
     java = shutil.which("java", path=os.path.join(home, "bin") if home else None)
@@ -130,7 +130,7 @@ def check_java() -> Check:
 
 
 def java_version(text: str) -> int | None:
-    """The major version in the output of `java -version`, or None where there is none.
+    """Parses the major version from the output of `java -version`; None if there is none.
 
     >>> java_version('openjdk version "17.0.15" 2025-04-15')
     17
@@ -142,10 +142,10 @@ def java_version(text: str) -> int | None:
 
 
 def check_packages(root: Path) -> Check:
-    """The locked packages at their locked versions; an installation without a lock beside it has none to hold to.
+    """Checks that the packages have their locked versions; ok in an installation without a lock.
 
     Args:
-        root: the checkout, which holds `requirements.txt`.
+        root: folder of the checkout, which holds `requirements.txt`.
     """
     lock = root / "requirements.txt"
     if not lock.is_file():
@@ -170,22 +170,22 @@ def _installed(name: str) -> str | None:
 
 
 def check_jars() -> Check:
-    """The Delta jars, so that a session starts without the network."""
+    """Checks for the Delta jars, which a Spark session needs to start without network."""
     fetch = f"{sys.executable} -m lowwater.high.session --fetch"
     try:
-        # Imported here: the doctor must also speak where PySpark is absent.
+        # Imported here, because the doctor must also run without PySpark.
         from lowwater.high.session import delta_jars, jars_folder
 
-        found = delta_jars()
+        jars = delta_jars()
     except ImportError as error:
         return Check("Delta jars", State.MISSING, f"the session cannot be imported: {error}", "make setup")
     except ConfigError as error:
         return Check("Delta jars", State.MISSING, error.message, fetch)
-    return Check("Delta jars", State.OK, f"{len(found)} in {jars_folder()}")
+    return Check("Delta jars", State.OK, f"{len(jars)} in {jars_folder()}")
 
 
 def check_memory() -> Check:
-    """4 GiB free are recommended: Spark's JVM, its Python workers and the kernels' tables."""
+    """Checks for 4 GiB of free memory, for Spark's JVM, its Python workers and the tables of the kernels."""
     free = psutil.virtual_memory().available
     if free >= MEMORY:
         return Check("memory", State.OK, f"{free / GIB:.1f} GiB free")
@@ -193,10 +193,10 @@ def check_memory() -> Check:
 
 
 def check_disk(folder: Path) -> Check:
-    """5 GiB free are recommended where the lake will lie; below 1 GiB nothing runs.
+    """Checks for 5 GiB of free disk space; less than 1 GiB counts as missing.
 
     Args:
-        folder: a folder of that file system.
+        folder: a folder in the file system of the lake.
     """
     free = shutil.disk_usage(folder).free
     if free >= DISK:
@@ -206,7 +206,7 @@ def check_disk(folder: Path) -> Check:
 
 
 def check_port() -> Check:
-    """A loopback port that can be bound and reached: Spark and its Python workers talk over one."""
+    """Checks that a loopback port can be bound and reached, because Spark and its Python workers need one."""
     try:
         with socket.create_server(("127.0.0.1", 0)) as server:
             port = server.getsockname()[1]
@@ -217,10 +217,10 @@ def check_port() -> Check:
 
 
 def check_writable(folder: Path) -> Check:
-    """The working directory takes a file: the lake and the results of `run` go below it.
+    """Checks that the working directory is writable, because the lake and the results of `run` go there.
 
     Args:
-        folder: the directory to write to.
+        folder: the directory.
     """
     try:
         with tempfile.TemporaryFile(dir=folder):

@@ -1,6 +1,6 @@
-"""What `lowwater inspect` does: facts of captures without a lake, as a table, JSON or CSV.
+"""Implements `lowwater inspect`: prints facts of captures as a table, JSON or CSV, without a lake.
 
-Below `cli.commands.inspect`. In the JSON (docs/inspect.schema.json) every instant and duration is there twice: in
+`cli.commands.inspect` calls it. The JSON (docs/inspect.schema.json) states every instant and duration twice: in
 nanoseconds, and as text.
 """
 
@@ -26,20 +26,20 @@ from lowwater.replay.command.row_files import spreadsheet_cell
 from lowwater.terminal import Terminal, open_console, say, styled
 
 _COLUMNS_OF_A_SHEET = 4
-"""Most interfaces that are shown side by side; more of them are shown one below the other."""
+"""Maximum number of interfaces side by side; more of them become rows of a list."""
 
 _UNBOUNDED = 10_000
-"""Characters of a line that goes to a file: no fact and no name is folded."""
+"""Width of a line (characters) in a file, so that nothing is wrapped."""
 
 _LEAST_NAME = 24
-"""Characters that a name has of a line of the list, at least."""
+"""Minimum width (characters) of a file name in the list."""
 
 FAMILIES = {4: "ipv4", 6: "ipv6"}
 
 
 @dataclass(frozen=True)
-class Inspected:
-    """What became of one file: its facts, or why there are none."""
+class Inspection:
+    """Result of inspecting one file: its facts, or the error."""
 
     path: Path
     facts: CaptureFacts | None = None
@@ -47,14 +47,14 @@ class Inspected:
 
 
 def inspect_files(files: Sequence[Path], form: str, max_jump: int | None, skew: int, spreadsheet: bool = False) -> bool:
-    """Inspects captures one after the other and prints the facts of all; whether all of them could be read.
+    """Inspects captures one after the other and prints their facts. Returns whether all of them could be read.
 
     Args:
         files: captures.
         form: `table`, `json` or `csv`.
-        max_jump: how far ahead of its neighbours a timestamp may be, ns; None for skew + 60 s.
+        max_jump: how far a timestamp may be ahead of its neighbours, ns; None for skew + 60 s.
         skew: disorder that is admitted, ns.
-        spreadsheet: whether texts of the CSV are made harmless to a spreadsheet.
+        spreadsheet: whether to quote texts of the CSV that a spreadsheet would take for formulas.
     """
     skew = min(skew, END_OF_TIME)
     max_jump = min(skew + 60 * SECOND if max_jump is None else max_jump, END_OF_TIME)
@@ -73,8 +73,8 @@ def inspect_files(files: Sequence[Path], form: str, max_jump: int | None, skew: 
     return all(capture.error is None for capture in inspected)
 
 
-def _inspect(files: Sequence[Path], max_jump: int, skew: int) -> list[Inspected]:
-    captures: list[Inspected] = []
+def _inspect(files: Sequence[Path], max_jump: int, skew: int) -> list[Inspection]:
+    captures: list[Inspection] = []
     with Terminal(stderr=True).working("inspecting") as working:
         for path in files:
 
@@ -82,29 +82,29 @@ def _inspect(files: Sequence[Path], max_jump: int, skew: int) -> list[Inspected]
                 working(f"inspecting {name}: {packets:,} packets")
 
             try:
-                captures.append(Inspected(path, inspect(path, max_jump, skew, progress)))
+                captures.append(Inspection(path, inspect(path, max_jump, skew, progress)))
             except LowwaterError as error:
-                captures.append(Inspected(path, error=error))
+                captures.append(Inspection(path, error=error))
     return captures
 
 
-def _show(found: Sequence[Inspected], skew: int) -> None:
+def _show(inspections: Sequence[Inspection], skew: int) -> None:
     console = open_console()
     if not console.is_terminal:
         console.width = _UNBOUNDED
-    facts = [each.facts for each in found if each.facts]
-    interfaces = [(each, interface) for each in facts for interface in each.interfaces]
-    if len(found) == 1 and 0 < len(interfaces) <= _COLUMNS_OF_A_SHEET:
+    facts = [inspection.facts for inspection in inspections if inspection.facts]
+    interfaces = [(capture, interface) for capture in facts for interface in capture.interfaces]
+    if len(inspections) == 1 and 0 < len(interfaces) <= _COLUMNS_OF_A_SHEET:
         console.print(_sheet(facts[0], skew))
     elif interfaces:
         console.print(_list(interfaces))
-    for each in found:
-        if each.error:
-            say(f"error: {each.error}", err=True)
+    for inspection in inspections:
+        if inspection.error:
+            say(f"error: {inspection.error}", err=True)
 
 
 def _sheet(facts: CaptureFacts, skew: int) -> Table:
-    """One capture: a fact a line, an interface a column."""
+    """Formats one capture with a line for each fact and a column for each interface."""
     summary = facts.summary
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     packed = f", unpacked {summary.unpacked:,}" if summary.compression else ""
@@ -119,7 +119,7 @@ def _sheet(facts: CaptureFacts, skew: int) -> Table:
     }
     for name, text in lines.items():
         table.add_row(name, styled(text, fold=True))
-    columns = [_facts(each, skew) for each in facts.interfaces]
+    columns = [_facts(interface, skew) for interface in facts.interfaces]
     body = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     for name in columns[0]:
         body.add_row(name, *(styled(column[name]) for column in columns))
@@ -130,7 +130,7 @@ def _sheet(facts: CaptureFacts, skew: int) -> Table:
 
 
 def _facts(facts: InterfaceFacts, skew: int) -> dict[str, str]:
-    """The lines of one interface."""
+    """Returns the facts of one interface as text, by label."""
     late, packets = facts.lateness, facts.packets
     quantiles = ", ".join(f"{100 * share:g} % {_duration(late.quantile(share))}" for share in QUANTILES)
     lines = {
@@ -164,7 +164,7 @@ def _facts(facts: InterfaceFacts, skew: int) -> dict[str, str]:
 
 
 def _list(interfaces: Iterable[tuple[CaptureFacts, InterfaceFacts]]) -> Table:
-    """Several captures: an interface a line."""
+    """Formats several captures with a line for each interface."""
     table = Table(box=None, padding=(0, 2, 0, 0))
     for name in ("format", "link type"):
         table.add_column(name, no_wrap=True)
@@ -172,22 +172,22 @@ def _list(interfaces: Iterable[tuple[CaptureFacts, InterfaceFacts]]) -> Table:
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("malformed")
     table.add_column("file", overflow="fold", min_width=_LEAST_NAME)
-    for facts, each in interfaces:
-        late, summary = each.lateness, facts.summary
+    for facts, interface in interfaces:
+        late, summary = interface.lateness, facts.summary
         cells = [
             f"{summary.format} {summary.compression}".strip(),
-            each.interface.link_type,
-            f"{each.packets:,}",
-            _instant(each.summary.first if each.summary else None)[:19],
-            _duration(each.duration),
-            _rate(each.rate(each.packets)),
-            _rate(each.rate(8 * each.wire)),
-            f"{each.truncated:,}",
+            interface.interface.link_type,
+            f"{interface.packets:,}",
+            _instant(interface.summary.first if interface.summary else None)[:19],
+            _duration(interface.duration),
+            _rate(interface.rate(interface.packets)),
+            _rate(interface.rate(8 * interface.wire)),
+            f"{interface.truncated:,}",
             f"{late.late:,}",
-            _duration(late.largest if each.packets else None),
+            _duration(late.largest if interface.packets else None),
             f"{late.refused:,}",
-            _counts(each.malformed.items()),
-            f"{facts.path.name} {each.interface.name}".strip(),
+            _counts(interface.malformed.items()),
+            f"{facts.path.name} {interface.interface.name}".strip(),
         ]
         table.add_row(*(styled(cell) for cell in cells))
     return table
@@ -198,7 +198,7 @@ def _instant(value: int | None) -> str:
 
 
 def _duration(value: int | None) -> str:
-    """A duration in the unit in which it has one to three digits before the point, as far as there is one."""
+    """Formats a duration (ns) in the largest unit in which it is at least 1."""
     if value is None:
         return "-"
     for size, unit in ((3_600_000_000_000, "h"), (1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")):
@@ -219,17 +219,17 @@ def _counts(counts: Iterable[tuple[str, int]]) -> str:
     return ", ".join(f"{name} {count:,}" for name, count in sorted(counts)) or "0"
 
 
-def document(captures: list[Inspected], max_jump: int, skew: int) -> dict[str, Any]:
-    """The JSON document of `--format json`."""
+def document(captures: list[Inspection], max_jump: int, skew: int) -> dict[str, Any]:
+    """Builds the JSON document of `--format json`."""
     settings = {"max_jump": _duration_twice(max_jump), "skew": _duration_twice(skew), "quantile_error": QUANTILE_ERROR}
-    return {"settings": settings, "captures": [_capture(each) for each in captures]}
+    return {"settings": settings, "captures": [_capture(capture) for capture in captures]}
 
 
-def _capture(each: Inspected) -> dict[str, Any]:
-    if each.facts is None:
-        message, hint = (each.error.message, each.error.hint) if each.error else ("", "")
-        return {"file": str(each.path), "error": {"message": message, "hint": hint}}
-    facts, summary = each.facts, each.facts.summary
+def _capture(capture: Inspection) -> dict[str, Any]:
+    if capture.facts is None:
+        message, hint = (capture.error.message, capture.error.hint) if capture.error else ("", "")
+        return {"file": str(capture.path), "error": {"message": message, "hint": hint}}
+    facts, summary = capture.facts, capture.facts.summary
     sizes = {
         "file": summary.bytes,
         "unpacked": summary.unpacked,
@@ -240,7 +240,7 @@ def _capture(each: Inspected) -> dict[str, Any]:
         "accounted": facts.accounted,
     }
     return {
-        "file": str(each.path),
+        "file": str(capture.path),
         "error": None,
         "format": summary.format,
         "compression": summary.compression,
@@ -310,8 +310,8 @@ def _duration_twice(value: int | None) -> dict[str, Any] | None:
     return None if value is None else {"ns": value, "text": format_duration(value)}
 
 
-def rows(captures: list[Inspected], max_jump: int, skew: int) -> Iterator[list[Any]]:
-    """The document as a table: the names of its columns, then a row an interface, or a row a file with an error."""
+def rows(captures: list[Inspection], max_jump: int, skew: int) -> Iterator[list[Any]]:
+    """Yields the document as rows: a header, then a row for each interface or for each file with an error."""
     yield list(_COLUMNS)
     for capture in document(captures, max_jump, skew)["captures"]:
         for interface in capture.get("interfaces", [{}]):
@@ -343,7 +343,7 @@ _COLUMNS = {
     "tunnels": "tunnels",
     "gaps": "gaps",
 }
-"""Columns of the CSV file, and where each is in the document."""
+"""Columns of the CSV file, and the path of each in the document."""
 
 
 def _cell(tree: Any, path: str) -> Any:
@@ -354,5 +354,5 @@ def _cell(tree: Any, path: str) -> Any:
     if isinstance(tree, Mapping):
         return " ".join(f"{name}={count}" for name, count in tree.items())
     if isinstance(tree, list):
-        return " ".join(f"{next(iter(each.values()))}={each['packets']}" for each in tree)
+        return " ".join(f"{next(iter(entry.values()))}={entry['packets']}" for entry in tree)
     return str(tree).lower() if isinstance(tree, bool) else tree

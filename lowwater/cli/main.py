@@ -1,7 +1,7 @@
 """The command line: a group of the commands in `cli.commands`, and its exit codes.
 
-Top of the package. Known errors become one message and exit code 1, bad usage 2; LOWWATER_DEBUG=1 shows tracebacks.
-A command's module is imported when somebody asks for it, and slow modules inside its functions.
+Known errors become one message and exit code 1, bad usage exit code 2; LOWWATER_DEBUG=1 shows tracebacks. The module of
+a command is imported when the command is used, and slow modules inside its functions.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _guarded(command: Callable[[], Any]) -> int:
     except click.Abort:
         return 130
     except BrokenPipeError:
-        # The reader of our output went away: nothing is left to say, and Python must not flush into it at exit.
+        # The reader of the output closed the pipe, so Python must not flush into it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
 

@@ -11,15 +11,15 @@ import click
 
 from lowwater.instants import parse_duration, parse_instant, parse_span
 
-WORTH = 16
-"""Characters that all names of a table must share to be said once, above it."""
+SHORTEST_PREFIX = 16
+"""Minimum length (characters) of a common prefix that is printed once above a table."""
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 FOLDER = click.Path(file_okay=False, path_type=Path)
 
 
 class _Parsed(click.ParamType[Any]):
-    """A parameter that a function reads; its ValueError is bad usage."""
+    """Parameter type that a function parses; its ValueError becomes a usage error."""
 
     def __init__(self, name: str, read: Callable[[str], Any]) -> None:
         self.name = name
@@ -63,7 +63,7 @@ SPREADSHEET = click.option(
 
 
 def DEFINITIONS(command: Callable[..., Any]) -> Callable[..., Any]:
-    """What queries may name and how they are read: shared by every command that plans query files."""
+    """Adds the options that define names and dialect of queries, for every command that plans query files."""
     for option in (
         click.option("--links", type=FILE, metavar="FILE", help="TOML file of links and sets that FROM may name."),
         click.option("--schema", "schemas", multiple=True, type=FILE, metavar="FILE", help="PROTOCOL blocks; repeats."),
@@ -86,7 +86,7 @@ def DEFINITIONS(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def INTERVALS(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Which intervals of which query sets: shared by `plan` and `backfill`."""
+    """Adds the options that select intervals of query sets, for `plan` and `backfill`."""
     for option in (
         click.option("--lake", required=True, type=FOLDER, help="The lake's folder."),
         click.option("--from", "start", type=INSTANT, help="First instant, ISO 8601; else the first capture."),
@@ -113,46 +113,50 @@ def INTERVALS(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def shared_beginning(names: Sequence[str]) -> str:
-    """What all of some names begin with, up to a separator; empty where that is hardly shorter to say.
+    """Returns the common prefix of names, up to a separator; empty if it is too short to be worth factoring out.
 
     Example:
         >>> shared_beginning(["captures/lab-2021/node-1.pcap", "captures/lab-2021/node-2.pcap"])
         'captures/lab-2021/node-'
     """
     first, last = min(names, default=""), max(names, default="")
-    same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False))
-    found = "".join(char for char, _ in same)
-    cut = max(found.rfind(mark) for mark in "/-_.") + 1
-    return found[:cut] if len(set(names)) > 1 and cut >= WORTH else ""
+    equal = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False))
+    prefix = "".join(char for char, _ in equal)
+    cut = max(prefix.rfind(mark) for mark in "/-_.") + 1
+    return prefix[:cut] if len(set(names)) > 1 and cut >= SHORTEST_PREFIX else ""
 
 
 def seconds(pairs: Iterable[tuple[str, str]], signed: bool = False) -> dict[str, float]:
-    """LINK=SECONDS options as numbers.
+    """Parses LINK=SECONDS options.
+
+    Args:
+        pairs: (link, seconds as text).
+        signed: whether negative values are allowed.
 
     Raises:
-        click.BadParameter: a value is no number, or negative where it must not be.
+        click.BadParameter: a value is not a number, or is negative although `signed` is false.
     """
-    found = {}
+    values = {}
     for link, text in pairs:
         try:
-            found[link] = float(text)
+            values[link] = float(text)
         except ValueError:
             raise click.BadParameter(f"{link}={text}: {text!r} is not a number of seconds") from None
-        if found[link] < 0 and not signed:
+        if values[link] < 0 and not signed:
             raise click.BadParameter(f"{link}={text}: must not be negative")
-    return found
+    return values
 
 
 def durations(pairs: Iterable[tuple[str, str]]) -> dict[str, int]:
-    """LINK=DURATION options, in ns.
+    """Parses LINK=DURATION options to ns.
 
     Raises:
-        click.BadParameter: a value is no duration.
+        click.BadParameter: a value is not a duration.
     """
-    found = {}
+    values = {}
     for link, text in pairs:
         try:
-            found[link] = parse_duration(text)
+            values[link] = parse_duration(text)
         except ValueError as error:
             raise click.BadParameter(f"{link}={text}: {error}") from None
-    return found
+    return values

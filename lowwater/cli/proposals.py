@@ -1,4 +1,7 @@
-"""What `lowwater init` does: the settings of a new lake, proposed from a folder of captures, each line explained."""
+"""Implements `lowwater init`: proposes the settings of a new lake from a folder of captures, with comments.
+
+`lake.files.proposal` analyses the captures; this module writes `lowwater.toml` and prints a summary.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ HEAD = """\
 length = "{interval}"                        # of a run's data interval: results are published and replaced by it
 """
 
-MIXED = "its files overlap in time, and their names do not tell of which links they are"
+MIXED = "its files overlap in time, but their names do not show which links they belong to"
 
 QUANTILES = (0.5, 0.99, 0.999)
 
@@ -40,16 +43,16 @@ QUERIES = """
 
 
 def init_lake(folder: Path, lake: Path, queries: Sequence[Path], sample: int) -> None:
-    """Writes the settings of a lake and says what was found.
+    """Writes the settings of a lake and prints the links that it found.
 
     Args:
         folder: folder that holds the captures, at any depth.
-        lake: folder of the lake, made where it is absent.
-        queries: query files, each a query set.
-        sample: how many captures of each link are read whole.
+        lake: folder of the lake, created if absent.
+        queries: query files, each of which becomes a query set.
+        sample: number of captures of each link that are read completely.
 
     Raises:
-        ConfigError: there are settings already, or no captures.
+        ConfigError: the lake has settings already, or the folder has no captures.
     """
     target = lake / FILE_NAME
     if target.exists():
@@ -60,31 +63,31 @@ def init_lake(folder: Path, lake: Path, queries: Sequence[Path], sample: int) ->
     lake.mkdir(parents=True, exist_ok=True)
     scratch = target.with_suffix(".tmp")
     scratch.write_text(text, encoding="utf-8")
-    load_config(lake, scratch)  # what is written can be read
+    load_config(lake, scratch)  # fails before the rename if the proposal is not valid
     os.rename(scratch, target)
     for line in _several(proposal.links):
         say(line)
-    for each in proposal.links:
-        packets = sum(i.packets for i in each.interfaces)
-        read = f"{len(each.facts)} of {len(each.named.names)} files read, {packets:,} packets"
-        say(f"{each.named.link}: {each.named.pattern}, skew {format_duration(each.skew)}; {read}")
+    for link in proposal.links:
+        packets = sum(interface.packets for interface in link.interfaces)
+        read = f"{len(link.facts)} of {len(link.named.names)} files read, {packets:,} packets"
+        say(f"{link.named.link}: {link.named.pattern}, skew {format_duration(link.skew)}; {read}")
     for name, why in proposal.skipped.items():
         say(f"left out: {name}: {why}", err=True)
     say(f"wrote {target}: read it, then lowwater ingest --lake {shlex.quote(str(lake))}")
 
 
 def settings(proposal: Proposal, folder: Path, lake: Path, queries: Sequence[Path]) -> str:
-    """The text of `lowwater.toml`.
+    """Returns the text of `lowwater.toml`.
 
     Args:
-        proposal: what was found.
+        proposal: proposed settings of all links.
         folder: folder of the captures.
-        lake: folder of the lake, from which paths are relative.
-        queries: query files, each a query set.
+        lake: folder of the lake; paths are relative to it.
+        queries: query files, each of which becomes a query set.
     """
     parts = [HEAD.format(folder=_comment(str(folder)), interval=format_duration(proposal.interval))]
-    parts += [_link(each, relpath(folder, lake)) for each in proposal.links]
-    names = [each.named.link for each in proposal.links]
+    parts += [_link(link, relpath(folder, lake)) for link in proposal.links]
+    names = [link.named.link for link in proposal.links]
     if len(names) > 1:
         parts.append(f"\n[sets]\nall = {json.dumps(names)}\n")
     if queries:
@@ -97,84 +100,85 @@ def settings(proposal: Proposal, folder: Path, lake: Path, queries: Sequence[Pat
 
 
 def _several(links: Sequence[LinkProposal]) -> Iterator[str]:
-    """What was taken for several links, and by which rule; what names do not tell apart."""
+    """Explains which files were divided into several links, and which links could not be told apart by names."""
     together: dict[str, list[LinkProposal]] = defaultdict(list)
-    for each in links:
-        if each.of:
-            together[each.of].append(each)
-        if each.mixed:
-            yield f"{each.named.link}: {MIXED}: put the files of each link in a folder of its own, and run init again"
-    for pattern, found in together.items():
-        names = ", ".join(each.named.link for each in found)
-        yield f"{pattern}: files that overlap in time, so of {len(found)} links, told apart by their names: {names}"
+    for link in links:
+        if link.of:
+            together[link.of].append(link)
+        if link.mixed:
+            yield f"{link.named.link}: {MIXED}: put the files of each link in a folder of its own, and run init again"
+    for pattern, members in together.items():
+        names = ", ".join(link.named.link for link in members)
+        several = f"its files overlap in time, so they belong to {len(members)} links"
+        yield f"{pattern}: {several}, told apart by name: {names}"
 
 
-def _link(each: LinkProposal, folder: str) -> str:
-    name = each.named.link
-    packets = sum(i.packets for i in each.interfaces)
+def _link(link: LinkProposal, folder: str) -> str:
+    name = link.named.link
+    packets = sum(interface.packets for interface in link.interfaces)
     lines = ["", section_of(name)]
-    lines.append(f"# {_files(each.named)}, of which {len(each.facts)} were read: {packets:,} packets")
-    if each.of:
-        lines.append(f"# one of the links of {_comment(each.of)}: files that overlap in time are of several links")
-    elif len(each.named.names) > 1:
-        rule = MIXED if each.mixed else "one link: its files follow one another in time, and differ in a date or number"
+    lines.append(f"# {_files(link.named)}, of which {len(link.facts)} were read: {packets:,} packets")
+    if link.of:
+        lines.append(f"# one of the links of {_comment(link.of)}: files that overlap in time belong to several links")
+    elif len(link.named.names) > 1:
+        rule = MIXED if link.mixed else "one link: its files follow one another in time, and differ in a date or number"
         lines.append(f"# {rule}")
-    if any(len(capture.interfaces) > 1 for capture in each.facts):
-        inside = sorted({i.interface.name for i in each.interfaces if i.interface.name})
+    if any(len(capture.interfaces) > 1 for capture in link.facts):
+        inside = sorted({interface.interface.name for interface in link.interfaces if interface.interface.name})
         lines.append(f"# its captures have several interfaces, each a link {name}/NAME: {_comment(', '.join(inside))}")
-    lines.append(f"captures = {_text(_joined(folder, each.named.pattern))}")
-    lines += [*_rotation(each), *_skew(each), *_life(each)]
-    if each.tolerance:
-        tolerance = f'gap_tolerance = "{format_duration(each.tolerance)}"'
-        lines.append(_said(tolerance, "pauses between its files: silences inside of them are as long"))
-    lines.append(_said('policy = "fail"', "what a gap in its captures does to a run: fail, wait or publish"))
+    lines.append(f"captures = {_text(_joined(folder, link.named.pattern))}")
+    lines += [*_rotation(link), *_skew(link), *_life(link)]
+    if link.tolerance:
+        tolerance = f'gap_tolerance = "{format_duration(link.tolerance)}"'
+        lines.append(_commented(tolerance, "pauses between its files: silences inside the files are as long"))
+    lines.append(_commented('policy = "fail"', "what a gap in its captures does to a run: fail, wait or publish"))
     return "\n".join(lines) + "\n"
 
 
-def _said(setting: str, comment: str) -> str:
+def _commented(setting: str, comment: str) -> str:
     return f"{setting:<36} # {comment}"
 
 
-def _rotation(each: LinkProposal) -> list[str]:
-    found = each.dates
-    if found.rotation is None:
-        lines = [f"# {_comment(found.why)}", "# so each covers from its first record to its last"]
-        if not each.named.dated:
+def _rotation(link: LinkProposal) -> list[str]:
+    dates = link.dates
+    if dates.rotation is None:
+        lines = [f"# {_comment(dates.why)}", "# so each covers from its first record to its last"]
+        if not link.named.dated:
             lines[-1] += "; docs/captures.md, Files without dates, says what follows"
         return lines
-    said = "how long a file covers from the instant in its name"
-    said = "a guess: there is one file, which fills it" if found.guessed else said
-    lines = [_said(f'rotation = "{format_duration(found.rotation)}"', said)]
-    if found.ahead:
-        hours, rest = divmod(abs(found.ahead), HOUR)
-        side = "ahead of" if found.ahead > 0 else "behind"
-        lines.append(f"# the names are {format_duration(abs(found.ahead))} {side} the records: is it their time zone?")
-        zone = "..." if rest else f"Etc/GMT{'-' if found.ahead > 0 else '+'}{hours}"
-        lines.append(_said(f'{"# " if rest else ""}timezone = "{zone}"', 'better by its name, as "Europe/Berlin"'))
+    comment = "how long a file covers from the instant in its name"
+    comment = "a guess: there is one file, which fills it" if dates.guessed else comment
+    lines = [_commented(f'rotation = "{format_duration(dates.rotation)}"', comment)]
+    if dates.ahead:
+        hours, rest = divmod(abs(dates.ahead), HOUR)
+        side = "ahead of" if dates.ahead > 0 else "behind"
+        lines.append(f"# the names are {format_duration(abs(dates.ahead))} {side} the records: is it their time zone?")
+        zone = "..." if rest else f"Etc/GMT{'-' if dates.ahead > 0 else '+'}{hours}"
+        lines.append(_commented(f'{"# " if rest else ""}timezone = "{zone}"', 'better by its name, as "Europe/Berlin"'))
     return lines
 
 
-def _skew(each: LinkProposal) -> list[str]:
-    worst = max(each.interfaces, key=lambda i: i.lateness.largest).lateness
+def _skew(link: LinkProposal) -> list[str]:
+    worst = max(link.interfaces, key=lambda interface: interface.lateness.largest).lateness
     shares = ", ".join(f"{100 * share:g} % {_late(worst.quantile(share) or 0)}" for share in QUANTILES)
-    lines = [f"# how late its records are: {shares}, at most {_late(each.latest)}"]
-    if each.latest > each.skew:
-        lines.append(f'# some are later than the skew and will be refused: "{_late(each.latest)}" would admit all')
-    return [*lines, _said(f'skew = "{format_duration(each.skew)}"', "what is later is refused and recorded")]
+    lines = [f"# how late its records are: {shares}, at most {_late(link.latest)}"]
+    if link.latest > link.skew:
+        lines.append(f'# some are later than the skew and will be refused: "{_late(link.latest)}" would admit all')
+    return [*lines, _commented(f'skew = "{format_duration(link.skew)}"', "what is later is refused and recorded")]
 
 
-def _life(each: LinkProposal) -> list[str]:
-    """When the link begins and ends, which no record contradicts; nothing where it is not known."""
-    if each.since is None or each.until is None:
+def _life(link: LinkProposal) -> list[str]:
+    """Returns the lines `since` and `until` of a link; empty if its life is unknown."""
+    if link.since is None or link.until is None:
         return []
     return [
-        _said(f'since = "{format_instant(each.since)}"', "nothing is missing before it"),
-        _said(f'# until = "{format_instant(each.until)}"', "nor after this, once no more captures come"),
+        _commented(f'since = "{format_instant(link.since)}"', "nothing is missing before it"),
+        _commented(f'# until = "{format_instant(link.until)}"', "nor after this, once no more captures come"),
     ]
 
 
 def _late(lateness: int) -> str:
-    """A duration rounded up to what is worth reading: three digits."""
+    """Formats a duration (ns), rounded up to three digits."""
     unit = max(10 ** (len(str(lateness)) - 3), 1)
     return format_duration(-(-lateness // unit) * unit)
 
@@ -189,7 +193,7 @@ def _joined(folder: str, pattern: str) -> str:
 
 
 def _text(value: str) -> str:
-    """A basic string of TOML; JSON's escapes are among TOML's."""
+    """Returns a TOML string; the escapes of JSON are valid in TOML."""
     return json.dumps(value, ensure_ascii=True)
 
 

@@ -1,4 +1,4 @@
-"""What `lowwater explain`, `check` and `run` do: they plan query files alike."""
+"""Implements `lowwater explain`, `check` and `run`, which all plan query files."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ from lowwater.terminal import open_console, say
 
 @dataclass(frozen=True)
 class Definitions:
-    """What the options of a command let its queries name.
+    """Options of a command that define names for its queries.
 
     Attributes:
-        schemas: files of PROTOCOL blocks.
-        functions: files of declarations.
-        params: values of `$name`.
-        dialect: lowwater or gigascope.
+        schemas: files with PROTOCOL blocks.
+        functions: files with declarations of functions.
+        params: (name, value) of the parameters `$name`.
+        dialect: `lowwater` or `gigascope`.
     """
 
     schemas: Sequence[Path] = ()
@@ -51,7 +51,13 @@ class Definitions:
     dialect: str = "lowwater"
 
     def plan(self, files: Sequence[Path], links: Links, folders: Sequence[str] = ()) -> Plan:
-        """The plan of some query files, which may name files in some folders too."""
+        """Plans query files.
+
+        Args:
+            files: query files.
+            links: links that FROM may name.
+            folders: folders of files that the queries may read.
+        """
         params = dict(self.params)
         context = make_context(links, self.schemas, self.functions, params, self.dialect, folders)
         plan = plan_files(files, links, context=context)
@@ -66,14 +72,14 @@ def _settings(links: Path | None) -> Config:
     return load_config(path=links) if links else Config()
 
 
-def _known(links: Path | None) -> tuple[Links, Sequence[str]]:
-    """The links of the file of --links, and the folders that it lets queries read files in."""
+def _links_and_folders(links: Path | None) -> tuple[Links, Sequence[str]]:
+    """Returns the links of the settings file, and the folders in which queries may read files."""
     config = _settings(links)
     return config_links(config, sorted(config.links) if links else None), config.files.folders
 
 
 def explain_files(files: Sequence[Path], form: str, links: Path | None, **definitions: Any) -> str:
-    """The plan of some query files.
+    """Returns the plan of query files as text.
 
     Args:
         files: query files.
@@ -85,19 +91,19 @@ def explain_files(files: Sequence[Path], form: str, links: Path | None, **defini
 
 
 def explain_kernels(files: Sequence[Path], links: Path | None, **definitions: Any) -> str:
-    """The code that is generated for each link of some query files."""
-    plan = Definitions(**definitions).plan(files, *_known(links))
+    """Returns the generated code of each link of query files."""
+    plan = Definitions(**definitions).plan(files, *_links_and_folders(links))
     return list_kernels(plan.lftas, LowSettings(skew=0))
 
 
 def _noted(files: Sequence[Path], links: Path | None, definitions: dict[str, Any]) -> Plan:
-    """The plan with notes on what `run` would refuse."""
-    plan = Definitions(**definitions).plan(files, *_known(links))
+    """Plans query files, and adds notes on queries that `run` would refuse."""
+    plan = Definitions(**definitions).plan(files, *_links_and_folders(links))
     return replace(plan, notes=(*plan.notes, *not_run(plan), *cost_notes(plan, _settings(links).replay.copies)))
 
 
 def check_files(files: Sequence[Path], form: str, links: Path | None, **definitions: Any) -> bool:
-    """Prints every error of some query files, and what is worth knowing; whether there is no error.
+    """Prints every error and note of query files. Returns whether there is no error.
 
     Args:
         files: query files.
@@ -109,12 +115,12 @@ def check_files(files: Sequence[Path], form: str, links: Path | None, **definiti
     notes: tuple[Note, ...] = ()
     try:
         notes = _noted(files, links, definitions).notes
-    except QueryError as found:
-        errors = found.errors if isinstance(found, QueryErrors) else (found,)
+    except QueryError as refusal:
+        errors = refusal.errors if isinstance(refusal, QueryErrors) else (refusal,)
     if form == "json":
-        told = [{"query": n.query, "note": n.text, "line": n.place[0], "column": n.place[1]} for n in notes]
-        shown = {"errors": [_as_json(error) for error in errors], "notes": told}
-        say(json.dumps(shown, indent=2, ensure_ascii=False))
+        rows = [{"query": n.query, "note": n.text, "line": n.place[0], "column": n.place[1]} for n in notes]
+        document = {"errors": [_as_json(error) for error in errors], "notes": rows}
+        say(json.dumps(document, indent=2, ensure_ascii=False))
         return not errors
     for error in errors:
         say(f"error: {error}", err=True)
@@ -154,11 +160,11 @@ def run_files(
     spreadsheet: bool,
     **definitions: Any,
 ) -> None:
-    """Runs queries over captures and prints what came out.
+    """Runs queries over captures and prints a summary of the results.
 
     Args:
         files: query files.
-        capture: (link, file); a link may come several times.
+        capture: (link, file); a link may have several files.
         out: folder of the results.
         form: `csv`, `json` or `parquet`.
         query: only this output query; None for all.
@@ -166,10 +172,10 @@ def run_files(
         skew: (link, duration as written).
         heartbeat: a duration or the name of a policy, as written.
         engine: `spark` or `reference`.
-        interval: length of the intervals that are evaluated, ns; None for one interval.
-        copies: most windows and groupings that a row may be in; None for that of the settings.
-        traces: whether heartbeats are written too.
-        spreadsheet: whether texts of the CSV are made harmless to a spreadsheet.
+        interval: length of the evaluated intervals, ns; None for one interval.
+        copies: maximum number of windows and groupings that a row may be in; None for the settings' value.
+        traces: whether to write the heartbeats.
+        spreadsheet: whether to quote texts of the CSV that a spreadsheet would take for formulas.
         definitions: fields of `Definitions`.
     """
     if spreadsheet and form != "csv":
@@ -180,11 +186,11 @@ def run_files(
         raise click.UsageError("--traces needs --engine spark: the reference engine has no heartbeats between nodes")
     config, captures = _links(links, capture, options.durations(skew))
     period, policy = _heartbeat(heartbeat)
-    known = replace(config_links(config, sorted(config.links)), remedy="give --capture {}=FILE")
+    links_of_settings = replace(config_links(config, sorted(config.links)), remedy="give --capture {}=FILE")
 
     def planned(interfaces: Mapping[str, tuple[str, ...]]) -> Plan:
         names = tuple(sorted({*config.links, *chain.from_iterable(interfaces.values())}))
-        links = replace(known, names=names, interfaces=interfaces)
+        links = replace(links_of_settings, names=names, interfaces=interfaces)
         plan = Definitions(**definitions).plan(files, links, config.files.folders)
         plan = plan.only(query) if query else plan
         require_lowered(plan, engine)
@@ -203,63 +209,63 @@ def run_files(
 def _links(
     file: Path | None, captures: Sequence[tuple[str, str]], skews: dict[str, int]
 ) -> tuple[Config, list[tuple[str, Path]]]:
-    """Links and captures from --links, over which --capture and --skew go."""
+    """Combines the links and captures of --links with --capture and --skew, which take precedence."""
     base = _settings(file)
-    given = [(link, Path(path)) for link, path in captures]
-    for link, path in given:
+    files_of_links = [(link, Path(path)) for link, path in captures]
+    for link, path in files_of_links:
         if not path.is_file():
             streamed = "it is no regular file, and captures are read twice: write the stream to a file"
             missing = streamed if path.exists() else "there is no such file"
             why = "it is a folder: name a file in it" if path.is_dir() else missing
             raise click.BadParameter(f"--capture {link}={path}: {why}")
-    named = {link for link, _ in given}
+    named = {link for link, _ in files_of_links}
     for name, settings in base.links.items():
         if name not in named and settings.captures:
-            given += [(name, path) for path in _matching(settings.captures, name)]
-    _refuse_same_file(given)
-    names = dict.fromkeys([*base.links, *(link for link, _ in given)])
-    if not given:
+            files_of_links += [(name, path) for path in _matching(settings.captures, name)]
+    _refuse_same_file(files_of_links)
+    names = dict.fromkeys([*base.links, *(link for link, _ in files_of_links)])
+    if not files_of_links:
         raise click.UsageError("no capture: give --capture LINK=FILE, or captures in the file of --links")
     for name in skews:
         if name not in names:
             raise ConfigError(f"--skew {name}: there is no such link", f"there are: {', '.join(names)}")
-    # Outside of the files of a run a link contributes nothing, so it needs no life and no declared coverage (T5).
+    # A run reads only its own files, so life and declared coverage of a link do not apply (T5).
     alone: dict[str, Any] = {"captures": None, "rotation": None, "covers": {}, "since": None, "until": None}
     chosen = {}
     for name in names:
         skew = {"skew": skews[name]} if name in skews else {}
         chosen[name] = base.links.get(name, Link()).model_copy(update={**alone, **skew})
     try:
-        return Config(links=chosen, sets=base.sets, files=base.files, replay=base.replay), given
+        return Config(links=chosen, sets=base.sets, files=base.files, replay=base.replay), files_of_links
     except ValidationError as error:
         key, text = refusals(error)[0]
         name = key.removeprefix("links.")
         if name in skews:
-            told = text.removeprefix("skew: ").partition("; write")[0]
-            raise ConfigError(f"--skew {name}: {told}", f"write for example --skew {name}=1s") from None
+            reason = text.removeprefix("skew: ").partition("; write")[0]
+            raise ConfigError(f"--skew {name}: {reason}", f"write for example --skew {name}=1s") from None
         raise ConfigError(f"{key}: {text}") from None
 
 
-def _refuse_same_file(given: Sequence[tuple[str, Path]]) -> None:
-    """Raises the error of a file that a link has twice, under whatever names: it would be read once."""
+def _refuse_same_file(files_of_links: Sequence[tuple[str, Path]]) -> None:
+    """Refuses a file that a link has twice, perhaps under two names, because it would be read only once."""
     seen: dict[tuple[str, int, int], Path] = {}
-    for link, path in given:
-        found = path.stat()
-        first = seen.setdefault((link, found.st_dev, found.st_ino), path)
+    for link, path in files_of_links:
+        status = path.stat()
+        first = seen.setdefault((link, status.st_dev, status.st_ino), path)
         if first is not path:
             same = f" is the file {first}" if first != path else " is given twice"
             raise click.BadParameter(f"--capture {link}={path}:{same}, and a link reads a capture once: leave one out")
 
 
 def _matching(pattern: str, link: str) -> list[Path]:
-    """The files of a link's pattern; strftime fields match anything."""
+    """Returns the files that match a link's pattern; strftime fields match any text."""
     import glob
     import re
 
-    found = sorted(Path(path) for path in glob.glob(re.sub(r"%[A-Za-z]", "*", pattern)))
-    if not found:
+    paths = sorted(Path(path) for path in glob.glob(re.sub(r"%[A-Za-z]", "*", pattern)))
+    if not paths:
         raise ConfigError(f"links.{link}: no file matches {pattern}", f"mend captures, or give --capture {link}=FILE")
-    return found
+    return paths
 
 
 def _heartbeat(text: str) -> tuple[int, Policy]:
@@ -288,9 +294,9 @@ def _show(summary: Mapping[str, Any], out: Path) -> None:
         if "sane" not in link:
             links.add_row(name, f"{link['read']:,}", f"{link['malformed']:,}", "not read by a query", "", "")
             continue
-        enough = format_duration(link["skew_that_admits_all_ns"])
+        smallest_skew = format_duration(link["skew_that_admits_all_ns"])
         counts = (f"{link[key]:,}" for key in ("read", "malformed", "violating"))
-        links.add_row(name, *counts, format_duration(link["skew_ns"]), enough)
+        links.add_row(name, *counts, format_duration(link["skew_ns"]), smallest_skew)
     console.print(links)
     for name, link in summary["links"].items():
         for path, end in link["cut"].items():

@@ -1,7 +1,7 @@
-"""What `lowwater explain --with-stats` prints: what the last runs measured of each LFTA, and what follows from it.
+"""Implements `lowwater explain --with-stats`: prints measurements of each LFTA and the settings they recommend.
 
-Beside `cli.queries`; the numbers come from `replay.tuning.lfta_statistics`, the recommendations from
-`replay.tuning.recommendations`.
+`replay.tuning.lfta_statistics` reads the numbers of the last runs, and `replay.tuning.recommendations` derives the
+settings.
 """
 
 from __future__ import annotations
@@ -25,56 +25,61 @@ _UNKNOWN = "no run has counted it yet: lowwater replay it, with the same paramet
 
 
 def explain_statistics(files: Sequence[Path], form: str, lake: Path, definitions: Mapping[str, Any]) -> str:
-    """The statistics of the LFTAs of some query files, from the last runs over a lake.
+    """Returns the statistics of the LFTAs of query files, from the last runs over a lake.
 
     Args:
-        files: of queries.
-        form: text or json.
-        lake: its folder.
-        definitions: what the queries may name.
+        files: query files.
+        form: `text` or `json`.
+        lake: folder of the lake.
+        definitions: fields of `Definitions`.
 
     Raises:
-        LakeError: there is no such lake.
-        QueryError: a text has no meaning.
+        LakeError: there is no lake in the folder.
+        QueryError: a query is not valid.
     """
     config, opened = load_config(lake), open_lake(lake, make=False)
     plan = Definitions(**definitions).plan(files, lake_links(config, opened), config.files.folders)
-    found, tunings = recommended(opened, plan, config)
+    statistics, tunings = recommended(opened, plan, config)
     if form == "json":
-        shown = [_as_json(lfta, found.get(lfta.name), tunings.get(lfta.name)) for lfta in plan.lftas]
-        return json.dumps({"tuned": config.replay.tuned, "lftas": shown}, indent=2, ensure_ascii=False) + "\n"
-    lines = [line for lfta in plan.lftas for line in _text(lfta, found.get(lfta.name), tunings.get(lfta.name))]
+        documents = [_as_json(lfta, statistics.get(lfta.name), tunings.get(lfta.name)) for lfta in plan.lftas]
+        return json.dumps({"tuned": config.replay.tuned, "lftas": documents}, indent=2, ensure_ascii=False) + "\n"
+    lines = [line for lfta in plan.lftas for line in _text(lfta, statistics.get(lfta.name), tunings.get(lfta.name))]
     applied = "runs take" if config.replay.tuned else "with tuned = true in [replay] runs take"
     return "\n".join([*lines, f"{applied} what is recommended; rows and accounts are the same", ""])
 
 
-def _as_json(lfta: Lfta, found: LftaStatistics | None, tuning: Tuning | None) -> dict[str, Any]:
-    shown: dict[str, Any] = {"lfta": lfta.name, "links": list(lfta.links), "measured": None}
-    if found is None or tuning is None:
-        return shown
-    totals = {**found.sums, "groups": found.groups, "slots": found.slots, "estimated_groups": found.alive}
-    shown["measured"] = {"from": format_instant(found.start), "to": format_instant(found.end), **totals}
-    shown["conjuncts"] = [asdict(each) for each in tuning.conjuncts]
-    shown["advice"] = [{**asdict(each), "changes": each.changes} for each in tuning.advice]
-    return shown
+def _as_json(lfta: Lfta, statistics: LftaStatistics | None, tuning: Tuning | None) -> dict[str, Any]:
+    document: dict[str, Any] = {"lfta": lfta.name, "links": list(lfta.links), "measured": None}
+    if statistics is None or tuning is None:
+        return document
+    totals = {
+        **statistics.sums,
+        "groups": statistics.groups,
+        "slots": statistics.slots,
+        "estimated_groups": statistics.alive,
+    }
+    document["measured"] = {"from": format_instant(statistics.start), "to": format_instant(statistics.end), **totals}
+    document["conjuncts"] = [asdict(conjunct) for conjunct in tuning.conjuncts]
+    document["advice"] = [{**asdict(advice), "changes": advice.changes} for advice in tuning.advice]
+    return document
 
 
-def _text(lfta: Lfta, found: LftaStatistics | None, tuning: Tuning | None) -> Iterator[str]:
+def _text(lfta: Lfta, statistics: LftaStatistics | None, tuning: Tuning | None) -> Iterator[str]:
     yield f"LFTA {lfta.name} on {', '.join(lfta.links)}"
-    if found is None or tuning is None:
+    if statistics is None or tuning is None:
         yield f"  {_UNKNOWN}"
         yield ""
         return
-    sums = found.sums
-    span = f"{format_instant(found.start)} to {format_instant(found.end)}"
-    yield f"  measured: {span}, {found.minutes:,} minutes of its links"
-    named = (f"{sums[name]:,} {name.replace('_', ' ')}" for name in OUTCOMES if sums[name])
-    yield f"  records in: {sums['sane']:,}: {', '.join(named) or 'none'}"
+    sums = statistics.sums
+    span = f"{format_instant(statistics.start)} to {format_instant(statistics.end)}"
+    yield f"  measured: {span}, {statistics.minutes:,} minutes of its links"
+    outcomes = (f"{sums[name]:,} {name.replace('_', ' ')}" for name in OUTCOMES if sums[name])
+    yield f"  records in: {sums['sane']:,}: {', '.join(outcomes) or 'none'}"
     yield f"  rows out: {sums['rows_out']:,}, {sums['collisions']:,} collisions, {sums['ejections']:,} ejections"
-    if found.per_record is not None:
-        yield f"  time: {found.per_record:,.0f} ns a record, {found.beats:.2%} of it for heartbeats"
-    for each in tuning.conjuncts:
-        yield f"  conjunct {each.text}: {_share(each)}, cost {each.cost}{_place(each)}"
+    if statistics.per_record is not None:
+        yield f"  time: {statistics.per_record:,.0f} ns a record, {statistics.beats:.2%} of it for heartbeats"
+    for conjunct in tuning.conjuncts:
+        yield f"  conjunct {conjunct.text}: {_share(conjunct)}, cost {conjunct.cost}{_place(conjunct)}"
     for advice in tuning.advice:
         to = f"{advice.current} -> {advice.recommended}" if advice.changes else f"{advice.current} is right"
         yield f"  {advice.setting}: {to}"
@@ -82,11 +87,11 @@ def _text(lfta: Lfta, found: LftaStatistics | None, tuning: Tuning | None) -> It
     yield ""
 
 
-def _share(each: Conjunct) -> str:
-    if each.true is None:
-        return f"only {each.asked:,} records drawn"
-    return f"true of {each.true:.1%} of {each.asked:,} records drawn"
+def _share(conjunct: Conjunct) -> str:
+    if conjunct.true is None:
+        return f"only {conjunct.asked:,} records drawn"
+    return f"true of {conjunct.true:.1%} of {conjunct.asked:,} records drawn"
 
 
-def _place(each: Conjunct) -> str:
-    return {"prefilter": ", in the prefilter", "first": ", always asked"}.get(each.place, "")
+def _place(conjunct: Conjunct) -> str:
+    return {"prefilter": ", in the prefilter", "first": ", always asked"}.get(conjunct.place, "")

@@ -111,7 +111,7 @@ def _redirects(board: Board, visibility: Callable[..., Callable[[str], bool]]) -
     from airflow.api_fastapi.core_api.security import requires_access_dag
     from fastapi import APIRouter, Depends
     from fastapi.responses import RedirectResponse, Response
-    from lowwater_review.app import HEADERS, METHODS, answered
+    from lowwater_review.app import HEADERS, METHODS, page_response
 
     from lowwater.lake.tables import interval_label, safe_name
 
@@ -121,14 +121,14 @@ def _redirects(board: Board, visibility: Callable[..., Callable[[str], bool]]) -
     def dag(dag_id: str, sees: Any = permission) -> Response:
         name = dag_id.removeprefix(DAG)
         if name == dag_id or name not in board.now().jobs:
-            return answered(board, "index.html", sees)
+            return page_response(board, "index.html", sees)
         return RedirectResponse(f"set/{safe_name(name)}.html", headers=HEADERS)
 
     @router.api_route("/run", methods=METHODS, dependencies=[Depends(requires_access_dag("GET", DagAccessEntity.RUN))])
     def run(dag_id: str, run_id: str, sees: Any = permission) -> Response:
         name, bounds = dag_id.removeprefix(DAG), interval_of_run(dag_id, run_id)
         if name == dag_id or bounds is None or name not in board.now().jobs:
-            return answered(board, "index.html", sees)
+            return page_response(board, "index.html", sees)
         address = f"interval/{safe_name(name)}/{interval_label(*bounds)}.html"
         return RedirectResponse(address, headers=HEADERS)
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from lowwater.capture import read
 from lowwater.capture.headers.batches import decode_batch
 from lowwater.capture.headers.links import NAMES
-from lowwater.capture.headers.registry import numbered
+from lowwater.capture.headers.registry import by_number
 from tests import capturemaker as maker
 from tests.capture import linkframes
 from tests.capture.linkframes import LINKS
@@ -35,7 +35,7 @@ def test_every_decoded_link_type_has_frames() -> None:
 
 def test_a_number_has_one_entry() -> None:
     with pytest.raises(ValueError, match="two entries have the number 1: one and uno"):
-        numbered([("a", {1: "one"}), ("b", {2: "two", 1: "uno"})])
+        by_number([("a", {1: "one"}), ("b", {2: "two", 1: "uno"})])
 
 
 @pytest.mark.slow

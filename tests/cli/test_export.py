@@ -42,7 +42,7 @@ def test_what_it_writes_and_says(kept: Path, tmp_path: Path, capsys: pytest.Capt
     assert called(kept, out, "--link", "a", "--where", "destPort = 53 OR srcPort = 53", "--from", "2023-11-14") == 0
     said = capsys.readouterr().err
     assert f"2 packets to {out}\n" in said
-    assert "1 of 2 packets are cut to what was kept of them, at most 60 bytes\n" in said
+    assert "1 of 2 packets are truncated: the lake keeps at most 60 bytes of them\n" in said
     found = records(out.read_bytes())
     assert [(stamp, wire, len(frame)) for stamp, wire, frame in found] == [
         (BASE + SECOND, 122, 60),

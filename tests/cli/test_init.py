@@ -152,7 +152,7 @@ def test_ingest_lists_all_files_in_one_table(tmp_path: Path) -> None:
     assert lowwater("init", folder, "--lake", lake).code == 0
     said = lowwater("ingest", "--lake", lake)
     assert said.code == 0 and said.out.count(" malformed ") == 1 and "\N{HORIZONTAL ELLIPSIS}" not in said.out
-    assert "begin with, benchmark-data__20260301-00-experiment-with-a-long-name__node_10." in said.out
+    assert "begin with benchmark-data__20260301-00-experiment-with-a-long-name__node_10." in said.out
     assert " 1.0.11.pcap " in said.out and " 2.0.12.pcap " in said.out
 
 

@@ -118,8 +118,8 @@ def test_files_that_overlap_are_several_links(tmp_path: Path, pattern: str) -> N
     }
     assert len(load_config(tmp_path / "lake").sets["all"]) == 9
     if pattern != "x{0}.pcap":  # a number at the end of a word is no counter: these are links by their names already
-        assert "files that overlap in time, so of 9 links, told apart by their names" in said.out
-        assert "files that overlap in time are of several links" in text
+        assert "its files overlap in time, so they belong to 9 links, told apart by name" in said.out
+        assert "files that overlap in time belong to several links" in text
 
 
 @pytest.mark.parametrize("dated", [False, True])
@@ -160,4 +160,4 @@ def test_the_same_time_under_names_that_say_nothing(tmp_path: Path) -> None:
     for day in (1, 2):
         capture(tmp_path / "c" / f"n_202109{day + 28}.pcap", BEGIN, END)
     said = proposed(tmp_path)[2]
-    assert "their names do not tell of which links they are" in said.out
+    assert "their names do not show which links they belong to" in said.out

@@ -150,17 +150,17 @@ CASES: dict[str, tuple[Case, ...]] = {
         Case(
             "expect_link_to_be_covered",
             {"gap_ns": 20 * SECOND, "gaps": "2026-01-01T00:59:40Z to 2026-01-01T01:00:00Z"},
-            "20s are in no capture: 2026-01-01T00:59:40Z to 2026-01-01T01:00:00Z",
+            "20s of traffic are missing: no capture covers 2026-01-01T00:59:40Z to 2026-01-01T01:00:00Z",
         ),
         Case(
             "expect_link_to_exclude_nothing",
             {"excluded_ns": 20 * SECOND, "gaps": "2026-01-01T00:59:40Z to 2026-01-01T01:00:00Z"},
-            "20s are in no capture and left out, so the interval is incomplete: 2026-01-01T00:59",
+            "20s of traffic are missing, so the interval is incomplete: no capture covers 2026-01-01T00:59",
         ),
         Case(
             "expect_link_records_to_be_accounted_for",
             {"unaccounted": 3, "strays": "2026-01-01T00:17:00Z 3 more in packets/ (a.pcap records 120 to 190)"},
-            "3 records of packets/ in no account; read 1,000, accounts: malformed 1 + violating 2 + sane 997 + "
+            "3 records of packets/ not counted; read 1,000, counted: malformed 1 + violating 2 + sane 997 + "
             "outside 0; 2026-01-01T00:17:00Z 3 more in packets/ (a.pcap records 120 to 190)",
         ),
         Case(
@@ -231,7 +231,7 @@ CASES: dict[str, tuple[Case, ...]] = {
             {"columns": "cnt is string, not int64"},
             "the columns are not those of the plan: cnt is string, not int64",
         ),
-        Case("expect_query_rows_as_made", {"rows": 249}, "249 rows in the stream, the high stage made 250"),
+        Case("expect_query_rows_as_made", {"rows": 249}, "249 rows in the stream, the high stage wrote 250"),
         Case(
             "expect_query_keys_to_be_unique",
             {"duplicate_keys": 1, "example": ROW},
@@ -289,13 +289,13 @@ CASES: dict[str, tuple[Case, ...]] = {
             "expect_link_types_as_usual",
             "link_types",
             {"new_link_types": "RAW"},
-            "captures are of the type RAW, which there was not",
+            "captures are of the type RAW, which did not occur",
         ),
         *both(
             "expect_link_talkers_as_usual",
             "talkers",
             {"changed_talkers": "10.0.0.9 0.0% -> 60.0%"},
-            "senders are others than usual, above all 10.0.0.9 0.0% -> 60.0%,",
+            "the senders differ from the usual ones, most of all 10.0.0.9 0.0% -> 60.0%,",
         ),
     ),
     "query_history": both("expect_query_volume_as_usual", "volume", {"volume": 1}, "1 row came out, usually 260"),

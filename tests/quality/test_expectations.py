@@ -141,7 +141,7 @@ def test_a_frame_breaks_only_the_rule_that_it_is_made_to_break() -> None:
 @pytest.mark.parametrize(
     ("broken", "says"),
     [
-        ({"unaccounted": -3}, "3 records in the accounts but not in packets/"),
+        ({"unaccounted": -3}, "3 records counted but not in packets/"),
         ({"sane": 990}, "read 1,000, which is not malformed 1 + violating 2 + sane 990 + outside 0"),
     ],
 )
@@ -154,7 +154,7 @@ def test_the_other_ways_in_which_accounts_are_wrong(broken: dict[str, Any], says
 def test_files_that_the_high_stage_did_not_write_fail_though_the_rows_are_as_many() -> None:
     expected = stable_id("queries", "expect_query_rows_as_made")
     message = finding(validate(frames("queries", changed=1), RUN), expected).messages[0]
-    assert "250 rows in the stream, the high stage made 250; its files are not those that it wrote; links" in message
+    assert "250 rows in the stream, the high stage wrote 250; its files have changed since; links" in message
 
 
 @pytest.mark.slow
@@ -276,7 +276,9 @@ def test_threads_do_not_mix_their_frames() -> None:
 
     with ThreadPoolExecutor(4) as pool:
         messages = list(pool.map(gap, range(1, 9)))
-    assert [f"{n}s are in no capture: gap {n};" in message for n, message in enumerate(messages, 1)] == [True] * 8
+    assert [
+        f"{n}s of traffic are missing: no capture covers gap {n};" in message for n, message in enumerate(messages, 1)
+    ] == [True] * 8
 
 
 WATCHED = """

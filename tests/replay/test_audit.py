@@ -134,8 +134,8 @@ ALTERATIONS: list[tuple[Callable[[Path], None], str, dict[str, int], str]] = [
     ),
     (a_row_outside, "1 row with _last outside the interval", {"expect_query_rows_to_be_owned": 1}, "tb=7"),
     (a_row_below_a_promise, "1 row below an earlier promise", {"expect_query_promises_to_be_kept": 1}, "tb=7"),
-    (a_row_gone, "rows in the stream, the high stage made", {}, ""),
-    (a_value_changed, "its files are not those that it wrote", {}, ""),
+    (a_row_gone, "rows in the stream, the high stage wrote", {}, ""),
+    (a_value_changed, "its files have changed since", {}, ""),
     (no_closing, "before the interval's end", {"expect_query_to_be_closed": 1}, ""),
     (another_type, "column cnt is string, not int64", {"expect_query_columns_as_planned": 1}, ""),
     (a_file_gone, "a file cannot be read", {"expect_query_columns_as_planned": 1}, ""),
@@ -269,7 +269,7 @@ def test_what_people_expect_of_rows_decides_by_its_severity(lake: Path, spark: S
     write_suite(lake, 1_000_000, "critical")
     said = lowwater("plan", *asked)
     again = "--stage audit --from 2026-01-01T00:00:00Z --to 2026-01-01T01:00:00Z"
-    assert "nothing is due\ndemo: 1 interval audited by other suites" in said.out and again in said.out
+    assert "nothing is due\ndemo: 1 interval audited by suites that have changed" in said.out and again in said.out
     assert lowwater("replay", "demo", *asked, "--stage", "audit").code == 0
     assert lowwater("plan", *asked).out == "nothing is due\n"
     assert interval_audits(opened)[0].verdict == "passed"

@@ -90,7 +90,7 @@ def begun(tmp_path: Path, layout: tuple[str, str, str]) -> tuple[Path, dict[int,
     query.write_text(QUERY)
     said = lowwater("init", tmp_path / "captures", "--lake", lake, "--query", query)
     assert said.code == 0, said.err
-    assert layout[0] != "one folder" or "so of 9 links" in said.out
+    assert layout[0] != "one folder" or "belong to 9 links" in said.out
     said = lowwater("ingest", "--lake", lake)
     assert said.code == 0, said.err
     assert said.out.count("malformed") == 1, "one table"

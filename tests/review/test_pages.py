@@ -381,7 +381,7 @@ def two_sets(tmp_path: Path) -> FastAPI:
         settings.write("[query_sets.other]\n[query_sets.broken]\n")
     (queries / "other.gsql").write_text("DEFINE { query_name 'secret'; }\nSELECT time, len FROM main1.UDP\n")
     (queries / "broken.gsql").write_text("SELECT nonsense FROM main1.UDP\n")
-    return create(Board(root, queries), seen=lambda: lambda name: name == "q")
+    return create(Board(root, queries), permissions=lambda: lambda name: name == "q")
 
 
 def test_who_may_see_one_query_set_sees_no_other(two_sets: FastAPI) -> None:

@@ -1,6 +1,6 @@
-"""The first bytes of a capture: what it is, or why it is refused.
+"""Reads the file header of a capture, and refuses unsupported formats with a remedy.
 
-Before the reader: everything that is neither a classic pcap nor a pcapng stops here, by name.
+The reader calls it first. Only classic pcap and pcapng files pass.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SECTION_HEADER = b"\x0a\x0d\x0d\x0a"
 """The type of a pcapng section header, the same in either byte order."""
 
 HEAD = 64 << 10
-"""Most bytes of a pcapng in which its first interface is looked for."""
+"""Maximum number of bytes of a pcapng that are searched for its first interface."""
 
 _MAGIC = {
     b"\xd4\xc3\xb2\xa1": ("little", "us", False),
@@ -45,29 +45,29 @@ _REFUSED = {
     b"ERF": ("an ERF capture", "convert it: editcap -F pcap IN OUT"),
 }
 LINK_NUMBERS = {name: number for number, name in NAMES.items()}
-"""Link types by the names that they have here."""
+"""Link type numbers by name."""
 
-# A header may claim any snaplen. Beyond this, a record is taken for damage: it bounds the memory of a reader.
+# A header may claim any snaplen. A record beyond this limit counts as damage, which bounds the memory of a reader.
 _SMALLEST_LIMIT = 262_144
 _LARGEST_LIMIT = 1 << 24
 
 
 @dataclass(frozen=True)
 class CaptureFile:
-    """Facts of a capture's file header. Those of a pcapng are of its first section and of the first interface there.
+    """Facts of the file header of a capture; of a pcapng, facts of its first section and first interface.
 
     Attributes:
-        path: the file; the name of a stream.
+        path: path of the file, or name of the stream.
         format: `pcap` or `pcapng`.
         byte_order: `little` or `big`.
         resolution: `us`, `ns`, or the unit of a pcapng timestamp as a part of a second, such as `10^-12` or `2^-10`;
-            empty where a pcapng has no interface before its packets.
-        link_number: the link type, as in the file, without the bits about frame check sequences; -1 as above.
-        link_type: its name, or the number as text where it has none here; empty as above.
+            empty if a pcapng has no interface before its packets.
+        link_number: link type of the file, without the bits about frame check sequences; -1 without an interface.
+        link_type: name of the link type, or its number as text if unknown; empty without an interface.
         snaplen: largest captured length, as in the file (untrusted; 0 for no limit).
-        bytes: size of the file, as it is stored; 0 of a stream.
+        bytes: stored size of the file; 0 for a stream.
         compression: `gzip`, `zstd`, `xz` or `lz4`; empty for a plain file.
-        version: the version of the format.
+        version: version of the format.
         modified: whether records have the longer headers of Kuznetzov's modified pcap.
     """
 
@@ -90,32 +90,32 @@ class CaptureFile:
 
     @property
     def limit(self) -> int:
-        """The largest captured length that is believed: the snaplen, within 256 KiB and 16 MiB."""
+        """Largest plausible captured length, bytes: the snaplen, at least 256 KiB and at most 16 MiB."""
         return max(_SMALLEST_LIMIT, min(self.snaplen, _LARGEST_LIMIT))
 
 
 def link_name(number: int) -> str:
-    """The name of a link type, or its number as text where it has none here."""
+    """Returns the name of a link type, or its number as text if it is unknown."""
     return NAMES.get(number, str(number))
 
 
-def needed(head: bytes) -> int:
-    """How many of a capture's first bytes `parse_header` wants, from the first 24."""
+def header_bytes(head: bytes) -> int:
+    """Returns how many bytes `parse_header` needs, from the first 24 bytes of a capture."""
     return HEAD if head.startswith(SECTION_HEADER) else FILE_HEADER
 
 
 def parse_header(path: Path, head: bytes, size: int, compression: str = "", damage: str = "") -> CaptureFile:
-    """Reads a capture's file header.
+    """Parses the file header of a capture.
 
     Args:
-        path: the file, for errors.
-        head: as many of its first bytes as `needed`, decompressed, or all of them where there are fewer.
-        size: its size in bytes, as it is stored.
-        compression: its name, or an empty string.
-        damage: why no more could be decompressed, or an empty string.
+        path: path of the file, for errors.
+        head: its first bytes, decompressed: as many as `header_bytes` returns, or all of a smaller file.
+        size: stored size of the file, bytes.
+        compression: name of the compression, or an empty string.
+        damage: why decompression stopped early, or an empty string.
 
     Raises:
-        CaptureError: if it is empty, cut in the header, no capture, or a format that is not read.
+        CaptureError: the file is empty, cut in the header, not a capture, or of an unsupported format.
     """
     name = f"{path}, inside {compression}" if compression else str(path)
     if damage and len(head) < FILE_HEADER:
@@ -148,7 +148,7 @@ def _classic(name: str, path: Path, head: bytes, size: int, compression: str) ->
             f"{name}: pcap version {major}.{minor} is not supported",
             "2.x and 543.0 are read; is it damaged?",
         )
-    link = network & 0x03FF_FFFF  # the upper bits tell the length of the frame check sequence
+    link = network & 0x03FF_FFFF  # the upper bits are the length of the frame check sequence
     return CaptureFile(
         path,
         "pcap",
@@ -181,20 +181,20 @@ def _section(name: str, path: Path, head: bytes, size: int, compression: str) ->
 
 
 @contextmanager
-def opened(
+def open_with_header(
     capture: str | Path | Any, hashed: bool
 ) -> Iterator[tuple[CaptureFile, PeekableSource, DecompressedSource | None]]:
-    """Opens a capture and reads its header; closes it where the block fails.
+    """Opens a capture and reads its header. Closes the capture only if the block fails.
 
     Args:
         capture: as `sources.open_source`.
-        hashed: whether to compute the sha256 of a compressed file.
+        hashed: whether to compute the SHA-256 of a compressed file.
 
     Yields:
-        Its header; what it holds, from the first byte on; what decompresses that, if anything.
+        Header, source of the decompressed content from its first byte, and decompressor if the file is compressed.
 
     Raises:
-        CaptureError: as `parse_header`, or if the file cannot be read.
+        CaptureError: as `parse_header`, or the file cannot be read.
     """
     path, stream = open_source(capture)
     source, unpacked = PeekableSource(stream), None
@@ -203,7 +203,7 @@ def opened(
         if compression:
             unpacked = DecompressedSource(source, hashed)
             source = PeekableSource(unpacked)
-        head = source.peek(needed(source.peek(FILE_HEADER)))
+        head = source.peek(header_bytes(source.peek(FILE_HEADER)))
         damage = unpacked.damage if unpacked else ""
         yield parse_header(path, head, stream.size, compression, damage), source, unpacked
     except OSError as error:
@@ -218,8 +218,8 @@ def open_capture(path: str | Path) -> CaptureFile:
     """Reads the file header of a capture.
 
     Raises:
-        CaptureError: as `parse_header`, or if the file cannot be read.
+        CaptureError: as `parse_header`, or the file cannot be read.
     """
-    with opened(path, hashed=False) as (header, source, _):
+    with open_with_header(path, hashed=False) as (header, source, _):
         source.close()
         return header

@@ -1,6 +1,6 @@
 """ARP (RFC 826).
 
-Called by the decoding kernels for frames of its ether type; in a tunnel it is not read.
+The decoding kernels call it for frames with the ether type of ARP; ARP inside a tunnel is not read.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _ETHERNET, _LENGTHS = 1, 6 << 8 | 4  # bytes of the addresses of Ethernet and of
 
 @rare
 def arp(buffer: Any, at: int, end: int, out: Any, row: int) -> int:
-    """Operation, and the protocol addresses where they are of IPv4 over Ethernet; presence bits.
+    """Reads the operation, and for IPv4 over Ethernet the protocol addresses; returns presence bits.
 
     Args:
         buffer: uint8 array that holds the frame.
         at: index of the first byte of the ARP header.
         end: index behind the last captured byte of the frame.
-        out: `Columns`; written in the columns that are wanted.
+        out: `Columns`; only its wanted columns are written.
         row: row of the record in `out`.
     """
     bits = put_narrow(out, ARP_OP, row, u16(buffer, at + 6, end))

@@ -1,7 +1,7 @@
-"""Arrow batches around the decoding kernel.
+"""Decodes records into Arrow batches.
 
-Between `packet` and the reader: allocates the columns of a batch, lets the kernel fill them, and wraps them without
-a copy.
+The reader calls it. It allocates the columns of a batch, lets the kernels of `packet` fill them, and wraps them
+without a copy.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _LINE = 64  # bytes of a cache line
 
 
 class Memory:
-    """Memory to decode in: new pages of it cost as much as what is written to them.
+    """Allocates memory for decoding, and can reuse it, because new pages cost as much as the writes to them.
 
     Args:
-        again: whether it is used again, so that what was made in it before is overwritten; else it is new each time.
+        again: whether to reuse the memory, which overwrites earlier batches; else every batch gets new memory.
     """
 
     def __init__(self, again: bool = True) -> None:
@@ -33,16 +33,16 @@ class Memory:
         self._held: dict[str, NDArray[np.uint8]] = {}
 
     def bytes(self, name: str, size: int) -> NDArray[np.uint8]:
-        """So many bytes, of any value, for a purpose."""
+        """Returns uninitialised bytes for a purpose; with reuse, the same memory for the same name."""
         if not self._again:
-            # Arrow's pool keeps what is given back to it, where NumPy's pages would be new ones.
+            # Arrow's pool keeps freed memory, whereas NumPy would allocate new pages.
             return np.frombuffer(pa.allocate_buffer(size), np.uint8)
         if name not in self._held or len(self._held[name]) < size:
             self._held[name] = np.empty(size, np.uint8)
         return self._held[name][:size]
 
     def records(self, rows: int) -> NDArray[np.int64]:
-        """Zeros for a scan of so many records."""
+        """Returns an int64 array of zeros, shape (ROWS, rows), for a scan."""
         records = self.bytes("records", ROWS * rows * 8).view(np.int64).reshape(ROWS, rows)
         records.fill(0)
         return records
@@ -50,12 +50,12 @@ class Memory:
 
 @dataclass(frozen=True)
 class Shape:
-    """Which columns a batch has.
+    """Columns of a batch.
 
     Attributes:
-        schema: theirs.
-        wanted: their bits.
-        columns: of each its type, whether it has 64 bits, its place in its block, and its presence bit or -1.
+        schema: Arrow schema of the columns.
+        wanted: mask of the columns, as `columns.bits_of`.
+        columns: for each column its type, whether it has 64 bits, its row in the block, and its presence bit or -1.
     """
 
     schema: pa.Schema
@@ -65,7 +65,7 @@ class Shape:
 
 @cache
 def shape_of(names: tuple[str, ...]) -> Shape:
-    """The shape of batches with some columns of `BATCH`, in this order."""
+    """Returns the shape of batches with these columns of `BATCH`, in this order."""
     bits = {name: bit for bit, name in enumerate(NULLABLE)}
     columns = []
     for name in names:
@@ -76,14 +76,14 @@ def shape_of(names: tuple[str, ...]) -> Shape:
 
 
 WHOLE = shape_of(tuple(BATCH.names))
-"""All columns."""
+"""Shape with all columns."""
 
 
 def _block(
     kind: type[np.int64] | type[np.int32], columns: int, rows: int, memory: Memory
 ) -> tuple[pa.Buffer, NDArray[Any], int]:
-    """An Arrow buffer as (columns, rows) array, and its bytes per column."""
-    # One more line per column: columns a power of two apart would all fall into one set of the cache.
+    """Allocates a block: an Arrow buffer, the same memory as array (columns, rows), and bytes per column."""
+    # One more cache line per column, because columns a power of two apart would all map to one set of the cache.
     stride = (rows * np.dtype(kind).itemsize // _LINE + 2) * _LINE
     data = memory.bytes(kind.__name__, stride * columns)
     return pa.py_buffer(data), data.view(kind).reshape(columns, -1), stride
@@ -95,7 +95,7 @@ def _zeros(size: int) -> pa.Buffer:
 
 
 def _nothing(kind: pa.DataType, rows: int) -> pa.Array:
-    """A column of NULLs, over memory that all such columns share."""
+    """Returns a column of NULLs over memory that all these columns share."""
     zeros = _zeros(8 << rows.bit_length())
     return pa.Array.from_buffers(kind, rows, [zeros, zeros], null_count=rows)
 
@@ -112,16 +112,16 @@ def decode_batch(
     """Decodes sane records.
 
     Args:
-        buffer: holds them.
-        records: shape (4, n), as `scan` fills it.
-        positions: shape (n), their numbers in the capture.
-        clock: largest sane timestamp of the capture before them, ns.
+        buffer: uint8 array that holds the records.
+        records: int64 array (4, n), as `scan` fills it.
+        positions: int64 array (n), numbers of the records in the capture.
+        clock: largest sane timestamp of the capture before the records, ns.
         link: link type of the capture.
-        memory: to decode in; None for new memory.
-        shape: which columns.
+        memory: memory for the batch; None for new memory.
+        shape: columns of the batch.
 
     Returns:
-        A batch of n rows of the shape's schema, and the clock after them, ns.
+        A batch of n rows of the shape's schema, and the clock after the records, ns.
     """
     rows = len(positions)
     memory = memory or Memory(again=False)

@@ -1,8 +1,8 @@
-"""The columns that decoding fills, and how a kernel writes one.
+"""Columns that the decoding kernels fill, and functions that write a value.
 
-Below the decoding kernels: they write into two blocks (64-bit and 32-bit columns) and keep one presence mask a record.
-The columns of ARP and of tunnels stand last in both, so that a batch without any never touches them; nor is one that
-nobody wants. What is NULL is left as it is.
+The kernels write into two blocks (64-bit and 32-bit columns), and keep a mask of present values for each record. The
+columns of ARP and of tunnels are last in both blocks, so that a batch without them never touches their memory. Columns
+that are not wanted, and NULLs, are not written.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ TUNNEL, INNER_VERSION, INNER_PROTOCOL, INNER_SRC_PORT, INNER_DEST_PORT, INNER_FL
 )  # fmt: skip
 
 NULLABLE = WIDE[_WIDE_FIXED:TUNNEL_ID] + NARROW[_NARROW_FIXED:] + WIDE[TUNNEL_ID:]
-"""Column names in the order of the bits of the presence mask: what most records have, first."""
+"""Column names in the order of the bits of the presence mask; columns that most records have are first."""
 
 FIXED = WIDE[:_WIDE_FIXED] + NARROW[:_NARROW_FIXED]
-"""Column names behind them in a mask of columns: what every record has."""
+"""Columns that every record has; their bits follow those of `NULLABLE` in a mask of columns."""
 
-_FIRST_NARROW = NULLABLE.index(NARROW[_NARROW_FIXED]) - _NARROW_FIXED  # what turns a narrow column into its bit
-_FIRST_TUNNEL = NULLABLE.index("tunnel_id") - TUNNEL_ID  # and a wide one from the tunnel's on
+_FIRST_NARROW = NULLABLE.index(NARROW[_NARROW_FIXED]) - _NARROW_FIXED  # added to a narrow column gives its bit
+_FIRST_TUNNEL = NULLABLE.index("tunnel_id") - TUNNEL_ID  # added to a wide column of tunnels or ARP gives its bit
 
 
 class Columns(NamedTuple):
-    """What a kernel fills: the 64-bit block, the 32-bit block, and the bits of the columns that are wanted."""
+    """Output of a kernel: the 64-bit block, the 32-bit block, and the mask of wanted columns."""
 
     wide: Any
     narrow: Any
@@ -61,7 +61,7 @@ class Columns(NamedTuple):
 
 
 def bits_of(*names: str) -> int:
-    """The bits of some columns in a mask of columns."""
+    """Returns the mask of columns."""
     return sum(1 << (NULLABLE + FIXED).index(name) for name in names)
 
 
@@ -77,13 +77,13 @@ ARP_SRC_BITS, ARP_DEST_BITS = _bits("arp_srcIP"), _bits("arp_destIP")
 
 @part
 def bit_of_narrow(column: int) -> int:
-    """The bit of a 32-bit column."""
+    """Returns the bit of a 32-bit column in a mask of columns."""
     return 1 << (column + (_FIRST_NARROW if column >= _NARROW_FIXED else len(NULLABLE) + _WIDE_FIXED))
 
 
 @part
 def bit_of_wide(column: int) -> int:
-    """The bit of a 64-bit column."""
+    """Returns the bit of a 64-bit column in a mask of columns."""
     if column < _WIDE_FIXED:
         return 1 << (column + len(NULLABLE))
     return 1 << (column - _WIDE_FIXED if column < TUNNEL_ID else column + _FIRST_TUNNEL)
@@ -119,7 +119,7 @@ def set_wide(out: Any, column: int, row: int, value: int) -> None:
 
 @part
 def put_narrow(out: Any, column: int, row: int, value: int) -> int:
-    """As `set_narrow`, where `value` is not negative; its presence bit.
+    """Writes a 32-bit column and returns its presence bit; a negative `value` means NULL and returns 0.
 
     Arguments as of `set_narrow`.
     """
@@ -129,7 +129,7 @@ def put_narrow(out: Any, column: int, row: int, value: int) -> int:
 
 @part
 def put_wide(out: Any, column: int, row: int, value: int) -> int:
-    """As `set_wide`, where `value` is not negative; its presence bit.
+    """Writes a 64-bit column and returns its presence bit; a negative `value` means NULL and returns 0.
 
     Arguments as of `set_wide`.
     """

@@ -1,7 +1,7 @@
-"""Fields of a header that is perhaps cut: read with their bounds checked.
+"""Reads header fields with a check against the end of the captured bytes.
 
-Between `loads` and the decoding kernels. A captured field is never negative, so -1 says "not captured". Positions only
-grow from the record's first byte on, so the end is the only bound.
+The decoding kernels use it. A captured field is never negative, so -1 means "not captured". Positions only grow from
+the first byte of the record, so the end is the only bound.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from lowwater.capture.inlining import part
 
 @part
 def u8(buffer: Any, at: int, end: int) -> int:
-    """The byte at `at`; -1 where it is not before `end`."""
+    """Reads a byte; -1 if it is not before `end`."""
     return byte(buffer, at) if at < end else -1
 
 
 @part
 def u16(buffer: Any, at: int, end: int) -> int:
-    """Two bytes, big endian; -1 where they do not end before `end`."""
+    """Reads two bytes, big endian; -1 if they extend beyond `end`."""
     return big16(buffer, at) if at + 2 <= end else -1
 
 
 @part
 def u32(buffer: Any, at: int, end: int) -> int:
-    """Four bytes, big endian; -1 where they do not end before `end`."""
+    """Reads four bytes, big endian; -1 if they extend beyond `end`."""
     return big32(buffer, at) if at + 4 <= end else -1
 
 
 @part
 def u48(buffer: Any, at: int, end: int) -> int:
-    """Six bytes, big endian; -1 where they do not end before `end`."""
+    """Reads six bytes, big endian; -1 if they extend beyond `end`."""
     return (big16(buffer, at) << 32) | big32(buffer, at + 2) if at + 6 <= end else -1

@@ -1,6 +1,6 @@
-"""The tunnel of a packet and the innermost IP header in it.
+"""Decodes the tunnel of a packet and its innermost IP header.
 
-Called by the second decoding kernel; follows tunnels in tunnels, by the rule of `tunnels`.
+The third kernel of the reader calls it. It follows tunnels inside tunnels, by the rules of the package `tunnels`.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _DEPTH = 4
 
 @part
 def carries(buffer: Any, protocol: int, at: int, end: int) -> bool:
-    """Whether an IP protocol, whose header is at `at`, can be a tunnel.
+    """Whether the header of an IP protocol can be the header of a tunnel.
 
     Args:
         buffer: uint8 array that holds the frame.
-        protocol: number of the IP protocol; negative where there is none to follow.
+        protocol: number of the IP protocol; negative if unknown.
         at: index behind the IP header.
         end: index behind the last captured byte of the IP packet.
     """
@@ -50,12 +50,12 @@ def carries(buffer: Any, protocol: int, at: int, end: int) -> bool:
 
 @rare
 def _none(buffer: Any, number: int, at: int, end: int) -> tuple[int, int, int, int, int]:
-    """No tunnel has this number; returns as every reader of `tunnels`."""
+    """Reader for numbers that belong to no tunnel."""
     return -1, -1, -1, at, end
 
 
 def _read_if(wanted: int, read: TunnelReader, otherwise: TunnelReader) -> TunnelReader:
-    """A reader for one number, which hands every other number on."""
+    """Chains readers: `read` for the wanted number, `otherwise` for every other number."""
 
     @part
     def step(buffer: Any, number: int, at: int, end: int) -> tuple[int, int, int, int, int]:
@@ -67,8 +67,8 @@ def _read_if(wanted: int, read: TunnelReader, otherwise: TunnelReader) -> Tunnel
 
 
 def _reader(over_udp: bool) -> TunnelReader:
-    """The reader of all tunnels over UDP, or of those that are IP protocols."""
-    # A table of functions would be called through pointers, which numba can neither inline nor keep on disk.
+    """Combines the readers of all tunnels over UDP, or of all tunnels that are IP protocols."""
+    # Calls from a table of functions would use pointers, which numba can neither inline nor cache on disk.
     reader: TunnelReader = _none
     for tunnel in ALL:
         if tunnel.over_udp == over_udp:
@@ -82,7 +82,7 @@ _over_udp, _over_ip = _reader(True), _reader(False)
 
 @rare
 def _opened(buffer: Any, protocol: int, at: int, end: int) -> tuple[int, int, int, int, int]:
-    """The tunnel behind an IP header; returns as every reader of `tunnels`."""
+    """Reads the tunnel after an IP header; returns as every reader of `tunnels`."""
     if protocol == UDP:
         return _over_udp(buffer, u16(buffer, at + 2, end), at + 8, end)
     return _over_ip(buffer, protocol, at, end)
@@ -90,9 +90,9 @@ def _opened(buffer: Any, protocol: int, at: int, end: int) -> tuple[int, int, in
 
 @rare
 def _header(buffer: Any, network: int, at: int, end: int, out: Any, row: int) -> tuple[int, int, int, int]:
-    """An inner IP header with what stands above it, in place of one further out; returns as `version4`, without stop.
+    """Reads an inner IP header and its ports, in place of an outer one; returns as `version4`, without the wire end.
 
-    All columns are written, since the header further out has done so too.
+    It writes all columns, because they may hold values of an outer header.
     """
     bits = 0
     if network == IPV4:
@@ -121,14 +121,14 @@ def _header(buffer: Any, network: int, at: int, end: int, out: Any, row: int) ->
 
 @rare
 def tunnels(buffer: Any, protocol: int, at: int, end: int, out: Any, row: int) -> int:
-    """The outermost tunnel, and the innermost IP header that is captured within four tunnels; presence bits.
+    """Reads the outermost tunnel, and the innermost captured IP header within four tunnels; returns presence bits.
 
     Args:
         buffer: uint8 array that holds the frame.
         protocol: number of the outer IP protocol, for which `carries` holds.
         at: index behind the outer IP header.
         end: index behind the last captured byte of the outer IP packet.
-        out: `Columns`; written in the columns that are wanted.
+        out: `Columns`; only its wanted columns are written.
         row: row of the record in `out`.
     """
     bits, inner = 0, 0

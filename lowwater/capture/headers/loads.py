@@ -1,6 +1,6 @@
 """Unaligned loads and stores on a byte buffer, for numba kernels.
 
-Below the kernels of `capture`. They check no bounds: the caller has.
+The kernels of `capture` use them. They do not check bounds; the caller must.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ def _pointer(context: Any, builder: Any, signature: Any, args: Any, bits: int) -
 
 
 def _load(bits: int, big: bool) -> Callable[[Any, int], int]:
-    # Align 1 is the cause of this module: numba's own views promise natural alignment, which headers do not have.
-    # The result is a signed 64-bit integer, since numba turns uint64 + int64 into a float.
+    # Numba's own views promise natural alignment, which headers do not have, so these loads use alignment 1.
+    # The result is a signed 64-bit integer, because numba turns uint64 + int64 into a float.
     @intrinsic
     def load(typingctx: Any, buffer: Any, at: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -56,7 +56,7 @@ def _store(bits: int, big: bool) -> Callable[[Any, int, int], None]:
 
 @intrinsic
 def _prefetch(typingctx: Any, buffer: Any, at: Any) -> Any:
-    """Asks for the bytes at `at`, which may lie behind the buffer, before they are loaded."""
+    """Prefetches the bytes at `at` into the cache; `at` may lie behind the buffer."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         flag = ir.IntType(32)
@@ -64,8 +64,8 @@ def _prefetch(typingctx: Any, buffer: Any, at: Any) -> Any:
         function = cgutils.get_or_insert_function(  # type: ignore[no-untyped-call]
             builder.module, kind, "llvm.prefetch.p0i8"
         )
-        read, kept, data = flag(0), flag(3), flag(1)
-        builder.call(function, [_pointer(context, builder, signature, args, 8), read, kept, data])
+        read, locality, data = flag(0), flag(3), flag(1)
+        builder.call(function, [_pointer(context, builder, signature, args, 8), read, locality, data])
         return context.get_dummy_value()
 
     return types.void(buffer, types.int64), generate
@@ -73,18 +73,18 @@ def _prefetch(typingctx: Any, buffer: Any, at: Any) -> Any:
 
 @intrinsic
 def _with_bits(typingctx: Any, numbers: Any, at: Any, bits: Any) -> Any:
-    """Which of the eight 64-bit numbers from numbers[at] on have any of these bits, as a byte, the first one lowest."""
+    """Tests eight numbers from numbers[at] on for any of `bits`; returns a byte with a bit for each, first lowest."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         data = context.make_array(signature.args[0])(context, builder, args[0]).data
         eight = ir.VectorType(ir.IntType(64), 8)
         loaded = builder.load(builder.bitcast(builder.gep(data, [args[1]]), eight.as_pointer()))
         loaded.align = 8
-        wanted: Any = ir.Constant(eight, ir.Undefined)
+        mask: Any = ir.Constant(eight, ir.Undefined)
         for lane in range(8):
-            wanted = builder.insert_element(wanted, args[2], ir.IntType(32)(lane))
-        found = builder.icmp_unsigned("!=", builder.and_(loaded, wanted), ir.Constant(eight, None))
-        byte = builder.bitcast(found, ir.IntType(8))
+            mask = builder.insert_element(mask, args[2], ir.IntType(32)(lane))
+        matches = builder.icmp_unsigned("!=", builder.and_(loaded, mask), ir.Constant(eight, None))
+        byte = builder.bitcast(matches, ir.IntType(8))
         return builder.zext(byte if _HOST_IS_LITTLE else builder.bitreverse(byte), ir.IntType(64))
 
     return types.int64(numbers, types.int64, types.int64), generate

@@ -1,6 +1,6 @@
-"""IPv4 and IPv6 headers, extension headers included.
+"""Reads IPv4 and IPv6 headers, including extension headers.
 
-Called by the decoding kernels after the link's headers; `transport` reads what follows.
+The decoding kernels call it after the link layer; `transport` reads the headers after it.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ _HOP_BY_HOP, _ROUTING, _FRAGMENT_HEADER, _AUTHENTICATION, _DESTINATION, _MOBILIT
 
 
 LATER = -2
-"""In place of a protocol: the packet is a later fragment, what follows the header is the middle of something."""
+"""Value in place of a protocol: the packet is a later fragment, so no transport header follows."""
 
 
 @part
 def is_header(buffer: Any, network: int, at: int, end: int) -> bool:
-    """Whether a header of this network (0x0800, 0x86DD) begins at `at`, as its first byte tells.
+    """Whether the first byte at `at` begins a header of this network (0x0800, 0x86DD).
 
     Args:
         buffer: uint8 array that holds the frame.
-        network: an ether type, -1 where it is not known.
+        network: an ether type; -1 if unknown.
         at: index at which the header would begin.
         end: index behind the last captured byte.
     """
@@ -51,7 +51,7 @@ def is_header(buffer: Any, network: int, at: int, end: int) -> bool:
 
 @part
 def put_address4(buffer: Any, at: int, end: int, out: Any, column: int, row: int) -> bool:
-    """Writes both words of an IPv4 address (`column` is the high one); whether it is captured.
+    """Writes both words of an IPv4 address. Returns whether the address is captured.
 
     Args:
         buffer: uint8 array that holds the frame.
@@ -69,7 +69,7 @@ def put_address4(buffer: Any, at: int, end: int, out: Any, column: int, row: int
 
 @part
 def put_address6(buffer: Any, at: int, end: int, out: Any, column: int, row: int) -> bool:
-    """Writes both words of an IPv6 address; whether it is captured.
+    """Writes both words of an IPv6 address. Returns whether the address is captured.
 
     Arguments as of `put_address4`.
     """
@@ -82,7 +82,7 @@ def put_address6(buffer: Any, at: int, end: int, out: Any, column: int, row: int
 
 @part
 def above4(buffer: Any, at: int, end: int, stop: int) -> tuple[int, int, int, int, int, int]:
-    """What an IPv4 header says of its packet.
+    """Reads protocol, fragmentation and length from an IPv4 header.
 
     Args:
         buffer: uint8 array that holds the frame.
@@ -91,14 +91,14 @@ def above4(buffer: Any, at: int, end: int, stop: int) -> tuple[int, int, int, in
         stop: where the frame ends on the wire, as an index; not below `end`.
 
     Returns:
-        Protocol, fragment offset and id (-1 where not captured), where what it carries begins, where that ends in the
-        captured bytes, and on the wire.
+        Protocol, fragment offset and id (-1 if not captured), index of the payload, and end of the payload in the
+        captured bytes and on the wire.
     """
     total = u16(buffer, at + 2, end)
     field = u16(buffer, at + 6, end)
     identity = u16(buffer, at + 4, end)
     protocol = u8(buffer, at + 9, end)
-    if total > 0:  # 0 is left by segmentation offload
+    if total > 0:  # segmentation offload writes 0
         end, stop = min(end, at + total), min(stop, at + total)
     return (
         protocol,
@@ -112,18 +112,18 @@ def above4(buffer: Any, at: int, end: int, stop: int) -> tuple[int, int, int, in
 
 @part
 def version4(buffer: Any, at: int, end: int, stop: int, out: Any, row: int) -> tuple[int, int, int, int, int]:
-    """IPv4 header.
+    """Reads an IPv4 header.
 
     Args:
         buffer: uint8 array that holds the frame.
         at: index of the first byte of the IP header.
         end: index behind the last captured byte.
         stop: where the frame ends on the wire, as an index; not below `end`.
-        out: `Columns`; written in the columns that are wanted.
+        out: `Columns`; only its wanted columns are written.
         row: row of the record in `out`.
 
     Returns:
-        Presence bits, protocol (-1 unknown, or LATER), where its header is, and the ends as `above4`.
+        Presence bits, protocol (-1 unknown, or `LATER`), index of its header, and the ends as `above4`.
     """
     total = u16(buffer, at + 2, end)
     tos, ttl = u8(buffer, at + 1, end), u8(buffer, at + 8, end)
@@ -141,7 +141,7 @@ def version4(buffer: Any, at: int, end: int, stop: int, out: Any, row: int) -> t
 
 @part
 def _extensions(buffer: Any, kind: int, at: int, end: int) -> tuple[int, int, int, int]:
-    """Walks IPv6 extension headers; protocol (-1 unknown), where it begins, fragment offset and id (-1 none)."""
+    """Skips IPv6 extension headers; returns protocol (-1 unknown), its index, fragment offset and id (-1 none)."""
     offset, identity = -1, -1
     while True:
         if kind == _FRAGMENT_HEADER:
@@ -155,7 +155,7 @@ def _extensions(buffer: Any, kind: int, at: int, end: int) -> tuple[int, int, in
                 return -1 if walked else kind, at, offset, identity
         elif kind in (_HOP_BY_HOP, _ROUTING, _DESTINATION, _MOBILITY):
             kind, length = u8(buffer, at, end), u8(buffer, at + 1, end)
-            if length < 0:  # its length is not captured: there is no way on, and to stay here would be for ever
+            if length < 0:  # without a captured length the next header cannot be found
                 return -1, at, offset, identity
             at += 8 * (length + 1)
         elif kind == _AUTHENTICATION:
@@ -163,19 +163,19 @@ def _extensions(buffer: Any, kind: int, at: int, end: int) -> tuple[int, int, in
             at += 4 * (length + 2)
         else:
             return kind, at, offset, identity
-        if at > end:  # the header itself is cut: what follows is not known to be what it says
+        if at > end:  # the extension header is cut, so the header after it is not captured
             return -1, at, offset, identity
 
 
 @part
 def above6(buffer: Any, at: int, end: int, stop: int) -> tuple[int, int, int, int, int, int]:
-    """What an IPv6 header and its extensions say of their packet; returns as `above4` (-1: not a fragment).
+    """Reads protocol, fragmentation and length from an IPv6 header; returns as `above4` (-1: not a fragment).
 
     Arguments as of `above4`.
     """
     payload = u16(buffer, at + 4, end)
     kind = u8(buffer, at + 6, end)
-    if payload > 0:  # 0 is left by segmentation offload and by jumbograms
+    if payload > 0:  # segmentation offload and jumbograms write 0
         end, stop = min(end, at + 40 + payload), min(stop, at + 40 + payload)
     protocol, above, offset, identity = _extensions(buffer, kind, at + 40, end)
     return protocol, offset, identity, above, end, stop
@@ -183,7 +183,7 @@ def above6(buffer: Any, at: int, end: int, stop: int) -> tuple[int, int, int, in
 
 @part
 def version6(buffer: Any, at: int, end: int, stop: int, out: Any, row: int) -> tuple[int, int, int, int, int]:
-    """IPv6 header and its extensions; returns as `version4`.
+    """Reads an IPv6 header and its extensions; returns as `version4`.
 
     Arguments as of `version4`.
     """

@@ -1,8 +1,8 @@
-"""Decoding packet headers into columns.
+"""Decodes packet headers into columns: the second and third kernel of the reader.
 
-Second and third kernel of the reader. The second reads link (`links`), network and transport header of each record;
-there is one for each link layer, made when the first record of that layer comes. It lists the few records that carry
-ARP or a tunnel, which the third reads on (`arp`, `tunnels`).
+The second kernel reads the link, network and transport headers of each record. There is one for each link layer,
+compiled at its first record. It lists the few records with ARP or a tunnel, which the third kernel decodes (`arp`,
+`inner`).
 """
 
 from __future__ import annotations
@@ -56,32 +56,36 @@ __all__ = ["BATCH", "EVERY", "NARROW", "NULLABLE", "WIDE", "Columns", "bitmaps",
 
 @rare
 def _unread(buffer: Any, at: int, end: int) -> tuple[int, int, int, int, int, int, int]:
-    """No header that is known; returns as every reader of `links`."""
+    """Reader of unknown link types."""
     return -1, -1, -1, -1, -1, at, end
 
 
 UNKNOWN = LinkLayer("unknown", {}, _unread)
-"""Of link types that no module knows: their records keep timestamp and lengths."""
+"""Link layer of unknown link types: their records have only timestamp and lengths."""
 
 read_link = _unread
-"""The reader of the link layer; each kernel has its own in the place of this one."""
+"""Placeholder for the reader of the link layer; each kernel replaces it with its own."""
 
-_CARRIED = bits_of(*(name for name in NULLABLE if name.startswith(("arp_", "inner_", "tunnel"))))
+_CARRIER_COLUMNS = bits_of(*(name for name in NULLABLE if name.startswith(("arp_", "inner_", "tunnel"))))
 
 
 @part
 def _payload(begin: int, at: int, stop: int, out: Any, row: int) -> int:
-    """Place and length of the payload that begins at `at` (-1 unknown) and ends at `stop`; presence bits."""
-    known = 0 <= at <= stop
-    bits = put_narrow(out, PAYLOAD_OFFSET, row, at - begin if known else -1)
-    return bits | put_narrow(out, PAYLOAD_LENGTH, row, stop - at if known else -1)
+    """Writes offset and length of the payload from `at` (-1 unknown) to `stop`; returns presence bits."""
+    valid = 0 <= at <= stop
+    bits = put_narrow(out, PAYLOAD_OFFSET, row, at - begin if valid else -1)
+    return bits | put_narrow(out, PAYLOAD_LENGTH, row, stop - at if valid else -1)
 
 
 @part
 def _above(
     buffer: Any, network: int, begin: int, at: int, end: int, stop: int, out: Any, row: int
 ) -> tuple[int, int, int, int]:
-    """Network and transport headers; presence bits, and protocol, begin and end of what else is to be read, or -1."""
+    """Reads network and transport headers.
+
+    Returns:
+        Presence bits; then protocol (-1 without), begin and end of an ARP or tunnel header for the third kernel.
+    """
     protocol, icmp, bits, payload = -1, -1, 0, -1
     if is_header(buffer, network, at, end):
         if network == IPV4:
@@ -91,8 +95,8 @@ def _above(
             bits, protocol, at, end, stop = version6(buffer, at, end, stop, out, row)
             icmp = ICMPV6
         if protocol >= 0:
-            found, length = transport(buffer, at, end, protocol, icmp, out, row)
-            bits |= found
+            transport_bits, length = transport(buffer, at, end, protocol, icmp, out, row)
+            bits |= transport_bits
             if length >= 0:
                 payload = at + length
         elif protocol == LATER:
@@ -105,10 +109,14 @@ def _above(
 
 @cache
 def _kernel(layer: LinkLayer, whole: bool, quick: bool = True) -> Callable[..., tuple[int, int, int, int]]:
-    """The kernel of a link layer, which writes the `whole` of its columns or those that are wanted.
+    """Compiles the kernel of a link layer.
 
-    Where it is not `quick`, for tests, all packets take the general way. `whole` and `straight` are constants of it:
-    Numba drops the branches not taken.
+    `whole` and `straight` are constants inside the kernel, so that numba removes unused branches.
+
+    Args:
+        layer: the link layer.
+        whole: whether the kernel writes all columns rather than the wanted ones.
+        quick: whether common packets use `plain`; tests turn it off to compare both paths.
     """
     straight = quick and layer is LINK_TYPES[ETHERNET]
 
@@ -156,20 +164,20 @@ def _kernel(layer: LinkLayer, whole: bool, quick: bool = True) -> Callable[..., 
                 listed += 1
         return clock, everywhere, anywhere, listed
 
-    # A global, since numba finds no kernel on disk whose closure holds a function: that has another identity in each
-    # process.
-    made = FunctionType(rows.__code__, {**globals(), "read_link": layer.read}, "rows", None, rows.__closure__)
-    made.__qualname__ = (
-        f"rows_{layer.name}_{whole}_{quick}"  # no two kernels share a file, which two processes could mix up
+    # The reader is a global, because numba does not find cached kernels whose closure holds a function: its identity
+    # differs in each process.
+    bound_rows = FunctionType(rows.__code__, {**globals(), "read_link": layer.read}, "rows", None, rows.__closure__)
+    bound_rows.__qualname__ = (
+        f"rows_{layer.name}_{whole}_{quick}"  # kernels with a cache file in common could be mixed up by two processes
     )
-    return kernel(made)
+    return kernel(bound_rows)
 
 
 @cache
-def _carried() -> Callable[..., int]:
-    """The kernel of records that carry ARP or a tunnel."""
+def _carrier_kernel() -> Callable[..., int]:
+    """Compiles the kernel of records with ARP or a tunnel."""
 
-    def carried(buffer: Any, carriers: Any, listed: int, out: Any, present: Any) -> int:
+    def carriers_rows(buffer: Any, carriers: Any, listed: int, out: Any, present: Any) -> int:
         anywhere = 0
         for index in range(listed):
             row, carrier, at, end = carriers[index, 0], carriers[index, 1], carriers[index, 2], carriers[index, 3]
@@ -179,7 +187,7 @@ def _carried() -> Callable[..., int]:
             anywhere |= bits
         return anywhere
 
-    return kernel(carried)
+    return kernel(carriers_rows)
 
 
 def decode(
@@ -188,24 +196,24 @@ def decode(
     """Decodes sane records into columns.
 
     Args:
-        buffer: uint8 array that holds them.
+        buffer: uint8 array that holds the records.
         records: int64 array (4, at least count), as `scan` fills it.
         count: number of records.
-        positions: int64 array (count), their numbers in the capture.
-        clock: largest sane timestamp of the capture before them, ns.
+        positions: int64 array (count), numbers of the records in the capture.
+        clock: largest sane timestamp of the capture before the records, ns.
         link: link type of the capture.
-        out: int64 array (len(WIDE), at least count) and int32 array (len(NARROW), at least count), filled in the
-            columns that are wanted, where there is a value; anything may be left elsewhere.
-        present: int64 array (at least count), filled: bit i tells that NULLABLE[i] is not NULL.
+        out: int64 array (len(WIDE), at least count) and int32 array (len(NARROW), at least count). Values that are
+            present are written in wanted columns; other cells are undefined.
+        present: int64 array (at least count), written: bit i means that NULLABLE[i] is not NULL.
 
     Returns:
-        The clock after them, ns; the bits that all of `present` have, and those that any of it has.
+        The clock after the records, ns; the bits that all masks of `present` have, and the bits that any has.
     """
     rows = _kernel(LINK_TYPES.get(link, UNKNOWN), out.wanted == EVERY)
-    carriers = np.empty((count, 4), np.int64)  # memory that is not written takes none
+    carriers = np.empty((count, 4), np.int64)  # pages that are never written use no memory
     clock, everywhere, anywhere, listed = rows(buffer, records, count, positions, clock, out, present, carriers)
-    if listed and out.wanted & _CARRIED:
-        anywhere |= _carried()(buffer, carriers, listed, out, present)
+    if listed and out.wanted & _CARRIER_COLUMNS:
+        anywhere |= _carrier_kernel()(buffer, carriers, listed, out, present)
     return clock, everywhere, anywhere
 
 
@@ -214,10 +222,10 @@ def bitmaps(present: Any, count: int, wanted: int, out: Any) -> None:
     """Turns presence masks into Arrow validity bitmaps.
 
     Args:
-        present: int64 array, its first `count` entries as the kernels fill them, and any up to a multiple of 8.
+        present: int64 array with `count` masks, padded to a multiple of 8 entries.
         count: number of rows.
-        wanted: bits of which a bitmap is wanted.
-        out: uint8 array (len(NULLABLE), at least ceil(count / 8)); row i belongs to NULLABLE[i], filled if wanted.
+        wanted: mask of the columns whose bitmaps to write.
+        out: uint8 array (len(NULLABLE), at least ceil(count / 8)); row i is the bitmap of NULLABLE[i].
     """
     for bit in range(len(NULLABLE)):
         if wanted >> bit & 1:

@@ -1,7 +1,7 @@
-"""The commonest packets: Ethernet, IPv4 or IPv6, and at once TCP, UDP or ICMP, all headers captured.
+"""Fast path for the most common packets: Ethernet, IPv4 or IPv6, then TCP, UDP or ICMP, all headers captured.
 
-Beside the general way through `links`, `network` and `transport`, which gives the same columns at two to four times the
-cost: here one look at the shape stands for asking each field whether it is there.
+The general path through `links`, `network` and `transport` writes the same columns at two to four times the cost. Here
+one check of the packet's shape replaces a bounds check for each field.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from lowwater.capture.headers.transport import ICMP, ICMPV6, TCP, UDP
 from lowwater.capture.headers.tunnels import PORTS
 from lowwater.capture.inlining import part
 
-_HEADERS4, _HEADERS6 = 54, 74  # of Ethernet, IP, TCP; none is looked at of which less is captured
+_HEADERS4, _HEADERS6 = 54, 74  # bytes of Ethernet, IP and TCP headers; shorter packets take the general path
 _IP4, _IP6 = 20, 40
 _NO_OPTIONS = 0x45
 _MAC = (1 << 48) - 1
@@ -57,14 +57,14 @@ _OF_TCP = _OF_UDP | bits_of("flags", "sequence_number", "ack_number", "window")
 
 @part
 def plain(buffer: Any, begin: int, end: int, wire: int, out: Any, row: int) -> int:
-    """Decodes a packet of this shape, from `begin` to `end` and to `wire` on the wire; presence bits, 0 for another.
+    """Decodes a packet of this shape; returns presence bits, or 0 for a packet of another shape.
 
     Args:
         buffer: uint8 array that holds the frame.
         begin: index of the first byte of the frame.
         end: index behind the last captured byte.
         wire: where the frame ends on the wire, as an index; not below `end`.
-        out: `Columns`; written in the columns that are wanted.
+        out: `Columns`; only its wanted columns are written.
         row: row of the record in `out`.
     """
     at = begin + 14
@@ -94,7 +94,7 @@ def plain(buffer: Any, begin: int, end: int, wire: int, out: Any, row: int) -> i
     stop = min(wire, at + total)
     if payload < ports + least or payload > stop or total < header + least:
         return 0
-    # Columns that are seldom wanted alone are asked for together first: each question takes as long as the answer.
+    # One check covers columns that are rarely wanted alone, because a check costs as much as a write.
     if out.wanted & _LINK:
         set_wide(out, DEST_MAC, row, (big64(buffer, begin) >> 16) & _MAC)
         set_wide(out, SRC_MAC, row, big64(buffer, begin + 4) & _MAC)

@@ -1,7 +1,7 @@
-"""The registry of link layers and tunnels: what one of them states, and how the modules that state it are found.
+"""Registry of link layers and tunnels: their descriptions, and the search for the modules that declare them.
 
-Below `links` and `tunnels`. A module of these folders that states `LINK_LAYERS` or `TUNNELS` is all that a link type or
-a tunnel needs: the kernels, the names that people see and the version of the decoder follow from it.
+A link type or a tunnel needs only a module in `links` or `tunnels` that declares `LINK_LAYERS` or `TUNNELS`. The
+kernels, the displayed names and the version of the decoder follow from it.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ class LinkLayer:
     """A header in front of the network header.
 
     Attributes:
-        name: what its kernel is called; a Python identifier.
-        link_types: numbers that capture files have for it -> names that people see.
-        read: the compiled reader, as the package `links` says.
+        name: name of its kernel; a Python identifier.
+        link_types: displayed names by link type number of capture files.
+        read: the compiled reader, as described in the package `links`.
     """
 
     name: str
@@ -34,12 +34,12 @@ class LinkLayer:
 
 @dataclass(frozen=True, eq=False)
 class Tunnel:
-    """A header behind an IP or UDP header that carries packets.
+    """A tunnel header after an IP or UDP header.
 
     Attributes:
-        names: numbers that stand for it -> names that people see.
-        over_udp: whether its numbers are destination ports of UDP, or else IP protocols.
-        read: the compiled reader, as the package `tunnels` says.
+        names: displayed names by number of the tunnel.
+        over_udp: whether the numbers are UDP destination ports rather than IP protocols.
+        read: the compiled reader, as described in the package `tunnels`.
     """
 
     names: Mapping[int, str]
@@ -47,29 +47,29 @@ class Tunnel:
     read: TunnelReader
 
 
-def stated(package: str, paths: Sequence[str], name: str) -> tuple[Any, ...]:
-    """What the modules of a folder state under a name, in the order of the modules' names.
+def module_entries(package: str, paths: Sequence[str], name: str) -> tuple[Any, ...]:
+    """Collects the entries that the modules of a folder declare, in the order of the modules' names.
 
     Args:
-        package: the folder's name for imports.
-        paths: its `__path__`.
-        name: such as `LINK_LAYERS`; a module without it has parts that others share.
+        package: name of the folder for imports.
+        paths: `__path__` of the folder.
+        name: name of the declaration, such as `LINK_LAYERS`; modules without it are skipped.
     """
     modules = sorted(module.name for module in iter_modules(paths))
-    return tuple(chain.from_iterable(getattr(import_module(f"{package}.{each}"), name, ()) for each in modules))
+    return tuple(chain.from_iterable(getattr(import_module(f"{package}.{module}"), name, ()) for module in modules))
 
 
-def numbered(entries: Sequence[tuple[Any, Mapping[int, str]]]) -> dict[int, tuple[Any, str]]:
-    """Entries and names by their numbers.
+def by_number(entries: Sequence[tuple[Any, Mapping[int, str]]]) -> dict[int, tuple[Any, str]]:
+    """Returns entries and displayed names by number.
 
     Args:
-        entries: each with its numbers and the names of these.
+        entries: (entry, names by number).
 
     Raises:
         ValueError: two entries have the same number.
 
     Example:
-        >>> numbered([("a", {1: "one"}), ("b", {2: "two"})])
+        >>> by_number([("a", {1: "one"}), ("b", {2: "two"})])
         {1: ('a', 'one'), 2: ('b', 'two')}
     """
     table: dict[int, tuple[Any, str]] = {}

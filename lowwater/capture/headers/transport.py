@@ -1,6 +1,6 @@
-"""TCP, UDP, ICMP and ICMPv6 headers; the ports of SCTP, DCCP and UDP-Lite.
+"""Reads TCP, UDP, ICMP and ICMPv6 headers, and the ports of SCTP, DCCP and UDP-Lite.
 
-Called by the decoding kernels after `network`.
+The decoding kernels call it after `network`.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ def has_ports(protocol: int) -> bool:
 
 @part
 def _words(count: int, least: int) -> int:
-    """Bytes of a header that tells its length in 32-bit words; -1 where it is not captured or too small."""
+    """Returns the bytes of a header from its length in 32-bit words; -1 if not captured or too small."""
     return 4 * count if count >= least else -1
 
 
 @part
 def transport(buffer: Any, at: int, end: int, protocol: int, icmp: int, out: Any, row: int) -> tuple[int, int]:
-    """Header above IP; presence bits, and its length (0 of a protocol not known here, -1 where it is not known).
+    """Reads the header after IP; returns presence bits and its length (0: unknown protocol, -1: unknown length).
 
     Args:
         buffer: uint8 array that holds the frame.
         at: index behind the IP header and its extensions.
         end: index behind the last captured byte of the IP packet.
         protocol: number of the IP protocol.
-        icmp: the number that stands for ICMP over this version of IP.
-        out: `Columns`; written in the columns that are wanted.
+        icmp: protocol number of ICMP over this version of IP.
+        out: `Columns`; only its wanted columns are written.
         row: row of the record in `out`.
     """
     bits, length = 0, 0

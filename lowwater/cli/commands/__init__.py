@@ -1,7 +1,7 @@
-"""The commands: a module for each, with the click command under the module's name, found by this folder.
+"""The commands of the command line: one module each, whose click command has the name of the module.
 
-Below `cli.main`. A module here imports what is slow inside its functions: `lowwater --help` imports them all. What
-several commands share stands beside the folder: options in `cli.options`, the rest in modules of its own.
+This folder finds its modules itself. `lowwater --help` imports all of them, so a module imports slow packages inside
+its functions. Shared options are in `cli.options`, and implementations in the modules beside this folder.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import click
 
 
 class CommandFolder(MutableMapping[str, click.Command]):
-    """The commands of this folder by name, each imported when somebody asks for it."""
+    """Mapping of the commands of this folder by name; imports a command at its first use."""
 
     def __init__(self) -> None:
         self._names = sorted(module.name for module in iter_modules(__path__))

@@ -21,7 +21,7 @@ from lowwater.replay.warmup import launch_jvm_early
     help="Which intervals begin first; the tables do not depend on it.",
     show_default=True,
 )
-def backfill(jobs: int, order: str, **asked: Any) -> None:
+def backfill(jobs: int, order: str, **selection: Any) -> None:
     """Runs every interval that is due, in one process: what `plan` shows.
 
     \b
@@ -31,7 +31,7 @@ def backfill(jobs: int, order: str, **asked: Any) -> None:
       lowwater backfill --lake var/lake --from 2026-01-01 --to 2026-02-01 --jobs 2
     """
     launch_jvm_early()
-    from lowwater.cli.backfills import Asked, run_backfill
+    from lowwater.cli.backfills import IntervalSelection, run_backfill
 
-    if not run_backfill(Asked(**asked), jobs, order):
+    if not run_backfill(IntervalSelection(**selection), jobs, order):
         sys.exit(1)

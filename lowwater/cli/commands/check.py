@@ -1,4 +1,4 @@
-"""The command `check`: every error of query files."""
+"""The command `check`: reports every error of query files."""
 
 from __future__ import annotations
 

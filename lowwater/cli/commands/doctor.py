@@ -1,4 +1,4 @@
-"""The command `doctor`: what this machine lacks."""
+"""The command `doctor`: checks the requirements of this machine."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The command `expect`: what audits expect of an interval, limits that fit what was seen, suites to begin with.
+"""The command `expect`: lists expectations of the audits, proposes limits from history, and writes custom suites.
 
-Beside `cli.main`, which takes it up; suites are those of `quality.custom`.
+The custom suites are files that `quality.custom` reads.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def expect(lake: Path | None, suggest: bool, query_set: str | None, write: bool,
     """Shows what audits expect of an interval; with --suggest, limits for lowwater.toml.
 
     \b
-    Each interval that was audited is judged again by those before it. The limit that is proposed is a quarter above
-    all but the largest hundredth of what was found; what it would have warned about is shown beside it.
-    With --query-set the suites LAKE/expectations/QUERY_SET/QUERY.json; for a query without one, one to begin with.
+    With --suggest every audited interval is compared again with the intervals before it. A proposed limit is a quarter
+    above the 99 % quantile of the differences; the table shows how many intervals it would have warned about.
+    With --query-set the command shows the suites LAKE/expectations/QUERY_SET/QUERY.json, or a suite to start with.
     Examples:
       lowwater expect --lake var/lake --suggest
       lowwater expect --lake var/lake --query-set flows --write
@@ -52,9 +52,9 @@ def expect(lake: Path | None, suggest: bool, query_set: str | None, write: bool,
         raise click.UsageError("--suggest needs --lake")
     from lowwater.config import load_config
 
-    found = _suggestions(lake, load_config(lake))
-    open_console().print(_table(found))
-    say("\n".join(["", *_toml(found)]))
+    proposals = _suggestions(lake, load_config(lake))
+    open_console().print(_table(proposals))
+    say("\n".join(["", *_toml(proposals)]))
 
 
 def _expectations() -> Table:
@@ -62,22 +62,22 @@ def _expectations() -> Table:
 
     table = Table("suite", "expectation", "severity", "what is expected", box=None)
     for name in SUITES:
-        for each in read_suite(name).expectations:
-            table.add_row(name, each.type.removeprefix("expect_"), each.severity, each.description)
+        for expectation in read_suite(name).expectations:
+            table.add_row(name, expectation.type.removeprefix("expect_"), expectation.severity, expectation.description)
     return table
 
 
 def _suites(root: Path, query_set: str, queries: Path, write: bool) -> None:
-    """Prints the suite of each query, or writes those that are missing."""
+    """Prints the suite of each query, or writes the missing suites."""
     from lowwater.quality.custom.suites import starting_suite, suite_file
     from lowwater.replay.job import Job
 
     for query in Job.open(root, query_set, queries).plan.queries:
         path = suite_file(root, query_set, query.name)
-        there = path.is_file()
+        exists = path.is_file()
         if not write:
-            say(path.read_text(encoding="utf-8") if there else starting_suite(query.name, query.high.fields), nl=False)
-        elif there:
+            say(path.read_text(encoding="utf-8") if exists else starting_suite(query.name, query.high.fields), nl=False)
+        elif exists:
             say(f"{path} is there already")
         else:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -94,35 +94,38 @@ def _suggestions(root: Path, config: Config) -> list[LimitProposal]:
     from lowwater.quality.limit_proposals import limit_proposals
 
     metrics = read_metrics(open_lake(root, make=False))
-    known = []
+    histories = []
     for name in sorted(pc.unique(metrics.column("query_set")).to_pylist()):
         section = config.query_sets.get(name)
         length = section.interval if section and section.interval else config.interval.length
-        mine = metrics.filter(pc.equal(metrics.column("query_set"), name))
-        known.append(interval_history(config.history, mine, length))
-    found = limit_proposals(config, known)
-    if not found:
+        metrics_of_set = metrics.filter(pc.equal(metrics.column("query_set"), name))
+        histories.append(interval_history(config.history, metrics_of_set, length))
+    proposals = limit_proposals(config, histories)
+    if not proposals:
         raise LakeError(
             f"{root}: nothing to judge by: fewer than {config.history.least} intervals before any that was audited",
             "audit more intervals, or lower `least` in [history]",
         )
-    return found
+    return proposals
 
 
-def _table(found: list[LimitProposal]) -> Table:
+def _table(proposals: list[LimitProposal]) -> Table:
     table = Table("section", "limit", box=None)
     for name in ("intervals", "median", "largest", "in force", "beyond it", "proposed", "beyond that"):
         table.add_column(name, justify="right")
-    for each in found:
-        counts = (f"{each.median:.4g}", f"{each.most:.4g}", f"{each.now:g}", f"{each.warned:,}")
-        proposed = (f"{each.limit:g}", f"{each.beyond:,}")
-        table.add_row(f"[{each.section}]", each.key, f"{each.judged:,}", *counts, *proposed)
+    for proposal in proposals:
+        counts = (f"{proposal.median:.4g}", f"{proposal.most:.4g}", f"{proposal.now:g}", f"{proposal.warned:,}")
+        proposed = (f"{proposal.limit:g}", f"{proposal.beyond:,}")
+        table.add_row(f"[{proposal.section}]", proposal.key, f"{proposal.judged:,}", *counts, *proposed)
     return table
 
 
-def _toml(found: list[LimitProposal]) -> list[str]:
-    """What to write into `lowwater.toml`."""
+def _toml(proposals: list[LimitProposal]) -> list[str]:
+    """Formats the proposed limits as lines of `lowwater.toml`."""
     lines = []
-    for section, limits in groupby(found, key=lambda each: each.section):
-        lines += [f"[{section}]", *(f"{each.key} = {{ warning = {each.limit:g}, critical = 1 }}" for each in limits)]
+    for section, limits in groupby(proposals, key=lambda proposal: proposal.section):
+        lines += [
+            f"[{section}]",
+            *(f"{proposal.key} = {{ warning = {proposal.limit:g}, critical = 1 }}" for proposal in limits),
+        ]
     return lines

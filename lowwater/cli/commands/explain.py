@@ -1,4 +1,4 @@
-"""The command `explain`: the plan of query files, or the statistics of their LFTAs."""
+"""The command `explain`: shows the plan of query files, or the statistics of their LFTAs."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def explain(
 
 
 def _statistics(
-    files: tuple[Path, ...], form: str, kernel: bool, wanted: bool, lake: Path | None, definitions: dict[str, Any]
+    files: tuple[Path, ...], form: str, kernel: bool, with_stats: bool, lake: Path | None, definitions: dict[str, Any]
 ) -> str:
     from lowwater.cli.tuning import explain_statistics
 
-    if not wanted or lake is None:
+    if not with_stats or lake is None:
         raise click.UsageError("--with-stats and --lake go together")
     if kernel or form == "mermaid" or definitions.pop("links") is not None:
         raise click.UsageError("--with-stats reads the links of the lake; leave out --kernel, --links and mermaid")

@@ -1,4 +1,4 @@
-"""The command `export`: packets of the lake into a capture file, whole or not at all."""
+"""The command `export`: writes packets of the lake to a capture file, atomically."""
 
 from __future__ import annotations
 
@@ -69,21 +69,21 @@ def _export(
     form: str | None,
     force: bool,
 ) -> None:
-    """Writes the selected packets to a file, or to standard output, and says how many and how whole they are.
+    """Writes the selected packets to a file or to standard output, and prints how many there are and how many are cut.
 
     Args:
         root: folder of the lake.
         out: the file; `-` for standard output.
-        names: links and sets; all links where empty.
+        names: links and sets; empty for all links.
         start: first timestamp, ns since the epoch; None for no bound.
-        end: end of the timestamps, ns, exclusive; None for no bound.
+        end: end of the timestamps, ns since the epoch, exclusive; None for no bound.
         where: a GSQL condition; None for every packet.
-        protocol: whose packets, and whose columns `where` names.
-        form: `pcap` or `pcapng`; None to choose by the file's name.
-        force: whether a file that is there is replaced.
+        protocol: protocol of the packets and of the columns in `where`.
+        form: `pcap` or `pcapng`; None to choose by the name of the file.
+        force: whether to replace an existing file.
 
     Raises:
-        LowwaterError: the file is there already, or cannot be written; see also `select` and `write_selection`.
+        LowwaterError: the file exists already, or cannot be written; see also `select` and `write_selection`.
     """
     to_stdout = str(out) == "-"
     if to_stdout and sys.stdout.isatty():
@@ -119,25 +119,27 @@ def _export(
     packets = "1 packet" if selection.packets == 1 else f"{selection.packets:,} packets"
     say(f"{packets} to {'standard output' if to_stdout else out}", err=True)
     if selection.cut:
-        said = f"{selection.cut:,} of {packets} are cut to what was kept of them, at most {selection.kept:,} bytes"
-        say(said, err=True)
+        message = (
+            f"{selection.cut:,} of {packets} are truncated: the lake keeps at most {selection.kept:,} bytes of them"
+        )
+        say(message, err=True)
 
 
 def _format(selection: Selection, out: Path) -> str:
-    """What the name of the file says; else pcap for one interface, pcapng for several."""
-    named = out.suffix.removeprefix(".").lower()
-    return named if named in ("pcap", "pcapng") else "pcap" if len(selection.interfaces) == 1 else "pcapng"
+    """Returns the format by the suffix of the file; else pcap for one interface, pcapng for several."""
+    suffix = out.suffix.removeprefix(".").lower()
+    return suffix if suffix in ("pcap", "pcapng") else "pcap" if len(selection.interfaces) == 1 else "pcapng"
 
 
 def _write(selection: Selection, form: str, out: Path) -> None:
     from lowwater.replay.packets.capture_export import write_selection
 
-    waiting = out.with_name(f".{out.name}.{uuid.uuid4().hex[:12]}.part")
+    unfinished = out.with_name(f".{out.name}.{uuid.uuid4().hex[:12]}.part")
     try:
-        with waiting.open("xb", buffering=1 << 20) as file:
+        with unfinished.open("xb", buffering=1 << 20) as file:
             write_selection(selection, form, file.write)
-        waiting.replace(out)
+        unfinished.replace(out)
     except OSError as error:
         raise LowwaterError(f"{out}: cannot be written: {error.strerror}", "check its folder and the disk") from error
     finally:
-        waiting.unlink(missing_ok=True)
+        unfinished.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The command `generate`: synthetic captures of several links."""
+"""The command `generate`: writes synthetic captures of several links."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ def _generate(
     """Writes the captures and lists them.
 
     Args:
-        out: folder, with one for each link in it.
+        out: folder of the captures; each link gets a folder in it.
         start: first instant, on the hour, ns since the epoch.
-        hours: how many hours of traffic.
+        hours: hours of traffic.
         links: names of links, separated by commas.
-        rate: packets a second of a main link.
-        skew: link -> disorder up to this many seconds; none for the others.
-        offset: link -> seconds by which its clock is ahead.
-        seed: equal seeds give equal files.
+        rate: packets/s of a main link.
+        skew: maximum disorder by link, s; 0 for other links.
+        offset: how far the clock of a link is ahead, s, by link.
+        seed: seed of the generator; equal seeds give equal files.
     """
     from lowwater.capture.generate import generate as write
 

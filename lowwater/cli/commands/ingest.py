@@ -1,4 +1,4 @@
-"""The command `ingest`: captures into the lake, by name or by the patterns of the settings."""
+"""The command `ingest`: reads captures into the lake, by file name or by the patterns of the settings."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def ingest(
             sys.exit(1)
         return
     if link is None:
-        raise click.UsageError("captures that are named are of a link: give --link")
+        raise click.UsageError("FILE needs the link of the captures: give --link")
     if start is not None or end is not None:
         raise click.UsageError("--from and --to choose among the files of patterns; leave them out, or FILE")
     if covers and len(files) > 1:
@@ -72,13 +72,13 @@ def ingest(
 
 
 def _ingest_files(lake: Path, link: str, covers: tuple[int, int] | None, growing: bool, files: Sequence[Path]) -> None:
-    """Ingests captures of one link and says what became of each.
+    """Ingests captures of one link and prints the result of each.
 
     Args:
-        lake: folder of the lake, made where it is absent.
-        link: name of the link on which all the files were taken.
-        covers: what the one file covers, ns since the epoch, end exclusive; None to find it out.
-        growing: whether the files are still written.
+        lake: folder of the lake, created if absent.
+        link: name of the link on which all files were captured.
+        covers: interval that the single file covers, ns since the epoch, end exclusive; None to determine it.
+        growing: whether the files are still being written.
         files: captures, in any order.
     """
     from lowwater.config import load_config
@@ -90,7 +90,7 @@ def _ingest_files(lake: Path, link: str, covers: tuple[int, int] | None, growing
 
     config = load_config(lake)
     opened = open_lake(lake)
-    # A link that is not configured, or whose records are no packets, is refused before a session is started.
+    # Refuses a link without settings or without packets before the slow start of a Spark session.
     if config.link(link).kind != "pcap":
         kind = config.link(link).kind
         raise ConfigError(f'links.{link}: links of kind "{kind}" are not read yet', "convert the records to pcap")
@@ -104,13 +104,13 @@ def _ingest_files(lake: Path, link: str, covers: tuple[int, int] | None, growing
 
 
 def _ingest_patterns(lake: Path, link: str | None, start: int | None, end: int | None) -> bool:
-    """Ingests the files of the links' patterns that are new or have changed, link by link; whether all went well.
+    """Ingests new and changed files of the links' patterns, link by link. Returns whether all succeeded.
 
     Args:
         lake: folder of the lake.
-        link: name of the only link to look at; None for all that have a pattern.
-        start: files that cover only time before it are left out, ns since the epoch; None for no bound.
-        end: files that cover only time from it on are left out, ns; None for no bound.
+        link: name of the only link to ingest; None for all links with a pattern.
+        start: skips files that end before it, ns since the epoch; None for no bound.
+        end: skips files that begin at or after it, ns since the epoch; None for no bound.
 
     Raises:
         ConfigError: no link has a pattern.
@@ -128,64 +128,68 @@ def _ingest_patterns(lake: Path, link: str | None, start: int | None, end: int |
     progress = Progress()
     sessions = Sessions("lowwater ingest", progress)
     sound = True
-    taken: list[IngestResult] = []
-    for name, found in arrivals(opened, config, link, start, end).items():
-        known = f"{len(found.unchanged):,} known" if found.unchanged else ""
-        if not found.new:
-            progress.say(f"{name}: no new file" + (f", {known}" if known else f" of {found.pattern}"))
+    results: list[IngestResult] = []
+    for name, files in arrivals(opened, config, link, start, end).items():
+        ingested = f"{len(files.unchanged):,} known" if files.unchanged else ""
+        if not files.new:
+            progress.say(f"{name}: no new file" + (f", {ingested}" if ingested else f" of {files.pattern}"))
             continue
         try:
-            with progress.stage("ingest", f"of {name}, {len(found.new):,} new" + (f", {known}" if known else "")):
-                runner = ingest_runner(found.new, lambda: sessions.spark)
-                taken += ingest_files(opened, name, found.new, config, None, runner)
+            with progress.stage("ingest", f"of {name}, {len(files.new):,} new" + (f", {ingested}" if ingested else "")):
+                runner = ingest_runner(files.new, lambda: sessions.spark)
+                results += ingest_files(opened, name, files.new, config, None, runner)
         except LowwaterError as error:
             sound = False
             say(f"error: {error}", err=True)
-    if taken:
-        _show(taken, opened, config, whole=False)
+    if results:
+        _show(results, opened, config, whole=False)
     _tell_idle_keys(opened, config, *([link] if link is not None else sorted(config.links)))
     return sound
 
 
 def _tell_idle_keys(lake: Lake, config: Config, *links: str) -> None:
-    """Tells of every key of `covers` that fits no file of its link, neither on disk nor in the lake."""
+    """Prints every key of `covers` that matches no file of its link, neither on disk nor in the lake."""
     from lowwater.lake.files.rotation import idle_keys
     from lowwater.lake.ingestion.replacement import LedgerFiles
 
     for link in links:
         if config.link(link).covers:
-            held = [Path(each.row.path) for each in LedgerFiles(lake, link, link.partition("/")[0]).all]
-            for line in idle_keys(link, config.link(link), held):
+            paths = [Path(file.row.path) for file in LedgerFiles(lake, link, link.partition("/")[0]).all]
+            for line in idle_keys(link, config.link(link), paths):
                 say(f"note: {line}", err=True)
 
 
 def _show(results: Sequence[IngestResult], lake: Lake, config: Config, whole: bool = True) -> None:
-    """Lists what became of files, with the records that lie outside (A1).
+    """Prints the results of ingesting files, with the records that lie outside their coverage (A1).
 
-    By their whole paths or by their names, without what all of them begin with.
+    Args:
+        results: results of the files.
+        lake: the lake.
+        config: settings of the lake.
+        whole: whether to print whole paths rather than file names; a common prefix is printed once.
     """
     from lowwater.lake.ledgers.outside import lake_records_outside, outside_words
 
-    apart = {
+    outside = {
         (link, capture.attempt): count
-        for link in sorted({row.link for each in results for row in each.captures})
+        for link in sorted({row.link for result in results for row in result.captures})
         for capture, count in lake_records_outside(lake, link, config.link(link))
     }
-    names = [str(each.path) if whole else each.path.name for each in results]
+    names = [str(result.path) if whole else result.path.name for result in results]
     shared = options.shared_beginning(names)
     table = Table("capture", "link", "state", "packets", "malformed", "outside", "covers", "note", box=None)
     for column in table.columns:
-        column.overflow = "fold"  # what tells names apart may be anywhere in them
+        column.overflow = "fold"  # truncation could remove the part in which names differ
         column.no_wrap = column.header == "covers"
-    for each, name in zip(results, names, strict=True):
-        for row in each.captures:
+    for result, name in zip(results, names, strict=True):
+        for row in result.captures:
             covered = f"{format_instant(row.covers_from)}/{format_instant(row.covers_to)}"
-            count = apart.get((row.link, row.attempt))
-            beyond = "" if count is None else outside_words(row, count, config.link(row.link))
+            count = outside.get((row.link, row.attempt))
+            outside_text = "" if count is None else outside_words(row, count, config.link(row.link))
             numbers = f"{row.packets:,}", f"{row.malformed:,}", f"{count.all if count else 0:,}"
-            notes = "; ".join(text for text in (each.note, beyond) if text)
-            cells = name[len(shared) :], row.link, each.state, *numbers, covered, notes
+            notes = "; ".join(text for text in (result.note, outside_text) if text)
+            cells = name[len(shared) :], row.link, result.state, *numbers, covered, notes
             table.add_row(*(styled(cell) for cell in cells))
     if shared:
-        say(f"captures are below, or begin with, {shared}")
+        say(f"all captures begin with {shared}")
     open_console().print(table)

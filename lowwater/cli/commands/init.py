@@ -1,4 +1,4 @@
-"""The command `init`: settings of a lake, proposed from a folder of captures."""
+"""The command `init`: proposes the settings of a lake from a folder of captures."""
 
 from __future__ import annotations
 

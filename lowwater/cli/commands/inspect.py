@@ -1,4 +1,4 @@
-"""The command `inspect`: what captures hold, without a lake."""
+"""The command `inspect`: shows facts of captures, without a lake."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `maintain`: upkeep of a lake."""
+"""The command `maintain`: joins small files of a lake and removes unused ones."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from lowwater.cli import options
 @click.option("--lake", required=True, type=options.FOLDER, help="The lake's folder.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
 def maintain(lake: Path, dry_run: bool) -> None:
-    """Joins small files, and removes what nobody needs any more; beside running intervals, as often as you like.
+    """Joins small files and removes unused ones. Safe at any time, also while intervals run.
 
     \b
-    Published hours that are settled: their files are joined. Files that tables no longer name are removed after
-    [retention] versions, rows between the stages after [retention] streams, staging of dead runs at once. Rows of
-    published tables, packets and what was audited and not yet published stay.
+    The files of published hours that no longer change are joined. Files that tables no longer refer to are removed
+    after [retention] versions, rows between the stages after [retention] streams, staging of dead runs at once. Rows of
+    published tables, packets, and intervals that were audited but not yet published stay.
     Example:
       lowwater maintain --lake var/lake --dry-run
     """
@@ -26,10 +26,10 @@ def maintain(lake: Path, dry_run: bool) -> None:
 
     from lowwater.config import load_config
     from lowwater.lake.layout import open_lake
-    from lowwater.lake.maintain import maintain as keep
+    from lowwater.lake.maintain import maintain as maintain_lake
     from lowwater.terminal import open_console
 
-    actions = keep(open_lake(lake, make=False), load_config(lake).retention, dry_run)
+    actions = maintain_lake(open_lake(lake, make=False), load_config(lake).retention, dry_run)
     table = Table("what", "where", "files", "bytes", box=None)
     for action in actions:
         table.add_row(action.what, action.where, f"{action.files:,}", f"{action.bytes:,}")

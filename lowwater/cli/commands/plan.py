@@ -1,4 +1,4 @@
-"""The command `plan`: what a backfill would run, and why."""
+"""The command `plan`: shows the intervals that a backfill would run, and why."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from lowwater.cli import options
 @click.option(
     "--format", "form", default="text", type=click.Choice(["text", "json"]), help="Of the plan.", show_default=True
 )
-def plan(form: str, **asked: Any) -> None:
+def plan(form: str, **selection: Any) -> None:
     """Shows what a backfill would run, and why: nothing runs.
 
     \b
-    An interval is due if it was never published (missing), if its last run failed (failed), or if what it was published
-    from has changed (stale): the reason names the query, the capture or the setting. Of each: how many packets it
-    reads ("about" where a file of them is read in part), and about how long it takes by the runs before. Every interval
-    that holds packets is listed; one in which captures begin or end cannot start: `until`, `since` or the policy of the
-    link let it, or --through-end.
+    An interval is due if it was never published (missing), if its last run failed (failed), or if its inputs have
+    changed (stale): the reason names the query, the capture or the setting. For each interval the table shows how many
+    packets it reads ("about" if it reads a part of a file), and how long it takes, estimated from earlier runs. Every
+    interval that holds packets is listed. One in which captures begin or end cannot start, unless `until`, `since` or
+    the policy of the link permits it, or --through-end.
     Example:
       lowwater plan --lake var/lake --from 2026-01-01 --to 2026-01-02
     """
-    from lowwater.cli.backfills import Asked, show_plan
+    from lowwater.cli.backfills import IntervalSelection, show_plan
 
-    show_plan(Asked(**asked), form)
+    show_plan(IntervalSelection(**selection), form)

@@ -1,4 +1,4 @@
-"""The command `replay`: the intervals of a time range, stage by stage."""
+"""The command `replay`: replays the intervals of a time range, stage by stage."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def _replay(query_set: str, lake: Path, start: int, end: int, stage: str | None,
         query_set: name of the query set.
         lake: folder of the lake.
         start: first instant, ns since the epoch.
-        end: end, ns, exclusive.
-        stage: only this one of `interval.STAGES`; None for all.
-        hold: whether publishing is left out.
+        end: end, ns since the epoch, exclusive.
+        stage: the only stage to run, of `interval.STAGES`; None for all.
+        hold: whether to stop before publishing.
         queries: folder of query sets.
     """
     from lowwater.replay.interval import STAGES

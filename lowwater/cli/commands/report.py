@@ -1,4 +1,4 @@
-"""The command `report`: what the audits found, as text or as pages."""
+"""The command `report`: shows the results of the audits as text, or writes the review pages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def report(lake: Path, interval: int | None, html: Path | None, queries: Path) -
     \b
     passed and warned intervals are published, failed ones are not; --interval shows every expectation of one interval
     and how many of its rows are in quarantine. Intervals that were never audited, cannot start or are not done are
-    there too, with why; the summary counts each interval once.
+    listed with the reason; the summary counts each interval once.
     --html writes the calendar of all intervals, a page for each of them, plans, skew reviews and the Data Docs, as
     files that need no server and no network.
     Example:

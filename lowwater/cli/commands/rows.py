@@ -1,4 +1,4 @@
-"""The command `rows`: what is published of a query, as a table, CSV or JSON lines."""
+"""The command `rows`: prints the published rows of a query as a table, CSV or JSON lines."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SHOWN = 20
-"""Rows of a table, unless others are asked for."""
+"""Default number of rows in a table."""
 NOTES = 5
-"""Most notes on what is not there; `lowwater status` has all."""
+"""Maximum number of notes on missing intervals; `lowwater status` has all."""
 
 
 @click.command()
@@ -45,7 +45,7 @@ def rows(query: str, lake: Path, start: int | None, end: int | None, limit: int 
 
     \b
     The time of a row is the last instant it is about (S2), which decides the interval that it belongs to. Addresses are
-    texts. What is not published of the time that was asked for, or is not done, is said on standard error.
+    texts. Notes on standard error name the intervals of this time that are not published, or not done.
     Example:
       lowwater rows flows --lake var/lake --from 2026-01-01T01:00Z --to 2026-01-01T02:00Z --format csv
     """
@@ -54,17 +54,17 @@ def rows(query: str, lake: Path, start: int | None, end: int | None, limit: int 
 
     if start is not None and end is not None and start >= end:
         raise click.UsageError("--to must be after --from")
-    found = published_rows(open_lake(lake, make=False), query, start, end)
+    published = published_rows(open_lake(lake, make=False), query, start, end)
     if limit is None and form == "table":
         limit = SHOWN
-    _FORMATS[form](found.columns, found.batches(limit))
-    count = found.rows if limit is None else min(limit, found.rows)
-    if count < found.rows:
-        say(f"{count:,} of {found.rows:,} rows; --limit gives more", err=True)
-    for note in found.notes[:NOTES]:
+    _FORMATS[form](published.columns, published.batches(limit))
+    count = published.rows if limit is None else min(limit, published.rows)
+    if count < published.rows:
+        say(f"{count:,} of {published.rows:,} rows; --limit gives more", err=True)
+    for note in published.notes[:NOTES]:
         say(f"note: {note}", err=True)
-    if len(found.notes) > NOTES:
-        say(f"note: and {len(found.notes) - NOTES:,} times more: lowwater status", err=True)
+    if len(published.notes) > NOTES:
+        say(f"note: and {len(published.notes) - NOTES:,} times more: lowwater status", err=True)
 
 
 def _table(columns: tuple[str, ...], batches: Iterator[pa.RecordBatch]) -> None:
@@ -81,7 +81,7 @@ def _table(columns: tuple[str, ...], batches: Iterator[pa.RecordBatch]) -> None:
 
 def _csv(columns: tuple[str, ...], batches: Iterator[pa.RecordBatch]) -> None:
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    rows = chain.from_iterable(zip(*(_values(each) for each in batch.columns), strict=True) for batch in batches)
+    rows = chain.from_iterable(zip(*(_values(column) for column in batch.columns), strict=True) for batch in batches)
     for row in chain([columns], rows):
         writer.writerow([_safe(cell) if isinstance(cell, str) else cell for cell in row])
 
@@ -98,7 +98,7 @@ def _values(column: pa.Array) -> list[Any]:
 
 
 def _safe(text: str) -> str:
-    """A text as it is in a file, without what a terminal would obey on one."""
+    """Returns a text without control sequences if the output is a terminal, else unchanged."""
     return shown(text) if sys.stdout.isatty() else text
 
 

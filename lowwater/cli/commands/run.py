@@ -1,4 +1,4 @@
-"""The command `run`: queries over captures, without a lake."""
+"""The command `run`: runs queries over captures, without a lake."""
 
 from __future__ import annotations
 
@@ -50,15 +50,15 @@ from lowwater.replay.warmup import launch_jvm_early
 )
 @click.option("--traces", is_flag=True, help="Write heartbeats.csv too: what every node promised, when and how late.")
 @options.DEFINITIONS
-def run(files: tuple[Path, ...], **chosen: Any) -> None:
+def run(files: tuple[Path, ...], **arguments: Any) -> None:
     """Runs queries over captures: files in, one file per output query out. No lake, no scheduler.
 
     \b
     Example:
       lowwater run queries/flows.gsql --capture main1=a.pcap --capture main2=b.pcap --out results
     """
-    if chosen["engine"] == "spark":
+    if arguments["engine"] == "spark":
         launch_jvm_early()
     from lowwater.cli.queries import run_files
 
-    run_files(files, **chosen)
+    run_files(files, **arguments)

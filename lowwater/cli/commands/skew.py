@@ -1,4 +1,4 @@
-"""The command `skew`: what each bound on a link's disorder would lose and cost, and which one to take."""
+"""The command `skew`: shows the loss and latency of every skew bound of a link, and recommends one."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ def skew(
         raise click.UsageError("--to must be after --from")
     from lowwater.quality.lateness.wording import review_json
 
-    found = list(_reviews(lake, links, start, end, loss, queries))
+    reviews = list(_reviews(lake, links, start, end, loss, queries))
     if form == "json":
-        say(json.dumps({"links": [review_json(each) for each in found]}, indent=2))
+        say(json.dumps({"links": [review_json(review) for review in reviews]}, indent=2))
         return
     console = open_console()
-    for each in found:
-        _show(console, each)
+    for review in reviews:
+        _show(console, review)
 
 
 def _reviews(
@@ -90,8 +90,8 @@ def _review(
     captures = read_captures(lake, [link])[link]
     if not captures:
         raise LakeError(f"{lake.root}: link {link!r} has no captures", "`lowwater ingest` takes them in")
-    first = min((each.smallest for each in captures if each.smallest is not None), default=0)
-    last = max((each.largest for each in captures if each.largest is not None), default=0)
+    first = min((capture.smallest for capture in captures if capture.smallest is not None), default=0)
+    last = max((capture.largest for capture in captures if capture.largest is not None), default=0)
     begin, until = first if start is None else start, last + 1 if end is None else end
     read = packet_files(PacketFiles.of(lake), link, captures, settings, begin, begin, until)
     seen = link_lateness(read, settings.skew, config.interval.length)
@@ -99,39 +99,41 @@ def _review(
     return review(link, settings.skew, seen, loss, waiting, captures)
 
 
-def _show(console: Terminal, found: SkewReview) -> None:
+def _show(console: Terminal, review: SkewReview) -> None:
     from lowwater.quality.lateness.wording import bound_labels, headline, remarks, share_text
 
-    console.print(styled(found.link, "bold") + f": {shown(headline(found))}", soft_wrap=True)
-    if not found.total.records:
+    console.print(styled(review.link, "bold") + f": {shown(headline(review))}", soft_wrap=True)
+    if not review.total.records:
         return
     table = _numbers("bound", "lost", "share", "latency", "records held", "at most")
     table.add_column("")
-    for rung in found.rungs:
+    for rung in review.rungs:
         cells = (f"{rung.lost:,}", share_text(rung.share), format_duration(rung.bound), f"{rung.alive:,.0f}")
-        table.add_row(format_duration(rung.bound), *cells, f"{rung.busiest:,.0f}", ", ".join(bound_labels(found, rung)))
+        table.add_row(
+            format_duration(rung.bound), *cells, f"{rung.busiest:,.0f}", ", ".join(bound_labels(review, rung))
+        )
     console.print(table)
-    console.print(_intervals(found))
-    for line in remarks(found):
+    console.print(_intervals(review))
+    for line in remarks(review):
         console.print(f"  {line}", soft_wrap=True)
     console.print()
 
 
-def _intervals(found: SkewReview) -> Table:
+def _intervals(review: SkewReview) -> Table:
     from lowwater.quality.lateness.counts import bound_of
     from lowwater.quality.lateness.review import QUANTILES, recommend
 
     shares = [f"{100 * share:g} %" for share in QUANTILES]
     table = _numbers("interval of arrival", "records", "out of order", *shares, "latest", "refused", "its own bound")
     table.add_column("")
-    for each in found.seen:
-        quantiles = [format_duration(each.lags.quantile(share) or 0) for share in QUANTILES]
-        own = recommend(each.lags, found.loss)
-        counts = (f"{each.lags.records:,}", f"{each.lags.late:,}")
-        ends = (format_duration(bound_of(each.lags.largest)), f"{each.refused:,}")
-        bound = "none" if own is None else format_duration(own)
-        mark = "outlier" if found.outlier and each in found.outlier.seen else ""
-        table.add_row(format_instant(each.start), *counts, *quantiles, *ends, bound, mark)
+    for interval in review.seen:
+        quantiles = [format_duration(interval.lags.quantile(share) or 0) for share in QUANTILES]
+        recommended = recommend(interval.lags, review.loss)
+        counts = (f"{interval.lags.records:,}", f"{interval.lags.late:,}")
+        ends = (format_duration(bound_of(interval.lags.largest)), f"{interval.refused:,}")
+        bound = "none" if recommended is None else format_duration(recommended)
+        mark = "outlier" if review.outlier and interval in review.outlier.seen else ""
+        table.add_row(format_instant(interval.start), *counts, *quantiles, *ends, bound, mark)
     return table
 
 

@@ -1,4 +1,4 @@
-"""The command `status`: the state of every interval."""
+"""The command `status`: shows the state of every interval."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def status(lake: Path, queries: Path) -> None:
     table = Table("interval", "query set", "query", "state", "reason", box=None)
     unplanned: list[str] = []
     for row in statuses(lake, queries, lambda name, error: unplanned.append(f"query set {name}: {error}")):
-        shown = styled(row.shown, "bold red" if row.shown in (BLOCKED, FAILED) else "")
-        table.add_row(format_instant(row.start), row.query_set, row.query, shown, row.why)
+        state = styled(row.shown, "bold red" if row.shown in (BLOCKED, FAILED) else "")
+        table.add_row(format_instant(row.start), row.query_set, row.query, state, row.why)
     none = f"no interval: {lake} has no captures, or no query set in {queries} (--queries) reads them"
     if table.row_count or not unplanned:
         open_console().print(table if table.row_count else none)

@@ -1,10 +1,9 @@
-"""Link layers: a module for each, and the registry of them.
+"""Link layers: one module each, and their registry.
 
-`formats.header` takes the names of link types from here, and `headers.packet` makes a kernel for each link layer. A
-module states its `LINK_LAYERS`; nothing else lists them. A reader gets the bytes [at, end) of a record and reads no
-others. It returns seven integers, -1 for a value that is not captured: destination address, source address, ether type,
-VLAN, network (0x0800 IPv4, 0x86DD IPv6), where the network header begins, and where its bytes end. The stored columns
-that the readers fill:
+`formats.header` takes the names of link types from here, and `headers.packet` compiles a kernel for each link layer. A
+module declares its `LINK_LAYERS`; no other list exists. A reader reads only the bytes [at, end) of a record. It returns
+seven integers, -1 for a value that is not captured: destination address, source address, ether type, VLAN, network
+(0x0800 IPv4, 0x86DD IPv6), index of the network header, and end of its bytes. The readers fill these columns:
 
 | name | link types | destMAC, srcMAC | ether_type |
 | --- | --- | --- | --- |
@@ -17,22 +16,22 @@ that the readers fill:
 | `wifi` | 105 | by To DS and From DS; of control frames none | SNAP's |
 | `radiotap` | 127 | as `wifi` | as `wifi` |
 
-Wherever there are ether types, `ether_type` is the one behind all VLAN tags (MPLS and PPPoE keep theirs), and `vlan_id`
-is that of the outermost tag. tshark names the same fields eth.dst, eth.src, sll.src.eth, wlan.da, wlan.sa, eth.type,
-llc.type, sll.etype, vlan.etype and vlan.id.
+For link layers with ether types, `ether_type` is the one behind all VLAN tags (MPLS and PPPoE keep theirs), and
+`vlan_id` is the VLAN of the outermost tag. tshark names the same fields eth.dst, eth.src,
+sll.src.eth, wlan.da, wlan.sa, eth.type, llc.type, sll.etype, vlan.etype and vlan.id.
 """
 
 from __future__ import annotations
 
-from lowwater.capture.headers.registry import LinkLayer, numbered, stated
+from lowwater.capture.headers.registry import LinkLayer, by_number, module_entries
 
-LAYERS: tuple[LinkLayer, ...] = stated(__name__, __path__, "LINK_LAYERS")
-"""Every link layer whose records are decoded; the records of others keep timestamp and lengths."""
+LAYERS: tuple[LinkLayer, ...] = module_entries(__name__, __path__, "LINK_LAYERS")
+"""All link layers that are decoded; records of other link types have only timestamp and lengths."""
 
-_NUMBERED = numbered([(layer, layer.link_types) for layer in LAYERS])
+_NUMBERED = by_number([(layer, layer.link_types) for layer in LAYERS])
 
 LINK_TYPES: dict[int, LinkLayer] = {number: layer for number, (layer, _) in _NUMBERED.items()}
-"""The link layer of each link type that is decoded."""
+"""Link layer by link type."""
 
 NAMES: dict[int, str] = {number: name for number, (_, name) in _NUMBERED.items()}
-"""The name of each link type that is decoded."""
+"""Name by link type."""

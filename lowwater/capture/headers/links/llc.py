@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from lowwater.capture.headers.fields import u8, u16
-from lowwater.capture.headers.links.types import IPV4, carried
+from lowwater.capture.headers.links.types import IPV4, follow_ether_type
 from lowwater.capture.inlining import rare
 
 _SNAP, _IP, _UNNUMBERED = 0xAAAA, 0x0606, 0x03
@@ -17,7 +17,7 @@ _ENCAPSULATED, _BRIDGED = 0x000000, 0x0000F8
 
 @rare
 def llc(buffer: Any, at: int, end: int) -> tuple[int, int, int, int, int]:
-    """LLC header; returns as `types.carried`."""
+    """Reads an LLC header; returns as `types.follow_ether_type`."""
     access, control = u16(buffer, at, end), u8(buffer, at + 2, end)
     if control == _UNNUMBERED:
         if access == _IP:
@@ -25,5 +25,5 @@ def llc(buffer: Any, at: int, end: int) -> tuple[int, int, int, int, int]:
         high, low = u8(buffer, at + 3, end), u16(buffer, at + 4, end)
         organisation = high << 16 | low if low >= 0 else -1
         if access == _SNAP and (organisation in (_ENCAPSULATED, _BRIDGED)):
-            return carried(buffer, u16(buffer, at + 6, end), at + 8, end)
+            return follow_ether_type(buffer, u16(buffer, at + 6, end), at + 8, end)
     return -1, -1, -1, at, end

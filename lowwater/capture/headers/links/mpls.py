@@ -16,9 +16,9 @@ _NETWORKS = (-1, -1, -1, -1, 0x0800, -1, 0x86DD)
 
 @rare
 def mpls(buffer: Any, at: int, end: int) -> tuple[int, int]:
-    """Skips a label stack; network (-1: neither IPv4 nor IPv6) and where it begins.
+    """Skips a label stack; returns the network (-1: neither IPv4 nor IPv6) and its index.
 
-    No label tells what follows the last one; as routers do, its first four bits are taken for an IP version.
+    Labels do not state the protocol after them. As routers do, this takes the next four bits for an IP version.
     """
     label = 0
     while label >= 0 and not label & _BOTTOM:

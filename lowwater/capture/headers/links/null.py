@@ -1,6 +1,6 @@
 """BSD loopback: the address family of a packet, in the byte order of the capturing machine or of the network.
 
-Link types 0 (NULL) and 108 (LOOP). Nothing in the file tells which order it is, and families are small numbers.
+Link types 0 (NULL) and 108 (LOOP). The file does not state the byte order. Families are small numbers, which shows it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _IPV6 = (10, 23, 24, 28, 30)  # Linux, Windows, NetBSD and OpenBSD, FreeBSD, Dar
 
 @rare
 def null(buffer: Any, at: int, end: int) -> tuple[int, int, int, int, int, int, int]:
-    """Loopback header; see the package."""
+    """Reads a loopback header; see the package."""
     family = u32(buffer, at, end)
     if family >= _SWAPPED:
         family = (family & 0xFF) << 24 | (family & 0xFF00) << 8 | (family >> 8) & 0xFF00 | family >> 24

@@ -18,7 +18,7 @@ _IPV4, _IPV6, _MPLS, _MPLS_MULTICAST = 0x0021, 0x0057, 0x0281, 0x0283
 
 @rare
 def ppp(buffer: Any, at: int, end: int) -> tuple[int, int]:
-    """Protocol field, one byte where it is compressed; network and where it begins."""
+    """Reads the protocol field, which is one byte if compressed; returns the network and its index."""
     protocol = u8(buffer, at, end)
     if protocol >= 0 and protocol & 1:  # only the last byte of a protocol number is odd
         at += 1
@@ -36,7 +36,7 @@ def ppp(buffer: Any, at: int, end: int) -> tuple[int, int]:
 
 @rare
 def ppp_link(buffer: Any, at: int, end: int) -> tuple[int, int, int, int, int, int, int]:
-    """PPP as a link layer; see the package."""
+    """Reads a record that begins with PPP; see the package."""
     if u16(buffer, at, end) == _ADDRESS_CONTROL:
         at += 2
     network, at = ppp(buffer, at, end)

@@ -1,4 +1,4 @@
-"""The radiotap header of a captured 802.11 frame: skipped, for all but its length and the padding it tells of.
+"""The radiotap header of a captured 802.11 frame: only its length and its padding flag are read.
 
 Link type 127.
 """
@@ -19,7 +19,7 @@ _PADDED = 0x20  # bit of the flags
 
 @part
 def _flags(buffer: Any, at: int, end: int) -> int:
-    """The flags of a radiotap header in [at, end); 0 where it has none."""
+    """Reads the flags of a radiotap header in [at, end); 0 if it has none."""
     present = u8(buffer, at + 4, end)
     if present < 0 or not present & _FLAGS:
         return 0
@@ -33,7 +33,7 @@ def _flags(buffer: Any, at: int, end: int) -> int:
 
 @part
 def radiotap(buffer: Any, at: int, end: int) -> tuple[int, int, int, int, int, int, int]:
-    """Radiotap and 802.11 headers; see the package."""
+    """Reads a radiotap header and the 802.11 header after it; see the package."""
     low, high = u8(buffer, at + 2, end), u8(buffer, at + 3, end)
     length = low | high << 8
     if u8(buffer, at, end) != 0 or high < 0 or length < _SMALLEST or length > end - at:

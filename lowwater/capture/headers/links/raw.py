@@ -14,7 +14,7 @@ from lowwater.capture.inlining import rare
 
 @rare
 def raw(buffer: Any, at: int, end: int) -> tuple[int, int, int, int, int, int, int]:
-    """No header: the version tells the network; see the package."""
+    """Determines the network from the IP version, since there is no header; see the package."""
     version = u8(buffer, at, end) >> 4
     network = 0x0800 if version == 4 else 0x86DD if version == 6 else -1
     return -1, -1, -1, -1, network, at, end

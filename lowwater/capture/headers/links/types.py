@@ -1,6 +1,6 @@
-"""What stands behind an ether type: VLAN tags, MPLS, PPPoE, or the network header itself.
+"""Follows an ether type over VLAN tags, MPLS and PPPoE to the network header.
 
-Shared by the link layers that carry ether types.
+The link layers with ether types share it.
 """
 
 from __future__ import annotations
@@ -21,16 +21,19 @@ _MPLS, _MPLS_MULTICAST, _PPPOE_SESSION = 0x8847, 0x8848, 0x8864
 
 
 @part
-def carried(buffer: Any, kind: int, at: int, end: int) -> tuple[int, int, int, int, int]:
-    """Follows an ether type (-1 unknown); ether type behind the tags, VLAN, network, where that begins, its end.
+def follow_ether_type(buffer: Any, kind: int, at: int, end: int) -> tuple[int, int, int, int, int]:
+    """Follows an ether type over tags and labels to the network header.
 
     Args:
         buffer: uint8 array that holds the frame.
-        kind: the ether type, -1 where it is not captured.
+        kind: the ether type; -1 if it is not captured.
         at: index behind the ether type.
         end: index behind the last captured byte that belongs to the frame.
+
+    Returns:
+        Ether type behind the VLAN tags, outermost VLAN, network, index of the network header, and end of its bytes.
     """
-    if kind in (IPV4, IPV6):  # most frames, at once
+    if kind in (IPV4, IPV6):  # fast path for most frames
         return kind, -1, kind, at, end
     vlan = -1
     while kind in (_VLAN, _PROVIDER_VLAN, _OLD_QINQ):
@@ -49,7 +52,7 @@ def carried(buffer: Any, kind: int, at: int, end: int) -> tuple[int, int, int, i
 
 @rare
 def _pppoe(buffer: Any, at: int, end: int) -> tuple[int, int, int]:
-    """PPPoE session header (RFC 2516, section 4); network, where that begins, its end."""
+    """Reads a PPPoE session header (RFC 2516, section 4); returns the network, its index, and its end."""
     code, length = u8(buffer, at + 1, end), u16(buffer, at + 4, end)
     if code != 0 or length < 0:
         return -1, at, end

@@ -1,4 +1,4 @@
-"""IEEE 802.11 frames: addresses, and what an unprotected data frame carries.
+"""IEEE 802.11 frames: addresses, and the payload of unprotected data frames.
 
 Link type 105, and behind radiotap. Addresses by To DS and From DS: IEEE 802.11-2020, table 9-30.
 """
@@ -20,9 +20,9 @@ _AGGREGATE = 0x80  # bit of the first byte of QoS control: several packets in on
 
 @part
 def _body(buffer: Any, at: int, end: int, padded: bool) -> int:
-    """Where the LLC header of a data frame begins; -1 where it has none that can be read."""
+    """Returns the index of the LLC header of a data frame; -1 if it has no readable one."""
     first, flags, sequence = u8(buffer, at, end), u8(buffer, at + 1, end), u8(buffer, at + 22, end)
-    # Only the first fragment begins with a header.
+    # Only the first fragment has an LLC header.
     if first & _NO_DATA or flags & _PROTECTED or sequence < 0 or sequence & 0x0F:
         return -1
     length = 30 if flags & _TO_DS and flags & _FROM_DS else 24
@@ -38,7 +38,7 @@ def _body(buffer: Any, at: int, end: int, padded: bool) -> int:
 
 @part
 def wifi(buffer: Any, at: int, end: int, padded: bool) -> tuple[int, int, int, int, int, int, int]:
-    """802.11 header (`padded`: to a multiple of 4 bytes); see the package.
+    """Reads an 802.11 header; see the package.
 
     Args:
         buffer: uint8 array that holds the record.
@@ -65,7 +65,7 @@ def wifi(buffer: Any, at: int, end: int, padded: bool) -> tuple[int, int, int, i
 
 @part
 def wifi_link(buffer: Any, at: int, end: int) -> tuple[int, int, int, int, int, int, int]:
-    """802.11 header as the first of a record; see the package."""
+    """Reads a record that begins with an 802.11 header; see the package."""
     return wifi(buffer, at, end, False)
 
 

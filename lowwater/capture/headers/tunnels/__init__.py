@@ -1,13 +1,13 @@
-"""Tunnels: a module for each protocol, the registry of them, and the rule for what is one.
+"""Tunnels: one module for each protocol, their registry, and the conditions that identify a tunnel.
 
-Between `network` and the second decoding kernel. A tunnel stands behind an IP header (not of a later fragment) whose
-protocol has an entry here, or behind a UDP header whose destination port has one, if its first bytes are those of the
-protocol of this port. A module states its `TUNNELS`; nothing else lists them. A reader gets the number of its entry and
-the bytes [at, end) behind the outer header, and reads no others. It returns the tunnel (-1 where the bytes are none),
-its id (-1: it has none, or it is not captured), the network of the packet that it carries (0x0800 IPv4, 0x86DD IPv6,
-else nothing that is read), where that begins, and its end.
+The third kernel of the reader uses them. A tunnel follows an IP header whose protocol has an entry here (unless it is a
+later fragment), or a UDP header whose destination port has one. The first bytes must fit the protocol of this port. A
+module declares its `TUNNELS`; no other list exists. A reader gets the number of its entry, and reads only the bytes
+[at, end) after the outer header. It returns the tunnel (-1: the bytes are no tunnel), its id (-1: none, or not
+captured), the network of the inner packet (0x0800 IPv4, 0x86DD IPv6, others are not read), the index of the inner
+packet, and its end.
 
-| `tunnel` | file | is one where | `tunnel_id` | carries |
+| `tunnel` | file | condition | `tunnel_id` | carries |
 | --- | --- | --- | --- | --- |
 | 4, 41 | `ip` | always | none | IPv4, IPv6 |
 | 47 | `gre` | always | key; of version 1 the call id, of ERSPAN the session | by its protocol type |
@@ -18,16 +18,18 @@ else nothing that is read), where that begins, and its end.
 
 from __future__ import annotations
 
-from lowwater.capture.headers.registry import Tunnel, numbered, stated
+from lowwater.capture.headers.registry import Tunnel, by_number, module_entries
 
-ALL: tuple[Tunnel, ...] = stated(__name__, __path__, "TUNNELS")
-"""Every tunnel that is decoded."""
+ALL: tuple[Tunnel, ...] = module_entries(__name__, __path__, "TUNNELS")
+"""All tunnels that are decoded."""
 
-NAMES: dict[int, str] = {number: name for number, (_, name) in numbered([(each, each.names) for each in ALL]).items()}
+NAMES: dict[int, str] = {
+    number: name for number, (_, name) in by_number([(tunnel, tunnel.names) for tunnel in ALL]).items()
+}
 """Names of tunnels, by IP protocol or UDP port."""
 
 PORTS: tuple[int, ...] = tuple(number for tunnel in ALL if tunnel.over_udp for number in tunnel.names)
-"""Destination ports of UDP that may mean a tunnel."""
+"""UDP destination ports of tunnels."""
 
 PROTOCOLS: tuple[int, ...] = tuple(number for tunnel in ALL if not tunnel.over_udp for number in tunnel.names)
-"""Protocols of IP that are tunnels."""
+"""IP protocols of tunnels."""

@@ -17,7 +17,7 @@ _OPTION_WORDS = 0x3F
 
 @rare
 def geneve(buffer: Any, port: int, at: int, end: int) -> tuple[int, int, int, int, int]:
-    """Geneve header, its options skipped; see the package. Arguments as of `vxlan`."""
+    """Reads a Geneve header and skips its options; see the package. Arguments as of `vxlan`."""
     first, kind, word = u8(buffer, at, end), u16(buffer, at + 2, end), u32(buffer, at + 4, end)
     if first < 0 or first > _OPTION_WORDS:  # the upper two bits are the version
         return -1, -1, -1, at, end

@@ -10,7 +10,7 @@ from typing import Any
 from lowwater.capture.headers.fields import u16, u32
 from lowwater.capture.headers.links.ethernet import ethernet
 from lowwater.capture.headers.links.ppp import ppp_link
-from lowwater.capture.headers.links.types import carried
+from lowwater.capture.headers.links.types import follow_ether_type
 from lowwater.capture.headers.registry import Tunnel
 from lowwater.capture.inlining import rare
 
@@ -24,24 +24,24 @@ _SESSION, _SUBHEADER = 0x03FF, 0x0001  # of ERSPAN: bits of its second and, vers
 
 @rare
 def behind_type(buffer: Any, kind: int, at: int, end: int) -> tuple[int, int, int]:
-    """Follows an ether type, an Ethernet frame's included; network, where it begins, its end.
+    """Follows the protocol type of a tunnel, including Ethernet frames; returns network, its index, and its end.
 
     Args:
         buffer: uint8 array that holds the frame.
-        kind: the protocol type of the tunnel's header; -1 where it is not captured.
+        kind: protocol type of the tunnel's header; -1 if it is not captured.
         at: index behind the tunnel's header.
         end: index behind the last captured byte.
     """
     if kind == BRIDGED:
         _, _, _, _, network, at, end = ethernet(buffer, at, end)
     else:
-        _, _, network, at, end = carried(buffer, kind, at, end)
+        _, _, network, at, end = follow_ether_type(buffer, kind, at, end)
     return network, at, end
 
 
 @rare
 def _erspan(buffer: Any, kind: int, numbered: bool, at: int, end: int) -> tuple[int, int]:
-    """ERSPAN header: session (-1: none, or not captured), and where the frame begins (`end` where that is unknown)."""
+    """Reads an ERSPAN header; returns the session (-1: none, or not captured) and the index of the frame, or `end`."""
     if kind == _ERSPAN2 and not numbered:  # type I has neither a sequence number nor a header
         return -1, at
     session = u16(buffer, at + 2, end)
@@ -57,7 +57,7 @@ def _erspan(buffer: Any, kind: int, numbered: bool, at: int, end: int) -> tuple[
 
 @rare
 def gre(buffer: Any, protocol: int, at: int, end: int) -> tuple[int, int, int, int, int]:
-    """GRE header; see the package. Source routes (RFC 1701) are not followed.
+    """Reads a GRE header; see the package. Source routes (RFC 1701) are not followed.
 
     Args:
         buffer: uint8 array that holds the frame.

@@ -19,7 +19,7 @@ _OPTIONAL, _EXTENDED = 0x07, 0x04  # any of the three flags brings all of the op
 
 @rare
 def gtp(buffer: Any, port: int, at: int, end: int) -> tuple[int, int, int, int, int]:
-    """GTP-U header with its extension headers; see the package. Arguments as of `vxlan`."""
+    """Reads a GTP-U header with its extension headers; see the package. Arguments as of `vxlan`."""
     flags, message, identity = u8(buffer, at, end), u8(buffer, at + 1, end), u32(buffer, at + 4, end)
     if message != _PACKET or flags & _VERSION_TYPE != _USER_PLANE:
         return -1, -1, -1, at, end
@@ -31,7 +31,7 @@ def gtp(buffer: Any, port: int, at: int, end: int) -> tuple[int, int, int, int, 
             following = 0
         while following > 0:
             length = 4 * u8(buffer, at, end)
-            if length <= 0:  # not captured, or 0: there is no way on
+            if length <= 0:  # without a valid length the next header cannot be found
                 return port, identity, -1, at, end
             at += length
             following = u8(buffer, at - 1, end)

@@ -16,7 +16,7 @@ _IN_IP4 = 4
 
 @rare
 def ip(buffer: Any, protocol: int, at: int, end: int) -> tuple[int, int, int, int, int]:
-    """No header of its own; see the package. Arguments as of `gre`."""
+    """Returns the inner IP packet, because this tunnel has no header; see the package. Arguments as of `gre`."""
     return protocol, -1, IPV4 if protocol == _IN_IP4 else IPV6, at, end
 
 

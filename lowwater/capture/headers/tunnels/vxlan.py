@@ -1,6 +1,6 @@
 """VXLAN (RFC 7348).
 
-UDP ports 4789 and 8472, Linux's first choice.
+UDP ports 4789 and 8472, the former default of Linux.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _VALID = 0x08  # the I flag: there is a VNI
 
 @rare
 def vxlan(buffer: Any, port: int, at: int, end: int) -> tuple[int, int, int, int, int]:
-    """VXLAN header; see the package.
+    """Reads a VXLAN header; see the package.
 
     Args:
         buffer: uint8 array that holds the frame.
