@@ -29,6 +29,7 @@ from lowwater.refused import refusals
 from lowwater.replay.checks.affordable import cost_notes, require_affordable
 from lowwater.replay.checks.capabilities import not_run, require_lowered
 from lowwater.replay.command.run_command import RunRequest, run
+from lowwater.replay.command.summary import empty_query_notes
 from lowwater.replay.job import config_links
 from lowwater.replay.progress import Progress
 from lowwater.terminal import open_console, say
@@ -301,3 +302,5 @@ def _show(summary: Mapping[str, Any], out: Path) -> None:
     for name, link in summary["links"].items():
         for path, end in link["cut"].items():
             console.print(f"note: link {name}: {path} is cut; its last whole record is at {end}", soft_wrap=True)
+    for note in empty_query_notes(summary["queries"]):
+        console.print(f"note: {note}", soft_wrap=True)

@@ -37,6 +37,18 @@ def test_rows_do_not_depend_on_the_heartbeat(capture: Path) -> None:
     assert len(rows) == 1
 
 
+def test_a_query_without_rows_says_where_its_packets_went(capture: Path, tmp_path: Path) -> None:
+    query = tmp_path / "q.gsql"
+    texts = {"udp": "FROM UDP", "https": "FROM TCP WHERE destPort = 443", "http": "FROM TCP WHERE destPort = 80"}
+    query.write_text(
+        ";\n".join(f"DEFINE {{ query_name '{name}'; }} SELECT time {text}" for name, text in texts.items())
+    )
+    out = lowwater("run", query, "--capture", f"a={capture}", "--engine", "reference", "--out", tmp_path / "out").out
+    assert "note: query udp has no rows: of 1 packets of a, 1 are not of the protocol" in out
+    assert "note: query https has no rows: of 1 packets of a, 1 do not meet WHERE" in out
+    assert "query http has no rows" not in out
+
+
 @pytest.mark.parametrize("engine", ["spark", "reference"])
 def test_run_refuses_what_it_cannot_compute_before_it_starts(engine: str, capture: Path, tmp_path: Path) -> None:
     functions, query, out = tmp_path / "mine.fun", tmp_path / "q.gsql", tmp_path / "out"

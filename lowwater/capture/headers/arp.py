@@ -17,7 +17,7 @@ from lowwater.capture.headers.columns import (
     put_narrow,
 )
 from lowwater.capture.headers.fields import u16
-from lowwater.capture.headers.links.types import IPV4
+from lowwater.capture.headers.links.ether_types import IPV4
 from lowwater.capture.headers.network import put_address4
 from lowwater.capture.inlining import rare
 

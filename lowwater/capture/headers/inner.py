@@ -23,7 +23,7 @@ from lowwater.capture.headers.columns import (
     put_wide,
 )
 from lowwater.capture.headers.fields import u8, u16
-from lowwater.capture.headers.links.types import IPV4
+from lowwater.capture.headers.links.ether_types import IPV4
 from lowwater.capture.headers.network import LATER, above4, above6, is_header, put_address4, put_address6
 from lowwater.capture.headers.registry import TunnelReader
 from lowwater.capture.headers.transport import TCP, UDP, has_ports

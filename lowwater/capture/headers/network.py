@@ -24,7 +24,7 @@ from lowwater.capture.headers.columns import (
     set_wide,
 )
 from lowwater.capture.headers.fields import u8, u16, u32
-from lowwater.capture.headers.links.types import IPV4, IPV6
+from lowwater.capture.headers.links.ether_types import IPV4, IPV6
 from lowwater.capture.headers.loads import big64, byte
 from lowwater.capture.inlining import part
 

@@ -43,7 +43,7 @@ from lowwater.capture.headers.columns import (
 )
 from lowwater.capture.headers.inner import carries, tunnels
 from lowwater.capture.headers.links import LINK_TYPES
-from lowwater.capture.headers.links.types import IPV4
+from lowwater.capture.headers.links.ether_types import IPV4
 from lowwater.capture.headers.loads import with_bits
 from lowwater.capture.headers.network import LATER, is_header, version4, version6
 from lowwater.capture.headers.plain import plain

@@ -35,7 +35,7 @@ from lowwater.capture.headers.columns import (
     set_narrow,
     set_wide,
 )
-from lowwater.capture.headers.links.types import IPV4, IPV6
+from lowwater.capture.headers.links.ether_types import IPV4, IPV6
 from lowwater.capture.headers.loads import big16, big32, big64, byte
 from lowwater.capture.headers.transport import ICMP, ICMPV6, TCP, UDP
 from lowwater.capture.headers.tunnels import PORTS

@@ -185,7 +185,7 @@ def _require_captures(request: RunRequest) -> None:
 def _ingest(request: RunRequest, lake: Lake, progress: Progress) -> dict[str, Captures]:
     links = sorted({link for link, _ in request.captures})
     config = _keeping_what_is_read(request, links)
-    with progress.stage("ingest", f"of {len(request.captures)} captures"):
+    with progress.stage("ingest", f"of {len(request.captures)} capture{'s' if len(request.captures) > 1 else ''}"):
         for link in links:
             files = [path for name, path in request.captures if name == link]
             _refuse_same_content(link, ingest(lake, link, files, config))

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from lowwater.capture.headers.fields import u16, u48
+from lowwater.capture.headers.links.ether_types import FIRST_TYPE, follow_ether_type
 from lowwater.capture.headers.links.llc import llc
-from lowwater.capture.headers.links.types import FIRST_TYPE, follow_ether_type
 from lowwater.capture.headers.registry import LinkLayer
 from lowwater.capture.inlining import part
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from lowwater.capture.headers.fields import u8, u16
-from lowwater.capture.headers.links.types import IPV4, follow_ether_type
+from lowwater.capture.headers.links.ether_types import IPV4, follow_ether_type
 from lowwater.capture.inlining import rare
 
 _SNAP, _IP, _UNNUMBERED = 0xAAAA, 0x0606, 0x03

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from lowwater.capture.headers.fields import u16, u32
+from lowwater.capture.headers.links.ether_types import follow_ether_type
 from lowwater.capture.headers.links.ethernet import ethernet
 from lowwater.capture.headers.links.ppp import ppp_link
-from lowwater.capture.headers.links.types import follow_ether_type
 from lowwater.capture.headers.registry import Tunnel
 from lowwater.capture.inlining import rare
 

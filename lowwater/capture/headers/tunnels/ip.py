@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lowwater.capture.headers.links.types import IPV4, IPV6
+from lowwater.capture.headers.links.ether_types import IPV4, IPV6
 from lowwater.capture.headers.registry import Tunnel
 from lowwater.capture.inlining import rare
 
