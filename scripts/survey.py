@@ -20,8 +20,8 @@ from lowwater.errors import LowwaterError, QueryError, QueryErrors
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.parser import parse
 from lowwater.plan.bind.binder import Binder
+from lowwater.plan.bind.clauses.lookups import declare_watch
 from lowwater.plan.bind.defines import check_options
-from lowwater.plan.bind.lookups import declare_watch
 from lowwater.plan.bind.protocols import declare
 from lowwater.plan.bind.texts import read_texts
 from lowwater.plan.context import Context, Links

@@ -1,6 +1,6 @@
 """Running aggregation: groups that outlive their epoch, until CLOSING_WHEN holds (SEMANTICS O4, 004).
 
-Built on `epochs`; the high level runs the same operator (`high.slices.chained_operators`).
+Built on `epochs`; the high level runs the same operator (`high.slices.physical.chained_operators`).
 """
 
 from __future__ import annotations

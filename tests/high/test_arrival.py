@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from lowwater.catalog.streams import ROW, TICK
 from lowwater.errors import LawError
-from lowwater.high.slices.arrival import ArrivalChain, row_leaves
 from lowwater.high.slices.canonical_order import links_of
+from lowwater.high.slices.physical.arrival import ArrivalChain, row_leaves
 from lowwater.high.source.row_groups import LINK_BITS
 from lowwater.high.state_handover import StateHandover
 from lowwater.low import Bounds, LowSettings, Policy, run_link

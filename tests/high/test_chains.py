@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from lowwater.catalog.native import NATIVE
 from lowwater.catalog.streams import LAST, STREAM_TYPES
 from lowwater.errors import LowwaterError
-from lowwater.high.slices.chained_operators import ChainedOperator
-from lowwater.high.slices.python_group import grouped_in_python
+from lowwater.high.slices.physical.chained_operators import ChainedOperator
+from lowwater.high.slices.physical.python_group import grouped_in_python
 from lowwater.high.slices.values import Frame
 from lowwater.high.source.row_groups import PLACE
 from lowwater.high.state_handover import StateHandover, state_file

@@ -31,7 +31,7 @@ from lowwater.high.slices.task import SliceTask, StoredLeaf, run_slice
 from lowwater.high.slices.values import Frame, evaluate
 from lowwater.high.source.stored_streams import StoredStream
 from lowwater.high.timeline import Timeline
-from lowwater.plan.bind.windows import numbered
+from lowwater.plan.bind.clauses.windows import numbered
 from lowwater.plan.operators import Aggregate, Bucket, Expand, Field, JoinKind, LftaInput, Node, Window
 from lowwater.plan.properties.schemas import value_schema
 from lowwater.plan.temporal import END_OF_TIME, INT64_MAX, Step, Temporal

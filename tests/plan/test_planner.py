@@ -8,7 +8,7 @@ import pytest
 
 from lowwater.catalog.expr import Call, Case, Column, Const, Param, Type, show
 from lowwater.errors import LowwaterError, QueryError
-from lowwater.plan.bind.windows import numbered
+from lowwater.plan.bind.clauses.windows import numbered
 from lowwater.plan.context import Context, Links
 from lowwater.plan.explain import explain
 from lowwater.plan.fragments import by_slices

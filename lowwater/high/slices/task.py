@@ -16,9 +16,9 @@ import pyarrow as pa
 from lowwater.catalog.streams import CONTROL, LAST, ROW, TICK
 from lowwater.errors import ValueOverflowError
 from lowwater.high.sink.hours import HourFiles, file_columns, file_schema
-from lowwater.high.slices.arrival import ArrivalChain, by_arrival
-from lowwater.high.slices.chained_operators import ChainedOperator
 from lowwater.high.slices.evaluate import Counts, Evaluation, owned
+from lowwater.high.slices.physical.arrival import ArrivalChain, by_arrival
+from lowwater.high.slices.physical.chained_operators import ChainedOperator
 from lowwater.high.slices.row_blocks import in_blocks
 from lowwater.high.slices.slice_choice import TimeSlice
 from lowwater.high.slices.values import Frame

@@ -14,14 +14,14 @@ from lowwater.catalog.expr import Column, Const, Expr, Type
 from lowwater.errors import QueryError
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_expression
+from lowwater.plan.bind.clauses.grouping import bind_group
+from lowwater.plan.bind.clauses.joins import bind_join
+from lowwater.plan.bind.clauses.lookups import Watch, bind_filter_join, bind_watch_join, declare_watch
+from lowwater.plan.bind.clauses.sources import BoundSource, binder, expand_stars, make_map, name_items, source_fields
 from lowwater.plan.bind.defines import sample_of
-from lowwater.plan.bind.durations import unit_in
-from lowwater.plan.bind.grouping import bind_group
-from lowwater.plan.bind.joins import bind_join
-from lowwater.plan.bind.lookups import Watch, bind_filter_join, bind_watch_join, declare_watch
+from lowwater.plan.bind.expressions.durations import unit_in
+from lowwater.plan.bind.expressions.scope import Scope
 from lowwater.plan.bind.names import Names
-from lowwater.plan.bind.scope import Scope
-from lowwater.plan.bind.sources import BoundSource, binder, expand_stars, make_map, name_items, source_fields
 from lowwater.plan.context import Context
 from lowwater.plan.operators import ANY_LINK, Field, Node, Source, Union
 from lowwater.plan.temporal import Temporal

@@ -13,8 +13,8 @@ from pathlib import Path
 from lowwater.errors import QueryError, raise_all, sort_errors
 from lowwater.gsql import nodes as syntax
 from lowwater.plan.bind.binder import Binder
+from lowwater.plan.bind.clauses.lookups import declare_watch
 from lowwater.plan.bind.defines import check_options, keys_of, options, slots_of, threshold_of
-from lowwater.plan.bind.lookups import declare_watch
 from lowwater.plan.bind.protocols import declare
 from lowwater.plan.bind.texts import Named, read_texts
 from lowwater.plan.context import Context

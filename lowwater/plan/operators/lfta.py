@@ -112,7 +112,7 @@ class LftaInput(Leaf, facts=Facts("lfta", passes=False, waits=False, outlives=""
 
     For an aggregation `_last` is `min(last(key))` of the row's temporal keys, for a selection the packet's timestamp,
     or its arrival. Its fields are those of the LFTA, behind them the number of the row where rows are counted
-    (`bind.sources.ROW`).
+    (`bind.clauses.sources.ROW`).
     """
 
     lfta: Lfta

@@ -16,12 +16,12 @@ from lowwater.catalog.functions import AggregateFunction, StateFunction
 from lowwater.errors import QueryError, raise_all
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_expression
-from lowwater.plan.bind.aggregates import bind_aggregate
-from lowwater.plan.bind.durations import unit_in
-from lowwater.plan.bind.endless import endless
-from lowwater.plan.bind.scope import Scope
-from lowwater.plan.bind.sources import BoundSource, make_map, name_items, narrow
-from lowwater.plan.bind.windows import bind_window
+from lowwater.plan.bind.clauses.endless import endless
+from lowwater.plan.bind.clauses.sources import BoundSource, make_map, name_items, narrow
+from lowwater.plan.bind.clauses.windows import bind_window
+from lowwater.plan.bind.expressions.aggregates import bind_aggregate
+from lowwater.plan.bind.expressions.durations import unit_in
+from lowwater.plan.bind.expressions.scope import Scope
 from lowwater.plan.fields import make_fields, temporals
 from lowwater.plan.operators import Aggregate, Aggregation, Expand, Field, Group, Item, Node, Running, Sampling
 from lowwater.plan.temporal import infer

@@ -12,8 +12,8 @@ from lowwater.catalog.state_json import load_state, write_state
 from lowwater.catalog.streams import LAST, TICK
 from lowwater.errors import LawError
 from lowwater.high.slices.canonical_order import links_of
-from lowwater.high.slices.chained_operators import frame_of
 from lowwater.high.slices.evaluate import Counts, Leaves
+from lowwater.high.slices.physical.chained_operators import frame_of
 from lowwater.high.slices.values import Frame
 from lowwater.high.source.row_groups import LINK_BITS, PLACE
 from lowwater.high.state_handover import StateHandover, state_file, write_state_file

@@ -15,9 +15,9 @@ import pyarrow as pa
 from lowwater.catalog.streams import LAST, STREAM_TYPES
 from lowwater.errors import LowwaterError
 from lowwater.high.slices.canonical_order import order_of, orders
-from lowwater.high.slices.group import ROWS
 from lowwater.high.slices.instants import group_end
 from lowwater.high.slices.keys import codes, normal
+from lowwater.high.slices.physical.group import ROWS
 from lowwater.high.slices.spill import divided
 from lowwater.high.slices.values import Frame
 from lowwater.plan.operators import Aggregate, Group

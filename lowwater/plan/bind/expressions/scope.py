@@ -30,11 +30,11 @@ from lowwater.config import section_of
 from lowwater.errors import QueryError, raise_all
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_expression
-from lowwater.plan.bind import hints, operators
-from lowwater.plan.bind.choice import choose, fitted, written
-from lowwater.plan.bind.durations import Units, alone, counted, length_of, takes, unit_in
+from lowwater.plan.bind.expressions import hints, operators
+from lowwater.plan.bind.expressions.choice import choose, fitted, written
+from lowwater.plan.bind.expressions.durations import Units, alone, counted, length_of, takes, unit_in
+from lowwater.plan.bind.expressions.operators import NUMERIC, negate
 from lowwater.plan.bind.names import Names
-from lowwater.plan.bind.operators import NUMERIC, negate
 from lowwater.plan.text import Text, nearest, place_of, spot
 
 LITERALS = {"int": Type.INT, "float": Type.FLOAT, "string": Type.STRING, "bool": Type.BOOL, "null": Type.STRING}

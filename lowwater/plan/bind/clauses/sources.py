@@ -13,8 +13,8 @@ from lowwater.catalog.expr import Column, Expr, columns_of, show
 from lowwater.catalog.native import NATIVE
 from lowwater.catalog.protocols import ALIASES, LINK, SECOND, Attribute, Protocol
 from lowwater.gsql import nodes as syntax
-from lowwater.plan.bind.durations import units_of
-from lowwater.plan.bind.scope import Scope
+from lowwater.plan.bind.expressions.durations import units_of
+from lowwater.plan.bind.expressions.scope import Scope
 from lowwater.plan.fields import make_fields, temporals
 from lowwater.plan.operators import Bucket, Field, Item, Join, Map, Node, Source
 from lowwater.plan.temporal import CLOCK, Step, Temporal

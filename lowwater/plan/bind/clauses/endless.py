@@ -12,8 +12,8 @@ from lowwater.catalog.expr import Binary, Const, Expr, Type, Unary, show, walk
 from lowwater.errors import QueryError
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_expression
-from lowwater.plan.bind.scope import Scope
-from lowwater.plan.bind.sources import timeless
+from lowwater.plan.bind.clauses.sources import timeless
+from lowwater.plan.bind.expressions.scope import Scope
 from lowwater.plan.fields import temporals
 from lowwater.plan.operators import Item, Node
 from lowwater.plan.temporal import Temporal, infer

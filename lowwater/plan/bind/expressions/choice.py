@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from lowwater.catalog.expr import Binary, Const, Expr, Type
 from lowwater.catalog.functions import AggregateFunction, Function, StateFunction
-from lowwater.plan.bind import operators
+from lowwater.plan.bind.expressions import operators
 
 
 def written(

@@ -13,7 +13,7 @@ from lowwater.catalog.expr import Const, Expr, Type
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_expression
 from lowwater.instants import parse_instant
-from lowwater.plan.bind.durations import named
+from lowwater.plan.bind.expressions.durations import named
 from lowwater.plan.text import nearest
 
 FUNCTIONS = {

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from lowwater.catalog.expr import Binary, Const, Expr, Param, Type, columns_of, show, walk
 from lowwater.gsql import nodes as syntax
-from lowwater.plan.bind.durations import brief, unit_of
+from lowwater.plan.bind.clauses.sources import BoundSource, timeless
+from lowwater.plan.bind.expressions.durations import brief, unit_of
 from lowwater.plan.bind.names import Names
-from lowwater.plan.bind.sources import BoundSource, timeless
 from lowwater.plan.operators import Window
 from lowwater.plan.temporal import Step, Temporal, infer
 from lowwater.plan.text import Text, place_of

@@ -14,9 +14,9 @@ from fractions import Fraction
 from lowwater.catalog.expr import Binary, Column, Const, Expr, Type, columns_of
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.units import UNITS, nanoseconds
-from lowwater.plan.bind.durations import unit_of
-from lowwater.plan.bind.scope import Scope
-from lowwater.plan.bind.sources import BoundSource, timeless
+from lowwater.plan.bind.clauses.sources import BoundSource, timeless
+from lowwater.plan.bind.expressions.durations import unit_of
+from lowwater.plan.bind.expressions.scope import Scope
 from lowwater.plan.fields import temporals
 from lowwater.plan.operators import Bucket, Field, Item, Node, Source
 from lowwater.plan.properties.state import ROW

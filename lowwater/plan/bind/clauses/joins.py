@@ -24,14 +24,14 @@ from lowwater.catalog.expr import (
 )
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_source
-from lowwater.plan.bind.durations import has_duration, unit_in
-from lowwater.plan.bind.grouping import bind_group
-from lowwater.plan.bind.match import Side, alias_of, apart, match_window, note_window
+from lowwater.plan.bind.clauses.grouping import bind_group
+from lowwater.plan.bind.clauses.match import Side, alias_of, apart, match_window, note_window
+from lowwater.plan.bind.clauses.sources import BoundSource, binder, expand_stars, name_items
+from lowwater.plan.bind.clauses.windows import bind_attribute, length
+from lowwater.plan.bind.expressions.durations import has_duration, unit_in
+from lowwater.plan.bind.expressions.operators import negate
+from lowwater.plan.bind.expressions.scope import Scope
 from lowwater.plan.bind.names import Names
-from lowwater.plan.bind.operators import negate
-from lowwater.plan.bind.scope import Scope
-from lowwater.plan.bind.sources import BoundSource, binder, expand_stars, name_items
-from lowwater.plan.bind.windows import bind_attribute, length
 from lowwater.plan.operators import Aggregation, Field, Item, Join, JoinKind, Node, Source, Window
 from lowwater.plan.temporal import infer
 from lowwater.plan.text import Text, attempt_all, place_of

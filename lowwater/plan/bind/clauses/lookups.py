@@ -14,11 +14,11 @@ from pathlib import Path
 from lowwater.catalog.expr import Binary, Column, Expr, Type, columns_of, conjunction, conjuncts, rewrite
 from lowwater.errors import QueryError
 from lowwater.gsql import nodes as syntax
-from lowwater.plan.bind.durations import brief, has_duration, unit_in
+from lowwater.plan.bind.clauses.sources import BoundSource, binder, expand_stars, name_items
+from lowwater.plan.bind.expressions.durations import brief, has_duration, unit_in
+from lowwater.plan.bind.expressions.scope import Scope
 from lowwater.plan.bind.names import Names
 from lowwater.plan.bind.protocols import type_of
-from lowwater.plan.bind.scope import Scope
-from lowwater.plan.bind.sources import BoundSource, binder, expand_stars, name_items
 from lowwater.plan.fields import temporals
 from lowwater.plan.operators import ANY_LINK, Field, FilterJoin, Node, Source, WatchJoin
 from lowwater.plan.temporal import Step, Temporal, infer
