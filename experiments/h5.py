@@ -40,7 +40,7 @@ DEFINE { query_name 'b'; visibility 'internal'; } SELECT timestamp, len FROM mai
 DEFINE { query_name 'both'; visibility 'internal'; } MERGE a.timestamp : b.timestamp FROM a, b;
 DEFINE { query_name 'large'; } SELECT timestamp, len FROM both WHERE len >= 60
 """
-"""Two selections, a merge, and a selection above it: a query node each, as in Gigascope."""
+"""Two selections, a merge, and a selection above it."""
 
 LATE = 20.0
 """Seconds that the packets of the late link take to its low level."""
@@ -70,7 +70,7 @@ class Visit:
 
 @dataclass
 class Nodes:
-    """A query graph with a processor for each operator, as Gigascope's query nodes are processes with queues.
+    """A query graph with a processor and a queue for each operator, as HFTAs are processes (004).
 
     Attributes:
         graph: its operators.
@@ -292,8 +292,8 @@ EXPERIMENT = Experiment(
     source="000, section 6.2",
     claim="Heartbeats wait in the queues of operators as tuples do, so their traces identify backlogged nodes.",
     about=f"""
-Two selections, a merge and a selection above it, each operator with a processor and a queue of its own, as Gigascope's
-query nodes are processes; the operators, their costs and the internal timestamps are those of the execution model.
+Two selections, a merge and a selection above it, each operator with a processor and a queue of its own, as HFTAs are
+processes of their own (004); operators, their costs and internal timestamps are those of the execution model of 003.
 Each operator in turn gets {OVERLOAD:g} seconds of work a second; a heartbeat a second carries the tick of its source,
 and each operator notes when it received it and when it had done it. Links have {RATE} packets/s: delays grow by the
 load, not by the rate. Below that, the traces that Lowwater itself writes, of three links of which the second is late by

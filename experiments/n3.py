@@ -103,7 +103,8 @@ EXPERIMENT = Experiment(
     about="""
 Q9: a count of five minutes by one over M1, M2 and C, of which C has a hundredth of the packets and arrives late by 0
 to 240 s; the figure's axis is not in the text. The default has a 200th of the paper's rate (20 packets/s), `--full`
-all of it; OOP's bytes are those of windows, not of packets, and are not multiplied.
+all of it; OOP's bytes are those of windows, not of packets, and are not multiplied. The default has four delays and
+`--full` six: the model looks at five minutes of packets every second, which takes the time.
 """,
     seed=SEED,
     measure=measure,
