@@ -247,6 +247,8 @@ def verdicts(rows: Sequence[Any]) -> list[Verdict]:
     wrong = accused(rows, NOTHING)
     lag = {(row["level"], row["node"], row["link"]): row["lag"] or 0.0 for row in rows if "lag" in row}
     late = {key for key, value in lag.items() if value > LATE / 2}
+    said = ", ".join(f"{lag[key]:.0f} s: {' '.join(filter(None, key))}" for key in sorted(late))
+    rest = max((value for key, value in lag.items() if key not in late), default=0.0)
     return [
         Verdict(
             "traces identify backlogged nodes (taken as: each operator in turn, and no other is accused)",
@@ -260,7 +262,7 @@ def verdicts(rows: Sequence[Any]) -> list[Verdict]:
         Verdict("without a bottleneck no operator is accused", f"{len(wrong)} of {len(slow)} operators", not wrong),
         Verdict(
             "(ours) `heartbeats.csv` of `lowwater run --traces` points to a late link, and to the queries that wait",
-            "; ".join(f"{' '.join(filter(None, key))} {value:.0f} s" for key, value in lag.items()) + " behind",
+            f"behind by {said or 'nothing'}; all others by {rest:.0f} s at most",
             late == {("lfta", "all_links", "main2"), ("query", "all_links", "")},
             "Its ticks are those of the captures' clocks, not of the machine's: they show what waits for a link and "
             "its skew, not for a processor. Where the processor is the bottleneck, `nanoseconds` of the ledger says so "

@@ -143,14 +143,16 @@ def _escaped(text: str) -> str:
     return text.replace("|", "\\|")
 
 
+def results_in(folder: Path, known: Sequence[Experiment]) -> dict[str, dict[str, Any]]:
+    """The results of a folder, by id."""
+    paths = {each.id: folder / f"{each.id.lower()}.json" for each in known}
+    return {name: json.loads(path.read_text()) for name, path in paths.items() if path.exists()}
+
+
 def make(results: Path, target: Path, images: Path) -> None:
     """Writes the page and its figures."""
     known = found_experiments()
-    found = {
-        each.id: json.loads(path.read_text())
-        for each in known
-        if (path := results / f"{each.id.lower()}.json").exists()
-    }
+    found = results_in(results, known)
     target.write_text(page(known, found))
     for each in known:
         if each.id in found and (panels := each.panels(found[each.id]["rows"])):

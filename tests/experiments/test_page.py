@@ -9,8 +9,8 @@ import pytest
 
 from experiments import __main__ as everything
 from experiments import t4
-from experiments.frame import RESULTS, Curve, Experiment, Panel, Size, Verdict, main, write
-from experiments.page import PAGE, QUICK, found_experiments, make, page, summary
+from experiments.frame import IMAGES, RESULTS, Curve, Experiment, Panel, Size, Verdict, main, write
+from experiments.page import PAGE, QUICK, found_experiments, make, page, results_in, summary
 
 TOY = Experiment(
     id="Z1",
@@ -75,9 +75,23 @@ def test_a_failure_does_not_end_the_run(tmp_path: Path, capfd: pytest.CaptureFix
     assert capfd.readouterr().out == "T4: measured before\n"
 
 
-def test_the_committed_page_is_of_the_committed_results(tmp_path: Path) -> None:
-    make(RESULTS, tmp_path / "page.md", tmp_path)
-    assert (tmp_path / "page.md").read_text() == PAGE.read_text(), "run python -m experiments.page"
+def test_the_committed_page_is_of_the_committed_results() -> None:
+    known = found_experiments()
+    results = results_in(RESULTS, known)
+    assert page(known, results) == PAGE.read_text(), "run python -m experiments.page"
+    assert list(results) == [each.id for each in known]
+    figures = {f"{each.id.lower()}.png" for each in known if each.panels(results[each.id]["rows"])}
+    assert {path.name for path in IMAGES.iterdir()} == figures and len(figures) > 10
+
+
+def test_a_page_is_made_with_its_figures(tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    results.mkdir()
+    (results / "h4.json").write_text((RESULTS / "h4.json").read_text())
+    make(results, tmp_path / "page.md", tmp_path / "images")
+    text = (tmp_path / "page.md").read_text()
+    assert "images/experiments/h4.png" in text and "No result." in text
+    assert [path.name for path in (tmp_path / "images").iterdir()] == ["h4.png"]
 
 
 def test_every_experiment_is_of_the_frame() -> None:
