@@ -22,7 +22,7 @@ def test_the_verdicts_of_a_small_run(rows: list[Measurement]) -> None:
 
 @pytest.mark.parametrize(("factor", "holds"), [(0.01, True), (100.0, False)])
 def test_the_verdict_on_time_is_of_the_times(rows: list[Measurement], factor: float, holds: bool) -> None:
-    times = [{**row, "seconds": row["seconds"] * factor} if row["form"] == "oop" else row for row in rows]  # type: ignore[operator]
+    times = [{**row, "seconds": row["seconds"] * factor} if row["form"] == "oop" else row for row in rows]
     assert said(n1.EXPERIMENT, times)[2] is holds
 
 
