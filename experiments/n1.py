@@ -100,13 +100,14 @@ def verdicts(rows: Sequence[Any]) -> list[Verdict]:
 def _closest(rows: Sequence[Any]) -> str:
     """Where the times are closest, and what IOP sorts there."""
     times = {(row["answers"], row["band"]): row for row in rows if row["form"] == "iop"}
-    density, band = at = min(times, key=lambda each: ratio(rows, *each, "seconds"))
+    density, band = at = min(times, key=lambda each: ratio(rows, each[0], each[1], "seconds"))
     most = max(times, key=lambda each: times[each]["merge"])
+    here, there = ratio(rows, density, band, "seconds"), ratio(rows, most[0], most[1], "seconds")
     return (
-        f"The times are closest with {density:g} answers/s and a band of {band} s: {ratio(rows, *at, 'seconds'):.2f} "
-        f"times. There the join has few results to sort: IOP's merges keep {times[at]['merge']:,} tuples, against "
-        f"{times[most]['merge']:,} with {most[0]:g} answers/s and {most[1]} s, where it takes "
-        f"{ratio(rows, *most, 'seconds'):.2f} times. Times are processor seconds, which other processes lengthen too."
+        f"The times are closest with {density:g} answers/s and a band of {band} s: {here:.2f} times. There the join "
+        f"has few results to sort: IOP's merges keep {times[at]['merge']:,} tuples, against "
+        f"{times[most]['merge']:,} with {most[0]:g} answers/s and {most[1]} s, where it takes {there:.2f} times. "
+        "Times are processor seconds, which other processes lengthen too."
     )
 
 
