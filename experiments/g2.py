@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from experiments.frame import ROOT, Curve, Experiment, Measurement, Panel, Size, Verdict, main
+from experiments.levels import held, planned_query, slices
 from experiments.model import FORMS, SECOND, START, Stream, memory, planned
 from lowwater.low import Bounds, LowSettings, needed_columns, run_link
 from lowwater.plan.context import Links
@@ -32,11 +33,15 @@ def query(window: int) -> str:
     return Q5.replace("1 min", f"{window} s")
 
 
+def streams(rate: int, window: int, skew: int) -> dict[str, Stream]:
+    """Two links, one of them late."""
+    seconds, groups = skew + 2 * window + 10, max(1, round(PAPER_GROUPS * rate / PAPER_RATE))
+    return {"M1": Stream(rate, seconds, groups, SEED), "M2": Stream(rate, seconds, groups, SEED + 1, skew)}
+
+
 def point(node: Node, rate: int, window: int, skew: int, form: str) -> Measurement:
     """What the operators keep at one skew."""
-    seconds, groups = skew + 2 * window + 10, max(1, round(PAPER_GROUPS * rate / PAPER_RATE))
-    streams = {"M1": Stream(rate, seconds, groups, SEED), "M2": Stream(rate, seconds, groups, SEED + 1, skew)}
-    found = memory(node, streams, form)
+    found = memory(node, streams(rate, window, skew), form)
     return {
         "window": window,
         "skew": skew,
@@ -87,12 +92,16 @@ def measure(size: Size) -> list[Measurement]:
     for window in WINDOWS:
         node = planned(query(window), ("M1", "M2"))
         rows += [point(node, RATE[size], window, skew, form) for form in FORMS for skew in SKEWS]
+        both = planned_query(query(window), ("M1", "M2"))
+        for skew in (SKEWS[0], SKEWS[-1]):
+            links = streams(RATE[size], window, skew)
+            rows.append({"window": window, "skew": skew} | slices(both, links, 1.0, RATE[size], PAPER_RATE))
     return rows + [reduced(slots, window, size) for window in WINDOWS for slots in SLOTS]
 
 
 def share(rows: Sequence[Any], window: int, skew: int) -> float:
     """Memory of OOP, of that of IOP."""
-    found = {row["form"]: row["megabytes"] for row in rows if (row.get("window"), row.get("skew")) == (window, skew)}
+    found = {row["form"]: row["megabytes"] for row in rows if (row["window"], row.get("skew")) == (window, skew)}
     return float(found["oop"] / found["iop"])
 
 
@@ -127,6 +136,7 @@ def verdicts(rows: Sequence[Any]) -> list[Verdict]:
     starts = [share(rows, window, 1) for window in WINDOWS]
     said = " and ".join(f"{each:.0%}" for each in starts)
     found.append(Verdict("OOP starts below IOP at 1 s", f"{said} of IOP", max(starts) < 1))
+    found.append(held(rows, "the skew", "window"))
     return found
 
 
@@ -182,6 +192,7 @@ what a merge above it would keep.
         "form": "form",
         "merge": "tuples in the merge",
         "groups": "groups",
+        "slice": "rows of the largest slice",
         "scaled": "MB at the paper's rates",
         "slots": "low level: slots / groups",
         "rows a packet": "rows a packet",

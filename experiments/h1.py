@@ -6,32 +6,41 @@ from collections.abc import Sequence
 from typing import Any
 
 from experiments.frame import ROOT, Curve, Experiment, Measurement, Panel, Size, Verdict, main
+from experiments.levels import held, planned_query, slices
 from experiments.model import FORMS, Stream, memory, planned, slope
 from lowwater.plan.operators import Node
 from lowwater.reference.clock import NONE, PERIODIC
 
 SEED = 1
-RATE = {Size.QUICK: 20, Size.DEFAULT: 1_000, Size.FULL: 100_000}
+RATE = {Size.QUICK: 20, Size.DEFAULT: 500, Size.FULL: 100_000}
 PAPER_RATE = 100_000
 SECONDS = 90
 INTERVALS = (1, 5, 10, 15, 20, 25, 30)
 
 
+LINKS = ("main1", "main2", "control")
+QUERY = (ROOT / "queries" / "seeds" / "000-7.1.gsql").read_text()
+
+
 def query() -> Node:
     """The query of 000, section 7.1."""
-    return planned((ROOT / "queries" / "seeds" / "000-7.1.gsql").read_text(), ("main1", "main2", "control"))
+    return planned(QUERY, LINKS)
+
+
+def streams(rate: int, seconds: int) -> dict[str, Stream]:
+    """Two busy links, and one that is almost silent."""
+    return {
+        "main1": Stream(rate, seconds, rate, SEED),
+        "main2": Stream(rate, seconds, rate, SEED + 1),
+        "control": Stream(0.1, seconds, 10, SEED + 2),
+    }
 
 
 def point(
     node: Node, rate: int, interval: int, form: str, policy: str = PERIODIC, seconds: int = SECONDS
 ) -> Measurement:
     """What the operators keep at one interval of heartbeats."""
-    streams = {
-        "main1": Stream(rate, seconds, rate, SEED),
-        "main2": Stream(rate, seconds, rate, SEED + 1),
-        "control": Stream(0.1, seconds, 10, SEED + 2),
-    }
-    found = memory(node, streams, form, interval, policy)
+    found = memory(node, streams(rate, seconds), form, interval, policy)
     return {
         "heartbeat": interval if policy == PERIODIC else policy,
         "form": form,
@@ -45,10 +54,15 @@ def point(
 
 
 def measure(size: Size) -> list[Measurement]:
-    """Every interval in both forms; the merge without heartbeats, over two lengths."""
+    """Every interval in both forms; the merge without heartbeats, over two lengths; slices of the high level."""
     node, rate = query(), RATE[size]
     rows = [point(node, rate, interval, form) for form in FORMS for interval in INTERVALS]
-    return rows + [point(node, rate, 1, "iop", NONE, seconds) for seconds in (SECONDS // 2, SECONDS)]
+    rows += [point(node, rate, 1, "iop", NONE, seconds) for seconds in (SECONDS // 2, SECONDS)]
+    both = planned_query(QUERY, LINKS)
+    return rows + [
+        {"heartbeat": interval, "seconds": SECONDS} | slices(both, streams(rate, SECONDS), interval, rate, PAPER_RATE)
+        for interval in (INTERVALS[0], INTERVALS[-1])
+    ]
 
 
 def verdicts(rows: Sequence[Any]) -> list[Verdict]:
@@ -77,6 +91,7 @@ def verdicts(rows: Sequence[Any]) -> list[Verdict]:
             f"{none[1] / none[0]:.2f} times the state after twice the time",
             none[1] > 1.9 * none[0],
         ),
+        held(rows, "the interval of heartbeats"),
     ]
 
 
@@ -101,12 +116,12 @@ EXPERIMENT = Experiment(
     source="000, section 7.1, Figure 4",
     claim="The state of the merge grows linearly with the interval of heartbeats, to 420 MB at 30 s.",
     about="""
-The query of 7.1 over two links and a control link with a packet every ten seconds. The default is a hundredth of the
-paper's rate (1,000 packets/s a link), `--full` is all of it; the figure has bytes multiplied by what the rate was
-divided by. Flows: as many as packets a second, drawn evenly, since the paper does not say; they change the groups,
-not the merge. The model has a merge above the links, where Gigascope has one above the low level: what waits is
-packets, not partial groups. Lowwater itself has no merge: its union hands rows on (OOP), and what grows is the number
-of open groups.
+The query of 7.1 over two links and a control link with a packet every ten seconds. The default is a 200th of the
+paper's rate (500 packets/s a link), since memory follows the rate; `--full` is all of it; the figure has bytes
+multiplied by what the rate was divided by. Flows: as many as packets a second, drawn evenly, since the paper does not
+say; they change the groups, not the merge. The model has a merge above the links, where Gigascope has one above the
+low level: what waits is packets, not partial groups. Lowwater itself has no merge: its union hands rows on (OOP), and
+what grows is the number of open groups.
 """,
     seed=SEED,
     measure=measure,
@@ -118,6 +133,7 @@ of open groups.
         "seconds": "length (s)",
         "merge": "tuples in merges",
         "groups": "groups",
+        "slice": "rows of the largest slice",
         "megabytes": "MB",
         "scaled": "MB at the paper's rates",
     },

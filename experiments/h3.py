@@ -22,8 +22,8 @@ SEED = 40
 LINKS = ("main1", "main2")
 RATE = 100_000
 FLOWS = 20_000
-SECONDS = {Size.QUICK: 10, Size.DEFAULT: 60, Size.FULL: 300}
-PAIRS = {Size.QUICK: 4, Size.DEFAULT: 20, Size.FULL: 40}
+SECONDS = {Size.QUICK: 3, Size.DEFAULT: 30, Size.FULL: 300}
+PAIRS = {Size.QUICK: 2, Size.DEFAULT: 12, Size.FULL: 40}
 PERIODS = (1.0, 0.001)
 """The paper's, and one that is a thousand times as dense: what a heartbeat costs at all."""
 
@@ -149,6 +149,7 @@ The overhead query of 001 and a selection, low level over two links of 100,000 p
 whose order alternates, the least of each kind (another process can only lengthen a run). One heartbeat a second is
 below the noise of a run, so a thousand a second are measured too, and their cost is divided. The high level reads
 punctuation as rows of a file: its cost on Spark is not measured, because the start of a JVM varies by more than 1 %.
+The default has 12 pairs of half a minute, so that it takes about a minute.
 """,
     seed=SEED,
     measure=measure,

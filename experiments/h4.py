@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from experiments.frame import ROOT, Curve, Experiment, Measurement, Panel, Size, Verdict, main
+from experiments.levels import stored
 from experiments.model import SECOND, START, Stream
-from lowwater.catalog.packets import RECORD
 from lowwater.catalog.streams import PUNCTUATION
 from lowwater.low import Bounds, LowSettings, needed_columns, run_link
 from lowwater.plan.context import Links
@@ -37,15 +37,7 @@ class NodeError(Exception):
 
 def packets(link: str, columns: Sequence[str]) -> pa.RecordBatch:
     """The packets of a node, with the columns that its kernel reads."""
-    made = Stream(RATES[link], SECONDS, 50, SEED).batch()
-    zero = pa.nulls(made.num_rows, pa.int32()).fill_null(0)
-    known = {
-        "capture": pa.DictionaryArray.from_arrays(zero, ["0" * 64]),
-        "position": pa.array(range(made.num_rows)),
-        "offset": zero,
-    }
-    found = [known[n] if n in known else made[n].cast(RECORD.field(n).type) for n in columns]
-    return pa.record_batch(found, names=list(columns))
+    return stored(Stream(RATES[link], SECONDS, 50, SEED), columns)
 
 
 def until(batch: pa.RecordBatch, failure: int) -> Iterator[pa.RecordBatch]:

@@ -17,7 +17,7 @@ from typing import Any
 
 import experiments
 from experiments.figures import draw
-from experiments.frame import IMAGES, RESULTS, ROOT, Cell, Experiment, Verdict
+from experiments.frame import IMAGES, RESULTS, ROOT, Cell, Experiment, Size, Verdict
 
 PAGE = ROOT / "docs" / "experiments.md"
 _ORDER = "HXGNT"
@@ -30,9 +30,16 @@ lengths of the papers; `python -m experiments.page` makes the page again without
 the rows of a result, and figures are drawn from them ([58](adr/0058-experiments-state-their-claims.md)).
 
 Memory of the model is that of the reference engine's operators, in tuples and in bytes of their values (8 a number).
+The high level on Spark has no such operators: it keeps no state between slices of these queries, and a slice reads rows
+of the low level from files ([49](adr/0049-slices-of-time.md)). H1, H2, G2 and N3 count the rows of the largest slice
+beside the model, with the code that a run calls, in one process and without a JVM. H5 has the slow operators of the
+model, and the traces of Lowwater's own two levels.
+
 Times are seconds of the processor, not of the clock. Lines of a figure are ours, hollow markers are points that a
 paper prints; where it prints none, the curve itself is not known to us.
 """
+
+QUICK = "**Of the quick size**: this result is that of the tests (`--quick`), not of the sizes that the text names."
 
 
 def found_experiments() -> list[Experiment]:
@@ -83,6 +90,8 @@ def _section(experiment: Experiment, found: Mapping[str, Any] | None) -> list[st
     lines += _paragraphs(experiment.about)
     if found is None:
         return [*lines, "No result.", ""]
+    if found["size"] == Size.QUICK:
+        lines += [QUICK, ""]
     rows = found["rows"]
     if experiment.panels(rows):
         lines += [f"![{experiment.title}](images/experiments/{name}.png)", ""]
@@ -134,14 +143,16 @@ def _escaped(text: str) -> str:
     return text.replace("|", "\\|")
 
 
+def results_in(folder: Path, known: Sequence[Experiment]) -> dict[str, dict[str, Any]]:
+    """The results of a folder, by id."""
+    paths = {each.id: folder / f"{each.id.lower()}.json" for each in known}
+    return {name: json.loads(path.read_text()) for name, path in paths.items() if path.exists()}
+
+
 def make(results: Path, target: Path, images: Path) -> None:
     """Writes the page and its figures."""
     known = found_experiments()
-    found = {
-        each.id: json.loads(path.read_text())
-        for each in known
-        if (path := results / f"{each.id.lower()}.json").exists()
-    }
+    found = results_in(results, known)
     target.write_text(page(known, found))
     for each in known:
         if each.id in found and (panels := each.panels(found[each.id]["rows"])):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from experiments import h3
-from tests.experiments.broken import measured, said
+from tests.experiments.broken import said, small
 
 ROW = {"query": "flows", "seconds": 60, "promises": 2, "ratio": 1.0, "median": 1.0}
 
 
 def test_a_small_run_has_a_verdict() -> None:
-    assert len(said(h3.EXPERIMENT, measured(h3.EXPERIMENT))) == 2
+    assert len(said(h3.EXPERIMENT, small(h3))) == 2
 
 
 @pytest.mark.parametrize(("dense", "holds"), [(2.0, True), (5000.0, False)])

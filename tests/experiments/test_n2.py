@@ -5,13 +5,19 @@ from __future__ import annotations
 import pytest
 
 from experiments import n2
-from tests.experiments.broken import measured, order_is_lost, said
+from experiments.frame import Measurement
+from tests.experiments.broken import order_is_lost, said, small
 
 
-def test_the_verdicts_of_a_small_run() -> None:
-    assert said(n2.EXPERIMENT, measured(n2.EXPERIMENT)) == [True, True]
+@pytest.fixture(scope="module")
+def rows() -> list[Measurement]:
+    return small(n2)
 
 
-def test_a_broken_policy_turns_the_verdicts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_verdicts_of_a_small_run(rows: list[Measurement]) -> None:
+    assert said(n2.EXPERIMENT, rows) == [True, True]
+
+
+def test_a_broken_policy_turns_the_verdicts(rows: list[Measurement], monkeypatch: pytest.MonkeyPatch) -> None:
     order_is_lost(monkeypatch, n2)
     assert said(n2.EXPERIMENT, n2.EXPERIMENT.measure(n2.Size.QUICK)) == [False, False]

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from experiments import __main__ as everything
-from experiments.frame import RESULTS, Curve, Experiment, Panel, Size, Verdict, main, write
-from experiments.page import PAGE, found_experiments, make, page, summary
+from experiments import t4
+from experiments.frame import IMAGES, RESULTS, Curve, Experiment, Panel, Size, Verdict, main, write
+from experiments.page import PAGE, QUICK, found_experiments, make, page, results_in, summary
 
 TOY = Experiment(
     id="Z1",
@@ -48,6 +49,7 @@ def test_a_result_becomes_a_section(tmp_path: Path, capsys: pytest.CaptureFixtur
     command = "`python -m experiments.z1 --quick`"
     assert f"| [Z1](#z1-a-toy) | nowhere: Two is more than one. | 2.5 \\| 1 | **holds** | 7 | {command} |" in text
     assert "One paragraph.\n\nAnother." in text
+    assert QUICK in text and QUICK not in page([TOY], {"Z1": {**found, "size": "default"}})
     assert "| more | 2.5 \\| 1 | holds |" in text and "*more*: because" in text
     assert "| x (s) | y |\n| --- | --- |\n| 1 | 2.5 |" in text
     assert "**not measured**" in page([TOY], {})
@@ -61,14 +63,41 @@ def test_a_result_that_is_there_is_not_measured_again(tmp_path: Path) -> None:
     assert not everything.done(tmp_path / "z2.json", "abc")
 
 
-def test_the_committed_page_is_of_the_committed_results(tmp_path: Path) -> None:
-    make(RESULTS, tmp_path / "page.md", tmp_path)
-    assert (tmp_path / "page.md").read_text() == PAGE.read_text(), "run python -m experiments.page"
+def test_a_failure_does_not_end_the_run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The toy is no module, so its process fails; the next one is measured, and a second run has nothing to do."""
+    asked = [TOY, t4.EXPERIMENT]
+    assert everything.measure(asked, Size.QUICK, tmp_path) == ["Z1"]
+    lines = list(everything.verdict_lines(asked, ["Z1"], tmp_path))
+    assert lines[:2] == ["Z1  failed", "T4  holds"] and lines[-1].endswith(" processor seconds")
+    assert sum(line.startswith("    holds: ") for line in lines) == len(lines) - 3 > 1
+    capfd.readouterr()
+    assert everything.measure(asked[1:], Size.QUICK, tmp_path) == []
+    assert capfd.readouterr().out == "T4: measured before\n"
+
+
+def test_the_committed_page_is_of_the_committed_results() -> None:
+    known = found_experiments()
+    results = results_in(RESULTS, known)
+    assert page(known, results) == PAGE.read_text(), "run python -m experiments.page"
+    assert list(results) == [each.id for each in known]
+    figures = {f"{each.id.lower()}.png" for each in known if each.panels(results[each.id]["rows"])}
+    assert {path.name for path in IMAGES.iterdir()} == figures and len(figures) > 10
+
+
+def test_a_page_is_made_with_its_figures(tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    results.mkdir()
+    (results / "h4.json").write_text((RESULTS / "h4.json").read_text())
+    make(results, tmp_path / "page.md", tmp_path / "images")
+    text = (tmp_path / "page.md").read_text()
+    assert "images/experiments/h4.png" in text and "No result." in text
+    assert [path.name for path in (tmp_path / "images").iterdir()] == ["h4.png"]
 
 
 def test_every_experiment_is_of_the_frame() -> None:
     known = found_experiments()
-    assert {"H1", "H2", "H3", "G1", "G2", "G3", "N1", "N2", "N3", "T4"} <= {each.id for each in known}
+    ids = ["H1", "H2", "H3", "H4", "H5", "X1", "X2", "X3", "G1", "G2", "G3", "N1", "N2", "N3", "T4"]
+    assert [each.id for each in known] == ids
     for each in known:
         assert each.claim.endswith(".") and each.seed >= 0 and each.columns
         names = (f"test_{each.id.lower()}.py", f"test_{each.id[0].lower()}.py")
