@@ -257,17 +257,17 @@ def test_an_aggregation_above_a_band(spark: SparkSession, tmp_path: Path, kind: 
         ("l", "main1"): stored(tmp_path, "l", left),
         ("r", "main1"): stored(tmp_path, "r", right, delay=50 * SECOND),
     }
-    joined = join(kind, leaf("l", FLOWS), leaf("r", FLOWS), below=2, above=2)
+    band = join(kind, leaf("l", FLOWS), leaf("r", FLOWS), below=2, above=2)
     # Unmatched rows have no l_tb or no r_tb; a temporal key over both is the instant that the clock itself gives them.
-    late = joined.window.left_time.joined(joined.window.right_time.then(Step("add", -2)))
-    node = group(joined, [(Field("l_tb", Type.INT, late), column("l_tb"))], [COUNT, sum_of("s", column("r_x"))])
+    late = band.window.left_time.joined(band.window.right_time.then(Step("add", -2)))
+    node = group(band, [(Field("l_tb", Type.INT, late), column("l_tb"))], [COUNT, sum_of("s", column("r_x"))])
     rows, result = run(spark, node, inputs, tmp_path, settings=replace(SETTINGS, tick=20 * SECOND))
 
     def meets(a: dict[str, Any], b: dict[str, Any]) -> bool:
         return bool(a["k"] == b["k"] and abs(a["tb"] - b["tb"]) <= 2)
 
     groups: dict[int, list[Any]] = {}
-    for l_tb, _, _, _, _, r_x, _ in joined(left, right, joined, NAMES, meets):
+    for l_tb, _, _, _, _, r_x, _ in joined(left, right, band, NAMES, meets):
         if l_tb is not None and late.last(l_tb) < END:
             found = groups.setdefault(l_tb, [0, None])
             found[0] += 1

@@ -447,6 +447,7 @@ CASES = [
     ),
 ]
 LEFT: dict[Site, str] = {
+    ("lowwater/high/failures.py", "translate"): "Spark fails where the machine does: tests/high/test_failures.py",
     ("lowwater/high/session.py", "fetch_jars"): "a repository that does not answer",
     ("lowwater/high/session.py", "_unstarted"): "a machine without Java: tests/replay/test_sessions.py",
     ("lowwater/high/session.py", "end_jvm"): "a JVM of another process: nothing of ours starts one",
