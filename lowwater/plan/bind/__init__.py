@@ -1,4 +1,5 @@
-"""From syntax trees to the logical plan: names, types, clauses.
+"""Binding: turns syntax trees into the logical plan by resolving names, types and clauses.
 
-`binder` is the door: it binds a query with what it reads and asks the others for their clause.
+`queries` is the entry for the rest of the planner. `binder` binds one query and its sources. The other modules bind
+one clause or one kind of expression.
 """

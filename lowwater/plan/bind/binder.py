@@ -1,7 +1,7 @@
-"""Gives statements their meaning: syntax trees become the logical plan.
+"""Binds statements: turns each syntax tree into a logical plan.
 
-Second stage of the pipeline. One logical tree per query, other queries inlined where they are read, so that every
-tree is whole; `plan.rewriter` makes two levels of it.
+Second stage of the pipeline. Each query gets one complete tree, with the queries that it reads inlined.
+`plan.rewriter` splits the tree into the low level and the high level.
 """
 
 from __future__ import annotations
@@ -33,9 +33,11 @@ class Binder:
     """Binds the statements of one query set.
 
     Attributes:
-        context: what queries may name.
-        statements: query name -> (statement, text it stands in).
-        notes: on the queries that are bound.
+        context: the functions, links and protocols that queries may name.
+        statements: query name -> (statement, file that holds it).
+        bound: query name -> logical plan, for every query bound so far.
+        failed: names of the queries and watch lists with errors.
+        notes: remarks on the queries bound so far.
     """
 
     context: Context
@@ -46,10 +48,13 @@ class Binder:
     _active: list[str] = field(default_factory=list)
 
     def query(self, name: str) -> Node:
-        """The logical plan of a query.
+        """Binds a query and every query that it reads.
+
+        Returns:
+            The logical plan of the query.
 
         Raises:
-            QueryError: anything in its text that has no meaning.
+            QueryError: the text of the query has an error, or the query reads itself.
             BelowError: a query that it reads has errors.
         """
         if name in self.bound:
@@ -95,7 +100,7 @@ class Binder:
         if statement.distinct and not grouped:
             statement, grouped = _as_groups(statement, sources, text), True
         elif statement.distinct:
-            # Rows of an aggregation are told apart by its variables, so only those that leave some out can be equal.
+            # Two rows of an aggregation differ in a group-by variable, so they are equal only where SELECT omits one.
             message = "Lowwater does not run SELECT DISTINCT of an aggregation"
             raise text.unsupported(statement.place, message, "name the aggregation and select DISTINCT from it")
         if statement.join:
@@ -116,8 +121,8 @@ class Binder:
         cleaning = (statement.cleaning_when, statement.cleaning_by)
         clauses = (statement.having, statement.closing_when, *cleaning, statement.supergroup or None)
         windowed = statement.window is not None or (not statement.join and sources[0].window is not None)
-        found = statement.group_by or windowed or any(clause is not None for clause in clauses)
-        return bool(found or self._has_aggregates(statement))
+        grouped = statement.group_by or windowed or any(clause is not None for clause in clauses)
+        return bool(grouped or self._has_aggregates(statement))
 
     def _has_aggregates(self, statement: syntax.Select) -> bool:
         exprs = [*(item.expression for item in statement.items), *([statement.having] if statement.having else [])]
@@ -137,20 +142,20 @@ class Binder:
         return bind_watch_join(name, statement, text, source, watch, right.alias or right.name, names)
 
     def _check_lookup(self, statement: syntax.Select, sources: Sequence[BoundSource], text: Text) -> None:
-        """FILTER_JOIN and WATCHLIST_JOIN select rows one by one and nothing else."""
+        """Raises an error if FILTER_JOIN or WATCHLIST_JOIN has a window or groups: both select single rows."""
         windowed = statement.window or any(source.window for source in sources)
         if windowed or statement.distinct or self._grouped(statement, sources):
             hint = "name the join as a query, and aggregate that"
             raise text.error(statement.place, f"{statement.join} has only SELECT, FROM and WHERE", hint)
 
     def _watch(self, ref: syntax.SourceRef, text: Text) -> Watch:
-        found = self.statements.get(ref.name)
-        if found is None or not isinstance(found[0], syntax.Watchlist):
-            known = [name for name, (other, _) in self.statements.items() if isinstance(other, syntax.Watchlist)]
-            raise text.error(ref.place, f"no watch list is called {ref.name}", nearest(ref.name, known))
+        entry = self.statements.get(ref.name)
+        if entry is None or not isinstance(entry[0], syntax.Watchlist):
+            watch_lists = [name for name, (other, _) in self.statements.items() if isinstance(other, syntax.Watchlist)]
+            raise text.error(ref.place, f"no watch list is called {ref.name}", nearest(ref.name, watch_lists))
         if ref.name in self.failed:
             raise BelowError(f"watch list {ref.name} has errors")
-        return declare_watch(ref.name, found[0], found[1], self.context.folders)
+        return declare_watch(ref.name, entry[0], entry[1], self.context.folders)
 
     def _merge(self, name: str, statement: syntax.Merge, text: Text, names: Names) -> Node:
         sides = attempt_all([self._reader(name, ref, text) for ref in statement.sources])
@@ -200,14 +205,14 @@ class Binder:
         protocol = self.context.protocols.get("DataProtocol" if link else ref.name)
         if ref.library or protocol is None:
             kind = "protocol" if ref.links else "query, protocol or link"
-            known = [*self.context.protocols, *([] if ref.links else self.statements)]
-            known += [] if ref.links else self.context.links.names or []
+            candidates = [*self.context.protocols, *([] if ref.links else self.statements)]
+            candidates += [] if ref.links else self.context.links.names or []
             a_set = not ref.links and ref.name in self.context.links.sets
-            hint = self.context.links.without(ref.name, ()) if a_set else nearest(ref.name, known)
+            hint = self.context.links.without(ref.name, ()) if a_set else nearest(ref.name, candidates)
             raise text.error(ref.place, f"no {kind} is called {ref.name}", hint)
         links = self.context.links.read([ref.name]) if link else self._links(ref, protocol.kind, text)
         self._check_kinds(ref, protocol.kind, links, text)
-        # The interface of a capture has `.` and `/` in its name, which no range variable has.
+        # The interface name of a capture may hold `.` and `/`; a range variable may not.
         alias = ref.alias or re.sub(r"\W", "_", ref.name)
         fields = source_fields(protocol)
         node = Source(query, fields, alias, links, protocol.name, protocol.member, protocol.kind, place=spot(ref))
@@ -229,17 +234,20 @@ class Binder:
         return BoundSource(ref.alias or ref.name, node, columns, ref.window)
 
     def _bare_link(self, ref: syntax.SourceRef) -> bool:
-        """Whether a name that is neither a query nor a protocol is a link: then it reads DataProtocol."""
+        """Whether a source names a link without a protocol. The source then reads DataProtocol."""
         if ref.links or ref.bracketed or ref.library or ref.name in self.context.protocols:
             return False
-        known = self.context.links.names
-        if known is not None:
+        links = self.context.links.names
+        if links is not None:
             return self.context.links.holds(ref.name)
-        # Links are not known: a name that is nearly one of those that are is a misspelling.
+        # Without a list of links, a name close to a protocol or a query is a misspelling of that name.
         return not nearest(ref.name, [*self.context.protocols, *self.statements]).startswith("did")
 
     def _union(self, query: str, ref: syntax.SourceRef, text: Text) -> BoundSource:
-        """`A UNION B as M`: links of one protocol are read together, other streams are united."""
+        """Binds `A UNION B as M`.
+
+        Links of one protocol become one source. Other streams become the inputs of a Union.
+        """
         parts = (replace(ref, union=(), window=None, alias=""), *ref.union)
         sides = _by_protocol(attempt_all([self._reader(query, part, text) for part in parts]), ref, text)
         alias = ref.alias or sides[0].alias
@@ -256,7 +264,7 @@ class Binder:
         columns: dict[str, Expr] = {f.name: Column(f.type, f.name) for f in fields}
         if not packets:
             return BoundSource(alias, united, columns, ref.window)
-        # Columns of packets keep all their names.
+        # A query may use any alias of a packet column, also over the union.
         first = sides[0]
         columns |= {n: columns[c] for n in first.columns if (c := first.canonical(n)) in columns}
         hidden = frozenset[str]().union(*(side.hidden for side in sides))
@@ -267,45 +275,48 @@ class Binder:
         if not ref.links or (ref.links == ("default",) and "default" not in links.sets):
             if links.names is None:
                 return (ANY_LINK,)
-            # Without a link a protocol reads all that can have its records.
-            found = {name for name in links.names if _holds(links.of(links.kinds, name, "pcap"), kind)}
-            if not found:
+            # A protocol without a link reads every link of its kind of records.
+            chosen = {name for name in links.names if _holds(links.of(links.kinds, name, "pcap"), kind)}
+            if not chosen:
                 raise text.error(ref.place, f"{ref.name} reads all links of {kind} records, and there are none")
-            return links.read(found)
-        found = set()
+            return links.read(chosen)
+        chosen = set()
         for name in ref.links:
             if ref.bracketed and name in links.sets:
-                own = links.read(links.sets[name])
+                group = links.read(links.sets[name])
             elif links.holds(name):
-                own = links.read([name])
+                group = links.read([name])
             else:
-                known = [*(links.names or ()), *(links.sets if ref.bracketed else ())]
+                candidates = [*(links.names or ()), *(links.sets if ref.bracketed else ())]
                 kind = "link or set" if ref.bracketed else "link"
                 message = f"{kind} {name} has no capture" if links.remedy else f"no {kind} is called {name}"
-                raise text.error(ref.place, message, links.without(name, known))
-            twice = found.intersection(own)
+                raise text.error(ref.place, message, links.without(name, candidates))
+            twice = chosen.intersection(group)
             if twice:
                 message = f"[{', '.join(ref.links)}] lists {min(twice)} twice, which would count its packets twice"
                 raise text.error(ref.place, message, "name every link once")
-            found.update(own)
-        return tuple(sorted(found))
+            chosen.update(group)
+        return tuple(sorted(chosen))
 
     def _check_kinds(self, ref: syntax.SourceRef, kind: str, links: Sequence[str], text: Text) -> None:
         if self.context.links.names is None:
             return
         for link in links:
-            own = self.context.links.of(self.context.links.kinds, link, "pcap")
-            if not _holds(own, kind):
-                raise text.error(ref.place, f"{ref.name} reads {kind} records, and link {link} has {own} records")
+            link_kind = self.context.links.of(self.context.links.kinds, link, "pcap")
+            if not _holds(link_kind, kind):
+                raise text.error(ref.place, f"{ref.name} reads {kind} records, and link {link} has {link_kind} records")
 
 
 def _holds(link: str, protocol: str) -> bool:
-    """Whether links of a kind hold the records of a protocol of a kind: both sorts of tables are read by position."""
+    """Whether a link of one kind can hold the records of a protocol of another kind.
+
+    A Parquet link can hold CSV records, since both are read by position.
+    """
     return protocol == "other" or link == protocol or (link, protocol) == ("parquet", "csv")
 
 
 def _branch(query: str, column: syntax.Name, side: BoundSource, text: Text) -> tuple[Node, int]:
-    """One input of MERGE, and the position of its merge column."""
+    """Binds one input of MERGE. Returns the input and the position of its merge column."""
     Scope(text, {side.alias: side.columns}).bind(column)
     branch = side.stream(query)
     names = [f.name for f in branch.fields]
@@ -316,11 +327,15 @@ def _branch(query: str, column: syntax.Name, side: BoundSource, text: Text) -> t
 
 
 def _merged(times: Sequence[Temporal | None]) -> Temporal | None:
-    """The progress of a column of united streams: the least of theirs; None where they do not go together (P3)."""
-    known = [time for time in times if time is not None]
-    if not known or len(known) < len(times) or not all(known[0].alike(time) for time in known):
+    """Finds the progress of a column of merged streams: the least progress of the inputs (P3).
+
+    Returns:
+        The progress; None if an input has none or the inputs progress differently.
+    """
+    progresses = [time for time in times if time is not None]
+    if not progresses or len(progresses) < len(times) or not all(progresses[0].alike(time) for time in progresses):
         return None
-    return known[0].joined(*known[1:])
+    return progresses[0].joined(*progresses[1:])
 
 
 def _selection(query: str, statement: syntax.Select, scope: Scope, source: BoundSource) -> Node:
@@ -338,7 +353,10 @@ def _selection(query: str, statement: syntax.Select, scope: Scope, source: Bound
 
 
 def _as_groups(statement: syntax.Select, sources: Sequence[BoundSource], text: Text) -> syntax.Select:
-    """SELECT DISTINCT as GROUP BY its items: one row for each, when its epoch has closed."""
+    """Rewrites SELECT DISTINCT as GROUP BY of the select items.
+
+    Each distinct row appears once, when its epoch closes.
+    """
     written = expand_stars(statement.items, sources, text)
     literals = [Const(Type.BOOL, True)] * len(written)
     named = name_items(written, literals, text)
@@ -350,24 +368,24 @@ def _as_groups(statement: syntax.Select, sources: Sequence[BoundSource], text: T
 
 
 def _by_protocol(sides: Sequence[BoundSource], ref: syntax.SourceRef, text: Text) -> list[BoundSource]:
-    """The sides of a UNION, those of packets of one protocol as one that reads all their links."""
-    found: list[BoundSource] = []
+    """Merges the sides of a UNION that read packets of one protocol into one side with all their links."""
+    merged: list[BoundSource] = []
     of: dict[str, int] = {}
     for side in sides:
         node = side.node
         if isinstance(node, Source) and node.protocol in of:
-            first = found[of[node.protocol]]
+            first = merged[of[node.protocol]]
             assert isinstance(first.node, Source)
             if set(first.node.links) & set(node.links):
                 raise text.error(ref.place, "UNION lists a link twice, which would count its packets twice")
             links = tuple(sorted((*first.node.links, *node.links)))
             group = node.group if node.group == first.node.group else ""
-            found[of[node.protocol]] = replace(first, node=replace(first.node, links=links, group=group))
+            merged[of[node.protocol]] = replace(first, node=replace(first.node, links=links, group=group))
         else:
             if isinstance(node, Source):
-                of[node.protocol] = len(found)
-            found.append(side)
-    return found
+                of[node.protocol] = len(merged)
+            merged.append(side)
+    return merged
 
 
 def _check_union(branches: Sequence[Node], word: str, place: syntax.Place, text: Text) -> None:

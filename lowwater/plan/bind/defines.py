@@ -1,7 +1,7 @@
-"""What the entries of DEFINE mean here, and which mean nothing.
+"""Options of DEFINE: reads the values of a statement and checks them.
 
-Read by `queries`. Every option of the public compilers either works, has a note that says why it changes nothing here,
-or is refused by name (shared rules of GSQL, section 3). Any other entry is text for `#name`.
+Called by `queries`. An option of the public compilers works, has no effect and gets a note, or is refused by name
+(shared rules of GSQL, section 3). Any other entry is text for `#name`.
 """
 
 from __future__ import annotations
@@ -64,28 +64,31 @@ REFUSED = {
 
 
 def options(statement: syntax.Statement) -> Mapping[str, str]:
-    """The entries of a statement's DEFINE."""
+    """Returns the entries of the DEFINE block: option -> value as written."""
     return dict(getattr(statement, "defines", ()))
 
 
 def check_options(statement: syntax.Statement, text: Text) -> list[str]:
-    """Notes on entries that change nothing here.
+    """Checks the options of a statement.
+
+    Returns:
+        Notes on options without effect and on likely misspellings.
 
     Raises:
-        UnsupportedError: an entry that asks for what cannot be right.
-        QueryError: a value that an entry does not take.
+        UnsupportedError: an option is refused, since its rows could be wrong.
+        QueryError: an option does not take its value.
     """
     notes = []
-    known = (*WORKS, *TEXT, *NO_EFFECT, *REFUSED)
-    found = options(statement)
-    for name, value in found.items():
+    names = (*WORKS, *TEXT, *NO_EFFECT, *REFUSED)
+    entries = options(statement)
+    for name, value in entries.items():
         if name in REFUSED:
             what, hint = REFUSED[name]
             raise text.unsupported(place_of(statement), f"Lowwater does not run {what}", hint)
         if name in NO_EFFECT:
             notes.append(f"DEFINE {name} changes nothing: {NO_EFFECT[name]}")
-        elif name not in known:
-            close = difflib.get_close_matches(name, known, 1, 0.75)
+        elif name not in names:
+            close = difflib.get_close_matches(name, names, 1, 0.75)
             if close:
                 notes.append(f"DEFINE {name} is only text for #{name}: did you mean {close[0]}?")
         if name == "visibility" and value.lower() not in ("internal", "external"):
@@ -100,7 +103,11 @@ def check_options(statement: syntax.Statement, text: Text) -> list[str]:
 
 
 def slots_of(statement: syntax.Statement, text: Text) -> int | None:
-    """Size of the group tables that a query asks for, a power of two; None where it does not."""
+    """Reads `aggregate_slots`, the size of the group tables of a query.
+
+    Returns:
+        The number of slots, rounded up to a power of two; None if the option is absent.
+    """
     written = options(statement).get("aggregate_slots", "")
     if not written:
         return None
@@ -110,24 +117,27 @@ def slots_of(statement: syntax.Statement, text: Text) -> int | None:
 
 
 def sample_of(statement: syntax.Statement, text: Text, kind: str) -> Sample | None:
-    """The share of the packets that a query takes of a source; None for all (SEMANTICS O5).
+    """Reads `sample` and `sample_seed`, the share of the packets that a query reads (SEMANTICS O5).
 
     Args:
-        statement: the statement of the query.
-        text: it stands in.
-        kind: the kind of the source's records.
+        statement: the parsed statement.
+        text: the file that holds the statement, for messages.
+        kind: the kind of the source's records, such as `pcap`.
+
+    Returns:
+        The rate and the seed; None if the query reads all packets.
 
     Raises:
-        UnsupportedError: the records are no packets.
-        QueryError: the rate is not above 0 and up to 1, or the seed no number.
+        UnsupportedError: the records are not packets.
+        QueryError: the rate is not above 0 and at most 1, or the seed is not a whole number.
     """
-    found = options(statement)
-    written, seed = found.get("sample", ""), found.get("sample_seed", "0")
+    entries = options(statement)
+    written, seed = entries.get("sample", ""), entries.get("sample_seed", "0")
     if not seed.isdigit() or int(seed) >= 1 << 63:
         raise text.error(
             place_of(statement), f"sample_seed {seed!r} is no number", "write a whole number of 0 or more, such as '1'"
         )
-    if "sample" not in found:
+    if "sample" not in entries:
         return None
     hint = "write a share above 0 and up to 1, such as sample '0.01'"
     if len(written) > 20 or not _RATE.fullmatch(written):
@@ -141,7 +151,11 @@ def sample_of(statement: syntax.Statement, text: Text, kind: str) -> Sample | No
 
 
 def threshold_of(statement: syntax.Statement, text: Text) -> int | None:
-    """The cost from which on a function is not LFTA-safe; None where the query does not say."""
+    """Reads `lfta_cost`, the cost from which a function is not LFTA-safe.
+
+    Returns:
+        The cost; None if the option is absent.
+    """
     written = options(statement).get("lfta_cost", "")
     if not written:
         return None
@@ -154,15 +168,15 @@ def threshold_of(statement: syntax.Statement, text: Text) -> int | None:
 
 
 def keys_of(statement: syntax.Statement, names: Sequence[str], text: Text) -> StatedKeys:
-    """The keys that a query states.
+    """Reads `keys` and `extra_keys`, the unique key that a query states.
 
     Args:
         statement: the parsed statement.
-        names: the columns of the query.
+        names: the output columns of the query.
         text: the file that holds the statement, for messages.
 
     Raises:
-        QueryError: a key that is no column of the query.
+        QueryError: a key is not a column of the query.
     """
     entries = options(statement)
     written = {word: [part.strip() for part in entries.get(word, "").split(",") if part.strip()] for word in KEYS}

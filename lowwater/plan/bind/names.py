@@ -1,6 +1,6 @@
-"""What a statement may name besides columns: its PARAM and DEFINE blocks, the links that it reads, the context.
+"""Names of a statement other than columns: PARAM, DEFINE, links, functions and protocols.
 
-Below `scope`.
+`scope` resolves them in expressions; `binder` creates them for each statement.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ UNSIGNED = ("ushort", "uint", "ullong")
 
 @dataclass(frozen=True)
 class Names:
-    """What one statement may name besides columns.
+    """Names that one statement may use besides columns.
 
     Attributes:
-        context: functions, links, protocols.
-        params: of PARAM, with their values; None where none is given.
-        defines: of DEFINE.
-        links: that the statement reads, for `@property`.
-        assumed: sources that are taken for links only because nothing else is called so.
-        notes: what is worth knowing of the statement, by place: filled while it is bound.
+        context: the functions, links and protocols of the query set.
+        params: parameter -> (type, value); the value is None if the user gave none.
+        defines: option of DEFINE -> value as written.
+        links: the links that the statement reads, for `@property`.
+        assumed: range variables of sources that count as links only because nothing else has their name.
+        notes: (line, column) -> remark on the statement; binding adds to it.
     """
 
     context: Context = field(default_factory=Context)
@@ -40,28 +40,28 @@ class Names:
 
     @staticmethod
     def of(statement: syntax.Statement, context: Context, text: Text) -> Names:
-        """The names that a statement's PARAM and DEFINE blocks give.
+        """Reads the PARAM and DEFINE blocks of a statement.
 
         Raises:
-            QueryError: an unknown type, or a value that is not of the declared type.
+            QueryError: a type is unknown, or a value does not have the declared type.
         """
         declared: tuple[syntax.ParamDecl, ...] = getattr(statement, "params", ())
         defines: tuple[tuple[str, str], ...] = getattr(statement, "defines", ())
         return Names(context, {p.name: _param(p, context.params.get(p.name), text) for p in declared}, dict(defines))
 
 
-def _param(declared: syntax.ParamDecl, given: Value | None, text: Text) -> tuple[Type, Value | None]:
+def _param(declared: syntax.ParamDecl, argument: Value | None, text: Text) -> tuple[Type, Value | None]:
     kind = type_of(declared.type)
     if kind is None:
         raise text.error(declared.place, f"${declared.name} has the type {declared.type}, which is none of ours")
-    value = given if given is not None or declared.default is None else declared.default.value
+    value = argument if argument is not None or declared.default is None else declared.default.value
     if value is None:
         return kind, None
     try:
-        found = _value(kind, value)
-        if isinstance(found, int) and found < 0 and declared.type.lower() in UNSIGNED:
+        converted = _value(kind, value)
+        if isinstance(converted, int) and converted < 0 and declared.type.lower() in UNSIGNED:
             raise ValueError(value)
-        return kind, found
+        return kind, converted
     except ValueError:
         message = f"${declared.name} is {value!r}, which is no {declared.type}"
         raise text.error(declared.place, message, f"give --param {declared.name}=VALUE") from None

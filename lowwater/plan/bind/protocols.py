@@ -1,7 +1,7 @@
-"""Declared protocols: PROTOCOL blocks become protocols of the catalog.
+"""Declared protocols: turns PROTOCOL blocks into protocols of the catalog, beside the built-in ones.
 
-Beside the built-in ones. A stream need not be packets: a text record is read by position (`get_csv_uint_pos1`), a
-packet by the name of a built-in column (`get_srcIP`). (Tigon SQL user manual, sections 4 and 5; features of GSQL, 6.)
+Called by `queries`. A field of a text record names a position (`get_csv_uint_pos1`). A field of a packet names a
+built-in column (`get_srcIP`). (Tigon SQL user manual, sections 4 and 5; features of GSQL, 6.)
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ GSQL_TYPES: dict[str, Type] = {
     "ip": Type.IP,
     "ipv6": Type.IP,
 }
-"""GSQL's types, in lower case; any spelling of case is taken. `timeval` has none of ours."""
+"""GSQL type in lower case -> type of the catalog. `timeval` has no counterpart."""
 
 UNITS = {"s": SECOND, "ms": 1_000_000, "us": 1_000, "ns": 1}
 ATTRIBUTES = ("increasing", "decreasing", "banded", "unit", "clock", "external", "internal", "latent")
 IGNORED = ("required", "snap_len", "low_cardinality", "high_cardinality", "expensive", "key", "subtype")
 HEADERS = ("eth", "ip", "ipv4", "ipv6", "tcp", "udp", "sctp", "icmp")
-"""What may stand before the name of a column in an access function of packets."""
+"""Prefixes of a column name in an access function of packets, such as `tcp` in `get_tcp_ack_number`."""
 POSITIONAL = re.compile(r"get_(?:csv|gdat)_([a-z0-9_]+)_pos([0-9]{1,4})")
 
 Declared = tuple[ProtocolDecl, str, str]
-"""A block, the name of its file, the text of the file."""
+"""A PROTOCOL block, the name of its file and the text of the file."""
 
 
 def type_of(written: str) -> Type | None:
-    """Our type of a GSQL type, None where there is none.
+    """Returns the catalog type of a GSQL type name in any case; None if the name is unknown.
 
     Example:
         >>> type_of("UINT")
@@ -47,13 +47,14 @@ def type_of(written: str) -> Type | None:
     return GSQL_TYPES.get(written.lower())
 
 
-def declare(blocks: Iterable[Declared], known: Mapping[str, Protocol] = PROTOCOLS) -> dict[str, Protocol]:
-    """The known protocols and the declared ones, which go over built-in ones of their name.
+def declare(blocks: Iterable[Declared], builtin: Mapping[str, Protocol] = PROTOCOLS) -> dict[str, Protocol]:
+    """Adds the declared protocols to the built-in ones. A declared protocol replaces a built-in one of its name.
 
-    Fields of parents follow a protocol's own, parents in alphabetical order, and an own field wins over an inherited.
+    A protocol lists its own fields first, then the fields of its parents in alphabetical order of the parents. Its own
+    field hides an inherited field of the same name.
 
     Raises:
-        QueryError: an unknown parent, type or attribute, a cycle of parents, a field twice.
+        QueryError: an unknown parent, type or attribute, a cycle of parents, or a duplicate field.
     """
     named: dict[str, Declared] = {}
     errors: list[QueryError] = []
@@ -61,15 +62,15 @@ def declare(blocks: Iterable[Declared], known: Mapping[str, Protocol] = PROTOCOL
         if block[0].name in named:
             errors.append(_error(block, block[0].place, f"two protocols are called {block[0].name}"))
         named[block[0].name] = block
-    found = dict(known)
+    protocols = dict(builtin)
     for name in named:
         try:
-            base = _packet_base(name, named, known, ())
-            found[name] = _protocol(named[name], _fields(name, named, known, ()), base)
+            base = _packet_base(name, named, builtin, ())
+            protocols[name] = _protocol(named[name], _fields(name, named, builtin, ()), base)
         except QueryError as error:
             errors.append(error)
     raise_all(errors)
-    return found
+    return protocols
 
 
 def _error(block: Declared, place: Place, message: str, hint: str = "") -> QueryError:
@@ -77,7 +78,7 @@ def _error(block: Declared, place: Place, message: str, hint: str = "") -> Query
 
 
 def _fields(
-    name: str, named: Mapping[str, Declared], known: Mapping[str, Protocol], below: tuple[str, ...]
+    name: str, named: Mapping[str, Declared], builtin: Mapping[str, Protocol], below: tuple[str, ...]
 ) -> dict[str, FieldDecl]:
     block = named[name]
     declaration = block[0]
@@ -89,11 +90,11 @@ def _fields(
             raise _error(block, column.place, f"protocol {name} has two fields called {column.name}")
         fields[column.name] = column
     for parent in sorted(declaration.parents):
-        # A block may have the name of a built-in protocol and extend it.
-        if parent in named and not (parent == name and parent in known):
-            inherited = _fields(parent, named, known, (*below, name))
-        elif parent in known:
-            inherited = {column: FieldDecl("", column, f"get_{column}") for column in known[parent].columns}
+        # A block with the name of a built-in protocol may extend that protocol.
+        if parent in named and not (parent == name and parent in builtin):
+            inherited = _fields(parent, named, builtin, (*below, name))
+        elif parent in builtin:
+            inherited = {column: FieldDecl("", column, f"get_{column}") for column in builtin[parent].columns}
         else:
             raise _error(block, declaration.place, f"protocol {name} has an unknown parent {parent}")
         fields = {**fields, **{column: field for column, field in inherited.items() if column not in fields}}
@@ -101,16 +102,20 @@ def _fields(
 
 
 def _packet_base(
-    name: str, named: Mapping[str, Declared], known: Mapping[str, Protocol], below: tuple[str, ...]
+    name: str, named: Mapping[str, Declared], builtin: Mapping[str, Protocol], below: tuple[str, ...]
 ) -> Protocol | None:
-    """The packet protocol that a declared one extends, however far up; None for one of other records."""
+    """Finds the built-in packet protocol that a declared protocol extends, directly or through parents.
+
+    Returns:
+        The built-in protocol; None if the records are not packets.
+    """
     for parent in sorted(named[name][0].parents):
-        if parent in known and (parent == name or parent not in named):
-            return known[parent]
+        if parent in builtin and (parent == name or parent not in named):
+            return builtin[parent]
         if parent in named and parent not in below:
-            found = _packet_base(parent, named, known, (*below, name))
-            if found is not None:
-                return found
+            base = _packet_base(parent, named, builtin, (*below, name))
+            if base is not None:
+                return base
     return None
 
 
@@ -123,7 +128,7 @@ def _protocol(block: Declared, fields: Mapping[str, FieldDecl], base: Protocol |
     if packet or base is not None:
         _check_packet(block, fields, packet)
         base = base or PROTOCOLS["ETH"]
-        # What a block names itself is shown; an inherited field has no type.
+        # `*` shows a hidden column that the block declares. Only an inherited field has no type.
         hidden = frozenset(column for column in base.hidden if column in fields and not fields[column].type)
         if LINK not in packet:
             packet, hidden = {**packet, LINK: PROTOCOLS["ETH"].columns[LINK]}, hidden | {LINK}
@@ -157,7 +162,7 @@ def _type(block: Declared, field: FieldDecl) -> Type:
 
 
 def _check_packet(block: Declared, fields: Mapping[str, FieldDecl], packet: Mapping[str, Expr]) -> None:
-    """Fields of packets are read by our columns' names, have their types, and progress as they do."""
+    """Checks that every field of a packet protocol reads a built-in column, with its type and its progress."""
     for column, field in fields.items():
         if column not in packet:
             hint = "name a column of packets, such as get_ttl: packets and text records cannot be mixed in one protocol"
@@ -175,7 +180,7 @@ def _check_packet(block: Declared, fields: Mapping[str, FieldDecl], packet: Mapp
 
 
 def _kind(block: Declared, field: FieldDecl) -> str:
-    """What reads a field: text records by position, or a function outside."""
+    """Returns the kind of records that hold a field: `csv` for text records, `other` for any other source."""
     if field.access in ("get_system_time", "get_schemaId"):
         return "csv"
     if not field.access.startswith(("get_csv_", "get_gdat_")):
@@ -196,7 +201,7 @@ def _kind(block: Declared, field: FieldDecl) -> str:
 
 
 def _of_packet(field: FieldDecl) -> Expr | None:
-    """What an access function reads of a packet: `get_srcIP` and `get_tcp_ack_number` by the names of our columns."""
+    """Resolves an access function of packets, such as `get_srcIP`, to a built-in column; None if it names none."""
     columns = PROTOCOLS["ETH"].columns
     if not field.access.startswith("get_"):
         return None
@@ -249,7 +254,10 @@ def _unit_by_name(name: str) -> str:
 
 
 def _with_clock(attributes: list[Attribute]) -> tuple[Attribute, ...]:
-    """Exactly one clock: the one that says so, else the first that the record brings, else the first."""
+    """Marks exactly one attribute as the clock.
+
+    The clock is the attribute declared as `clock`, else the first attribute stored in the record, else the first.
+    """
     chosen = next((a for a in attributes if a.clock), None)
     chosen = chosen or next((a for a in attributes if a.stamp == "external"), None)
     chosen = chosen or next(iter(attributes), None)

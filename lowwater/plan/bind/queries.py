@@ -1,6 +1,6 @@
-"""From texts to the logical plans of a query set, and what their DEFINE blocks ask of the planner.
+"""Binds a query set: turns query files into logical plans and reads the options of their DEFINE blocks.
 
-The door of `bind`, called by `queryset`: nothing of a plan is rewritten here but for the values of the old dialect.
+The entry of `bind`, called by `queryset`. The module rewrites a plan only for the `gigascope` dialect.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ Statements = Mapping[str, Named]
 
 @dataclass(frozen=True)
 class Bound:
-    """The queries of a set, bound.
+    """The bound queries of a query set.
 
     Attributes:
-        statements: query -> (statement, text it stands in), in the order of the texts, libraries last.
-        plans: query -> logical plan, those that are read before their readers.
-        notes: on the queries, in the order of the texts.
-        context: what the queries may name, with the protocols that the texts declare.
-        hidden: queries that nobody sees: `visibility 'internal'`, and those of libraries.
-        private: hidden queries that one source of one other query reads.
-        selections: queries that ask for a selection LFTA.
-        slots: query -> size of its group tables, where it says.
-        thresholds: query -> cost from which on a function is not LFTA-safe, where it says.
-        keys: query -> what it says of its unique key.
+        statements: query -> (statement, file that holds it), in the order of the files, libraries last.
+        plans: query -> logical plan; each query comes before its readers.
+        notes: remarks on the queries, in the order of the files.
+        context: the functions, links and protocols that queries may name, with the declared protocols.
+        hidden: queries without a table: those with `visibility 'internal'`, and those of libraries.
+        private: hidden queries that exactly one source reads.
+        selections: queries with `select_lfta`.
+        slots: query -> number of slots of its group tables, for queries with `aggregate_slots`.
+        thresholds: query -> cost from which a function is not LFTA-safe, for queries with `lfta_cost`.
+        keys: query -> the unique key that its DEFINE states.
     """
 
     statements: Statements
@@ -56,16 +56,17 @@ class Bound:
 
 
 def bind_texts(texts: Iterable[tuple[str, str]], folders: Sequence[Path], context: Context, slots: int | None) -> Bound:
-    """Parses and binds texts.
+    """Parses and binds query files as one query set.
 
     Args:
-        texts: (file, text).
-        folders: where libraries of queries (`library/query`) are looked for.
-        context: what queries may name.
-        slots: size of every group table, over what the queries say; None where they decide.
+        texts: pairs of file name and GSQL text.
+        folders: the folders to search for query libraries (`library/query`).
+        context: the functions, links and protocols that queries may name.
+        slots: the number of slots of every group table, instead of `aggregate_slots`; None keeps the options.
 
     Raises:
-        QueryError: a text has no meaning; QueryErrors for several.
+        QueryError: a file has an error.
+        QueryErrors: the files have several errors.
     """
     read = read_texts(texts, folders)
     if read.protocols:
@@ -97,7 +98,11 @@ def _keys(named: Named, plan: Node) -> StatedKeys:
 
 
 def _bind(statements: Statements, context: Context) -> tuple[dict[str, Node], list[Note]]:
-    """The logical plans, those that are read before their readers; the errors of all queries together."""
+    """Binds all queries and reports the errors of all of them together.
+
+    Returns:
+        The logical plans, each query before its readers, and the notes in the order of the files.
+    """
     binder = Binder(context, statements)
     errors: list[QueryError] = []
     notes: list[Note] = []
@@ -137,14 +142,16 @@ def _note(notes: list[Note], name: str, statement: syntax.Statement, text: Text)
 
 
 def _order(statements: Statements) -> list[str]:
-    """The queries, those that are read before their readers; without recursion, as chains may be long."""
+    """Sorts the queries so that each comes before its readers. Iterates, since a long chain would exceed the stack."""
     order: dict[str, None] = {}
     for root in statements:
         stack = [(root, iter(_reads(statements[root][0])))]
         active = {root}
         while stack:
             name, reading = stack[-1]
-            step = next((one for one in reading if one in statements and one not in order and one not in active), None)
+            step = next(
+                (query for query in reading if query in statements and query not in order and query not in active), None
+            )
             if step is None:
                 order.setdefault(name)
                 active.discard(name)
@@ -161,7 +168,7 @@ def _reads(statement: syntax.Statement) -> list[str]:
 
 
 def _readers(statements: Statements) -> dict[str, set[tuple[str, int]]]:
-    """Query -> the sources that read it: the reader, and the number of the source."""
+    """Maps each query to the sources that read it, as (reader, position of the source)."""
     readers: dict[str, set[tuple[str, int]]] = {}
     for name, (statement, _) in statements.items():
         for at, read in enumerate(_reads(statement)):
@@ -170,7 +177,7 @@ def _readers(statements: Statements) -> dict[str, set[tuple[str, int]]]:
 
 
 def _asked(statements: Statements, slots: int | None) -> tuple[dict[str, int], dict[str, int]]:
-    """Sizes of group tables and costs that DEFINE asks for, by query; the errors of all queries together."""
+    """Reads `aggregate_slots` and `lfta_cost` of every query. Reports the errors of all queries together."""
     sizes: dict[str, int] = {}
     thresholds: dict[str, int] = {}
     errors: list[QueryError] = []

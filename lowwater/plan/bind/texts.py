@@ -1,6 +1,6 @@
-"""Reads the texts of a query set: named statements, protocols, and the queries of libraries that they read.
+"""Loads query files: parses them, names their statements and adds the queries of libraries.
 
-Between the parser and the binder, called by `queryset`.
+Between the parser and the binder, called by `queries`.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ Named = tuple[syntax.Statement, Text]
 
 @dataclass
 class Texts:
-    """What the texts hold.
+    """The contents of the query files.
 
     Attributes:
-        statements: query name -> (statement, text it stands in), in the order of the texts, libraries last.
-        protocols: declared in the query files.
+        statements: query name -> (statement, file that holds it), in the order of the files, libraries last.
+        protocols: the PROTOCOL blocks of the files.
         library: names of the queries that come from libraries.
     """
 
@@ -36,39 +36,43 @@ class Texts:
 
 
 def read_texts(texts: Iterable[tuple[str, str]], folders: Sequence[Path]) -> Texts:
-    """Parses texts, names their statements and adds the libraries.
+    """Parses query files, names their statements and adds the library queries that they read.
+
+    Args:
+        texts: pairs of file name and GSQL text.
+        folders: the folders to search for query libraries.
 
     Raises:
-        QueryError: a syntax error, a query without a name or with one that is taken, a library that is not there.
+        QueryError: a syntax error, a missing or duplicate query name, or a missing library.
     """
-    found = Texts()
+    contents = Texts()
     errors: list[QueryError] = []
     for file, source in texts:
         try:
-            _add(found, file, source, "")
+            _add(contents, file, source, "")
         except QueryError as error:
             errors.append(error)
     raise_all(errors)
-    _add_libraries(found, folders)
-    return found
+    _add_libraries(contents, folders)
+    return contents
 
 
-def _add(found: Texts, file: str, source: str, library: str) -> None:
+def _add(contents: Texts, file: str, source: str, library: str) -> None:
     parsed = parse(source, file, tuple(NATIVE))
     text = Text(file, source)
-    found.protocols += [(protocol, file, source) for protocol in parsed.protocols]
+    contents.protocols += [(protocol, file, source) for protocol in parsed.protocols]
     errors: list[QueryError] = []
     for number, statement in enumerate(parsed.statements):
         try:
             name = _name(statement, number, text)
             if library:
-                # A library's own queries see one another by their names.
+                # The binder looks `library/query` up under this name.
                 name = f"{library}_{name}"
-            _refuse_taken(name, found.statements, statement, text)
+            _refuse_taken(name, contents.statements, statement, text)
         except QueryError as error:
             errors.append(error)
         else:
-            found.statements[name] = (statement, text)
+            contents.statements[name] = (statement, text)
     raise_all(errors)
 
 
@@ -85,7 +89,7 @@ def _name(statement: syntax.Statement, number: int, text: Text) -> str:
         raise text.error(
             place_of(statement), "a second query of one file needs a name", "write DEFINE { query_name 'x'; } before it"
         )
-    # The name becomes a folder of the lake and a file of `run`: letters, digits and _ keep it one path component.
+    # The name becomes a folder of the lake and a file of `run`, so it must be one path component.
     if not (name.isascii() and name.replace("_", "a").isalnum() and not name[0].isdigit()):
         message = f"query name {name!r}: only letters, digits and _ can be used, a letter first"
         raise text.error(place_of(statement), message)
@@ -97,17 +101,19 @@ def _name(statement: syntax.Statement, number: int, text: Text) -> str:
         )
         raise text.error(place_of(statement), message, "shorten it")
     if name.lower() in RESERVED:
-        own = name.lower()
-        message = f"no query can be called {name}: `lowwater run` writes a file {own}, {RESERVED[own]}, beside its rows"
+        lower = name.lower()
+        message = (
+            f"no query can be called {name}: `lowwater run` writes a file {lower}, {RESERVED[lower]}, beside its rows"
+        )
         raise text.error(place_of(statement), message, f"give it another name: DEFINE {{ query_name '{name}_of'; }}")
     return name
 
 
-def _refuse_taken(name: str, known: Mapping[str, Named], statement: syntax.Statement, text: Text) -> None:
-    """Raises the error of a second query of one name, in any case: some file systems fold it."""
-    if name in known:
+def _refuse_taken(name: str, statements: Mapping[str, Named], statement: syntax.Statement, text: Text) -> None:
+    """Raises an error if the name is taken. The check ignores case, since some file systems do."""
+    if name in statements:
         raise text.error(place_of(statement), f"two queries are called {name}", "give one of them another query_name")
-    other = next((each for each in known if each.lower() == name.lower()), None)
+    other = next((query for query in statements if query.lower() == name.lower()), None)
     if other is not None:
         message = f"the names of the queries {other} and {name} differ in case only"
         hint = (
@@ -116,25 +122,25 @@ def _refuse_taken(name: str, known: Mapping[str, Named], statement: syntax.State
         raise text.error(place_of(statement), message, hint)
 
 
-def _add_libraries(found: Texts, folders: Sequence[Path]) -> None:
-    """Adds `library/query` from the file of that name, and what that reads in turn."""
+def _add_libraries(contents: Texts, folders: Sequence[Path]) -> None:
+    """Adds every library query that the statements read, also through other library queries."""
     added: dict[str, None] = {}
-    pending = list(found.statements.values())
+    pending = list(contents.statements.values())
     while pending:
         statement, text = pending.pop(0)
         for ref in _library_refs(statement):
             name = f"{ref.library}_{ref.name}"
-            if name in found.statements:
+            if name in contents.statements:
                 continue
-            before = set(found.statements)
+            before = set(contents.statements)
             path = _library_file(ref, folders, text)
-            _add(found, str(path), path.read_text(encoding="utf-8"), ref.library)
-            if name not in found.statements:
+            _add(contents, str(path), path.read_text(encoding="utf-8"), ref.library)
+            if name not in contents.statements:
                 raise text.error(ref.place, f"{path} holds no query called {ref.name}")
-            new = [key for key in found.statements if key not in before]
+            new = [key for key in contents.statements if key not in before]
             added.update(dict.fromkeys(new))
-            pending += [found.statements[key] for key in new]
-    found.library = frozenset(added)
+            pending += [contents.statements[key] for key in new]
+    contents.library = frozenset(added)
 
 
 def _library_refs(statement: syntax.Statement) -> list[syntax.SourceRef]:
@@ -143,7 +149,7 @@ def _library_refs(statement: syntax.Statement) -> list[syntax.SourceRef]:
 
 
 def _library_file(ref: syntax.SourceRef, folders: Sequence[Path], text: Text) -> Path:
-    # The parser lets letters, digits and _ through, so neither name leaves the folder.
+    # The parser accepts only letters, digits and _ in both names, so the path stays inside the folder.
     relative = Path(ref.library) / f"{ref.name}.gsql"
     roots = [folder.resolve() for folder in folders]
     above = [parent / "qlib" for root in roots for parent in (root, *root.parents)]

@@ -1,1 +1,1 @@
-"""Binds the clauses of a statement: sources, windows, joins and groups become operators of the logical plan."""
+"""Binds the clauses of a statement: turns sources, windows, joins and groups into operators of the logical plan."""

@@ -1,4 +1,4 @@
-"""Why the groups of an aggregation would never close: the error of a GROUP BY without an epoch.
+"""Explains why the groups of an aggregation would never close: the error of a GROUP BY without an epoch.
 
 Called by `grouping`.
 """
@@ -25,14 +25,14 @@ _FOLDED: dict[str, Callable[[int, int], int]] = {"+": add, "-": sub, "*": mul}
 def endless(
     statement: syntax.Select, written: Sequence[syntax.SelectItem], rows: Scope, node: Node, keys: Sequence[Item]
 ) -> QueryError:
-    """The error of an aggregation none of whose variables is temporal.
+    """Builds the error of an aggregation without a temporal group-by variable.
 
     Args:
-        statement: its SELECT.
+        statement: the parsed statement.
         written: the group-by variables as written.
         rows: scope of the input rows.
-        node: what is grouped.
-        keys: the group-by variables, those that are written first.
+        node: the input of the aggregation.
+        keys: the bound group-by variables; the first ones match `written` by position.
     """
     inside = [group for group in statement.group_by if isinstance(group, syntax.Grouping)]
     if inside:
@@ -57,7 +57,7 @@ def endless(
 
 
 def _number(expr: Expr) -> int | None:
-    """The value of sums and products of whole numbers; None for anything else."""
+    """Computes a sum, difference or product of whole numbers; None for any other expression."""
     if isinstance(expr, Const):
         return expr.value if type(expr.value) is int else None
     parts = [_number(child) for child in expr.children()]
@@ -69,7 +69,7 @@ def _number(expr: Expr) -> int | None:
 
 
 def _no_epoch(key: Expr, times: dict[str, Temporal]) -> str:
-    """Why arithmetic on a temporal column is no epoch, or nothing."""
+    """Explains why arithmetic on a temporal column yields no epoch; empty if it finds no fault."""
     for part in walk(key):
         if isinstance(part, Binary) and part.op in ("*", "/") and infer(part.left, times):
             if part.right.type is Type.FLOAT:

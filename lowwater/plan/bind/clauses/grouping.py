@@ -1,7 +1,8 @@
 """Binds aggregations: GROUP BY with its variants, aggregates and superaggregates, HAVING, CLOSING and CLEANING.
 
-Called by `binder` for every SELECT that aggregates. Which operator an aggregation becomes is decided here: Group,
-Running (CLOSING_WHEN), Sampling (CLEANING_WHEN and stateful functions), over Expand for CUBE and its kin.
+Called by `binder` for every SELECT that aggregates. An aggregation becomes one of three operators: Running for
+CLOSING_WHEN, Sampling for CLEANING_WHEN, superaggregates and stateful functions, else Group. CUBE, ROLLUP and
+GROUPING_SETS put an Expand below it.
 """
 
 from __future__ import annotations
@@ -28,15 +29,22 @@ from lowwater.plan.temporal import infer
 from lowwater.plan.text import attempt_all, place_of, spot
 
 SET = "_set"
-"""Column of a grouping set's number."""
+"""Name of the column with the number of the grouping set."""
 
 MOST_SETS = 1 << 16
-"""Groupings of a query that are written out at all."""
+"""Most grouping sets of one query."""
 
 
 @dataclass
 class _Parts:
-    """What is found while the clauses over groups are bound."""
+    """Collects the aggregates and states that the clauses over groups use.
+
+    Attributes:
+        taken: names in use, in lower case; a new aggregate gets another name.
+        aggregates: aggregates over groups.
+        supers: superaggregates, over supergroups.
+        states: stateful functions.
+    """
 
     taken: set[str]
     aggregates: list[Aggregate] = field(default_factory=list)
@@ -49,16 +57,19 @@ class _Parts:
 
 
 def bind_group(query: str, statement: syntax.Select, rows: Scope, source: BoundSource) -> Aggregation:
-    """The logical plan of an aggregation over one stream.
+    """Binds an aggregation over one stream.
 
     Args:
-        query: name.
-        statement: its SELECT.
+        query: name of the query.
+        statement: the parsed statement.
         rows: scope of the input rows.
-        source: the stream, with the window that goes with it.
+        source: the stream and its window, if FROM gives one.
+
+    Returns:
+        The logical plan of the aggregation.
 
     Raises:
-        QueryError: whatever has no meaning, first of all groups that would never close.
+        QueryError: a clause has an error, or the groups would never close.
     """
     text = rows.text
     parts = _Parts(set())
@@ -76,7 +87,7 @@ def bind_group(query: str, statement: syntax.Select, rows: Scope, source: BoundS
     items, clauses = _over_groups(statement, results, keys, rows)
     node, keys, predicate, aggregates = _expanded(query, statement, rows, node, keys, predicate, parts.aggregates)
     key_fields = make_fields(keys, temporals(node.fields))
-    if not any(each.temporal for each in key_fields):
+    if not any(key_field.temporal for key_field in key_fields):
         raise endless(statement, _key_items(statement), rows, node, keys)
     fields = tuple(_field(item, key_fields) for item in items)
     exprs = (*(key.expr for key in keys), *(e for a in aggregates for e in (a.argument, *a.more)))
@@ -98,34 +109,34 @@ def bind_group(query: str, statement: syntax.Select, rows: Scope, source: BoundS
 
 
 def _aliases(statement: syntax.Select) -> dict[str, str]:
-    """Name -> expression, as text, of the select items that AS names."""
+    """Maps each alias of a select item to the text of its expression."""
     return {item.alias: print_expression(item.expression) for item in statement.items if item.alias}
 
 
 def _over_rows(
     query: str, statement: syntax.Select, rows: Scope, grouped: Scope, source: BoundSource
 ) -> tuple[tuple[Node, list[Item], dict[str, Expr]], Expr | None]:
-    """GROUP BY and WHERE; the errors of both are reported together."""
-    found: list[tuple[Node, list[Item], dict[str, Expr]]] = []
+    """Binds GROUP BY and WHERE. Reports the errors of both together."""
+    groupings: list[tuple[Node, list[Item], dict[str, Expr]]] = []
     predicate: list[Expr] = []
 
     def where() -> None:
         if statement.where is not None:
             predicate.append(rows.predicate(statement.where, "WHERE"))
 
-    attempt_all([lambda: found.append(_grouped(query, statement, grouped, source)), where])
-    return found[0], next(iter(predicate), None)
+    attempt_all([lambda: groupings.append(_grouped(query, statement, grouped, source)), where])
+    return groupings[0], next(iter(predicate), None)
 
 
 def _further(statement: syntax.Select, rows: Scope, source: BoundSource) -> list[QueryError]:
-    """What is wrong with the select items and HAVING where GROUP BY has errors, so that its variables are not known."""
+    """Finds errors in the select items and HAVING after GROUP BY has failed. Its variables then have unknown types."""
 
-    def on_aggregate(call: syntax.Call, known: Sequence[AggregateFunction]) -> Expr:
-        return Column(bind_aggregate(call, known, replace(rows, where="another aggregate")).type, "")
+    def on_aggregate(call: syntax.Call, overloads: Sequence[AggregateFunction]) -> Expr:
+        return Column(bind_aggregate(call, overloads, replace(rows, where="another aggregate")).type, "")
 
     window = statement.window or source.window
     windowed = {"window_start", "window_end", "wid"} if window is not None else set()
-    # NULL has the type that it stands beside, so that a variable that is not known makes no error of its own.
+    # NULL takes the type of the other operand, so an unknown variable causes no further error.
     names = [*(_name(item) for item in _key_items(statement)), *windowed]
     unknown: dict[str, Expr] = {name: Const(Type.STRING, None) for name in names}
     scope = replace(rows, keys=unknown, on_aggregate=on_aggregate)
@@ -142,32 +153,32 @@ def _further(statement: syntax.Select, rows: Scope, source: BoundSource) -> list
 def _grouped(
     query: str, statement: syntax.Select, rows: Scope, source: BoundSource
 ) -> tuple[Node, list[Item], dict[str, Expr]]:
-    """What is grouped, the group-by variables, and what a window adds to the names over groups."""
+    """Binds GROUP BY and the window. Returns the input, the group-by variables and the window columns by name."""
     written = _key_items(statement)
     keys = _told_apart(written, attempt_all([_key_binder(item, rows) for item in written]), rows)
     names = [key.name.lower() for key in keys]
     window = statement.window or source.window
     if window is None:
         return source.node, keys, {}
-    found = bind_window(query, window, source, rows)
-    extra = [item for item in found.partition if item.name.lower() not in names]
-    return found.node, [*keys, *extra, found.number], found.visible
+    windowed = bind_window(query, window, source, rows)
+    extra = [item for item in windowed.partition if item.name.lower() not in names]
+    return windowed.node, [*keys, *extra, windowed.number], windowed.visible
 
 
 def _told_apart(written: Sequence[syntax.SelectItem], keys: Sequence[Item], rows: Scope) -> list[Item]:
-    """The variables with names of their own: columns of two sources that have one name get 1, 2, ..."""
-    found: list[Item] = []
+    """Gives group-by variables unique names: a column of a second source with the same name gets 1, 2, ..."""
+    items: list[Item] = []
     for item, key in zip(written, keys, strict=True):
-        taken = {other.name.lower() for other in found}
+        taken = {other.name.lower() for other in items}
         name, count = key.name, 0
         while name.lower() in taken:
-            if item.alias or key.expr in [other.expr for other in found]:
+            if item.alias or key.expr in [other.expr for other in items]:
                 hint = "give one of them another name: expression AS name"
                 raise rows.text.error(place_of(item), f"two group-by variables are called {key.name}", hint)
             count += 1
             name = f"{key.name}{count}"
-        found.append(Item(name, key.expr))
-    return found
+        items.append(Item(name, key.expr))
+    return items
 
 
 def _key_items(statement: syntax.Select) -> list[syntax.SelectItem]:
@@ -193,13 +204,13 @@ def _key_binder(item: syntax.SelectItem, rows: Scope) -> Callable[[], Item]:
 
 
 def _results(rows: Scope, keys: Sequence[Item], visible: dict[str, Expr], parts: _Parts) -> Scope:
-    """The scope of everything over groups."""
+    """Builds the scope of the select items and clauses over groups."""
 
     units = {key.name: unit for key in keys if (unit := unit_in(key.expr, rows.units)) is not None}
 
-    def on_aggregate(call: syntax.Call, known: Sequence[AggregateFunction]) -> Expr:
-        aggregate = bind_aggregate(call, known, replace(rows, where="another aggregate"))
-        # Over groups every superaggregate is one of the rows of the supergroup.
+    def on_aggregate(call: syntax.Call, overloads: Sequence[AggregateFunction]) -> Expr:
+        aggregate = bind_aggregate(call, overloads, replace(rows, where="another aggregate"))
+        # A superaggregate aggregates the rows of a supergroup, so the plan lists it separately.
         column = _named(aggregate, parts.supers if call.over else parts.aggregates, parts.taken, call.over)
         native = aggregate.native
         if native is not None and native.picks and aggregate.argument is not None:
@@ -212,22 +223,22 @@ def _results(rows: Scope, keys: Sequence[Item], visible: dict[str, Expr], parts:
     return Scope(rows.text, {}, names, on_aggregate, "this clause", rows.names, on_state=parts.state, units=units)
 
 
-def _named(found: Aggregate, known: list[Aggregate], taken: set[str], over: bool) -> Column:
-    for other in known:
-        if replace(found, name=other.name) == other:
+def _named(aggregate: Aggregate, aggregates: list[Aggregate], taken: set[str], over: bool) -> Column:
+    for other in aggregates:
+        if replace(aggregate, name=other.name) == other:
             return Column(other.type, other.name)
-    prefix, number = ("super" if over else "agg"), len(known)
+    prefix, number = ("super" if over else "agg"), len(aggregates)
     while f"{prefix}{number}" in taken:
         number += 1
     taken.add(f"{prefix}{number}")
-    known.append(replace(found, name=f"{prefix}{number}"))
-    return Column(found.type, f"{prefix}{number}")
+    aggregates.append(replace(aggregate, name=f"{prefix}{number}"))
+    return Column(aggregate.type, f"{prefix}{number}")
 
 
 def _over_groups(
     statement: syntax.Select, results: Scope, keys: Sequence[Item], rows: Scope
 ) -> tuple[list[Item], dict[str, Expr | None]]:
-    """The select items and the clauses over groups; the errors of all are reported together."""
+    """Binds the select items and the clauses over groups. Reports the errors of all together."""
     bound: list[Expr] = []
     clauses: dict[str, Expr | None] = {}
 
@@ -248,14 +259,14 @@ def _over_groups(
 
 
 def _over_group(item: syntax.SelectItem, results: Scope, keys: Sequence[Item], rows: Scope) -> Expr:
-    """Binds a select item over groups; an expression that repeats a group-by definition is that variable."""
+    """Binds a select item over groups. An expression equal to a group-by expression reads that variable."""
     if isinstance(item.expression, syntax.Star):
         hint = "select group-by variables and aggregates one by one"
         raise rows.text.error(item.expression.place, "`*` does not stand for the columns of groups", hint)
     if not isinstance(item.expression, syntax.Literal | syntax.Parameter | syntax.Defined):
         try:
             raw = rows.bind(item.expression)
-        except QueryError:  # not an expression over rows: bound over groups below, which reports what is wrong
+        except QueryError:  # the binding over groups below reports the error
             raw = None
         for key in keys:
             if key.expr == raw:
@@ -276,13 +287,17 @@ def _expanded(
     predicate: Expr | None,
     aggregates: list[Aggregate],
 ) -> tuple[Node, list[Item], Expr | None, list[Aggregate]]:
-    """For CUBE, ROLLUP and GROUPING_SETS: keys and arguments are computed first, then every row is expanded."""
+    """Adds an Expand for CUBE, ROLLUP and GROUPING_SETS: a Map computes keys and arguments, Expand copies each row.
+
+    Returns:
+        The new input, group-by variables, predicate and aggregates; unchanged if the statement has no grouping sets.
+    """
     groupings = [group for group in statement.group_by if isinstance(group, syntax.Grouping)]
     if not groupings:
         return node, keys, predicate, aggregates
-    made = prod(map(_count, groupings))
-    if made > MOST_SETS:
-        message = f"the query has {made:,} groupings, and there may be {MOST_SETS:,}"
+    count = prod(map(_count, groupings))
+    if count > MOST_SETS:
+        message = f"the query has {count:,} groupings, and there may be {MOST_SETS:,}"
         raise rows.text.error(groupings[0].place, message, "write GROUPING_SETS of those you need")
     inside = {_name(item) for group in groupings for item in group.items}
     plain = tuple(key.name for key in keys if key.name not in inside)
@@ -318,14 +333,14 @@ def _sets(group: syntax.Grouping) -> list[tuple[str, ...]]:
 def _supergroup(
     statement: syntax.Select, keys: Sequence[Item], key_fields: Sequence[Field], rows: Scope
 ) -> tuple[str, ...]:
-    """The names of SUPERGROUP; without it all rows of an epoch are one supergroup."""
+    """Returns the variables of SUPERGROUP. Without the clause, all groups of an epoch are one supergroup."""
     temporal = tuple(f.name for f in key_fields if f.temporal)
     if not statement.supergroup:
         return temporal
-    known = {key.name for key in keys}
+    variables = {key.name for key in keys}
     for name in statement.supergroup:
-        if name.name not in known:
-            hint = f"name group-by variables: {', '.join(sorted(known))}"
+        if name.name not in variables:
+            hint = f"name group-by variables: {', '.join(sorted(variables))}"
             raise rows.text.error(name.place, f"{name.name} of SUPERGROUP is no group-by variable", hint)
     chosen = tuple(dict.fromkeys(name.name for name in statement.supergroup))
     return (*(name for name in temporal if name not in chosen), *chosen)

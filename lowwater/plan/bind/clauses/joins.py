@@ -1,7 +1,7 @@
-"""Binds joins: which conjuncts filter a side, which make the match window, which decide matching.
+"""Binds joins: splits the condition into filters of one side, the match window and conditions of matching.
 
 Called by `binder`. A conjunct on one side filters that input before the join; the others decide matching (V1). The
-window is the first equality of temporal expressions, else a band of two inequalities on one pair of them (P4).
+match window is the first equality of temporal expressions, else a band of two inequalities on one such pair (P4).
 """
 
 from __future__ import annotations
@@ -39,7 +39,17 @@ from lowwater.plan.text import Text, attempt_all, place_of
 
 @dataclass(frozen=True)
 class _Match:
-    """When two rows meet: everything of a join but what it selects."""
+    """The condition of a join: when a row of the left side matches a row of the right side.
+
+    Attributes:
+        kind: inner join or outer join.
+        sides: the left side, then the right side.
+        filters: range variable -> conjuncts on that side only.
+        across: conjuncts on both sides, or on no column.
+        window: the match window.
+        equalities: pairs of (left, right) expressions that must be equal.
+        residual: the rest of the condition; None if nothing is left.
+    """
 
     kind: JoinKind
     sides: tuple[Side, Side]
@@ -50,7 +60,7 @@ class _Match:
     residual: Expr | None
 
     def join(self, query: str, items: Sequence[Item]) -> Join:
-        """The join that selects the items; its inputs have only the columns that are read."""
+        """Builds the join that selects the items. Its inputs keep only the columns that it reads."""
         read = [*(item.expr for item in items), *self.across]
         left, right = (_stream(query, side, self.filters[side.source.alias], read) for side in self.sides)
         fields = tuple(Field(item.name, item.expr.type, self.window.time_of(item.expr, self.kind)) for item in items)
@@ -72,18 +82,21 @@ class _Match:
 def bind_join(
     query: str, statement: syntax.Select, text: Text, sources: Sequence[BoundSource], names: Names, grouped: bool
 ) -> Join | Aggregation:
-    """The logical plan of a join of two sources, and of the aggregation over it where the statement has one.
+    """Binds a join of two sources, and the aggregation over it if the statement has one.
 
     Args:
         query: name of the query.
         statement: the parsed statement.
         text: the file that holds the statement, for messages.
-        sources: the left one, then the right one.
-        names: what the statement may name besides columns.
-        grouped: whether an aggregation stands over the join.
+        sources: the left source, then the right source.
+        names: names of the statement other than columns.
+        grouped: whether the statement aggregates the rows of the join.
+
+    Returns:
+        The logical plan of the join, or of the aggregation over it.
 
     Raises:
-        QueryError: no temporal predicate relates the sides, equal range variables.
+        QueryError: no temporal predicate relates the sides, or both have one range variable.
     """
     match, scope = _match(statement, text, sources, names)
     if grouped:
@@ -94,7 +107,7 @@ def bind_join(
 
 
 def _aggregated(query: str, statement: syntax.Select, match: _Match, scope: Scope) -> Aggregation:
-    """The aggregation of a join's rows: the join selects just the columns that the aggregation reads."""
+    """Binds the aggregation over a join. The join selects only the columns that the aggregation reads."""
     named: dict[str, Item] = {}
     scopes: dict[str, dict[str, Expr]] = {}
     for side in match.sides:
@@ -102,8 +115,8 @@ def _aggregated(query: str, statement: syntax.Select, match: _Match, scope: Scop
         scopes[alias] = {}
         for name, expr in side.after.items():
             assert isinstance(expr, Column)
-            given = expr.name.replace(".", "_")
-            item = named.setdefault(expr.name, Item(_free(given, {i.name for i in named.values()}), expr))
+            base_name = expr.name.replace(".", "_")
+            item = named.setdefault(expr.name, Item(_free(base_name, {i.name for i in named.values()}), expr))
             scopes[alias][name] = Column(item.expr.type, item.name)
     whole = match.join(query, list(named.values()))
     units = {item.name: scope.units[column] for column, item in named.items() if column in scope.units}
@@ -118,9 +131,9 @@ def _aggregated(query: str, statement: syntax.Select, match: _Match, scope: Scop
         below = below.inputs()[0]
     used = set(columns_of(*exprs))
     narrowed = match.join(query, [item for item in named.values() if item.name in used])
-    found = _replaced(group, whole, narrowed)
-    assert isinstance(found, Aggregation)
-    return found
+    aggregation = _replaced(group, whole, narrowed)
+    assert isinstance(aggregation, Aggregation)
+    return aggregation
 
 
 def _free(name: str, taken: set[str]) -> str:
@@ -130,15 +143,15 @@ def _free(name: str, taken: set[str]) -> str:
 
 
 def _replaced(node: Node, old: Node, new: Node) -> Node:
-    """The plan with one input put in the place of another; what passes its rows on has its fields."""
+    """Replaces one node of a plan by another. A node that passes rows on takes the fields of its new input."""
     if node is old:
         return new
     below = node.inputs()[0]
     replaced = _replaced(below, old, new)
     if isinstance(node, Aggregation) or hasattr(node, "items"):
         return replace(node, input=replaced)  # type: ignore[call-arg]
-    own = node.fields[len(below.fields) :]
-    return replace(node, input=replaced, fields=(*replaced.fields, *own))  # type: ignore[call-arg]
+    added = node.fields[len(below.fields) :]
+    return replace(node, input=replaced, fields=(*replaced.fields, *added))  # type: ignore[call-arg]
 
 
 def _match(statement: syntax.Select, text: Text, sources: Sequence[BoundSource], names: Names) -> tuple[_Match, Scope]:
@@ -163,8 +176,8 @@ def _match(statement: syntax.Select, text: Text, sources: Sequence[BoundSource],
     equalities, residual = _equalities(rest, left.source.alias)
     kind = JoinKind(statement.join)
     _note_missing(kind, filters, across, (left, right), names)
-    extents = [each.source.window.range for each in (left, right) if each.source.window]
-    plain = not has_duration(statement.where) and not any(each and each.unit for each in extents)
+    extents = [side.source.window.range for side in (left, right) if side.source.window]
+    plain = not has_duration(statement.where) and not any(extent and extent.unit for extent in extents)
     note_window(window, place_of(statement.where) if statement.where else statement.place, names, plain)
     return _Match(kind, (left, right), filters, across, window, tuple(equalities), residual), scope
 
@@ -172,8 +185,11 @@ def _match(statement: syntax.Select, text: Text, sources: Sequence[BoundSource],
 def _note_missing(
     kind: JoinKind, filters: Mapping[str, list[Expr]], across: Sequence[Expr], sides: tuple[Side, Side], names: Names
 ) -> None:
-    """IS NULL on the side that may be missing filters its rows before the join: it does not ask for unmatched rows."""
-    optional = [side for side, kept in zip(sides, (kind.keeps_right, kind.keeps_left), strict=True) if kept]
+    """Notes an IS NULL on the optional side of an outer join.
+
+    Such a predicate filters that side before the join. The user probably means unmatched rows.
+    """
+    optional = [side for side, can_miss in zip(sides, (kind.keeps_right, kind.keeps_left), strict=True) if can_miss]
     tied = {
         expr
         for part in across
@@ -194,10 +210,10 @@ def _note_missing(
 
 
 def _windowed(left: Side, right: Side, text: Text, names: Names) -> list[Expr]:
-    """The band of two windows: a row of either side meets what the other had in its window (002, section 4.2).
+    """Turns the windows of both sides into a band (002, section 4.2).
 
-    A row stays in its window for its RANGE, so y of the right side meets x of the left side where
-    x - RANGE_right <= y <= x + RANGE_left (SEMANTICS P4; both ends belong to it).
+    A row stays in the window of its side for the RANGE, and matches every row in the window of the other side. So x of
+    the left side matches y of the right side if x - RANGE_right <= y <= x + RANGE_left, ends included (SEMANTICS P4).
     """
     windows = (left.source.window, right.source.window)
     if windows == (None, None):
@@ -212,8 +228,8 @@ def _windowed(left: Side, right: Side, text: Text, names: Names) -> list[Expr]:
         if window.range is None or window.slide is not None or window.partition:
             hint = "write [RANGE 2 min, WA ts]"
             raise text.error(window.place, "a window of a join has a RANGE and no SLIDE: it slides by itself", hint)
-        own = Scope(text, {side.source.alias: side.before}, where="a window", names=names)
-        attribute, time = bind_attribute(window, side.source, own)
+        scope = Scope(text, {side.source.alias: side.before}, where="a window", names=names)
+        attribute, time = bind_attribute(window, side.source, scope)
         reaches.append(length(window.range, attribute, time, side.source, text))
         attributes.append(_after(window, side))
     x, y = attributes
@@ -232,7 +248,7 @@ def _after(window: syntax.Window, side: Side) -> Expr:
 def _side(source: BoundSource) -> Side:
     columns = dict(source.columns)
     if isinstance(source.node, Source):
-        # An alias is read as the column it stands for, so that a projected side has each column once.
+        # Aliases of a packet column read the column itself, so a projected side holds each column once.
         named = {name: Column(expr.type, source.canonical(name)) for name, expr in columns.items()}
     else:
         named = {name: Column(expr.type, name) for name, expr in columns.items()}
@@ -243,13 +259,13 @@ def _side(source: BoundSource) -> Side:
 
 
 def _side_units(side: Side) -> dict[str, Fraction]:
-    own = side.source.time_units()
-    found = {side.after[name]: unit_in(expr, own) for name, expr in side.source.columns.items()}
-    return {columns_of(column)[0]: unit for column, unit in found.items() if unit is not None}
+    units = side.source.time_units()
+    column_units = {side.after[name]: unit_in(expr, units) for name, expr in side.source.columns.items()}
+    return {columns_of(column)[0]: unit for column, unit in column_units.items() if unit is not None}
 
 
 def _stream(query: str, side: Side, filters: list[Expr], read: Sequence[Expr]) -> Node:
-    """The input of the join: its own filters below it, and of packets only the columns that the join reads."""
+    """Builds an input of the join with its filters. A packet source keeps only the columns that the join reads."""
     prefix = f"{side.source.alias}."
     used = [name.removeprefix(prefix) for name in columns_of(*read) if name.startswith(prefix)]
     predicate = conjunction([_before(part, side) for part in filters])
@@ -275,7 +291,7 @@ def _equalities(parts: list[Expr], left_alias: str) -> tuple[list[tuple[Expr, Ex
         if isinstance(part, Binary) and None not in sides and part.left.type is part.right.type:
             swap = sides[0] != left_alias
             equalities.append((part.right, part.left) if swap else (part.left, part.right))
-            # NULL equals NULL between columns only (V1): what is computed must have a value.
+            # NULL equals NULL between columns only (V1), so a computed operand must not be NULL.
             if not (isinstance(part.left, Column) and isinstance(part.right, Column)):
                 computed = part.right if isinstance(part.left, Column) else part.left
                 residual.append(negate(Unary(Type.BOOL, "IS NULL", computed), True))

@@ -1,7 +1,7 @@
-"""Binds the joins that look rows up: FILTER_JOIN and WATCHLIST_JOIN.
+"""Binds lookup joins: FILTER_JOIN and WATCHLIST_JOIN.
 
-Called by `binder`. Both run at the low level of Gigascope: the right side is a set of keys, and nothing waits
-(SEMANTICS O6; shared rules of GSQL, section 2).
+Called by `binder`. Both joins run at the low level of Gigascope. The right side is a set of keys, and no row waits
+for a match (SEMANTICS O6; shared rules of GSQL, section 2).
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class Watch:
     """A declared watch list.
 
     Attributes:
-        name: the name of its query.
-        file: the file of its rows, text with commas; an input of the run (S1).
-        refresh: how often the old system read it anew, in seconds.
-        columns: in the order of the file.
+        name: name of the watch list.
+        file: path of the CSV file with its rows, an input of the run (S1).
+        refresh: interval in seconds at which the original system read the file again.
+        columns: columns in the order of the file.
         keys: names of the key columns.
     """
 
@@ -45,16 +45,16 @@ class Watch:
 
 
 def declare_watch(name: str, statement: syntax.Watchlist, text: Text, folders: Sequence[Path]) -> Watch:
-    """The watch list of a WATCHLIST statement.
+    """Reads the declaration of a watch list.
 
     Args:
         name: name of the watch list.
         statement: the parsed declaration.
         text: the file that holds the statement, for messages.
-        folders: folders in which its file may lie, besides that of the text.
+        folders: folders that may hold the file of the watch list, besides the folder of the query file.
 
     Raises:
-        QueryError: no key, an unknown type, DEFINE without `filename` or `refresh_interval`.
+        QueryError: no key, an unknown type, or no `filename` or `refresh_interval` in DEFINE.
     """
     defines = dict(statement.defines)
     place = statement.place
@@ -89,16 +89,16 @@ def _scoped(source: BoundSource) -> dict[str, Expr]:
 
 
 def _units(*sources: BoundSource) -> dict[str, Fraction]:
-    found = {
+    units = {
         f"{source.alias}.{name}": unit_in(expr, source.time_units())
         for source in sources
         for name, expr in source.columns.items()
     }
-    return {column: unit for column, unit in found.items() if unit is not None}
+    return {column: unit for column, unit in units.items() if unit is not None}
 
 
 def _equality(part: Expr) -> tuple[str, str] | None:
-    """The range variables of an equality between two sides."""
+    """Returns the range variables of the two sides of an equality; None for any other predicate."""
     if not (isinstance(part, Binary) and part.op == "="):
         return None
     sides = [{name.split(".", 1)[0] for name in columns_of(side)} for side in (part.left, part.right)]
@@ -115,17 +115,17 @@ def _direct(source: BoundSource, kind: str, statement: syntax.Select, text: Text
 def bind_filter_join(
     query: str, statement: syntax.Select, text: Text, sources: Sequence[BoundSource], names: Names
 ) -> FilterJoin:
-    """The plan of FILTER_JOIN(t, range).
+    """Binds FILTER_JOIN(t, range).
 
     Args:
         query: name of the query.
         statement: the parsed statement.
         text: the file that holds the statement, for messages.
-        sources: what is filtered, then what it is looked up in.
-        names: what the statement may name besides columns.
+        sources: the source to filter, then the source that holds the keys.
+        names: names of the statement other than columns.
 
     Raises:
-        QueryError: a source is a query, the links differ, no equality, a column of the right side in SELECT.
+        QueryError: a source is a query, the links differ, no equality, or a column of the right side in SELECT.
     """
     left, right = sources
     nodes = [_direct(source, "FILTER_JOIN", statement, text) for source in sources]
@@ -155,11 +155,11 @@ def bind_filter_join(
         hint = f"add one to WHERE, such as {left.alias}.srcIP = {right.alias}.srcIP"
         raise text.error(statement.place, "FILTER_JOIN needs an equality between both sides", hint)
     if nodes[0].links == (ANY_LINK,) or len(nodes[0].links) > 1:
-        # A key is looked up among the records of the row's own link (O6).
+        # A row matches only keys of its own link (O6).
         keys.append((Column(Type.STRING, f"{left.alias}.interface"), Column(Type.STRING, f"{right.alias}.interface")))
     written = expand_stars(statement.items, [left], text)
-    own = replace(scope, sources={left.alias: _scoped(left)}, where="SELECT of FILTER_JOIN")
-    bound = attempt_all([binder(own, item) for item in written])
+    left_scope = replace(scope, sources={left.alias: _scoped(left)}, where="SELECT of FILTER_JOIN")
+    bound = attempt_all([binder(left_scope, item) for item in written])
     items = name_items(written, bound, text)
     streams = [_stream(query, s, filters[s.alias], [*(e for k in keys for e in k), *bound], column) for s in sources]
     progress = _progress(left.alias, streams[0].fields, column.name, reach)
@@ -186,17 +186,19 @@ _BY_KEY = ("FILTER_JOIN relates its sides by equalities only", "write a join for
 
 
 def _progress(alias: str, fields: Sequence[Field], name: str, reach: int) -> dict[str, Temporal]:
-    """The progress of the left columns: a row waits for what may come in its own unit of t, and where t decreases for
-    the whole range, so only what is no finer than t makes any (P4).
+    """Returns the progress of the left columns after FILTER_JOIN (P4).
+
+    A row waits until its unit of t ends; if t decreases, it waits for the whole range. So only columns no finer than t
+    progress.
     """
     base = next(f.temporal for f in fields if f.name == name)
     assert base is not None
-    (chain,), found = base.components, {}
+    (chain,), progress = base.components, {}
     for f in fields:
         if f.temporal and f.temporal.origin == base.origin and f.temporal.components[0][: len(chain)] == chain:
             waiting = base.then(Step("add", 0 if base.increasing else reach))
-            found[f"{alias}.{f.name}"] = waiting.then(*f.temporal.components[0][len(chain) :])
-    return found
+            progress[f"{alias}.{f.name}"] = waiting.then(*f.temporal.components[0][len(chain) :])
+    return progress
 
 
 def _keys(
@@ -212,7 +214,7 @@ def _keys(
         elif len(aliases) < 2:
             filters[min(aliases, default=left.alias)].append(part)
         else:
-            # What compares both sides otherwise cannot be looked up by key.
+            # A lookup by key decides equalities only.
             raise otherwise
     return keys, filters
 
@@ -238,19 +240,19 @@ def _before(part: Expr, source: BoundSource) -> Expr:
 def bind_watch_join(
     query: str, statement: syntax.Select, text: Text, source: BoundSource, watch: Watch, alias: str, names: Names
 ) -> WatchJoin:
-    """The plan of WATCHLIST_JOIN FROM protocol p, list w.
+    """Binds WATCHLIST_JOIN FROM protocol p, list w.
 
     Args:
         query: name of the query.
         statement: the parsed statement.
         text: the file that holds the statement, for messages.
-        source: packets of a protocol.
+        source: the left source, packets of a protocol.
         watch: the watch list.
         alias: range variable of the watch list.
-        names: what the statement may name besides columns.
+        names: names of the statement other than columns.
 
     Raises:
-        QueryError: the left source is a query, a key of the list has no equality.
+        QueryError: the left source is a query, or a key of the watch list has no equality.
     """
     _direct(source, "WATCHLIST_JOIN", statement, text)
     columns = {f.name: Column(f.type, f"{alias}.{f.name}") for f in watch.columns}
@@ -268,8 +270,8 @@ def bind_watch_join(
             if name in watch.keys and name not in keys:
                 keys[name] = mine
                 continue
-        own = {name.split(".", 1)[0] for name in columns_of(part)} <= {source.alias}
-        (filters if own else residual).append(part)
+        left_only = {name.split(".", 1)[0] for name in columns_of(part)} <= {source.alias}
+        (filters if left_only else residual).append(part)
     missing = [name for name in watch.keys if name not in keys]
     if missing:
         hint = f"add one to WHERE, such as {source.alias}.srcIP = {alias}.{missing[0]}"
@@ -285,7 +287,7 @@ def bind_watch_join(
     progress = {f"{source.alias}.{f.name}": f.temporal for f in stream.fields if f.temporal}
     fields = tuple(Field(item.name, item.expr.type, infer(item.expr, progress)) for item in items)
     columns_out = tuple(Field(f"{alias}.{f.name}", f.type) for f in watch.columns)
-    found = tuple((keys[name], f"{alias}.{name}") for name in watch.keys)
+    key_pairs = tuple((keys[name], f"{alias}.{name}") for name in watch.keys)
     return WatchJoin(
         query,
         fields,
@@ -296,7 +298,7 @@ def bind_watch_join(
         watch.file,
         watch.refresh,
         columns_out,
-        found,
+        key_pairs,
         conjunction(residual),
         tuple(items),
         spot(statement),

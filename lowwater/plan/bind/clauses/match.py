@@ -1,6 +1,6 @@
 """Finds the match window of a join: an equality or a band of one temporal expression of each side (SEMANTICS P4).
 
-Called by `joins`, which has split the condition at its ANDs.
+Called by `joins`, which splits the condition into conjuncts.
 """
 
 from __future__ import annotations
@@ -19,12 +19,19 @@ from lowwater.plan.text import Text, place_of
 
 _FLIPPED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 FAR = 1000
-"""Units of the sides of an equality that differ by so much are not meant."""
+"""Ratio of the units of an equality's sides from which the query gets a note: it is probably a mistake."""
 
 
 @dataclass(frozen=True)
 class Side:
-    """One input of the join: how its columns are read before and after."""
+    """One input of a join.
+
+    Attributes:
+        source: the bound source.
+        before: column name -> expression over the rows of the source.
+        after: column name -> column of the join, named `range_variable.column`.
+        times: column of the join -> progress, for temporal columns.
+    """
 
     source: BoundSource
     before: Mapping[str, Expr]
@@ -35,7 +42,7 @@ class Side:
 def match_window(
     across: list[Expr], left: Side, right: Side, statement: syntax.Select, text: Text
 ) -> tuple[Window, list[Expr]]:
-    """The match window, and the conjuncts that it does not use up.
+    """Finds the match window among the conjuncts of a join condition.
 
     Args:
         across: conjuncts that name columns of both sides.
@@ -43,6 +50,9 @@ def match_window(
         right: right input of the join.
         statement: the parsed statement.
         text: the file that holds the statement, for messages.
+
+    Returns:
+        The match window, and the conjuncts that the window does not cover.
     """
     pairs = [_pair(part, left, right) for part in across]
     for i, pair in enumerate(pairs):
@@ -96,7 +106,7 @@ def _clock_name(side: Side) -> str:
 
 @dataclass(frozen=True)
 class _Pair:
-    """A comparison `left op right` of a temporal expression of each side."""
+    """A comparison `left op right` of two temporal expressions, one of each side."""
 
     op: str
     left: Expr
@@ -105,14 +115,14 @@ class _Pair:
     right_time: Temporal
 
     def bound(self) -> tuple[str, int]:
-        """The bound on (right - left), both without their constants: ("low" or "high", value)."""
+        """Returns the bound on right - left, both without added constants, as ("low" or "high", value)."""
         shift = _constant(self.left) - _constant(self.right)
         if self.op in ("<", "<="):
             return "low", shift + (1 if self.op == "<" else 0)
         return "high", shift - (1 if self.op == ">" else 0)
 
     def stripped(self) -> _Pair:
-        """The same pair of attributes without added constants."""
+        """Returns the pair without added constants."""
         left, right = _without_constant(self.left), _without_constant(self.right)
         left_time = self.left_time.then(Step("add", -_constant(self.left)))
         right_time = self.right_time.then(Step("add", -_constant(self.right)))
@@ -135,13 +145,13 @@ def _pair(part: Expr, left: Side, right: Side) -> _Pair | None:
 
 
 def alias_of(expr: Expr) -> str | None:
-    """The range variable of the one side that an expression reads, else None."""
-    found = {name.split(".", 1)[0] for name in columns_of(expr)}
-    return found.pop() if len(found) == 1 else None
+    """Returns the range variable of the only side that an expression reads; None if it reads no side or both."""
+    aliases = {name.split(".", 1)[0] for name in columns_of(expr)}
+    return aliases.pop() if len(aliases) == 1 else None
 
 
 def _constant(expr: Expr) -> int:
-    """The constant that is added to an expression at its top."""
+    """Returns the sum of the constants that the outermost additions add."""
     if isinstance(expr, Binary) and expr.op in ("+", "-"):
         if isinstance(expr.right, Const) and isinstance(expr.right.value, int):
             return _constant(expr.left) + (expr.right.value if expr.op == "+" else -expr.right.value)
@@ -167,19 +177,19 @@ def _same_scale(pair: _Pair) -> bool:
 
 
 def _divided(steps: tuple[Step, ...]) -> tuple[Step, ...]:
-    """The steps with divisions that follow one another as one: x / a / b is x / (a * b), both truncated."""
-    found: list[Step] = []
+    """Merges consecutive divisions of a progress: x / a / b equals x / (a * b), both truncated."""
+    merged: list[Step] = []
     for step in steps:
-        known = not step.param and found and not found[-1].param
-        if known and step.op == found[-1].op == "div":
-            found[-1] = Step("div", found[-1].by * step.by)
+        constant = not step.param and merged and not merged[-1].param
+        if constant and step.op == merged[-1].op == "div":
+            merged[-1] = Step("div", merged[-1].by * step.by)
         else:
-            found.append(step)
-    return tuple(found)
+            merged.append(step)
+    return tuple(merged)
 
 
 def apart(part: Expr, left: Side, right: Side) -> Expr:
-    """A bound on the difference of two temporal expressions, `b - a <= 3`, as `b <= a + 3`; anything else as it is."""
+    """Rewrites a bound on a difference of temporal expressions, `b - a <= 3`, as `b <= a + 3`. Keeps any other part."""
     if not (isinstance(part, Binary) and part.op in _FLIPPED):
         return part
     op, difference, by = part.op, part.left, part.right
@@ -192,18 +202,18 @@ def apart(part: Expr, left: Side, right: Side) -> Expr:
 
 
 def _whole(expr: Expr) -> bool:
-    """Whether an expression is an integer that is known, or a parameter of one."""
+    """Whether an expression is an integer constant or an integer parameter."""
     return isinstance(expr, Const | Param) and expr.type is Type.INT
 
 
 def note_window(window: Window, place: syntax.Place, names: Names, plain: bool) -> None:
-    """A match window that is empty or brief, or whose sides count in units that are far apart.
+    """Notes a match window that is empty or very short, or whose sides count in very different units.
 
     Args:
-        window: the window of the join.
+        window: the match window of the join.
         place: the place of its condition.
-        names: that take the note.
-        plain: whether its bounds are written without units.
+        names: the names of the statement; the note goes to its `notes`.
+        plain: whether the query writes the bounds without units.
     """
     spot = (place.line, place.column)
     if window.below + window.above < 0:
@@ -212,9 +222,9 @@ def note_window(window: Window, place: syntax.Place, names: Names, plain: bool) 
     reach = max(abs(window.below), abs(window.above))
     if plain and window.below + window.above >= 0 and (note := brief(reach, unit, show(window.left))):
         names.notes[spot] = f"the band of the join hardly reaches: {note}"
-    found = _units(window.left, window.right, window.left_time, window.right_time)
-    if window.equality and found and found[2] >= FAR:
-        coarse, fine, factor = found
+    units = _units(window.left, window.right, window.left_time, window.right_time)
+    if window.equality and units and units[2] >= FAR:
+        coarse, fine, factor = units
         names.notes[spot] = (
             f"{coarse} and {fine} count in units that differ by a factor of {factor:,}, so rows with equal values lie"
             f" far apart: write {coarse} = {fine}/{factor}"
@@ -222,7 +232,11 @@ def note_window(window: Window, place: syntax.Place, names: Names, plain: bool) 
 
 
 def _units(left: Expr, right: Expr, left_time: Temporal, right_time: Temporal) -> tuple[str, str, int] | None:
-    """The side with the larger unit, that with the smaller, and how often this goes into that; None where equal."""
+    """Compares the units of the two sides of a match window.
+
+    Returns:
+        The side with the larger unit, the other side, and the ratio of the units; None if equal or unknown.
+    """
     units = (unit_of(left_time), unit_of(right_time))
     if units[0] is None or units[1] is None or units[0] == units[1] or left_time.origin:
         return None

@@ -1,6 +1,6 @@
-"""The sources of a statement, and the naming of its output.
+"""Bound sources of a statement, and the names of its output columns.
 
-Shared by `binder` and `joins`.
+Shared by `binder` and the other modules of `clauses`.
 """
 
 from __future__ import annotations
@@ -23,14 +23,16 @@ from lowwater.plan.text import Text, place_of
 
 @dataclass(frozen=True)
 class BoundSource:
-    """One source of a statement: its stream, and what its column names read of the stream's rows.
+    """One source of a statement: its stream, and the columns that expressions may name.
 
     Attributes:
-        window: written after it, else None.
-        units: stored temporal column -> ns that one unit of it takes, where it is no function of the clock in ns; None
-            where it is not known, so that no duration can be given of it.
-        assumed: whether its name is taken for a link only because nothing else is called so.
-        hidden: columns that `*` leaves out.
+        alias: range variable.
+        node: the stream.
+        columns: column name -> expression over the rows of the stream.
+        window: the window after the source; None if there is none.
+        units: temporal column -> ns per unit, for columns not derived from the clock; None if the unit is unknown.
+        assumed: whether the source counts as a link only because nothing else has its name.
+        hidden: columns that `*` omits.
     """
 
     alias: str
@@ -43,31 +45,37 @@ class BoundSource:
 
     @property
     def links(self) -> tuple[str, ...]:
-        """The links that it reads directly."""
+        """The links that the source reads; empty for the stream of a query."""
         return self.node.links if isinstance(self.node, Source) else ()
 
     def shown(self) -> list[str]:
-        """What `*` stands for."""
+        """Returns the columns that `*` stands for."""
         return [name for name in self.whole() if name not in self.hidden]
 
     def whole(self) -> list[str]:
-        """All columns, those of packets without their second names."""
-        # The link is no column that a declared protocol names, so rows of two of these have equal columns without it.
+        """Returns all columns, without the aliases of packet columns."""
+        # A declared protocol does not name the link, so two such protocols have equal columns only without it.
         unnamed = self.hidden & {LINK}
         return [name for name in self.columns if self.canonical(name) == name and name not in unnamed]
 
     def canonical(self, name: str) -> str:
-        """The first name of a column of packets that has several."""
+        """Returns the first name of a packet column that has several names; any other name unchanged."""
         other = ALIASES.get(name, name)
         same = isinstance(self.node, Source) and other in self.columns and self.columns[other] == self.columns[name]
         return other if same else name
 
     def time_units(self) -> dict[str, Fraction]:
-        """Column of its rows -> ns that one unit of it takes, where that is known."""
+        """Maps each temporal column of the stream to its unit in ns; without columns of unknown unit."""
         return units_of(self.node.fields, self.units)
 
     def stream(self, query: str, predicate: Expr | None = None, names: Sequence[str] | None = None) -> Node:
-        """The source as a stream of named columns: packets are projected, a query's rows only filtered."""
+        """Builds the stream of the source with a filter and a projection. The rows of a query are only filtered.
+
+        Args:
+            query: name of the query that reads the source.
+            predicate: condition over the rows of the source; None keeps all rows.
+            names: columns of packets to keep; None keeps those that `*` stands for.
+        """
         if not isinstance(self.node, Source):
             if predicate is None:
                 return self.node
@@ -78,7 +86,7 @@ class BoundSource:
 
 
 def source_fields(protocol: Protocol) -> tuple[Field, ...]:
-    """The stored columns of a protocol, with the progress of its temporal attributes (SEMANTICS T8)."""
+    """Returns the stored columns of a protocol, with the progress of its temporal attributes (SEMANTICS T8)."""
     times = {attribute.name: _progress(protocol, attribute) for attribute in protocol.attributes}
     declared = protocol.declared
     return tuple(Field(n, t, times.get(n), declared.get(n, "")) for n, t in protocol.stored.items())
@@ -92,7 +100,7 @@ def _progress(protocol: Protocol, attribute: Attribute) -> Temporal:
 
 
 def timeless(node: Node) -> str:
-    """What to do about rows without a temporal column."""
+    """Hint for a stream without a temporal column."""
     if isinstance(node, Source):
         return "declare one in its PROTOCOL: uint time get_csv_uint_pos1 (increasing);"
     if isinstance(node, Join):
@@ -109,12 +117,12 @@ def _timeless_join(join: Join) -> str:
 
 
 def make_map(query: str, source: Node, predicate: Expr | None, items: Sequence[Item]) -> Map:
-    """A selection and projection of a stream.
+    """Builds the selection and projection of a stream.
 
     Args:
         query: name of the query.
         source: the stream.
-        predicate: condition over its rows; None for all of them.
+        predicate: condition over its rows; None keeps all rows.
         items: named expressions over its rows, in the order of the output.
     """
     fields = make_fields(items, temporals(source.fields))
@@ -122,12 +130,12 @@ def make_map(query: str, source: Node, predicate: Expr | None, items: Sequence[I
 
 
 def narrow(node: Node, *exprs: Expr | None) -> Node:
-    """A source of packets with only the columns that its one reader uses; any other stream as it is."""
+    """Removes unused columns from a packet source, also below a Bucket. Returns any other stream unchanged."""
     if isinstance(node, Bucket):
         below = narrow(node.input, *exprs, node.attribute, *(item.expr for item in node.partition))
-        kept = {f.name for f in below.fields}
-        own = len(node.input.fields)
-        fields = tuple(f for at, f in enumerate(node.fields) if at >= own or f.name in kept)
+        names = {f.name for f in below.fields}
+        input_width = len(node.input.fields)
+        fields = tuple(f for at, f in enumerate(node.fields) if at >= input_width or f.name in names)
         return replace(node, input=below, fields=fields)
     if not isinstance(node, Source):
         return node
@@ -136,7 +144,10 @@ def narrow(node: Node, *exprs: Expr | None) -> Node:
 
 
 def name_items(written: Sequence[syntax.SelectItem], bound: Sequence[Expr], text: Text) -> list[Item]:
-    """Names the select items: as written, else by the rules of GSQL; clashes (in any case) get 1, 2, ..."""
+    """Names the select items: by their alias, else by the rules of GSQL.
+
+    A name that is taken, in any case, gets 1, 2, ... appended.
+    """
     items: list[Item] = []
     taken: set[str] = set()
     for position, (item, expr) in enumerate(zip(written, bound, strict=True)):
@@ -153,7 +164,7 @@ def name_items(written: Sequence[syntax.SelectItem], bound: Sequence[Expr], text
 
 
 def default_name(node: syntax.Expression, position: int) -> str:
-    """The name of a select item that has none (shared rules of GSQL, section 2)."""
+    """Returns the name of a select item without an alias (shared rules of GSQL, section 2)."""
     if isinstance(node, syntax.Name):
         return node.name
     if isinstance(node, syntax.Literal):
@@ -174,26 +185,26 @@ def default_name(node: syntax.Expression, position: int) -> str:
 def expand_stars(
     items: Sequence[syntax.SelectItem], sources: Sequence[BoundSource], text: Text
 ) -> list[syntax.SelectItem]:
-    """The select items with `*` and `alias.*` as the columns that they stand for, each once, in the source's order.
+    """Replaces `*` and `alias.*` by the columns that they stand for, in the order of the source.
 
     Raises:
-        QueryError: `alias.*` of no source.
+        QueryError: `alias.*` names no source.
     """
-    found: list[syntax.SelectItem] = []
+    expanded: list[syntax.SelectItem] = []
     for item in items:
         star = item.expression
         if not isinstance(star, syntax.Star):
-            found.append(item)
+            expanded.append(item)
             continue
         chosen = [source for source in sources if star.qualifier in ("", source.alias)]
         if not chosen:
             raise text.error(star.place, f"no source is called {star.qualifier}")
         for source in chosen:
             names = (syntax.Name(name, source.alias, star.place) for name in source.shown())
-            found += [syntax.SelectItem(name, "", star.place) for name in names]
-    return found
+            expanded += [syntax.SelectItem(name, "", star.place) for name in names]
+    return expanded
 
 
 def binder(scope: Scope, item: syntax.SelectItem) -> Callable[[], Expr]:
-    """The binding of one select item, to be done with the others by `text.each`."""
+    """Returns a step that binds one select item, for `attempt_all`."""
     return lambda: scope.bind(item.expression)

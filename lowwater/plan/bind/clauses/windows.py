@@ -1,8 +1,7 @@
-"""Binds windows: RANGE, SLIDE and WA become epochs, buckets or the band of a join.
+"""Binds windows: turns RANGE, SLIDE and WA into epochs, buckets or the band of a join.
 
-Called by `binder`, `grouping` and `joins`. Window w of an attribute holds the values v with
-w*SLIDE <= v < w*SLIDE + RANGE, counted from the epoch; where RANGE is SLIDE it is an epoch like any other (002,
-sections 4.1, 5.2 and Figure A-2).
+Called by `grouping` and `joins`. Window w of an attribute holds the values v with w*SLIDE <= v < w*SLIDE + RANGE,
+counted from the epoch. If RANGE equals SLIDE, the window is a plain epoch (002, sections 4.1, 5.2 and Figure A-2).
 """
 
 from __future__ import annotations
@@ -24,20 +23,20 @@ from lowwater.plan.temporal import Step, Temporal, infer
 from lowwater.plan.text import Text, nearest, spot
 
 NUMBER = "_window"
-"""Column of a window's number."""
+"""Name of the column with the number of the window."""
 
 ROWS = ("row", "rows", "tuple", "tuples")
 
 
 @dataclass(frozen=True)
 class Windowed:
-    """A stream with its windows.
+    """A stream divided into windows.
 
     Attributes:
-        node: what is grouped.
-        number: group-by variable of the window's number, over the node's rows.
-        visible: what `window_start`, `window_end` and `wid` read of the groups.
-        partition: further group-by variables.
+        node: the stream, the input of the aggregation.
+        number: group-by variable with the number of the window, over the rows of `node`.
+        visible: `window_start`, `window_end` and `wid` -> expression over the groups.
+        partition: group-by variables of PARTITION BY.
     """
 
     node: Node
@@ -47,16 +46,16 @@ class Windowed:
 
 
 def bind_window(query: str, window: syntax.Window, source: BoundSource, scope: Scope) -> Windowed:
-    """The windows of an aggregation over one stream.
+    """Binds the window of an aggregation over one stream.
 
     Args:
         query: name of the query.
         window: the parsed window.
         source: the stream.
-        scope: what an expression over its rows may name.
+        scope: names that an expression over its rows may use.
 
     Raises:
-        QueryError: a part is missing, the attribute is not temporal, or a duration stands for something else than time.
+        QueryError: a part is missing, the attribute is not temporal, or a duration has no known unit.
     """
     text = scope.text
     if window.range is None:
@@ -84,9 +83,14 @@ def bind_window(query: str, window: syntax.Window, source: BoundSource, scope: S
 
 
 def numbered(time: Temporal, reach: int, slide: int) -> Temporal:
-    """The window's number as a temporal attribute: the least and the largest number of a value's windows.
+    """Returns the progress of the window number: the lowest and the highest window that hold a value.
 
-    The promise is the first window still open, `last` the end of a window, `first` its beginning.
+    The promise of the number is the first open window. Its `last` is the end of a window, its `first` the start.
+
+    Args:
+        time: progress of the attribute.
+        reach: RANGE in units of the attribute.
+        slide: SLIDE in units of the attribute.
     """
     ahead = -(-reach // slide)
     opens = time.then(Step("add", ahead * slide - reach), Step("div", slide), Step("add", 1 - ahead))
@@ -131,7 +135,11 @@ def _count(extent: syntax.Extent | None, text: Text) -> int:
 
 
 def bind_attribute(window: syntax.Window, source: BoundSource, scope: Scope) -> tuple[Expr, Temporal]:
-    """The windowing attribute over the source's rows: WA, or the clock of a source that has just one."""
+    """Binds the attribute of a window: WA, else the only temporal column of the source.
+
+    Returns:
+        The attribute over the rows of the source, and its progress.
+    """
     text, times = scope.text, temporals(source.node.fields)
     if window.attribute is None:
         names = [f.name for f in source.node.fields if f.temporal]
@@ -144,34 +152,36 @@ def bind_attribute(window: syntax.Window, source: BoundSource, scope: Scope) -> 
     time = infer(attribute, times)
     if time is None or attribute.type is not Type.INT:
         place = window.attribute.place if window.attribute else window.place
-        known = [
+        temporal_names = [
             name if len(scope.sources) == 1 else f"{alias}.{name}"
             for alias, columns in scope.sources.items()
             for name, expr in columns.items()
             if infer(expr, times)
         ]
-        hint = nearest(window.attribute.name, known) if window.attribute else ""
-        raise text.error(place, "the attribute of a window must be temporal", hint or _choice(known, source.node))
+        hint = nearest(window.attribute.name, temporal_names) if window.attribute else ""
+        raise text.error(
+            place, "the attribute of a window must be temporal", hint or _choice(temporal_names, source.node)
+        )
     return attribute, time
 
 
-def _choice(known: Sequence[str], node: Node) -> str:
-    """What to slide over, of the temporal columns of a source."""
-    return f"write WA {'time' if 'time' in known else known[0]}" if known else timeless(node)
+def _choice(temporal_names: Sequence[str], node: Node) -> str:
+    """Hint that suggests a temporal column for WA."""
+    return f"write WA {'time' if 'time' in temporal_names else temporal_names[0]}" if temporal_names else timeless(node)
 
 
 def length(extent: syntax.Extent, attribute: Expr, time: Temporal, source: BoundSource, text: Text) -> int:
-    """RANGE or SLIDE in units of the attribute.
+    """Converts RANGE or SLIDE to units of the attribute.
 
     Args:
-        extent: number and unit as written; without a unit in that of the attribute.
+        extent: number and unit as written; without a unit, the number counts units of the attribute.
         attribute: attribute of the window, over the rows of the source.
-        time: its temporal property.
+        time: progress of the attribute.
         source: the stream.
         text: the file that holds the statement, for messages.
 
     Raises:
-        QueryError: not a whole number of units above 0, or a duration of an attribute whose unit is not known.
+        QueryError: the length is not a whole number of units above 0, or the unit of the attribute is unknown.
     """
     unit = extent.unit.lower()
     if not unit:
@@ -179,21 +189,21 @@ def length(extent: syntax.Extent, attribute: Expr, time: Temporal, source: Bound
     elif unit not in UNITS:
         raise text.error(extent.place, f"{extent.unit} is no unit", nearest(unit, (*UNITS, *ROWS)))
     else:
-        own = _unit(attribute, time, source)
-        if own is None:
+        attribute_unit = _unit(attribute, time, source)
+        if attribute_unit is None:
             raise text.error(
                 extent.place,
                 "a duration needs an attribute whose unit is known",
                 "write the RANGE as a number in the attribute's own unit, or declare `unit 's'` in its PROTOCOL",
             )
-        value = nanoseconds(extent.value, unit) / own
+        value = nanoseconds(extent.value, unit) / attribute_unit
     if value != int(value) or not 0 < value < 1 << 62:
         raise text.error(extent.place, "RANGE and SLIDE are whole numbers of the attribute's unit, above 0")
     return int(value)
 
 
 def _unit(attribute: Expr, time: Temporal, source: BoundSource) -> Fraction | None:
-    """How many ns one unit of a windowing attribute takes, None where that is not known."""
+    """Returns the unit of the attribute in ns; None if it is unknown."""
     scale = unit_of(time)
     declared = [source.units[name] for name in columns_of(attribute) if name in source.units]
     if None in declared or scale is None or (time.origin and not declared):

@@ -1,1 +1,1 @@
-"""Binds expressions: names, types and functions of the text become bound expressions of the catalog."""
+"""Binds expressions: resolves the names, types and functions of a syntax tree to expressions of the catalog."""

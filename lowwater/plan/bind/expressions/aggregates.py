@@ -1,4 +1,4 @@
-"""Binds the calls of aggregates: which of the catalog's is meant, its arguments and its type.
+"""Binds aggregate calls: selects the aggregate of the catalog, its arguments and its type.
 
 Called by `grouping`.
 """
@@ -19,15 +19,18 @@ from lowwater.plan.text import spot
 
 
 def bind_aggregate(call: syntax.Call, overloads: Sequence[AggregateFunction], rows: Scope) -> Aggregate:
-    """The aggregate that a call means, without its name.
+    """Binds an aggregate call.
 
     Args:
         call: the call as written.
         overloads: the aggregates of this name, at least one.
         rows: the scope of the arguments.
 
+    Returns:
+        The aggregate with an empty name; the caller names its column.
+
     Raises:
-        QueryError: arguments that it does not take.
+        QueryError: no aggregate of this name takes the arguments.
     """
     name = overloads[0].name
     native = NATIVE.get(name)
@@ -56,9 +59,9 @@ def _chosen(call: syntax.Call, overloads: Sequence[AggregateFunction], arguments
         arguments = [number_of(arguments[0])]
     chosen = choose(overloads, arguments)
     if chosen is None:
-        wanted = " or ".join(dict.fromkeys(f"({', '.join(one.parameters)})" for one in overloads))
+        accepted = " or ".join(dict.fromkeys(f"({', '.join(overload.parameters)})" for overload in overloads))
         types = ", ".join(argument.type for argument in arguments)
-        raise rows.text.error(call.place, f"{call.name} takes {wanted}, not ({types})")
+        raise rows.text.error(call.place, f"{call.name} takes {accepted}, not ({types})")
     function, fitted = chosen
     assert isinstance(function, AggregateFunction)
     for position in sorted({*range(function.taken, len(fitted)), *function.constant}):

@@ -1,4 +1,4 @@
-"""Chooses among the functions of one name the one that takes the arguments of a call.
+"""Overload resolution: selects the function of a name that takes the arguments of a call.
 
 Below `scope` and `aggregates`.
 """
@@ -13,29 +13,50 @@ from lowwater.plan.bind.expressions import operators
 
 
 def written(
-    known: Sequence[Function | AggregateFunction | StateFunction], brackets: bool
+    overloads: Sequence[Function | AggregateFunction | StateFunction], brackets: bool
 ) -> Sequence[Function | AggregateFunction | StateFunction]:
-    """Those that are written so, with brackets or without; all where none is, since the manual mixes both."""
-    fitting = [one for one in known if not isinstance(one, Function) or one.predicate is brackets]
-    return fitting or known
+    """Selects the overloads that are called with brackets, or without.
+
+    Returns:
+        The matching overloads; all overloads if none matches, since the manual mixes both spellings.
+    """
+    fitting = [
+        overload for overload in overloads if not isinstance(overload, Function) or overload.predicate is brackets
+    ]
+    return fitting or overloads
 
 
 def choose(
-    known: Sequence[Function | AggregateFunction | StateFunction], arguments: Sequence[Expr]
+    overloads: Sequence[Function | AggregateFunction | StateFunction], arguments: Sequence[Expr]
 ) -> tuple[Function | AggregateFunction | StateFunction, list[Expr]] | None:
-    """The first whose parameters take the arguments: exactly, else with integers as floats and NULL as anything."""
+    """Selects the first overload whose parameters take the arguments.
+
+    Exact types come first. A second pass converts integers to floats, booleans to integers, and NULL to any type.
+
+    Returns:
+        The overload and the converted arguments; None if no overload takes the arguments.
+    """
     for exact in (True, False):
-        for one in known:
-            if len(one.parameters) != len(arguments):
+        for overload in overloads:
+            if len(overload.parameters) != len(arguments):
                 continue
-            found = [fitted(a, kind, exact) for a, kind in zip(arguments, one.parameters, strict=True)]
-            if all(argument is not None for argument in found):
-                return one, [argument for argument in found if argument is not None]
+            converted = [fitted(a, kind, exact) for a, kind in zip(arguments, overload.parameters, strict=True)]
+            if all(argument is not None for argument in converted):
+                return overload, [argument for argument in converted if argument is not None]
     return None
 
 
 def fitted(argument: Expr, kind: Type, exact: bool) -> Expr | None:
-    """An argument as a parameter takes it; None where it does not, with `exact` but for its very type."""
+    """Converts an argument to the type of a parameter.
+
+    Args:
+        argument: the bound argument.
+        kind: type of the parameter.
+        exact: whether to refuse every conversion.
+
+    Returns:
+        The argument of type `kind`; None if the parameter does not take the argument.
+    """
     if argument.type is kind:
         return argument
     if exact:

@@ -1,6 +1,6 @@
-"""Durations beside columns of time: `timestamp + 5 s` is a plain number in the column's own unit.
+"""Durations beside columns of time: converts `5 s` in `timestamp + 5 s` to a number in the column's unit.
 
-Below `scope`. What a column counts in follows from its progress (T8), and arithmetic carries it on.
+Below `scope`. The unit of a column follows from its progress (T8). Arithmetic preserves or scales the unit.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from lowwater.plan.temporal import Temporal
 from lowwater.plan.text import Text, place_of
 
 Units = Mapping[str, Fraction]
-"""Column of the input rows -> ns that one unit of it takes, of those of which it is known."""
+"""Column of the input rows -> its unit in ns; without columns of unknown unit."""
 
 BRIEF = 1_000_000
-"""A reach of fewer ns, written as a plain number, is hardly meant."""
+"""Length in ns; a query gets a note on a shorter length written as a plain number, probably a mistake."""
 
 _BESIDE = (*COMPARISON, "+", "-", "%")
 _FIT = f"write a shorter one: the largest number is {(1 << 63) - 1}"
@@ -29,7 +29,7 @@ _HINT = "write it beside a column of time, such as timestamp + 5 s, or write a p
 
 
 def unit_of(time: Temporal) -> Fraction | None:
-    """How many ns one unit of an attribute takes; None where its components differ."""
+    """Returns the unit of an attribute in ns, from its progress; None if it is unknown or the components differ."""
     units = set()
     for steps in time.components:
         unit = Fraction(1)
@@ -43,27 +43,30 @@ def unit_of(time: Temporal) -> Fraction | None:
 
 
 def units_of(fields: Sequence[Field], declared: Mapping[str, int | None]) -> dict[str, Fraction]:
-    """The units of the temporal columns of a stream.
+    """Finds the units of the temporal columns of a stream.
 
     Args:
         fields: the fields of the stream.
-        declared: as `BoundSource.units`.
+        declared: column -> declared unit in ns, as in `BoundSource.units`.
+
+    Returns:
+        Column -> unit in ns, without columns of unknown unit.
     """
-    found = {}
+    units = {}
     for field in fields:
         if field.temporal is None:
             continue
         unit = None if field.temporal.origin and field.name not in declared else unit_of(field.temporal)
         if unit is not None and field.name in declared:
-            own = declared[field.name]
-            unit = None if own is None else unit * own if field.temporal.origin else unit
+            declared_unit = declared[field.name]
+            unit = None if declared_unit is None else unit * declared_unit if field.temporal.origin else unit
         if unit is not None:
-            found[field.name] = unit
-    return found
+            units[field.name] = unit
+    return units
 
 
 def unit_in(expr: Expr, units: Units) -> Fraction | None:
-    """How many ns one unit of an expression takes; None where that is not known.
+    """Returns the unit of an expression in ns; None if it is unknown.
 
     Example:
         >>> stamp = Column(Type.INT, "timestamp")
@@ -90,7 +93,7 @@ def unit_in(expr: Expr, units: Units) -> Fraction | None:
 
 
 def length_of(node: syntax.Expression) -> Fraction | None:
-    """The ns of a duration, or of a sum of durations; None for any other expression."""
+    """Returns the length in ns of a duration or a sum of durations; None for any other expression."""
     if isinstance(node, syntax.Duration):
         return nanoseconds(node.value, node.unit)
     if isinstance(node, syntax.UnaryOp) and node.op == "-":
@@ -103,28 +106,33 @@ def length_of(node: syntax.Expression) -> Fraction | None:
 
 
 def has_duration(node: syntax.Expression | None) -> bool:
-    """Whether a duration is written anywhere in an expression."""
+    """Whether an expression contains a duration."""
     if node is None or isinstance(node, syntax.Duration):
         return node is not None
     return any(has_duration(child) for child in syntax.children(node))
 
 
 def takes(op: str, at: int) -> bool:
-    """Whether an operand of an operator may be a duration: a product of times has no meaning, a quotient has."""
+    """Whether an operand of an operator may be a duration. A quotient of two times has a meaning, a product has none.
+
+    Args:
+        op: the operator.
+        at: position of the operand, 0 or 1.
+    """
     return op in _BESIDE or (op == "/" and at == 1)
 
 
 def counted(node: syntax.Expression, beside: syntax.Expression, unit: Fraction | None, text: Text) -> Const:
-    """A duration as a number in the unit of what it stands beside.
+    """Converts a duration to a number in the unit of another operand.
 
     Args:
-        node: of which `length_of` is known.
-        beside: what has the unit.
-        unit: ns; None where it is not known.
-        text: for errors.
+        node: a duration or a sum of durations.
+        beside: the other operand.
+        unit: unit of `beside` in ns; None if unknown.
+        text: the file that holds the statement, for messages.
 
     Raises:
-        QueryError: the unit is not known, or the duration is no whole number of it.
+        QueryError: the unit is unknown, or the duration is not a whole number of units.
     """
     written, shown = print_expression(node), print_expression(beside)
     length = length_of(node)
@@ -143,19 +151,19 @@ def counted(node: syntax.Expression, beside: syntax.Expression, unit: Fraction |
 
 
 def alone(node: syntax.Expression, text: Text) -> QueryError:
-    """The error of a duration that stands beside nothing that has a unit."""
+    """Builds the error of a duration without an operand that has a unit."""
     return text.error(
         place_of(node), f"{print_expression(node)} stands beside no time, so its unit is not known", _HINT
     )
 
 
 def brief(reach: int, unit: Fraction | None, attribute: str) -> str:
-    """The note on a reach that is written as a plain number and takes less than a millisecond; empty where none is due.
+    """Returns the note on a length below a millisecond that the query writes as a plain number; else an empty string.
 
     Args:
-        reach: in units of the attribute.
-        unit: ns; None where it is not known.
-        attribute: as text.
+        reach: length in units of the attribute.
+        unit: unit of the attribute in ns; None if unknown.
+        attribute: the attribute as text.
     """
     if unit is None or unit >= BRIEF or not 0 < reach * unit < BRIEF:
         return ""
@@ -166,5 +174,5 @@ def brief(reach: int, unit: Fraction | None, attribute: str) -> str:
 
 
 def named(unit: Fraction) -> str:
-    """The name of a unit, ns, in the plural: `seconds`."""
+    """Returns the plural name of a unit given in ns, such as `seconds`."""
     return unit_name(unit) or (f"units of {unit / 10**9} s" if unit % 10**9 == 0 else f"units of {unit} ns")

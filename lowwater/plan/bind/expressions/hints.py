@@ -1,6 +1,6 @@
-"""What to write instead of what has no meaning: the habits of SQL, of tcpdump and of hand-written addresses and times.
+"""Hints of binding errors: suggests GSQL for habits of SQL and tcpdump, and for malformed addresses and times.
 
-Below `scope`, which asks for a hint when it has found the error.
+Below `scope`, which adds the hint to its error.
 """
 
 from __future__ import annotations
@@ -22,38 +22,40 @@ FUNCTIONS = {
     **dict.fromkeys(("stddev", "variance", "var"), "select count(*), sum(x) and sum(x*x), of which it is made"),
     **dict.fromkeys(("date_trunc", "time_bucket"), "write time/60 for minutes, time/3600 for hours"),
 }
-"""Functions of other systems, in lower case -> what to write here."""
+"""Function of another system in lower case -> GSQL to write instead."""
 
 
-def of_function(name: str, known: set[str]) -> str:
-    """What to write for a function that is not there."""
+def of_function(name: str, names: set[str]) -> str:
+    """Hint for an unknown function."""
     if name.lower() in FUNCTIONS:
         return FUNCTIONS[name.lower()]
-    close = nearest(name, known)
+    close = nearest(name, names)
     return f"{close} Otherwise declare it: --functions FILE" if close else "declare it: --functions FILE"
 
 
 def of_name(name: str) -> str:
-    """What to write for a word of SQL that was read as a column, or nothing."""
+    """Hint for a keyword of SQL that was parsed as a column; empty if there is none."""
     return f"write {name.upper()}" if name.lower() in ("true", "false") else ""
 
 
 def of_address(text: str, kind: Type, other: str) -> str:
-    """What to write for a string that is no address.
+    """Hint for a string that is not an address.
 
     Args:
         text: the string.
-        kind: of address that it stands beside.
-        other: what it stands beside, as GSQL.
+        kind: type of the other operand, IP or MAC.
+        other: the other operand as GSQL.
     """
     if kind is Type.MAC:
         return "write an address as '02:00:00:00:00:01'"
-    found = _prefix(text) if "/" in text else None
-    return f"write {other} BETWEEN '{found[0]}' AND '{found[1]}'" if found else "write an address as IP_VAL'10.0.0.1'"
+    bounds = _prefix(text) if "/" in text else None
+    return (
+        f"write {other} BETWEEN '{bounds[0]}' AND '{bounds[1]}'" if bounds else "write an address as IP_VAL'10.0.0.1'"
+    )
 
 
 def _prefix(text: str) -> tuple[str, str] | None:
-    """The first and the last address of a prefix such as 10.0.0.0/8."""
+    """Returns the first and last address of a prefix such as 10.0.0.0/8; None if the text is no prefix."""
     try:
         network = ip_network(text, strict=False)
     except ValueError:
@@ -62,13 +64,13 @@ def _prefix(text: str) -> tuple[str, str] | None:
 
 
 def of_types(op: str, node: syntax.Expression, operands: tuple[Expr, ...], units: Sequence[Fraction | None]) -> str:
-    """What to write where an operator does not apply to the types of its operands, or nothing.
+    """Hint for an operator that does not apply to the types of its operands; empty if there is none.
 
     Args:
         op: the operator.
-        node: with its operands as GSQL.
-        operands: as they are bound.
-        units: ns that one unit of each takes, where that is known.
+        node: syntax tree of the operation.
+        operands: the bound operands.
+        units: unit of every operand in ns; None if unknown.
     """
     if not isinstance(node, syntax.BinaryOp):
         return ""
@@ -99,14 +101,14 @@ def _of_instant(text: str, op: str, other: syntax.Expression, unit: Fraction) ->
 
 
 def of_like(operand: Expr, written: syntax.Expression) -> str:
-    """What to write for LIKE over an address, or nothing."""
+    """Hint for LIKE over an address; empty for any other operand."""
     if operand.type is not Type.IP:
         return ""
     return f"an address is no string: write {print_expression(written)} BETWEEN '10.0.0.0' AND '10.0.255.255'"
 
 
 def of_condition(node: syntax.Expression, bound: Expr) -> str:
-    """What to write for a number that stands as a condition, or nothing."""
+    """Hint for a number in place of a condition; empty for any other type."""
     text = print_expression(node)
     simple = isinstance(node, syntax.Name | syntax.Call)
     return f"write {text if simple else f'({text})'} <> 0" if bound.type is Type.INT else ""

@@ -1,6 +1,6 @@
-"""Types of operators: which bound expression two operands and an operator make.
+"""Types of operators: builds the bound expression of an operator and its operands.
 
-Below `scope`. The rules are SQL's (SEMANTICS V1, V2); `dialect` turns them into those of the old compilers.
+Below `scope`. The rules are those of SQL (SEMANTICS V1, V2). `dialect` rewrites plans for the rules of Gigascope.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from lowwater.catalog.values import pack_ip, parse_mac
 NUMERIC = (Type.INT, Type.FLOAT)
 
 SHORT = 16
-"""Values of an IN list that are compared one by one: a kernel does so faster than it asks for a set."""
+"""Most values of an IN list that become equalities. A kernel compares a few values faster than it searches a set."""
 
 LONGEST = 10_000
-"""Most values of an IN list; Spark is given each of them in a call of its own."""
+"""Most values of an IN list. Spark needs one call for each value."""
 
 
 def unary(op: str, operand: Expr) -> Expr | None:
-    """The bound operator, None where it does not apply to the type."""
+    """Binds a unary operator; None if it does not apply to the type."""
     if op == "!":
         op = "NOT" if operand.type is Type.BOOL else "~"
     if op == "NOT" and operand.type is Type.BOOL:
@@ -48,10 +48,10 @@ def unary(op: str, operand: Expr) -> Expr | None:
 
 
 def binary(op: str, left: Expr, right: Expr) -> Expr | None:
-    """The bound operator, None where it does not apply to the types.
+    """Binds a binary operator; None if it does not apply to the types.
 
     Raises:
-        ValueError: a string beside an address is no address; the message is the string.
+        ValueError: a string compared with an address is not an address; the message is the string.
     """
     if op in COMPARISON:
         left, right = addressed(left, right), addressed(right, left)
@@ -81,10 +81,10 @@ def _bits(op: str, left: Expr, right: Expr) -> Expr | None:
 
 
 def addressed(side: Expr, other: Expr) -> Expr:
-    """A string beside an address is the text of one.
+    """Parses a string that is compared with an address. Returns any other operand unchanged.
 
     Raises:
-        ValueError: it is not; the message is the string.
+        ValueError: the string is not an address; the message is the string.
     """
     if not (isinstance(side, Const) and isinstance(side.value, str) and other.type in (Type.IP, Type.MAC)):
         return side
@@ -96,21 +96,25 @@ def addressed(side: Expr, other: Expr) -> Expr:
 
 
 def typed(expr: Expr, kind: Type) -> Expr:
-    """NULL takes the type that it stands beside."""
+    """Gives NULL the type of the other operand. Returns any other operand unchanged."""
     return Const(kind, None) if isinstance(expr, Const) and expr.value is None else expr
 
 
 def number_of(condition: Expr) -> Expr:
-    """1 where a condition holds, 0 where it does not, NULL where it is NULL: a boolean among numbers."""
+    """Converts a condition to a number: 1 if true, 0 if false, NULL if NULL."""
     one, zero, null = (Const(Type.INT, value) for value in (1, 0, None))
     return Case(Type.INT, ((condition, one), (Unary(Type.BOOL, "NOT", condition), zero)), null)
 
 
 def any_of(operand: Expr, equals: Sequence[Expr]) -> Expr:
-    """`operand IN [values]`, of the equality with each value: short lists by OR, the constants of long ones together.
+    """Builds `operand IN [values]`: an OR of equalities for a short list, a set of constants for a long list.
 
-    A NULL in a list stays an equality, which is never true and makes what would be false NULL. So does a parameter,
-    whose value stands in no plan.
+    A NULL in the list stays an equality, which is never true and turns false into NULL. A parameter also stays an
+    equality, since no plan shows its value.
+
+    Args:
+        operand: the left side of IN.
+        equals: the equality of the operand with every value.
     """
     if len(equals) <= SHORT:
         return joined("OR", equals)
@@ -130,5 +134,5 @@ def any_of(operand: Expr, equals: Sequence[Expr]) -> Expr:
 
 
 def negate(condition: Expr, negated: bool) -> Expr:
-    """The condition, or its negation."""
+    """Returns the condition, or its negation if `negated`."""
     return Unary(Type.BOOL, "NOT", condition) if negated else condition

@@ -1,6 +1,6 @@
-"""Binds and types expressions: names of the text become columns of the input row.
+"""Name resolution and types of expressions: turns syntax trees of expressions into bound expressions.
 
-Between the syntax tree and the logical plan: `binder` builds a Scope per statement and asks it for bound expressions.
+Between the syntax tree and the logical plan. `binder` and `clauses` bind expressions with a Scope.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ class Scope:
     """Names that expressions of one statement may use.
 
     Attributes:
-        text: for errors.
-        sources: range variable -> column name -> what it reads of the input row.
-        keys: group-by variables, which come before columns.
-        on_aggregate: turns an aggregate call into a bound column; None where aggregates are not allowed.
-        where: what a misplaced aggregate stands in, for the message.
-        names: parameters, functions and the like.
-        on_state: told of every stateful function; None where they are not allowed.
-        aliases: name of a select item -> what to write instead of it, for the message.
-        units: column of the input rows -> ns that one unit of it takes, where that is known.
-        rows: the rows of an aggregation's input where this scope is over its groups, for the message.
+        text: the file that holds the statement, for messages.
+        sources: range variable -> column name -> expression over the input row.
+        keys: group-by variable -> expression; a group-by variable hides a column of its name.
+        on_aggregate: binds an aggregate call to a column; None if the clause allows no aggregates.
+        where: the clause, for the message about a misplaced aggregate.
+        names: names of the statement other than columns.
+        on_state: called with every stateful function; None if the clause allows none.
+        aliases: name of a select item -> hint for a clause that uses the name.
+        rows: for a scope over groups, the scope of the input rows, for messages; else None.
+        units: column of the input rows -> its unit in ns; without columns of unknown unit.
     """
 
     text: Text
@@ -72,7 +72,7 @@ class Scope:
         """Binds one expression.
 
         Raises:
-            QueryError: an unknown or ambiguous name, or types that do not go together; marked in the text.
+            QueryError: an unknown or ambiguous name, or an operator that does not apply to its types.
         """
         if isinstance(node, syntax.Literal):
             return self._literal(node)
@@ -95,7 +95,7 @@ class Scope:
         return self._wide(node)
 
     def all(self, *nodes: syntax.Expression) -> list[Expr]:
-        """Binds several expressions; the errors of all are reported together."""
+        """Binds several expressions. Reports the errors of all together."""
         bound: list[Expr] = []
         errors: list[QueryError] = []
         for node in nodes:
@@ -107,7 +107,12 @@ class Scope:
         return bound
 
     def predicate(self, node: syntax.Expression, clause: str) -> Expr:
-        """Binds an expression that must be a condition."""
+        """Binds an expression that must be a condition.
+
+        Args:
+            node: syntax tree of the expression.
+            clause: name of the clause, for messages.
+        """
         bound = operators.typed(self.bind(node), Type.BOOL)
         if bound.type is not Type.BOOL:
             message = f"{clause} needs a condition, this is of type {bound.type}"
@@ -122,7 +127,7 @@ class Scope:
         return self._together(*sides)
 
     def _together(self, *nodes: syntax.Expression) -> list[Expr]:
-        """Binds expressions of one unit: durations count in that of the first other one that has any."""
+        """Binds expressions of one unit. A duration takes the unit of the first other expression that has one."""
         lengths = [length_of(node) is not None for node in nodes]
         if not any(lengths):
             return self.all(*nodes)
@@ -140,10 +145,15 @@ class Scope:
     def constant(
         self, node: syntax.Expression, what: str, beside: tuple[syntax.Expression, Fraction | None] | None = None
     ) -> int | float:
-        """The number that a constant expression is; a duration in the unit of what it goes with, if that is given.
+        """Evaluates a constant expression to a number.
+
+        Args:
+            node: syntax tree of the expression.
+            what: name of the number, for messages.
+            beside: (expression, unit in ns) that gives a duration its unit; None if a duration is an error.
 
         Raises:
-            QueryError: it is none, or a parameter without a value.
+            QueryError: the expression is no constant number, or a parameter without a value.
         """
         bound = counted(node, *beside, self.text) if beside and length_of(node) is not None else self.bind(node)
         if isinstance(bound, Param):
@@ -163,12 +173,12 @@ class Scope:
         if not node.qualifier:
             if node.name in self.keys:
                 return self.keys[node.name]
-            found = [alias for alias, columns in self.sources.items() if node.name in columns]
-            if len(found) > 1:
-                choices = " or ".join(f"{alias}.{node.name}" for alias in found)
+            aliases = [alias for alias, columns in self.sources.items() if node.name in columns]
+            if len(aliases) > 1:
+                choices = " or ".join(f"{alias}.{node.name}" for alias in aliases)
                 raise self.text.error(node.place, f"column {node.name} is ambiguous", f"write {choices}")
-            if found:
-                return _placed(self.sources[found[0]][node.name], node)
+            if aliases:
+                return _placed(self.sources[aliases[0]][node.name], node)
             raise self._unknown(node, {name for columns in self.sources.values() for name in columns} | set(self.keys))
         alias = node.qualifier if node.qualifier in self.sources else node.qualifier.split(".")[-1]
         if alias not in self.sources:
@@ -184,7 +194,7 @@ class Scope:
             raise self._unknown(node, set(columns))
         return _placed(columns[node.name], node)
 
-    def _unknown(self, node: syntax.Name, known: set[str]) -> QueryError:
+    def _unknown(self, node: syntax.Name, candidates: set[str]) -> QueryError:
         if self.rows is not None:
             return self._ungrouped(node, self.rows)
         if not node.qualifier and node.name in self.aliases:
@@ -195,11 +205,11 @@ class Scope:
             message = f"unknown column {node.name}; {what}"
             hint = f"name the file of {assumed[0]} too if it is a query, give --schema FILE if it is a PROTOCOL"
             return self.text.error(node.place, message, hint)
-        hint = hints.of_name(node.name) or nearest(node.name, known)
+        hint = hints.of_name(node.name) or nearest(node.name, candidates)
         return self.text.error(node.place, f"unknown column {node.name}", hint)
 
     def _ungrouped(self, node: syntax.Name, rows: Scope) -> QueryError:
-        """The error of a name over groups that is neither a group-by variable nor in an aggregate."""
+        """Builds the error of a name over groups that is no group-by variable and stands outside any aggregate."""
         message = f"{node.name} is no group-by variable of this query"
         close = nearest(node.name, self.keys)
         if not node.qualifier and node.name in self.aliases:
@@ -207,7 +217,7 @@ class Scope:
         try:
             rows.bind(node)
         except QueryError as error:
-            # A word that is nearly a variable is one that is misspelt, any other is no column at all.
+            # A name close to a variable is a misspelling of it. Any other name is an unknown column.
             return self.text.error(node.place, message, close) if close.startswith("did") else error
         written = print_expression(node)
         if close.startswith("did"):
@@ -233,7 +243,7 @@ class Scope:
         if bound is None:
             types = " and ".join(operand.type for operand in operands)
             plural = "types" if len(operands) > 1 else "type"
-            hint = hints.of_types(op, node, operands, [unit_in(each, self.units) for each in operands])
+            hint = hints.of_types(op, node, operands, [unit_in(operand, self.units) for operand in operands])
             raise self.text.error(place_of(node), f"{op} does not apply to {plural} {types}", hint)
         if op in COMPARISON and isinstance(node, syntax.BinaryOp):
             self._note_null(node)
@@ -248,7 +258,7 @@ class Scope:
                 self.names.notes[spot(node)] = f"{print_expression(node)} is never true: write {test}"
 
     def _wide(self, node: syntax.Expression) -> Expr:
-        """The constructs of SQL that GSQL lacks, by what they stand for."""
+        """Binds the constructs of SQL that GSQL lacks: IS NULL, IN, BETWEEN, LIKE and CASE."""
         if isinstance(node, syntax.IsNull):
             return negate(Unary(Type.BOOL, "IS NULL", self.bind(node.operand)), node.negated)
         if isinstance(node, syntax.InList):
@@ -307,27 +317,27 @@ class Scope:
         return Const(Type.STRING, self.names.defines[node.name])
 
     def _property(self, node: syntax.Property) -> Expr:
-        """A property of the links: a constant where they agree, else chosen by the link of the row."""
-        known = self.names.context.links
+        """Binds a property of the links: a constant if all links agree, else a CASE on the link of the row."""
+        links = self.names.context.links
         if not self.names.links:
             raise self.text.error(
                 node.place,
                 f"@{node.name}: only a query that reads links has their properties",
                 "select it in the query that reads the links",
             )
-        if known.names is None and not known.properties:
+        if links.names is None and not links.properties:
             return Param(Type.STRING, f"@{node.name}")
         values = {}
         for link in self.names.links:
-            found = {word.lower(): value for word, value in known.of(known.properties, link, {}).items()}
-            found |= {"interface": link, "name": link}
-            if node.name.lower() not in found:
+            properties = {word.lower(): value for word, value in links.of(links.properties, link, {}).items()}
+            properties |= {"interface": link, "name": link}
+            if node.name.lower() not in properties:
                 raise self.text.error(
                     node.place,
                     f"@{node.name}: link {link} has no such property",
                     f'write {node.name} = "..." under {section_of(link, "properties")}',
                 )
-            values[link] = Const(Type.STRING, found[node.name.lower()])
+            values[link] = Const(Type.STRING, properties[node.name.lower()])
         if len(set(values.values())) == 1:
             return next(iter(values.values()))
         interface = Column(Type.STRING, "interface")
@@ -338,8 +348,8 @@ class Scope:
         return self.names.context.catalog.named(name)
 
     def _call(self, node: syntax.Call) -> Expr:
-        known = self._functions(node.name)
-        aggregates = [one for one in known if isinstance(one, AggregateFunction)]
+        overloads = self._functions(node.name)
+        aggregates = [overload for overload in overloads if isinstance(overload, AggregateFunction)]
         if aggregates:
             if self.on_aggregate is None:
                 raise self.text.error(node.place, f"{node.name}: an aggregate cannot stand in {self.where}")
@@ -347,54 +357,58 @@ class Scope:
         if node.star or node.distinct or node.over:
             kind = "a superaggregate" if node.over else "an aggregate"
             raise self.text.error(node.place, f"{node.name} is not {kind}", nearest(node.name, NATIVE))
-        if not known:
+        if not overloads:
             hint = hints.of_function(node.name, set(self.names.context.catalog.names()))
             raise self.text.error(node.place, f"no function is called {node.name}", hint)
-        return self._function(node.name, node, self.all(*node.arguments), known)
+        return self._function(node.name, node, self.all(*node.arguments), overloads)
 
     def _function(
         self,
         name: str,
         node: syntax.Expression,
         arguments: list[Expr],
-        known: Sequence[Function | AggregateFunction | StateFunction],
+        overloads: Sequence[Function | AggregateFunction | StateFunction],
     ) -> Expr:
         brackets = isinstance(node, syntax.Call) and node.brackets
-        chosen = choose(written(known, brackets), arguments)
+        chosen = choose(written(overloads, brackets), arguments)
         if chosen is None:
-            wanted = " or ".join(dict.fromkeys(f"({', '.join(one.parameters)})" for one in known))
+            accepted = " or ".join(dict.fromkeys(f"({', '.join(function.parameters)})" for function in overloads))
             types = ", ".join(argument.type for argument in arguments)
-            raise self.text.error(place_of(node), f"{name} takes {wanted}, not ({types})")
-        one, fitted = chosen
-        if isinstance(one, StateFunction):
+            raise self.text.error(place_of(node), f"{name} takes {accepted}, not ({types})")
+        function, fitted = chosen
+        if isinstance(function, StateFunction):
             if self.on_state is None:
                 hint = "write it into a query with GROUP BY, CLEANING_WHEN and CLEANING_BY"
                 message = f"{name}: Lowwater does not run a stateful function in {self.where}"
                 raise self.text.unsupported(place_of(node), message, hint)
-            self.on_state(one)
-            return StateCall(one.returns, one, tuple(fitted), spot(node))
-        assert isinstance(one, Function)
-        for position in one.constant:
-            self._check_constant(node, one, position, fitted[position])
-        if brackets and not one.predicate:
+            self.on_state(function)
+            return StateCall(function.returns, function, tuple(fitted), spot(node))
+        assert isinstance(function, Function)
+        for position in function.constant:
+            self._check_constant(node, function, position, fitted[position])
+        if brackets and not function.predicate:
             raise self.text.error(place_of(node), f"{name} is no predicate", f"write {name}(...)")
-        bound = Call(one.returns, one, tuple(fitted), spot(node))
-        # The manual writes some predicates as functions that give 1 or 0.
-        return operators.number_of(bound) if one.predicate and isinstance(node, syntax.Call) and not brackets else bound
+        bound = Call(function.returns, function, tuple(fitted), spot(node))
+        # The manual calls some predicates as functions that return 1 or 0.
+        return (
+            operators.number_of(bound)
+            if function.predicate and isinstance(node, syntax.Call) and not brackets
+            else bound
+        )
 
-    def _check_constant(self, node: syntax.Expression, one: Function, position: int, argument: Expr) -> None:
+    def _check_constant(self, node: syntax.Expression, function: Function, position: int, argument: Expr) -> None:
         if not isinstance(argument, Const | Param):
-            raise self.text.error(place_of(node), f"argument {position + 1} of {one.name} must be a constant")
-        if position in one.files and isinstance(argument, Const) and isinstance(argument.value, str):
+            raise self.text.error(place_of(node), f"argument {position + 1} of {function.name} must be a constant")
+        if position in function.files and isinstance(argument, Const) and isinstance(argument.value, str):
             self.text.require_inside(argument.value, place_of(node), self.names.context.folders)
-        if one.check is None or not isinstance(argument, Const) or argument.value is None:
+        if function.check is None or not isinstance(argument, Const) or argument.value is None:
             return
         try:
-            one.check(argument.value)
+            function.check(argument.value)
         except ValueError as error:
-            raise self.text.error(place_of(node), f"argument {position + 1} of {one.name}: {error}") from None
+            raise self.text.error(place_of(node), f"argument {position + 1} of {function.name}: {error}") from None
 
 
 def _placed(expr: Expr, node: syntax.Name) -> Expr:
-    """What a name reads, its columns with the place of the name."""
+    """Sets the place of a name on the columns that the name reads."""
     return rewrite(expr, lambda part: replace(part, place=spot(node)) if isinstance(part, Column) else part)
