@@ -291,8 +291,8 @@ _Tie = tuple[_Side, _Side]
 def _undetermined(other: Sequence[str], base: Sequence[str], ties: Sequence[_Tie], keeps_other: bool) -> list[str]:
     """Returns the columns of one side's key that the key of the base side does not determine.
 
-    In a pair, every equality of the join determines one column by another. In an unmatched row of the other side, a bare
-    base column takes the value of its equality (V1). With only one equality, it determines the other column too.
+    In a pair, every equality of the join determines one column by another. In an unmatched row of the other side, a
+    bare base column takes the value of its equality (V1). With only one equality, it determines the other column too.
 
     Args:
         other: key of the other side.

@@ -49,10 +49,9 @@ class Setting:
         return self.slots.get(query, DEFAULT_SLOTS)
 
     def one(self, above: Node, below: Node) -> bool:
-        """Returns whether rules may rewrite two operators together: of one query, or with the lower one in a private one.
+        """Returns whether rules may rewrite two operators together: of one query, or the lower one of a private query.
 
-        The rows of a query have a canonical order by all of its columns (O1). So an order-dependent reader keeps its
-        input.
+        The rows of a query have a canonical order by all of its columns (O1). So an order-dependent reader keeps its input.
         """
         if above.query == below.query:
             return True
