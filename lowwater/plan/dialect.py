@@ -2,7 +2,7 @@
 
 Runs after the binder and before the rules. docs/dialect.md lists the differences: integers and SUM wrap at the width
 of their type. AVG of integers over packets truncates. A missing value becomes the default of its type. The operators
-are those of every other plan, so every engine runs the dialect.
+are the same as in every other plan, so every engine runs the dialect.
 """
 
 from __future__ import annotations

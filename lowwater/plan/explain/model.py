@@ -114,7 +114,7 @@ class QueryInfo:
         file: the file with the text of the query.
         output: whether the rows of the query are published; else only other queries read them.
         text: canonical GSQL of the query.
-        within: name of the query that describes this query in place; empty for a query with its own description.
+        within: name of the query that describes this query in place; else empty.
         notes: remarks about the text of the query.
         parameters: the parameters without a value, with their types.
         operators: the operators of the high level, output first; empty if another query describes this query in place.
