@@ -285,7 +285,7 @@ def _grouping(expand: Expand, keys: Sequence[Item]) -> tuple[gsql.Grouping, ...]
     rollup = [names[:count] for count in range(len(names), -1, -1)]
     if chosen == rollup and len(names) > 1:
         return (gsql.Grouping("ROLLUP", items),)
-    # The sets of CUBE are numbers that count down, with one bit per name of the set.
+    # As binary numbers with one bit per name, the sets of CUBE count down to 0.
     bits = [sum(1 << at for at, name in enumerate(reversed(names)) if name in some) for some in chosen]
     if bits == list(range((1 << len(names)) - 1, -1, -1)):
         return (gsql.Grouping("CUBE", items),)

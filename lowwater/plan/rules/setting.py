@@ -51,7 +51,7 @@ class Setting:
     def one(self, above: Node, below: Node) -> bool:
         """Returns whether rules may rewrite two operators together: of one query, or the lower one of a private query.
 
-        The rows of a query have a canonical order by all of its columns (O1). An order-dependent reader keeps its input.
+        The canonical order of a query's rows is by all of its columns (O1). An order-dependent reader keeps its input.
         """
         if above.query == below.query:
             return True
