@@ -1,8 +1,8 @@
-"""The value semantics of the old compilers, as a rewriting of the bound plan: `dialect 'gigascope'`.
+"""Rewrites a bound plan to the value semantics of the old compilers: `dialect 'gigascope'`.
 
-After the binder, before the rules. What differs from ours (docs/dialect.md): integers wrap at the width of their type,
-SUM with them; AVG of integers over packets truncates; what is missing is the default of its type. The operators stay
-ours, so every engine runs the dialect.
+Runs after the binder and before the rules. docs/dialect.md lists the differences: integers and SUM wrap at the width
+of their type. AVG of integers over packets truncates. A missing value becomes the default of its type. The operators
+are the same as in every other plan, so every engine runs the dialect.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from lowwater.plan.operators import (
 from lowwater.plan.temporal import infer
 
 NARROW = ("ushort", "uint", "int")
-"""GSQL's integer types of 32 bits or less; the others have 64 and do not wrap here: beyond them a value is NULL."""
+"""GSQL's integer types of at most 32 bits. The others have 64 bits and do not wrap: an overflow is NULL."""
 
 _WRAPS = ("+", "-", "*", "<<")
 _MASK = (1 << 32) - 1
@@ -42,11 +42,13 @@ _WIDE_COLUMNS = ("timestamp", "sequence_number", "ack_number", "id")
 
 
 def gigascope(node: Node) -> Node:
-    """The plan of one query with the old compilers' values; the queries that it reads keep their own."""
+    """Returns the plan of one query with the old compilers' values; the queries that it reads keep their own values."""
     return _Dialect(node.query).node(node)
 
 
 class _Dialect:
+    """Rewrites the operators of one query; operators of other queries stay as they are."""
+
     def __init__(self, query: str) -> None:
         self.query = query
 
@@ -66,11 +68,11 @@ class _Dialect:
         return node.over(*map(self.node, node.branches))
 
     def _handed_on(self, node: Node) -> Node:
-        """An operator that hands rows on, over an input whose columns have widths."""
+        """Returns an operator that passes rows on, with the widths of its input's columns."""
         (below,) = map(self.node, node.inputs())
-        own = node.fields[len(below.fields) :]
+        added = node.fields[len(below.fields) :]
         carried = tuple(replace(f, declared=b.declared) for f, b in zip(node.fields, below.fields, strict=False))
-        return replace(node.over(below), fields=(*carried, *own))
+        return replace(node.over(below), fields=(*carried, *added))
 
     def _as_it_is(self, node: Node) -> Node:
         return node
@@ -95,7 +97,7 @@ class _Dialect:
             finish |= {name: _present(_column(node, name), "") for name in expand.keys}
 
         def over(expr: Expr) -> Expr:
-            # What is missing is replaced last: the names inside the replacement are those of the groups themselves.
+            # A default replaces NULL last: the replacement reads the columns of the groups by the same names.
             wrapped = groups.wrapped(expr)
             return rewrite(wrapped, lambda e: finish.get(e.name, e) if isinstance(e, Column) else e)
 
@@ -107,16 +109,16 @@ class _Dialect:
         return replace(grouped, items=items, fields=fields, having=having, predicate=predicate)
 
     def _join(self, node: Join) -> Node:
-        """The join, and above it the defaults of what a missing side leaves NULL."""
+        """Returns the join, below a Map that replaces the NULL of a missing side by defaults."""
         node = node.over(self.node(node.left), self.node(node.right))
         sides = [(node.left_alias, node.left), (node.right_alias, node.right)]
         columns = _Columns([replace(f, name=f"{alias}.{f.name}") for alias, side in sides for f in side.fields])
-        missing = {node.right_alias} if node.kind.keeps_left else set()
-        missing |= {node.left_alias} if node.kind.keeps_right else set()
+        missing_sides = {node.right_alias} if node.kind.keeps_left else set()
+        missing_sides |= {node.left_alias} if node.kind.keeps_right else set()
         items = tuple(Item(item.name, columns.wrapped(item.expr)) for item in node.items)
-        if not missing:
+        if not missing_sides:
             return replace(node, items=items, fields=_fields(node.fields, items, columns))
-        # The join hands on plain columns: an expression over one that is missing is computed with its default.
+        # The join outputs plain columns: the Map above computes expressions over a missing column with its default.
         named = {leaf: Item(leaf.name.replace(".", "__", 1), leaf) for item in items for leaf in _leaves(item.expr)}
         fields = tuple(
             Field(item.name, leaf.type, node.window.time_of(leaf, node.kind), columns.widths.get(leaf.name, ""))
@@ -125,14 +127,14 @@ class _Dialect:
         joined = replace(node, items=tuple(named.values()), fields=fields)
         ties = [*node.equalities, *([(node.window.left, node.window.right)] if node.window.equality else [])]
         tied = {leaf for pair in ties for leaf in pair}
-        shown = {
+        present = {
             leaf: _present(Column(leaf.type, item.name), columns.widths.get(leaf.name, ""))
-            if leaf.name.split(".", 1)[0] in missing and leaf not in tied
+            if leaf.name.split(".", 1)[0] in missing_sides and leaf not in tied
             else Column(leaf.type, item.name)
             for leaf, item in named.items()
         }
         above = tuple(
-            Item(item.name, rewrite(item.expr, lambda e: shown.get(e, e) if isinstance(e, Column) else e))
+            Item(item.name, rewrite(item.expr, lambda e: present.get(e, e) if isinstance(e, Column) else e))
             for item in items
         )
         return Map(node.query, _fields(node.fields, items, columns), joined, None, above)
@@ -149,12 +151,12 @@ VALUES: dict[type[Node], Callable[[_Dialect, Any], Node]] = {
     FilterJoin: _Dialect._as_it_is,
     WatchJoin: _Dialect._as_it_is,
 }
-"""Each operator of a logical plan with the old compilers' values, but for those that hand rows on."""
+"""Operator -> its rewriting; an operator that only passes rows on needs no entry."""
 
 
 def _leaves(expr: Expr) -> list[Column]:
-    own = [expr] if isinstance(expr, Column) else []
-    return own + [leaf for child in expr.children() for leaf in _leaves(child)]
+    leaves = [expr] if isinstance(expr, Column) else []
+    return leaves + [leaf for child in expr.children() for leaf in _leaves(child)]
 
 
 def _column(node: Aggregation, name: str) -> Column:
@@ -172,7 +174,7 @@ def _fields(fields: Sequence[Field], items: Sequence[Item], columns: _Columns) -
 
 
 def _present(column: Column, declared: str) -> Expr:
-    """The column, or the default of its type where it is missing."""
+    """Returns the column, or the default of its type where the column is NULL."""
     zero: Mapping[Type, int | float | bool | str | bytes] = {
         Type.BOOL: False,
         Type.FLOAT: 0.0,
@@ -184,7 +186,7 @@ def _present(column: Column, declared: str) -> Expr:
 
 
 def _aggregates(node: Aggregation, rows: _Columns) -> tuple[tuple[Aggregate, ...], dict[str, Expr]]:
-    """The aggregates, and what each is in the clauses over groups."""
+    """Returns the rewritten aggregates, and aggregate name -> its expression in HAVING and the select items."""
     aggregates: list[Aggregate] = []
     finish: dict[str, Expr] = {}
     over_packets = isinstance(node, Group) and isinstance(node.input, Source)
@@ -208,7 +210,7 @@ def _aggregates(node: Aggregation, rows: _Columns) -> tuple[tuple[Aggregate, ...
 
 
 def _wrap(expr: Expr, width: str) -> Expr:
-    """The integer as a type of 32 bits has it."""
+    """Returns the integer wrapped to 32 bits; an integer of a wider type stays."""
     if width not in NARROW:
         return expr
     mask = Const(Type.INT, _MASK)
@@ -220,14 +222,19 @@ def _wrap(expr: Expr, width: str) -> Expr:
 
 
 class _Columns:
-    """The widths of the columns that expressions read."""
+    """Infers the widths of expressions over some columns.
+
+    Attributes:
+        widths: column name -> integer type of GSQL; empty for other types.
+        times: column name -> temporal property.
+    """
 
     def __init__(self, fields: Sequence[Field]) -> None:
         self.widths = {field.name: field.declared for field in fields}
         self.times = temporals(fields)
 
     def result(self, aggregate: Aggregate) -> str:
-        """The width of an aggregate."""
+        """Returns the integer type of an aggregate's result; empty for other types."""
         if aggregate.type is not Type.INT:
             return ""
         counts = aggregate.native is not None and aggregate.native.fold is None
@@ -236,7 +243,7 @@ class _Columns:
         return self.width(aggregate.argument) or "uint"
 
     def width(self, expr: Expr) -> str:
-        """GSQL's type of an integer expression; empty for every other."""
+        """Returns GSQL's type of an integer expression; empty for an expression of another type."""
         if expr.type is not Type.INT:
             return ""
         if isinstance(expr, Column):
@@ -255,11 +262,11 @@ class _Columns:
         return name if name in ("int", "uint", "llong", "ullong") else "ullong"
 
     def wrapped(self, expr: Expr) -> Expr:
-        """The expression with every sum, product and negation at the width of its type."""
+        """Returns the expression with every sum, product, shift and negation wrapped to the width of its type."""
 
         def change(node: Expr) -> Expr:
             overflows = (isinstance(node, Binary) and node.op in _WRAPS) or (isinstance(node, Unary) and node.op == "-")
-            # The order of time stays: seconds fit 32 bits until 2106.
+            # A temporal expression does not wrap, so its order stays: seconds fit 32 bits until 2106.
             if node.type is not Type.INT or not overflows or infer(node, self.times) is not None:
                 return node
             width = self.width(node)
@@ -270,7 +277,7 @@ class _Columns:
         return rewrite(expr, change)
 
     def _within_64_bits(self, node: Binary) -> Binary:
-        """A product or shift of narrow integers that has the same low 32 bits and never leaves 64."""
+        """Returns a product or shift of narrow integers with the same low 32 bits, without overflow of 64 bits."""
         mask, half, low = (Const(Type.INT, value) for value in (_MASK, 16, 0xFFFF))
         left, right = node.left, node.right
         if node.op == "<<":

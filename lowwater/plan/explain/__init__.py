@@ -1,7 +1,7 @@
 """EXPLAIN: a plan as text, JSON or mermaid.
 
-Reads the same plan objects as the engines. `describe` says once what there is to say, which `text`, `json` and
-`mermaid` print; `gsql` writes both levels as GSQL.
+Reads the same plan objects as the engines. `describe` computes the contents once; `text`, `json` and `mermaid` print
+them. `gsql` writes both levels as GSQL.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ FORMS: dict[str, Callable[[Description], str]] = {
 
 
 def explain(plan: Plan, form: str = "text") -> str:
-    """The plan of a query set.
+    """Returns the plan of a query set in one form.
 
     Args:
-        plan: the plan of the set.
-        form: one of FORMS.
+        plan: the plan of the query set.
+        form: a key of FORMS.
 
     Raises:
-        LowwaterError: an unknown form.
+        LowwaterError: the form is unknown.
     """
     if form not in FORMS:
         raise LowwaterError(f"a plan is not explained as {form!r}", f"there are: {', '.join(FORMS)}")

@@ -1,8 +1,8 @@
-"""Describes a plan once, for all forms in which EXPLAIN prints it.
+"""Describes a plan once, for all forms of EXPLAIN.
 
-Reads the same plan objects as the engines. A query that is published, or read several times, is described on its own,
-and its readers name its stream; one that is read once and by others only is described in place. Nothing here recurses
-over operators or visits a shared one twice, since chains of queries may be long.
+Reads the same plan objects as the engines. A query that is published, or that has several readers, has its own
+description, and its readers name its stream. A query with one reader is described in the place where it is read. No
+function here recurses over operators or visits a shared operator twice, since chains of queries may be long.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from lowwater.plan.tree import walk
 
 HOUR = 3_600_000_000_000
 SAMPLE = 495_000 * HOUR
-"""An hour of 2026: read ranges are functions, described for an interval that begins on the hour."""
+"""Start (ns) of a sample interval, on an hour of 2026: a read range is a function of the interval."""
 
 DEEPEST = 8
-"""Queries within queries that are shown in place; below them a query is described on its own."""
+"""Largest depth of queries described in place; a deeper query has its own description."""
 
 
 def describe(plan: Plan) -> Description:
-    """Everything that EXPLAIN says of a plan."""
+    """Returns the contents of EXPLAIN for a plan."""
     setting = plan.setting
     borders = _Borders.of(plan)
     queries = [_query(query, plan, borders, setting) for query in (*plan.queries, *plan.internal)]
@@ -45,17 +45,17 @@ def describe(plan: Plan) -> Description:
 
 
 def own_text(query: QueryPlan) -> str:
-    """The canonical text of a query without those that it reads."""
+    """Returns the canonical text of a query without the queries that it reads."""
     return query.text.split("\n\n")[-1]
 
 
 @dataclass
 class _Borders:
-    """Which queries are described on their own, and where the others are.
+    """Decides which queries have a description of their own, and where the others are described.
 
     Attributes:
-        own: id of the last operator -> the query, of those that have a description of their own.
-        within: query -> the one that describes it in place.
+        own: id of the last operator -> its query, for the queries with a description of their own.
+        within: query -> the query that describes it in place.
         unread: queries that no output reads.
     """
 
@@ -65,6 +65,7 @@ class _Borders:
 
     @staticmethod
     def of(plan: Plan) -> _Borders:
+        """Returns the borders of a plan."""
         borders = _Borders({id(query.high): query.name for query in plan.queries})
         nodes = list(walk(*(query.high for query in plan.queries)))
         readers: dict[int, int] = {}
@@ -80,7 +81,7 @@ class _Borders:
         return borders
 
     def _places(self, nodes: Sequence[Node], hidden: Mapping[int, str]) -> dict[str, str]:
-        """Where each operator is described, readers first: query of the operators -> the query that describes them."""
+        """Returns query of an operator -> the query that describes the operator; visits readers first."""
         homes: dict[int, tuple[str, int]] = {}
         seen: dict[str, str] = {}
         for node in reversed(nodes):
@@ -100,7 +101,7 @@ class _Borders:
         return seen
 
     def _merged(self, query: QueryPlan, plan: Plan, seen: Mapping[str, str]) -> None:
-        """A query whose last operator the rules have rewritten together with its reader."""
+        """Places a query whose last operator the rules merged with its reader."""
         text = own_text(query)
         home = seen.get(query.name) or next(
             (other.name for other in plan.queries if text in other.text.split("\n\n")[:-1]), ""
@@ -142,7 +143,7 @@ def _query(query: QueryPlan, plan: Plan, borders: _Borders, setting: Setting) ->
 
 
 def _operators(query: QueryPlan, borders: _Borders, setting: Setting) -> tuple[OperatorInfo, ...]:
-    """The operators, readers before what they read, up to the streams of queries that are described on their own."""
+    """Returns the operators, readers first, down to the streams of queries with descriptions of their own."""
     order: dict[int, tuple[Node, Node | None]] = {}
     stack: list[tuple[Node, Node | None]] = [(query.high, None)]
     while stack:
@@ -153,18 +154,18 @@ def _operators(query: QueryPlan, borders: _Borders, setting: Setting) -> tuple[O
         if reader is None or id(node) not in borders.own:
             stack += [(below, node) for below in reversed(node.inputs())]
     at = {key: position for position, key in enumerate(order)}
-    found = []
+    operators = []
     for key, (node, reader) in order.items():
         if reader is not None and key in borders.own:
-            found.append(stream_of(borders.own[key], node))
+            operators.append(stream_of(borders.own[key], node))
         else:
             inputs = [at[id(below)] for below in node.inputs()]
-            found.append(describe_operator(node, reader, inputs, setting))
-    return tuple(found)
+            operators.append(describe_operator(node, reader, inputs, setting))
+    return tuple(operators)
 
 
 def _cut(high: Node, operators: Sequence[OperatorInfo], name: str) -> str:
-    """What is below and what above the cut between the levels."""
+    """Returns a summary of the work below and above the cut between the levels."""
     if isinstance(high, LftaInput):
         return f"none: LFTA {high.lfta.name} does the whole query"
     leaves = [op for op in operators if op.kind == "lfta"]

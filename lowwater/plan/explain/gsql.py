@@ -1,7 +1,7 @@
-"""Both levels of a query as GSQL text, as the papers print them: `Query x_low: ...` and `Query x_high: ...`.
+"""Prints both levels of a query as GSQL, as the papers do: `Query x_low: ...` and `Query x_high: ...`.
 
-Between `describe` and the syntax of the language. An operator that GSQL has no room for in the statement of its reader
-gets a statement of its own, `<query>_1`, `<query>_2` and so on.
+Stands between `describe` and the syntax of the language. GSQL cannot write every operator into the statement of its
+reader. Such an operator gets its own statement: `<query>_1`, `<query>_2` and so on.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from lowwater.plan.operators import (
 
 
 def low_name(lfta: Lfta) -> str:
-    """The name of an LFTA's statement."""
+    """Returns the name of an LFTA's statement."""
     return f"{lfta.name.replace('.', '_')}_low"
 
 
 def low_text(lfta: Lfta) -> str:
-    """An LFTA as a statement of GSQL."""
+    """Returns an LFTA as a GSQL statement."""
     keys = [spelled_item(key, lfta.kind) for key in lfta.keys]
     where = spelled(lfta.predicate, lfta.kind) if lfta.predicate is not None else None
     links = () if lfta.links == (ANY_LINK,) else lfta.links
@@ -73,12 +73,12 @@ def _params(read: Mapping[str, Expr]) -> tuple[gsql.ParamDecl, ...]:
 
 @dataclass
 class HighText:
-    """The high level of one query in the making.
+    """Builder of the high level of one query as GSQL.
 
     Attributes:
-        query: its name.
-        streams: what is read by name: id of a node -> its stream.
-        statements: (name, statement), those that are read before their readers.
+        query: name of the query.
+        streams: id of an operator -> the stream by which its readers name it.
+        statements: (name, statement) pairs, inputs before their readers.
     """
 
     query: str
@@ -87,14 +87,14 @@ class HighText:
     _done: dict[int, str] = field(default_factory=dict)
 
     def text(self, root: Node) -> str:
-        """The statements as text; empty where the query is done by an LFTA alone."""
+        """Returns the statements as text; empty if an LFTA alone computes the query."""
         if isinstance(root, LftaInput):
             return ""
         self._whole(root)
         return ";\n\n".join(_headed(name, statement) for name, statement in self.statements)
 
     def _whole(self, root: Node) -> None:
-        # A statement is made when those that it reads are: without recursion, as chains of queries may be long.
+        # A statement follows the statements that it reads. Chains of queries are long, so a stack replaces recursion.
         stack: list[tuple[Node, Node | None]] = [(root, None)]
         while stack:
             node, reader = stack[-1]
@@ -115,7 +115,7 @@ class HighText:
         return self._done.get(id(node)) or self.streams.get(id(node))
 
     def _fresh(self, node: Node, reader: Node | None) -> str:
-        """The query's own name for its last operator, a number for those before it."""
+        """Returns the query's own name for its last operator, and a numbered name for the operators before it."""
         taken = {*self.streams.values(), *(name for name, _ in self.statements)}
         own = f"{node.query}_high"
         if reader is None or (reader.query != node.query and own not in taken):
@@ -126,9 +126,9 @@ class HighText:
         return f"{node.query}_{at}"
 
     def _statement(self, node: Node) -> gsql.Statement:
-        made = self._bare(node)
-        read = _params(params_of(*(expr for each in (node, *_folded(node)) for expr in each.exprs())))
-        return replace(made, params=read) if read else made
+        statement = self._bare(node)
+        params = _params(params_of(*(expr for operator in (node, *_folded(node)) for expr in operator.exprs())))
+        return replace(statement, params=params) if params else statement
 
     def _bare(self, node: Node) -> gsql.Select | gsql.Merge:
         if type(node) not in STATEMENTS:
@@ -140,7 +140,7 @@ class HighText:
         return gsql.Select(items, (self._source(node.input),), where=syntax.condition(node.predicate))
 
     def _all_rows(self, node: Bucket | Expand) -> gsql.Select:
-        """A stream of tagged rows that something else than an aggregation reads."""
+        """Returns a statement for tagged rows whose reader is no aggregation."""
         return gsql.Select((gsql.SelectItem(gsql.Star()),), (self._source(node.input),))
 
     def _filter_join(self, node: FilterJoin) -> gsql.Select:
@@ -150,7 +150,7 @@ class HighText:
         return replace(select, filter_range=(gsql.Name(time), gsql.Literal("int", node.range)))
 
     def _watch_join(self, node: WatchJoin) -> gsql.Select:
-        keys = [syntax.equality(mine, Column(mine.type, name)) for mine, name in node.keys]
+        keys = [syntax.equality(key, Column(key.type, name)) for key, name in node.keys]
         sources = (
             replace(self._source(node.input), alias=node.alias),
             gsql.SourceRef(node.watchlist, alias=node.watch_alias),
@@ -159,7 +159,7 @@ class HighText:
         return gsql.Select(syntax.select_items(node.items), sources, "WATCHLIST_JOIN", where)
 
     def _source(self, node: Node) -> gsql.SourceRef:
-        """What FROM names: a stream, or several united."""
+        """Returns the source that FROM names: a stream, or the union of several streams."""
         name = self._name(node)
         if name is not None:
             return gsql.SourceRef(name)
@@ -230,7 +230,7 @@ STATEMENTS: dict[type[Node], Callable[[HighText, Any], gsql.Select | gsql.Merge]
     Bucket: HighText._all_rows,
     Expand: HighText._all_rows,
 }
-"""The statement of each operator."""
+"""Operator -> the method that writes its statement."""
 
 
 def _sampling(node: Sampling, names: dict[str, gsql.Expression], select: gsql.Select) -> gsql.Select:
@@ -246,17 +246,19 @@ def _sampling(node: Sampling, names: dict[str, gsql.Expression], select: gsql.Se
 
 
 def _folded(node: Node) -> list[Node]:
-    """The inputs that are written within the statement of their reader."""
+    """Returns the inputs that the statement of their reader includes."""
     if isinstance(node, Aggregation) and isinstance(node.input, Bucket | Expand):
         return [node.input]
     return []
 
 
 def _read(node: Node) -> list[Node]:
-    """What must have a name before the statement of an operator can be made."""
-    below = [under for each in (_folded(node) or [node]) for under in each.inputs()]
-    # UNION is written into FROM, except where it is the statement.
-    return [under for each in below for under in (each.branches if isinstance(each, Union) else (each,))]
+    """Returns the operators that need a name before the statement of an operator."""
+    below = [child for operator in (_folded(node) or [node]) for child in operator.inputs()]
+    # FROM includes a UNION, unless the UNION is the whole statement.
+    return [
+        child for operator in below for child in (operator.branches if isinstance(operator, Union) else (operator,))
+    ]
 
 
 def _window(bucket: Bucket) -> gsql.Window:
@@ -268,13 +270,13 @@ def _window(bucket: Bucket) -> gsql.Window:
     if isinstance(column, Binary) and column.op == "*" and isinstance(column.right, Const):
         scale, column = int(column.right.value or 1), column.left
     name = column.name if isinstance(column, Column) else "_attribute"
-    # In panes: windows slide over the number of a pane, and are as many panes long.
+    # A window over panes slides over the number of the pane, so RANGE and SLIDE are numbers of panes.
     extents = (gsql.Extent(bucket.range // scale), gsql.Extent(bucket.slide // scale))
     return gsql.Window(*extents, gsql.Name(name))
 
 
 def _grouping(expand: Expand, keys: Sequence[Item]) -> tuple[gsql.Grouping, ...]:
-    """The grouping sets by the keyword that has them."""
+    """Returns the grouping sets by the shortest keyword that expresses them."""
     chosen = [tuple(name for name in names if name in expand.keys) for names in expand.sets]
     order = max(chosen, key=len)
     names = (*order, *(name for name in expand.keys if name not in order))
@@ -283,7 +285,7 @@ def _grouping(expand: Expand, keys: Sequence[Item]) -> tuple[gsql.Grouping, ...]
     rollup = [names[:count] for count in range(len(names), -1, -1)]
     if chosen == rollup and len(names) > 1:
         return (gsql.Grouping("ROLLUP", items),)
-    # As a number that counts down, the bits of a set of CUBE are the names that it keeps.
+    # As binary numbers with one bit per name, the sets of CUBE count down to 0.
     bits = [sum(1 << at for at, name in enumerate(reversed(names)) if name in some) for some in chosen]
     if bits == list(range((1 << len(names)) - 1, -1, -1)):
         return (gsql.Grouping("CUBE", items),)

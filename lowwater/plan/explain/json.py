@@ -1,7 +1,7 @@
-"""EXPLAIN as JSON, and the schema of it (`docs/explain.schema.json`).
+"""EXPLAIN as JSON, and its schema (`docs/explain.schema.json`).
 
-Renders what `describe` made: the classes of `model` as objects. The schema is made from the same classes and their
-docstrings, so the two cannot differ.
+Renders a Description of `describe`: the classes of `model` become objects. The schema comes from the same classes and
+their docstrings, so schema and output cannot differ.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _PLAIN = {str: "string", int: "integer", bool: "boolean"}
 
 
 def render_json(description: Description) -> str:
-    """The description as JSON: a line for what fits in one, indented otherwise."""
+    """Returns the description as JSON."""
     return laid_out(_value(description)) + "\n"
 
 
 def laid_out(value: Any, indent: str = "") -> str:
-    """A value as JSON, objects and lists on one line where they fit.
+    """Returns a value as JSON; objects and lists that fit stand on one line.
 
     Example:
         >>> print(laid_out({"a": [1, 2], "b": ["x" * 60, "y" * 60]}))  # doctest: +ELLIPSIS
@@ -50,8 +50,8 @@ def laid_out(value: Any, indent: str = "") -> str:
 
 def _value(value: Any) -> Any:
     if is_dataclass(value):
-        pairs = ((each, getattr(value, each.name)) for each in fields(value))
-        return {each.name: _value(part) for each, part in pairs if _required(each) or part != each.default}
+        pairs = ((field, getattr(value, field.name)) for field in fields(value))
+        return {field.name: _value(part) for field, part in pairs if _required(field) or part != field.default}
     if isinstance(value, tuple):
         return [_value(part) for part in value]
     return value
@@ -62,7 +62,7 @@ def _required(field: Field[Any]) -> bool:
 
 
 def schema() -> dict[str, Any]:
-    """The JSON Schema of `render_json`."""
+    """Returns the JSON Schema of the output of `render_json`."""
     definitions: dict[str, Any] = {}
     _define(Description, definitions)
     whole = definitions.pop(Description.__name__)
@@ -75,23 +75,25 @@ def _define(kind: type, definitions: dict[str, Any]) -> None:
     if kind.__name__ in definitions:
         return
     text = getdoc(kind) or ""
-    made: dict[str, Any] = {"description": text.split("\n\n")[0].replace("\n", " "), "type": "object"}
-    definitions[kind.__name__] = made
-    told = _attributes(text)
+    definition: dict[str, Any] = {"description": text.split("\n\n")[0].replace("\n", " "), "type": "object"}
+    definitions[kind.__name__] = definition
+    descriptions = _attributes(text)
     hints = get_type_hints(kind)
-    properties = {each.name: {**_type(hints[each.name], definitions), **told[each.name]} for each in fields(kind)}
-    made |= {
+    properties = {
+        field.name: {**_type(hints[field.name], definitions), **descriptions[field.name]} for field in fields(kind)
+    }
+    definition |= {
         "properties": properties,
-        "required": [each.name for each in fields(kind) if _required(each)],
+        "required": [field.name for field in fields(kind) if _required(field)],
         "additionalProperties": False,
     }
 
 
 def _attributes(text: str) -> dict[str, dict[str, str]]:
-    """What the docstring says of each attribute."""
+    """Returns attribute -> its description in a docstring."""
     block = text.partition("Attributes:\n")[2]
-    found = re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", block, flags=re.MULTILINE)
-    return {name: {"description": re.sub(r"\s+", " ", told)} for name, told in found}
+    attributes = re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", block, flags=re.MULTILINE)
+    return {name: {"description": re.sub(r"\s+", " ", description)} for name, description in attributes}
 
 
 def _type(hint: Any, definitions: dict[str, Any]) -> dict[str, Any]:
@@ -101,7 +103,7 @@ def _type(hint: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     if get_origin(hint) is tuple:
         return {"type": "array", "items": _type(get_args(hint)[0], definitions)}
     if get_origin(hint) is UnionType:
-        # What is None is null, unless that is the default: then it is left out.
+        # None is null in JSON, but the output omits an attribute with its default value.
         (kind,) = [arg for arg in get_args(hint) if arg is not NoneType]
         inner = _type(kind, definitions)
         return {"anyOf": [inner, {"type": "null"}]}

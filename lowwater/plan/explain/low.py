@@ -1,6 +1,6 @@
 """Describes the low level: every LFTA and every prefilter.
 
-Below `describe`.
+`describe` calls this module.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from lowwater.plan.queryset import Plan
 
 
 def describe_lftas(plan: Plan) -> tuple[LftaInfo, ...]:
-    """Every LFTA of the outputs, in order of first use."""
-    asked = needed_granularity(*(query.high for query in plan.queries))
-    return tuple(_lfta(lfta, *asked[lfta.name], plan.prefilters) for lfta in plan.lftas)
+    """Returns the description of every LFTA of the outputs, in order of first use."""
+    granularities = needed_granularity(*(query.high for query in plan.queries))
+    return tuple(_lfta(lfta, *granularities[lfta.name], plan.prefilters) for lfta in plan.lftas)
 
 
 def _lfta(lfta: Lfta, granularity: int, asked_by: str, prefilters: Sequence[Prefilter]) -> LftaInfo:
@@ -74,7 +74,7 @@ def _signatures(lfta: Lfta, prefilters: Sequence[Prefilter]) -> tuple[SignatureI
 
 
 def describe_prefilters(plan: Plan) -> tuple[PrefilterInfo, ...]:
-    """Every prefilter, with how many LFTAs share each bit."""
+    """Returns the description of every prefilter, with the number of LFTAs that share a bit."""
     records = {lfta.name: lfta.kind for lfta in plan.lftas}
     return tuple(
         PrefilterInfo(

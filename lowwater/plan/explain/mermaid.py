@@ -1,6 +1,6 @@
-"""EXPLAIN as a mermaid flowchart: links at the bottom, LFTAs above them, the operators of each query above those.
+"""EXPLAIN as a mermaid flowchart: links at the bottom, LFTAs above them, then the operators of the queries.
 
-Renders what `describe` made.
+Renders a Description of `describe`.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ _ESCAPES = {"&": "#amp;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "#": "#35;", 
 
 
 def render_mermaid(description: Description) -> str:
-    """The description as a flowchart that grows from the links upward."""
+    """Returns the description as a flowchart that grows from the links upward."""
     return "\n".join(["flowchart BT", *(f"  {line}" for line in _Chart(description).lines())]) + "\n"
 
 
 def label(*lines: str) -> str:
-    """A quoted label of some lines; whatever mermaid would read as its own is escaped.
+    """Returns a quoted label of several lines, with mermaid's special characters escaped.
 
     Example:
         >>> label('len > 5', "str_match_start[payload, 'GET']")
@@ -32,7 +32,13 @@ def label(*lines: str) -> str:
 
 
 class _Chart:
-    """Names the nodes by number, so that no name of a query can be read as a word of mermaid."""
+    """Numbers the nodes of a chart, so that mermaid cannot read the name of a query as a keyword.
+
+    Attributes:
+        description: the contents of EXPLAIN.
+        lftas: name of an LFTA -> its node.
+        queries: name of a query -> its node.
+    """
 
     def __init__(self, description: Description) -> None:
         self.description = description
@@ -55,22 +61,22 @@ class _Chart:
                 yield from self._query(query)
 
     def _query(self, query: QueryInfo) -> Iterator[str]:
-        own = self.queries[query.name]
-        out = f"{own}out"
+        node = self.queries[query.name]
+        out = f"{node}out"
         word = "table" if query.output else "stream"
         operators = [(at, op) for at, op in enumerate(query.operators) if op.kind not in ("lfta", "stream")]
-        nodes = [f"{own}op{at}[{label(*_of_operator(op, query))}]" for at, op in operators]
+        nodes = [f"{node}op{at}[{label(*_of_operator(op, query))}]" for at, op in operators]
         nodes.append(f"{out}([{label(f'{word} {query.name}')}])")
-        yield from _subgraph(own, f"query {query.name}", nodes)
+        yield from _subgraph(node, f"query {query.name}", nodes)
         yield f"{self._end(query, 0)} --> {out}"
         for at, op in operators:
             for number, below in enumerate(op.inputs):
                 name = op.aliases[number] if number < len(op.aliases) else ""
                 arrow = f"-- {label(name)} -->" if name else "-->"
-                yield f"{self._end(query, below)} {arrow} {own}op{at}"
+                yield f"{self._end(query, below)} {arrow} {node}op{at}"
 
     def _end(self, query: QueryInfo, at: int) -> str:
-        """The node that stands for an operator."""
+        """Returns the node of an operator."""
         op = query.operators[at]
         if op.kind == "lfta":
             return self.lftas[op.reads]
@@ -94,12 +100,12 @@ def _of_lfta(lfta: LftaInfo) -> list[str]:
 def _of_operator(op: OperatorInfo, query: QueryInfo) -> list[str]:
     of = f" of {op.query}" if op.query != query.name else ""
     clauses = (("WHERE", op.predicate), ("HAVING", op.having), ("CLOSING_WHEN", op.closing), ("", op.lookup))
-    found = [f"{word} {text}".strip() for word, text in clauses if text]
+    lines = [f"{word} {text}".strip() for word, text in clauses if text]
     if op.keys:
-        found.append(f"by {_names(op.keys)}")
+        lines.append(f"by {_names(op.keys)}")
     if op.match:
-        found.append(op.match.condition)
-    return [f"{op.kind}{of}", *found, op.physical]
+        lines.append(op.match.condition)
+    return [f"{op.kind}{of}", *lines, op.physical]
 
 
 def _names(items: Sequence[Named]) -> str:

@@ -1,7 +1,7 @@
-"""What EXPLAIN says of a plan, as data: computed once by `describe`, rendered by `text`, `json` and `mermaid`.
+"""Contents of EXPLAIN as data: `describe` computes them once; `text`, `json` and `mermaid` render them.
 
-Operators of a query stand in one list, outputs first, and name their inputs by position, so that long chains of queries
-nest nowhere. An attribute that is at its default is left out of the JSON.
+The operators of a query stand in one list, outputs first, and name their inputs by position. So long chains of queries
+do not nest. The JSON omits an attribute with its default value.
 """
 
 from __future__ import annotations
@@ -15,36 +15,36 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class OperatorInfo:
-    """One operator of the high level, or the stream that it reads.
+    """One operator of the high level, or the stream of another query that it reads.
 
     Attributes:
-        kind: selection, aggregation, running aggregation, sampling, windows, grouping sets, merge, a join by GSQL's
-            keyword, `lfta` for the rows of an LFTA, `stream` for the rows of a query that is shown on its own.
-        query: the query that it belongs to.
-        physical: what runs it.
-        reason: why that.
-        inputs: positions of its inputs in the list of operators.
-        columns: the columns of its rows.
-        punctuation: what it promises.
-        reads: name of the LFTA, the query or the watch list that it reads.
-        links: the links of the LFTA that it reads; `*` is every link.
-        predicate: rows that it takes.
-        items: what it selects.
-        keys: group-by variables.
-        aggregates: by the name that HAVING and the items read them by.
-        having: groups that it puts out.
-        closing: when a running group ends.
-        supergroup: variables whose groups share states and superaggregates.
-        supers: superaggregates.
-        cleaning_when: when groups are cleaned.
-        cleaning_by: groups that a cleaning keeps.
-        states: stateful functions.
+        kind: selection, aggregation, running aggregation, sampling, windows, grouping sets, merge, or GSQL's keyword of
+            a join. `lfta` stands for the rows of an LFTA, `stream` for the rows of a query with its own description.
+        query: name of the query that the operator belongs to.
+        physical: the physical operator that runs it.
+        reason: why the planner chose the physical operator.
+        inputs: positions of the inputs in the list of operators.
+        columns: the columns of the output rows.
+        punctuation: the promises of the operator.
+        reads: name of the LFTA, query or watch list that the operator reads.
+        links: the links of the LFTA; `*` is every link.
+        predicate: condition of WHERE over the input rows.
+        items: the select items.
+        keys: the group-by variables.
+        aggregates: the aggregates, with the names by which HAVING and the select items read them.
+        having: condition of HAVING over the groups.
+        closing: condition of CLOSING_WHEN, which ends a running group.
+        supergroup: group-by variables whose groups share states and superaggregates.
+        supers: the superaggregates.
+        cleaning_when: condition that starts a cleaning.
+        cleaning_by: condition of the groups that a cleaning keeps.
+        states: the stateful functions.
         aliases: range variables of the inputs.
-        match: the match of a join.
-        lookup: the lookup of a join that looks rows up: its keys and what else must hold.
-        window: of sliding windows.
-        sets: grouping sets.
-        high: why this is not done, or not done whole, at the low level.
+        match: the match window of a join.
+        lookup: keys and further conditions of a lookup join or semi join.
+        window: the sliding window.
+        sets: the grouping sets.
+        high: why the low level does not run the operator, or not all of it.
     """
 
     kind: str
@@ -77,11 +77,11 @@ class OperatorInfo:
 
 @dataclass(frozen=True)
 class ReadRange:
-    """How far before an interval that begins on the hour an LFTA is read.
+    """Read range: how far before an interval that begins on the hour a query reads an LFTA.
 
     Attributes:
-        lfta: its name.
-        before: ns; None where it is read from the beginning of the chain of intervals.
+        lfta: name of the LFTA.
+        before: ns before the interval; null if the query reads from the beginning of the chain of intervals.
     """
 
     lfta: str
@@ -90,13 +90,13 @@ class ReadRange:
 
 @dataclass(frozen=True)
 class CutInfo:
-    """A Spark query of its own below the one of an output.
+    """A separate Spark query whose rows are an input of the Spark query of an output.
 
     Attributes:
         operator: kind of the operator whose rows are replayed.
-        of: the query that it belongs to.
-        reader: kind of the operator that they are replayed into.
-        reason: why one Spark query cannot hold both.
+        of: name of the query that the operator belongs to.
+        reader: kind of the operator that reads the replayed rows.
+        reason: why one Spark query cannot run both operators.
     """
 
     operator: str
@@ -107,24 +107,24 @@ class CutInfo:
 
 @dataclass(frozen=True)
 class QueryInfo:
-    """A query of the set.
+    """A query of the query set.
 
     Attributes:
-        name: the name of the query.
-        file: that its text stands in.
-        output: whether its rows are published; else only other queries read it.
-        text: canonical GSQL.
-        within: the query that shows it in place, where it is read once and not published.
-        notes: what is worth knowing of its text.
-        parameters: those without a value, with their types.
-        operators: the operators of the high level, its output first; empty where another query shows it in place.
-        cut: what is done below and what above the cut between the levels.
-        lftas: names of the LFTAs that it reads.
-        high: the high level as GSQL; empty where the query is done by an LFTA alone.
-        again: queries that are described on their own, and which its Spark query computes again.
-        parts: the Spark queries that run before that of the output, in order.
-        state: why its intervals follow one another; empty where they can be replayed in any order.
-        reads: how far back its packets are read.
+        name: name of the query.
+        file: the file with the text of the query.
+        output: whether the rows of the query are published; else only other queries read them.
+        text: canonical GSQL of the query.
+        within: name of the query that describes this query in place; else empty.
+        notes: remarks about the text of the query.
+        parameters: the parameters without a value, with their types.
+        operators: the operators of the high level, output first; empty if another query describes this query in place.
+        cut: the work below and above the cut between the levels.
+        lftas: names of the LFTAs that the query reads.
+        high: the high level as GSQL; empty if an LFTA alone computes the query.
+        again: queries with their own description that the Spark query of this output computes again.
+        parts: the Spark queries that run before the Spark query of the output, in order.
+        state: why intervals of the query run in order; empty if they can run in any order.
+        reads: the read ranges of the LFTAs.
     """
 
     name: str
@@ -146,13 +146,13 @@ class QueryInfo:
 
 @dataclass(frozen=True)
 class SignatureInfo:
-    """What the prefilter means for an LFTA on some links.
+    """Prefilter bits that a packet needs for one LFTA on some links.
 
     Attributes:
-        links: names; `*` is every link.
-        bits: that a packet must have.
-        mask: the same as a number, hexadecimal.
-        rest: what is left of the predicate.
+        links: names of the links; `*` is every link.
+        bits: positions of the bits that a packet must have.
+        mask: the bits as a hexadecimal number.
+        rest: the part of the predicate that the bits do not cover.
     """
 
     links: tuple[str, ...]
@@ -163,28 +163,28 @@ class SignatureInfo:
 
 @dataclass(frozen=True)
 class LftaInfo:
-    """A low-level query node.
+    """A low-level query node (LFTA).
 
     Attributes:
-        name: the name of the LFTA.
+        name: name of the LFTA.
         kind: `selection` or `aggregation`.
-        links: names; `*` is every link.
-        protocol: name.
-        records: kind of records: pcap, csv or other.
+        links: names of the links; `*` is every link.
+        protocol: name of the protocol.
+        records: kind of the records: pcap, csv or other.
         gsql: the LFTA as GSQL.
-        columns: the columns of its rows.
-        punctuation: what it promises.
-        granularity: ns of the clock between two punctuations that some reader can use.
-        asked_by: who asks for that.
-        member: which records belong to the protocol; empty for all.
-        predicate: over stored columns.
+        columns: the columns of the output rows.
+        punctuation: the promises of the LFTA.
+        granularity: ns of the clock between two punctuations that a reader can use.
+        asked_by: the operator or query that needs this granularity.
+        member: condition of the protocol's records; empty for all records.
+        predicate: condition over stored columns; empty for all records.
         keys: output columns over stored columns.
-        partials: sub-aggregates.
-        slots: size of the group table.
-        flush: when groups leave the table.
-        signatures: the signatures of the prefilters of its links.
-        sample: which share of the packets it takes; empty for all.
-        arrival: how it is read by arrival; empty where it is read by timestamp.
+        partials: partial aggregates.
+        slots: size of the group table; 0 for a selection.
+        flush: when groups leave the group table.
+        signatures: signatures of the LFTA in the prefilters of its links.
+        sample: rate and seed of packet sampling; empty for all packets.
+        arrival: how the LFTA reads by arrival; empty if it reads by timestamp.
     """
 
     name: str
@@ -213,8 +213,8 @@ class BitInfo:
     """One bit of a prefilter.
 
     Attributes:
-        condition: that it stands for.
-        lftas: how many LFTAs ask for it.
+        condition: the condition that sets the bit.
+        lftas: number of LFTAs that test the bit.
     """
 
     condition: str
@@ -223,12 +223,12 @@ class BitInfo:
 
 @dataclass(frozen=True)
 class PrefilterInfo:
-    """What is computed once a packet for all LFTAs of some links.
+    """A prefilter: the conditions evaluated once per packet for all LFTAs of some links.
 
     Attributes:
-        links: names; `*` is every link, or every other link.
-        lftas: that read the links.
-        bits: in order.
+        links: names of the links; `*` is every link, or every other link.
+        lftas: names of the LFTAs that read the links.
+        bits: the bits in order of their positions.
     """
 
     links: tuple[str, ...]
@@ -238,13 +238,13 @@ class PrefilterInfo:
 
 @dataclass(frozen=True)
 class Description:
-    """A plan.
+    """The plan of a query set.
 
     Attributes:
-        version: of this format.
-        queries: the queries of the set, the outputs first.
-        lftas: the low level.
-        prefilters: of all links.
+        version: version of this format.
+        queries: the queries of the query set, outputs first.
+        lftas: the LFTAs of the low level.
+        prefilters: the prefilters of all links.
     """
 
     version: int

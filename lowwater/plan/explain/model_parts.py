@@ -1,6 +1,6 @@
-"""What EXPLAIN says of columns, promises and windows: the parts of which `model` is made.
+"""Columns, promises and windows of EXPLAIN: the parts of the classes in `model`.
 
-Below `model`.
+`model` imports this module.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ class Progress:
 
     Attributes:
         direction: `increasing` or `decreasing`.
-        steps: each way in which the value is made from the clock (ns), such as `clock / 1000000000 / 60`; the promise
-            is the least of them (the greatest, of a decreasing column).
-        origin: the attribute that the steps begin with where it is no function of the clock.
+        steps: the computations of the value from the clock (ns), such as `clock / 1000000000 / 60`. The promise is the
+            least of their results; for a decreasing column the greatest.
+        origin: the attribute at the start of the steps, if it is no function of the clock.
     """
 
     direction: str
@@ -29,9 +29,9 @@ class ColumnInfo:
     """A column of a stream.
 
     Attributes:
-        name: the name of the column.
+        name: name of the column.
         type: bool, int, float, ip, mac or string.
-        progress: its temporal property, where it has one.
+        progress: the temporal property; null for a column without progress.
     """
 
     name: str
@@ -41,11 +41,11 @@ class ColumnInfo:
 
 @dataclass(frozen=True)
 class Named:
-    """An expression with the name of the column that it makes.
+    """An expression with the name of its output column.
 
     Attributes:
-        name: the name of the column.
-        expression: as GSQL.
+        name: name of the output column.
+        expression: the expression as GSQL.
     """
 
     name: str
@@ -54,13 +54,13 @@ class Named:
 
 @dataclass(frozen=True)
 class PunctuationInfo:
-    """What an operator promises.
+    """The promises of an operator.
 
     Attributes:
-        columns: that it promises, in order; empty where only its clock makes progress.
-        joint: whether the columns stand in one punctuation row together.
-        reason: why so.
-        groupwise: columns that tell groups apart which have promises of their own.
+        columns: the promised columns, in order; empty if only the clock of the operator makes progress.
+        joint: whether one punctuation row promises all columns together.
+        reason: why the operator promises these columns.
+        groupwise: columns with separate promises for their values.
     """
 
     columns: tuple[str, ...]
@@ -71,15 +71,15 @@ class PunctuationInfo:
 
 @dataclass(frozen=True)
 class Match:
-    """When two rows of a join meet.
+    """The match condition of a join.
 
     Attributes:
         kind: `equality` or `band`.
-        condition: as GSQL.
-        left_promise: what the joined rows promise of the left attribute (P4); `min` of the sides' promises.
-        right_promise: the same of the right attribute.
-        equalities: the further equalities, NULL equal to NULL.
-        residual: what else must hold.
+        condition: the condition of the match window as GSQL.
+        left_promise: the promise of joined rows for the left attribute, computed from the promises of both sides (P4).
+        right_promise: the promise of joined rows for the right attribute (P4).
+        equalities: the further equalities; NULL equals NULL.
+        residual: the further condition over both rows.
     """
 
     kind: str
@@ -92,14 +92,14 @@ class Match:
 
 @dataclass(frozen=True)
 class Sliding:
-    """Sliding windows.
+    """A sliding window.
 
     Attributes:
-        attribute: that the windows slide over.
-        range: in units of the attribute.
-        slide: in the same.
+        attribute: the attribute that the window slides over.
+        range: length of the window, in units of the attribute.
+        slide: distance between the starts of two windows, in units of the attribute.
         rows: whether the attribute counts rows.
-        partition: in each of which rows are counted apart.
+        partition: columns of the partition; every partition counts its rows separately.
     """
 
     attribute: str

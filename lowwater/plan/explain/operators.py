@@ -1,6 +1,6 @@
-"""Describes one operator of the high level, of any kind.
+"""Describes one operator of the high level.
 
-Below `describe`, which walks the plan.
+`describe` walks the plan and calls this module.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ from lowwater.plan.rules.groups import whole_reason
 
 
 def describe_operator(node: Node, reader: Node | None, inputs: Sequence[int], setting: Setting) -> OperatorInfo:
-    """What EXPLAIN says of an operator.
+    """Returns the description of an operator.
 
     Args:
         node: the operator.
-        reader: what reads it; None for the output of a query.
-        inputs: positions of its inputs.
+        reader: the operator that reads it; None for the output of a query.
+        inputs: positions of its inputs in the list of operators.
         setting: the setting of its query, for the reasons of the split.
     """
     chosen = _physical(node, setting.arrival)
@@ -63,7 +63,7 @@ def describe_operator(node: Node, reader: Node | None, inputs: Sequence[int], se
 
 
 def _physical(node: Node, by_arrival: bool) -> Physical:
-    """How the high level runs an operator; all of a query by arrival are in one place."""
+    """Returns how the high level runs an operator; a query by arrival runs all operators in one place."""
     if not by_arrival or isinstance(node, LftaInput):
         return node.physical()
     what = "rows are numbered" if isinstance(node, Bucket) and node.rows else "the query is evaluated"
@@ -71,14 +71,14 @@ def _physical(node: Node, by_arrival: bool) -> Physical:
 
 
 def stream_of(query: str, node: Node) -> OperatorInfo:
-    """The rows of a query that is shown on its own."""
+    """Returns the description of a stream: the rows of a query with its own description."""
     promise = punctuation_info(node.punctuation(None))
     reason = "shown on its own; computed again in the Spark query of each output above it"
     return OperatorInfo("stream", query, "stream", reason, (), columns_info(node.fields), promise, reads=query)
 
 
 def columns_info(fields: Sequence[Field]) -> tuple[ColumnInfo, ...]:
-    """Columns with their temporal properties."""
+    """Returns the columns with their temporal properties."""
     return tuple(ColumnInfo(f.name, f.type.value, _progress(f)) for f in fields)
 
 
@@ -90,12 +90,15 @@ def _progress(field: Field) -> Progress | None:
 
 
 def punctuation_info(promise: Punctuation) -> PunctuationInfo:
-    """A punctuation as EXPLAIN gives it."""
+    """Returns the description of a punctuation."""
     return PunctuationInfo(promise.columns, promise.joint, promise.reason, promise.groupwise)
 
 
 def stays_high(node: Node, setting: Setting) -> str:
-    """Why an operator right above a selection LFTA is not done, or not whole, by an LFTA; empty elsewhere."""
+    """Returns why an LFTA does not run an operator directly above a selection LFTA, or runs only a part of it.
+
+    Empty for every other operator.
+    """
     below = node.inputs()[0] if node.inputs() else None
     if isinstance(node, Map | Bucket | Expand) and isinstance(below, LftaInput) and not below.lfta.aggregates:
         return "; ".join(dict.fromkeys(_unsafe(node, setting))) if isinstance(node, Map) else ""
@@ -120,10 +123,10 @@ def _unsafe(node: Map, setting: Setting) -> list[str]:
 
 
 def _details(node: Node) -> dict[str, Any]:
-    """What is said of an operator beside what is said of all.
+    """Returns attribute of OperatorInfo -> value, for the attributes of one kind of operator.
 
     Raises:
-        TypeError: EXPLAIN does not know it, and it evaluates something.
+        TypeError: DETAILS has no entry for an operator with expressions.
     """
     if type(node) in DETAILS:
         return DETAILS[type(node)](node)
@@ -161,8 +164,8 @@ def _filter_join(node: FilterJoin) -> dict[str, Any]:
 
 
 def _watch_join(node: WatchJoin) -> dict[str, Any]:
-    tied = [f"{high(mine)} = {name}" for mine, name in node.keys]
-    rows = " AND ".join([*tied, *(high(part) for part in conjuncts(node.residual))])
+    equalities = [f"{high(key)} = {name}" for key, name in node.keys]
+    rows = " AND ".join([*equalities, *(high(part) for part in conjuncts(node.residual))])
     where = f"{rows}; rows of {node.file}, an input of the run by its hash"
     aliases = (node.alias, node.watch_alias)
     return {"aliases": aliases, "lookup": where, "items": _named(node.items), "reads": node.watchlist}
@@ -215,7 +218,7 @@ def _match(node: Join) -> Match:
 
 
 def _promises(window: Window) -> tuple[str, str]:
-    """P4: what each side's attribute is promised, of the promises of both."""
+    """Returns the promises of both sides' attributes as text, from the promises of both sides (P4)."""
     rising = window.left_time.increasing
     least, ahead, behind = ("min", window.above, window.below) if rising else ("max", window.below, window.above)
     left, right = high(window.left), high(window.right)
@@ -244,4 +247,4 @@ DETAILS: dict[type[Node], Callable[[Any], dict[str, Any]]] = {
     FilterJoin: _filter_join,
     WatchJoin: _watch_join,
 }
-"""What EXPLAIN says of each operator; of one that evaluates nothing it may say nothing more."""
+"""Operator -> its details; an operator without expressions needs no entry."""

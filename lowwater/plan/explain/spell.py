@@ -1,7 +1,7 @@
-"""Expressions and temporal properties as EXPLAIN prints them.
+"""Prints expressions and temporal properties for EXPLAIN.
 
-Between `describe` and `syntax`. LFTAs read stored packet columns; a reader knows the columns of the protocol, so stored
-expressions are printed as those (`timestamp/1000000000` is `time`).
+Stands between `describe` and `syntax`. LFTAs read stored packet columns, but users know the columns of the protocol.
+So EXPLAIN prints a stored expression as a protocol column (`timestamp/1000000000` is `time`).
 """
 
 from __future__ import annotations
@@ -20,37 +20,42 @@ for _name, _expr in PROTOCOLS["ETH"].columns.items():
 
 
 def spelled(expr: Expr, records: str) -> Expr:
-    """An expression over stored columns, over the columns of packet protocols; `records` is the kind of records."""
+    """Returns an expression over stored columns as an expression over protocol columns.
+
+    Args:
+        expr: expression over stored columns.
+        records: the kind of the records; only `pcap` has stored columns that differ from the protocol's.
+    """
     if records != "pcap":
         return expr
-    known = _COLUMNS.get(expr)
-    return known or with_children(expr, [spelled(child, records) for child in expr.children()])
+    column = _COLUMNS.get(expr)
+    return column or with_children(expr, [spelled(child, records) for child in expr.children()])
 
 
 def spelled_item(item: Item, records: str) -> Item:
-    """An item of an LFTA over the columns of packet protocols; one by a second name of a column is that column."""
+    """Returns an item of an LFTA over protocol columns; an item with an alias of a column becomes that alias."""
     expr = spelled(item.expr, records)
     second = records == "pcap" and isinstance(expr, Column) and ALIASES.get(item.name) == expr.name
     return Item(item.name, Column(expr.type, item.name) if second else expr)
 
 
 def low(expr: Expr | None, records: str) -> str:
-    """An expression of the low level as text; empty for None."""
+    """Returns an expression of the low level as text; empty for None."""
     return high(spelled(expr, records)) if expr is not None else ""
 
 
 def high(expr: Expr | None) -> str:
-    """An expression of the high level as text; empty for None."""
+    """Returns an expression of the high level as text; empty for None."""
     return print_expression(expression(expr)) if expr is not None else ""
 
 
 def params_of(*exprs: Expr | None) -> dict[str, Param]:
-    """The parameters without a value that expressions read, by name."""
+    """Returns name -> parameter, for the parameters without a value in some expressions."""
     return {node.name: node for expr in exprs if expr is not None for node in walk(expr) if isinstance(node, Param)}
 
 
 def steps(time: Temporal) -> tuple[str, ...]:
-    """The ways in which a value is made, from the clock on."""
+    """Returns the computations of a value, from the clock or the origin on."""
     start = time.origin or "clock"
     return tuple(" ".join([start, *(_step(step) for step in component)]) for component in time.components)
 

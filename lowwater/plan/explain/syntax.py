@@ -1,6 +1,6 @@
-"""Bound expressions back as syntax trees, so that the printer of the language prints what EXPLAIN shows as GSQL.
+"""Turns bound expressions back into syntax trees, so that the printer of the language prints them for EXPLAIN.
 
-Below `gsql`.
+`gsql` calls this module.
 """
 
 from __future__ import annotations
@@ -27,14 +27,19 @@ from lowwater.gsql import nodes as gsql
 from lowwater.plan.operators import Aggregate, Item, Window
 
 Names = Mapping[str, gsql.Expression]
-"""What stands for a column: an aggregate, or the words for the parts of a window."""
+"""Column -> its replacement: an aggregate, or the name of a window's number."""
 
 PARAM_TYPES = {Type.INT: "int", Type.FLOAT: "float", Type.BOOL: "bool", Type.IP: "ip"}
-"""Our types as GSQL's; every other one is a string there."""
+"""Type -> its name in GSQL; a type without an entry is `string`."""
 
 
 def expression(expr: Expr, names: Names | None = None) -> gsql.Expression:
-    """The syntax of a bound expression."""
+    """Returns the syntax tree of a bound expression.
+
+    Args:
+        expr: the bound expression.
+        names: column -> its replacement.
+    """
     names = names or {}
     if isinstance(expr, Const):
         return _constant(expr)
@@ -50,7 +55,7 @@ def expression(expr: Expr, names: Names | None = None) -> gsql.Expression:
     if isinstance(expr, Binary):
         left, right = expression(expr.left, names), expression(expr.right, names)
         if expr.op == "/" and expr.type is Type.FLOAT and expr.left.type is expr.right.type is Type.INT:
-            left = gsql.Call("FLOAT", (left,))  # integers divide without a rest
+            left = gsql.Call("FLOAT", (left,))  # GSQL truncates the quotient of integers
         return gsql.BinaryOp(expr.op, left, right)
     return _wide(expr, names)
 
@@ -100,17 +105,17 @@ def _constant(expr: Const) -> gsql.Expression:
 
 
 def select_items(items: Sequence[Item], names: Names | None = None) -> tuple[gsql.SelectItem, ...]:
-    """Items of a select list; a column keeps its name without AS."""
-    found = []
+    """Returns the items of a select list; a column that keeps its name has no AS."""
+    select = []
     for item in items:
-        made = expression(item.expr, names)
-        same = isinstance(made, gsql.Name) and made.name == item.name
-        found.append(gsql.SelectItem(made, "" if same else item.name))
-    return tuple(found)
+        value = expression(item.expr, names)
+        same = isinstance(value, gsql.Name) and value.name == item.name
+        select.append(gsql.SelectItem(value, "" if same else item.name))
+    return tuple(select)
 
 
 def aggregate_call(aggregate: Aggregate, over: bool = False) -> gsql.Call:
-    """An aggregate as it is written; `over` for a superaggregate."""
+    """Returns the call of an aggregate, or of a superaggregate (`over`)."""
     if aggregate.argument is None and aggregate.native is not None:
         return gsql.Call(aggregate.function, star=True, over=over)
     arguments = [aggregate.argument] if aggregate.argument is not None else []
@@ -118,7 +123,7 @@ def aggregate_call(aggregate: Aggregate, over: bool = False) -> gsql.Call:
 
 
 def band(window: Window) -> gsql.Expression:
-    """The condition of a match window."""
+    """Returns the condition of a match window."""
     left, right = expression(window.left), expression(window.right)
     if window.equality:
         return gsql.BinaryOp("=", left, right)
@@ -133,17 +138,17 @@ def _plus(expr: gsql.Expression, by: int) -> gsql.Expression:
 
 
 def both(*conditions: gsql.Expression | None) -> gsql.Expression | None:
-    """Conditions joined by AND, those that are None left out."""
-    found = [condition for condition in conditions if condition is not None]
-    return gsql.chain("AND", found) if found else None
+    """Returns the conjunction of some conditions; None if all are None."""
+    present = [condition for condition in conditions if condition is not None]
+    return gsql.chain("AND", present) if present else None
 
 
 def equality(left: Expr, right: Expr) -> gsql.Expression:
-    """`left = right`."""
+    """Returns the condition `left = right`."""
     return gsql.BinaryOp("=", expression(left), expression(right))
 
 
 def condition(*parts: Expr | None, names: Names | None = None) -> gsql.Expression | None:
-    """Predicates joined by AND; None where there is none."""
+    """Returns the conjunction of some predicates; None if all are None."""
     whole = conjunction([part for part in parts if part is not None])
     return expression(whole, names) if whole is not None else None

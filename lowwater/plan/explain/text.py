@@ -1,7 +1,7 @@
 """EXPLAIN as text: stable, readable in a diff, at most 120 columns wide.
 
-Renders what `describe` made. Operators stand output first; an input stands below its reader, and is indented only where
-there are several.
+Renders a Description of `describe`. Operators stand output first, and an input stands below its reader. Only operators
+with several inputs indent them.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _WORD = re.compile(r"(?:'[^']*'|[^\s'])+|\s+|'")
 
 
 def render_text(description: Description) -> str:
-    """The description as text."""
+    """Returns the description as text."""
     parts = [_lines(_query(query)) for query in description.queries]
     parts.append(_lines(["low level", *(line for lfta in description.lftas for line in _indent(_lfta(lfta)))]))
     other = len(description.prefilters) > 1
-    below = (line for each in description.prefilters for line in _indent(_prefilter(each, other)))
+    below = (line for prefilter in description.prefilters for line in _indent(_prefilter(prefilter, other)))
     parts.append(_lines(["prefilters", *below]))
     return "\n\n".join(parts) + "\n"
 
@@ -32,7 +32,7 @@ def _lines(lines: Iterable[str]) -> str:
 
 
 def wrap(line: str) -> list[str]:
-    """A line as lines that are not too wide; never broken within a string of GSQL.
+    """Splits a line into lines of at most WIDTH characters; a string of GSQL is never split.
 
     Example:
         >>> [len(part) for part in wrap("  | SELECT " + "a, " * 60)]
@@ -105,7 +105,7 @@ def _duration(ns: int) -> str:
 
 
 def _tree(operators: Sequence[OperatorInfo]) -> Iterator[str]:
-    """The operators, each below its reader; without recursion, as chains may be long."""
+    """Yields the lines of the operators, inputs below readers; a stack replaces recursion, as chains are long."""
     stack: list[tuple[int, str, str]] = [(0, "", "")]
     shown: set[int] = set()
     above = operators[0].query
@@ -150,9 +150,9 @@ def _details(op: OperatorInfo) -> Iterator[str]:
         yield f"by {_names(op.keys)}"
     if op.supergroup:
         yield f"supergroup {', '.join(op.supergroup)}"
-    for word, made in (("aggregates", op.aggregates), ("superaggregates", op.supers)):
-        if made:
-            yield f"{word} {', '.join(f'{each.name} = {each.expression}' for each in made)}"
+    for word, aggregates in (("aggregates", op.aggregates), ("superaggregates", op.supers)):
+        if aggregates:
+            yield f"{word} {', '.join(f'{item.name} = {item.expression}' for item in aggregates)}"
     if op.states:
         yield f"states {', '.join(op.states)}"
     if op.match:
@@ -193,7 +193,7 @@ def _window(window: Sliding) -> str:
 
 
 def _names(items: Sequence[Named]) -> str:
-    # `A.time` makes a column called time without AS, as in GSQL.
+    # In GSQL, `A.time` without AS gives a column called time.
     plain = (item.expression.rpartition(".")[2] == item.name for item in items)
     return ", ".join(e.expression if p else f"{e.expression} AS {e.name}" for e, p in zip(items, plain, strict=True))
 
@@ -211,16 +211,21 @@ def _column(column: ColumnInfo) -> str:
     return f"{text} {column.progress.direction} ({ways if len(column.progress.steps) == 1 else f'{extreme} of {ways}'})"
 
 
-def _punctuation(made: PunctuationInfo) -> str:
-    if not made.columns:
-        return made.reason
-    kind = (", joint" if made.joint else ", individual") if len(made.columns) > 1 else ""
-    groups = f", for each {', '.join(made.groupwise)}" if made.groupwise else ""
-    return f"{', '.join(made.columns)}{kind}{groups}: {made.reason}"
+def _punctuation(promise: PunctuationInfo) -> str:
+    if not promise.columns:
+        return promise.reason
+    kind = (", joint" if promise.joint else ", individual") if len(promise.columns) > 1 else ""
+    groups = f", for each {', '.join(promise.groupwise)}" if promise.groupwise else ""
+    return f"{', '.join(promise.columns)}{kind}{groups}: {promise.reason}"
 
 
 def links_text(links: Sequence[str], other: bool = False) -> str:
-    """Links in words; `other` where some are named beside `*`."""
+    """Returns links as text.
+
+    Args:
+        links: names of the links; `*` is every link.
+        other: whether other links are named beside `*`.
+    """
     if tuple(links) == (ANY_LINK,):
         return "every other link" if other else "every link"
     return f"link{'s' if len(links) > 1 else ''} {', '.join(links)}"

@@ -1,11 +1,11 @@
-"""The operators of a plan, one module an operator, and what they are made of.
+"""Operators of a plan, one module per operator, and their parts.
 
-The binder builds a logical tree per output query; the rules turn its leaves into LFTAs and leave the rest to the high
-level. Both trees are made of these nodes, so every engine and EXPLAIN read the same objects. Nodes are immutable and
-picklable, and state their facts themselves (`base.Node`); `lowwater.plan.tree` walks them.
+The binder builds a logical tree per output query. The rules turn its leaves into LFTAs and leave the rest to the high
+level. Both trees consist of these nodes, so every engine and EXPLAIN read the same objects. Nodes are immutable and
+picklable, and every node states its own facts (`base.Node`). `lowwater.plan.tree` walks the nodes.
 
-Every row of a stream has, besides its fields, `_last`: the largest source timestamp (ns) that could still have
-changed it (SEMANTICS I1). A punctuation's `_last` is its promise in the same domain: no later row has a smaller one.
+Every row of a stream has its fields and `_last`: the largest source timestamp (ns) that could still have changed the
+row (SEMANTICS I1). The `_last` of a punctuation is a promise: no later row has a smaller `_last`.
 """
 
 from lowwater.plan.fields import ROWS, Field, Item, Place, exprs_of, off_clock, written

@@ -1,4 +1,4 @@
-"""Aggregation by epochs, and what all aggregations have."""
+"""Aggregation by epochs, and the base class of all aggregations."""
 
 from __future__ import annotations
 
@@ -16,15 +16,17 @@ from lowwater.plan.temporal import grid
 
 @dataclass(frozen=True)
 class Aggregate:
-    """One aggregate of a Group.
+    """An aggregate of an aggregation.
 
     Attributes:
-        name: column that HAVING and the select items read it by.
-        function: the function of the catalog. All but count ignore NULL; the built-in ones give NULL over nothing else.
-        argument: over the input row; None for count.
+        name: the column by which HAVING and the select items read the aggregate.
+        function: the function of the catalog. Every function but count ignores NULL. Without another value, a built-in
+            function other than count returns NULL.
+        argument: expression over the input row; None for count.
         type: the type of the result.
         more: further arguments.
         udaf: the catalog's entry of an aggregate that is not native; else None.
+        place: line and column in the text of the query.
     """
 
     name: str
@@ -37,26 +39,27 @@ class Aggregate:
 
     @property
     def native(self) -> Native | None:
-        """How engines compute it of their own; None for one by its four functions, and for one without Python."""
+        """The native computation; None for an aggregate by user functions, or without Python code."""
         return None if self.udaf is not None else NATIVE.get(self.function)
 
     @property
     def taken(self) -> tuple[Expr, ...]:
-        """The expressions whose values a row gives to it; the other arguments are constants."""
-        given = written(self.argument, *self.more)
-        return given[: self.udaf.taken] if self.udaf is not None else given
+        """The arguments that every row supplies; the other arguments are constants."""
+        arguments = written(self.argument, *self.more)
+        return arguments[: self.udaf.taken] if self.udaf is not None else arguments
 
 
 @dataclass(frozen=True)
 class Aggregation(Unary, abstract=True):
-    """What all aggregations have: WHERE, GROUP BY, HAVING, select items.
+    """Base of all aggregations: WHERE, GROUP BY, HAVING and select items.
 
     Attributes:
-        predicate: over the input row, before grouping.
-        keys: over the input row; at least one is temporal. NULL groups with NULL.
-        aggregates: over the input row.
-        having: over the names of keys and aggregates.
-        items: over the same; the output fields in order.
+        predicate: condition over the input row, before grouping; None for all rows.
+        keys: group-by variables over the input row; at least one is temporal. NULL equals NULL.
+        key_fields: the columns of the keys, in the same order.
+        aggregates: the aggregates over the input row.
+        having: condition over the names of keys and aggregates; None for all groups.
+        items: the output columns in order, over the names of keys and aggregates.
     """
 
     predicate: Expr | None
@@ -67,27 +70,27 @@ class Aggregation(Unary, abstract=True):
     items: tuple[Item, ...]
 
     def exprs(self) -> tuple[Expr, ...]:
-        """The expressions of all clauses."""
-        given = [expr for aggregate in self.aggregates for expr in (aggregate.argument, *aggregate.more)]
-        return written(self.predicate, self.having, *exprs_of(self.keys), *exprs_of(self.items), *given)
+        """Returns the expressions of all clauses."""
+        arguments = [expr for aggregate in self.aggregates for expr in (aggregate.argument, *aggregate.more)]
+        return written(self.predicate, self.having, *exprs_of(self.keys), *exprs_of(self.items), *arguments)
 
     @property
     def order_dependent(self) -> bool:
-        """It is where an aggregate is, or a state that lives on."""
+        """Whether an aggregate, or state beyond an epoch, depends on the order of rows."""
         return super().order_dependent or any(a.udaf is not None and a.udaf.ordered for a in self.aggregates)
 
     @property
     def in_python(self) -> str:
-        """Its first aggregate that only Python has; empty for none."""
+        """The first aggregate that only Python can compute; empty if every engine can compute all."""
         return next((a.function for a in self.aggregates if a.udaf is not None and a.udaf.make is not None), "")
 
     def ends(self, latest: int) -> list[int]:
-        """The end of the last epoch."""
+        """Returns the end (ns) of the epoch of `latest`."""
         times = clocks(self.key_fields)
         return [min(time.last(time.latest(latest)) for time in times)] if times else []
 
     def span(self, first: int, latest: int) -> tuple[int, int] | None:
-        """From the end of the first epoch to that of the last one."""
+        """Returns the end of the first epoch and the end of the last epoch (ns)."""
         times = clocks(self.key_fields)
         if not times:
             return None
@@ -95,20 +98,20 @@ class Aggregation(Unary, abstract=True):
         return begin, max(begin, *self.ends(latest))
 
     def final(self, port: int) -> Final | None:
-        """A row is final with its epoch."""
+        """Returns the end of a row's epoch, at which the row is final."""
         times = clocks(self.key_fields)
         return (lambda last: min(time.last(time.promise(last)) for time in times)) if times else None
 
     def origins(self) -> tuple[str, ...]:
-        """Those of the keys."""
+        """Returns the origins of the temporal keys."""
         return tuple([key.temporal.origin for key in self.key_fields if key.temporal])
 
     def grain(self) -> int:
-        """Epochs: a group comes out no more than once in one, whatever its reader asks for."""
+        """Returns the length of an epoch (ns): a group comes out at most once per epoch."""
         return grid([key.temporal for key in self.key_fields if key.temporal])
 
     def looks_at(self, below: Node) -> set[str]:
-        """The columns of the keys."""
+        """Returns the columns of the keys."""
         return set(columns_of(*exprs_of(self.keys)))
 
 
@@ -123,15 +126,15 @@ class Group(
         promise="the lesser of the promise of the input and the oldest epoch that is not out yet",
     ),
 ):
-    """Aggregation by epochs: every group lives in one epoch, whose end closes it.
+    """Aggregation by epochs: every group belongs to one epoch, and the end of the epoch closes the group.
 
-    A group can change until `min(last(key))` over its temporal keys, and that is the `_last` of its row.
+    A group can change until `min(last(key))` over its temporal keys. This instant is the `_last` of its row.
     """
 
     def physical(self) -> Physical:
-        """By slices, where epochs are of the clock."""
-        if own := self.in_python:
-            reason = f"{own} is Python: its groups take their rows one by one"
+        """Returns an aggregation by slices of time; slices in order if the epoch does not follow the clock."""
+        if function := self.in_python:
+            reason = f"{function} is Python: its groups take their rows one by one"
             return Physical("aggregation in slices", reason, in_python=True)
         if origin := off_clock(self.key_fields):
             return Physical("slices in order", f"the epoch is of {origin}, not of the clock")
@@ -140,32 +143,32 @@ class Group(
         )
 
     def reads_from(self, start: int) -> tuple[int, ...]:
-        """From the first instant of the oldest group that can still change."""
+        """Returns the first instant (ns) of the oldest group that can still change."""
         return (epoch_start(self.key_fields, start),)
 
     def groupwise(self) -> tuple[str, ...]:
-        """Those of the input that keys and items carry."""
+        """Returns the output columns that carry the groupwise columns of the input."""
         below = self.input.groupwise()
-        of_key = {key.name: key.expr for key in self.keys}
-        found = []
+        key_exprs = {key.name: key.expr for key in self.keys}
+        names = []
         for item in self.items:
-            source = of_key.get(item.expr.name, item.expr) if isinstance(item.expr, Column) else item.expr
+            source = key_exprs.get(item.expr.name, item.expr) if isinstance(item.expr, Column) else item.expr
             if isinstance(source, Column) and source.name in below:
-                found.append(item.name)
-        return tuple(found)
+                names.append(item.name)
+        return tuple(names)
 
     def key(self, below: Sequence[Key]) -> Key:
-        """Groups are told apart by their GROUP BY variables."""
+        """Returns the group-by variables, where the items carry all of them."""
         return key_through([{key.name} for key in self.keys], self.items, self.fields)
 
 
 def epoch_start(keys: Sequence[Field], start: int) -> int:
-    """The first instant (ns) of the oldest group that can still change at `start` (ns)."""
+    """Returns the first instant (ns) of the oldest group that can still change at `start` (ns)."""
     times = clocks(keys)
     return max(0, max(time.first(time.promise(start)) for time in times)) if times else 0
 
 
 def group_last(fields: Sequence[Field], values: Sequence[int | None]) -> int:
-    """`_last` of a group: the least `last(value)` over its temporal keys."""
+    """Returns `_last` (ns) of a group: the least `last(value)` over its temporal keys."""
     pairs = ((f.temporal, v) for f, v in zip(fields, values, strict=True))
     return min(time.last(v) for time, v in pairs if time and not time.origin and v is not None)

@@ -1,7 +1,8 @@
-"""The base of operators: every fact that an operator states of itself.
+"""Base of operators: every fact that an operator states about itself.
 
-The planner, EXPLAIN, and whoever schedules intervals walk plans and ask each operator; only engines and the text of a
-query tell operators apart, each by one table. Spark's Python workers load this, so nothing of the planner is imported.
+The planner, EXPLAIN and the scheduler of intervals walk plans and ask the operators. Only the engines and the printer
+of GSQL distinguish kinds of operators, with one table per caller. Spark's Python workers load this module, so it
+imports nothing from the planner.
 """
 
 from __future__ import annotations
@@ -14,23 +15,23 @@ from lowwater.catalog.expr import Expr
 from lowwater.plan.fields import ROWS, Field, Place, one_origin, temporal_names
 
 Key = tuple[str, ...] | None
-"""Columns that no two rows have in common, in the order of the fields; None where none follows from the plan."""
+"""Unique key: columns whose values differ between any two rows, in the order of the fields; None if unknown."""
 
 Final = Callable[[int], int]
-"""When a row of an input is final in an operator: `_last` (ns) of the row -> `_last` of what it becomes."""
+"""`_last` (ns) of an input row -> the instant (ns) at which the row is final: `_last` of its output row."""
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What every kind of operator states of itself, whatever the query.
+    """The facts of a kind of operator, the same in every query.
 
     Attributes:
-        label: what EXPLAIN calls it.
-        passes: whether packets pass as such, each in its place (SEMANTICS O1).
-        waits: whether rows or groups wait in it for a promise.
-        outlives: why its state lives beyond a slice of time, and goes from interval to interval (I4); empty where none
-            does.
-        promise: what its punctuation is made of.
+        label: name of the operator in EXPLAIN.
+        passes: whether packets pass through unchanged and in their places (SEMANTICS O1).
+        waits: whether rows or groups wait in the operator for a promise.
+        outlives: why state lives beyond a slice of time and passes from interval to interval (I4); empty without such
+            state.
+        promise: from which promise the operator makes its punctuation.
     """
 
     label: str
@@ -42,12 +43,12 @@ class Facts:
 
 @dataclass(frozen=True)
 class Physical:
-    """How the high level runs an operator: the choice that it makes, and that EXPLAIN shows.
+    """Physical operator: how the high level runs an operator, as EXPLAIN shows it.
 
     Attributes:
-        operator: its name, which EXPLAIN shows after `by`.
-        reason: why it is chosen.
-        in_python: whether Python takes rows one by one within a slice.
+        operator: name of the physical operator, which EXPLAIN shows after `by`.
+        reason: why the planner chose it.
+        in_python: whether Python code takes the rows of a slice one by one.
     """
 
     operator: str
@@ -60,10 +61,10 @@ class Punctuation:
     """The promises of one operator.
 
     Attributes:
-        columns: output columns that it promises, in order; empty if only its clock makes progress.
-        joint: whether the columns stand in one row together; else each has rows of its own.
-        groupwise: columns beside the promised ones that tell groups apart; empty where a promise is of all rows.
-        reason: why so.
+        columns: the promised output columns, in order; empty if only the clock of the operator makes progress.
+        joint: whether one punctuation row promises all columns; else every column has punctuation rows of its own.
+        groupwise: columns with separate promises for their values; empty if a promise is for all rows.
+        reason: why the operator promises these columns.
     """
 
     columns: tuple[str, ...]
@@ -77,10 +78,10 @@ class Copies:
     """How an operator multiplies rows.
 
     Attributes:
-        times: how many rows it makes of one.
-        what: what they are, in the plural.
-        less: what to write for fewer of them.
-        place: where it stands in the query.
+        times: the number of output rows per input row.
+        what: name of the copies, in the plural.
+        less: how to write the query so that it makes fewer copies.
+        place: line and column in the text of the query.
     """
 
     times: int
@@ -91,13 +92,13 @@ class Copies:
 
 @dataclass(frozen=True)
 class Node:
-    """Base of operators. A class of them states its facts, or is none.
+    """Base of operators; a concrete subclass states its facts as `facts=Facts(...)`, an abstract one `abstract=True`.
 
-    Which methods it must have follows from its facts: all state `inputs`, `exprs`, `over` and `physical`; one in which
-    rows wait states how far back it reads, when its rows are final, and what it makes progress by.
+    The facts decide which methods a subclass must define. Every operator defines `inputs`, `exprs`, `over` and
+    `physical`. An operator with waiting rows also defines `reads_from`, `ends`, `final`, `origins` and `grain`.
 
     Attributes:
-        facts: of the kind of operator.
+        facts: the facts of the kind of operator.
         query: name of the query that the operator belongs to.
         fields: output columns, in order.
     """
@@ -119,97 +120,105 @@ class Node:
         cls.facts = facts
 
     def inputs(self) -> tuple[Node, ...]:
-        """The operators whose rows it reads."""
+        """Returns the operators whose rows the operator reads."""
         raise NotImplementedError
 
     def over(self, *inputs: Node) -> Self:
-        """The operator over other inputs with the same columns."""
+        """Returns the operator over other inputs with the same columns."""
         raise NotImplementedError
 
     def exprs(self) -> tuple[Expr, ...]:
-        """The expressions that it evaluates, without those of its inputs."""
+        """Returns the expressions that the operator evaluates, without the expressions of its inputs."""
         raise NotImplementedError
 
     def physical(self) -> Physical:
-        """How the high level runs it, in a query whose rows do not go by arrival."""
+        """Returns how the high level runs the operator, in a query that is not evaluated by arrival."""
         raise NotImplementedError
 
     @property
     def label(self) -> str:
-        """What EXPLAIN calls it."""
+        """Name of the operator in EXPLAIN."""
         return self.facts.label
 
     @property
     def order_dependent(self) -> bool:
-        """Whether its rows depend on the order of its input (SEMANTICS O1)."""
+        """Whether the rows of the operator depend on the order of its input (SEMANTICS O1)."""
         return bool(self.facts.outlives)
 
     @property
     def hands_on(self) -> bool:
-        """Whether it only hands on the rows of one input, each any number of times, with columns of its own behind."""
+        """Whether the operator only passes rows of one input on, any number of times, with columns added at the end."""
         return self.facts.passes and not self.facts.waits and not self.facts.outlives and len(self.inputs()) == 1
 
-    # What an operator states in which rows wait for a promise.
+    # Operators whose rows wait for a promise define the methods below.
 
     def reads_from(self, start: int) -> tuple[int, ...]:
-        """From which timestamp (ns) each input is needed for the rows with `_last` at `start` (ns) or after it (I2)."""
+        """Returns the first timestamp (ns) of every input that rows with `_last` >= `start` (ns) need (I2)."""
         return tuple([start for _ in self.inputs()])
 
     def ends(self, latest: int) -> list[int]:
-        """The largest `_last` (ns) that its rows may have when no packet is after `latest` (ns); none of pairs (I3)."""
+        """Returns the largest `_last` (ns) of rows, pairs excluded, if no packet is after `latest` (ns) (I3)."""
         return []
 
     def final(self, port: int) -> Final | None:
-        """When a row of an input is final; None where it does not wait, or for no instant of the clock."""
+        """Returns when a row of an input is final; None if it does not wait, or waits for no instant of the clock."""
         return None
 
     def origins(self) -> tuple[str, ...]:
-        """The attributes that it makes progress by; the clock is the empty one."""
+        """Returns the origins of the operator's progress; the clock is the empty string."""
         return ()
 
     @property
     def origin(self) -> str:
-        """The attribute that it makes progress by, where that is no function of the clock; else empty."""
+        """The attribute of the operator's progress, if it is no function of the clock; else empty."""
         return one_origin(self.origins())
 
     def grain(self) -> int:
-        """How fine a promise (ns) it can use; 0 where it passes on what its reader asks for (002, section 6)."""
+        """Returns the distance (ns) between useful promises; 0 if the reader decides (002, section 6)."""
         return 0
 
-    # What an operator states where the answer is not that of most.
+    # The methods below have defaults that suit most operators.
 
     def span(self, first: int, latest: int) -> tuple[int, int] | None:
-        """Between which instants (ns) `_last` of its rows lies that packets from `first` to `latest` make.
+        """Returns the least and the largest `_last` (ns) of rows that packets from `first` to `latest` (ns) make.
 
-        Both are included. None where packets say nothing of it.
+        Both bounds are inclusive. None if the packets do not bound `_last`.
         """
         return first, max([first, *self.ends(latest)])
 
     def punctuation(self, reader: Node | None) -> Punctuation:
-        """What it punctuates on, for the operator that reads it; None for the query's output."""
+        """Returns the promises for a reader.
+
+        Args:
+            reader: the operator that reads the rows; None for the output of the query.
+        """
         columns = temporal_names(self.fields)
         if not columns:
             return Punctuation((), False, (), "no output column is temporal: only its clock makes progress")
         return Punctuation(columns, len(columns) > 1, self.groupwise(), self.facts.promise)
 
     def groupwise(self) -> tuple[str, ...]:
-        """The columns that a promise is given for each value of, as far as it keeps them (SEMANTICS T8)."""
+        """Returns the output columns with separate promises for their values (SEMANTICS T8)."""
         return ()
 
     def looks_at(self, below: Node) -> set[str]:
-        """The columns of an input whose progress it can use."""
+        """Returns the columns of an input whose progress the operator can use."""
         return {field.name for field in below.fields}
 
     def key(self, below: Sequence[Key]) -> Key:
-        """The columns of a unique key of its rows, from those of its inputs."""
+        """Returns the columns of a unique key of the operator's rows; None if the plan implies no key.
+
+        Args:
+            below: the keys of the inputs.
+        """
         return None
 
     def copies(self) -> Copies | None:
-        """How it multiplies rows; None where it makes at most one of one, or begins anew."""
+        """Returns how the operator multiplies rows; None if it outputs at most one row per input row, or aggregates."""
         return None
 
     def state(self) -> str:
-        """Why intervals of its query follow one another (SEMANTICS I4); empty where they need not."""
+        """Returns why intervals of the query run in order (SEMANTICS I4); empty if they can run in any order."""
         off_clock = self.origin not in ("", ROWS)
         return self.facts.outlives or (f"{self.origin} is no function of the clock" if off_clock else "")
 
@@ -220,28 +229,32 @@ _STATED_BY_WAITING = ("reads_from", "ends", "final", "origins", "grain")
 
 @dataclass(frozen=True)
 class Leaf(Node, abstract=True):
-    """An operator without inputs."""
+    """Base of operators without inputs."""
 
     def inputs(self) -> tuple[Node, ...]:
-        """None."""
+        """Returns no inputs."""
         return ()
 
     def over(self, *inputs: Node) -> Self:
-        """Itself."""
+        """Returns the operator itself."""
         return self
 
 
 @dataclass(frozen=True)
 class Unary(Node, abstract=True):
-    """An operator with one input."""
+    """Base of operators with one input.
+
+    Attributes:
+        input: the operator whose rows this operator reads.
+    """
 
     input: Node
 
     def inputs(self) -> tuple[Node, ...]:
-        """Its input."""
+        """Returns the input."""
         return (self.input,)
 
     def over(self, *inputs: Node) -> Self:
-        """The operator over another input."""
+        """Returns the operator over another input with the same columns."""
         (below,) = inputs
         return replace(self, input=below)

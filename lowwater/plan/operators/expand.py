@@ -1,4 +1,4 @@
-"""Grouping sets."""
+"""Expansion of rows into grouping sets."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from lowwater.plan.operators.map import CARRIED_THROUGH
 
 @dataclass(frozen=True)
 class Expand(Unary, facts=Facts("grouping sets", passes=True, waits=False, outlives="", promise=CARRIED_THROUGH)):
-    """One row out for each grouping set: CUBE, ROLLUP and GROUPING_SETS.
+    """Outputs one row per grouping set: CUBE, ROLLUP and GROUPING_SETS.
 
     Attributes:
-        keys: the columns that the sets choose from; one that a set leaves out is NULL in its row.
-        sets: the columns that each set keeps.
-        name: output column of the set's number; the other fields are the input's.
+        keys: the columns that the sets choose from; a row has NULL in every column that its set omits.
+        sets: the columns of every set.
+        name: output column with the number of the set; the other output columns are the input's.
+        place: line and column in the text of the query.
     """
 
     keys: tuple[str, ...]
@@ -26,13 +27,13 @@ class Expand(Unary, facts=Facts("grouping sets", passes=True, waits=False, outli
     place: Place = field(default=(0, 0), compare=False)
 
     def exprs(self) -> tuple[Expr, ...]:
-        """None."""
+        """Returns no expressions."""
         return ()
 
     def physical(self) -> Physical:
-        """Rows go through several times."""
+        """Returns a stateless expansion of rows."""
         return Physical("expansion", "stateless: one row out for each grouping set")
 
     def copies(self) -> Copies:
-        """One row for each set."""
+        """Returns one row per grouping set."""
         return Copies(len(self.sets), "groupings", "write GROUPING_SETS of those you need", self.place)

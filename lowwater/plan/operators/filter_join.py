@@ -1,4 +1,4 @@
-"""Rows of a source that a row of another source precedes."""
+"""Semi join: rows of a source that a matching row of another source precedes."""
 
 from __future__ import annotations
 
@@ -14,18 +14,23 @@ from lowwater.plan.temporal import Temporal, infer
 
 @dataclass(frozen=True)
 class FilterJoin(Node, facts=Facts("FILTER_JOIN", passes=False, waits=True, outlives="", promise=CARRIED_THROUGH)):
-    """Rows of the left source that a row of the right source with equal keys precedes by `range` at most (O6).
+    """Semi join: keeps a left row if a right row with equal keys precedes it by at most `range` (O6).
 
-    Both are packets of one link. `_last` is the last instant at which such a row may still come: the end of the left
-    row's own unit of t; where t decreases that of t - range.
+    Both sides are packets of one link. `_last` of a left row is the last instant at which its match may still come.
+    That is the end of the left row's unit of t; for a decreasing t it is the end of the unit t - range.
 
     Attributes:
-        left: what is filtered; `right` is what it is looked up in; both are read on the same links.
-        keys: (over the left row, over the right row).
-        left_time: over the left row; `right_time` over the right row: the attribute t of FILTER_JOIN(t, range).
-        range: in units of the attribute.
-        items: over the left row.
-        algorithm: as DEFINE asks, for EXPLAIN; the rows do not depend on it.
+        left: the rows to filter.
+        right: the rows to search for a match, on the same links.
+        left_alias: prefix of the left columns.
+        right_alias: prefix of the right columns.
+        keys: pairs of equal expressions (over the left row, over the right row).
+        left_time: the attribute t of FILTER_JOIN(t, range) over the left row.
+        right_time: the attribute t over the right row.
+        range: the largest distance of two matching rows, in units of the attribute.
+        items: the output columns over the left row.
+        algorithm: the algorithm that DEFINE asks for, shown by EXPLAIN; it does not change the rows.
+        place: line and column in the text of the query.
     """
 
     left: Node
@@ -41,33 +46,33 @@ class FilterJoin(Node, facts=Facts("FILTER_JOIN", passes=False, waits=True, outl
     place: Place = field(default=(0, 0), compare=False)
 
     def inputs(self) -> tuple[Node, ...]:
-        """What is filtered, and what it is looked up in."""
+        """Returns the left and the right input."""
         return (self.left, self.right)
 
     def over(self, *inputs: Node) -> Self:
-        """The join of others."""
+        """Returns the join over two other inputs with the same columns."""
         left, right = inputs
         return replace(self, left=left, right=right)
 
     def exprs(self) -> tuple[Expr, ...]:
-        """Times, keys and items."""
+        """Returns the times, keys and items."""
         ties = [expr for pair in self.keys for expr in pair]
         return written(self.left_time, self.right_time, *ties, *exprs_of(self.items))
 
     def physical(self) -> Physical:
-        """By slices."""
+        """Returns a semi join by slices of time."""
         return Physical("semi join in slices", "a promise ends the wait of the rows of a slice")
 
     @property
     def time(self) -> Temporal:
-        """The attribute t of FILTER_JOIN(t, range) as a temporal attribute."""
+        """The temporal property of the attribute t of FILTER_JOIN(t, range)."""
         times = {f"{self.right_alias}.{field.name}": field.temporal for field in self.right.fields if field.temporal}
         time = infer(self.right_time, times)
         assert time is not None
         return time
 
     def reads_from(self, start: int) -> tuple[int, ...]:
-        """From where the rows are needed that are final at `start`, and the keys that may let them pass."""
+        """Returns the first instants (ns) of the left rows final at `start` and of their possible matches."""
         time = self.time
         if time.origin:
             return 0, 0
@@ -77,12 +82,12 @@ class FilterJoin(Node, facts=Facts("FILTER_JOIN", passes=False, waits=True, outl
         return max(0, time.first(left)), max(0, time.first(right))
 
     def ends(self, latest: int) -> list[int]:
-        """The last instant at which a row may still come that lets the last row pass."""
+        """Returns the last instant (ns) at which a match of the last left row may still come."""
         final = self.final(0)
         return [final(latest)] if final else []
 
     def final(self, port: int) -> Final | None:
-        """What is filtered waits for what may still let it pass."""
+        """Returns when a left row is final: at the end of the wait for its match."""
         time = self.time
         if port or time.origin:
             return None
@@ -90,12 +95,12 @@ class FilterJoin(Node, facts=Facts("FILTER_JOIN", passes=False, waits=True, outl
         return lambda last: max(last, time.last(time.latest(last) - reach))
 
     def origins(self) -> tuple[str, ...]:
-        """That of t, where it is a column."""
+        """Returns the origin of t where t is a column; else the clock."""
         if not isinstance(self.right_time, Column):
             return ("",)
         name = self.right_time.name.removeprefix(f"{self.right_alias}.")
         return (off_clock([field for field in self.right.fields if field.name == name]),)
 
     def grain(self) -> int:
-        """What its reader asks for."""
+        """Returns 0: the reader decides."""
         return 0

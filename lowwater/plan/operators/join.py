@@ -1,4 +1,4 @@
-"""Windowed joins."""
+"""Windowed joins of two streams."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lowwater.plan.temporal import Step, Temporal, grid, infer
 
 
 class JoinKind(StrEnum):
-    """Kinds of joins, as GSQL writes them before FROM."""
+    """Kinds of joins, by GSQL's keyword before FROM."""
 
     INNER = "INNER_JOIN"
     LEFT = "LEFT_OUTER_JOIN"
@@ -25,23 +25,28 @@ class JoinKind(StrEnum):
 
     @property
     def keeps_left(self) -> bool:
+        """Whether unmatched left rows come out."""
         return self in (JoinKind.LEFT, JoinKind.OUTER)
 
     @property
     def keeps_right(self) -> bool:
+        """Whether unmatched right rows come out."""
         return self in (JoinKind.RIGHT, JoinKind.OUTER)
 
 
 @dataclass(frozen=True)
 class Window:
-    """When two rows meet: `left - below <= right <= left + above` on one temporal expression of each side.
+    """Match window of a join: two rows meet if `left - below <= right <= left + above`.
 
     Attributes:
-        left: over the left row.
-        right: over the right row.
-        left_time: temporal property of `left`; `right_time` of `right`; same direction.
-        equality: whether it is written as one: then below = above = 0, and it ties its columns (V1). A band of no
-            width meets the same pairs and ties nothing.
+        left: temporal expression over the left row.
+        right: temporal expression over the right row.
+        left_time: temporal property of `left`.
+        right_time: temporal property of `right`, with the same direction.
+        below: how far `right` may be below `left`, in units of the expressions.
+        above: how far `right` may be above `left`, in units of the expressions.
+        equality: whether the query writes `left = right`. Then `below` and `above` are 0, and both columns have one
+            value (V1). A band of width 0 matches the same pairs, but its columns keep separate values.
     """
 
     left: Expr
@@ -53,14 +58,14 @@ class Window:
     equality: bool = False
 
     def present(self, kind: JoinKind) -> tuple[bool, bool]:
-        """Whether every row of a join of this kind has a value of `left`, and of `right`; that side is temporal."""
+        """Returns whether every joined row has a value of `left`, and of `right`; a side with a value is temporal."""
         tied = [self.equality and isinstance(side, Column) for side in (self.left, self.right)]
         return tied[0] or not kind.keeps_right, tied[1] or not kind.keeps_left
 
     def time_of(self, expr: Expr, kind: JoinKind) -> Temporal | None:
-        """The progress of an expression over joined rows: of the sides of the window and what is computed of them (P4).
+        """Returns the progress of an expression over joined rows, from the progress of both sides of the window (P4).
 
-        A side that is no bare column is NULL in the unmatched rows of the other, so then it makes no progress.
+        A side that is no bare column is NULL in the unmatched rows of the other side, so it makes no progress there.
         """
         sign = 1 if self.left_time.increasing else -1
         ahead, behind = (self.above, self.below) if sign > 0 else (self.below, self.above)
@@ -76,21 +81,21 @@ class Window:
         return infer(_replaced(expr, sides), times)
 
     def last_left(self, value: int) -> int:
-        """Last instant at which a right row may still match a left row of this value (its match window's end)."""
+        """Returns the end (ns) of a left row's match window: a matching right row may come until then."""
         return max(self.left_time.last(value), self.right_time.last(value + self._reach(self.above)))
 
     def last_right(self, value: int) -> int:
-        """Last instant at which a left row may still match a right row of this value."""
+        """Returns the end (ns) of a right row's match window: a matching left row may come until then."""
         return max(self.right_time.last(value), self.left_time.last(value + self._reach(self.below, right=True)))
 
     def _reach(self, bound: int, right: bool = False) -> int:
-        # In a decreasing attribute progress is downward, so the far end of the window is the other bound.
+        # A decreasing attribute progresses downward, so the far end of the window is the other bound.
         if self.left_time.increasing:
             return bound
         return -self.above if right else -self.below
 
     def needed(self, start: int, kind: JoinKind) -> tuple[int, int]:
-        """From which timestamp (ns) each side is needed for the rows with `_last` at `start` (ns) or after it."""
+        """Returns the first timestamp (ns) of both sides that rows with `_last` >= `start` (ns) need."""
         if self.left_time.origin:
             return 0, 0
         if self.equality:
@@ -100,15 +105,15 @@ class Window:
         return max(0, self.left_time.first(left)), max(0, self.right_time.first(right))
 
     def _earliest(self, start: int, kind: JoinKind) -> tuple[int, int]:
-        """The earliest value of each side that a row with `_last` at or after `start` depends on."""
-        # In a decreasing attribute everything is mirrored: negate the values and exchange the bounds.
+        """Returns the earliest value of both sides that a row with `_last` >= `start` depends on."""
+        # A decreasing attribute mirrors the window: negate the values and exchange the bounds.
         sign = 1 if self.left_time.increasing else -1
         below, above = (self.below, self.above) if sign > 0 else (self.above, self.below)
         left_promise = sign * self.left_time.promise(start)
         right_promise = sign * self.right_time.promise(start)
         left = min(left_promise, right_promise - above)
         right = min(right_promise, left_promise - below)
-        # An unmatched row depends on everything that could have matched it.
+        # An unmatched row depends on every row that could have matched it.
         needed_left = min(left, right - above) if kind.keeps_right else left
         needed_right = min(right, left - below) if kind.keeps_left else right
         return sign * needed_left, sign * needed_right
@@ -121,18 +126,23 @@ class Join(
         "join", passes=False, waits=True, outlives="", promise="the clocks of its sides, as its reader uses them"
     ),
 ):
-    """Windowed join of two streams (P4, V1). Input columns are named `<alias>.<column>` in every expression.
+    """Windowed join of two streams (P4, V1). Expressions name an input column `<alias>.<column>`.
 
-    A pair meets when the window holds, every equality holds (NULL equals NULL) and the residual is true. Its `_last` is
-    the larger of the two; an unmatched row's is `window.last_left`/`last_right` of its value. Predicates on one side
-    alone are already in Maps below.
+    A pair meets if the window and every equality hold (NULL equals NULL) and the residual is true. Its `_last` is the
+    larger `_last` of the two rows. The `_last` of an unmatched row is `window.last_left` or `window.last_right` of its
+    value. Maps below the join already apply the predicates on one side alone.
 
     Attributes:
-        left_alias: prefix of the left columns; `right_alias` of the right ones.
-        equalities: (over the left row, over the right row), the window's own equality not among them.
-        residual: over both rows; not applied to unmatched rows.
-        items: over both rows. For an unmatched row a column that an equality ties to the other side has that side's
-            value; every other column of the missing side is NULL.
+        kind: which unmatched rows come out.
+        left: the left input.
+        right: the right input.
+        left_alias: prefix of the left columns.
+        right_alias: prefix of the right columns.
+        window: the match window.
+        equalities: pairs (over the left row, over the right row), without the equality of the window.
+        residual: condition over both rows; unmatched rows need not satisfy it.
+        items: the output columns over both rows. In an unmatched row, a column in an equality takes the value of the
+            other side. Every other column of the missing side is NULL.
     """
 
     kind: JoinKind
@@ -146,35 +156,35 @@ class Join(
     items: tuple[Item, ...]
 
     def inputs(self) -> tuple[Node, ...]:
-        """Both sides."""
+        """Returns both sides."""
         return (self.left, self.right)
 
     def over(self, *inputs: Node) -> Self:
-        """The join of others."""
+        """Returns the join over two other inputs with the same columns."""
         left, right = inputs
         return replace(self, left=left, right=right)
 
     def exprs(self) -> tuple[Expr, ...]:
-        """The window, equalities, residual and items."""
+        """Returns the expressions of the window, equalities, residual and items."""
         ties = [expr for pair in self.equalities for expr in pair]
         return written(self.window.left, self.window.right, *ties, self.residual, *exprs_of(self.items))
 
     @property
     def label(self) -> str:
-        """As GSQL writes it."""
+        """GSQL's keyword of the join."""
         return self.kind.value
 
     def physical(self) -> Physical:
-        """By slices."""
+        """Returns a hash join or band join by slices of time."""
         what = "hash join" if self.window.equality else "band join"
         return Physical(f"{what} in slices", "a promise closes the match windows of a slice: nothing is kept beyond it")
 
     def reads_from(self, start: int) -> tuple[int, ...]:
-        """Each side from the rows on that could match."""
+        """Returns the first timestamp (ns) of both sides that could match."""
         return self.window.needed(start, self.kind)
 
     def ends(self, latest: int) -> list[int]:
-        """Those of unmatched rows: a pair ends with the later one of its rows."""
+        """Returns the ends (ns) of unmatched rows; a pair ends with the later one of its rows."""
         window, ends = self.window, []
         if window.left_time.origin:
             return []
@@ -185,7 +195,7 @@ class Join(
         return ends
 
     def final(self, port: int) -> Final | None:
-        """A row is final at the end of its match window."""
+        """Returns the end of a row's match window, at which the row is final."""
         window = self.window
         if window.left_time.origin:
             return None
@@ -194,22 +204,22 @@ class Join(
         return lambda last: max(last, window.last_right(window.right_time.latest(last)))
 
     def origins(self) -> tuple[str, ...]:
-        """That of the window."""
+        """Returns the origin of the window."""
         return (self.window.left_time.origin,)
 
     def grain(self) -> int:
-        """That of the window."""
+        """Returns the grain (ns) of the window's two expressions."""
         return grid([self.window.left_time, self.window.right_time])
 
     def looks_at(self, below: Node) -> set[str]:
-        """The columns of the window on that side."""
+        """Returns the columns of the window on the side of `below`."""
         sides = [(self.left, self.left_alias, self.window.left), (self.right, self.right_alias, self.window.right)]
         return {
             name.removeprefix(f"{alias}.") for side, alias, expr in sides if side is below for name in columns_of(expr)
         }
 
     def punctuation(self, reader: Node | None) -> Punctuation:
-        """Two attributes progress, and the reader decides on which of them it punctuates (002, sections 5.3, 7.2)."""
+        """Returns the promise of one or both attributes, as the reader uses them (002, sections 5.3, 7.2)."""
         columns = temporal_names(self.fields)
         if not columns:
             return super().punctuation(reader)
@@ -219,7 +229,7 @@ class Join(
         return Punctuation(chosen, joint, (), reason)
 
     def _chosen(self, chosen: Sequence[str], used: set[str], reader: Node | None) -> tuple[bool, str]:
-        """Whether the chosen columns are promised together, and why they are chosen."""
+        """Returns whether one punctuation promises all chosen columns together, and why the columns are chosen."""
         if len(chosen) > 1 and isinstance(reader, Aggregation):
             return True, f"{reader.query} groups by both clocks, so both together close its groups earlier"
         if len(chosen) > 1 and reader is None:
@@ -233,7 +243,7 @@ class Join(
         return False, f"the clock that {reader.query} uses"
 
     def key(self, below: Sequence[Key]) -> Key:
-        """Of keyed inputs: the key of one side, and what of the other's it does not determine."""
+        """Returns the key of one side, with the columns of the other side's key that it does not determine."""
         left, right = below
         if left is None or right is None:
             return None
@@ -242,27 +252,27 @@ class Join(
         ties = [(_Side.of(a, temporal=False), _Side.of(b, temporal=False)) for a, b in self.equalities]
         if self.window.equality:
             ties.append((_Side.of(self.window.left, temporal=True), _Side.of(self.window.right, temporal=True)))
-        turned = [(b, a) for a, b in ties]
-        found = [
+        swapped = [(b, a) for a, b in ties]
+        candidates = [
             (*left_key, *_undetermined(right_key, left_key, ties, self.kind.keeps_right)),
-            (*right_key, *_undetermined(left_key, right_key, turned, self.kind.keeps_left)),
+            (*right_key, *_undetermined(left_key, right_key, swapped, self.kind.keeps_left)),
         ]
         equal = _equal_columns(self.kind, ties)
-        through = [
+        carried = [
             key_through([equal.get(name, {name}) for name in key], self.items, self.fields)
-            for key in found
+            for key in candidates
             if self.kind is not JoinKind.OUTER or _sides_differ(self, key, ties)
         ]
-        return min((key for key in through if key is not None), key=len, default=None)
+        return min((key for key in carried if key is not None), key=len, default=None)
 
 
 @dataclass(frozen=True)
 class _Side:
-    """One side of an equality that every pair of a join satisfies.
+    """A side of an equality that every pair of a join satisfies.
 
     Attributes:
-        bare: the column that it is, which takes the other side's value where its own is missing (V1); else None.
-        told: the column that its value determines, if any.
+        bare: the column, if the side is a bare column. It takes the other side's value in an unmatched row (V1).
+        told: the column that the value of the side determines; None for no column.
     """
 
     bare: str | None
@@ -279,31 +289,36 @@ _Tie = tuple[_Side, _Side]
 
 
 def _undetermined(other: Sequence[str], base: Sequence[str], ties: Sequence[_Tie], keeps_other: bool) -> list[str]:
-    """The columns of one side's key that the key of the base side does not determine.
+    """Returns the columns of one side's key that the key of the base side does not determine.
 
-    In a pair, each equality of the join determines one column by another. In an unmatched row of the other side, the
-    bare column of the base side takes the value that its one equality gives (V1), so it determines it too. `ties` have
-    the base side first.
+    In a pair, every equality of the join determines one column by another. In an unmatched row of the other side, a
+    bare base column takes the value of its equality (V1). With only one equality, it determines the other column too.
+
+    Args:
+        other: key of the other side.
+        base: key of the base side.
+        ties: the equalities, with the base side first.
+        keeps_other: whether unmatched rows of the other side come out.
     """
     bare = [side.bare for side, _ in ties]
     needed = []
     for name in other:
-        telling = [side.bare for side, its in ties if its.told == name]
-        if not any(not keeps_other or (column in base and bare.count(column) == 1) for column in telling):
+        determining = [side.bare for side, other_side in ties if other_side.told == name]
+        if not any(not keeps_other or (column in base and bare.count(column) == 1) for column in determining):
             needed.append(name)
     return needed
 
 
 def _sides_differ(node: Join, key: Collection[str], ties: Sequence[_Tie]) -> bool:
-    """Whether an unmatched row of the left side never has the key of an unmatched row of the right side.
+    """Returns whether an unmatched left row and an unmatched right row never have the same key.
 
-    Two such rows with equal keys would satisfy every equality that the key shows, so they would have met where there is
-    no other condition. Or the key has a clock of one side, which the other side's rows leave NULL.
+    With equal keys, the two rows would satisfy every equality of the key. Without another condition they would have
+    met. The keys also differ if the key has a clock of one side: the rows of the other side have NULL in this column.
     """
     bare = [side.bare for tie in ties for side in tie]
     if node.residual is None and node.window.equality:
-        shown = [tie for tie in ties if any(side.bare in key and bare.count(side.bare) == 1 for side in tie)]
-        if len(shown) == len(ties):
+        covered = [tie for tie in ties if any(side.bare in key and bare.count(side.bare) == 1 for side in tie)]
+        if len(covered) == len(ties):
             return True
     clocks = [
         f"{alias}.{field.name}"
@@ -315,11 +330,11 @@ def _sides_differ(node: Join, key: Collection[str], ties: Sequence[_Tie]) -> boo
 
 
 def _equal_columns(kind: JoinKind, ties: Sequence[_Tie]) -> dict[str, set[str]]:
-    """Columns that are equal in every joined row, unmatched ones included: each with itself among them."""
+    """Returns column -> the columns with the same value in every joined row, itself and unmatched rows included."""
     bare = [side.bare for tie in ties for side in tie]
     equal: dict[str, set[str]] = {}
     for left, right in ties:
-        # Of several equalities of one column only one gives the missing value (V1), so the others need not hold.
+        # Only one equality of a column supplies a missing value (V1), so the other equalities need not hold.
         always = kind is JoinKind.INNER or bare.count(left.bare) == bare.count(right.bare) == 1
         if left.bare and right.bare and always:
             merged = equal.get(left.bare, {left.bare}) | equal.get(right.bare, {right.bare})
@@ -328,7 +343,7 @@ def _equal_columns(kind: JoinKind, ties: Sequence[_Tie]) -> dict[str, set[str]]:
 
 
 def _replaced(expr: Expr, parts: Mapping[Expr, Expr]) -> Expr:
-    """The expression with some parts replaced, wherever they stand in it whole."""
+    """Returns the expression with some of its subexpressions replaced."""
     if expr in parts:
         return parts[expr]
     return with_children(expr, [_replaced(child, parts) for child in expr.children()])

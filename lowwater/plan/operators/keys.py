@@ -1,4 +1,4 @@
-"""How the items of an operator carry a unique key of its input."""
+"""Derives which output columns carry a unique key of the input."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from lowwater.plan.fields import Field, Item
 def key_through(
     key: Sequence[Collection[str]], items: Sequence[Item], fields: Sequence[Field]
 ) -> tuple[str, ...] | None:
-    """The output columns that carry a key: of each of its columns, or of an equal one, an image that determines it.
+    """Returns the output columns that carry a key, in order; None if the items do not determine a column of the key.
 
     Args:
-        key: for each column of the key the columns that are equal to it, itself among them.
-        items: over the rows that have the key.
-        fields: of the items.
+        key: for every column of the key, the columns that are equal to it, itself included.
+        items: select items over the rows with the key.
+        fields: the output columns of the items.
     """
     chosen: set[str] = set()
     for equal in key:
@@ -28,10 +28,10 @@ def key_through(
 
 
 def _image_of(expr: Expr, field: Field) -> str | None:
-    """The one column whose value the expression's value determines; None where two values may have one image.
+    """Returns the column that the value of an expression determines; None if two column values may give one value.
 
-    Overflow gives NULL (V2), so sums and products count only where the result is temporal: then every sane instant has
-    a value of its own in 64 bits.
+    Overflow is NULL (V2), so sums and products count only where the result is temporal. Then every real instant has its
+    own value in 64 bits.
     """
     if isinstance(expr, Column):
         return expr.name
@@ -43,7 +43,7 @@ def _image_of(expr: Expr, field: Field) -> str | None:
 
 
 def affine(expr: Expr) -> bool:
-    """Whether an expression is an integer column, negated, shifted or scaled by constants other than 0."""
+    """Returns whether an expression is an integer column, negated, shifted or scaled by constants other than 0."""
     if isinstance(expr, Column):
         return expr.type is Type.INT
     if isinstance(expr, Unary):

@@ -1,4 +1,4 @@
-"""Low-level query nodes, and the leaf of a high plan that reads one."""
+"""Low-level query nodes (LFTAs), and the leaf of a high plan that reads an LFTA."""
 
 from __future__ import annotations
 
@@ -15,12 +15,17 @@ from lowwater.plan.operators.source import ANY_LINK, Sample
 
 @dataclass(frozen=True)
 class Partial:
-    """One sub-aggregate of an LFTA: a native aggregate, or the SUBAGGR of another one; `name` is its output column.
+    """Partial aggregate of an LFTA: a native aggregate, or the SUBAGGR of a user's aggregate.
 
-    A count with an argument counts the rows where it is not NULL (the divisor of avg).
+    A count with an argument counts the rows with a value other than NULL (the divisor of avg).
 
     Attributes:
-        udaf: the catalog's entry of a SUBAGGR of users; None for one that is native.
+        name: the output column.
+        function: the function of the catalog.
+        argument: expression over stored packet columns; None for count.
+        type: the type of the result.
+        udaf: the catalog's entry of a user's SUBAGGR; None for a native aggregate.
+        place: line and column in the text of the query.
     """
 
     name: str
@@ -32,34 +37,39 @@ class Partial:
 
     @property
     def native(self) -> Native | None:
-        """How the low level computes it of its own; None for a SUBAGGR of users, and for one without Python."""
+        """The native computation of the low level; None for a user's SUBAGGR, or without Python code."""
         return None if self.udaf is not None else NATIVE.get(self.function)
 
 
 MOST_COLUMNS = 60
-"""Of group-by variables in a group table, and of sub-aggregates: each takes a bit of a word that holds what is NULL."""
+"""Largest number of group-by variables, and of partial aggregates: every one takes one bit of the NULL bitmap."""
 
 
 @dataclass(frozen=True)
 class Lfta:
-    """A low-level query node: one pass over the packets of each of its links, rows and heartbeats out.
+    """Low-level query node: one pass over the packets of every link, with rows and heartbeats as output.
 
     Attributes:
-        name: the query, or `query.alias` where a query has several sources.
-        links: one instance runs per link.
-        protocol: name of the protocol, `member` its packets; None for all.
-        predicate: over stored packet columns; None keeps all.
-        keys: output columns over stored packet columns: the group keys of an aggregation, else the select items.
-        partials: sub-aggregates; always empty for a selection.
-        aggregates: whether rows are grouped.
+        name: the query, or `query.alias` if a query has several sources.
+        links: the names of the links; one instance runs per link.
+        protocol: name of the protocol.
+        member: condition of the protocol's packets; None for all packets.
+        predicate: condition over stored packet columns; None for all packets.
+        keys: output columns over stored packet columns: the group-by variables, else the select items.
+        partials: partial aggregates; empty for a selection.
+        aggregates: whether the LFTA groups rows.
         slots: size of the group table, a power of two.
-        fields: output columns: the keys, then the partials.
+        fields: output columns: the keys, then the partial aggregates.
         kind: the kind of the records: `pcap`, `csv` or `other`.
-        group: as of its source; `sample` and `place` too.
-        arrival: whether it is read by arrival: that is a row's `_last`, and nothing else makes progress. Such an LFTA
-            is a selection.
-        numbered: whether every record of the link is a row, since all are counted; of NULL where it is not taken.
-        placed: whether the last column is the number of the record, since others of its link come beside it.
+        group: column whose values have skews of their own (SEMANTICS T8); empty for no column.
+        sample: the sampling of packets; None for all packets.
+        place: line and column of the source in the text of the query.
+        arrival: whether the LFTA reads by arrival. Then `_last` of a row is its arrival, and no column makes progress.
+            Such an LFTA is a selection.
+        numbered: whether every record of the link becomes a row, because the query counts records. The row of a record
+            that the LFTA does not take is NULL.
+        placed: whether the last column is the number of the record. An order-dependent reader of several LFTAs of one
+            link needs this number.
     """
 
     name: str
@@ -82,16 +92,16 @@ class Lfta:
 
     @property
     def stored(self) -> tuple[Field, ...]:
-        """The columns but for the number of the record, which becomes the place of the row."""
+        """The columns without the number of the record, which becomes the place of the row."""
         return self.fields[:-1] if self.placed else self.fields
 
     def promises(self, instant: int) -> tuple[int | None, ...]:
-        """What a punctuation with the promise `instant` says of each field (P2); None of a field without progress."""
+        """Returns the promised value of every field at `instant` (ns) (P2); None for a field without progress."""
         return tuple(f.temporal.promise(instant) if f.temporal else None for f in self.fields)
 
     @property
     def punctuation(self) -> Punctuation:
-        """What it punctuates on (SEMANTICS P2)."""
+        """The promises of the LFTA (SEMANTICS P2)."""
         columns = temporal_names(self.fields)
         if self.arrival:
             return Punctuation((), False, (), "read by arrival: only its clock makes progress, by that of the link")
@@ -110,32 +120,35 @@ class Lfta:
 class LftaInput(Leaf, facts=Facts("lfta", passes=False, waits=False, outlives="", promise="that of the LFTA")):
     """Leaf of the high level: the rows of an LFTA, merged over its links.
 
-    For an aggregation `_last` is `min(last(key))` of the row's temporal keys, for a selection the packet's timestamp,
-    or its arrival. Its fields are those of the LFTA, behind them the number of the row where rows are counted
-    (`bind.clauses.sources.ROW`).
+    For an aggregation `_last` is `min(last(key))` over the row's temporal keys. For a selection it is the timestamp of
+    the packet, or its arrival. The fields are the LFTA's. A query that counts rows has the number of the row behind
+    them (`bind.clauses.sources.ROW`).
+
+    Attributes:
+        lfta: the low-level query node.
     """
 
     lfta: Lfta
 
     def exprs(self) -> tuple[Expr, ...]:
-        """Those of the LFTA."""
+        """Returns the expressions of the LFTA."""
         lfta = self.lfta
         return written(lfta.predicate, *exprs_of(lfta.keys), *(partial.argument for partial in lfta.partials))
 
     def physical(self) -> Physical:
-        """The files of its links."""
+        """Returns a read of the files of one link, or a merge of the files of several links."""
         if len(self.lfta.links) > 1 or ANY_LINK in self.lfta.links:
             return Physical("merge of files", "its promise is the least one of the links")
         return Physical("files", "rows and promises of one link")
 
     def first_read(self, start: int) -> int:
-        """From which timestamp (ns) the LFTA is needed for the rows with `_last` at `start` (ns) or after it."""
+        """Returns the first timestamp (ns) that the LFTA reads for rows with `_last` >= `start` (ns)."""
         return epoch_start(self.lfta.fields[: len(self.lfta.keys)], start) if self.lfta.aggregates else start
 
     def punctuation(self, reader: Node | None) -> Punctuation:
-        """That of the LFTA."""
+        """Returns the promises of the LFTA."""
         return self.lfta.punctuation
 
     def groupwise(self) -> tuple[str, ...]:
-        """Those of the LFTA."""
+        """Returns the groupwise columns of the LFTA."""
         return self.lfta.punctuation.groupwise

@@ -15,29 +15,34 @@ CARRIED_THROUGH = "a promise of the input, carried through"
 
 @dataclass(frozen=True)
 class Map(Unary, facts=Facts("selection", passes=True, waits=False, outlives="", promise=CARRIED_THROUGH)):
-    """Selection and projection: rows whose predicate is true, as the items; `_last` stays."""
+    """Selection and projection: keeps the rows whose predicate is true and computes the items; `_last` stays.
+
+    Attributes:
+        predicate: condition over the input row; None for all rows.
+        items: the output columns over the input row.
+    """
 
     predicate: Expr | None
     items: tuple[Item, ...]
 
     def exprs(self) -> tuple[Expr, ...]:
-        """The predicate and the items."""
+        """Returns the predicate and the items."""
         return written(self.predicate, *exprs_of(self.items))
 
     def physical(self) -> Physical:
-        """Rows go through."""
+        """Returns a stateless projection."""
         return Physical("projection", "stateless: rows and promises pass through")
 
     def groupwise(self) -> tuple[str, ...]:
-        """Those of the input that are among the items."""
+        """Returns the output columns that carry groupwise columns of the input."""
         below = self.input.groupwise()
         return tuple([i.name for i in self.items if isinstance(i.expr, Column) and i.expr.name in below])
 
     def looks_at(self, below: Node) -> set[str]:
-        """The columns of the items."""
+        """Returns the columns of the items."""
         return set(columns_of(*exprs_of(self.items)))
 
     def key(self, below: Sequence[Key]) -> Key:
-        """That of the input, where the items carry it."""
+        """Returns the key of the input where the items carry it."""
         (key,) = below
         return None if key is None else key_through([{name} for name in key], self.items, self.fields)

@@ -1,4 +1,4 @@
-"""Aggregation whose groups live on until CLOSING_WHEN holds."""
+"""Running aggregation, which keeps groups until CLOSING_WHEN holds."""
 
 from __future__ import annotations
 
@@ -23,21 +23,26 @@ class Running(
         promise=EPOCH_WORKED_ON,
     ),
 ):
-    """Aggregation whose groups live on from epoch to epoch until CLOSING_WHEN holds (SEMANTICS O4, 004)."""
+    """Running aggregation: a group lives from epoch to epoch until CLOSING_WHEN holds (SEMANTICS O4, 004).
+
+    Attributes:
+        closing: condition over the names of keys and aggregates.
+        place: line and column in the text of the query.
+    """
 
     closing: Expr
     place: Place = field(default=(0, 0), compare=False)
 
     def exprs(self) -> tuple[Expr, ...]:
-        """The expressions of all clauses."""
+        """Returns the expressions of all clauses."""
         return written(*super().exprs(), self.closing)
 
     def physical(self) -> Physical:
-        """In order, since groups live on."""
+        """Returns slices in order: groups outlive their epoch."""
         return Physical(
             "slices in order", "groups outlive their epoch: each slice begins with those that the one before left"
         )
 
     def reads_from(self, start: int) -> tuple[int, ...]:
-        """From the beginning of the chain."""
+        """Returns 0: the state begins with the chain of intervals."""
         return (0,)

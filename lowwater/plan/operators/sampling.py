@@ -1,4 +1,4 @@
-"""The sampling operator."""
+"""Sampling operator with supergroups and cleaning."""
 
 from __future__ import annotations
 
@@ -23,14 +23,15 @@ class Sampling(
         promise=EPOCH_WORKED_ON,
     ),
 ):
-    """The sampling operator: WHERE admits a row, CLEANING_WHEN asks for a cleaning, CLEANING_BY keeps a group.
+    """Sampling operator: WHERE admits rows, CLEANING_WHEN starts a cleaning and CLEANING_BY keeps groups.
 
     Attributes:
-        supergroup: names of the keys that share the states and superaggregates.
-        supers: aggregates over the rows of a supergroup, by name.
-        cleaning_when: over keys, superaggregates and stateful functions; None where there is no cleaning.
-        cleaning_by: over keys, aggregates, superaggregates and stateful functions.
-        states: the stateful functions that are called.
+        supergroup: names of the keys that share states and superaggregates.
+        supers: aggregates over the rows of a supergroup.
+        cleaning_when: condition over keys, superaggregates and stateful functions; None without cleaning.
+        cleaning_by: condition over keys, aggregates, superaggregates and stateful functions; None without cleaning.
+        states: the stateful functions that the query calls.
+        place: line and column in the text of the query.
     """
 
     supergroup: tuple[str, ...]
@@ -41,14 +42,14 @@ class Sampling(
     place: Place = field(default=(0, 0), compare=False)
 
     def exprs(self) -> tuple[Expr, ...]:
-        """The expressions of all clauses."""
-        given = [expr for aggregate in self.supers for expr in (aggregate.argument, *aggregate.more)]
-        return written(*super().exprs(), *given, self.cleaning_when, self.cleaning_by)
+        """Returns the expressions of all clauses."""
+        arguments = [expr for aggregate in self.supers for expr in (aggregate.argument, *aggregate.more)]
+        return written(*super().exprs(), *arguments, self.cleaning_when, self.cleaning_by)
 
     def physical(self) -> Physical:
-        """In order, since states live on."""
+        """Returns slices in order: states outlive their epoch."""
         return Physical("slices in order", "states see rows in canonical order, and go on into the next epoch")
 
     def reads_from(self, start: int) -> tuple[int, ...]:
-        """From the beginning of the chain."""
+        """Returns 0: the state begins with the chain of intervals."""
         return (0,)

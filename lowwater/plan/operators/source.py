@@ -1,4 +1,4 @@
-"""Packets, as the leaf of a logical plan."""
+"""Packet source, the leaf of a logical plan."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from lowwater.plan.fields import Place
 from lowwater.plan.operators.base import Facts, Leaf, Physical
 
 ANY_LINK = "*"
-"""Stands for every link where a plan is explained without knowing them."""
+"""Every link: EXPLAIN uses it when it does not know the links."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Uniform sampling of packets (SEMANTICS O5): the same packets in every engine and however a run is cut.
+    """Uniform sampling of packets (SEMANTICS O5): every engine and every division of a run selects the same packets.
 
     Attributes:
-        rate: which share is kept, above 0 and up to 1.
-        seed: another one keeps other packets.
+        rate: the share of selected packets, above 0 and at most 1.
+        seed: seed of the selection.
     """
 
     rate: float
@@ -27,16 +27,17 @@ class Sample:
 
 @dataclass(frozen=True)
 class Source(Leaf, facts=Facts("source", passes=False, waits=False, outlives="", promise="clock - skew")):
-    """Packets of one protocol on some links, merged in canonical order (O1). `fields` are the stored columns read.
+    """Packets of one protocol on some links, merged in canonical order (O1); `fields` are the stored columns read.
 
     Attributes:
         alias: range variable of the source in its query.
-        links: names, sorted.
-        protocol: its name.
-        member: which packets belong to the protocol; None for all.
-        kind: the kind of its records: `pcap`, `csv` or `other`.
-        group: column whose values have skews of their own on these links; empty for none (SEMANTICS T8).
-        sample: which of the packets it takes; None for all.
+        links: names of the links, sorted.
+        protocol: name of the protocol.
+        member: condition of the protocol's packets; None for all packets.
+        kind: the kind of the records: `pcap`, `csv` or `other`.
+        group: column whose values have skews of their own on these links (SEMANTICS T8); empty for no column.
+        sample: the sampling of packets; None for all packets.
+        place: line and column in the text of the query.
     """
 
     alias: str
@@ -49,9 +50,9 @@ class Source(Leaf, facts=Facts("source", passes=False, waits=False, outlives="",
     place: Place = field(default=(0, 0), compare=False)
 
     def exprs(self) -> tuple[Expr, ...]:
-        """None: whether a packet belongs to the protocol is the reader's to see."""
+        """Returns no expressions: the reader of the source evaluates `member`."""
         return ()
 
     def physical(self) -> Physical:
-        """Only the reference engine reads packets itself."""
+        """Returns a read of packets, which only the reference engine does."""
         return Physical("packets", "read by the reference engine")

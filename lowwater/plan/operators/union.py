@@ -1,4 +1,4 @@
-"""The merge of streams."""
+"""Merge of streams."""
 
 from __future__ import annotations
 
@@ -13,22 +13,26 @@ from lowwater.plan.operators.base import Facts, Node, Physical
 class Union(
     Node, facts=Facts("merge", passes=True, waits=False, outlives="", promise="the least promise of the inputs")
 ):
-    """Merge of inputs with equal types, by position (P3)."""
+    """Merge of inputs with equal types, by position (P3).
+
+    Attributes:
+        branches: the inputs.
+    """
 
     branches: tuple[Node, ...]
 
     def inputs(self) -> tuple[Node, ...]:
-        """The branches."""
+        """Returns the branches."""
         return self.branches
 
     def over(self, *inputs: Node) -> Self:
-        """The merge of others."""
+        """Returns the merge of other branches with the same columns."""
         return replace(self, branches=inputs)
 
     def exprs(self) -> tuple[Expr, ...]:
-        """None."""
+        """Returns no expressions."""
         return ()
 
     def physical(self) -> Physical:
-        """Rows go through."""
+        """Returns a union: rows pass through."""
         return Physical("union", "its promise is the least one of the inputs")

@@ -1,4 +1,4 @@
-"""Rows of a stream looked up in a watch list."""
+"""Lookup join of a stream with a watch list."""
 
 from __future__ import annotations
 
@@ -12,14 +12,19 @@ from lowwater.plan.operators.map import CARRIED_THROUGH
 
 @dataclass(frozen=True)
 class WatchJoin(Unary, facts=Facts("WATCHLIST_JOIN", passes=True, waits=False, outlives="", promise=CARRIED_THROUGH)):
-    """Rows of a stream with the row of a watch list that has their key; an input of the run by its hash (S1).
+    """Lookup join: pairs a row with the row of a watch list that has its key. The run records the list's hash (S1).
 
     Attributes:
-        watchlist: name of the list; `file` is where it is, `refresh` how often it was read anew, in seconds.
+        alias: range variable of the stream.
+        watchlist: name of the list.
+        watch_alias: range variable of the list.
+        file: path of the list.
+        refresh: period of the old engine's reloads, in seconds.
         columns: the columns of the list, as `alias.name`.
-        keys: (over the input row, column of the list).
-        residual: over both.
-        items: over both.
+        keys: pairs (expression over the input row, column of the list).
+        residual: condition over both rows; None for no condition.
+        items: the output columns over both rows.
+        place: line and column in the text of the query.
     """
 
     alias: str
@@ -34,9 +39,9 @@ class WatchJoin(Unary, facts=Facts("WATCHLIST_JOIN", passes=True, waits=False, o
     place: Place = field(default=(0, 0), compare=False)
 
     def exprs(self) -> tuple[Expr, ...]:
-        """Keys, residual and items."""
-        return written(*(mine for mine, _ in self.keys), self.residual, *exprs_of(self.items))
+        """Returns the keys, the residual and the items."""
+        return written(*(expr for expr, _ in self.keys), self.residual, *exprs_of(self.items))
 
     def physical(self) -> Physical:
-        """A table in memory."""
+        """Returns a lookup in a table in memory."""
         return Physical("lookup", "the list is a table in the memory of each task: nothing waits")

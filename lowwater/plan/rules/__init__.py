@@ -1,8 +1,8 @@
-"""The rules of the planner, one a file, in the order in which they are applied.
+"""Rules of the planner, one per module, in the order of their application.
 
-`LOGICAL` rewrites the bound plan of a query; `LEVELS` turns what stands right above the packets into two levels. A rule
-is a function of a node and the setting that gives the node to put in its place, or None where it does not apply; rules
-look at a node and what is right below it.
+`LOGICAL` rewrites the bound plan of a query. `LEVELS` splits the operators directly above the packets into two levels.
+A rule is a function (node, setting) -> the replacement of the node, or None if it does not apply. A rule looks only at
+a node and the operators directly below it.
 """
 
 from __future__ import annotations

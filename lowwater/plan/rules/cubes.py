@@ -1,7 +1,7 @@
-"""Splits CUBE, ROLLUP and GROUPING_SETS: one aggregation by all variables below, the sets above.
+"""Splits CUBE, ROLLUP and GROUPING_SETS: one partial aggregation by all variables below, the grouping sets above.
 
-The partial groups by all variables are expanded into the sets instead of the packets, which is what the sub- and
-superaggregates of a data cube are for (004).
+The high level expands partial groups instead of packets into the grouping sets. The sub- and superaggregates of a data
+cube make this possible (004).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from lowwater.plan.rules.setting import Setting
 
 
 def split_grouping_sets(node: Node, setting: Setting) -> Node | None:
-    """Both levels of a Group over an Expand over a projection of packets."""
+    """Returns both levels of a Group over an Expand over a projection of packets; None for other plans."""
     if not isinstance(node, Group) or not isinstance(node.input, Expand):
         return None
     expand = node.input

@@ -1,7 +1,7 @@
-"""Moves a selection below a union, another selection or an aggregation: predicates as low as they go.
+"""Predicate pushdown: moves a selection below a union, another selection or an aggregation.
 
-A predicate commutes with a union and a projection; with an aggregation where it reads group-by variables only, which
-are the same for all rows of a group. Promises do not change: they are not of the rows that a filter drops.
+A predicate commutes with a union and a projection. It commutes with an aggregation if it reads group-by variables only:
+all rows of a group have the same variables. Promises stay valid, because they do not concern the dropped rows.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from lowwater.plan.tree import substitute
 
 
 def push_filter(node: Node, setting: Setting) -> Node | None:
-    """One step down for the predicate of a selection or an aggregation."""
+    """Returns the operator with its predicate one step further down; None if the rule does not apply."""
     if not isinstance(node, Map | Group | Running) or not setting.one(node, node.input):
         return None
     below = node.input
@@ -31,7 +31,7 @@ def push_filter(node: Node, setting: Setting) -> Node | None:
 
 
 def _through_map(node: Map, below: Map) -> Map:
-    """Two selections and projections as one, with the names and fields of the upper one."""
+    """Merges two selections and projections; the result has the names and fields of the upper one."""
     parts = conjuncts(below.predicate)
     if node.predicate is not None:
         parts += conjuncts(substitute(node.predicate, below.items))
@@ -40,27 +40,27 @@ def _through_map(node: Map, below: Map) -> Map:
 
 
 def _filtered(below: Union, predicate: Expr, setting: Setting) -> Union:
-    """The union of the rows for which a predicate over its columns is true."""
+    """Returns the union of the rows for which a predicate over its columns is true."""
     branches = []
     for branch in below.branches:
         keep = tuple(Item(f.name, Column(f.type, f.name)) for f in branch.fields)
-        names = [Item(f.name, Column(own.type, own.name)) for f, own in zip(below.fields, branch.fields, strict=True)]
-        # A branch that others read too stays as they read it, and the filter is the union's.
+        names = [Item(f.name, Column(b.type, b.name)) for f, b in zip(below.fields, branch.fields, strict=True)]
+        # A branch with other readers stays unchanged; the filter belongs to the query of the union.
         query = branch.query if setting.one(below, branch) else below.query
         filtered = Map(query, branch.fields, branch, substitute(predicate, names), keep)
-        # A branch that is a selection of this query takes the predicate into its own.
-        own = isinstance(branch, Map) and branch.query == below.query
-        branches.append(_through_map(filtered, branch) if own and isinstance(branch, Map) else filtered)
+        # A selection of the same query adds the predicate to its own predicate.
+        same_query = isinstance(branch, Map) and branch.query == below.query
+        branches.append(_through_map(filtered, branch) if same_query and isinstance(branch, Map) else filtered)
     return replace(below, branches=tuple(branches))
 
 
 def _into_group(node: Map, below: Group, predicate: Expr) -> Map | None:
     keys = {key.name: key.expr for key in below.keys}
-    shown = {item.name: item.expr for item in below.items}
+    outputs = {item.name: item.expr for item in below.items}
     down: list[tuple[Expr, Expr]] = []
     stay: list[tuple[Expr, Expr]] = []
     for part in conjuncts(predicate):
-        over_groups = rewrite(part, lambda e: shown.get(e.name, e) if isinstance(e, Column) else e)
+        over_groups = rewrite(part, lambda e: outputs.get(e.name, e) if isinstance(e, Column) else e)
         (down if set(columns_of(over_groups)) <= keys.keys() else stay).append((part, over_groups))
     if not down:
         return None

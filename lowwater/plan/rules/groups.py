@@ -1,7 +1,7 @@
-"""Splits an aggregation of packets into sub-aggregates below and superaggregates above.
+"""Splits an aggregation of packets into partial aggregates below and superaggregates above.
 
-Where a group-by variable, an argument or a conjunct is not LFTA-safe, or an aggregate does not merge exactly for every
-partition of its input (SEMANTICS O2), a selection LFTA is all that goes low (004; 000, section 3.1).
+A split needs group-by variables, arguments and conjuncts that are LFTA-safe. Every aggregate must merge exactly for any
+partition of its input (SEMANTICS O2). Otherwise only a selection LFTA runs at the low level (004; 000, section 3.1).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ A = TypeVar("A", bound=Aggregation)
 
 
 def split_group(node: Node, setting: Setting) -> Node | None:
-    """Both levels of a Group over packets."""
+    """Returns both levels of a Group over packets; None for other plans."""
     if not isinstance(node, Group) or not isinstance(node.input, Source):
         return None
     source = node.input
@@ -43,7 +43,13 @@ def split_group(node: Node, setting: Setting) -> Node | None:
 
 
 def whole_reason(node: Aggregation, keys: Sequence[Item], setting: Setting) -> str:
-    """Why an aggregation is done at the high level as a whole; empty where it is split."""
+    """Returns why the high level computes a whole aggregation; empty if the rules can split the aggregation.
+
+    Args:
+        node: the aggregation.
+        keys: group-by variables over packets.
+        setting: the facts of the query set.
+    """
     threshold = setting.threshold(node.query)
     if setting.arrival:
         return "the query is evaluated by arrival, record by record"
@@ -85,24 +91,24 @@ def _udaf_reason(udaf: AggregateFunction, setting: Setting, threshold: int) -> s
 
 
 def _halves(udaf: AggregateFunction, setting: Setting) -> tuple[AggregateFunction | None, AggregateFunction | None]:
-    """The sub- and the superaggregate that take what this one takes, and what the sub-aggregate gives."""
+    """Returns the sub-aggregate with the aggregate's arguments, and the superaggregate over its result."""
     sub = _named(udaf.sub, udaf.parameters[: udaf.taken], setting)
     return sub, _named(udaf.sup, (sub.returns, *udaf.parameters[udaf.taken :]), setting) if sub else None
 
 
 def _named(name: str, parameters: tuple[Type, ...], setting: Setting) -> AggregateFunction | None:
     overloads = setting.catalog.aggregates_named(name)
-    return next((one for one in overloads if one.parameters == parameters), None)
+    return next((overload for overload in overloads if overload.parameters == parameters), None)
 
 
 @dataclass
 class Merging:
-    """The two halves of some aggregates.
+    """Both halves of some aggregates.
 
     Attributes:
-        partials: sub-aggregates, columns of the LFTA.
-        merged: superaggregates over them.
-        finish: aggregate -> what it is of the superaggregates.
+        partials: partial aggregates, columns of the LFTA.
+        merged: superaggregates over the partial aggregates.
+        finish: name of an aggregate -> its value as an expression over the superaggregates.
     """
 
     partials: list[Partial] = field(default_factory=list)
@@ -111,13 +117,14 @@ class Merging:
 
     @staticmethod
     def of(aggregates: Sequence[Aggregate], setting: Setting) -> Merging:
+        """Returns both halves of some aggregates."""
         merging = Merging()
         for aggregate in aggregates:
             merging.add(aggregate, setting)
         return merging
 
     def add(self, aggregate: Aggregate, setting: Setting) -> None:
-        """Splits one aggregate; one that has parts is their value by an operator."""
+        """Splits one aggregate; an aggregate such as avg becomes an expression over two superaggregates."""
         if aggregate.udaf is not None:
             self._declared(aggregate, aggregate.udaf, setting)
             return
@@ -134,7 +141,7 @@ class Merging:
         self.finish[aggregate.name] = Binary(aggregate.type, native.parts.operator, *sides)
 
     def _merge(self, aggregate: Aggregate, native: Native, name: str, type_: Type) -> Column:
-        """The column of a sub-aggregate over the argument of an aggregate; its superaggregate has the same name."""
+        """Adds a partial aggregate and its superaggregate of the same name; returns the superaggregate's column."""
         self.partials.append(Partial(name, native.name, aggregate.argument, type_))
         column = Column(type_, name)
         self.merged.append(Aggregate(name, native.superaggregate, column, type_, place=aggregate.place))
@@ -147,14 +154,14 @@ class Merging:
         part = Partial(aggregate.name, sub.name, aggregate.argument, sub.returns, below, aggregate.place)
         self.partials.append(part)
         column = Column(sub.returns, aggregate.name)
-        # Constants after what ITERATE takes are for OUTPUT, which is that of the superaggregate.
+        # The constants after the arguments of ITERATE belong to OUTPUT, and the superaggregate runs OUTPUT.
         extra = aggregate.more[max(udaf.taken, 1) - 1 :]
         above = sup if sup.native is None else None
         merged = replace(aggregate, function=sup.name, argument=column, type=sup.returns, more=extra, udaf=above)
         self.merged.append(merged)
 
     def over(self, expr: Expr) -> Expr:
-        """An expression over aggregates, over the superaggregates."""
+        """Returns an expression over aggregates as an expression over the superaggregates."""
         return rewrite(expr, lambda e: self.finish.get(e.name, e) if isinstance(e, Column) else e)
 
 
@@ -166,14 +173,14 @@ def partial_leaf(
     merging: Merging,
     setting: Setting,
 ) -> LftaInput:
-    """The aggregation LFTA of a query as a leaf of the high level.
+    """Returns the aggregation LFTA of a query as a leaf of the high level.
 
     Args:
-        node: the aggregation, whose predicate the LFTA takes.
-        source: the packets below it.
+        node: the aggregation; the LFTA applies its predicate.
+        source: the packets below the aggregation.
         keys: group-by variables of the LFTA, over packets.
-        key_fields: their output columns.
-        merging: the halves of the aggregates.
+        key_fields: output columns of the keys.
+        merging: both halves of the aggregates.
         setting: slots, thresholds and catalog of the query set.
     """
     fields = key_fields + tuple(Field(p.name, p.type) for p in merging.partials)
@@ -185,13 +192,13 @@ def partial_leaf(
 def aggregated(
     node: Group, source: Source, keys: tuple[Item, ...], key_fields: tuple[Field, ...], setting: Setting
 ) -> Group:
-    """Sub-aggregates below, superaggregates above.
+    """Returns an aggregation of superaggregates over a partial aggregation in an LFTA.
 
     Args:
         node: the aggregation over packets.
         source: the packets.
         keys: group-by variables of the LFTA, over packets.
-        key_fields: their output columns.
+        key_fields: output columns of the keys.
         setting: slots, thresholds and catalog of the query set.
     """
     merging = Merging.of(node.aggregates, setting)
@@ -207,7 +214,7 @@ def aggregated(
 
 
 def selected(node: A, source: Source, setting: Setting) -> A:
-    """A selection LFTA below, the whole aggregation above."""
+    """Returns the whole aggregation at the high level, over a selection LFTA."""
     selection = Selection.of(source, node.query, setting)
     keys = tuple(Item(key.name, selection.over(key.expr, key.name)) for key in node.keys)
     aggregates = tuple(over_selection(aggregate, selection) for aggregate in node.aggregates)
@@ -217,6 +224,6 @@ def selected(node: A, source: Source, setting: Setting) -> A:
 
 
 def over_selection(aggregate: Aggregate, selection: Selection) -> Aggregate:
-    """An aggregate with its arguments over the columns of a selection LFTA."""
+    """Returns an aggregate with its arguments over the columns of a selection LFTA."""
     argument = None if aggregate.argument is None else selection.over(aggregate.argument)
     return replace(aggregate, argument=argument, more=tuple(selection.over(expr) for expr in aggregate.more))

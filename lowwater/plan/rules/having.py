@@ -1,7 +1,7 @@
 """Moves the conjuncts of HAVING that read group-by variables only into WHERE.
 
-All rows of a group have the same variables, so the groups that such a conjunct drops are those whose rows it drops.
-The number of a sliding window stays in HAVING: the low level has panes, and no packet has one window.
+All rows of a group have the same variables, so such a conjunct drops a whole group or no row of the group. The number
+of a sliding window stays in HAVING: the low level has panes, and a packet belongs to several windows.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from lowwater.plan.rules.setting import Setting
 
 
 def having_to_where(node: Node, setting: Setting) -> Node | None:
-    """A group with such conjuncts in its predicate."""
+    """Returns a group with such conjuncts in its predicate; None if HAVING has none."""
     if not isinstance(node, Group) or node.having is None:
         return None
     tagged = {node.input.name} if isinstance(node.input, Bucket) else set()

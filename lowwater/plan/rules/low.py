@@ -1,7 +1,7 @@
-"""Makes the low level of a query: LFTAs, and the expressions that read them.
+"""Makes the low level of a query: LFTAs, and the expressions that read their columns.
 
-Below the rules that split. A selection LFTA takes the LFTA-safe conjuncts, and of every other expression the largest
-LFTA-safe parts as columns (004, Splitting Selection and Aggregation Queries).
+The splitting rules call this module. A selection LFTA applies the LFTA-safe conjuncts. It stores the largest LFTA-safe
+parts of every other expression as columns (004, Splitting Selection and Aggregation Queries).
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from lowwater.plan.rules.setting import Setting
 
 ONE = Item("_value", Const(Type.INT, 1))
 TIMESTAMP = "_timestamp"
-"""Column of a record's timestamp in an LFTA by arrival, behind the others; NULL where the record is not taken."""
+"""Last column of an LFTA by arrival: the timestamp of the record; NULL for a record that the LFTA does not take."""
 
 BY_ARRIVAL = "_by_arrival"
-"""Tells an LFTA by arrival from the other one of a query that is read both ways."""
+"""Suffix of an LFTA by arrival, for a query that also has an LFTA by timestamp."""
 
 
 @dataclass
 class Selection:
-    """A selection LFTA in the making.
+    """Builder of a selection LFTA.
 
     Attributes:
-        source: the packets that it reads.
-        threshold: cost from which on a function is not LFTA-safe.
-        arrival: whether it is read by arrival.
-        items: its columns so far.
+        source: the packets that the LFTA reads.
+        threshold: the least cost at which a function is not LFTA-safe.
+        arrival: whether the LFTA reads by arrival.
+        items: the columns so far.
     """
 
     source: Source
@@ -52,11 +52,16 @@ class Selection:
 
     @staticmethod
     def of(source: Source, query: str, setting: Setting) -> Selection:
-        """An empty one."""
+        """Returns a builder without columns."""
         return Selection(source, setting.threshold(query), setting.arrival)
 
     def column(self, expr: Expr, name: str) -> Column:
-        """The LFTA's column of a safe expression, under the name given or its own."""
+        """Returns the LFTA's column of a safe expression; adds the column if the LFTA has none.
+
+        Args:
+            expr: LFTA-safe expression over packet columns.
+            name: name of a new column; empty for the name of the expression.
+        """
         for item in self.items:
             if item.expr == expr:
                 return Column(expr.type, item.name, place_of(expr))
@@ -70,12 +75,12 @@ class Selection:
         return Column(expr.type, unique, place_of(expr))
 
     def _own_name(self, name: str) -> str:
-        # The payload has the name that queries over its protocol give to it.
+        # Queries name the payload by its protocol.
         data = f"{self.source.protocol}_data"
         return data if ALIASES.get(data) == name else name
 
     def over(self, expr: Expr, name: str = "") -> Expr:
-        """The expression over the LFTA's columns: safe parts, as large as they are, are computed below."""
+        """Returns the expression over the LFTA's columns; the LFTA computes the largest safe parts."""
         if isinstance(expr, Const | Param):
             return expr
         if safe(expr, self.threshold):
@@ -83,25 +88,25 @@ class Selection:
         return with_children(expr, [self.over(child) for child in expr.children()])
 
     def predicate(self, predicate: Expr | None) -> tuple[Expr | None, Expr | None]:
-        """The conjuncts that go low, and the others over the LFTA's columns."""
+        """Returns the conjuncts of the low level, and the other conjuncts over the LFTA's columns."""
         parts = conjuncts(predicate)
         low = conjunction([part for part in parts if safe(part, self.threshold)])
         high = conjunction([self.over(part) for part in parts if not safe(part, self.threshold)])
         return low, high
 
     def leaf(self, query: str, name: str, low: Expr | None, numbered: bool = False) -> LftaInput:
-        """The finished LFTA as a leaf of the high level.
+        """Returns the finished LFTA as a leaf of the high level.
 
         Args:
             query: name of the query that reads the leaf.
             name: name of the LFTA.
-            low: predicate over packets; None for all of them.
-            numbered: whether each record is counted, so that it has a row.
+            low: predicate over packets; None for all packets.
+            numbered: whether the query counts every record, so that every record becomes a row.
         """
         if self.arrival:
             return self._by_arrival(query, name, low, numbered)
         if not self.items:
-            # A stream has at least one column: the clock, as far as the source has one.
+            # A stream needs at least one column: the clock if the source has a clock, else a constant.
             clock = next((f for f in self.source.fields if f.temporal), None)
             self.items.append(Item(clock.name, Column(clock.type, clock.name)) if clock else ONE)
         fields = make_fields(self.items, temporals(self.source.fields))
@@ -109,7 +114,7 @@ class Selection:
         return LftaInput(query, fields, lfta)
 
     def _by_arrival(self, query: str, name: str, low: Expr | None, numbered: bool) -> LftaInput:
-        """The LFTA by arrival: its promises say nothing of the columns, but the timestamp tells the order of rows."""
+        """Returns an LFTA by arrival: its columns make no progress, but its timestamps tell the order of rows."""
         self.items.append(Item(TIMESTAMP, Column(Type.INT, "timestamp")))
         fields = make_fields(self.items, temporals(self.source.fields))
         plain = tuple(replace(field, temporal=None) for field in fields)
@@ -128,17 +133,17 @@ def make_lfta(
     fields: tuple[Field, ...],
     aggregates: bool = False,
 ) -> Lfta:
-    """An LFTA over the packets of a source.
+    """Returns an LFTA over the packets of a source.
 
     Args:
-        source: the packets, whose links, protocol and sample are those of the LFTA.
+        source: the packets; the LFTA takes its links, protocol and sampling.
         name: name of the LFTA.
         predicate: condition over packet columns; None for all packets.
         keys: group-by variables, or the columns of a selection.
-        partials: sub-aggregates; none of a selection.
-        slots: size of its group table, a power of two.
-        fields: output columns: the keys, then the partials.
-        aggregates: whether it groups.
+        partials: partial aggregates; empty for a selection.
+        slots: size of the group table, a power of two.
+        fields: output columns: the keys, then the partial aggregates.
+        aggregates: whether the LFTA groups rows.
     """
     return Lfta(
         name=name,
@@ -159,8 +164,8 @@ def make_lfta(
 
 
 def lfta_name(query: str, source: Source, setting: Setting) -> str:
-    """The name of an LFTA: its query, with the source where the query has several."""
-    own = f"{query}.{BY_ARRIVAL}" if setting.arrival and query not in setting.arriving else query
+    """Returns the name of an LFTA: its query, then the source if the query has several sources."""
+    base = f"{query}.{BY_ARRIVAL}" if setting.arrival and query not in setting.arriving else query
     if query not in setting.several:
-        return own
-    return f"{own}.{source.alias}" if source.query == query else f"{own}.{source.query}.{source.alias}"
+        return base
+    return f"{base}.{source.alias}" if source.query == query else f"{base}.{source.query}.{source.alias}"

@@ -1,7 +1,7 @@
-"""Lets an aggregation absorb the selection right below it: then it can be split where the packets are.
+"""Merges an aggregation with the selection directly below it, so that the next rules can split it over packets.
 
-What a selection computes is computed in the keys, the arguments and the predicate of the aggregation; a failure is NULL
-in both places (SEMANTICS V2).
+The aggregation computes the selection's expressions in its keys, arguments and predicate. A failing expression is NULL
+in either operator (SEMANTICS V2).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from lowwater.plan.tree import substitute
 
 
 def absorb_selection(node: Node, setting: Setting) -> Node | None:
-    """The aggregation over the input of its selection."""
+    """Returns the aggregation over the input of its selection; None if the rule does not apply."""
     if not isinstance(node, Aggregation) or not isinstance(node.input, Map) or not setting.one(node, node.input):
         return None
     below = node.input
@@ -29,13 +29,13 @@ def absorb_selection(node: Node, setting: Setting) -> Node | None:
 
     parts = conjuncts(below.predicate)
     parts += conjuncts(over(node.predicate)) if node.predicate is not None else []
-    found = replace(
+    merged = replace(
         node,
         input=below.input,
         predicate=conjunction(parts),
         keys=tuple(Item(key.name, over(key.expr)) for key in node.keys),
         aggregates=tuple(moved(aggregate) for aggregate in node.aggregates),
     )
-    if isinstance(found, Sampling) and isinstance(node, Sampling):
-        return replace(found, supers=tuple(moved(each) for each in node.supers))
-    return found
+    if isinstance(merged, Sampling) and isinstance(node, Sampling):
+        return replace(merged, supers=tuple(moved(super_aggregate) for super_aggregate in node.supers))
+    return merged

@@ -1,7 +1,7 @@
-"""Gives an aggregation that needs its rows one by one a selection LFTA: CLOSING_WHEN and the sampling operator.
+"""Gives a selection LFTA to aggregations that need rows one by one: CLOSING_WHEN and the sampling operator.
 
-Both see the canonical order (SEMANTICS O1, O4), one group in one place, so nothing of them can be done in a table that
-ejects groups.
+Both operators process rows in canonical order (SEMANTICS O1, O4), with all rows of a group in one place. So a group
+table with ejection cannot do a part of their work.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lowwater.plan.rules.windows import tagged
 
 
 def split_row_by_row(node: Node, setting: Setting) -> Node | None:
-    """Both levels of a Running or Sampling over packets."""
+    """Returns both levels of a Running or Sampling over packets; None for other plans."""
     if isinstance(node, Running) and isinstance(node.input, Source):
         return selected(node, node.input, setting)
     if isinstance(node, Running) and isinstance(node.input, Bucket) and isinstance(node.input.input, Source):
@@ -29,7 +29,10 @@ def split_row_by_row(node: Node, setting: Setting) -> Node | None:
 
 
 def _sampled(node: Sampling, source: Source, setting: Setting) -> Sampling:
-    """As `selected`; conjuncts after a stateful one stay high, since the state sees what passes those before it."""
+    """Returns the sampling operator over a selection LFTA.
+
+    Conjuncts after the first stateful one stay high: the state sees the rows that pass the conjuncts before it.
+    """
     parts = conjuncts(node.predicate)
     threshold = setting.threshold(node.query)
     first = next((at for at, part in enumerate(parts) if not safe(part, threshold)), len(parts))

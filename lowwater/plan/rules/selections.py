@@ -1,6 +1,6 @@
 """Splits a selection of packets: LFTA-safe conjuncts and expressions below, the rest above.
 
-A selection that is LFTA-safe as a whole is an LFTA and nothing more.
+A selection that is LFTA-safe as a whole becomes an LFTA, without an operator above it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from lowwater.plan.rules.setting import Setting
 
 
 def split_selection(node: Node, setting: Setting) -> Node | None:
-    """The LFTA of a Map over packets, and what is left of the Map above it."""
+    """Returns the LFTA of a Map over packets, below the rest of the Map; None for other plans."""
     if not isinstance(node, Map) or not isinstance(node.input, Source):
         return None
     source = node.input

@@ -1,4 +1,4 @@
-"""What the rules may know of a query besides its plan."""
+"""Facts of a query set that the rules read besides its plans."""
 
 from __future__ import annotations
 
@@ -10,23 +10,24 @@ from lowwater.catalog.functions import Catalog, Cost
 from lowwater.plan.operators import Node
 
 DEFAULT_SLOTS = 1 << 14
-"""Groups that an LFTA's table holds unless the query says `aggregate_slots`."""
+"""Slots of an LFTA's group table, for queries without `aggregate_slots`."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Of a query set.
+    """Facts of a query set.
 
     Attributes:
-        slots: query -> size of its group tables, a power of two, where it is not the default.
-        thresholds: query -> cost from which on a function is not LFTA-safe, where it is not the default.
+        slots: query -> size of its group tables, a power of two, for queries without the default.
+        thresholds: query -> least cost at which a function is not LFTA-safe, for queries without the default.
         selections: queries that ask for a selection LFTA (`select_lfta`).
-        private: queries that nobody sees and only one other reads: their plan is that of their reader.
-        several: queries with more than one source of packets, whose LFTAs are told apart by their range variables.
-        catalog: where the sub- and superaggregates are.
-        ordered: queries whose rows depend on the order of what they read.
-        arrival: whether the query that is planned is evaluated by arrival, with LFTAs to suit.
-        arriving: the queries that are so by themselves; of others such an LFTA has a name of its own.
+        private: unpublished queries with one reader; the rules may rewrite them together with their reader.
+        several: queries with more than one packet source; the names of their LFTAs contain the range variable.
+        catalog: the catalog with the sub- and superaggregates.
+        ordered: queries whose rows depend on the order of their input.
+        arrival: whether the planned query is evaluated by arrival, so that its LFTAs read by arrival.
+        arriving: queries that count rows, and so are always evaluated by arrival. In another query, an LFTA by arrival
+            has a suffix in its name.
     """
 
     slots: Mapping[str, int] = field(default_factory=dict)
@@ -40,17 +41,17 @@ class Setting:
     arriving: frozenset[str] = frozenset()
 
     def threshold(self, query: str) -> int:
-        """The cost from which on a function is not LFTA-safe."""
+        """Returns the least cost at which a function is not LFTA-safe."""
         return self.thresholds.get(query, Cost.HIGH)
 
     def size(self, query: str) -> int:
-        """Slots of a query's group tables."""
+        """Returns the slots of a query's group tables."""
         return self.slots.get(query, DEFAULT_SLOTS)
 
     def one(self, above: Node, below: Node) -> bool:
-        """Whether two operators may be rewritten together: of one query, or the lower one's query is private.
+        """Returns whether rules may rewrite two operators together: of one query, or the lower one of a private query.
 
-        The rows of a query have an order of their own, by all of its columns (O1), so one that sees it keeps its input.
+        The canonical order of a query's rows is by all of its columns (O1). An order-dependent reader keeps its input.
         """
         if above.query == below.query:
             return True

@@ -1,7 +1,7 @@
 """Splits an aggregation over sliding windows: panes below, windows of panes above.
 
-A pane is as long as the greatest common divisor of RANGE and SLIDE, so every window is made of whole panes, and the low
-level holds one group a pane instead of one a window (paned windows; 002, section 4.1).
+The length of a pane is the greatest common divisor of RANGE and SLIDE, so every window consists of whole panes. The low
+level holds one group per pane instead of one per window (paned windows; 002, section 4.1).
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from lowwater.plan.rules.low import Selection, lfta_name
 from lowwater.plan.rules.setting import Setting
 
 PANE = "_pane"
-"""Column of a pane's number."""
+"""Column with the number of a pane."""
 
 
 def split_sliding_window(node: Node, setting: Setting) -> Node | None:
-    """Both levels of a Group over a Bucket over packets."""
+    """Returns both levels of a Group over a Bucket over packets; None for other plans."""
     if not isinstance(node, Group) or not isinstance(node.input, Bucket):
         return None
     bucket = node.input
@@ -52,7 +52,7 @@ def split_sliding_window(node: Node, setting: Setting) -> Node | None:
 
 
 def split_bucket(node: Node, setting: Setting) -> Node | None:
-    """A selection LFTA of what a Bucket reads, where no rule looks at both it and its reader."""
+    """Returns a Bucket over a selection LFTA, if no other rule splits the Bucket with its reader."""
     if not isinstance(node, Bucket) or not isinstance(node.input, Source):
         return None
     source = node.input
@@ -61,7 +61,7 @@ def split_bucket(node: Node, setting: Setting) -> Node | None:
     items = {field.name: selection.column(Column(field.type, field.name), field.name) for field in stored}
     leaf = selection.leaf(node.query, lfta_name(node.query, source, setting), None, node.rows and not node.partition)
     if node.rows:
-        # The LFTA's own columns go no further.
+        # The projection drops the additional columns of the LFTA.
         same = tuple(Item(f.name, items.get(f.name, Column(f.type, f.name))) for f in source.fields)
         return replace(node, input=Map(node.query, source.fields, leaf, None, same))
     number = next(field for field in node.fields if field.name == node.name)
@@ -69,26 +69,26 @@ def split_bucket(node: Node, setting: Setting) -> Node | None:
 
 
 def tagged(node: A, bucket: Bucket, source: Source, setting: Setting) -> A:
-    """A selection LFTA below; the high level tags its rows and aggregates them.
+    """Returns an aggregation over windows, with a selection LFTA below: the high level assigns the windows.
 
     Args:
         node: aggregation over the windows.
-        bucket: tags each row with its windows.
-        source: the packets below it.
+        bucket: the window assigner.
+        source: the packets below the window assigner.
         setting: slots, thresholds and catalog of the query set.
     """
     selection = Selection.of(source, node.query, setting)
-    # The number of a row is known where the rows of all links meet.
+    # The high level numbers rows, because only there the rows of all links meet.
     attribute = bucket.attribute if bucket.rows else selection.over(bucket.attribute, "_attribute")
     partition = tuple(Item(item.name, selection.over(item.expr, item.name)) for item in bucket.partition)
-    mine = Column(Type.INT, bucket.name)
-    keys = tuple(key if key.expr == mine else Item(key.name, selection.over(key.expr, key.name)) for key in node.keys)
+    wid = Column(Type.INT, bucket.name)
+    keys = tuple(key if key.expr == wid else Item(key.name, selection.over(key.expr, key.name)) for key in node.keys)
     arguments = [
         (None if a.argument is None else selection.over(a.argument), tuple(selection.over(e) for e in a.more))
         for a in node.aggregates
     ]
     if bucket.partition:
-        # The rows of a partition are counted before WHERE, so the high level needs all of them.
+        # A partition counts its rows before WHERE, so the high level needs all rows.
         low, high = None, selection.over(node.predicate) if node.predicate else None
     else:
         low, high = selection.predicate(node.predicate)
