@@ -258,8 +258,8 @@ class Grouping:
         k, table = self.number, self._table
         lines = [f"same = {_holds(table, 's', words)}"]
         if self.settings.adjacent:
-            # The neighbour slot replaces `s` if it holds the group. It also does if `s` is occupied, and the neighbour is
-            # free or, unlike `s`, of a closed epoch.
+            # The neighbour replaces slot `s` if it holds the group. It also does if `s` is occupied, and the neighbour
+            # is free or, unlike `s`, of a closed epoch.
             older = f"precedes{k}({table}, z, s{k}, 0) and not precedes{k}({table}, s, s{k}, 0)"
             better = f"{table}[z, 0] == 0 or ({older})"
             inner = [f"z = (s + 1) & ({table}.shape[0] - 1)", f"same = {_holds(table, 'z', words)}"]
